@@ -1,0 +1,64 @@
+import type { WorkspaceRole } from './roles.ts';
+
+export type CredentialKind = 'id_token' | 'api_key' | 'write_key' | 'client_key';
+
+/** Who may do an operation. */
+export interface Permission {
+  readonly credentials: readonly CredentialKind[];
+  /** Least role in the workspace; absent where the operation is not scoped to one, or a write key suffices. */
+  readonly role?: WorkspaceRole;
+}
+
+const WORKSPACE_CALLERS = ['id_token', 'api_key'] as const;
+
+const reads = { credentials: WORKSPACE_CALLERS, role: 'viewer' } as const;
+const writes = { credentials: WORKSPACE_CALLERS, role: 'editor' } as const;
+const administers = { credentials: WORKSPACE_CALLERS, role: 'admin' } as const;
+const ingests = { credentials: ['write_key'] } as const;
+
+/** The one permission table. Every route names one of these operations; a route without one does not start. */
+export const PERMISSIONS = {
+  'workspaces.list': { credentials: ['id_token'] },
+  'workspaces.create': { credentials: ['id_token'] },
+  'workspaces.read': reads,
+  'api-keys.list': administers,
+  'api-keys.create': administers,
+  'api-keys.revoke': administers,
+  'event-keys.list': reads,
+  'event-keys.create': administers,
+  'event-keys.revoke': administers,
+  'events.ingest': ingests,
+  'event-contracts.list': reads,
+  'event-contracts.create': writes,
+  'event-contracts.read': reads,
+  'event-contracts.update': writes,
+  'event-contracts.archive': writes,
+  'event-contracts.violations': reads,
+  'event-contracts.validate': reads,
+  'event-transformations.list': reads,
+  'event-transformations.create': writes,
+  'event-transformations.read': reads,
+  'event-transformations.update': writes,
+  'event-transformations.delete': writes,
+  'event-transformations.test': writes,
+  'event-forwarding-rules.list': reads,
+  'event-forwarding-rules.create': writes,
+  'event-forwarding-rules.read': reads,
+  'event-forwarding-rules.update': writes,
+  'event-forwarding-rules.delete': writes,
+  'destinations.list': reads,
+  'destinations.create': writes,
+  'destinations.read': reads,
+  'destinations.update': writes,
+  'destinations.delete': writes,
+  'deliveries.list': reads,
+  'deliveries.read': reads,
+  'deliveries.redrive': writes,
+  'event-volume.read': reads,
+} as const satisfies Record<string, Permission>;
+
+export type Operation = keyof typeof PERMISSIONS;
+
+export function permissionOf(operation: Operation): Permission {
+  return PERMISSIONS[operation];
+}

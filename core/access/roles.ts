@@ -1,0 +1,20 @@
+export const ORGANIZATION_ROLES = ['owner', 'admin', 'member'] as const;
+export type OrganizationRole = (typeof ORGANIZATION_ROLES)[number];
+
+/** From most to least. */
+export const WORKSPACE_ROLES = ['admin', 'editor', 'viewer'] as const;
+export type WorkspaceRole = (typeof WORKSPACE_ROLES)[number];
+
+/** True when `role` may do what `needed` may. */
+export function includesRole(role: WorkspaceRole, needed: WorkspaceRole): boolean {
+  return WORKSPACE_ROLES.indexOf(role) <= WORKSPACE_ROLES.indexOf(needed);
+}
+
+/** Owners and admins of the organization are admins of its workspaces; a member is what the workspace says. */
+export function effectiveRole(
+  organizationRole: OrganizationRole | undefined,
+  workspaceRole: WorkspaceRole | undefined,
+): WorkspaceRole | undefined {
+  if (organizationRole === 'owner' || organizationRole === 'admin') return 'admin';
+  return workspaceRole;
+}

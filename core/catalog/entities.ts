@@ -1,0 +1,129 @@
+import type { OrganizationRole, WorkspaceRole } from '../access/roles.ts';
+import type { Environment, EventType, JsonObject } from '../event/event.ts';
+
+/** Fields the fold keeps on every entity. Times are ISO 8601 UTC. */
+interface Kept {
+  readonly id: string;
+  /** Grows by one with every applied fact about it; the ETag of the resource. */
+  readonly version: number;
+  readonly created_at: string;
+  readonly updated_at: string;
+}
+
+export interface Account extends Kept {
+  readonly issuer: string;
+  readonly subject: string;
+  readonly email: string | null;
+}
+
+export interface Organization extends Kept {
+  readonly name: string;
+  /** The integer the profile API speaks of. */
+  readonly org_id: number;
+  readonly regions: readonly string[];
+  readonly notification_email: string | null;
+}
+
+export interface Workspace extends Kept {
+  readonly name: string;
+  readonly organization_id: string;
+  readonly region: string;
+  readonly status: 'active' | 'archived';
+}
+
+interface KeyFields extends Kept {
+  readonly workspace_id: string;
+  readonly name: string;
+  /** SHA-256 of the raw key, hex. */
+  readonly hash: string;
+  readonly key_prefix: string;
+  readonly status: 'active' | 'revoked';
+  readonly created_by: string;
+}
+
+export interface ApiKey extends KeyFields {
+  readonly role: WorkspaceRole;
+}
+
+export interface WriteKey extends KeyFields {
+  readonly environment: Environment;
+  /** The received topic its events go to. */
+  readonly pubsub_topic: string;
+  readonly source_id: string | null;
+}
+
+export const ENFORCEMENT_MODES = ['allow', 'warn', 'block'] as const;
+export type EnforcementMode = (typeof ENFORCEMENT_MODES)[number];
+export const UNDECLARED_FIELDS = ['allow', 'warn', 'omit', 'block'] as const;
+export type UndeclaredFields = (typeof UNDECLARED_FIELDS)[number];
+
+export interface Contract extends Kept {
+  readonly workspace_id: string;
+  readonly name: string;
+  readonly event_type: EventType;
+  readonly event_name: string;
+  readonly description: string | null;
+  readonly schema_definition: JsonObject;
+  readonly enforcement_mode: EnforcementMode;
+  readonly undeclared_fields: UndeclaredFields;
+  readonly status: 'active' | 'archived';
+  readonly created_by: string;
+}
+
+export interface Transformation extends Kept {
+  readonly workspace_id: string;
+  readonly name: string;
+  readonly description: string | null;
+  readonly source_code: string;
+  readonly test_input: JsonObject | null;
+  readonly test_output: JsonObject | readonly JsonObject[] | null;
+  readonly status: 'draft' | 'active' | 'error';
+  /** How its test failed, while `draft`. */
+  readonly test_error: string | null;
+  /** The last message of the failures that made it `error`. */
+  readonly last_error: string | null;
+  readonly created_by: string;
+}
+
+export interface Destination extends Kept {
+  readonly workspace_id: string;
+  readonly name: string;
+  /** The connector's type. */
+  readonly type: string;
+  /** Secret settings are sealed (`{ "$sealed": "..." }`). */
+  readonly settings: JsonObject;
+  readonly enabled: boolean;
+  readonly created_by: string;
+}
+
+export interface Rule extends Kept {
+  readonly workspace_id: string;
+  readonly name: string;
+  readonly destination_id: string;
+  /** Empty = all. */
+  readonly event_types: readonly EventType[];
+  /** Empty = all. */
+  readonly event_names: readonly string[];
+  readonly environments: readonly Environment[];
+  readonly transformation_id: string | null;
+  readonly enabled: boolean;
+  readonly created_by: string;
+}
+
+export interface Membership {
+  readonly account_id: string;
+  readonly organization_id: string;
+  readonly role: OrganizationRole;
+}
+
+export interface WorkspaceMembership {
+  readonly account_id: string;
+  readonly workspace_id: string;
+  readonly role: WorkspaceRole;
+}
+
+/** What a fact carries of a new entity: everything the fold does not set itself. */
+export type Draft<Entity extends Kept> = Omit<Entity, 'version' | 'created_at' | 'updated_at'>;
+
+/** What a fact carries of a change: the fields that change. */
+export type Change<Entity extends Kept> = Partial<Omit<Entity, keyof Kept | 'workspace_id'>>;

@@ -1,0 +1,84 @@
+import type {
+  Account,
+  ApiKey,
+  Change,
+  Contract,
+  Destination,
+  Draft,
+  Membership,
+  Organization,
+  Rule,
+  Transformation,
+  Workspace,
+  WriteKey,
+} from './entities.ts';
+
+/** Facts of version 1, by type. The structure rules the fold checks for each are frozen with the version. */
+export interface FactData {
+  'account.created': Draft<Account>;
+  /** With `organization`: that one is created too, and `owner` becomes its owner. */
+  'workspace.created': {
+    readonly workspace: Draft<Workspace>;
+    readonly organization?: Draft<Omit<Organization, 'org_id'>>;
+    readonly owner?: Membership;
+  };
+  'api_key.created': Draft<ApiKey>;
+  'api_key.revoked': Record<string, never>;
+  'write_key.created': Draft<WriteKey>;
+  'write_key.revoked': Record<string, never>;
+  'contract.created': Draft<Contract>;
+  'contract.updated': Change<Contract>;
+  'contract.archived': Record<string, never>;
+  'transformation.created': Draft<Transformation>;
+  'transformation.updated': Change<Transformation>;
+  'transformation.deleted': Record<string, never>;
+  'destination.created': Draft<Destination>;
+  'destination.updated': Change<Destination>;
+  'destination.deleted': Record<string, never>;
+  'rule.created': Draft<Rule>;
+  'rule.updated': Change<Rule>;
+  'rule.deleted': Record<string, never>;
+}
+
+export type FactType = keyof FactData;
+
+/** Where a fact came from: the caller's address and the request's id. */
+export interface FactOrigin {
+  readonly address: string;
+  readonly request_id: string;
+}
+
+/**
+ * One entry of the catalog topic. `expected_version` is the version of `entity` that its author saw: 0 for one to be
+ * created, absent where the change holds whatever the version (revocations).
+ */
+export type Fact = {
+  readonly [T in FactType]: {
+    readonly v: 1;
+    readonly type: T;
+    /** Id of the entity it is about. */
+    readonly entity: string;
+    readonly expected_version?: number;
+    readonly data: FactData[T];
+    /** Account id, or `key:<id>` of an API key, or `stage:<name>`. */
+    readonly by: string;
+    readonly from: FactOrigin;
+    /** ISO 8601 */
+    readonly at: string;
+  };
+}[FactType];
+
+/** What the fold decided about a fact. */
+export type Verdict =
+  | { readonly applied: true; readonly position: number }
+  | { readonly applied: false; readonly conflict: ConflictReason };
+
+export type ConflictReason =
+  /** The entity is not at the expected version. */
+  | 'version'
+  /** An id, a key hash or a contract's (type, name) pair is taken. */
+  | 'taken'
+  /** What it refers to is missing, revoked, archived or deleted. */
+  | 'missing'
+  /** An enabled rule names it. */
+  | 'in_use';

@@ -1,0 +1,209 @@
+import type { Contract, Rule, Transformation } from './entities.ts';
+import type { ConflictReason, Fact, FactData, Verdict } from './facts.ts';
+import type { CatalogState, WorkspaceEntities, WorkspaceEntityKind } from './state.ts';
+
+/** Thrown for a fact this code does not know: the process is not ready, it never ignores. */
+export class UnknownFact extends Error {
+  constructor(fact: { v?: unknown; type?: unknown }) {
+    super(
+      `the catalog holds a fact of type ${String(fact.type)} and version ${String(fact.v)} that this release does not know`,
+    );
+    this.name = 'UnknownFact';
+  }
+}
+
+/**
+ * Applies the fact at `position` of the catalog topic. The verdict depends on the facts before it and on nothing else,
+ * so every process decides the same. A refused fact changes nothing.
+ */
+export function applyFact(state: CatalogState, fact: Fact, position: number): Verdict {
+  const refused = decide(state, fact, position);
+  return refused === undefined ? { applied: true, position } : { applied: false, conflict: refused };
+}
+
+function decide(state: CatalogState, fact: Fact, position: number): ConflictReason | undefined {
+  if (fact.v !== 1) throw new UnknownFact(fact);
+  const kept = { version: 1, created_at: fact.at, updated_at: fact.at };
+  switch (fact.type) {
+    case 'account.created':
+      if (state.account(fact.entity) !== undefined) return 'taken';
+      state.putAccount({ ...fact.data, ...kept });
+      return undefined;
+    case 'workspace.created':
+      return createWorkspace(state, fact.data, kept);
+    case 'api_key.created':
+    case 'write_key.created': {
+      if (state.hasKey(fact.data.hash)) return 'taken';
+      const kind = fact.type === 'api_key.created' ? 'api_key' : 'write_key';
+      const refused = create(state, kind, { ...fact.data, ...kept } as WorkspaceEntities[typeof kind]);
+      if (refused === undefined) state.putKeyHash(fact.data.hash, kind, fact.data.workspace_id, fact.entity);
+      return refused;
+    }
+    case 'api_key.revoked':
+      return change(state, 'api_key', fact, { status: 'revoked' });
+    case 'write_key.revoked':
+      return change(state, 'write_key', fact, { status: 'revoked' });
+    case 'contract.created': {
+      const contract: Contract = { ...fact.data, ...kept };
+      if (pairTaken(state, contract)) return 'taken';
+      const refused = create(state, 'contract', contract);
+      if (refused === undefined) startEra(state, contract, position);
+      return refused;
+    }
+    case 'contract.updated':
+      return updateContract(state, fact, position);
+    case 'contract.archived':
+      return archiveContract(state, fact, position);
+    case 'transformation.created':
+      return create(state, 'transformation', { ...fact.data, ...kept });
+    case 'transformation.updated':
+      if (fact.data.status === 'draft' && ruleNames(state, fact.entity, (rule) => rule.transformation_id))
+        return 'in_use';
+      return change(state, 'transformation', fact, fact.data);
+    case 'transformation.deleted':
+      if (ruleNames(state, fact.entity, (rule) => rule.transformation_id)) return 'in_use';
+      return remove(state, 'transformation', fact.entity);
+    case 'destination.created':
+      return create(state, 'destination', { ...fact.data, ...kept });
+    case 'destination.updated':
+      return change(state, 'destination', fact, fact.data);
+    case 'destination.deleted':
+      if (ruleNames(state, fact.entity, (rule) => rule.destination_id)) return 'in_use';
+      return remove(state, 'destination', fact.entity);
+    case 'rule.created': {
+      const rule: Rule = { ...fact.data, ...kept };
+      return danglingRule(state, rule) ? 'missing' : create(state, 'rule', rule);
+    }
+    case 'rule.updated': {
+      const stored = find(state, 'rule', fact.entity);
+      if (stored === undefined) return 'missing';
+      if (danglingRule(state, { ...stored, ...fact.data })) return 'missing';
+      return change(state, 'rule', fact, fact.data);
+    }
+    case 'rule.deleted':
+      return remove(state, 'rule', fact.entity);
+    default:
+      throw new UnknownFact(fact);
+  }
+}
+
+type Kept = { version: number; created_at: string; updated_at: string };
+
+function createWorkspace(
+  state: CatalogState,
+  data: FactData['workspace.created'],
+  kept: Kept,
+): ConflictReason | undefined {
+  const { workspace, organization, owner } = data;
+  if (state.workspace(workspace.id) !== undefined) return 'taken';
+  if (organization !== undefined) {
+    if (state.organization(organization.id) !== undefined) return 'taken';
+    state.putOrganization({ ...organization, org_id: state.organizationCount + 1, ...kept });
+  } else if (state.organization(workspace.organization_id) === undefined) {
+    return 'missing';
+  }
+  if (owner !== undefined) state.putOrganizationRole(owner.account_id, owner.organization_id, owner.role);
+  state.putWorkspace({ ...workspace, ...kept });
+  return undefined;
+}
+
+function create<K extends WorkspaceEntityKind>(
+  state: CatalogState,
+  kind: K,
+  entity: WorkspaceEntities[K],
+): ConflictReason | undefined {
+  if (state.workspace(entity.workspace_id)?.status !== 'active') return 'missing';
+  if (state.workspaceOf(entity.id) !== undefined) return 'taken';
+  state.put(kind, entity);
+  return undefined;
+}
+
+function find<K extends WorkspaceEntityKind>(
+  state: CatalogState,
+  kind: K,
+  id: string,
+): WorkspaceEntities[K] | undefined {
+  return state.entity(kind, state.workspaceOf(id) ?? '', id);
+}
+
+function change<K extends WorkspaceEntityKind>(
+  state: CatalogState,
+  kind: K,
+  fact: Fact,
+  fields: Partial<WorkspaceEntities[K]>,
+): ConflictReason | undefined {
+  const stored = find(state, kind, fact.entity);
+  if (stored === undefined) return 'missing';
+  if (fact.expected_version !== undefined && fact.expected_version !== stored.version) return 'version';
+  state.put(kind, { ...stored, ...fields, version: stored.version + 1, updated_at: fact.at });
+  return undefined;
+}
+
+/** Deleting what is deleted already is applied and changes nothing. */
+function remove(state: CatalogState, kind: WorkspaceEntityKind, id: string): ConflictReason | undefined {
+  const workspaceId = state.workspaceOf(id);
+  if (workspaceId === undefined) return 'missing';
+  state.remove(kind, workspaceId, id);
+  return undefined;
+}
+
+function pairTaken(state: CatalogState, contract: Contract): boolean {
+  const active = state.activeContract(contract.workspace_id, contract.event_type, contract.event_name);
+  return active !== undefined && active.id !== contract.id;
+}
+
+/** An event that carries position `p` knows the facts below `p`: this contract judges from the next position on. */
+function startEra(state: CatalogState, contract: Contract, position: number): void {
+  state.startEra(contract.workspace_id, contract.event_type, contract.event_name, position + 1, contract);
+}
+
+function endEra(state: CatalogState, contract: Contract, position: number): void {
+  state.startEra(contract.workspace_id, contract.event_type, contract.event_name, position + 1, undefined);
+}
+
+function updateContract(
+  state: CatalogState,
+  fact: Fact & { type: 'contract.updated' },
+  position: number,
+): ConflictReason | undefined {
+  const stored = find(state, 'contract', fact.entity);
+  if (stored === undefined || stored.status === 'archived') return 'missing';
+  if (pairTaken(state, { ...stored, ...fact.data })) return 'taken';
+  const refused = change(state, 'contract', fact, fact.data);
+  const changed = find(state, 'contract', fact.entity);
+  if (refused !== undefined || changed === undefined) return refused;
+  if (changed.event_type !== stored.event_type || changed.event_name !== stored.event_name)
+    endEra(state, stored, position);
+  startEra(state, changed, position);
+  return undefined;
+}
+
+function archiveContract(
+  state: CatalogState,
+  fact: Fact & { type: 'contract.archived' },
+  position: number,
+): ConflictReason | undefined {
+  const stored = find(state, 'contract', fact.entity);
+  if (stored === undefined) return 'missing';
+  if (stored.status === 'archived') return undefined;
+  const refused = change(state, 'contract', fact, { status: 'archived' });
+  if (refused === undefined) endEra(state, stored, position);
+  return refused;
+}
+
+/** True when an enabled rule of the entity's workspace names it. */
+function ruleNames(state: CatalogState, id: string, named: (rule: Rule) => string | null): boolean {
+  return state.enabledRules(state.workspaceOf(id) ?? '').some((rule) => named(rule) === id);
+}
+
+/** A rule may name only what its workspace has; an enabled one only an active transformation. */
+function danglingRule(state: CatalogState, rule: Rule): boolean {
+  if (state.entity('destination', rule.workspace_id, rule.destination_id) === undefined) return true;
+  if (rule.transformation_id === null) return false;
+  const transformation: Transformation | undefined = state.entity(
+    'transformation',
+    rule.workspace_id,
+    rule.transformation_id,
+  );
+  return transformation === undefined || (rule.enabled && transformation.status === 'draft');
+}

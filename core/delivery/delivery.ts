@@ -1,0 +1,59 @@
+import type { CanonicalEvent, Environment } from '../event/event.ts';
+
+/** One attempt to deliver. */
+export interface DeliveryAttempt {
+  /** ISO 8601 */
+  readonly at: string;
+  readonly outcome: 'delivered' | 'retry' | 'dead';
+  readonly reason?: string;
+  readonly status?: number;
+  readonly response?: string;
+  readonly duration_ms: number;
+}
+
+/** One event on its way to one destination: the value of an entry on `deliveries*`. */
+export interface Delivery {
+  /** UUIDv5 of (rule, environment:message_id:index): the idempotency key, the same on every attempt. */
+  readonly id: string;
+  readonly workspace_id: string;
+  readonly environment: Environment;
+  readonly destination_id: string;
+  readonly rule_id: string;
+  readonly message_id: string;
+  /** Which output of the transformation; 0 without one. */
+  readonly index: number;
+  /** ISO 8601: when route made it; expiry counts from here (a redrive starts anew). */
+  readonly created_at: string;
+  /** Every attempt so far, oldest first. */
+  readonly attempts: readonly DeliveryAttempt[];
+  /** How often it was redriven. */
+  readonly redrives: number;
+  readonly event: CanonicalEvent;
+}
+
+export type DeliveryStatus = 'retrying' | 'delivered' | 'dead';
+
+/** Value on `deliveries.outcomes` and `deliveries.dead`: the delivery and what became of it. */
+export interface DeliveryOutcome {
+  readonly delivery: Delivery;
+  readonly status: DeliveryStatus;
+  /** Why it is retrying or dead. */
+  readonly reason?: string;
+  /** What made it dead. A redrive of a failed transformation runs the transformation again. */
+  readonly cause?: 'transformation' | 'destination' | 'expired';
+  /** ISO 8601 */
+  readonly at: string;
+  /** ISO 8601: not before this; only when retrying. */
+  readonly next_attempt_at?: string;
+}
+
+/** Key on `deliveries*`: order per destination and subject. */
+export function deliveryKey(delivery: Pick<Delivery, 'destination_id' | 'event'>): string {
+  return `${delivery.destination_id}:${delivery.event.user_id ?? delivery.event.anonymous_id ?? ''}`;
+}
+
+/** Grows with every outcome of one delivery, also over redrives, so that a late one never overwrites a later one. */
+export function outcomeVersion(outcome: Pick<DeliveryOutcome, 'delivery' | 'status'>): number {
+  const terminal = outcome.status === 'retrying' ? 0 : 1;
+  return outcome.delivery.attempts.length * 2 + outcome.delivery.redrives * 2 + terminal;
+}

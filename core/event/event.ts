@@ -1,0 +1,59 @@
+export const EVENT_TYPES = ['track', 'identify', 'page', 'group'] as const;
+export type EventType = (typeof EVENT_TYPES)[number];
+
+export const ENVIRONMENTS = ['production', 'development'] as const;
+export type Environment = (typeof ENVIRONMENTS)[number];
+
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
+export type JsonObject = { readonly [key: string]: Json };
+
+/** The canonical event, the same in topics, transformations, webhooks and the live stream. Absent fields are left out. */
+export interface CanonicalEvent {
+  readonly message_id: string;
+  readonly type: EventType;
+  /** track */
+  readonly event?: string;
+  /** page */
+  readonly name?: string;
+  /** group */
+  readonly group_id?: string;
+  readonly user_id?: string;
+  readonly anonymous_id?: string;
+  /** track and page */
+  readonly properties?: JsonObject;
+  /** identify and group */
+  readonly traits?: JsonObject;
+  readonly context?: JsonObject;
+  /** ISO 8601: when it happened, by the producer's word, else `received_at`. */
+  readonly timestamp: string;
+  /** ISO 8601: when the gateway took it. */
+  readonly received_at: string;
+  readonly environment: Environment;
+  readonly workspace_id: string;
+  readonly source_id?: string;
+}
+
+/** An event at most, bytes of its JSON. */
+export const MAX_EVENT_BYTES = 32 * 1024;
+
+/** Whom an event is about: `user_id`, else `anonymous_id`. */
+export function subjectOf(event: Pick<CanonicalEvent, 'user_id' | 'anonymous_id'>): string {
+  return event.user_id ?? event.anonymous_id ?? '';
+}
+
+/** The key of an event's entries on the log: order is kept per workspace and subject. */
+export function eventKey(event: Pick<CanonicalEvent, 'workspace_id' | 'user_id' | 'anonymous_id'>): string {
+  return `${event.workspace_id}:${subjectOf(event)}`;
+}
+
+/** The name a contract, a rule and a volume record know the event by: `event` of track, `name` of page, else `""`. */
+export function eventName(event: Pick<CanonicalEvent, 'type' | 'event' | 'name'>): string {
+  if (event.type === 'track') return event.event ?? '';
+  if (event.type === 'page') return event.name ?? '';
+  return '';
+}
+
+/** What contracts speak about: `properties` of track and page, `traits` of identify and group. */
+export function contractSubject(type: EventType): 'properties' | 'traits' {
+  return type === 'track' || type === 'page' ? 'properties' : 'traits';
+}

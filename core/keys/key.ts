@@ -1,0 +1,74 @@
+import { createHash } from 'node:crypto';
+import type { Environment } from '../event/event.ts';
+
+export type KeyKind = 'write_key' | 'api_key' | 'client_key';
+
+const PREFIXES = {
+  'write_key:production': 'trb_wk_prod_',
+  'write_key:development': 'trb_wk_dev_',
+  api_key: 'trb_api_',
+  client_key: 'trb_client_',
+} as const;
+
+const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+/** 43 characters of base 62 hold 256 bits. */
+const RANDOM_LENGTH = 43;
+/** 6 characters of base 62 of a hash: a mistyped key is told from an unknown one without a look-up. */
+const CHECKSUM_LENGTH = 6;
+const SHOWN_RANDOM = 6;
+
+/** A key as it is made: the raw text is shown once and kept nowhere, its hash identifies it. */
+export interface NewKey {
+  readonly raw: string;
+  /** SHA-256 of the raw key, hex. */
+  readonly hash: string;
+  /** The start of the raw key that people see in lists. */
+  readonly prefix: string;
+}
+
+export interface ParsedKey {
+  readonly kind: KeyKind;
+  readonly hash: string;
+}
+
+function base62(bytes: Uint8Array, length: number): string {
+  let number = BigInt(`0x${Buffer.from(bytes).toString('hex') || '0'}`);
+  let text = '';
+  for (let i = 0; i < length; i++) {
+    text = (ALPHABET[Number(number % 62n)] ?? '0') + text;
+    number /= 62n;
+  }
+  return text;
+}
+
+function checksum(body: string): string {
+  return base62(createHash('sha256').update(body).digest().subarray(0, 8), CHECKSUM_LENGTH);
+}
+
+export function hashKey(raw: string): string {
+  return createHash('sha256').update(raw).digest('hex');
+}
+
+/** Makes a key of 32 random bytes. `environment` counts for write keys only. */
+export function makeKey(kind: KeyKind, random: Uint8Array, environment: Environment = 'production'): NewKey {
+  const fixed = kind === 'write_key' ? PREFIXES[`write_key:${environment}`] : PREFIXES[kind];
+  const body = fixed + base62(random, RANDOM_LENGTH);
+  const raw = body + checksum(body);
+  return { raw, hash: hashKey(raw), prefix: raw.slice(0, fixed.length + SHOWN_RANDOM) };
+}
+
+/** The kind and hash of what looks like a key and has a valid checksum; undefined for anything else. */
+export function parseKey(raw: string): ParsedKey | undefined {
+  if (!raw.startsWith('trb_') || raw.length > 80) return undefined;
+  for (const [name, fixed] of Object.entries(PREFIXES)) {
+    if (!raw.startsWith(fixed)) continue;
+    if (raw.length !== fixed.length + RANDOM_LENGTH + CHECKSUM_LENGTH) return undefined;
+    const body = raw.slice(0, -CHECKSUM_LENGTH);
+    if (checksum(body) !== raw.slice(-CHECKSUM_LENGTH)) return undefined;
+    return {
+      kind: name.startsWith('write_key') ? 'write_key' : name === 'api_key' ? 'api_key' : 'client_key',
+      hash: hashKey(raw),
+    };
+  }
+  return undefined;
+}

@@ -1,0 +1,95 @@
+import type { Position } from './position.ts';
+import type { Stage } from './stage.ts';
+import type { TopicSpec } from './topics.ts';
+
+/** Text headers of an entry. Names are those of `headers.ts`. */
+export type Headers = Readonly<Record<string, string>>;
+
+/** What an append or a stage puts into a topic. `value` is JSON text; order is kept per (topic, key). */
+export interface NewEntry {
+  readonly key: string;
+  readonly value: string;
+  readonly headers: Headers;
+}
+
+/** One entry as read back. `timestamp` is the epoch millisecond at which the log took it. */
+export interface LogEntry extends NewEntry {
+  readonly position: Position;
+  readonly timestamp: number;
+}
+
+export interface ReadOptions {
+  /** Stop after about this many bytes of values; at least one record is returned when there is one. */
+  readonly maxBytes?: number;
+  /** When nothing is there yet, wait this long for something to come. Default 0. */
+  readonly waitMs?: number;
+  readonly signal?: AbortSignal;
+}
+
+export interface ReadResult {
+  readonly entries: readonly LogEntry[];
+  /** The offset to read from next. May be past the last entry, and past `from` although nothing was returned. */
+  readonly next: number;
+}
+
+/** A stage at work in this process. */
+export interface StageRun {
+  /** Takes no more, finishes and commits what was taken, leaves the group. Idempotent. */
+  stop(): Promise<void>;
+  /** Entries (records, on a distributed log) behind the end, per partition of each source. */
+  lag(): Promise<readonly StageLag[]>;
+  /** Settles when the run ended: resolved after `stop()`, rejected when it died and the process should leave. */
+  readonly ended: Promise<void>;
+}
+
+export interface StageLag {
+  readonly topic: string;
+  readonly partition: number;
+  readonly lag: number;
+}
+
+/**
+ * The ordered durable medium.
+ *
+ * Promises:
+ * - `append` resolves after the entries are durable (fsync, or acks from all in-sync replicas). When it rejects the
+ *   entries may or may not exist.
+ * - Entries of one (topic, key) are read in the order in which their appends were called by one process.
+ * - A stage's emissions and the position after them are committed together. A reader of the emissions sees those of
+ *   each entry once, whatever process was killed and when; two processes that believe to own one partition cannot
+ *   both commit.
+ * - `read` returns committed entries only, in order, without gaps.
+ *
+ * Limits: a value is at most 1 MiB. Errors: `Unavailable` when the medium does not answer (retry), `Overloaded` when
+ * the unconfirmed bytes pass the bound (nothing was taken), `InvalidInput` for an unknown topic.
+ *
+ * An implementer must not: answer an append from memory, deliver one partition to a batch stage concurrently, sleep
+ * inside a consumer, move a position past an entry whose emissions are not committed, or block other partitions while
+ * one waits.
+ */
+export interface EventLog {
+  /** The declared topics by name. */
+  readonly topics: ReadonlyMap<string, TopicSpec>;
+
+  /** Creates what is declared and missing. Safe to call from several processes at once. */
+  createTopics(): Promise<void>;
+
+  /**
+   * Makes entries durable and returns the position of each, in order. On a topic declared `packed` the entries of
+   * one group commit that share partition and headers (compared by reference first) become one record.
+   */
+  append(topic: string, entries: readonly NewEntry[]): Promise<readonly Position[]>;
+
+  /** Reads one partition from an offset on (inclusive), outside of any stage. Offsets below the first kept one
+   *  are answered from there. */
+  read(topic: string, partition: number, from: number, options?: ReadOptions): Promise<ReadResult>;
+
+  /** The offset that the next record of the partition will get. */
+  end(topic: string, partition: number): Promise<number>;
+
+  /** Runs a stage as a member of the group named like it, until `stop()`. */
+  run(stage: Stage): Promise<StageRun>;
+
+  /** Stops what still runs, waits for appends under way, releases files and connections. Idempotent. */
+  close(): Promise<void>;
+}

@@ -1,0 +1,79 @@
+import type { LogEntry, NewEntry } from './event-log.ts';
+
+/** An entry a stage puts into a topic; becomes visible together with the position behind its cause, or never. */
+export interface Emission extends NewEntry {
+  readonly topic: string;
+}
+
+/** A topic a stage reads, with an optional delay. */
+export interface Source {
+  readonly topic: string;
+  /**
+   * When the entry may be handed over, epoch ms. The partition waits for its head, so a later due time may only
+   * lengthen the wait of those behind it. Absent: at once.
+   */
+  dueAt?(entry: LogEntry): number;
+}
+
+export interface Batch {
+  readonly topic: string;
+  readonly partition: number;
+  /** In order, never empty. */
+  readonly entries: readonly LogEntry[];
+}
+
+/** What the log tells a stage beside its input. */
+export interface StageContext {
+  /** Aborted when the partition is lost or the process leaves: stop waiting, results will be dropped. */
+  readonly signal: AbortSignal;
+}
+
+interface StageBase {
+  /** Also the consumer group's name. From the design's word list. */
+  readonly name: string;
+  readonly reads: readonly Source[];
+  /** Topics it may emit to; an emission elsewhere is a programming error and counts as a throw. */
+  readonly writes: readonly string[];
+}
+
+/**
+ * One batch of one partition at a time, in order. A batch may be handed over again (also cut differently) when the
+ * process died before its commit, so effects outside the log must be idempotent by position or by id.
+ *
+ * How a throw is treated, on every adapter: `Unavailable` pauses the partition and repeats for as long as it takes;
+ * `Rewind` re-reads from its offset; `Fenced` starts again from the committed position; anything else splits the
+ * batch until the guilty entry stands alone, which after three throws goes to `stages.dead`.
+ */
+export interface BatchStage extends StageBase {
+  readonly kind: 'batch';
+  /** Entries per batch at most. Default 1,000. */
+  readonly maxEntries?: number;
+  process(batch: Batch, context: StageContext): Promise<readonly Emission[]>;
+}
+
+/**
+ * Entries are handed over in order, each before the earlier ones are done, inside a window per partition that is
+ * bounded in bytes; they may finish out of order. The adapter commits the finished prefix with its emissions, in the
+ * order of the entries. A finished entry behind an unfinished one weighs its emissions and a small constant, so one
+ * slow head does not close the window. Throws are treated as in a batch stage, entry by entry.
+ */
+export interface FlowStage extends StageBase {
+  readonly kind: 'flow';
+  /** Bytes of unfinished values and uncommitted emissions per partition. */
+  readonly windowBytes: number;
+  handle(entry: LogEntry, context: StageContext): Promise<readonly Emission[]>;
+}
+
+export type Stage = BatchStage | FlowStage;
+
+/** Throws that are not `Unavailable` before an entry is poison. */
+export const POISON_ATTEMPTS = 3;
+
+/** Value of an entry on `stages.dead`. */
+export interface PoisonRecord {
+  readonly stage: string;
+  readonly position: LogEntry['position'];
+  readonly error: string;
+  readonly at: string;
+  readonly entry: NewEntry;
+}

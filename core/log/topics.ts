@@ -1,0 +1,66 @@
+/** How a topic is laid out. */
+export interface TopicSpec {
+  readonly name: string;
+  readonly partitions: number;
+  /** True when one record may hold several entries (received events only). */
+  readonly packed: boolean;
+  /** How long records are kept, ms; `forever` for the catalog. */
+  readonly retentionMs: number | 'forever';
+}
+
+/** Names of the fixed topics. Received and retry topics depend on configuration. */
+export const TOPIC = {
+  accepted: 'events.accepted',
+  rejected: 'events.rejected',
+  eventsSlow: 'events.slow',
+  violations: 'violations',
+  deliveries: 'deliveries',
+  deliveriesSlow: 'deliveries.slow',
+  deliveriesDead: 'deliveries.dead',
+  outcomes: 'deliveries.outcomes',
+  profileChanges: 'profiles.changes',
+  catalog: 'catalog',
+  poison: 'stages.dead',
+} as const;
+
+export function receivedTopic(environment: 'production' | 'development'): string {
+  return `events.${environment}`;
+}
+
+export function retryTopic(label: string): string {
+  return `deliveries.retry.${label}`;
+}
+
+export interface TopicOptions {
+  readonly partitions: number;
+  readonly retentionMs: number;
+  /** Labels of the retry ladder, e.g. `10s`, `1m`. */
+  readonly retryLabels: readonly string[];
+  /** Further received topics declared by the operator. */
+  readonly dedicated: readonly string[];
+}
+
+/** Every topic of an installation, by name. */
+export function declareTopics(options: TopicOptions): ReadonlyMap<string, TopicSpec> {
+  const { partitions, retentionMs } = options;
+  const received = [receivedTopic('production'), receivedTopic('development'), ...options.dedicated];
+  const derived = [
+    TOPIC.accepted,
+    TOPIC.rejected,
+    TOPIC.eventsSlow,
+    TOPIC.violations,
+    TOPIC.deliveries,
+    TOPIC.deliveriesSlow,
+    ...options.retryLabels.map(retryTopic),
+    TOPIC.deliveriesDead,
+    TOPIC.outcomes,
+    TOPIC.profileChanges,
+    TOPIC.poison,
+  ];
+  const specs: TopicSpec[] = [
+    ...received.map((name) => ({ name, partitions, packed: true, retentionMs })),
+    ...derived.map((name) => ({ name, partitions, packed: false, retentionMs })),
+    { name: TOPIC.catalog, partitions: 1, packed: false, retentionMs: 'forever' },
+  ];
+  return new Map(specs.map((spec) => [spec.name, spec]));
+}

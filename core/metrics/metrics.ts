@@ -1,0 +1,16 @@
+export type Labels = Readonly<Record<string, string>>;
+
+/**
+ * Where code reports figures. Implementations register a metric at first use; calls never throw and never wait.
+ * Labels must be bounded sets (stage, topic, outcome); never an id a producer chooses.
+ */
+export interface Metrics {
+  /** Adds to a counter. */
+  count(name: string, labels?: Labels, by?: number): void;
+  /** Sets a gauge. */
+  gauge(name: string, value: number, labels?: Labels): void;
+  /** Observes a duration in seconds. */
+  observe(name: string, seconds: number, labels?: Labels): void;
+}
+
+export const NO_METRICS: Metrics = { count() {}, gauge() {}, observe() {} };

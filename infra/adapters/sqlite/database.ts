@@ -1,0 +1,59 @@
+import { mkdirSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { Unavailable } from '@tributary/core';
+
+export interface OpenOptions {
+  readonly readOnly?: boolean;
+  /** How long a statement waits for another writer, ms. Default 5,000. */
+  readonly busyTimeoutMs?: number;
+}
+
+/**
+ * Opens a database file so that a committed transaction survives a power cut (WAL, `synchronous=FULL`) and readers
+ * never wait for the writer. The folder is made when it is missing.
+ */
+export function openDatabase(file: string, options: OpenOptions = {}): DatabaseSync {
+  const readOnly = options.readOnly ?? false;
+  if (!readOnly) mkdirSync(dirname(file), { recursive: true });
+  const database = new DatabaseSync(file, { readOnly, timeout: options.busyTimeoutMs ?? 5_000 });
+  if (!readOnly) {
+    database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000;');
+  }
+  return database;
+}
+
+/** SQLite's primary result codes that pass by themselves or by an operator's hand: the same call may succeed later. */
+const PASSING_CODES = new Set([
+  5, // SQLITE_BUSY
+  6, // SQLITE_LOCKED
+  10, // SQLITE_IOERR
+  13, // SQLITE_FULL
+  14, // SQLITE_CANTOPEN
+]);
+
+/** `Unavailable` for faults of the disk or of contention, the error itself for everything else. */
+export function translateSqliteError(error: unknown): unknown {
+  if (error instanceof Error && 'errcode' in error && typeof error.errcode === 'number') {
+    if (PASSING_CODES.has(error.errcode & 0xff))
+      return new Unavailable(`database: ${error.message}`, { cause: error });
+  }
+  return error;
+}
+
+/** Runs `work` in one write transaction; rolls back when it throws. Errors are translated. */
+export function inTransaction<T>(database: DatabaseSync, work: () => T): T {
+  try {
+    database.exec('BEGIN IMMEDIATE');
+    try {
+      const result = work();
+      database.exec('COMMIT');
+      return result;
+    } catch (error) {
+      if (database.isTransaction) database.exec('ROLLBACK');
+      throw error;
+    }
+  } catch (error) {
+    throw translateSqliteError(error);
+  }
+}
