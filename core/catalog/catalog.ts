@@ -18,5 +18,7 @@ export interface Catalog {
   propose(fact: Fact): Promise<Verdict>;
   /** Resolves once `position` is at least this; `Unavailable` after `timeoutMs`. */
   waitFor(position: number, timeoutMs: number): Promise<void>;
+  /** Resolves once the fold has reached the end the log has now; `Unavailable` after `timeoutMs`. */
+  catchUp(timeoutMs: number): Promise<void>;
   close(): Promise<void>;
 }
