@@ -1,5 +1,5 @@
-import type { EnforcementMode, UndeclaredFields } from '../catalog/entities.ts';
-import type { JsonObject } from '../event/event.ts';
+import type { Contract, EnforcementMode, UndeclaredFields } from '../catalog/entities.ts';
+import type { CanonicalEvent, JsonObject } from '../event/event.ts';
 import type { Breach } from './violation.ts';
 
 /** The part of a contract that judges. */
@@ -27,4 +27,10 @@ export interface SchemaFault {
   /** JSON pointer into the schema definition. */
   readonly path: string;
   readonly message: string;
+}
+
+/** Judges events. Pure for its callers; compiled schemas are kept in a bounded cache inside. */
+export interface ContractEvaluator {
+  /** `contract` and `event` give the same verdict every time. Never throws for any JSON event. */
+  evaluate(contract: Contract, event: CanonicalEvent): ContractVerdict;
 }
