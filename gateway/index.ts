@@ -1,1 +1,4 @@
-export {};
+export { createServer, gateway, MAX_BODY_BYTES } from './app.ts';
+export type { GatewayDependencies } from './dependencies.ts';
+export type { Identity, IdentityVerifier } from './identity/identity.ts';
+export { createIdentityVerifier, type TrustedIssuer } from './identity/issuers.ts';

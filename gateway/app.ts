@@ -1,0 +1,46 @@
+import { newId } from '@tributary/core';
+import Fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify';
+import type { GatewayDependencies } from './dependencies.ts';
+import { accessPlugin } from './plugins/access.ts';
+import { bodyPlugin } from './plugins/body.ts';
+import { errorsPlugin } from './plugins/errors.ts';
+import { routes } from './routes/routes.ts';
+
+/** A body at most, inflated. */
+export const MAX_BODY_BYTES = 4 * 1024 * 1024;
+
+/** A Fastify instance as the gateway needs it: strict validation, request ids, no library wording. */
+export function createServer(): FastifyInstance {
+  const app = Fastify({
+    logger: false,
+    bodyLimit: MAX_BODY_BYTES,
+    genReqId: () => newId(),
+    requestIdHeader: false,
+    return503OnClosing: false,
+    forceCloseConnections: 'idle',
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 200 },
+    ajv: {
+      customOptions: {
+        coerceTypes: false,
+        removeAdditional: false,
+        useDefaults: false,
+        allErrors: true,
+        allowUnionTypes: true,
+      },
+    },
+  });
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('x-request-id', request.id);
+  });
+  return app;
+}
+
+/** The HTTP side of Tributary as a plugin: registers on any server, needs no port of its own in tests. */
+export const gateway: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
+  await app.register(errorsPlugin, dependencies);
+  await app.register(async (api) => {
+    await api.register(bodyPlugin);
+    await api.register(accessPlugin, dependencies);
+    await api.register(routes, { ...dependencies, prefix: '/api/v1' });
+  });
+};

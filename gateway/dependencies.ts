@@ -1,0 +1,34 @@
+import type {
+  Catalog,
+  Clock,
+  ConnectorCatalog,
+  ContractEvaluator,
+  EventLog,
+  History,
+  JsonObject,
+  Logger,
+  Metrics,
+  Sandbox,
+  VolumeCounters,
+} from '@tributary/core';
+import type { IdentityVerifier } from './identity/identity.ts';
+
+/** Everything the gateway reaches the world by. */
+export interface GatewayDependencies {
+  readonly log: EventLog;
+  readonly catalog: Catalog;
+  readonly counters: VolumeCounters;
+  readonly history: History;
+  readonly sandbox: Sandbox;
+  readonly connectors: ConnectorCatalog;
+  readonly contracts: ContractEvaluator;
+  readonly identity: IdentityVerifier;
+  /** Seals the secret settings of a destination; `secrets` names them. */
+  seal(destinationId: string, settings: JsonObject, secrets: readonly string[]): JsonObject;
+  readonly random: (bytes: number) => Uint8Array;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  /** Received topics the operator declared beyond the two standing ones. */
+  readonly dedicatedTopics: readonly string[];
+}

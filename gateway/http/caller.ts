@@ -1,0 +1,32 @@
+import type { Account, ApiKey, Operation, Workspace, WorkspaceRole, WriteKey } from '@tributary/core';
+
+/** Who is calling, once the credential was verified. */
+export type Caller =
+  | { readonly kind: 'id_token'; readonly account: Account }
+  | { readonly kind: 'api_key'; readonly key: ApiKey }
+  | { readonly kind: 'write_key'; readonly key: WriteKey };
+
+/** How facts name their author. */
+export function authorOf(caller: Caller): string {
+  return caller.kind === 'id_token' ? caller.account.id : `key:${caller.key.id}`;
+}
+
+/** The account behind a caller: of a key the one that created it. */
+export function accountOf(caller: Caller): string {
+  return caller.kind === 'id_token' ? caller.account.id : caller.key.created_by;
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Set on every route that is not public. */
+    caller: Caller;
+    /** Set on every route below `/workspaces/:id`. */
+    workspace: Workspace;
+    /** The caller's role in `workspace`; a write key has none. */
+    role: WorkspaceRole | undefined;
+  }
+  interface FastifyContextConfig {
+    /** What the route does, from the permission table. A route without one does not start. */
+    operation?: Operation;
+  }
+}

@@ -1,0 +1,72 @@
+/** One thing that is wrong with a request. `path` is a JSON pointer into the body, or a parameter's name. */
+export interface ErrorDetail {
+  readonly path: string;
+  readonly message: string;
+}
+
+/** An answer other than success. `error` is short and stable; clients may compare it. */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly error: string;
+  readonly details: readonly ErrorDetail[] | undefined;
+  /** Further fields of the body. */
+  readonly fields: Readonly<Record<string, unknown>>;
+  readonly retryAfterSeconds: number | undefined;
+
+  constructor(
+    status: number,
+    error: string,
+    options: {
+      details?: readonly ErrorDetail[];
+      fields?: Readonly<Record<string, unknown>>;
+      retryAfterSeconds?: number;
+    } = {},
+  ) {
+    super(error);
+    this.name = 'ApiError';
+    this.status = status;
+    this.error = error;
+    this.details = options.details;
+    this.fields = options.fields ?? {};
+    this.retryAfterSeconds = options.retryAfterSeconds;
+  }
+}
+
+const RETRY_AFTER_SECONDS = 1;
+
+export function invalidRequest(...details: readonly ErrorDetail[]): ApiError {
+  return new ApiError(400, 'invalid request', { details });
+}
+
+export function notAuthenticated(): ApiError {
+  return new ApiError(401, 'not authenticated');
+}
+
+export function permissionDenied(): ApiError {
+  return new ApiError(403, 'permission denied');
+}
+
+export function notFound(): ApiError {
+  return new ApiError(404, 'not found');
+}
+
+export function conflict(): ApiError {
+  return new ApiError(409, 'conflict');
+}
+
+export function versionMismatch(): ApiError {
+  return new ApiError(412, 'version mismatch');
+}
+
+export function payloadTooLarge(path: string, message: string): ApiError {
+  return new ApiError(413, 'payload too large', { details: [{ path, message }] });
+}
+
+export function unsupportedMediaType(): ApiError {
+  return new ApiError(415, 'unsupported media type');
+}
+
+/** 503: nothing is confirmed. `fields` may carry the ids that were assigned, to send again with. */
+export function unavailable(fields: Readonly<Record<string, unknown>> = {}): ApiError {
+  return new ApiError(503, 'unavailable', { fields, retryAfterSeconds: RETRY_AFTER_SECONDS });
+}

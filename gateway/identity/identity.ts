@@ -1,0 +1,11 @@
+/** Who an identity platform says is calling. */
+export interface Identity {
+  readonly issuer: string;
+  readonly subject: string;
+  readonly email: string | null;
+}
+
+/** Verifies ID tokens. Undefined for any token that is not to be trusted; throws `Unavailable` when it cannot tell. */
+export interface IdentityVerifier {
+  verify(token: string): Promise<Identity | undefined>;
+}

@@ -1,0 +1,75 @@
+import { includesRole, type Operation, PERMISSIONS, type Permission, permissionOf } from '@tributary/core';
+import type { FastifyRequest } from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
+import type { GatewayDependencies } from '../dependencies.ts';
+import type { Caller } from '../http/caller.ts';
+import { invalidRequest, permissionDenied } from '../http/errors.ts';
+import { authenticate } from './authenticate.ts';
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+const WORKSPACE_HEADER = 'x-workspace-id';
+
+/**
+ * Who may do what. Every route names its operation in the permission table, or the gateway does not start. The order
+ * is the spec's: verify the credential (401), look at the header (400), then kind, membership and role (403). All of
+ * it comes before the body is read.
+ */
+export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, dependencies) => {
+  app.addHook('onRoute', (route) => {
+    const operation = route.config?.operation;
+    if (operation === undefined || !(operation in PERMISSIONS)) {
+      throw new Error(
+        `route ${String(route.method)} ${route.url} names no operation of the permission table`,
+      );
+    }
+  });
+  app.addHook('onRequest', async (request) => {
+    const operation = request.routeOptions.config.operation;
+    if (operation === undefined) return; // no route: the not-found handler answers
+    request.caller = await authenticate(request, dependencies);
+    authorize(request, operation, dependencies);
+  });
+});
+
+function authorize(request: FastifyRequest, operation: Operation, { catalog }: GatewayDependencies): void {
+  const permission = permissionOf(operation);
+  const workspaceId = (request.params as { workspaceId?: string }).workspaceId;
+  if (workspaceId !== undefined) checkWorkspaceHeader(request, workspaceId.toLowerCase(), request.caller);
+  if (!permission.credentials.includes(request.caller.kind)) throw permissionDenied();
+  if (workspaceId === undefined) return;
+  const workspace = catalog.state.workspace(workspaceId.toLowerCase());
+  if (workspace === undefined || workspace.status !== 'active') throw permissionDenied();
+  request.workspace = workspace;
+  authorizeInWorkspace(request, permission, roleIn(request.caller, workspace.id, catalog.state));
+}
+
+function authorizeInWorkspace(
+  request: FastifyRequest,
+  permission: Permission,
+  role: ReturnType<typeof roleIn>,
+): void {
+  if (role === 'foreign') throw permissionDenied();
+  request.role = role;
+  if (permission.role !== undefined && (role === undefined || !includesRole(role, permission.role)))
+    throw permissionDenied();
+}
+
+/** The caller's role in a workspace; undefined for a write key of it, `foreign` for anybody without access. */
+function roleIn(caller: Caller, workspaceId: string, state: GatewayDependencies['catalog']['state']) {
+  if (caller.kind === 'id_token') return state.workspaceRole(caller.account.id, workspaceId) ?? 'foreign';
+  if (caller.key.workspace_id !== workspaceId) return 'foreign';
+  return caller.kind === 'api_key' ? caller.key.role : undefined;
+}
+
+/** Required but for write keys; when present it must be the workspace of the path. */
+function checkWorkspaceHeader(request: FastifyRequest, workspaceId: string, caller: Caller): void {
+  const header = request.headers[WORKSPACE_HEADER];
+  if (header === undefined && caller.kind === 'write_key') return;
+  if (typeof header !== 'string' || !UUID.test(header)) {
+    throw invalidRequest({
+      path: 'X-Workspace-ID',
+      message: header === undefined ? 'is required' : 'must be a UUID',
+    });
+  }
+  if (header.toLowerCase() !== workspaceId) throw permissionDenied();
+}

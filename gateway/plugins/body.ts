@@ -1,0 +1,29 @@
+import compress from '@fastify/compress';
+import fastifyPlugin from 'fastify-plugin';
+import { ApiError, invalidRequest, unsupportedMediaType } from '../http/errors.ts';
+import { parseJson } from '../http/json.ts';
+
+/**
+ * Bodies are strict JSON, plain or compressed; the limit holds for what is inflated. An empty body is no body: routes
+ * that need one refuse it by their schema.
+ */
+export const bodyPlugin = fastifyPlugin(async (app) => {
+  await app.register(compress, {
+    global: false,
+    globalCompression: false,
+    globalDecompression: true,
+    requestEncodings: ['gzip', 'deflate', 'br'],
+    onUnsupportedRequestEncoding: () => unsupportedMediaType(),
+    onInvalidRequestPayload: () =>
+      new ApiError(400, 'invalid request', {
+        details: [{ path: '', message: 'the body is not what its content-encoding says' }],
+      }),
+  });
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body: Buffer, done) => {
+    if (body.length === 0) return done(null, undefined);
+    const parsed = parseJson(body);
+    if (parsed.ok) return done(null, parsed.value);
+    done(invalidRequest(parsed.fault));
+  });
+});
