@@ -9,6 +9,8 @@ export interface DeliveryAttempt {
   readonly status?: number;
   readonly response?: string;
   readonly duration_ms: number;
+  /** Repeated without a wait after a reset connection: no step of the retry ladder. */
+  readonly at_once?: true;
 }
 
 /** One event on its way to one destination: the value of an entry on `deliveries*`. */

@@ -1,0 +1,64 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type LaneTicket, LaneWindow } from './lanes.ts';
+
+function lanes(): LaneWindow {
+  return new LaneWindow({ windowBytes: 8_000 });
+}
+
+describe('the lanes of a window', () => {
+  it('sends a key aside when it would fill more than its share', () => {
+    const window = lanes();
+    window.begin('a', 600, 0);
+    expect(window.decide('a', 400, 0)).toBe('fast');
+    expect(window.decide('a', 401, 0)).toBe('slow');
+  });
+
+  it('leaves the other keys alone', () => {
+    const window = lanes();
+    window.begin('a', 1_000, 0);
+    expect(window.decide('b', 1_000, 0)).toBe('fast');
+  });
+
+  it('sends a key aside while its oldest work is old', () => {
+    const window = lanes();
+    const oldest = window.begin('a', 10, 0);
+    window.begin('a', 10, 400);
+    expect(window.decide('a', 10, 500)).toBe('fast');
+    expect(window.decide('a', 10, 501)).toBe('slow');
+    window.end(oldest);
+    expect(window.decide('a', 10, 501)).toBe('fast');
+  });
+
+  it('takes one piece of any size when nothing of its key is under way', () => {
+    const window = lanes();
+    expect(window.decide('a', 5_000, 0)).toBe('fast');
+    window.end(window.begin('a', 5_000, 0));
+    expect(window.decide('a', 5_000, 0)).toBe('fast');
+  });
+
+  it('ends a piece of work once', () => {
+    const window = lanes();
+    const first = window.begin('a', 500, 0);
+    window.begin('a', 900, 0);
+    window.end(first);
+    window.end(first);
+    expect(window.decide('a', 100, 0)).toBe('fast');
+    expect(window.decide('a', 101, 0)).toBe('slow');
+  });
+
+  it('has room again when everything has ended, whatever the order', () => {
+    const work = fc.array(fc.tuple(fc.constantFrom('a', 'b', 'c'), fc.nat(500), fc.nat()));
+    fc.assert(
+      fc.property(work, (pieces) => {
+        const window = lanes();
+        const tickets: [LaneTicket, number][] = pieces.map(([key, bytes, order], at) => [
+          window.begin(key, bytes, at),
+          order,
+        ]);
+        for (const [ticket] of tickets.sort((left, right) => left[1] - right[1])) window.end(ticket);
+        for (const key of ['a', 'b', 'c']) expect(window.decide(key, 8_000, 1e6)).toBe('fast');
+      }),
+    );
+  });
+});

@@ -1,0 +1,68 @@
+export interface LaneOptions {
+  /** Bytes the window of the partition holds. */
+  readonly windowBytes: number;
+  /** The part of the window one key may fill. Default 1/8. */
+  readonly share?: number;
+  /** A key whose oldest work is older than this is slow. Default 500. */
+  readonly slowAfterMs?: number;
+}
+
+/** Work under way; hand it back to `end`. */
+export interface LaneTicket {
+  readonly key: string;
+  readonly bytes: number;
+  readonly startedAt: number;
+}
+
+interface KeyLoad {
+  bytes: number;
+  /** In the order they began, so the first is the oldest. */
+  readonly tickets: Set<LaneTicket>;
+}
+
+export const DEFAULT_LANE_SHARE = 1 / 8;
+export const DEFAULT_SLOW_AFTER_MS = 500;
+
+/**
+ * Which keys (destinations, transformations) take more than their share of one partition's window. What is decided
+ * `slow` goes to the slow lane at once, so that it delays only its like. Times are epoch ms and must not go back.
+ */
+export class LaneWindow {
+  readonly #loads = new Map<string, KeyLoad>();
+  readonly #shareBytes: number;
+  readonly #slowAfterMs: number;
+
+  constructor(options: LaneOptions) {
+    this.#shareBytes = options.windowBytes * (options.share ?? DEFAULT_LANE_SHARE);
+    this.#slowAfterMs = options.slowAfterMs ?? DEFAULT_SLOW_AFTER_MS;
+  }
+
+  /**
+   * Where work of this size goes now. A key with nothing under way is always `fast`, however large the one piece:
+   * otherwise its large events would never be tried.
+   */
+  decide(key: string, bytes: number, now: number): 'fast' | 'slow' {
+    const load = this.#loads.get(key);
+    if (load === undefined) return 'fast';
+    if (load.bytes + bytes > this.#shareBytes) return 'slow';
+    for (const oldest of load.tickets) return now - oldest.startedAt > this.#slowAfterMs ? 'slow' : 'fast';
+    return 'fast';
+  }
+
+  begin(key: string, bytes: number, now: number): LaneTicket {
+    const ticket = { key, bytes, startedAt: now };
+    const load = this.#loads.get(key) ?? { bytes: 0, tickets: new Set() };
+    load.bytes += bytes;
+    load.tickets.add(ticket);
+    this.#loads.set(key, load);
+    return ticket;
+  }
+
+  /** Idempotent per ticket. A key without work is forgotten. */
+  end(ticket: LaneTicket): void {
+    const load = this.#loads.get(ticket.key);
+    if (load === undefined || !load.tickets.delete(ticket)) return;
+    load.bytes -= ticket.bytes;
+    if (load.tickets.size === 0) this.#loads.delete(ticket.key);
+  }
+}
