@@ -8,6 +8,7 @@ export * from './catalog/fold.ts';
 export * from './catalog/state.ts';
 export * from './connector/connector.ts';
 export * from './contracts/contract.ts';
+export * from './contracts/rejected-event.ts';
 export * from './contracts/violation.ts';
 export * from './dedupe/deduplicator.ts';
 export * from './delivery/breaker.ts';

@@ -8,10 +8,13 @@ export const HEADER = {
   environment: 'environment',
   /** W3C trace context, passed on as it came. */
   traceparent: 'traceparent',
-  /** `accepted`, `warned`, `omitted` or `rejected`. */
+  /** On accepted and rejected events: `accepted`, `warned`, `omitted` or `rejected`. On a delivery that was put off
+   *  before, so that people saw it retrying: `retrying`. */
   outcome: 'outcome',
   contractId: 'contract-id',
   contractVersion: 'contract-version',
+  /** Id of the write key that sent the event; from received records on to accepted and rejected events. */
+  keyId: 'key-id',
   /** On `events.slow`: the rules still to be routed, comma-separated ids. */
   rules: 'rules',
   /** On `events.slow`: how often this event's delivery was redriven. */
