@@ -1,4 +1,75 @@
-import type { FastifyPluginAsync } from 'fastify';
+import { EVENT_TYPES, type EventType, iso, type WriteKey } from '@tributary/core';
+import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../../dependencies.ts';
+import { ApiError, type ErrorDetail, permissionDenied } from '../../http/errors.ts';
+import { createBatchReader } from './batch.ts';
+import { shapeEvent } from './canonical.ts';
+import { createIngest } from './ingest.ts';
+import {
+  type BatchBody,
+  batchAnswer,
+  batchBody,
+  type EventBody,
+  eventBodies,
+  type IngestQuery,
+  ingestQuery,
+  receivedAnswer,
+} from './schemas.ts';
+import { judge } from './verdict.ts';
 
-export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async () => {};
+const config = { operation: 'events.ingest' } as const;
+
+/** `POST /workspaces/:workspaceId/events/{track,identify,page,group,batch}`: 202 once the log confirmed. */
+export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
+  const ingest = createIngest(dependencies);
+  const readBatch = createBatchReader(dependencies);
+
+  for (const type of EVENT_TYPES) {
+    app.post<{ Body: EventBody; Querystring: IngestQuery }>(
+      `/workspaces/:workspaceId/events/${type}`,
+      {
+        config,
+        schema: { body: eventBodies[type], querystring: ingestQuery, response: { 202: receivedAnswer } },
+      },
+      async (request, reply) => {
+        const key = writeKeyOf(request);
+        const shaped = shapeEvent(type satisfies EventType, request.body, key, iso(dependencies.clock()));
+        if (!shaped.ok) throw refused(shaped.error, shaped.details);
+        if (request.query.check === 'contract') {
+          const verdict = judge(shaped.event, dependencies);
+          if (verdict?.outcome === 'rejected') throw blocked(verdict.breaches);
+        }
+        await ingest(request, key, [shaped]);
+        return reply.code(202).send({ message_id: shaped.event.message_id, status: 'received' });
+      },
+    );
+  }
+
+  app.post<{ Body: BatchBody; Querystring: IngestQuery }>(
+    '/workspaces/:workspaceId/events/batch',
+    { config, schema: { body: batchBody, querystring: ingestQuery, response: { 202: batchAnswer } } },
+    async (request, reply) => {
+      const key = writeKeyOf(request);
+      const { events, rejected } = readBatch(request.body.batch, key, request.query.check === 'contract');
+      if (events.length > 0) await ingest(request, key, events);
+      return reply.code(202).send({ accepted: events.length, rejected });
+    },
+  );
+};
+
+function writeKeyOf({ caller }: FastifyRequest): WriteKey {
+  if (caller.kind !== 'write_key') throw permissionDenied();
+  return caller.key;
+}
+
+function refused(error: string, details: readonly ErrorDetail[]): ApiError {
+  return new ApiError(error === 'payload too large' ? 413 : 400, error, { details });
+}
+
+/** 400: the contract blocks it, and nothing was stored. */
+function blocked(breaches: readonly { kind: string; path: string; message: string }[]): ApiError {
+  return new ApiError(400, 'event blocked', {
+    details: breaches.map(({ path, message }) => ({ path, message })),
+    fields: { violations: breaches },
+  });
+}

@@ -1,0 +1,77 @@
+import { EVENT_TYPES, type EventType, iso, type WriteKey } from '@tributary/core';
+import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
+import type { GatewayDependencies } from '../../dependencies.ts';
+import type { ErrorDetail } from '../../http/errors.ts';
+import { describeValidation } from '../../http/validation.ts';
+import { type ShapedEvent, shapeEvent } from './canonical.ts';
+import { batchItems, type EventBody } from './schemas.ts';
+import { judge } from './verdict.ts';
+
+/** An item of a batch that is not taken, and why; the others are. */
+export interface RejectedItem {
+  readonly index: number;
+  readonly error: string;
+  readonly details: readonly ErrorDetail[];
+}
+
+export interface ReadBatch {
+  readonly events: readonly ShapedEvent[];
+  readonly rejected: readonly RejectedItem[];
+}
+
+type BatchReader = (items: readonly unknown[], key: WriteKey, checkContract: boolean) => ReadBatch;
+
+/** Sorts the items of a batch into events and refusals, each by the schema of its type. */
+export function createBatchReader(
+  dependencies: Pick<GatewayDependencies, 'catalog' | 'contracts' | 'clock'>,
+): BatchReader {
+  const ajv = new Ajv({ allErrors: true, allowUnionTypes: true });
+  const validators = Object.fromEntries(
+    EVENT_TYPES.map((type) => [type, ajv.compile(batchItems[type])]),
+  ) as Record<EventType, ValidateFunction<EventBody>>;
+
+  return (items, key, checkContract) => {
+    const receivedAt = iso(dependencies.clock());
+    const events: ShapedEvent[] = [];
+    const rejected: RejectedItem[] = [];
+    items.forEach((item, index) => {
+      const type = typeOf(item);
+      if (type === undefined) {
+        const message = `must be one of ${EVENT_TYPES.join(', ')}`;
+        rejected.push({ index, error: 'invalid request', details: [{ path: '/type', message }] });
+        return;
+      }
+      const validate = validators[type];
+      if (!validate(item)) {
+        rejected.push({
+          index,
+          error: 'invalid request',
+          details: describeValidation(findings(validate.errors), 'body'),
+        });
+        return;
+      }
+      const shaped = shapeEvent(type, item, key, receivedAt);
+      if (!shaped.ok) {
+        rejected.push({ index, error: shaped.error, details: shaped.details });
+        return;
+      }
+      const verdict = checkContract ? judge(shaped.event, dependencies) : undefined;
+      if (verdict?.outcome === 'rejected') {
+        const details = verdict.breaches.map(({ path, message }) => ({ path, message }));
+        rejected.push({ index, error: 'event blocked', details });
+        return;
+      }
+      events.push(shaped);
+    });
+    return { events, rejected };
+  };
+}
+
+function typeOf(item: unknown): EventType | undefined {
+  if (typeof item !== 'object' || item === null || !('type' in item)) return undefined;
+  return EVENT_TYPES.find((type) => type === item.type);
+}
+
+function findings(errors: readonly ErrorObject[] | null | undefined) {
+  return (errors ?? []).map((error) => ({ ...error, message: error.message ?? '' }));
+}

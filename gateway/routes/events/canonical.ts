@@ -1,0 +1,93 @@
+import {
+  type CanonicalEvent,
+  type EventType,
+  eventKey,
+  type JsonObject,
+  MAX_EVENT_BYTES,
+  newId,
+  type WriteKey,
+} from '@tributary/core';
+import type { ErrorDetail } from '../../http/errors.ts';
+import type { EventBody } from './schemas.ts';
+
+/** An event that passed every check of its shape, ready for the log. */
+export interface ShapedEvent {
+  readonly ok: true;
+  readonly event: CanonicalEvent;
+  /** The JSON text of `event`: what is made durable. */
+  readonly text: string;
+  readonly key: string;
+}
+
+export interface RefusedEvent {
+  readonly ok: false;
+  readonly error: 'invalid request' | 'payload too large';
+  readonly details: readonly ErrorDetail[];
+}
+
+/** ISO 8601 date, or date and time with seconds, fraction and zone; as producers write it, so it is kept as it came. */
+const ISO_8601 =
+  /^\d{4}-\d{2}-\d{2}(?:[Tt ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:[Zz]|[+-]\d{2}:?\d{2})?)?$/;
+
+/** What JSON Schema cannot say about a body, then the canonical event. The order of fields is fixed. */
+export function shapeEvent(
+  type: EventType,
+  body: EventBody,
+  key: WriteKey,
+  receivedAt: string,
+): ShapedEvent | RefusedEvent {
+  const userId = body.user_id ?? undefined;
+  const anonymousId = body.anonymous_id ?? undefined;
+  if (userId === undefined && anonymousId === undefined) {
+    return refuse('/user_id', 'user_id or anonymous_id is required');
+  }
+  const timestamp = body.timestamp ?? receivedAt;
+  if (timestamp !== receivedAt && !(ISO_8601.test(timestamp) && !Number.isNaN(Date.parse(timestamp)))) {
+    return refuse('/timestamp', 'must be an ISO 8601 time');
+  }
+  const event = {
+    message_id: body.message_id ?? newId(),
+    type,
+    ...named(type, body),
+    user_id: userId,
+    anonymous_id: anonymousId,
+    ...described(type, body),
+    context: body.context ?? undefined,
+    timestamp,
+    received_at: receivedAt,
+    environment: key.environment,
+    workspace_id: key.workspace_id,
+    source_id: key.source_id ?? undefined,
+  } as CanonicalEvent; // absent fields are `undefined` here and left out of the JSON text
+  const text = JSON.stringify(event);
+  if (exceeds(text, MAX_EVENT_BYTES)) {
+    return {
+      ok: false,
+      error: 'payload too large',
+      details: [{ path: '', message: `the event has more than ${MAX_EVENT_BYTES} bytes` }],
+    };
+  }
+  return { ok: true, event, text, key: eventKey(event) };
+}
+
+function named(type: EventType, body: EventBody): { event?: string; name?: string; group_id?: string } {
+  if (type === 'track') return { event: body.event ?? '' };
+  if (type === 'group') return { group_id: body.group_id ?? '' };
+  return type === 'page' && body.name != null ? { name: body.name } : {};
+}
+
+function described(type: EventType, body: EventBody): { properties?: JsonObject; traits?: JsonObject } {
+  if (type === 'track' || type === 'page')
+    return body.properties == null ? {} : { properties: body.properties };
+  return body.traits == null ? {} : { traits: body.traits };
+}
+
+function refuse(path: string, message: string): RefusedEvent {
+  return { ok: false, error: 'invalid request', details: [{ path, message }] };
+}
+
+/** Whether the UTF-8 form is longer than `bytes`; counted only where the number of UTF-16 units leaves a doubt. */
+function exceeds(text: string, bytes: number): boolean {
+  if (text.length > bytes) return true;
+  return text.length * 3 > bytes && Buffer.byteLength(text) > bytes;
+}

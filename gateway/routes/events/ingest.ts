@@ -1,0 +1,54 @@
+import { HEADER, type Headers, TributaryError, type WriteKey } from '@tributary/core';
+import type { FastifyRequest } from 'fastify';
+import type { GatewayDependencies } from '../../dependencies.ts';
+import { unavailable } from '../../http/errors.ts';
+import type { ShapedEvent } from './canonical.ts';
+
+const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
+
+/** Makes events durable. Resolves once the log confirmed all of them. */
+export type Ingest = (
+  request: FastifyRequest,
+  key: WriteKey,
+  events: readonly ShapedEvent[],
+) => Promise<void>;
+
+/**
+ * The way of events into the log. Headers are shared between events that have the same ones, so that the log packs
+ * them into one record.
+ */
+export function createIngest({
+  log,
+  catalog,
+  metrics,
+}: Pick<GatewayDependencies, 'log' | 'catalog' | 'metrics'>): Ingest {
+  const shared = new WeakMap<WriteKey, { position: number; headers: Headers }>();
+
+  function headersFor(key: WriteKey, traceparent: unknown): Headers {
+    const position = catalog.position;
+    let known = shared.get(key);
+    if (known === undefined || known.position !== position) {
+      known = { position, headers: { [HEADER.catalogPosition]: String(position), [HEADER.keyId]: key.id } };
+      shared.set(key, known);
+    }
+    return typeof traceparent === 'string' && TRACEPARENT.test(traceparent)
+      ? { ...known.headers, [HEADER.traceparent]: traceparent }
+      : known.headers;
+  }
+
+  return async (request, key, events) => {
+    const headers = headersFor(key, request.headers.traceparent);
+    try {
+      await log.append(
+        key.pubsub_topic,
+        events.map(({ key: entryKey, text }) => ({ key: entryKey, value: text, headers })),
+      );
+    } catch (error) {
+      metrics.count('tributary_events_unconfirmed_total', {}, events.length);
+      if (!(error instanceof TributaryError) || !error.retryable) throw error;
+      const ids = events.map(({ event }) => event.message_id);
+      throw unavailable(ids.length === 1 ? { message_id: ids[0] } : { message_ids: ids });
+    }
+    metrics.count('tributary_events_received_total', { environment: key.environment }, events.length);
+  };
+}
