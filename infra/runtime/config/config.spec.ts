@@ -1,0 +1,34 @@
+import { describe, expect, it } from 'vitest';
+import { ConfigError, describeConfig, readConfig } from './config.ts';
+
+describe('configuration', () => {
+  it('has a default for everything', () => {
+    const config = readConfig({});
+    expect(config).toMatchObject({
+      port: 8080,
+      host: '127.0.0.1',
+      devIssuer: false,
+      retryExpiry: 86_400_000,
+    });
+  });
+
+  it('names every fault at once', () => {
+    const read = () => readConfig({ PORT: 'eighty', TRIBUTARY_RETENTION: '7', LOG_LEVEL: 'loud' });
+    expect(read).toThrow(ConfigError);
+    expect(read).toThrow(/PORT.*\n.*LOG_LEVEL.*\n.*TRIBUTARY_RETENTION/);
+  });
+
+  it('refuses a misspelt variable instead of ignoring it', () => {
+    expect(() => readConfig({ TRIBUTARY_DATADIR: '/tmp' })).toThrow(
+      'TRIBUTARY_DATADIR is not a known variable',
+    );
+  });
+
+  it('treats an empty variable as absent', () => {
+    expect(readConfig({ PORT: '' }).port).toBe(8080);
+  });
+
+  it('prints a row for every variable', () => {
+    expect(describeConfig()).toContain('| `TRIBUTARY_DEDUPE_WINDOW` | `24h` |');
+  });
+});

@@ -1,0 +1,162 @@
+import { resolve } from 'node:path';
+import { list, number, type Parsed, size, text } from './parse.ts';
+
+/** One variable of the environment: what it means, its default as a person would write it, how it is read. */
+export interface Setting<T> {
+  readonly name: string;
+  readonly description: string;
+  /** Shown in the reference, and parsed when the variable is absent. */
+  readonly fallback: string;
+  parse(value: string): Parsed<T>;
+}
+
+function setting<T>(
+  name: string,
+  fallback: string,
+  parse: (value: string) => Parsed<T>,
+  description: string,
+): Setting<T> {
+  return { name, description, fallback, parse };
+}
+
+const HOUR = 3_600_000;
+
+/** Every variable Tributary reads. `tributary config` prints this table. */
+export const SETTINGS = {
+  port: setting(
+    'PORT',
+    '8080',
+    number(0, 65_535),
+    'Port of the HTTP server of every role; 0 takes a free one.',
+  ),
+  host: setting('HOST', '127.0.0.1', text(), 'Address the HTTP server listens on.'),
+  dataFolder: setting(
+    'TRIBUTARY_DATA_DIR',
+    './data',
+    (value) => ({ ok: true, value: resolve(value) }),
+    'Folder of everything kept on this machine.',
+  ),
+  logLevel: setting(
+    'LOG_LEVEL',
+    'info',
+    (value) =>
+      (LOG_LEVELS as readonly string[]).includes(value)
+        ? { ok: true, value: value as LogLevel }
+        : { ok: false, message: `must be one of ${LOG_LEVELS.join(', ')}` },
+    'Least level that is logged.',
+  ),
+  trustProxy: setting(
+    'TRUST_PROXY',
+    '',
+    list(),
+    'Addresses or CIDR ranges of proxies whose X-Forwarded-For is believed, comma-separated.',
+  ),
+  devIssuer: setting(
+    'TRIBUTARY_DEV_ISSUER',
+    '0',
+    flag(),
+    'With 1, ID tokens of the development issuer are taken.',
+  ),
+  devIssuerKey: setting(
+    'TRIBUTARY_DEV_ISSUER_KEY',
+    '',
+    text(),
+    'Private JWK (JSON, ES256) of the development issuer; default: made once in the data folder.',
+  ),
+  secretKeys: setting(
+    'TRIBUTARY_SECRET_KEYS',
+    '',
+    text(),
+    'Keys that seal destination secrets: <kid>:<base64 of 32 bytes>,...; the first seals. Default with the development issuer: made once in the data folder.',
+  ),
+  partitions: setting(
+    'TRIBUTARY_PARTITIONS',
+    '4',
+    number(1, 128),
+    'Partitions of each topic. Fixed once the topics exist.',
+  ),
+  retention: setting(
+    'TRIBUTARY_RETENTION',
+    '7d',
+    duration(HOUR, 3650 * 24 * HOUR),
+    'How long topics keep their records.',
+  ),
+  dedicatedTopics: setting(
+    'TRIBUTARY_TOPICS',
+    '',
+    topics(),
+    'Further topics for received events that write keys may name, comma-separated.',
+  ),
+  dedupeWindow: setting(
+    'TRIBUTARY_DEDUPE_WINDOW',
+    '24h',
+    duration(60_000, 30 * 24 * HOUR),
+    'How long a message_id is remembered.',
+  ),
+  retryLadder: setting(
+    'TRIBUTARY_RETRY_LADDER',
+    '10s,1m,10m,1h,6h',
+    list(),
+    'Delays between attempts of a delivery, one topic each; the last repeats until expiry.',
+  ),
+  retryExpiry: setting(
+    'TRIBUTARY_RETRY_EXPIRY',
+    '24h',
+    duration(1, 30 * 24 * HOUR),
+    'When a delivery that keeps failing is dead.',
+  ),
+  deliveryTimeout: setting(
+    'TRIBUTARY_DELIVERY_TIMEOUT',
+    '10s',
+    duration(10, 300_000),
+    'How long one call of a destination may take.',
+  ),
+  egressAllow: setting(
+    'TRIBUTARY_EGRESS_ALLOW',
+    '',
+    list(),
+    'CIDR ranges of private addresses that destinations may be at, comma-separated.',
+  ),
+  sandboxProcesses: setting(
+    'TRIBUTARY_SANDBOX_PROCESSES',
+    '2',
+    number(1, 64),
+    'Processes that run transformations, per lane.',
+  ),
+  shutdownGrace: setting(
+    'TRIBUTARY_SHUTDOWN_GRACE',
+    '20s',
+    duration(100, 600_000),
+    'How long a leaving process may take to finish what it took.',
+  ),
+} as const;
+
+const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
+type LogLevel = (typeof LOG_LEVELS)[number];
+
+type ValueOf<S> = S extends Setting<infer T> ? T : never;
+export type Config = { readonly [K in keyof typeof SETTINGS]: ValueOf<(typeof SETTINGS)[K]> };
+
+function flag(): (value: string) => Parsed<boolean> {
+  return (value) =>
+    value === '1' || value === '0'
+      ? { ok: true, value: value === '1' }
+      : { ok: false, message: 'must be 0 or 1' };
+}
+
+function duration(min: number, max: number): (value: string) => Parsed<number> {
+  return size({ ms: 1, s: 1_000, m: 60_000, h: HOUR, d: 24 * HOUR }, min, max);
+}
+
+function topics(): (value: string) => Parsed<readonly string[]> {
+  const names = list();
+  return (value) => {
+    const parsed = names(value);
+    const bad = parsed.ok
+      ? parsed.value.find((name) => !/^[a-z0-9][a-z0-9._-]{0,99}$/.test(name))
+      : undefined;
+    return bad === undefined
+      ? parsed
+      : { ok: false, message: `"${bad}" is no topic name: lower-case letters, digits, . _ -` };
+  };
+}
