@@ -1,0 +1,88 @@
+// The import rules of the house, default deny. test/architecture/imports.spec.ts feeds each rule a violation.
+const OURS = '^(core|gateway|processors|connectors|infra|test)/';
+const SPEC = '[.](spec|conformance)[.]ts$';
+const NODE_IO =
+  '^(node:)?(fs|net|tls|http|https|http2|dgram|dns|child_process|worker_threads|cluster|sqlite|os|process)(/|$)';
+
+/** A package that may import `core` and itself, and nothing else of ours. */
+const onlyCore = (name) => ({
+  name: `${name}-imports-core-alone`,
+  severity: 'error',
+  from: { path: `^${name}/` },
+  to: { path: OURS, pathNot: [`^${name}/`, '^core/'] },
+});
+
+export default {
+  forbidden: [
+    {
+      name: 'core-imports-nothing-of-ours',
+      severity: 'error',
+      from: { path: '^core/' },
+      to: { path: OURS, pathNot: '^core/' },
+    },
+    {
+      name: 'core-does-no-io',
+      severity: 'error',
+      from: { path: '^core/', pathNot: SPEC },
+      to: { path: NODE_IO },
+    },
+    onlyCore('gateway'),
+    onlyCore('processors'),
+    onlyCore('connectors'),
+    {
+      name: 'an-adapter-imports-core-and-its-own-port',
+      comment:
+        'An adapter may share code with the other engines of its port, and the way SQLite files are opened.',
+      severity: 'error',
+      from: { path: '^infra/adapters/([^/]+)/', pathNot: SPEC },
+      to: { path: OURS, pathNot: ['^core/', '^infra/adapters/$1/', '^infra/adapters/sqlite/'] },
+    },
+    {
+      name: 'only-runtime-wires',
+      comment: 'infra/index.ts is how the tests reach the adapters and the runtime.',
+      severity: 'error',
+      from: { path: '^(core|gateway|processors|connectors|infra/adapters|infra/engines)/' },
+      to: { path: '^infra/(runtime/|index[.]ts$)' },
+    },
+    {
+      name: 'nothing-imports-tests',
+      severity: 'error',
+      from: { path: OURS, pathNot: '^test/' },
+      to: { path: '^test/' },
+    },
+    {
+      name: 'packages-meet-at-their-index',
+      severity: 'error',
+      from: { path: '^(core|gateway|processors|connectors|infra|test)/' },
+      to: {
+        path: '^(core|gateway|processors|connectors|infra)/',
+        pathNot: ['^$1/', '^(core|gateway|processors|connectors|infra)/index[.]ts$'],
+      },
+    },
+    {
+      name: 'no-cycles',
+      severity: 'error',
+      from: {},
+      to: { circular: true, dependencyTypesNot: ['type-only'] },
+    },
+    { name: 'everything-resolves', severity: 'error', from: {}, to: { couldNotResolve: true } },
+    {
+      name: 'dependencies-are-declared',
+      severity: 'error',
+      from: { path: OURS },
+      to: { dependencyTypes: ['npm-no-pkg', 'npm-unknown'] },
+    },
+  ],
+  options: {
+    doNotFollow: { path: 'node_modules' },
+    exclude: { path: '(^|/)node_modules/(?!@tributary)' },
+    tsPreCompilationDeps: true,
+    combinedDependencies: true,
+    preserveSymlinks: false,
+    enhancedResolveOptions: {
+      exportsFields: ['exports'],
+      conditionNames: ['import', 'node', 'default', 'types'],
+      extensions: ['.ts', '.mjs', '.js', '.json'],
+    },
+  },
+};
