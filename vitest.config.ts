@@ -1,11 +1,15 @@
 import { defineConfig } from 'vitest/config';
 
+const report = process.env['TRIBUTARY_TEST_REPORT'];
+
 export default defineConfig({
   test: {
     include: ['**/*.spec.ts'],
     exclude: ['**/node_modules/**', '**/data/**'],
     pool: 'forks',
+    execArgv: ['--disable-warning=ExperimentalWarning'],
     testTimeout: 30_000,
     hookTimeout: 30_000,
+    reporters: report === undefined ? ['default'] : ['default', ['json', { outputFile: report }]],
   },
 });
