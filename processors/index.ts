@@ -1,1 +1,3 @@
-export {};
+/** The stages of the pipeline. */
+export * from './options.ts';
+export * from './pipeline.ts';

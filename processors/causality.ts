@@ -1,0 +1,16 @@
+import type { Catalog, LogEntry } from '@tributary/core';
+import { catalogPositionOf } from './entry.ts';
+
+/**
+ * Waits until this process knows what the writers of the entries knew, so that a rule that was answered with 201
+ * before an event was sent is applied to it. `Unavailable` when the catalog does not come in time: the stage pauses.
+ */
+export async function awaitCatalog(
+  catalog: Catalog,
+  entries: readonly LogEntry[],
+  timeoutMs: number,
+): Promise<void> {
+  let needed = 0;
+  for (const entry of entries) needed = Math.max(needed, catalogPositionOf(entry));
+  if (catalog.position < needed) await catalog.waitFor(needed, timeoutMs);
+}

@@ -1,0 +1,144 @@
+import {
+  type BreakerOptions,
+  type Clock,
+  type Connector,
+  type ConnectorCatalog,
+  type ConnectorDestination,
+  type Delivery,
+  type DeliveryResult,
+  type Destination,
+  type Ladder,
+  type Logger,
+  type Metrics,
+  messageOf,
+  type NextStep,
+  nextStep,
+} from '@tributary/core';
+import { withAttempt } from './attempt.ts';
+import { DestinationCalls } from './destination-calls.ts';
+import type { Settlement } from './settlement.ts';
+
+export interface DelivererDependencies {
+  readonly connectors: ConnectorCatalog;
+  /** The destination with its secrets opened. Asked once per version. Throws when no key opens them. */
+  unseal(destination: Destination): ConnectorDestination;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  readonly logger: Logger;
+  readonly breaker: BreakerOptions;
+  readonly maxCalls: number;
+  readonly keptAttempts: number;
+  readonly ladder: Ladder;
+  readonly expiryMs: number;
+}
+
+/** The delivery with the attempts made now, and how it goes on. */
+export interface Delivered {
+  readonly delivery: Delivery;
+  readonly settlement: Settlement;
+}
+
+interface Place {
+  readonly calls: DestinationCalls;
+  unsealed: ConnectorDestination | undefined;
+}
+
+type Failure = Exclude<DeliveryResult, { outcome: 'delivered' }>;
+
+/**
+ * Makes deliveries, for all stages of a process that do: limits and circuit breakers belong to a destination, however
+ * its deliveries come.
+ */
+export class Deliverer {
+  readonly #dependencies: DelivererDependencies;
+  readonly #places = new Map<string, Place>();
+
+  constructor(dependencies: DelivererDependencies) {
+    this.#dependencies = dependencies;
+  }
+
+  /** Rejects with `Unavailable` when `signal` is aborted, for nothing else. */
+  async deliver(delivery: Delivery, destination: Destination, signal: AbortSignal): Promise<Delivered> {
+    const connector = this.#dependencies.connectors.connector(destination.type);
+    if (connector === undefined) {
+      const reason = `no connector of type ${destination.type}`;
+      return { delivery, settlement: { kind: 'dead', cause: 'destination', reason } };
+    }
+    const place = this.#placeOf(destination);
+    const unsealed = this.#unseal(place, destination);
+    if (unsealed === undefined) {
+      return this.#putOff(delivery, { outcome: 'retry', reason: 'the settings cannot be unsealed' });
+    }
+    return this.#attempt(delivery, destination.type, place, { connector, destination: unsealed }, signal);
+  }
+
+  async #attempt(
+    delivery: Delivery,
+    type: string,
+    place: Place,
+    target: { connector: Connector; destination: ConnectorDestination },
+    signal: AbortSignal,
+  ): Promise<Delivered> {
+    const { metrics, keptAttempts } = this.#dependencies;
+    let current = delivery;
+    for (let atOnce = false; ; atOnce = true) {
+      const made = await place.calls.attempt(current, target, signal);
+      if (made === 'circuit open') {
+        metrics.count('tributary_deliveries_total', { outcome: 'circuit_open', connector: type });
+        return this.#putOff(current, { outcome: 'retry', reason: 'circuit open' });
+      }
+      const { result } = made;
+      metrics.count('tributary_deliveries_total', { outcome: result.outcome, connector: type });
+      metrics.observe('tributary_delivery_seconds', (made.endedAt - made.startedAt) / 1_000, {
+        connector: type,
+      });
+      current = withAttempt(current, made, atOnce, keptAttempts);
+      if (result.outcome === 'delivered') return { delivery: current, settlement: { kind: 'delivered' } };
+      const settlement = settlementOf(result, this.#next(current, result));
+      if (settlement !== 'again-now') return { delivery: current, settlement };
+    }
+  }
+
+  /**
+   * No attempt was made, so none is recorded and the ladder is not climbed. The wait is the delivery's age instead:
+   * it grows as the ladder does, and a long outage does not send every delivery around the shortest topic.
+   */
+  #putOff(delivery: Delivery, result: Failure & { outcome: 'retry' }): Delivered {
+    const afterMs = Math.max(0, this.#dependencies.clock() - Date.parse(delivery.created_at));
+    const settlement = settlementOf(result, this.#next(delivery, { ...result, afterMs }));
+    if (settlement === 'again-now') throw new Error('nothing was reset');
+    return { delivery, settlement };
+  }
+
+  #next(delivery: Delivery, result: Failure): NextStep {
+    const { clock, ladder, expiryMs } = this.#dependencies;
+    const createdAt = Date.parse(delivery.created_at);
+    return nextStep({ attempts: delivery.attempts, result, createdAt, now: clock(), ladder, expiryMs });
+  }
+
+  #placeOf(destination: Destination): Place {
+    const known = this.#places.get(destination.id);
+    if (known !== undefined) return known;
+    const place = { calls: new DestinationCalls(this.#dependencies), unsealed: undefined };
+    this.#places.set(destination.id, place);
+    return place;
+  }
+
+  #unseal(place: Place, destination: Destination): ConnectorDestination | undefined {
+    if (place.unsealed?.version === destination.version) return place.unsealed;
+    const { unseal, logger } = this.#dependencies;
+    try {
+      place.unsealed = unseal(destination);
+      return place.unsealed;
+    } catch (error) {
+      const about = { destination: destination.id, version: destination.version, error: messageOf(error) };
+      logger.error(about, 'the settings of a destination cannot be unsealed');
+      return undefined;
+    }
+  }
+}
+
+function settlementOf(result: Failure, step: NextStep): Settlement | 'again-now' {
+  if (step.kind === 'again-now') return 'again-now';
+  return step.kind === 'dead' ? step : { ...step, reason: result.reason };
+}

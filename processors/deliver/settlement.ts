@@ -1,0 +1,67 @@
+import {
+  type Delivery,
+  type DeliveryOutcome,
+  deliveryKey,
+  type Emission,
+  HEADER,
+  type Headers,
+  iso,
+  type NextStep,
+  retryTopic,
+  TOPIC,
+} from '@tributary/core';
+
+/** How a delivery left deliver this time. */
+export type Settlement =
+  | { readonly kind: 'delivered' }
+  | (Extract<NextStep, { kind: 'retry' }> & { readonly reason: string })
+  | Extract<NextStep, { kind: 'dead' }>;
+
+/** Value of the `outcome` header on entries of deliveries that were put off. */
+const RETRYING = 'retrying';
+
+/**
+ * What deliver emits for a delivery. `delivery` holds every attempt, `cause` are the headers of its entry, `now` is
+ * epoch ms. Nothing for one delivered at its first try: there are too many of them to list.
+ */
+export function settle(
+  delivery: Delivery,
+  settlement: Settlement,
+  cause: Headers,
+  now: number,
+): readonly Emission[] {
+  const at = iso(now);
+  switch (settlement.kind) {
+    case 'delivered': {
+      const firstTry =
+        delivery.attempts.length <= 1 && delivery.redrives === 0 && cause[HEADER.outcome] !== RETRYING;
+      return firstTry ? [] : [outcome(TOPIC.outcomes, { delivery, status: 'delivered', at }, cause)];
+    }
+    case 'retry': {
+      const { reason, label, notBefore } = settlement;
+      const again: Emission = {
+        topic: retryTopic(label),
+        key: deliveryKey(delivery),
+        value: JSON.stringify(delivery),
+        headers: { ...cause, [HEADER.outcome]: RETRYING },
+      };
+      const retrying: DeliveryOutcome = {
+        delivery,
+        status: 'retrying',
+        reason,
+        at,
+        next_attempt_at: iso(notBefore),
+      };
+      return [again, outcome(TOPIC.outcomes, retrying, cause)];
+    }
+    case 'dead': {
+      const { reason, cause: why } = settlement;
+      return [outcome(TOPIC.deliveriesDead, { delivery, status: 'dead', reason, cause: why, at }, cause)];
+    }
+  }
+}
+
+function outcome(topic: string, value: DeliveryOutcome, cause: Headers): Emission {
+  const headers = { ...cause, [HEADER.outcome]: value.status };
+  return { topic, key: deliveryKey(value.delivery), value: JSON.stringify(value), headers };
+}

@@ -1,0 +1,59 @@
+import {
+  type CanonicalEvent,
+  ENVIRONMENTS,
+  EVENT_TYPES,
+  HEADER,
+  type Headers,
+  InvalidInput,
+  type LogEntry,
+} from '@tributary/core';
+
+/** The catalog position an entry's writer had applied. Throws `InvalidInput` for an entry without one. */
+export function catalogPositionOf(entry: LogEntry): number {
+  const text = entry.headers[HEADER.catalogPosition];
+  if (text === undefined || !/^\d{1,15}$/.test(text)) throw new InvalidInput('no catalog position');
+  return Number(text);
+}
+
+/**
+ * The canonical event an entry holds. Fields are the gateway's promise; only those are checked without which a stage
+ * could put the event somewhere wrong. Throws `InvalidInput`.
+ */
+export function eventOf(entry: LogEntry): CanonicalEvent {
+  const event = parseObject(entry.value) as Partial<CanonicalEvent>;
+  const { message_id, workspace_id, received_at, type, environment } = event;
+  if (typeof message_id !== 'string' || message_id === '') throw new InvalidInput('no message_id');
+  if (typeof workspace_id !== 'string' || workspace_id === '') throw new InvalidInput('no workspace_id');
+  if (typeof received_at !== 'string' || Number.isNaN(Date.parse(received_at)))
+    throw new InvalidInput('no received_at');
+  if (type === undefined || !EVENT_TYPES.includes(type)) throw new InvalidInput('no event type');
+  if (environment === undefined || !ENVIRONMENTS.includes(environment))
+    throw new InvalidInput('no environment');
+  return event as CanonicalEvent;
+}
+
+/** A JSON object. Throws `InvalidInput` for any other text. */
+export function parseObject(text: string): Record<string, unknown> {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new InvalidInput('not JSON', { cause: error });
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new InvalidInput('not a JSON object');
+  return value as Record<string, unknown>;
+}
+
+/** Headers of an entry that is about `event`, caused by an entry with the headers `cause`. */
+export function eventHeaders(event: CanonicalEvent, cause: Headers, catalogPosition: number): Headers {
+  const traceparent = cause[HEADER.traceparent];
+  return {
+    [HEADER.catalogPosition]: String(catalogPosition),
+    [HEADER.messageId]: event.message_id,
+    [HEADER.workspaceId]: event.workspace_id,
+    [HEADER.type]: event.type,
+    [HEADER.environment]: event.environment,
+    ...(traceparent === undefined ? {} : { [HEADER.traceparent]: traceparent }),
+  };
+}

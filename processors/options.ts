@@ -1,0 +1,52 @@
+import {
+  type BreakerOptions,
+  DEFAULT_BREAKER,
+  DEFAULT_EXPIRY_MS,
+  DEFAULT_LADDER_LABELS,
+} from '@tributary/core';
+import { DEFAULT_FAILURE_LIMITS, type FailureLimits } from './route/failure-rate.ts';
+
+/** Every size and time of the stages. Bytes, ms. */
+export interface PipelineOptions {
+  /** How long a stage waits for its catalog before it counts as unavailable. */
+  readonly catalogWaitMs: number;
+  /** Entries in a batch of validate and count. */
+  readonly batchEntries: number;
+  /** Entries in a batch of history; each may hold an event and all its attempts. */
+  readonly historyEntries: number;
+  /** Window of a partition of a flow stage. */
+  readonly windowBytes: number;
+  /** Share of that window one transformation or destination may fill before it goes to the slow lane... */
+  readonly laneShare: number;
+  /** ...or how old its oldest work may be. */
+  readonly slowAfterMs: number;
+  /** Events and bytes of one sandbox call. */
+  readonly transformEvents: number;
+  readonly transformBytes: number;
+  readonly failures: FailureLimits;
+  /** Calls to one destination at a time. */
+  readonly maxCalls: number;
+  /** Attempts a delivery remembers. */
+  readonly keptAttempts: number;
+  readonly breaker: BreakerOptions;
+  /** Waits of the retry topics, shortest first; the topics must be declared with the same. */
+  readonly retryLabels: readonly string[];
+  readonly expiryMs: number;
+}
+
+export const DEFAULT_PIPELINE: PipelineOptions = {
+  catalogWaitMs: 5_000,
+  batchEntries: 1_000,
+  historyEntries: 200,
+  windowBytes: 4 * 1024 * 1024,
+  laneShare: 1 / 8,
+  slowAfterMs: 500,
+  transformEvents: 200,
+  transformBytes: 256 * 1024,
+  failures: DEFAULT_FAILURE_LIMITS,
+  maxCalls: 16,
+  keptAttempts: 50,
+  breaker: DEFAULT_BREAKER,
+  retryLabels: DEFAULT_LADDER_LABELS,
+  expiryMs: DEFAULT_EXPIRY_MS,
+};

@@ -1,0 +1,35 @@
+import { type Clock, type LaneOptions, type LaneTicket, LaneWindow, type LogEntry } from '@tributary/core';
+
+/** The lane windows of one flow stage: a window of its own for each partition, as the log keeps them. */
+export class PartitionLanes {
+  readonly #clock: Clock;
+  readonly #options: LaneOptions;
+  readonly #windows = new Map<string, LaneWindow>();
+
+  constructor(clock: Clock, options: LaneOptions) {
+    this.#clock = clock;
+    this.#options = options;
+  }
+
+  /**
+   * Notes that work for `key` (a destination, a transformation) begins on an entry; call what it returns when the
+   * work ended. Undefined: the key has its share, the entry belongs into the slow lane.
+   */
+  enter(entry: LogEntry, key: string): (() => void) | undefined {
+    const window = this.#windowOf(entry);
+    const bytes = Buffer.byteLength(entry.value);
+    const now = this.#clock();
+    if (window.decide(key, bytes, now) === 'slow') return undefined;
+    const ticket: LaneTicket = window.begin(key, bytes, now);
+    return () => window.end(ticket);
+  }
+
+  #windowOf({ position }: LogEntry): LaneWindow {
+    const name = `${position.topic}/${position.partition}`;
+    const known = this.#windows.get(name);
+    if (known !== undefined) return known;
+    const window = new LaneWindow(this.#options);
+    this.#windows.set(name, window);
+    return window;
+  }
+}

@@ -1,0 +1,146 @@
+import {
+  type BatchStage,
+  type Catalog,
+  type Clock,
+  type ConnectorCatalog,
+  type ConnectorDestination,
+  type ContractEvaluator,
+  type Deduplicator,
+  type Destination,
+  dueAt,
+  type FlowStage,
+  HEADER,
+  type History,
+  type Ladder,
+  type Logger,
+  type Metrics,
+  parseLadder,
+  retryTopic,
+  type Sandbox,
+  type Source,
+  type Stage,
+  TOPIC,
+  type VolumeCounters,
+} from '@tributary/core';
+import { count } from './count/count.ts';
+import { deliver } from './deliver/deliver.ts';
+import { Deliverer } from './deliver/deliverer.ts';
+import { history } from './history/history.ts';
+import { DEFAULT_PIPELINE, type PipelineOptions } from './options.ts';
+import { PartitionLanes } from './partition-lanes.ts';
+import { FailureWatch } from './route/failure-watch.ts';
+import { refusalOf, route, routeSlow } from './route/route.ts';
+import { Transformer } from './route/transformer.ts';
+import { validate } from './validate/validate.ts';
+
+/** Everything the stages reach the world by. Who makes these closes them, after the stages have stopped. */
+export interface PipelineDependencies {
+  readonly catalog: Catalog;
+  readonly deduplicator: Deduplicator;
+  readonly contracts: ContractEvaluator;
+  readonly counters: VolumeCounters;
+  readonly history: History;
+  readonly sandbox: Sandbox;
+  /** One of its own for the slow lane, so that slow programs hold up none of the quick ones. */
+  readonly slowSandbox: Sandbox;
+  readonly connectors: ConnectorCatalog;
+  /** The destination with its secrets opened. Throws when no key opens them. */
+  unseal(destination: Destination): ConnectorDestination;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  /** Every received topic: the standing ones and those the operator declared. */
+  readonly receivedTopics: readonly string[];
+  readonly options?: Partial<PipelineOptions>;
+}
+
+/** Every stage: what it reads, what it writes, what it does. Each is a consumer group; run any of them anywhere. */
+export function createPipeline(dependencies: PipelineDependencies): readonly Stage[] {
+  const options = { ...DEFAULT_PIPELINE, ...dependencies.options };
+  const ladder = parseLadder(options.retryLabels);
+  const retries = retrySources(ladder);
+  const steps = createSteps({ ...dependencies, ...options, ladder });
+  const { batch, flow } = stageMakers(options);
+
+  const received = dependencies.receivedTopics;
+  const { accepted, rejected, violations, eventsSlow, deliveries, deliveriesSlow, outcomes } = TOPIC;
+  const dead = TOPIC.deliveriesDead;
+  const settled = [...retries.map(({ topic }) => topic), dead, outcomes];
+  const { historyEntries } = options;
+  return [
+    batch('validate', received, [accepted, rejected, violations], steps.validate),
+    batch('count', [accepted, rejected], [], steps.count),
+    batch('history', [violations, dead, outcomes], [], steps.history, historyEntries),
+    flow('route', [accepted], [deliveries, dead, eventsSlow], steps.route),
+    flow('route.slow', [eventsSlow], [deliveries, dead, outcomes], steps.routeSlow),
+    flow('deliver', [deliveries], [deliveriesSlow, ...settled], steps.deliver),
+    flow('deliver.slow', [deliveriesSlow], settled, steps.deliverSlow),
+    flow('deliver.retry', retries, [deliveriesSlow, ...settled], steps.deliverRetry),
+  ];
+}
+
+/** The functions of the stages. Those of one concern share its state within the process. */
+function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly ladder: Ladder }) {
+  const { catalog, clock, logger, metrics, catalogWaitMs } = parts;
+  const failures = new FailureWatch({ catalog, clock, logger, limits: parts.failures });
+  const routing = (sandbox: Sandbox) => {
+    const transformer = new Transformer({
+      sandbox,
+      failures,
+      metrics,
+      maxEvents: parts.transformEvents,
+      maxBytes: parts.transformBytes,
+      refusal: (transformation) => refusalOf(catalog.state.transformation(transformation.id)),
+    });
+    return { catalog, transformer, metrics, catalogWaitMs };
+  };
+  const lanes = () =>
+    new PartitionLanes(clock, {
+      windowBytes: parts.windowBytes,
+      share: parts.laneShare,
+      slowAfterMs: parts.slowAfterMs,
+    });
+  const delivering = { catalog, clock, catalogWaitMs, deliverer: new Deliverer(parts) };
+  return {
+    validate: validate(parts),
+    count: count(parts),
+    history: history(parts),
+    route: route(routing(parts.sandbox), lanes()),
+    routeSlow: routeSlow(routing(parts.slowSandbox)),
+    deliver: deliver(delivering, lanes()),
+    deliverSlow: deliver(delivering),
+    deliverRetry: deliver(delivering, lanes()),
+  };
+}
+
+/** Deliveries that failed together come back apart: the jitter is that of their message. */
+function retrySources(ladder: Ladder): readonly Source[] {
+  return ladder.map(({ label, ms }) => ({
+    topic: retryTopic(label),
+    dueAt: (entry) => dueAt(entry.timestamp, ms, entry.headers[HEADER.messageId] ?? entry.key),
+  }));
+}
+
+function stageMakers({ batchEntries, windowBytes }: PipelineOptions) {
+  const sources = (reads: readonly (Source | string)[]) =>
+    reads.map((read) => (typeof read === 'string' ? { topic: read } : read));
+  return {
+    batch(
+      name: string,
+      reads: readonly string[],
+      writes: readonly string[],
+      process: BatchStage['process'],
+      maxEntries = batchEntries,
+    ): BatchStage {
+      return { kind: 'batch', name, reads: sources(reads), writes, maxEntries, process };
+    },
+    flow(
+      name: string,
+      reads: readonly (Source | string)[],
+      writes: readonly string[],
+      handle: FlowStage['handle'],
+    ): FlowStage {
+      return { kind: 'flow', name, reads: sources(reads), writes, windowBytes, handle };
+    },
+  };
+}

@@ -1,0 +1,97 @@
+import {
+  type CanonicalEvent,
+  type Delivery,
+  type DeliveryOutcome,
+  deliveryKey,
+  type Emission,
+  HEADER,
+  type Headers,
+  iso,
+  type LogEntry,
+  nameId,
+  type Rule,
+  TOPIC,
+} from '@tributary/core';
+import { eventHeaders } from '../entry.ts';
+
+/** One event on its way through route. */
+export interface Routed {
+  readonly entry: LogEntry;
+  readonly event: CanonicalEvent;
+  readonly redrives: number;
+  /** What this process's catalog had applied when the rules were looked up: deliver must know their destinations. */
+  readonly catalogPosition: number;
+}
+
+/** `created_at` is when the log took the entry that is routed, so that a replay gives the same bytes. */
+export function deliveryOf(routed: Routed, rule: Rule, event: CanonicalEvent, index: number): Delivery {
+  const { entry, event: source, redrives } = routed;
+  return {
+    id: nameId(rule.id, `${source.environment}:${source.message_id}:${index}`),
+    workspace_id: source.workspace_id,
+    environment: source.environment,
+    destination_id: rule.destination_id,
+    rule_id: rule.id,
+    message_id: source.message_id,
+    index,
+    created_at: iso(entry.timestamp),
+    attempts: [],
+    redrives,
+    event,
+  };
+}
+
+export function toDeliver(routed: Routed, delivery: Delivery): Emission {
+  return {
+    topic: TOPIC.deliveries,
+    key: deliveryKey(delivery),
+    value: JSON.stringify(delivery),
+    headers: headersOf(routed, delivery),
+  };
+}
+
+/** The event as it was before the transformation, given up: it is kept to be redriven, never delivered. */
+export function failedTransformation(routed: Routed, rule: Rule, reason: string): Emission {
+  const delivery = deliveryOf(routed, rule, routed.event, 0);
+  return outcomeEmission(TOPIC.deliveriesDead, routed, {
+    delivery,
+    status: 'dead',
+    reason,
+    cause: 'transformation',
+    at: delivery.created_at,
+  });
+}
+
+/** A redriven event that its transformation now drops: its dead delivery is done with. */
+export function droppedOnRedrive(routed: Routed, rule: Rule): Emission {
+  const delivery = deliveryOf(routed, rule, routed.event, 0);
+  return outcomeEmission(TOPIC.outcomes, routed, {
+    delivery,
+    status: 'delivered',
+    reason: 'dropped by its transformation',
+    at: delivery.created_at,
+  });
+}
+
+/** The event itself, for the slow lane, with the rules that are still to be done. */
+export function toSlowLane({ entry, catalogPosition }: Routed, rules: readonly Rule[]): Emission {
+  const headers = {
+    ...entry.headers,
+    [HEADER.catalogPosition]: String(catalogPosition),
+    [HEADER.rules]: rules.map((rule) => rule.id).join(','),
+  };
+  return { topic: TOPIC.eventsSlow, key: entry.key, value: entry.value, headers };
+}
+
+function outcomeEmission(topic: string, routed: Routed, outcome: DeliveryOutcome): Emission {
+  return {
+    topic,
+    key: deliveryKey(outcome.delivery),
+    value: JSON.stringify(outcome),
+    headers: headersOf(routed, outcome.delivery),
+  };
+}
+
+function headersOf({ entry, catalogPosition }: Routed, delivery: Delivery): Headers {
+  return eventHeaders(delivery.event, entry.headers, catalogPosition);
+}

@@ -1,0 +1,87 @@
+import {
+  type CanonicalEvent,
+  EVENT_TYPES,
+  type EventType,
+  InvalidInput,
+  MAX_EVENT_BYTES,
+  type SandboxErrorKind,
+  type SandboxResult,
+  subjectOf,
+} from '@tributary/core';
+import { parseObject } from '../entry.ts';
+import { shorten } from '../text.ts';
+
+/** Characters of a failure's message that are kept. */
+const MESSAGE_LENGTH = 500;
+
+/** What a transformation made of one event. */
+export type Transformed =
+  | { readonly ok: true; readonly events: readonly CanonicalEvent[] }
+  | { readonly ok: false; readonly kind: SandboxErrorKind; readonly message: string };
+
+const TEXTS = ['event', 'name', 'group_id', 'user_id', 'anonymous_id', 'source_id'] as const;
+const OBJECTS = ['properties', 'traits', 'context'] as const;
+
+/** Reads what the sandbox answered. One bad output fails the whole event: parts of it are never delivered. */
+export function transformedFrom(source: CanonicalEvent, result: SandboxResult): Transformed {
+  if (!result.ok) {
+    return { ok: false, kind: result.kind, message: shorten(result.message, MESSAGE_LENGTH) };
+  }
+  try {
+    return { ok: true, events: result.outputs.map((output) => eventFrom(source, output)) };
+  } catch (error) {
+    if (!(error instanceof InvalidInput)) throw error;
+    return { ok: false, kind: 'output', message: shorten(error.message, MESSAGE_LENGTH) };
+  }
+}
+
+/**
+ * The event an output stands for. It keeps the source's message_id, workspace_id, environment and received_at whatever
+ * the output says, and its timestamp where the output has none; null counts as absent. Throws `InvalidInput`
+ * for what is no event.
+ */
+export function eventFrom(source: CanonicalEvent, output: string): CanonicalEvent {
+  const fields = withoutNulls(parseObject(output));
+  for (const name of TEXTS) {
+    if (fields[name] !== undefined && typeof fields[name] !== 'string')
+      throw new InvalidInput(`${name} is not a string`);
+  }
+  for (const name of OBJECTS) {
+    if (fields[name] !== undefined && !isObject(fields[name]))
+      throw new InvalidInput(`${name} is not an object`);
+  }
+  const event = {
+    ...fields,
+    message_id: source.message_id,
+    type: typeOf(fields.type),
+    timestamp: timestampOf(fields.timestamp, source),
+    received_at: source.received_at,
+    environment: source.environment,
+    workspace_id: source.workspace_id,
+  } as CanonicalEvent; // the loops above looked at the other fields
+  if (subjectOf(event) === '') throw new InvalidInput('neither user_id nor anonymous_id');
+  if (Buffer.byteLength(JSON.stringify(event)) > MAX_EVENT_BYTES)
+    throw new InvalidInput(`more than ${MAX_EVENT_BYTES} bytes`);
+  return event;
+}
+
+function withoutNulls(fields: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null));
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function typeOf(type: unknown): EventType {
+  const known = EVENT_TYPES.find((name) => name === type);
+  if (known === undefined) throw new InvalidInput(`type is none of ${EVENT_TYPES.join(', ')}`);
+  return known;
+}
+
+function timestampOf(timestamp: unknown, source: CanonicalEvent): string {
+  if (timestamp === undefined) return source.timestamp;
+  if (typeof timestamp !== 'string' || Number.isNaN(Date.parse(timestamp)))
+    throw new InvalidInput('timestamp is not a time');
+  return timestamp;
+}

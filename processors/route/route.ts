@@ -1,0 +1,168 @@
+import {
+  type CanonicalEvent,
+  type Catalog,
+  type Emission,
+  eventName,
+  type FlowStage,
+  HEADER,
+  InvalidInput,
+  type LogEntry,
+  type Metrics,
+  type Rule,
+  ruleMatches,
+  type Transformation,
+} from '@tributary/core';
+import { awaitCatalog } from '../causality.ts';
+import { catalogPositionOf, eventOf } from '../entry.ts';
+import type { PartitionLanes } from '../partition-lanes.ts';
+import {
+  deliveryOf,
+  droppedOnRedrive,
+  failedTransformation,
+  type Routed,
+  toDeliver,
+  toSlowLane,
+} from './delivery.ts';
+import type { Transformer } from './transformer.ts';
+
+export interface RouteDependencies {
+  readonly catalog: Catalog;
+  readonly transformer: Transformer;
+  readonly metrics: Metrics;
+  readonly catalogWaitMs: number;
+}
+
+const GONE = 'its transformation is gone';
+
+/** One rule applied: its emissions, or `slow` when its transformation has its share of the window already. */
+type Applied = { readonly rule: Rule; readonly emissions: readonly Emission[] | 'slow' };
+
+/** Accepted events by every enabled rule that matches; those with a slow transformation go on to the slow lane. */
+export function route(dependencies: RouteDependencies, lanes: PartitionLanes): FlowStage['handle'] {
+  return async (entry) => {
+    await awaitCatalog(dependencies.catalog, [entry], dependencies.catalogWaitMs);
+    const event = eventOf(entry);
+    const { type, environment, workspace_id } = event;
+    const subject = { type, environment, name: eventName(event) };
+    const rules = dependencies.catalog.state
+      .enabledRules(workspace_id)
+      .filter((rule) => ruleMatches(rule, subject));
+    return applyRules(dependencies, routed(dependencies, entry, event, 0), rules, lanes);
+  };
+}
+
+/**
+ * Events of the slow lane and redriven ones, by the rules their entry names. Whether such a rule is still enabled is
+ * not asked again: it was when it matched, or a person asked for the redrive.
+ */
+export function routeSlow(dependencies: RouteDependencies): FlowStage['handle'] {
+  return async (entry) => {
+    await awaitCatalog(dependencies.catalog, [entry], dependencies.catalogWaitMs);
+    const event = eventOf(entry);
+    const rules = rulesNamed(entry).flatMap((id) => {
+      const rule = dependencies.catalog.state.entity('rule', event.workspace_id, id);
+      return rule === undefined ? [] : [rule];
+    });
+    return applyRules(dependencies, routed(dependencies, entry, event, redrivesOf(entry)), rules, undefined);
+  };
+}
+
+/** Why a transformation may not run; undefined when it may. */
+export function refusalOf(transformation: Transformation | undefined): string | undefined {
+  if (transformation === undefined) return GONE;
+  if (transformation.status === 'draft') return 'its transformation is a draft';
+  if (transformation.status === 'active') return undefined;
+  return `its transformation is in error: ${transformation.last_error ?? 'unknown'}`;
+}
+
+function routed(
+  { catalog }: RouteDependencies,
+  entry: LogEntry,
+  event: CanonicalEvent,
+  redrives: number,
+): Routed {
+  const catalogPosition = Math.max(catalog.position, catalogPositionOf(entry));
+  return { entry, event, redrives, catalogPosition };
+}
+
+function rulesNamed(entry: LogEntry): readonly string[] {
+  const ids = entry.headers[HEADER.rules];
+  if (ids === undefined || ids === '') throw new InvalidInput('names no rules');
+  return ids.split(',');
+}
+
+function redrivesOf(entry: LogEntry): number {
+  const text = entry.headers[HEADER.redrives] ?? '0';
+  if (!/^\d{1,6}$/.test(text)) throw new InvalidInput('bad number of redrives');
+  return Number(text);
+}
+
+async function applyRules(
+  dependencies: RouteDependencies,
+  routed: Routed,
+  rules: readonly Rule[],
+  lanes: PartitionLanes | undefined,
+): Promise<readonly Emission[]> {
+  const applied = await Promise.all(
+    rules.map(async (rule): Promise<Applied> => {
+      return { rule, emissions: await applyRule(dependencies, routed, rule, lanes) };
+    }),
+  );
+  const slow = applied.filter(({ emissions }) => emissions === 'slow').map(({ rule }) => rule);
+  const emissions = applied.flatMap(({ emissions }) => (emissions === 'slow' ? [] : emissions));
+  if (slow.length > 0) emissions.push(toSlowLane(routed, slow));
+  for (const { topic } of emissions) dependencies.metrics.count('tributary_events_routed_total', { topic });
+  return emissions;
+}
+
+/** A rule whose destination is disabled makes no deliveries: enabling it again starts with what comes then. */
+async function applyRule(
+  { catalog, transformer }: RouteDependencies,
+  routed: Routed,
+  rule: Rule,
+  lanes: PartitionLanes | undefined,
+): Promise<readonly Emission[] | 'slow'> {
+  const destination = catalog.state.entity('destination', rule.workspace_id, rule.destination_id);
+  if (destination?.enabled !== true) return [];
+  if (rule.transformation_id === null) {
+    return [toDeliver(routed, deliveryOf(routed, rule, routed.event, 0))];
+  }
+  const transformation = catalog.state.entity('transformation', rule.workspace_id, rule.transformation_id);
+  if (transformation === undefined) return [failedTransformation(routed, rule, GONE)];
+  const refusal = refusalOf(transformation);
+  if (refusal !== undefined) return [failedTransformation(routed, rule, refusal)];
+  const leave = lanes === undefined ? () => {} : lanes.enter(routed.entry, transformation.id);
+  if (leave === undefined) return 'slow';
+  try {
+    return await transform(transformer, routed, rule, transformation);
+  } finally {
+    leave();
+  }
+}
+
+async function transform(
+  transformer: Transformer,
+  routed: Routed,
+  rule: Rule,
+  transformation: Transformation,
+): Promise<readonly Emission[]> {
+  const input = { event: routed.entry.value, context: contextOf(routed, rule) };
+  const outcome = await transformer.run(transformation, routed.event, input);
+  if (!outcome.ok) {
+    const reason = outcome.kind === 'refused' ? outcome.message : `${outcome.kind}: ${outcome.message}`;
+    return [failedTransformation(routed, rule, reason)];
+  }
+  if (outcome.events.length === 0 && routed.redrives > 0) return [droppedOnRedrive(routed, rule)];
+  return outcome.events.map((event, index) => toDeliver(routed, deliveryOf(routed, rule, event, index)));
+}
+
+/** The second argument of `transform(event, context)`. */
+function contextOf({ entry, event }: Routed, rule: Rule): string {
+  return JSON.stringify({
+    workspace_id: event.workspace_id,
+    rule_id: rule.id,
+    environment: event.environment,
+    contract: { outcome: entry.headers[HEADER.outcome] ?? 'accepted' },
+    message_id: event.message_id,
+  });
+}

@@ -1,0 +1,131 @@
+import type { CanonicalEvent, Metrics, Sandbox, SandboxInput, Transformation } from '@tributary/core';
+import type { FailureWatch } from './failure-watch.ts';
+import { type Transformed, transformedFrom } from './output.ts';
+
+export interface TransformerDependencies {
+  readonly sandbox: Sandbox;
+  readonly failures: FailureWatch;
+  readonly metrics: Metrics;
+  /** Events one sandbox call takes at most. */
+  readonly maxEvents: number;
+  /** Bytes of events one sandbox call takes at most; a larger one goes alone. */
+  readonly maxBytes: number;
+  /** Why no more events of the transformation may run, asked before each call; undefined when they may. */
+  refusal(transformation: Transformation): string | undefined;
+}
+
+/** Not run: the transformation is in no state to. */
+export interface NotRun {
+  readonly ok: false;
+  readonly kind: 'refused';
+  readonly message: string;
+}
+
+interface Waiting {
+  readonly event: CanonicalEvent;
+  readonly input: SandboxInput;
+  readonly bytes: number;
+  resolve(outcome: Transformed | NotRun): void;
+  reject(error: unknown): void;
+}
+
+interface Program {
+  readonly transformation: Transformation;
+  readonly waiting: Waiting[];
+  running: boolean;
+}
+
+/**
+ * Runs events through transformations in batches without a linger: what gathered while a program's previous call ran
+ * goes as the next one. One call per program at a time.
+ */
+export class Transformer {
+  readonly #dependencies: TransformerDependencies;
+  readonly #programs = new Map<string, Program>();
+
+  constructor(dependencies: TransformerDependencies) {
+    this.#dependencies = dependencies;
+  }
+
+  /** Rejects with what the sandbox threw (`Unavailable`); a failing event is an answer. */
+  run(
+    transformation: Transformation,
+    event: CanonicalEvent,
+    input: SandboxInput,
+  ): Promise<Transformed | NotRun> {
+    const program = this.#programOf(transformation);
+    return new Promise((resolve, reject) => {
+      program.waiting.push({ event, input, bytes: Buffer.byteLength(input.event), resolve, reject });
+      if (program.running) return;
+      program.running = true;
+      setImmediate(() => void this.#drain(program));
+    });
+  }
+
+  #programOf(transformation: Transformation): Program {
+    const id = programId(transformation);
+    const known = this.#programs.get(id);
+    if (known !== undefined) return known;
+    const program = { transformation, waiting: [], running: false };
+    this.#programs.set(id, program);
+    return program;
+  }
+
+  async #drain(program: Program): Promise<void> {
+    while (program.waiting.length > 0) {
+      const batch = this.#take(program);
+      try {
+        await this.#call(program.transformation, batch);
+      } catch (error) {
+        for (const waiting of batch) waiting.reject(error);
+      }
+    }
+    program.running = false;
+    this.#programs.delete(programId(program.transformation));
+  }
+
+  #take({ waiting }: Program): readonly Waiting[] {
+    const { maxEvents, maxBytes } = this.#dependencies;
+    let bytes = 0;
+    let count = 0;
+    for (const { bytes: more } of waiting.slice(0, maxEvents)) {
+      bytes += more;
+      if (count > 0 && bytes > maxBytes) break;
+      count += 1;
+    }
+    return waiting.splice(0, count);
+  }
+
+  async #call(transformation: Transformation, batch: readonly Waiting[]): Promise<void> {
+    const { sandbox, failures, metrics, refusal } = this.#dependencies;
+    const refused = refusal(transformation);
+    if (refused !== undefined) {
+      for (const waiting of batch) waiting.resolve({ ok: false, kind: 'refused', message: refused });
+      return;
+    }
+    const program = { id: programId(transformation), source: transformation.source_code };
+    const results = await sandbox.run(
+      program,
+      batch.map(({ input }) => input),
+    );
+    const outcomes = batch.map(({ event }, index): Transformed => {
+      const result = results[index];
+      if (result === undefined) throw new Error('the sandbox answered for fewer events than it was given');
+      return transformedFrom(event, result);
+    });
+    const failed = outcomes.filter((outcome) => !outcome.ok);
+    failures.note(
+      transformation,
+      outcomes.map((outcome) => (outcome.ok ? undefined : outcome.kind)),
+      failed.at(-1)?.message,
+    );
+    outcomes.forEach((outcome, index) => {
+      metrics.count('tributary_transformation_runs_total', { outcome: outcome.ok ? 'ok' : outcome.kind });
+      batch[index]?.resolve(outcome);
+    });
+  }
+}
+
+function programId(transformation: Transformation): string {
+  return `${transformation.id}:${transformation.version}`;
+}

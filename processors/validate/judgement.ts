@@ -1,0 +1,103 @@
+import {
+  type CanonicalEvent,
+  type Contract,
+  type ContractVerdict,
+  contractSubject,
+  type Emission,
+  eventKey,
+  eventName,
+  HEADER,
+  type Headers,
+  type LogEntry,
+  type RejectedEvent,
+  TOPIC,
+  type Violation,
+  violationId,
+} from '@tributary/core';
+import { catalogPositionOf, eventHeaders } from '../entry.ts';
+import { shorten } from '../text.ts';
+
+/** Characters of a path or message that are recorded: a producer chooses field names of up to an event's size. */
+const RECORDED_TEXT = 500;
+
+/** A received event and what its contract says; both absent when none speaks of it. */
+export interface Judged {
+  readonly entry: LogEntry;
+  readonly event: CanonicalEvent;
+  readonly contract?: Contract;
+  readonly verdict?: ContractVerdict;
+}
+
+/**
+ * What validate emits for one event: itself as accepted or rejected, then its violations. A function of the received
+ * entry and the contract alone, so every replay gives the same bytes.
+ */
+export function judgementOf(judged: Judged): readonly Emission[] {
+  const { entry, event, contract, verdict } = judged;
+  const key = eventKey(event);
+  const known = {
+    ...eventHeaders(event, entry.headers, catalogPositionOf(entry)),
+    ...(contract === undefined
+      ? {}
+      : {
+          [HEADER.contractId]: contract.id,
+          [HEADER.contractVersion]: String(contract.version),
+        }),
+  };
+  const headers = { ...known, ...sender(entry), [HEADER.outcome]: verdict?.outcome ?? 'accepted' };
+  const violations = violationsOf(judged);
+  const first: Emission =
+    verdict?.outcome === 'rejected'
+      ? { topic: TOPIC.rejected, key, value: rejectedValue(entry.value, violations), headers }
+      : { topic: TOPIC.accepted, key, value: acceptedValue(judged), headers };
+  const recorded = violations.map((violation) => ({
+    topic: TOPIC.violations,
+    key,
+    value: JSON.stringify(violation),
+    headers: known,
+  }));
+  return [first, ...recorded];
+}
+
+function sender(entry: LogEntry): Headers {
+  const keyId = entry.headers[HEADER.keyId];
+  return keyId === undefined ? {} : { [HEADER.keyId]: keyId };
+}
+
+/** The received bytes, unless fields were omitted. */
+function acceptedValue({ entry, event, verdict }: Judged): string {
+  if (verdict?.subject === undefined) return entry.value;
+  return JSON.stringify({ ...event, [contractSubject(event.type)]: verdict.subject });
+}
+
+/** A `RejectedEvent` that holds the received bytes. */
+function rejectedValue(received: string, violations: readonly Violation[]): string {
+  const reason: RejectedEvent['reason'] = 'event blocked';
+  return `{"event":${received},"reason":${JSON.stringify(reason)},"violations":${JSON.stringify(violations)}}`;
+}
+
+function violationsOf({ event, contract, verdict }: Judged): readonly Violation[] {
+  if (contract === undefined || verdict === undefined) return [];
+  return verdict.breaches.map((breach) => {
+    const violation = {
+      contract_id: contract.id,
+      contract_version: contract.version,
+      workspace_id: event.workspace_id,
+      environment: event.environment,
+      message_id: event.message_id,
+      event_type: event.type,
+      event_name: eventName(event),
+      kind: breach.kind,
+      path: breach.path,
+      message: breach.message,
+      action: breach.action,
+      received_at: event.received_at,
+    };
+    return {
+      id: violationId(violation),
+      ...violation,
+      path: shorten(violation.path, RECORDED_TEXT),
+      message: shorten(violation.message, RECORDED_TEXT),
+    };
+  });
+}

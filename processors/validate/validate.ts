@@ -1,0 +1,66 @@
+import type {
+  Batch,
+  BatchStage,
+  CanonicalEvent,
+  Catalog,
+  ContractEvaluator,
+  Deduplicator,
+  Emission,
+  LogEntry,
+  Metrics,
+} from '@tributary/core';
+import { eventName } from '@tributary/core';
+import { awaitCatalog } from '../causality.ts';
+import { catalogPositionOf, eventOf } from '../entry.ts';
+import { type Judged, judgementOf } from './judgement.ts';
+
+export interface ValidateDependencies {
+  readonly catalog: Catalog;
+  readonly deduplicator: Deduplicator;
+  readonly contracts: ContractEvaluator;
+  readonly metrics: Metrics;
+  readonly catalogWaitMs: number;
+}
+
+/**
+ * Drops repeated events and holds each other one against its contract as of the catalog position it carries.
+ * A replay drops and judges the same: the winner of a message id is a position, the contract belongs to a position.
+ */
+export function validate(dependencies: ValidateDependencies): BatchStage['process'] {
+  const { catalog, deduplicator, metrics, catalogWaitMs } = dependencies;
+  return async (batch: Batch): Promise<readonly Emission[]> => {
+    await awaitCatalog(catalog, batch.entries, catalogWaitMs);
+    const received = batch.entries.map((entry) => ({ entry, event: eventOf(entry) }));
+    const first = await deduplicator.claim(
+      received.map(({ entry, event }) => ({
+        workspaceId: event.workspace_id,
+        environment: event.environment,
+        messageId: event.message_id,
+        position: entry.position,
+      })),
+    );
+    const outcomes = new Map<string, number>();
+    const emissions: Emission[] = [];
+    received.forEach(({ entry, event }, index) => {
+      const judged = first[index] === true ? judge(dependencies, entry, event) : undefined;
+      const outcome = judged === undefined ? 'duplicate' : (judged.verdict?.outcome ?? 'accepted');
+      outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
+      if (judged !== undefined) emissions.push(...judgementOf(judged));
+    });
+    for (const [outcome, count] of outcomes) {
+      metrics.count('tributary_events_validated_total', { outcome }, count);
+    }
+    return emissions;
+  };
+}
+
+function judge(
+  { catalog, contracts }: Pick<ValidateDependencies, 'catalog' | 'contracts'>,
+  entry: LogEntry,
+  event: CanonicalEvent,
+): Judged {
+  const position = catalogPositionOf(entry);
+  const contract = catalog.state.contractAt(event.workspace_id, event.type, eventName(event), position);
+  if (contract === undefined) return { entry, event };
+  return { entry, event, contract, verdict: contracts.evaluate(contract, event) };
+}
