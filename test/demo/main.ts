@@ -1,0 +1,87 @@
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import { openDevIssuer, readConfig } from '@tributary/infra';
+import { Client } from '../helpers/client.ts';
+import { computeAnswers } from './answers.ts';
+import { answersTable, progressLine, volumeChart } from './draw.ts';
+import { readFlights } from './flights.ts';
+import { startReceiver } from './receiver.ts';
+import { type ResultSources, type Results, readResults } from './results.ts';
+import { sendEvents } from './send.ts';
+import { NDJSON_FOLDER, prepareWorkspace } from './workspace.ts';
+
+const EMAIL = 'demo@tributary.localhost';
+/** The pipeline is taken to be drained when nothing has changed for this long. */
+const QUIET_MS = 30_000;
+
+/**
+ * The departures of January 2013 against a running `npm start`: over HTTP alone, as any producer would. A second run
+ * sends the same message ids and changes nothing.
+ */
+async function demo(): Promise<number> {
+  const { values } = parseArgs({ options: { flights: { type: 'string' } } });
+  const config = readConfig(process.env);
+  const base = `http://${config.host}:${config.port}`;
+  if (!(await answers(base))) {
+    process.stderr.write(
+      `Nothing answers at ${base}. Start Tributary first, in another terminal: npm start\n`,
+    );
+    return 1;
+  }
+  const events = readFlights(values.flights);
+  const expected = computeAnswers(events);
+  const token = await openDevIssuer(config).mint(EMAIL);
+  const receiver = await startReceiver(join(config.dataFolder, 'demo', 'webhook.ndjson'));
+  const { client, contractId, writeKey } = await prepareWorkspace(new Client(base, token), receiver.url);
+
+  const started = performance.now();
+  await sendEvents(client.with({ token: writeKey.key }), events, (sent) => {
+    process.stdout.write(progressLine(sent, events.length, 'sending '));
+  });
+  process.stdout.write('\n');
+
+  const sources: ResultSources = {
+    client,
+    contractId,
+    receiver,
+    folder: join(config.dataFolder, 'ndjson', NDJSON_FOLDER),
+  };
+  const results = await drained(() => readResults(sources, expected), events.length);
+  const seconds = ((performance.now() - started) / 1000).toFixed(1);
+  process.stdout.write(
+    `\n${answersTable(results.lines)}\n\n${volumeChart(results.volume)}\n\ndone in ${seconds} s\n`,
+  );
+  await client.call('DELETE', `./event-keys/${writeKey.id}`);
+  await receiver.close();
+  return isRight(results) ? 0 : 1;
+}
+
+async function answers(base: string): Promise<boolean> {
+  return fetch(`${base}/livez`).then(
+    (response) => response.ok,
+    () => false,
+  );
+}
+
+function isRight({ lines }: Results): boolean {
+  return lines.every(({ answer, expected }) => answer === expected);
+}
+
+/** Reads the results until they are right, or until they have not changed for a while. */
+async function drained(read: () => Promise<Results>, all: number): Promise<Results> {
+  let last = '';
+  let changedAt = Date.now();
+  for (;;) {
+    const results = await read();
+    const counted = results.volume.reduce((sum, { event_count }) => sum + event_count, 0);
+    process.stdout.write(progressLine(Math.min(counted, all), all, 'counting'));
+    const now = JSON.stringify(results.lines);
+    if (now !== last) changedAt = Date.now();
+    last = now;
+    if (isRight(results) || Date.now() - changedAt > QUIET_MS) return results;
+    await sleep(300);
+  }
+}
+
+process.exitCode = await demo();

@@ -1,0 +1,57 @@
+import { appendFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { createServer, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { dirname } from 'node:path';
+
+/** What a webhook was called with. */
+export interface ReceivedDelivery {
+  readonly id: string;
+  readonly event: { readonly message_id: string; readonly properties?: Readonly<Record<string, unknown>> };
+}
+
+/** A webhook on this machine that remembers, in a file, the deliveries it ever took. */
+export interface Receiver {
+  readonly url: string;
+  /** Each delivery once, by its id, those of earlier runs included. */
+  readonly deliveries: ReadonlyMap<string, ReceivedDelivery>;
+  close(): Promise<void>;
+}
+
+export async function startReceiver(file: string): Promise<Receiver> {
+  mkdirSync(dirname(file), { recursive: true });
+  const deliveries = new Map<string, ReceivedDelivery>();
+  if (existsSync(file)) {
+    for (const line of readFileSync(file, 'utf8').split('\n')) if (line !== '') remember(JSON.parse(line));
+  }
+  function remember(delivery: ReceivedDelivery): boolean {
+    if (deliveries.has(delivery.id)) return false;
+    deliveries.set(delivery.id, delivery);
+    return true;
+  }
+
+  const server = createServer(async (request, response) => {
+    const body = JSON.parse(await textOf(request)) as
+      | ReceivedDelivery
+      | { deliveries: readonly ReceivedDelivery[] };
+    for (const delivery of 'deliveries' in body ? body.deliveries : [body]) {
+      if (remember(delivery)) appendFileSync(file, `${JSON.stringify(delivery)}\n`);
+    }
+    response.writeHead(204).end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/late`,
+    deliveries,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+async function textOf(request: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks).toString('utf8');
+}

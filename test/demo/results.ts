@@ -1,0 +1,116 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Answer, Client } from '../helpers/client.ts';
+import type { FlightAnswers } from './answers.ts';
+import { CANCELLED, DEPARTED } from './flights.ts';
+import type { Receiver } from './receiver.ts';
+
+export interface VolumeRecord {
+  readonly event_type: string;
+  readonly event_name: string;
+  readonly hour_bucket: string;
+  readonly event_count: number;
+}
+
+/** One line of the table at the end: what came out, and what the file says it must be. */
+export interface ResultLine {
+  readonly what: string;
+  readonly answer: number;
+  readonly expected: number;
+}
+
+export interface Results {
+  readonly lines: readonly ResultLine[];
+  readonly volume: readonly VolumeRecord[];
+}
+
+export interface ResultSources {
+  readonly client: Client;
+  readonly contractId: string;
+  readonly receiver: Receiver;
+  /** Where the ndjson destination writes. */
+  readonly folder: string;
+}
+
+/** Asks the API, the webhook and the files. */
+export async function readResults(sources: ResultSources, expected: FlightAnswers): Promise<Results> {
+  const volume = await sources.client.get<readonly VolumeRecord[]>('./event-volume?hours=720');
+  const counted = (wanted: (record: VolumeRecord) => boolean) =>
+    volume.filter(wanted).reduce((sum, record) => sum + record.event_count, 0);
+  const violations = await countAll(sources.client, `./event-contracts/${sources.contractId}/violations`);
+  const stored = readNdjson(sources.folder);
+  const lines: ResultLine[] = [
+    line(
+      'identify events',
+      counted(({ event_type }) => event_type === 'identify'),
+      expected.identify,
+    ),
+    line(
+      'group events',
+      counted(({ event_type }) => event_type === 'group'),
+      expected.group,
+    ),
+    line(
+      'departures sent',
+      counted(({ event_name }) => event_name === DEPARTED) + violations,
+      expected.departed,
+    ),
+    line('violations of the contract', violations, expected.violating),
+    line(
+      'departures that pass it',
+      counted(({ event_name }) => event_name === DEPARTED),
+      expected.passing,
+    ),
+    line(
+      'cancelled',
+      counted(({ event_name }) => event_name === CANCELLED),
+      expected.cancelled,
+    ),
+    line('late ones at the webhook', sources.receiver.deliveries.size, expected.late),
+    line('departures in files', stored.size, expected.passing),
+    line(
+      'miles flown by those',
+      [...stored.values()].reduce((sum, distance) => sum + distance, 0),
+      expected.distance,
+    ),
+  ];
+  return { lines, volume };
+}
+
+function line(what: string, answer: number, expected: number): ResultLine {
+  return { what, answer, expected };
+}
+
+async function countAll(client: Client, path: string): Promise<number> {
+  let count = 0;
+  let next: string | undefined = `${path}?limit=1000`;
+  while (next !== undefined) {
+    const page: Answer<readonly unknown[]> = await client.call<readonly unknown[]>('GET', next);
+    count += page.body.length;
+    const cursor: string | undefined = /[?&]cursor=([^&>]+)/.exec(page.headers.get('link') ?? '')?.[1];
+    next = cursor === undefined ? undefined : `${path}?limit=1000&cursor=${cursor}`;
+  }
+  return count;
+}
+
+/** The distance of each delivery in the files, by delivery id: one that was written twice counts once. */
+function readNdjson(folder: string): ReadonlyMap<string, number> {
+  const found = new Map<string, number>();
+  if (!existsSync(folder)) return found;
+  for (const file of readdirSync(folder).filter((name) => name.endsWith('.ndjson'))) {
+    for (const text of readFileSync(join(folder, file), 'utf8').split('\n')) {
+      const written = parsed(text);
+      if (written !== undefined) found.set(written.id, written.event.properties.distance ?? 0);
+    }
+  }
+  return found;
+}
+
+/** A line of the file; undefined for the torn one a crash may leave, which the server writes again. */
+function parsed(text: string): { id: string; event: { properties: { distance?: number } } } | undefined {
+  try {
+    return text === '' ? undefined : JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
