@@ -1,0 +1,80 @@
+import {
+  type Clock,
+  type Connector,
+  type ConnectorCatalog,
+  type DeliveryResult,
+  type Logger,
+  type Metrics,
+  messageOf,
+} from '@tributary/core';
+import { parseRanges } from './egress/address-ranges.ts';
+import { createEgressGuard, type Resolve, resolveBySystem } from './egress/guard.ts';
+import type { ConnectorKind } from './kind.ts';
+import { ndjson } from './ndjson/index.ts';
+import { webhook } from './webhook/index.ts';
+
+/** Every kind of destination there is. A new one is a folder and a line here. */
+export const CONNECTOR_KINDS: readonly ConnectorKind[] = [webhook, ndjson];
+
+export interface ConnectorsOptions {
+  /** Address ranges (CIDRs) that connections may go to although they are not public. */
+  readonly egressAllow: readonly string[];
+  /** Connectors that write files write them below it. */
+  readonly dataFolder: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  /** One call to a destination takes at most this long, ms. Default 10,000. */
+  readonly timeoutMs?: number;
+  /** How names become addresses. Default: the system's way. */
+  readonly resolve?: Resolve;
+}
+
+/** The live catalog of connectors. Throws `InvalidInput` when `egressAllow` holds something that is no range. */
+export function createConnectors(options: ConnectorsOptions): ConnectorCatalog {
+  const { dataFolder, clock, logger, metrics, timeoutMs = 10_000, resolve = resolveBySystem } = options;
+  const egress = createEgressGuard({ allowed: parseRanges(options.egressAllow), resolve, metrics });
+  const context = { egress, dataFolder, timeoutMs, clock, logger, metrics };
+  const kinds = new Map(CONNECTOR_KINDS.map((kind) => [kind.description.type, kind]));
+  const made = new Map<string, Connector>();
+  let closed = false;
+
+  return {
+    descriptions: new Map(CONNECTOR_KINDS.map(({ description }) => [description.type, description])),
+
+    connector(type) {
+      const known = made.get(type);
+      if (known !== undefined) return known;
+      const kind = kinds.get(type);
+      if (kind === undefined) return undefined;
+      const connector = neverThrowing(type, kind.create(context), logger);
+      if (closed) void connector.close();
+      made.set(type, connector);
+      return connector;
+    },
+
+    async close() {
+      closed = true;
+      await Promise.all([...made.values()].map((connector) => connector.close()));
+    },
+  };
+}
+
+/** Holds every connector to its promise: what it did not foresee is logged, and the deliveries are tried again. */
+function neverThrowing(type: string, connector: Connector, logger: Logger): Connector {
+  return {
+    batchSize: (destination) => connector.batchSize(destination),
+    close: () => connector.close(),
+    async deliver(destination, deliveries, options) {
+      try {
+        return await connector.deliver(destination, deliveries, options);
+      } catch (error) {
+        logger.error(
+          { connector: type, destination_id: destination.id, error: messageOf(error) },
+          'a connector failed unexpectedly',
+        );
+        return deliveries.map((): DeliveryResult => ({ outcome: 'retry', reason: 'unexpected failure' }));
+      }
+    },
+  };
+}

@@ -1,0 +1,18 @@
+import type { ConnectorDescription } from '@tributary/core';
+import { settingsFaults, settingsSchema, withSecret } from './settings.ts';
+
+export const description: ConnectorDescription = {
+  type: 'webhook',
+  title: 'Webhook',
+  description: [
+    'Sends each delivery as an HTTP POST of JSON, signed as [Standard Webhooks](https://www.standardwebhooks.com) says: any of its libraries verifies the headers `webhook-id`, `webhook-timestamp` and `webhook-signature`.',
+    'The body is `{ "id", "type": "event", "event", "rule_id", "destination_id", "attempt" }`. With a `batch_size` above 1 it is `{ "type": "batch", "deliveries": [<such bodies>] }`, whose answer holds for all of them.',
+    'A delivery may arrive more than once, always with the same `id`; `webhook-id` and `idempotency-key` repeat it (of a batch: an id made from the ids in it).',
+    'The status line is the answer, and it must come within 10 seconds. 2xx is delivered; 408, 425, 429, 5xx, a timeout and a broken connection are tried again, not before the `Retry-After` of a 429 or 503; anything else is given up at once, redirects too: they are not followed. The first kilobyte of the answer is kept to be shown, without the secret and the values of `headers`.',
+    'Private, loopback, link-local and other special addresses are refused, whatever name they hide behind, unless the operator opened their range (`TRIBUTARY_EGRESS_ALLOW`).',
+  ].join('\n\n'),
+  settingsSchema,
+  secrets: ['secret', 'headers'],
+  generate: withSecret,
+  check: settingsFaults,
+};

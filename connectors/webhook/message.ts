@@ -1,0 +1,35 @@
+import { type Delivery, nameId } from '@tributary/core';
+import { Webhook } from 'standardwebhooks';
+import { deliveryBody } from '../delivery-body.ts';
+import manifest from '../package.json' with { type: 'json' };
+import type { WebhookSettings } from './settings.ts';
+
+const USER_AGENT = `tributary/${manifest.version}`;
+
+/** One request. */
+export interface WebhookMessage {
+  /** Name and value in turn. */
+  readonly headers: string[];
+  readonly body: string;
+}
+
+/** The signed request for some deliveries, never none. `now` is epoch ms and becomes the signed timestamp. */
+export function composeMessage(
+  settings: WebhookSettings,
+  deliveries: readonly [Delivery, ...Delivery[]],
+  now: number,
+): WebhookMessage {
+  const batch = settings.batchSize > 1;
+  const id = batch ? nameId(...deliveries.map((delivery) => delivery.id)) : deliveries[0].id;
+  const body = JSON.stringify(
+    batch ? { type: 'batch', deliveries: deliveries.map(deliveryBody) } : deliveryBody(deliveries[0]),
+  );
+  const headers = new Map([['user-agent', USER_AGENT]]);
+  for (const [name, value] of settings.headers) headers.set(name.toLowerCase(), value);
+  headers.set('content-type', 'application/json');
+  headers.set('idempotency-key', id);
+  headers.set('webhook-id', id);
+  headers.set('webhook-timestamp', String(Math.floor(now / 1_000)));
+  headers.set('webhook-signature', new Webhook(settings.secret).sign(id, new Date(now), body));
+  return { headers: [...headers].flat(), body };
+}

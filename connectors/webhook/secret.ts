@@ -1,0 +1,17 @@
+const PREFIX = 'whsec_';
+const MIN_BYTES = 24;
+const MAX_BYTES = 64;
+
+/** Bytes of a secret made here. */
+export const SECRET_BYTES = 32;
+
+/** The Standard Webhooks form of a signing secret: the prefix and the key in base64. */
+export function formatSecret(key: Uint8Array): string {
+  return PREFIX + Buffer.from(key).toString('base64');
+}
+
+/** True for the prefix and base64, as an encoder writes it, of 24 to 64 bytes. */
+export function isSecret(text: string): boolean {
+  const key = Buffer.from(text.slice(PREFIX.length), 'base64');
+  return formatSecret(key) === text && key.length >= MIN_BYTES && key.length <= MAX_BYTES;
+}

@@ -1,0 +1,101 @@
+import type { JsonObject } from '@tributary/core';
+import { headerFault } from './header-names.ts';
+import { formatSecret, isSecret, SECRET_BYTES } from './secret.ts';
+
+const MAX_BATCH = 100;
+
+/** What a user writes. */
+export const settingsSchema = {
+  $schema: 'https://json-schema.org/draft/2020-12/schema',
+  type: 'object',
+  required: ['url'],
+  additionalProperties: false,
+  properties: {
+    url: {
+      type: 'string',
+      description:
+        'Where to POST: an absolute http or https URL without credentials. The name must stand for a public address.',
+      maxLength: 2048,
+      pattern: '^[hH][tT][tT][pP][sS]?://',
+    },
+    secret: {
+      type: 'string',
+      description:
+        'Signing secret of Standard Webhooks: `whsec_` and the base64 of 24 to 64 bytes. Made, and shown once, when absent.',
+      maxLength: 100,
+      pattern: '^whsec_[A-Za-z0-9+/]+={0,2}$',
+    },
+    headers: {
+      type: 'object',
+      description:
+        'Further request headers, for example `authorization`. Not those of the connection, `content-type`, `idempotency-key` or `webhook-*`.',
+      maxProperties: 50,
+      propertyNames: { type: 'string', maxLength: 256, pattern: "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$" },
+      additionalProperties: { type: 'string', maxLength: 4096, pattern: '^[\\t -~]*$' },
+    },
+    batch_size: {
+      type: 'integer',
+      description: 'Deliveries one request takes at most; above 1 the body is always a batch.',
+      minimum: 1,
+      maximum: MAX_BATCH,
+      default: 1,
+    },
+  },
+} as const satisfies JsonObject;
+
+/** The same as the connector reads it. */
+export interface WebhookSettings {
+  readonly url: URL;
+  readonly secret: string;
+  readonly headers: readonly (readonly [name: string, value: string])[];
+  readonly batchSize: number;
+}
+
+/** Undefined for what `settingsSchema` and `settingsFaults` would not have let through. */
+export function readSettings(settings: JsonObject): WebhookSettings | undefined {
+  if (settingsFaults(settings).length > 0) return undefined;
+  const { secret, headers = {}, batch_size: batchSize = 1 } = settings;
+  const url = typeof settings.url === 'string' ? URL.parse(settings.url) : null;
+  if (url === null || typeof secret !== 'string' || typeof headers !== 'object') return undefined;
+  if (typeof batchSize !== 'number' || !(batchSize >= 1)) return undefined;
+  const pairs = Object.entries(headers ?? {}).map(([name, value]) => [name, String(value)] as const);
+  return { url, secret, headers: pairs, batchSize: Math.min(Math.floor(batchSize), MAX_BATCH) };
+}
+
+/** What the schema cannot say. Paths are JSON pointers below the settings. */
+export function settingsFaults(settings: JsonObject): readonly { path: string; message: string }[] {
+  const faults: { path: string; message: string }[] = [];
+  if (typeof settings.url === 'string') {
+    const url = URL.parse(settings.url);
+    const message = url === null ? 'must be an absolute URL' : urlFault(url);
+    if (message !== undefined) faults.push({ path: '/url', message });
+  }
+  if (typeof settings.secret === 'string' && !isSecret(settings.secret)) {
+    faults.push({ path: '/secret', message: 'must be whsec_ and the base64 of 24 to 64 bytes' });
+  }
+  return [...faults, ...headerFaults(settings.headers)];
+}
+
+function urlFault(url: URL): string | undefined {
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') return 'must be http or https';
+  if (url.username !== '' || url.password !== '') return 'must not hold credentials; use headers';
+  return undefined;
+}
+
+function headerFaults(headers: JsonObject[string] | undefined): readonly { path: string; message: string }[] {
+  if (typeof headers !== 'object' || headers === null) return [];
+  const seen = new Set<string>();
+  return Object.keys(headers).flatMap((name) => {
+    const lower = name.toLowerCase();
+    const message = headerFault(name) ?? (seen.has(lower) ? 'is given twice' : undefined);
+    seen.add(lower);
+    const pointer = name.replaceAll('~', '~0').replaceAll('/', '~1');
+    return message === undefined ? [] : [{ path: `/headers/${pointer}`, message }];
+  });
+}
+
+/** All settings again, with a signing secret where there was none. */
+export function withSecret(settings: JsonObject, random: (bytes: number) => Uint8Array): JsonObject {
+  if (settings.secret !== undefined) return settings;
+  return { ...settings, secret: formatSecret(random(SECRET_BYTES)) };
+}
