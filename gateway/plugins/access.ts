@@ -5,6 +5,7 @@ import type { GatewayDependencies } from '../dependencies.ts';
 import type { Caller } from '../http/caller.ts';
 import { invalidRequest, permissionDenied } from '../http/errors.ts';
 import { authenticate } from './authenticate.ts';
+import { createKeyUseNotes } from './key-use.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const WORKSPACE_HEADER = 'x-workspace-id';
@@ -15,6 +16,7 @@ const WORKSPACE_HEADER = 'x-workspace-id';
  * it comes before the body is read.
  */
 export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, dependencies) => {
+  const noteKeyUse = createKeyUseNotes(dependencies);
   app.addHook('onRoute', (route) => {
     const operation = route.config?.operation;
     if (operation === undefined || !(operation in PERMISSIONS)) {
@@ -27,6 +29,7 @@ export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, depen
     const operation = request.routeOptions.config.operation;
     if (operation === undefined) return; // no route: the not-found handler answers
     request.caller = await authenticate(request, dependencies);
+    noteKeyUse(request.caller);
     authorize(request, operation, dependencies);
   });
 });

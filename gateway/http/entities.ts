@@ -1,0 +1,53 @@
+import type { WorkspaceEntities, WorkspaceEntityKind } from '@tributary/core';
+import type { FastifyRequest } from 'fastify';
+import type { GatewayDependencies } from '../dependencies.ts';
+import { notFound } from './errors.ts';
+import { propose } from './propose.ts';
+import { checkVersion, namesVersion } from './versions.ts';
+
+type EntityDependencies = Pick<GatewayDependencies, 'catalog' | 'clock'>;
+
+/** The entity a path names; 404 for what is malformed, missing, deleted or another workspace's. */
+export function entityOf<K extends WorkspaceEntityKind>(
+  request: FastifyRequest,
+  { catalog }: Pick<GatewayDependencies, 'catalog'>,
+  kind: K,
+  id: string,
+): WorkspaceEntities[K] {
+  const entity = catalog.state.entity(kind, request.workspace.id, id.toLowerCase());
+  if (entity === undefined) throw notFound();
+  return entity;
+}
+
+/** Revokes a key for good. Revoking a revoked one changes nothing. */
+export async function revokeKey(
+  request: FastifyRequest,
+  dependencies: EntityDependencies,
+  kind: 'api_key' | 'write_key',
+  id: string,
+): Promise<{ id: string; status: 'revoked' }> {
+  const key = entityOf(request, dependencies, kind, id);
+  if (key.status !== 'revoked')
+    await propose(request, dependencies, { type: `${kind}.revoked`, entity: key.id, data: {} });
+  return { id: key.id, status: 'revoked' };
+}
+
+/** Deletes an entity. Deleting a deleted one changes nothing; 409 while an enabled rule names it. */
+export async function deleteEntity(
+  request: FastifyRequest,
+  dependencies: EntityDependencies,
+  kind: 'transformation' | 'destination' | 'rule',
+  id: string,
+): Promise<{ id: string; status: 'deleted' }> {
+  const gone = { id: id.toLowerCase(), status: 'deleted' } as const;
+  if (dependencies.catalog.state.wasDeleted(kind, request.workspace.id, gone.id)) return gone;
+  const entity = entityOf(request, dependencies, kind, id);
+  checkVersion(request, entity);
+  await propose(request, dependencies, {
+    type: `${kind}.deleted`,
+    entity: entity.id,
+    ...(namesVersion(request) ? { expected_version: entity.version } : {}),
+    data: {},
+  });
+  return gone;
+}

@@ -1,0 +1,51 @@
+import { type Environment, iso, makeKey, newId } from '@tributary/core';
+import type { FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import type { GatewayDependencies } from '../dependencies.ts';
+import { accountOf } from './caller.ts';
+import { nullable, oneOf, resourceFields, time, times, uuid } from './schemas.ts';
+
+/** What every kind of key shows. */
+export const keyFields = {
+  ...resourceFields,
+  key_prefix: Type.String({ description: 'The start of the raw key, to tell keys apart.' }),
+  status: oneOf(['active', 'revoked']),
+  last_used_at: nullable(time),
+  created_by: uuid,
+  ...times,
+};
+
+/** The raw key beside its resource, in the answer to its creation and nowhere else. */
+export const rawKey = { key: Type.String({ description: 'The raw key. It is not shown again.' }) };
+
+const KEY_BYTES = 32;
+
+/** Makes a key and the fields of its entity; the raw text is kept by nobody but the caller. */
+export function makeKeyFields(
+  request: FastifyRequest,
+  { random }: Pick<GatewayDependencies, 'random'>,
+  kind: 'api_key' | 'write_key',
+  name: string,
+  environment?: Environment,
+) {
+  const { raw, hash, prefix } = makeKey(kind, random(KEY_BYTES), environment);
+  const fields = {
+    id: newId(),
+    workspace_id: request.workspace.id,
+    name,
+    hash,
+    key_prefix: prefix,
+    status: 'active',
+    created_by: accountOf(request.caller),
+  } as const;
+  return { raw, fields };
+}
+
+/** When a key was last used, as answers show it. */
+export function lastUse(uses: ReadonlyMap<string, number>, keyId: string): string | null {
+  const at = uses.get(keyId);
+  return at === undefined ? null : iso(at);
+}
+
+/** Of a key that was just made. */
+export const NEVER_USED: ReadonlyMap<string, number> = new Map();

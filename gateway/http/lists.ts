@@ -1,0 +1,97 @@
+import { InvalidInput } from '@tributary/core';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import { invalidRequest } from './errors.ts';
+import { parseInteger } from './integers.ts';
+
+/** Query parameters of every list. */
+export const pageQuery = {
+  limit: Type.Optional(Type.String({ description: 'Items of a page, 1 to 1000. Default 100.' })),
+  cursor: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 1_000,
+      description: 'From the `Link` header of the page before.',
+    }),
+  ),
+};
+
+export interface PageRequest {
+  readonly limit: number;
+  readonly cursor: string | undefined;
+}
+
+export interface Page<Item> {
+  readonly items: readonly Item[];
+  /** The cursor of the next page; absent on the last. */
+  readonly next: string | undefined;
+}
+
+/** Reads the parameters of a list; 400 for a limit out of bounds. */
+export function pageRequest(query: { limit?: string; cursor?: string }): PageRequest {
+  const limit = parseInteger(query.limit, { name: 'limit', min: 1, max: 1_000, fallback: 100 });
+  return { limit, cursor: query.cursor };
+}
+
+interface Listed {
+  readonly id: string;
+  readonly created_at: string;
+}
+
+/**
+ * One page of what a catalog holds, newest first. The cursor names a place in that order, not an item, so it stays good
+ * when the item it was made from is deleted.
+ */
+export function pageOf<Item extends Listed>(
+  items: readonly Item[],
+  { limit, cursor }: PageRequest,
+): Page<Item> {
+  const sorted = items.toSorted((a, b) => (placeOf(a) < placeOf(b) ? 1 : -1));
+  const after = cursor === undefined ? undefined : decode(cursor);
+  const rest = after === undefined ? sorted : sorted.filter((item) => placeOf(item) < after);
+  const page = rest.slice(0, limit);
+  const last = page.at(-1);
+  return {
+    items: page,
+    next: last !== undefined && rest.length > limit ? encode(placeOf(last)) : undefined,
+  };
+}
+
+const PLACE = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z [0-9a-f-]{36}$/;
+
+function placeOf({ created_at, id }: Listed): string {
+  return `${created_at} ${id}`;
+}
+
+function encode(place: string): string {
+  return Buffer.from(place).toString('base64url');
+}
+
+function decode(cursor: string): string {
+  const place = Buffer.from(cursor, 'base64url').toString();
+  if (!PLACE.test(place)) throw badCursor();
+  return place;
+}
+
+function badCursor() {
+  return invalidRequest({ path: 'cursor', message: 'is not a cursor of this list' });
+}
+
+/** Runs a query that takes a cursor; a cursor its engine does not know is 400. */
+export async function withCursor<Answer>(query: () => Promise<Answer>): Promise<Answer> {
+  try {
+    return await query();
+  } catch (error) {
+    if (error instanceof InvalidInput) throw badCursor();
+    throw error;
+  }
+}
+
+/** Names the next page in the `Link` header: the same query, another cursor. */
+export function linkNext(request: FastifyRequest, reply: FastifyReply, next: string | undefined): void {
+  if (next === undefined) return;
+  const [path = '', query = ''] = request.url.split('?', 2);
+  const parameters = new URLSearchParams(query);
+  parameters.set('cursor', next);
+  reply.header('link', `<${path}?${parameters}>; rel="next"`);
+}

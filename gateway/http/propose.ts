@@ -1,0 +1,31 @@
+import { type Fact, iso } from '@tributary/core';
+import type { FastifyRequest } from 'fastify';
+import type { GatewayDependencies } from '../dependencies.ts';
+import { authorOf } from './caller.ts';
+import { conflict, versionMismatch } from './errors.ts';
+import { namesVersion } from './versions.ts';
+
+type WithoutOrigin<F> = F extends Fact ? Omit<F, 'v' | 'by' | 'from' | 'at'> : never;
+
+/** A fact without what the request says about it: who, from where, when. */
+export type Proposal = WithoutOrigin<Fact>;
+
+/**
+ * Makes a fact of a request part of the catalog. Resolves once this process's own fold applied it, so the caller
+ * reads its own write. 409 when the fold refused it; 412 when that was about a version the caller had named.
+ */
+export async function propose(
+  request: FastifyRequest,
+  { catalog, clock }: Pick<GatewayDependencies, 'catalog' | 'clock'>,
+  proposal: Proposal,
+): Promise<void> {
+  const verdict = await catalog.propose({
+    v: 1,
+    ...proposal,
+    by: authorOf(request.caller),
+    from: { address: request.ip, request_id: request.id },
+    at: iso(clock()),
+  });
+  if (verdict.applied) return;
+  throw verdict.conflict === 'version' && namesVersion(request) ? versionMismatch() : conflict();
+}

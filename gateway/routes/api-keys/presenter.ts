@@ -1,0 +1,20 @@
+import type { ApiKey } from '@tributary/core';
+import type { Static } from 'typebox';
+import { lastUse } from '../../http/keys.ts';
+import type { apiKeyResource } from './schemas.ts';
+
+/** `uses` holds the last use of keys, epoch ms. The hash stays inside. */
+export function presentApiKey(key: ApiKey, uses: ReadonlyMap<string, number>): Static<typeof apiKeyResource> {
+  return {
+    id: key.id,
+    workspace_id: key.workspace_id,
+    name: key.name,
+    key_prefix: key.key_prefix,
+    role: key.role,
+    status: key.status,
+    last_used_at: lastUse(uses, key.id),
+    created_by: key.created_by,
+    created_at: key.created_at,
+    updated_at: key.updated_at,
+  };
+}

@@ -1,0 +1,64 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import type { GatewayDependencies } from '../../dependencies.ts';
+import { entityOf, revokeKey } from '../../http/entities.ts';
+import { makeKeyFields, NEVER_USED } from '../../http/keys.ts';
+import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
+import { propose } from '../../http/propose.ts';
+import { closed, errorAnswers, goneAs, pathOf } from '../../http/schemas.ts';
+import { presentApiKey } from './presenter.ts';
+import { apiKeyBody, apiKeyList, createdApiKey } from './schemas.ts';
+
+const path = '/workspaces/:workspaceId/api-keys';
+
+/** `/workspaces/:workspaceId/api-keys`: the raw key is shown once, revoking is for good. */
+export const apiKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+  const { catalog, counters } = dependencies;
+
+  app.get(
+    path,
+    {
+      config: { operation: 'api-keys.list' },
+      schema: {
+        params: pathOf(),
+        querystring: closed(pageQuery),
+        response: { 200: apiKeyList, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const keys = catalog.state.entities('api_key', request.workspace.id);
+      const page = pageOf(keys, pageRequest(request.query));
+      const uses = await counters.lastUsed(page.items.map((key) => key.id));
+      linkNext(request, reply, page.next);
+      return reply.code(200).send(page.items.map((key) => presentApiKey(key, uses)));
+    },
+  );
+
+  app.post(
+    path,
+    {
+      config: { operation: 'api-keys.create' },
+      schema: { params: pathOf(), body: apiKeyBody, response: { 201: createdApiKey, ...errorAnswers } },
+    },
+    async (request, reply) => {
+      const { name, role } = request.body;
+      const { raw, fields } = makeKeyFields(request, dependencies, 'api_key', name);
+      await propose(request, dependencies, {
+        type: 'api_key.created',
+        entity: fields.id,
+        expected_version: 0,
+        data: { ...fields, role: role ?? 'editor' },
+      });
+      const key = entityOf(request, dependencies, 'api_key', fields.id);
+      return reply.code(201).send({ ...presentApiKey(key, NEVER_USED), key: raw });
+    },
+  );
+
+  app.delete(
+    `${path}/:keyId`,
+    {
+      config: { operation: 'api-keys.revoke' },
+      schema: { params: pathOf('keyId'), response: { 200: goneAs('revoked'), ...errorAnswers } },
+    },
+    async (request) => revokeKey(request, dependencies, 'api_key', request.params.keyId),
+  );
+};

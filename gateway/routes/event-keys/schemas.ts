@@ -1,0 +1,25 @@
+import { ENVIRONMENTS } from '@tributary/core';
+import { Type } from 'typebox';
+import { keyFields, rawKey } from '../../http/keys.ts';
+import { closed, listOf, name, nullable, oneOf, optional, uuid } from '../../http/schemas.ts';
+
+const topic = Type.String({ description: 'The received topic its events go to.' });
+
+export const writeKeyBody = closed({
+  name,
+  environment: oneOf(ENVIRONMENTS),
+  pubsub_topic: optional(topic),
+});
+
+const fields = {
+  ...keyFields,
+  environment: oneOf(ENVIRONMENTS),
+  pubsub_topic: topic,
+  source_id: nullable(uuid),
+};
+
+export const writeKeyResource = Type.Object(fields);
+
+export const createdWriteKey = Type.Object({ ...fields, ...rawKey });
+
+export const writeKeyList = listOf(writeKeyResource);

@@ -1,0 +1,34 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import type { GatewayDependencies } from '../../dependencies.ts';
+import { parseInteger } from '../../http/integers.ts';
+import { errorAnswers, pathOf } from '../../http/schemas.ts';
+import { lookBack } from './hours.ts';
+import { presentVolume } from './presenter.ts';
+import { volumeQuery, volumeRecords } from './schemas.ts';
+
+/** `GET /workspaces/:workspaceId/event-volume`: accepted events by hour, type and name. */
+export const volumeRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
+  app,
+  { counters, clock },
+) => {
+  app.get(
+    '/workspaces/:workspaceId/event-volume',
+    {
+      config: { operation: 'event-volume.read' },
+      schema: {
+        params: pathOf(),
+        querystring: volumeQuery,
+        response: { 200: volumeRecords, ...errorAnswers },
+      },
+    },
+    async ({ query, workspace }, reply) => {
+      const hours = parseInteger(query.hours, { name: 'hours', min: 1, max: 720, fallback: 24 });
+      const rows = await counters.read({
+        workspaceId: workspace.id,
+        ...lookBack(clock(), hours),
+        ...(query.environment === undefined ? {} : { environment: query.environment }),
+      });
+      return reply.code(200).send(rows.map(presentVolume));
+    },
+  );
+};

@@ -1,0 +1,84 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import { newId, type Workspace } from '@tributary/core';
+import type { GatewayDependencies } from '../../dependencies.ts';
+import { accountOf } from '../../http/caller.ts';
+import { permissionDenied } from '../../http/errors.ts';
+import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
+import { propose } from '../../http/propose.ts';
+import { closed, errorAnswers, pathOf } from '../../http/schemas.ts';
+import { tagVersion } from '../../http/versions.ts';
+import { planWorkspace } from './organization.ts';
+import { presentWorkspace } from './presenter.ts';
+import { workspaceBody, workspaceList, workspaceResource } from './schemas.ts';
+
+/** `/workspaces`: those the caller belongs to, a new one, one by id. */
+export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+  const { catalog } = dependencies;
+
+  app.get(
+    '/workspaces',
+    {
+      config: { operation: 'workspaces.list' },
+      schema: { querystring: closed(pageQuery), response: { 200: workspaceList, ...errorAnswers } },
+    },
+    async (request, reply) => {
+      const accountId = accountOf(request.caller);
+      const page = pageOf(catalog.state.workspacesOf(accountId), pageRequest(request.query));
+      linkNext(request, reply, page.next);
+      return reply.code(200).send(page.items.map((workspace) => present(workspace, accountId)));
+    },
+  );
+
+  app.post(
+    '/workspaces',
+    {
+      config: { operation: 'workspaces.create' },
+      schema: { body: workspaceBody, response: { 201: workspaceResource, ...errorAnswers } },
+    },
+    async (request, reply) => {
+      const { name, organization_id, region } = request.body;
+      const accountId = accountOf(request.caller);
+      const plan = planWorkspace(
+        {
+          id: newId(),
+          name,
+          organizationId: organization_id ?? undefined,
+          region: region ?? undefined,
+          accountId,
+          newOrganizationId: newId(),
+        },
+        catalog.state,
+      );
+      const { id } = plan.workspace;
+      await propose(request, dependencies, {
+        type: 'workspace.created',
+        entity: id,
+        expected_version: 0,
+        data: plan,
+      });
+      const workspace = catalog.state.workspace(id);
+      if (workspace === undefined) throw new Error(`workspace ${id} was applied and is not there`);
+      tagVersion(reply, workspace);
+      return reply.code(201).send(present(workspace, accountId));
+    },
+  );
+
+  app.get(
+    '/workspaces/:workspaceId',
+    {
+      config: { operation: 'workspaces.read' },
+      schema: { params: pathOf(), response: { 200: workspaceResource, ...errorAnswers } },
+    },
+    async ({ workspace, role }, reply) => {
+      if (role === undefined) throw permissionDenied();
+      tagVersion(reply, workspace);
+      return reply.code(200).send(presentWorkspace(workspace, role));
+    },
+  );
+
+  function present(workspace: Workspace, accountId: string) {
+    const role = catalog.state.workspaceRole(accountId, workspace.id);
+    if (role === undefined) throw permissionDenied();
+    return presentWorkspace(workspace, role);
+  }
+};

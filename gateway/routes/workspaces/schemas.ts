@@ -1,0 +1,25 @@
+import { WORKSPACE_ROLES } from '@tributary/core';
+import { Type } from 'typebox';
+import { closed, listOf, name, oneOf, optional, times, uuid } from '../../http/schemas.ts';
+
+export const workspaceBody = closed({
+  name,
+  organization_id: optional(
+    Type.String({ format: 'uuid', description: 'Default: a new organization of the same name, yours.' }),
+  ),
+  region: optional(
+    Type.String({ minLength: 1, maxLength: 50, description: 'One of the organization’s. Default `eu`.' }),
+  ),
+});
+
+export const workspaceResource = Type.Object({
+  id: uuid,
+  name,
+  organization_id: uuid,
+  region: Type.String({ description: 'Where its profiles live.' }),
+  status: oneOf(['active', 'archived']),
+  role: oneOf(WORKSPACE_ROLES, 'What the caller is in it.'),
+  ...times,
+});
+
+export const workspaceList = listOf(workspaceResource);
