@@ -1,0 +1,77 @@
+import { expect, test } from 'vitest';
+import { AddressRefused, Closed, Stopped, TimedOut } from '../errors.ts';
+import { verdictOfAnswer, verdictOfFailure } from './verdict.ts';
+
+const answer = (status: number, retryAfter?: string) =>
+  verdictOfAnswer({ status, retryAfter, excerpt: 'why' }, 0);
+const coded = (code: string) =>
+  verdictOfFailure(Object.assign(new Error('http://a.example/?token=x'), { code }));
+
+test.each([200, 201, 202, 204, 299])('%d is delivered', (status) => {
+  expect(answer(status)).toEqual({ outcome: 'delivered', status, response: 'why' });
+});
+
+test.each([408, 425, 429, 500, 502, 503, 504, 599])('%d is tried again', (status) => {
+  expect(answer(status)).toEqual({ outcome: 'retry', status, response: 'why', reason: `answered ${status}` });
+});
+
+test.each([400, 401, 403, 404, 409, 410, 413, 422, 499, 600, 999])('%d is given up', (status) => {
+  expect(answer(status)).toEqual({ outcome: 'dead', status, response: 'why', reason: `answered ${status}` });
+});
+
+test.each([300, 301, 302, 303, 304, 307, 308])('%d is given up: no redirect is followed', (status) => {
+  expect(answer(status)).toMatchObject({ outcome: 'dead', reason: 'redirects are not followed' });
+});
+
+test('Retry-After counts on 429 and 503 alone', () => {
+  expect(answer(429, '3')).toMatchObject({ outcome: 'retry', afterMs: 3_000 });
+  expect(answer(503, 'Thu, 01 Jan 1970 00:01:00 GMT')).toMatchObject({ outcome: 'retry', afterMs: 60_000 });
+  expect(answer(500, '3')).not.toHaveProperty('afterMs');
+  expect(answer(429, 'nonsense')).not.toHaveProperty('afterMs');
+});
+
+test('an empty answer shows no response', () => {
+  expect(verdictOfAnswer({ status: 204, retryAfter: undefined, excerpt: '' }, 0)).toEqual({
+    outcome: 'delivered',
+    status: 204,
+  });
+});
+
+test.each(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'])('%s is a reset', (code) => {
+  expect(coded(code)).toEqual({
+    outcome: 'retry',
+    reason: 'connection closed before an answer',
+    reset: true,
+  });
+});
+
+test.each([
+  ['ECONNREFUSED', 'connection refused'],
+  ['ENOTFOUND', 'name not resolved'],
+  ['EAI_AGAIN', 'name not resolved'],
+  ['UND_ERR_CONNECT_TIMEOUT', 'connection timed out'],
+  ['DEPTH_ZERO_SELF_SIGNED_CERT', 'certificate not accepted (DEPTH_ZERO_SELF_SIGNED_CERT)'],
+  ['CERT_HAS_EXPIRED', 'certificate not accepted (CERT_HAS_EXPIRED)'],
+  ['ERR_TLS_CERT_ALTNAME_INVALID', 'certificate not accepted (ERR_TLS_CERT_ALTNAME_INVALID)'],
+  ['HPE_INVALID_CONSTANT', 'the answer is not HTTP'],
+  ['EPROTO', 'network error (EPROTO)'],
+])('%s is tried again: %s', (code, reason) => {
+  expect(coded(code)).toEqual({ outcome: 'retry', reason });
+});
+
+test('our own errors', () => {
+  expect(verdictOfFailure(new AddressRefused('x'))).toEqual({
+    outcome: 'dead',
+    reason: 'address not allowed',
+  });
+  expect(verdictOfFailure(new TimedOut('x'))).toEqual({ outcome: 'retry', reason: 'timed out' });
+  expect(verdictOfFailure(new Stopped('x'))).toEqual({ outcome: 'retry', reason: 'stopped' });
+  expect(verdictOfFailure(new Closed('x'))).toEqual({ outcome: 'retry', reason: 'stopped' });
+  expect(coded('UND_ERR_INVALID_ARG')).toMatchObject({ outcome: 'dead' });
+});
+
+test('an error without a code is none of the network', () => {
+  expect(verdictOfFailure(new TypeError('our mistake'))).toBeUndefined();
+  expect(verdictOfFailure('thrown text')).toBeUndefined();
+  expect(coded('not an identifier: secret')).toBeUndefined();
+});
