@@ -31,5 +31,7 @@ export * from './logger/logger.ts';
 export * from './metrics/metrics.ts';
 export * from './rules/match.ts';
 export * from './sandbox/sandbox.ts';
+export * from './secrets/key-ring.ts';
+export * from './secrets/seal.ts';
 export * from './time/clock.ts';
 export * from './volume/volume-counters.ts';

@@ -5,9 +5,10 @@ export type OrganizationRole = (typeof ORGANIZATION_ROLES)[number];
 export const WORKSPACE_ROLES = ['admin', 'editor', 'viewer'] as const;
 export type WorkspaceRole = (typeof WORKSPACE_ROLES)[number];
 
-/** True when `role` may do what `needed` may. */
+/** True when `role` may do what `needed` may. A role that does not exist may do nothing. */
 export function includesRole(role: WorkspaceRole, needed: WorkspaceRole): boolean {
-  return WORKSPACE_ROLES.indexOf(role) <= WORKSPACE_ROLES.indexOf(needed);
+  const rank = WORKSPACE_ROLES.indexOf(role);
+  return rank >= 0 && rank <= WORKSPACE_ROLES.indexOf(needed);
 }
 
 /** Owners and admins of the organization are admins of its workspaces; a member is what the workspace says. */

@@ -1,5 +1,5 @@
 import type { Contract, Rule, Transformation } from './entities.ts';
-import type { ConflictReason, Fact, FactData, Verdict } from './facts.ts';
+import type { ConflictReason, Fact, Verdict } from './facts.ts';
 import type { CatalogState, WorkspaceEntities, WorkspaceEntityKind } from './state.ts';
 
 /** Thrown for a fact this code does not know: the process is not ready, it never ignores. */
@@ -23,14 +23,14 @@ export function applyFact(state: CatalogState, fact: Fact, position: number): Ve
 
 function decide(state: CatalogState, fact: Fact, position: number): ConflictReason | undefined {
   if (fact.v !== 1) throw new UnknownFact(fact);
-  const kept = { version: 1, created_at: fact.at, updated_at: fact.at };
+  const kept = { id: fact.entity, version: 1, created_at: fact.at, updated_at: fact.at };
   switch (fact.type) {
     case 'account.created':
       if (state.account(fact.entity) !== undefined) return 'taken';
       state.putAccount({ ...fact.data, ...kept });
       return undefined;
     case 'workspace.created':
-      return createWorkspace(state, fact.data, kept);
+      return createWorkspace(state, fact);
     case 'api_key.created':
     case 'write_key.created': {
       if (state.hasKey(fact.data.hash)) return 'taken';
@@ -40,14 +40,14 @@ function decide(state: CatalogState, fact: Fact, position: number): ConflictReas
       return refused;
     }
     case 'api_key.revoked':
-      return change(state, 'api_key', fact, { status: 'revoked' });
+      return revoke(state, 'api_key', fact);
     case 'write_key.revoked':
-      return change(state, 'write_key', fact, { status: 'revoked' });
+      return revoke(state, 'write_key', fact);
     case 'contract.created': {
       const contract: Contract = { ...fact.data, ...kept };
-      if (pairTaken(state, contract)) return 'taken';
+      if (contract.status === 'active' && pairTaken(state, contract)) return 'taken';
       const refused = create(state, 'contract', contract);
-      if (refused === undefined) startEra(state, contract, position);
+      if (refused === undefined && contract.status === 'active') startEra(state, contract, position);
       return refused;
     }
     case 'contract.updated':
@@ -62,14 +62,14 @@ function decide(state: CatalogState, fact: Fact, position: number): ConflictReas
       return change(state, 'transformation', fact, fact.data);
     case 'transformation.deleted':
       if (ruleNames(state, fact.entity, (rule) => rule.transformation_id)) return 'in_use';
-      return remove(state, 'transformation', fact.entity);
+      return remove(state, 'transformation', fact);
     case 'destination.created':
       return create(state, 'destination', { ...fact.data, ...kept });
     case 'destination.updated':
       return change(state, 'destination', fact, fact.data);
     case 'destination.deleted':
       if (ruleNames(state, fact.entity, (rule) => rule.destination_id)) return 'in_use';
-      return remove(state, 'destination', fact.entity);
+      return remove(state, 'destination', fact);
     case 'rule.created': {
       const rule: Rule = { ...fact.data, ...kept };
       return danglingRule(state, rule) ? 'missing' : create(state, 'rule', rule);
@@ -81,29 +81,29 @@ function decide(state: CatalogState, fact: Fact, position: number): ConflictReas
       return change(state, 'rule', fact, fact.data);
     }
     case 'rule.deleted':
-      return remove(state, 'rule', fact.entity);
+      return remove(state, 'rule', fact);
     default:
       throw new UnknownFact(fact);
   }
 }
 
-type Kept = { version: number; created_at: string; updated_at: string };
-
+/** A new organization comes with its owner; nobody gets a role in one that exists already by this fact. */
 function createWorkspace(
   state: CatalogState,
-  data: FactData['workspace.created'],
-  kept: Kept,
+  fact: Fact & { type: 'workspace.created' },
 ): ConflictReason | undefined {
-  const { workspace, organization, owner } = data;
-  if (state.workspace(workspace.id) !== undefined) return 'taken';
-  if (organization !== undefined) {
+  const { workspace, organization, owner } = fact.data;
+  const kept = { version: 1, created_at: fact.at, updated_at: fact.at };
+  if (state.workspace(fact.entity) !== undefined) return 'taken';
+  if (organization === undefined) {
+    if (state.organization(workspace.organization_id) === undefined) return 'missing';
+  } else {
     if (state.organization(organization.id) !== undefined) return 'taken';
+    if (workspace.organization_id !== organization.id) return 'missing';
     state.putOrganization({ ...organization, org_id: state.organizationCount + 1, ...kept });
-  } else if (state.organization(workspace.organization_id) === undefined) {
-    return 'missing';
+    if (owner !== undefined) state.putOrganizationRole(owner.account_id, organization.id, owner.role);
   }
-  if (owner !== undefined) state.putOrganizationRole(owner.account_id, owner.organization_id, owner.role);
-  state.putWorkspace({ ...workspace, ...kept });
+  state.putWorkspace({ ...workspace, ...kept, id: fact.entity });
   return undefined;
 }
 
@@ -135,15 +135,25 @@ function change<K extends WorkspaceEntityKind>(
   const stored = find(state, kind, fact.entity);
   if (stored === undefined) return 'missing';
   if (fact.expected_version !== undefined && fact.expected_version !== stored.version) return 'version';
-  state.put(kind, { ...stored, ...fields, version: stored.version + 1, updated_at: fact.at });
+  const { id, workspace_id, created_at } = stored;
+  const kept = { id, workspace_id, created_at, version: stored.version + 1, updated_at: fact.at };
+  state.put(kind, { ...stored, ...fields, ...kept });
   return undefined;
 }
 
+/** A key is revoked once and for good; revoking it again is applied and changes nothing. */
+function revoke(state: CatalogState, kind: 'api_key' | 'write_key', fact: Fact): ConflictReason | undefined {
+  if (find(state, kind, fact.entity)?.status === 'revoked') return undefined;
+  return change(state, kind, fact, { status: 'revoked' });
+}
+
 /** Deleting what is deleted already is applied and changes nothing. */
-function remove(state: CatalogState, kind: WorkspaceEntityKind, id: string): ConflictReason | undefined {
-  const workspaceId = state.workspaceOf(id);
-  if (workspaceId === undefined) return 'missing';
-  state.remove(kind, workspaceId, id);
+function remove(state: CatalogState, kind: WorkspaceEntityKind, fact: Fact): ConflictReason | undefined {
+  const workspaceId = state.workspaceOf(fact.entity) ?? '';
+  const stored = state.entity(kind, workspaceId, fact.entity);
+  if (stored === undefined) return state.wasDeleted(kind, workspaceId, fact.entity) ? undefined : 'missing';
+  if (fact.expected_version !== undefined && fact.expected_version !== stored.version) return 'version';
+  state.remove(kind, workspaceId, fact.entity);
   return undefined;
 }
 
@@ -168,13 +178,14 @@ function updateContract(
 ): ConflictReason | undefined {
   const stored = find(state, 'contract', fact.entity);
   if (stored === undefined || stored.status === 'archived') return 'missing';
-  if (pairTaken(state, { ...stored, ...fact.data })) return 'taken';
+  const next = { ...stored, ...fact.data };
+  if (next.status === 'active' && pairTaken(state, next)) return 'taken';
   const refused = change(state, 'contract', fact, fact.data);
   const changed = find(state, 'contract', fact.entity);
   if (refused !== undefined || changed === undefined) return refused;
-  if (changed.event_type !== stored.event_type || changed.event_name !== stored.event_name)
-    endEra(state, stored, position);
-  startEra(state, changed, position);
+  const moved = changed.event_type !== stored.event_type || changed.event_name !== stored.event_name;
+  if (moved || changed.status === 'archived') endEra(state, stored, position);
+  if (changed.status === 'active') startEra(state, changed, position);
   return undefined;
 }
 
