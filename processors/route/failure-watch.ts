@@ -9,7 +9,7 @@ import {
 } from './failure-rate.ts';
 
 export interface FailureWatchDependencies {
-  readonly catalog: Catalog;
+  readonly catalog: Pick<Catalog, 'propose'>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly limits: FailureLimits;

@@ -4,7 +4,7 @@ import { type Transformed, transformedFrom } from './output.ts';
 
 export interface TransformerDependencies {
   readonly sandbox: Sandbox;
-  readonly failures: FailureWatch;
+  readonly failures: Pick<FailureWatch, 'note'>;
   readonly metrics: Metrics;
   /** Events one sandbox call takes at most. */
   readonly maxEvents: number;

@@ -1,0 +1,95 @@
+import { type CanonicalEvent, MAX_EVENT_BYTES } from '@tributary/core';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { eventFrom, transformedFrom } from './output.ts';
+
+const SOURCE: CanonicalEvent = {
+  message_id: 'm1',
+  type: 'track',
+  event: 'A',
+  user_id: 'u1',
+  properties: { a: 1 },
+  timestamp: '2026-01-01T00:00:00.000Z',
+  received_at: '2026-01-01T00:00:01.000Z',
+  environment: 'production',
+  workspace_id: 'w1',
+};
+
+function from(output: unknown): CanonicalEvent {
+  return eventFrom(SOURCE, JSON.stringify(output));
+}
+
+describe('eventFrom', () => {
+  it('lets an output change the event but not whose it is and which', () => {
+    const event = from({
+      type: 'identify',
+      anonymous_id: 'b',
+      traits: { x: 1 },
+      message_id: 'other',
+      workspace_id: 'foreign',
+      environment: 'development',
+      received_at: '1999-01-01T00:00:00.000Z',
+    });
+    expect(event).toEqual({
+      type: 'identify',
+      anonymous_id: 'b',
+      traits: { x: 1 },
+      message_id: 'm1',
+      workspace_id: 'w1',
+      environment: 'production',
+      received_at: SOURCE.received_at,
+      timestamp: SOURCE.timestamp,
+    });
+  });
+
+  it('takes the timestamp of an output that has one', () => {
+    expect(from({ ...SOURCE, timestamp: '2020-01-01T00:00:00Z' }).timestamp).toBe('2020-01-01T00:00:00Z');
+    expect(() => from({ ...SOURCE, timestamp: 'yesterday' })).toThrow('timestamp');
+  });
+
+  it('leaves null fields out', () => {
+    expect(from({ ...SOURCE, anonymous_id: null, properties: null })).not.toHaveProperty('properties');
+    expect(() => from({ ...SOURCE, user_id: null })).toThrow('neither user_id nor anonymous_id');
+  });
+
+  it.each([
+    ['an array', [SOURCE], 'not a JSON object'],
+    ['a number', 1, 'not a JSON object'],
+    ['no type', { user_id: 'u' }, 'type is none of'],
+    ['an unknown type', { ...SOURCE, type: 'alias' }, 'type is none of'],
+    ['an empty subject', { ...SOURCE, user_id: '' }, 'neither user_id nor anonymous_id'],
+    ['a subject that is a number', { ...SOURCE, user_id: 7 }, 'user_id is not a string'],
+    ['properties that are a list', { ...SOURCE, properties: [] }, 'properties is not an object'],
+    ['too much', { ...SOURCE, properties: { a: 'ü'.repeat(MAX_EVENT_BYTES / 2) } }, 'more than'],
+  ])('refuses %s', (_name, output, message) => {
+    expect(() => from(output)).toThrow(message);
+  });
+
+  it('never lets an output leave its workspace, whatever it returns', () => {
+    fc.assert(
+      fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (fields) => {
+        const output = JSON.stringify({ ...fields, type: 'track', user_id: 'u' });
+        const result = transformedFrom(SOURCE, { ok: true, outputs: [output], logs: [], durationMs: 1 });
+        if (!result.ok) return result.kind === 'output';
+        return result.events.every((event) => event.workspace_id === 'w1' && event.message_id === 'm1');
+      }),
+    );
+  });
+});
+
+describe('transformedFrom', () => {
+  it('fails the whole event for one bad output', () => {
+    const outputs = [JSON.stringify(SOURCE), '{}'];
+    expect(transformedFrom(SOURCE, { ok: true, outputs, logs: [], durationMs: 1 })).toMatchObject({
+      ok: false,
+      kind: 'output',
+    });
+  });
+
+  it('passes the sandbox on, with a message of bounded length', () => {
+    const message = 'x'.repeat(10_000);
+    const failed = transformedFrom(SOURCE, { ok: false, kind: 'threw', message, logs: [], durationMs: 1 });
+    expect(failed).toMatchObject({ ok: false, kind: 'threw' });
+    expect(failed.ok ? '' : failed.message.length).toBeLessThan(600);
+  });
+});

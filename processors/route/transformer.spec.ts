@@ -1,0 +1,168 @@
+import {
+  type CanonicalEvent,
+  NO_METRICS,
+  type SandboxInput,
+  type SandboxResult,
+  type Transformation,
+  Unavailable,
+} from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import type { RunFailure } from './failure-rate.ts';
+import { Transformer } from './transformer.ts';
+
+const TRANSFORMATION: Transformation = {
+  id: 't1',
+  version: 1,
+  workspace_id: 'w1',
+  name: 'n',
+  description: null,
+  source_code: 'function transform(event) { return event; }',
+  test_input: null,
+  test_output: null,
+  status: 'active',
+  test_error: null,
+  last_error: null,
+  created_by: 'a1',
+  created_at: '2026-01-01T00:00:00.000Z',
+  updated_at: '2026-01-01T00:00:00.000Z',
+};
+
+function event(id: string): CanonicalEvent {
+  return {
+    message_id: id,
+    type: 'track',
+    event: 'A',
+    user_id: 'u',
+    timestamp: '2026-01-01T00:00:00.000Z',
+    received_at: '2026-01-01T00:00:00.000Z',
+    environment: 'production',
+    workspace_id: 'w1',
+  };
+}
+
+function echo({ event }: SandboxInput): SandboxResult {
+  return { ok: true, outputs: [event], logs: [], durationMs: 0 };
+}
+
+/** A sandbox whose calls end when the test says so; `Transformer` only ever sees its answers. */
+class HeldSandbox {
+  readonly calls: { program: string; size: number; answer(): void; fail(error: Error): void }[] = [];
+  answerWith: (input: SandboxInput) => SandboxResult = echo;
+
+  run({ id }: { id: string }, inputs: readonly SandboxInput[]): Promise<readonly SandboxResult[]> {
+    return new Promise((resolve, reject) => {
+      const answer = () => resolve(inputs.map(this.answerWith));
+      this.calls.push({ program: id, size: inputs.length, answer, fail: reject });
+    });
+  }
+
+  async check(): Promise<undefined> {}
+  async close(): Promise<void> {}
+}
+
+function setUp(limits: { maxEvents?: number; maxBytes?: number } = {}) {
+  const sandbox = new HeldSandbox();
+  const noted: RunFailure[] = [];
+  const state: { refusal: string | undefined } = { refusal: undefined };
+  const transformer = new Transformer({
+    sandbox,
+    failures: { note: (_transformation, outcomes) => noted.push(...outcomes) },
+    metrics: NO_METRICS,
+    maxEvents: limits.maxEvents ?? 200,
+    maxBytes: limits.maxBytes ?? 256 * 1024,
+    refusal: () => state.refusal,
+  });
+  const run = (id: string, transformation = TRANSFORMATION) =>
+    transformer.run(transformation, event(id), { event: JSON.stringify(event(id)), context: '{}' });
+  return { sandbox, noted, state, run };
+}
+
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+}
+
+describe('Transformer', () => {
+  it('sends what gathered while the previous call ran as the next one, one call at a time', async () => {
+    const { sandbox, run } = setUp();
+    const first = [run('1'), run('2')];
+    await turn();
+    const second = [run('3'), run('4'), run('5')];
+    await turn();
+    expect(sandbox.calls.map(({ size }) => size)).toEqual([2]);
+    sandbox.calls[0]?.answer();
+    await Promise.all(first);
+    await turn();
+    expect(sandbox.calls.map(({ size }) => size)).toEqual([2, 3]);
+    sandbox.calls[1]?.answer();
+    const outcomes = await Promise.all(second);
+    expect(outcomes.map((outcome) => (outcome.ok ? outcome.events[0]?.message_id : 'failed'))).toEqual([
+      '3',
+      '4',
+      '5',
+    ]);
+  });
+
+  it('takes no more events or bytes into a call than it may', async () => {
+    const { sandbox, run } = setUp({ maxEvents: 2 });
+    const runs = ['1', '2', '3'].map((id) => run(id));
+    await turn();
+    sandbox.calls[0]?.answer();
+    await turn();
+    sandbox.calls[1]?.answer();
+    await Promise.all(runs);
+    expect(sandbox.calls.map(({ size }) => size)).toEqual([2, 1]);
+
+    const small = setUp({ maxBytes: 10 });
+    void small.run('1');
+    void small.run('2');
+    await turn();
+    expect(small.sandbox.calls.map(({ size }) => size)).toEqual([1]);
+  });
+
+  it('runs versions of a transformation as programs of their own', async () => {
+    const { sandbox, run } = setUp();
+    const runs = [run('1'), run('2', { ...TRANSFORMATION, version: 2 })];
+    await turn();
+    expect(sandbox.calls.map(({ program }) => program)).toEqual(['t1:1', 't1:2']);
+    for (const call of sandbox.calls) call.answer();
+    await Promise.all(runs);
+  });
+
+  it('hands the unavailability of the sandbox to every event of the call, and goes on', async () => {
+    const { sandbox, noted, run } = setUp();
+    const failed = Promise.allSettled([run('1'), run('2')]);
+    await turn();
+    const later = run('3');
+    sandbox.calls[0]?.fail(new Unavailable('no worker'));
+    expect((await failed).map((result) => result.status)).toEqual(['rejected', 'rejected']);
+    await turn();
+    sandbox.calls[1]?.answer();
+    expect(await later).toMatchObject({ ok: true });
+    expect(noted).toEqual([undefined]);
+  });
+
+  it('stops running what waits once the transformation may not run any more', async () => {
+    const { sandbox, state, run } = setUp({ maxEvents: 1 });
+    sandbox.answerWith = () => ({ ok: false, kind: 'timeout', message: 'slow', logs: [], durationMs: 100 });
+    const runs = [run('1'), run('2'), run('3')];
+    await turn();
+    state.refusal = 'its transformation is in error: slow';
+    sandbox.calls[0]?.answer();
+    expect(await Promise.all(runs)).toMatchObject([
+      { ok: false, kind: 'timeout' },
+      { ok: false, kind: 'refused', message: state.refusal },
+      { ok: false, kind: 'refused' },
+    ]);
+    expect(sandbox.calls).toHaveLength(1);
+  });
+
+  it('notes an output that is no event as a failure', async () => {
+    const { sandbox, noted, run } = setUp();
+    sandbox.answerWith = () => ({ ok: true, outputs: ['{"type":"track"}'], logs: [], durationMs: 1 });
+    const running = run('1');
+    await turn();
+    sandbox.calls[0]?.answer();
+    expect(await running).toMatchObject({ ok: false, kind: 'output' });
+    expect(noted).toEqual(['output']);
+  });
+});
