@@ -9,9 +9,16 @@ import { routes } from './routes/routes.ts';
 /** A body at most, inflated. */
 export const MAX_BODY_BYTES = 4 * 1024 * 1024;
 
+export interface ServerOptions {
+  /** Addresses or ranges of proxies whose `X-Forwarded-For` is believed. */
+  readonly trustProxy?: readonly string[];
+}
+
 /** A Fastify instance as the gateway needs it: strict validation, request ids, no library wording. */
-export function createServer(): FastifyInstance {
+export function createServer(options: ServerOptions = {}): FastifyInstance {
+  const trustProxy = options.trustProxy ?? [];
   const app = Fastify({
+    trustProxy: trustProxy.length === 0 ? false : [...trustProxy],
     logger: false,
     bodyLimit: MAX_BODY_BYTES,
     genReqId: () => newId(),

@@ -1,0 +1,40 @@
+import type { AddressInfo } from 'node:net';
+import { createServer, type GatewayDependencies, gateway } from '@tributary/gateway';
+import type { FastifyInstance } from 'fastify';
+import type { Config } from '../config/settings.ts';
+import { type Operations, operationsRoutes } from '../observability/operations.ts';
+
+/** The gateway on a port, with what every role answers about itself. */
+export interface RunningServer {
+  readonly app: FastifyInstance;
+  /** Without a trailing slash. */
+  readonly url: string;
+}
+
+/** Thrown when the port cannot be had; the message says what to do. */
+export class PortTaken extends Error {
+  constructor(host: string, port: number) {
+    super(`port ${port} on ${host} is taken by another program: set PORT to a free one`);
+    this.name = 'PortTaken';
+  }
+}
+
+export async function startServer(
+  config: Pick<Config, 'host' | 'port' | 'trustProxy'>,
+  dependencies: GatewayDependencies,
+  operations: Operations,
+): Promise<RunningServer> {
+  const app = createServer({ trustProxy: config.trustProxy });
+  await app.register(operationsRoutes, operations);
+  await app.register(gateway, dependencies);
+  try {
+    await app.listen({ host: config.host, port: config.port, backlog: 1024 });
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EADDRINUSE')
+      throw new PortTaken(config.host, config.port);
+    throw error;
+  }
+  const { port } = app.server.address() as AddressInfo;
+  const host = config.host.includes(':') ? `[${config.host}]` : config.host;
+  return { app, url: `http://${host}:${port}` };
+}
