@@ -1,0 +1,126 @@
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { eventually } from '../helpers/client.ts';
+import { startTributary, type Tributary } from '../helpers/tributary.ts';
+
+interface Volume {
+  readonly event_type: string;
+  readonly event_name: string;
+  readonly event_count: number;
+}
+
+/** Four types of events, one by one or in batches; a 202 means that the log has them. */
+describe('3. Ingestion', () => {
+  let tributary: Tributary;
+  beforeAll(async () => {
+    tributary = await startTributary();
+  });
+  afterAll(() => tributary.remove());
+
+  const counted = async (type: string, name = '') =>
+    (await tributary.owner.get<readonly Volume[]>('./event-volume'))
+      .filter(({ event_type, event_name }) => event_type === type && event_name === name)
+      .reduce((sum, { event_count }) => sum + event_count, 0);
+
+  it.each([
+    [
+      'track',
+      {
+        event: 'Order Completed',
+        user_id: 'u1',
+        properties: { total: 12.5 },
+        timestamp: '2026-01-02T03:04:05Z',
+        context: {},
+      },
+    ],
+    ['identify', { user_id: 'u1', traits: { plan: 'pro' } }],
+    ['page', { anonymous_id: 'a1', name: 'Home', properties: { url: 'https://example.com' } }],
+    ['group', { user_id: 'u1', group_id: 'g1', traits: { name: 'Acme' } }],
+  ])('takes a %s event', async (type, body) => {
+    const answer = await tributary.producer.call('POST', `./events/${type}`, { body });
+    expect(answer).toMatchObject({ status: 202, body: { status: 'received' } });
+  });
+
+  it('keeps the message_id it is given, and counts a repeated one once', async () => {
+    const body = { event: 'Repeated', user_id: 'u1', message_id: 'order-17' };
+    for (let time = 0; time < 5; time++) {
+      const answer = await tributary.producer.call('POST', './events/track', { body });
+      expect(answer.body).toEqual({ message_id: 'order-17', status: 'received' });
+    }
+    await tributary.producer.post('./events/track', { event: 'After', user_id: 'u1' });
+    await eventually(
+      () => counted('track', 'After'),
+      (count) => count === 1,
+    );
+    expect(await counted('track', 'Repeated')).toBe(1);
+  });
+
+  it('takes the good events of a batch and names the bad ones', async () => {
+    const batch = [
+      { type: 'track', event: 'In Batch', user_id: 'u1' },
+      { type: 'track', user_id: 'u1' },
+      { type: 'page', name: 'In Batch', anonymous_id: 'a1' },
+      { type: 'screen', user_id: 'u1' },
+      { type: 'identify', traits: {} },
+      'no object',
+    ];
+    const { status, body } = await tributary.producer.call('POST', './events/batch', { body: { batch } });
+    expect(status).toBe(202);
+    expect(body).toMatchObject({
+      accepted: 2,
+      rejected: [
+        { index: 1, error: 'invalid request', details: [{ path: '/event', message: 'is required' }] },
+        { index: 3, error: 'invalid request', details: [{ path: '/type' }] },
+        { index: 4, error: 'invalid request', details: [{ message: 'user_id or anonymous_id is required' }] },
+        { index: 5, error: 'invalid request' },
+      ],
+    });
+    await eventually(
+      () => counted('track', 'In Batch'),
+      (count) => count === 1,
+    );
+    const allBad = await tributary.producer.call('POST', './events/batch', { body: { batch: [1, 2] } });
+    expect(allBad).toMatchObject({ status: 202, body: { accepted: 0 } });
+  });
+
+  it('inflates gzip', async () => {
+    const response = await fetch(`${tributary.url}/api/v1/workspaces/${tributary.workspaceId}/events/track`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${tributary.writeKey}`,
+        'content-type': 'application/json',
+        'content-encoding': 'gzip',
+      },
+      body: gzipSync(JSON.stringify({ event: 'Compressed', user_id: 'u1' })),
+    });
+    expect(response.status).toBe(202);
+    await eventually(
+      () => counted('track', 'Compressed'),
+      (count) => count === 1,
+    );
+  });
+
+  it('tells a contract’s verdict before it stores, when asked to', async () => {
+    await tributary.owner.post('./event-contracts', {
+      name: 'Checked',
+      event_type: 'track',
+      event_name: 'Checked',
+      schema_definition: { properties: { total: { type: 'number', required: true } } },
+      enforcement_mode: 'block',
+      undeclared_fields: 'allow',
+    });
+    const send = (properties: object) =>
+      tributary.producer.call('POST', './events/track?check=contract', {
+        body: { event: 'Checked', user_id: 'u1', properties },
+      });
+    expect(await send({ total: 'much' })).toMatchObject({
+      status: 400,
+      body: { error: 'event blocked', violations: [{ kind: 'type', path: '/total' }] },
+    });
+    expect((await send({ total: 1 })).status).toBe(202);
+    await eventually(
+      () => counted('track', 'Checked'),
+      (count) => count === 1,
+    );
+  });
+});

@@ -1,0 +1,64 @@
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/** One call a webhook got. */
+export interface WebhookCall {
+  readonly at: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly text: string;
+  readonly body: WebhookBody;
+}
+
+export interface WebhookDelivery {
+  readonly id: string;
+  readonly type: string;
+  readonly attempt: number;
+  readonly rule_id: string;
+  readonly destination_id: string;
+  readonly event: Readonly<Record<string, unknown>> & { readonly message_id: string };
+}
+
+export type WebhookBody = WebhookDelivery & { readonly deliveries?: readonly WebhookDelivery[] };
+
+/** How a webhook treats a call; it answers 204 by itself when this is absent. */
+export type Behaviour = (call: WebhookCall, response: ServerResponse) => void;
+
+/** A webhook on this machine that records its calls. */
+export interface Webhook {
+  readonly url: string;
+  readonly calls: readonly WebhookCall[];
+  /** Every delivery it got, in order, those in batches too. */
+  deliveries(): readonly WebhookDelivery[];
+  behave(behaviour: Behaviour | undefined): void;
+  close(): Promise<void>;
+}
+
+export async function startWebhook(initial?: Behaviour): Promise<Webhook> {
+  const calls: WebhookCall[] = [];
+  let behaviour = initial;
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const text = Buffer.concat(chunks).toString('utf8');
+      const call = { at: Date.now(), headers: request.headers, text, body: JSON.parse(text) as WebhookBody };
+      calls.push(call);
+      if (behaviour === undefined) response.writeHead(204).end();
+      else behaviour(call, response);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`,
+    calls,
+    deliveries: () => calls.flatMap(({ body }) => body.deliveries ?? [body]),
+    behave(next) {
+      behaviour = next;
+    },
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
