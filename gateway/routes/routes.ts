@@ -1,8 +1,27 @@
 import type { FastifyPluginAsync } from 'fastify';
 import type { GatewayDependencies } from '../dependencies.ts';
+import { apiKeyRoutes } from './api-keys/routes.ts';
+import { deliveryRoutes } from './deliveries/routes.ts';
+import { destinationRoutes } from './destinations/routes.ts';
+import { ruleRoutes } from './event-forwarding-rules/routes.ts';
+import { writeKeyRoutes } from './event-keys/routes.ts';
+import { transformationRoutes } from './event-transformations/routes.ts';
+import { volumeRoutes } from './event-volume/routes.ts';
 import { eventRoutes } from './events/routes.ts';
+import { workspaceRoutes } from './workspaces/routes.ts';
 
 /** The resources of the platform API, one folder each. */
 export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
-  await app.register(eventRoutes, dependencies);
+  for (const resource of [
+    workspaceRoutes,
+    apiKeyRoutes,
+    writeKeyRoutes,
+    eventRoutes,
+    transformationRoutes,
+    ruleRoutes,
+    destinationRoutes,
+    deliveryRoutes,
+    volumeRoutes,
+  ])
+    await app.register(resource, dependencies);
 };

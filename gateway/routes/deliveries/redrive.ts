@@ -1,0 +1,83 @@
+import {
+  type CatalogView,
+  type Delivery,
+  type DeliveryOutcome,
+  deliveryKey,
+  eventKey,
+  HEADER,
+  type Headers,
+  iso,
+  type NewEntry,
+  TOPIC,
+} from '@tributary/core';
+
+/** What the log must hold for a delivery to be under way again, in the order in which it must become durable. */
+export interface Redrive {
+  /** Starts it: the event before its transformation, or the delivery itself. */
+  readonly start: { readonly topic: string; readonly entry: NewEntry };
+  /** Shows it as retrying. A delivery that shows so without being under way would be lost from sight: start first. */
+  readonly outcome: NewEntry;
+}
+
+/**
+ * True when a redrive can come to an end: the delivery is dead, its destination is there and enabled, and where its
+ * transformation runs again its rule is there too.
+ */
+export function canRedrive({ delivery, status, cause }: DeliveryOutcome, state: CatalogView): boolean {
+  const { workspace_id: workspaceId, destination_id, rule_id } = delivery;
+  if (status !== 'dead') return false;
+  if (state.entity('destination', workspaceId, destination_id)?.enabled !== true) return false;
+  return cause !== 'transformation' || state.entity('rule', workspaceId, rule_id) !== undefined;
+}
+
+/** `now` is epoch ms; `catalogPosition` is what this process has applied. */
+export function redriveOf(
+  { delivery: dead, cause }: DeliveryOutcome,
+  now: number,
+  catalogPosition: number,
+): Redrive {
+  const delivery: Delivery = { ...dead, redrives: dead.redrives + 1, created_at: iso(now) };
+  const headers = headersOf(delivery, catalogPosition);
+  const retrying: DeliveryOutcome = {
+    delivery,
+    status: 'retrying',
+    reason: 'redriven',
+    at: iso(now),
+    next_attempt_at: iso(now),
+  };
+  return {
+    start: cause === 'transformation' ? transformAgain(delivery, headers) : deliverAgain(delivery, headers),
+    outcome: {
+      key: deliveryKey(delivery),
+      value: JSON.stringify(retrying),
+      headers: { ...headers, [HEADER.outcome]: 'retrying' },
+    },
+  };
+}
+
+function transformAgain(delivery: Delivery, headers: Headers): Redrive['start'] {
+  const redriven = { [HEADER.rules]: delivery.rule_id, [HEADER.redrives]: String(delivery.redrives) };
+  const value = JSON.stringify(delivery.event);
+  return {
+    topic: TOPIC.eventsSlow,
+    entry: { key: eventKey(delivery.event), value, headers: { ...headers, ...redriven } },
+  };
+}
+
+function deliverAgain(delivery: Delivery, headers: Headers): Redrive['start'] {
+  const value = JSON.stringify(delivery);
+  return {
+    topic: TOPIC.deliveries,
+    entry: { key: deliveryKey(delivery), value, headers: { ...headers, [HEADER.outcome]: 'retrying' } },
+  };
+}
+
+function headersOf({ event }: Delivery, catalogPosition: number): Headers {
+  return {
+    [HEADER.catalogPosition]: String(catalogPosition),
+    [HEADER.messageId]: event.message_id,
+    [HEADER.workspaceId]: event.workspace_id,
+    [HEADER.type]: event.type,
+    [HEADER.environment]: event.environment,
+  };
+}

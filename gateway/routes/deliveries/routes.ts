@@ -1,0 +1,114 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import { type DeliveryOutcome, isUuid } from '@tributary/core';
+import type { FastifyRequest } from 'fastify';
+import type { GatewayDependencies } from '../../dependencies.ts';
+import { conflict, invalidRequest, notFound } from '../../http/errors.ts';
+import { linkNext, pageRequest, withCursor } from '../../http/lists.ts';
+import { errorAnswers, pathOf } from '../../http/schemas.ts';
+import { outcomeOf, presentDelivery, presentDeliveryDetail } from './presenter.ts';
+import { Redriver } from './redriver.ts';
+import {
+  deliveryList,
+  deliveryQuery,
+  deliveryResource,
+  noBody,
+  redriveBody,
+  redriven,
+  redriveQuery,
+} from './schemas.ts';
+
+const path = '/workspaces/:workspaceId/deliveries';
+
+/** `/workspaces/:workspaceId/deliveries`: what did not arrive at its first try, and sending it again. */
+export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+  const { history } = dependencies;
+  const redriver = new Redriver(dependencies);
+
+  app.get(
+    path,
+    {
+      config: { operation: 'deliveries.list' },
+      schema: {
+        params: pathOf(),
+        querystring: deliveryQuery,
+        response: { 200: deliveryList, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { status, destination_id } = request.query;
+      const { limit, cursor } = pageRequest(request.query);
+      const page = await withCursor(() =>
+        history.list({
+          kind: 'delivery',
+          workspaceId: request.workspace.id,
+          facets: {
+            ...(status === undefined ? {} : { status }),
+            ...(destination_id === undefined ? {} : { destination_id: destination_id.toLowerCase() }),
+          },
+          limit,
+          ...(cursor === undefined ? {} : { cursor }),
+        }),
+      );
+      linkNext(request, reply, page.next);
+      return reply.code(200).send(page.entries.map((entry) => presentDelivery(outcomeOf(entry))));
+    },
+  );
+
+  app.get(
+    `${path}/:deliveryId`,
+    {
+      config: { operation: 'deliveries.read' },
+      schema: { params: pathOf('deliveryId'), response: { 200: deliveryResource, ...errorAnswers } },
+    },
+    async (request, reply) => {
+      const outcome = await outcomeNamed(request, request.params.deliveryId);
+      return reply.code(200).send(presentDeliveryDetail(outcome));
+    },
+  );
+
+  app.post(
+    `${path}/:deliveryId/redrive`,
+    {
+      config: { operation: 'deliveries.redrive' },
+      schema: {
+        params: pathOf('deliveryId'),
+        body: noBody,
+        response: { 202: redriven, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const outcome = await outcomeNamed(request, request.params.deliveryId);
+      if ((await redriver.redrive([outcome])) === 0) throw conflict();
+      return reply.code(202).send({ redriven: 1, more: false });
+    },
+  );
+
+  app.post(
+    `${path}/redrive`,
+    {
+      config: { operation: 'deliveries.redrive' },
+      schema: {
+        params: pathOf(),
+        querystring: redriveQuery,
+        body: redriveBody,
+        response: { 202: redriven, ...errorAnswers },
+      },
+    },
+    async ({ query, body, workspace }, reply) => {
+      const named = [query.destination_id, body?.destination_id].flatMap((id) =>
+        id ? [id.toLowerCase()] : [],
+      );
+      if (new Set(named).size > 1)
+        throw invalidRequest({ path: '/destination_id', message: 'is another one in the query' });
+      return reply.code(202).send(await redriver.redriveAll(workspace.id, named[0]));
+    },
+  );
+
+  async function outcomeNamed(request: FastifyRequest, id: string): Promise<DeliveryOutcome> {
+    const entry = isUuid(id)
+      ? await history.get('delivery', request.workspace.id, id.toLowerCase())
+      : undefined;
+    if (entry === undefined) throw notFound();
+    return outcomeOf(entry);
+  }
+};

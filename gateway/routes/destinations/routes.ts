@@ -1,0 +1,147 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import { type ConnectorDescription, newId } from '@tributary/core';
+import type { GatewayDependencies } from '../../dependencies.ts';
+import { accountOf } from '../../http/caller.ts';
+import { deleteEntity, entityOf } from '../../http/entities.ts';
+import { invalidRequest } from '../../http/errors.ts';
+import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
+import { propose } from '../../http/propose.ts';
+import { closed, errorAnswers, goneAs, MAX_RESOURCE_BYTES, pathOf } from '../../http/schemas.ts';
+import { checkVersion, tagVersion } from '../../http/versions.ts';
+import { createConfigurator } from './configure.ts';
+import { presentDestination } from './presenter.ts';
+import { destinationBody, destinationList, destinationResource } from './schemas.ts';
+
+const path = '/workspaces/:workspaceId/destinations';
+
+/** `/workspaces/:workspaceId/destinations`: configured places. Secrets go in and never come out again. */
+export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
+  app,
+  dependencies,
+) => {
+  const { catalog, connectors } = dependencies;
+  const configurator = createConfigurator(dependencies);
+
+  app.get(
+    path,
+    {
+      config: { operation: 'destinations.list' },
+      schema: {
+        params: pathOf(),
+        querystring: closed(pageQuery),
+        response: { 200: destinationList, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const destinations = catalog.state.entities('destination', request.workspace.id);
+      const page = pageOf(destinations, pageRequest(request.query));
+      linkNext(request, reply, page.next);
+      return reply
+        .code(200)
+        .send(page.items.map((destination) => presentDestination(destination, secretsOf(destination.type))));
+    },
+  );
+
+  app.post(
+    path,
+    {
+      config: { operation: 'destinations.create' },
+      bodyLimit: MAX_RESOURCE_BYTES,
+      schema: {
+        params: pathOf(),
+        body: destinationBody,
+        response: { 201: destinationResource, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { name, type, settings, enabled } = request.body;
+      const description = connectorOf(type);
+      const id = newId();
+      const configured = configurator.create(description, id, settings ?? {});
+      await propose(request, dependencies, {
+        type: 'destination.created',
+        entity: id,
+        expected_version: 0,
+        data: {
+          id,
+          workspace_id: request.workspace.id,
+          name,
+          type,
+          settings: configured.settings,
+          enabled: enabled ?? true,
+          created_by: accountOf(request.caller),
+        },
+      });
+      const destination = entityOf(request, dependencies, 'destination', id);
+      tagVersion(reply, destination);
+      return reply.code(201).send(presentDestination(destination, description.secrets, configured.generated));
+    },
+  );
+
+  app.get(
+    `${path}/:destinationId`,
+    {
+      config: { operation: 'destinations.read' },
+      schema: { params: pathOf('destinationId'), response: { 200: destinationResource, ...errorAnswers } },
+    },
+    async (request, reply) => {
+      const destination = entityOf(request, dependencies, 'destination', request.params.destinationId);
+      tagVersion(reply, destination);
+      return reply.code(200).send(presentDestination(destination, secretsOf(destination.type)));
+    },
+  );
+
+  app.put(
+    `${path}/:destinationId`,
+    {
+      config: { operation: 'destinations.update' },
+      bodyLimit: MAX_RESOURCE_BYTES,
+      schema: {
+        params: pathOf('destinationId'),
+        body: destinationBody,
+        response: { 200: destinationResource, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const stored = entityOf(request, dependencies, 'destination', request.params.destinationId);
+      checkVersion(request, stored);
+      const { name, type, settings, enabled } = request.body;
+      if (type !== stored.type)
+        throw invalidRequest({ path: '/type', message: `must stay "${stored.type}"` });
+      const description = connectorOf(type);
+      await propose(request, dependencies, {
+        type: 'destination.updated',
+        entity: stored.id,
+        expected_version: stored.version,
+        data: {
+          name,
+          settings: configurator.replace(description, stored, settings ?? {}),
+          enabled: enabled ?? true,
+        },
+      });
+      const destination = entityOf(request, dependencies, 'destination', stored.id);
+      tagVersion(reply, destination);
+      return reply.code(200).send(presentDestination(destination, description.secrets));
+    },
+  );
+
+  app.delete(
+    `${path}/:destinationId`,
+    {
+      config: { operation: 'destinations.delete' },
+      schema: { params: pathOf('destinationId'), response: { 200: goneAs('deleted'), ...errorAnswers } },
+    },
+    async (request) => deleteEntity(request, dependencies, 'destination', request.params.destinationId),
+  );
+
+  function connectorOf(type: string): ConnectorDescription {
+    const description = connectors.descriptions.get(type);
+    if (description !== undefined) return description;
+    const known = [...connectors.descriptions.keys()].join(', ');
+    throw invalidRequest({ path: '/type', message: `must be one of ${known}` });
+  }
+
+  function secretsOf(type: string): readonly string[] {
+    return connectors.descriptions.get(type)?.secrets ?? [];
+  }
+};

@@ -1,0 +1,111 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import { newId } from '@tributary/core';
+import type { GatewayDependencies } from '../../dependencies.ts';
+import { accountOf } from '../../http/caller.ts';
+import { deleteEntity, entityOf } from '../../http/entities.ts';
+import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
+import { propose } from '../../http/propose.ts';
+import { closed, errorAnswers, goneAs, MAX_RESOURCE_BYTES, pathOf } from '../../http/schemas.ts';
+import { checkVersion, tagVersion } from '../../http/versions.ts';
+import { presentRule } from './presenter.ts';
+import { checkReferences, ruleFields } from './rule-fields.ts';
+import { ruleBody, ruleList, ruleResource } from './schemas.ts';
+
+const path = '/workspaces/:workspaceId/event-forwarding-rules';
+
+/** `/workspaces/:workspaceId/event-forwarding-rules`: which events go where. */
+export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+  const { catalog } = dependencies;
+
+  app.get(
+    path,
+    {
+      config: { operation: 'event-forwarding-rules.list' },
+      schema: {
+        params: pathOf(),
+        querystring: closed(pageQuery),
+        response: { 200: ruleList, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const rules = catalog.state.entities('rule', request.workspace.id);
+      const page = pageOf(rules, pageRequest(request.query));
+      linkNext(request, reply, page.next);
+      return reply.code(200).send(page.items.map(presentRule));
+    },
+  );
+
+  app.post(
+    path,
+    {
+      config: { operation: 'event-forwarding-rules.create' },
+      bodyLimit: MAX_RESOURCE_BYTES,
+      schema: { params: pathOf(), body: ruleBody, response: { 201: ruleResource, ...errorAnswers } },
+    },
+    async (request, reply) => {
+      const { workspace, caller } = request;
+      const fields = ruleFields(request.body);
+      checkReferences(fields, workspace.id, catalog.state);
+      const id = newId();
+      await propose(request, dependencies, {
+        type: 'rule.created',
+        entity: id,
+        expected_version: 0,
+        data: { id, workspace_id: workspace.id, ...fields, created_by: accountOf(caller) },
+      });
+      const rule = entityOf(request, dependencies, 'rule', id);
+      tagVersion(reply, rule);
+      return reply.code(201).send(presentRule(rule));
+    },
+  );
+
+  app.get(
+    `${path}/:ruleId`,
+    {
+      config: { operation: 'event-forwarding-rules.read' },
+      schema: { params: pathOf('ruleId'), response: { 200: ruleResource, ...errorAnswers } },
+    },
+    async (request, reply) => {
+      const rule = entityOf(request, dependencies, 'rule', request.params.ruleId);
+      tagVersion(reply, rule);
+      return reply.code(200).send(presentRule(rule));
+    },
+  );
+
+  app.put(
+    `${path}/:ruleId`,
+    {
+      config: { operation: 'event-forwarding-rules.update' },
+      bodyLimit: MAX_RESOURCE_BYTES,
+      schema: {
+        params: pathOf('ruleId'),
+        body: ruleBody,
+        response: { 200: ruleResource, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const stored = entityOf(request, dependencies, 'rule', request.params.ruleId);
+      checkVersion(request, stored);
+      const fields = ruleFields(request.body);
+      checkReferences(fields, request.workspace.id, catalog.state);
+      await propose(request, dependencies, {
+        type: 'rule.updated',
+        entity: stored.id,
+        expected_version: stored.version,
+        data: fields,
+      });
+      const rule = entityOf(request, dependencies, 'rule', stored.id);
+      tagVersion(reply, rule);
+      return reply.code(200).send(presentRule(rule));
+    },
+  );
+
+  app.delete(
+    `${path}/:ruleId`,
+    {
+      config: { operation: 'event-forwarding-rules.delete' },
+      schema: { params: pathOf('ruleId'), response: { 200: goneAs('deleted'), ...errorAnswers } },
+    },
+    async (request) => deleteEntity(request, dependencies, 'rule', request.params.ruleId),
+  );
+};

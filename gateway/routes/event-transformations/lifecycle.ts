@@ -1,0 +1,87 @@
+import {
+  type Json,
+  type JsonObject,
+  newId,
+  type Sandbox,
+  type SandboxResult,
+  type Transformation,
+} from '@tributary/core';
+import { invalidRequest } from '../../http/errors.ts';
+import { firstDifference } from './difference.ts';
+import { failureOf } from './presenter.ts';
+
+type Tested = Pick<Transformation, 'source_code' | 'test_input' | 'test_output'>;
+
+/** What a test decides. */
+export type Standing = Pick<Transformation, 'status' | 'test_error' | 'last_error'>;
+
+const MAX_ERROR = 1_000;
+
+/**
+ * Where a transformation stands once it was written: `active` when it does what its test says, else `draft`, which is
+ * also what one without a test is. 400 for a source that does not compile.
+ */
+export async function standingOf(sandbox: Sandbox, tested: Tested, workspaceId: string): Promise<Standing> {
+  const fault = await sandbox.check({ id: trialId(), source: tested.source_code });
+  if (fault !== undefined) throw invalidRequest({ path: '/source_code', message: fault });
+  const { test_input: input, test_output: output } = tested;
+  if (input === null || output === null) return { status: 'draft', test_error: null, last_error: null };
+  const result = await tryOut(sandbox, tested.source_code, input, workspaceId);
+  return judge(result, output);
+}
+
+/** What the run of a test says. Results are compared as JSON: the order of members does not count. */
+export function judge(result: SandboxResult, output: JsonObject | readonly JsonObject[]): Standing {
+  const error = result.ok ? differenceFrom(result.outputs, output) : failureOf(result);
+  return error === undefined
+    ? { status: 'active', test_error: null, last_error: null }
+    : { status: 'draft', test_error: error.slice(0, MAX_ERROR), last_error: null };
+}
+
+function differenceFrom(
+  outputs: readonly string[],
+  expected: JsonObject | readonly JsonObject[],
+): string | undefined {
+  const actual = outputs.map((text) => JSON.parse(text) as Json);
+  // As JSON text and back: -0 is 0.
+  const wanted = JSON.parse(JSON.stringify(isList(expected) ? expected : [expected])) as Json[];
+  if (actual.length !== wanted.length)
+    return `output: returned ${count(actual.length)}, test_output has ${count(wanted.length)}`;
+  const place = firstDifference(actual, wanted);
+  if (place === undefined) return undefined;
+  const shown = isList(expected) ? place : place.replace(/^\/0/, '');
+  return `output: differs from test_output${shown === '' ? '' : ` at ${shown}`}`;
+}
+
+function isList(output: JsonObject | readonly JsonObject[]): output is readonly JsonObject[] {
+  return Array.isArray(output);
+}
+
+function count(events: number): string {
+  return events === 1 ? '1 event' : `${events} events`;
+}
+
+/** Runs a source once on an event, apart from whatever runs in production. */
+export async function tryOut(
+  sandbox: Sandbox,
+  source: string,
+  event: JsonObject,
+  workspaceId: string,
+): Promise<SandboxResult> {
+  const context = {
+    workspace_id: workspaceId,
+    rule_id: null,
+    environment: event.environment ?? 'development',
+    contract: { outcome: 'accepted' },
+    message_id: event.message_id ?? null,
+  };
+  const input = { event: JSON.stringify(event), context: JSON.stringify(context) };
+  const [result] = await sandbox.run({ id: trialId(), source }, [input], { captureLogs: true });
+  if (result === undefined) throw new Error('the sandbox answered for no event');
+  return result;
+}
+
+/** A fresh program each time: nothing that an earlier run left behind decides a test. */
+function trialId(): string {
+  return `trial:${newId()}`;
+}

@@ -1,0 +1,36 @@
+import type { JsonObject, SandboxResult, Transformation } from '@tributary/core';
+import type { Static } from 'typebox';
+import type { testResult, transformationResource } from './schemas.ts';
+
+export function presentTransformation(transformation: Transformation): Static<typeof transformationResource> {
+  return {
+    id: transformation.id,
+    workspace_id: transformation.workspace_id,
+    name: transformation.name,
+    description: transformation.description,
+    source_code: transformation.source_code,
+    test_input: transformation.test_input,
+    test_output: transformation.test_output,
+    status: transformation.status,
+    test_error: transformation.test_error,
+    last_error: transformation.last_error,
+    version: transformation.version,
+    created_by: transformation.created_by,
+    created_at: transformation.created_at,
+    updated_at: transformation.updated_at,
+  };
+}
+
+/** `output` has the form that `test_output` takes: one event, several, or null for none. */
+export function presentRun(result: SandboxResult): Static<typeof testResult> {
+  const { ok, logs, durationMs } = result;
+  if (!result.ok) return { ok, output: null, error: failureOf(result), logs, duration_ms: durationMs };
+  const outputs = result.outputs.map((text) => JSON.parse(text) as JsonObject);
+  const output = outputs.length > 1 ? outputs : (outputs[0] ?? null);
+  return { ok, output, error: null, logs, duration_ms: durationMs };
+}
+
+/** One sentence about a run that failed: `<kind>: <message>`. */
+export function failureOf({ kind, message }: Extract<SandboxResult, { ok: false }>): string {
+  return `${kind}: ${message}`;
+}

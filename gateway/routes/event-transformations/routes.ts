@@ -1,0 +1,167 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import { newId } from '@tributary/core';
+import type { Static } from 'typebox';
+import type { GatewayDependencies } from '../../dependencies.ts';
+import { accountOf } from '../../http/caller.ts';
+import { deleteEntity, entityOf } from '../../http/entities.ts';
+import { invalidRequest } from '../../http/errors.ts';
+import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
+import { propose } from '../../http/propose.ts';
+import { closed, errorAnswers, goneAs, MAX_RESOURCE_BYTES, pathOf } from '../../http/schemas.ts';
+import { checkVersion, tagVersion } from '../../http/versions.ts';
+import { standingOf, tryOut } from './lifecycle.ts';
+import { presentRun, presentTransformation } from './presenter.ts';
+import {
+  testBody,
+  testResult,
+  transformationBody,
+  transformationList,
+  transformationResource,
+} from './schemas.ts';
+
+const path = '/workspaces/:workspaceId/event-transformations';
+
+/** `/workspaces/:workspaceId/event-transformations`: JavaScript that is active once it passes its own test. */
+export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
+  app,
+  dependencies,
+) => {
+  const { catalog, sandbox } = dependencies;
+
+  app.get(
+    path,
+    {
+      config: { operation: 'event-transformations.list' },
+      schema: {
+        params: pathOf(),
+        querystring: closed(pageQuery),
+        response: { 200: transformationList, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const transformations = catalog.state.entities('transformation', request.workspace.id);
+      const page = pageOf(transformations, pageRequest(request.query));
+      linkNext(request, reply, page.next);
+      return reply.code(200).send(page.items.map(presentTransformation));
+    },
+  );
+
+  app.post(
+    path,
+    {
+      config: { operation: 'event-transformations.create' },
+      bodyLimit: MAX_RESOURCE_BYTES,
+      schema: {
+        params: pathOf(),
+        body: transformationBody,
+        response: { 201: transformationResource, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { workspace, caller } = request;
+      const fields = fieldsOf(request.body);
+      const standing = await standingOf(sandbox, fields, workspace.id);
+      const id = newId();
+      await propose(request, dependencies, {
+        type: 'transformation.created',
+        entity: id,
+        expected_version: 0,
+        data: { id, workspace_id: workspace.id, ...fields, ...standing, created_by: accountOf(caller) },
+      });
+      const transformation = entityOf(request, dependencies, 'transformation', id);
+      tagVersion(reply, transformation);
+      return reply.code(201).send(presentTransformation(transformation));
+    },
+  );
+
+  app.get(
+    `${path}/:transformationId`,
+    {
+      config: { operation: 'event-transformations.read' },
+      schema: {
+        params: pathOf('transformationId'),
+        response: { 200: transformationResource, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const transformation = storedOf(request);
+      tagVersion(reply, transformation);
+      return reply.code(200).send(presentTransformation(transformation));
+    },
+  );
+
+  app.put(
+    `${path}/:transformationId`,
+    {
+      config: { operation: 'event-transformations.update' },
+      bodyLimit: MAX_RESOURCE_BYTES,
+      schema: {
+        params: pathOf('transformationId'),
+        body: transformationBody,
+        response: { 200: transformationResource, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const stored = storedOf(request);
+      checkVersion(request, stored);
+      const fields = fieldsOf(request.body);
+      const standing = await standingOf(sandbox, fields, request.workspace.id);
+      await propose(request, dependencies, {
+        type: 'transformation.updated',
+        entity: stored.id,
+        expected_version: stored.version,
+        data: { ...fields, ...standing },
+      });
+      const transformation = storedOf(request);
+      tagVersion(reply, transformation);
+      return reply.code(200).send(presentTransformation(transformation));
+    },
+  );
+
+  app.delete(
+    `${path}/:transformationId`,
+    {
+      config: { operation: 'event-transformations.delete' },
+      schema: {
+        params: pathOf('transformationId'),
+        response: { 200: goneAs('deleted'), ...errorAnswers },
+      },
+    },
+    async (request) => deleteEntity(request, dependencies, 'transformation', request.params.transformationId),
+  );
+
+  app.post(
+    `${path}/:transformationId/test`,
+    {
+      config: { operation: 'event-transformations.test' },
+      bodyLimit: MAX_RESOURCE_BYTES,
+      schema: {
+        params: pathOf('transformationId'),
+        body: testBody,
+        response: { 200: testResult, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const stored = storedOf(request);
+      const event = request.body?.event ?? stored.test_input;
+      if (event === null)
+        throw invalidRequest({ path: '/event', message: 'is required: there is no test_input' });
+      const source = request.body?.source_code ?? stored.source_code;
+      return reply.code(200).send(presentRun(await tryOut(sandbox, source, event, request.workspace.id)));
+    },
+  );
+
+  function storedOf(request: Parameters<typeof entityOf>[0] & { params: { transformationId: string } }) {
+    return entityOf(request, dependencies, 'transformation', request.params.transformationId);
+  }
+};
+
+function fieldsOf(body: Static<typeof transformationBody>) {
+  return {
+    name: body.name,
+    description: body.description ?? null,
+    source_code: body.source_code,
+    test_input: body.test_input ?? null,
+    test_output: body.test_output ?? null,
+  };
+}
