@@ -34,7 +34,7 @@ export function createEgressGuard(options: EgressGuardOptions): EgressGuard {
   const { allowed, resolve, metrics } = options;
 
   const refuse = (): AddressRefused => {
-    metrics.count('egress_refused_total');
+    metrics.count('tributary_egress_refused_total');
     return new AddressRefused('address not allowed');
   };
 

@@ -21,7 +21,8 @@ export async function appendDurably(
   try {
     // Before the first byte: a file that has some is taken for one whose name is durable.
     if (fresh) await syncFolders(folders);
-    // A newline seals the torn line. It is not mended: bytes a reader has seen never change.
+    // A newline seals the torn line. It is not mended: bytes a reader has seen never change. Seen while another
+    // process was in the middle of its write, the newline becomes an empty line behind that.
     await writeAll(handle, torn ? Buffer.concat([Buffer.from('\n'), bytes]) : bytes);
     await handle.sync();
   } finally {

@@ -53,7 +53,6 @@ test.each([
   ['DEPTH_ZERO_SELF_SIGNED_CERT', 'certificate not accepted (DEPTH_ZERO_SELF_SIGNED_CERT)'],
   ['CERT_HAS_EXPIRED', 'certificate not accepted (CERT_HAS_EXPIRED)'],
   ['ERR_TLS_CERT_ALTNAME_INVALID', 'certificate not accepted (ERR_TLS_CERT_ALTNAME_INVALID)'],
-  ['HPE_INVALID_CONSTANT', 'the answer is not HTTP'],
   ['EPROTO', 'network error (EPROTO)'],
 ])('%s is tried again: %s', (code, reason) => {
   expect(coded(code)).toEqual({ outcome: 'retry', reason });

@@ -1,4 +1,5 @@
 import type { DeliveryResult } from '@tributary/core';
+import { errors } from 'undici';
 import { AddressRefused, Closed, codeOf, Stopped, TimedOut } from '../errors.ts';
 import { parseRetryAfter } from './retry-after.ts';
 
@@ -54,12 +55,12 @@ export function verdictOfFailure(error: unknown): DeliveryResult | undefined {
   if (error instanceof AddressRefused) return { outcome: 'dead', reason: 'address not allowed' };
   if (error instanceof TimedOut) return { outcome: 'retry', reason: 'timed out' };
   if (error instanceof Stopped || error instanceof Closed) return { outcome: 'retry', reason: 'stopped' };
+  if (error instanceof errors.HTTPParserError) return { outcome: 'retry', reason: 'the answer is not HTTP' };
   const code = codeOf(error);
   if (code === undefined) return undefined;
   if (MALFORMED.has(code)) return { outcome: 'dead', reason: 'the settings make no valid request' };
   if (RESETS.has(code))
     return { outcome: 'retry', reason: 'connection closed before an answer', reset: true };
-  if (/^HPE_/.test(code)) return { outcome: 'retry', reason: 'the answer is not HTTP' };
   if (/CERT|^ERR_TLS_|^UNABLE_TO_/.test(code)) {
     return { outcome: 'retry', reason: `certificate not accepted (${code})` };
   }

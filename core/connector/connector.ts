@@ -61,10 +61,11 @@ export interface ConnectorDescription {
   /** Names of settings that are sealed at rest and never leave through the API again. */
   readonly secrets: readonly string[];
   /**
-   * Settings made at creation when absent, e.g. a signing secret; shown once. `random(n)` gives n random bytes.
+   * Settings made at creation when absent, e.g. a signing secret; shown once. Gives all settings back, those that were
+   * there unchanged. `random(n)` gives n random bytes.
    */
   generate?(settings: JsonObject, random: (bytes: number) => Uint8Array): JsonObject;
-  /** What the schema cannot say: one message per fault, empty when fine. */
+  /** What the schema cannot say: one message per fault, empty when fine. Paths are JSON pointers below `settings`. */
   check?(settings: JsonObject): readonly { readonly path: string; readonly message: string }[];
 }
 

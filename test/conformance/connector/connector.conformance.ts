@@ -1,0 +1,187 @@
+import type { ConnectorCatalog, ConnectorDescription, DeliveryResult, JsonObject } from '@tributary/core';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import {
+  ATTEMPT,
+  type ConnectorHarness,
+  completed,
+  connectorOf,
+  createTestConnectors,
+  deliveries,
+  delivery,
+  destination,
+  unhurried,
+} from './harness.ts';
+
+/** What every connector promises, whatever kind of place it speaks to. */
+export function connectorConformance(
+  description: ConnectorDescription,
+  openHarness: () => Promise<ConnectorHarness>,
+) {
+  const { type } = description;
+  describe(`the ${type} connector`, () => {
+    let harness: ConnectorHarness;
+    let connectors: ConnectorCatalog;
+    beforeEach(async () => {
+      harness = await openHarness();
+      connectors = createTestConnectors(harness.connectors);
+    });
+    afterEach(async () => {
+      await connectors.close();
+      await harness.close();
+    });
+    const connector = () => connectorOf(connectors, type);
+    const place = (settings: JsonObject = harness.settings) => destination(completed(description, settings));
+
+    it('has a settings schema that a strict validator takes', () => {
+      const ajv = new Ajv2020({ strict: true, allErrors: true });
+      expect(ajv.validateSchema(description.settingsSchema)).toBe(true);
+      const validate = ajv.compile(description.settingsSchema);
+      for (const settings of [harness.settings, completed(description, harness.settings), harness.hopeless]) {
+        expect(validate(settings), JSON.stringify(validate.errors)).toBe(true);
+        expect(description.check?.(settings) ?? []).toEqual([]);
+      }
+      for (const bad of [null, [], 'text', {}, { ...harness.settings, unknown: 1 }]) {
+        expect(validate(bad)).toBe(false);
+      }
+    });
+
+    it('describes every setting in words', () => {
+      const properties = Object.values(description.settingsSchema.properties ?? {});
+      expect(properties.length).toBeGreaterThan(0);
+      for (const property of properties) expect(property).toHaveProperty('description', expect.any(String));
+    });
+
+    it('names as secrets only settings there are', () => {
+      const names = Object.keys(description.settingsSchema.properties ?? {});
+      expect(names).toEqual(expect.arrayContaining([...description.secrets]));
+    });
+
+    it('generates what is absent and changes nothing that is given', () => {
+      expect(completed(description, harness.settings)).toEqual(harness.settings);
+      expect(completed(description, harness.hopeless)).toMatchObject(harness.hopeless);
+    });
+
+    it('delivers one', async () => {
+      const sent = delivery();
+      const results = await connector().deliver(place(), [sent], unhurried);
+      expect(results).toMatchObject([{ outcome: 'delivered' }]);
+      expect(await harness.received()).toEqual([
+        {
+          id: sent.id,
+          type: 'event',
+          event: JSON.parse(JSON.stringify(sent.event)),
+          rule_id: sent.rule_id,
+          destination_id: sent.destination_id,
+          attempt: 1,
+        },
+      ]);
+    });
+
+    it('counts the attempts that were made before, under the same id', async () => {
+      const sent = delivery(0, [ATTEMPT, ATTEMPT]);
+      await connector().deliver(place(), [sent], unhurried);
+      expect(await harness.received()).toMatchObject([{ id: sent.id, attempt: 3 }]);
+    });
+
+    it('takes as many as it says, and keeps their order', async () => {
+      const size = connector().batchSize(place());
+      const sent = deliveries(size);
+      const results = await connector().deliver(place(), sent, unhurried);
+      expect(results.map(({ outcome }) => outcome)).toEqual(sent.map(() => 'delivered'));
+      expect((await harness.received()).map(({ id }) => id)).toEqual(sent.map(({ id }) => id));
+    });
+
+    it('answers for every delivery also when given more than it says', async () => {
+      const sent = deliveries(connector().batchSize(place()) + 1);
+      const results = await connector().deliver(place(), sent, unhurried);
+      expect(results).toHaveLength(sent.length);
+      expect((await harness.received()).map(({ id }) => id)).toEqual(sent.map(({ id }) => id));
+    });
+
+    it('keeps calls apart that are made at the same time', async () => {
+      const calls = Array.from({ length: 40 }, () => deliveries(3));
+      const answers = await Promise.all(calls.map((sent) => connector().deliver(place(), sent, unhurried)));
+      expect(answers.flat().map(({ outcome }) => outcome)).toEqual(Array(120).fill('delivered'));
+      const ids = calls.flat().map(({ id }) => id);
+      expect((await harness.received()).map(({ id }) => id).sort()).toEqual(ids.sort());
+    });
+
+    it('answers retry for what may pass, for every delivery, and delivers once it passed', async () => {
+      const sent = deliveries(3);
+      await harness.fail();
+      const failed = await connector().deliver(place(), sent, unhurried);
+      expect(failed.map(({ outcome }) => outcome)).toEqual(['retry', 'retry', 'retry']);
+      await harness.mend();
+      const again = await connector().deliver(place(), sent, unhurried);
+      expect(again.map(({ outcome }) => outcome)).toEqual(['delivered', 'delivered', 'delivered']);
+      expect((await harness.received()).map(({ id }) => id)).toEqual(sent.map(({ id }) => id));
+    });
+
+    it('answers dead, with a reason, for what cannot pass', async () => {
+      const results = await connector().deliver(place(harness.hopeless), deliveries(2), unhurried);
+      expect(results).toEqual([
+        expect.objectContaining({ outcome: 'dead', reason: expect.stringMatching(/^[a-z ]{5,80}$/) }),
+        expect.objectContaining({ outcome: 'dead' }),
+      ]);
+    });
+
+    it('never throws, whatever the settings are', async () => {
+      const names = Object.keys(harness.settings);
+      const values = [null, true, 0, -1, 1e9, '', 'x', '\0', '../..', [], {}, { a: { b: [] } }];
+      const spoiled = names.flatMap((name) =>
+        values.map((value) => ({ ...harness.settings, [name]: value })),
+      );
+      for (const settings of [{}, ...spoiled]) {
+        expect(connector().batchSize(destination(settings))).toBeGreaterThanOrEqual(1);
+        const results = await connector().deliver(destination(settings), deliveries(2), unhurried);
+        expect(results, JSON.stringify(settings)).toHaveLength(2);
+      }
+    });
+
+    it('sends nothing for someone who does not wait any more, and asks for another attempt', async () => {
+      const options = { signal: AbortSignal.abort() };
+      const results = await connector().deliver(place(), deliveries(2), options);
+      expect(results).toEqual(Array(2).fill({ outcome: 'retry', reason: 'stopped' }));
+      expect(await harness.received()).toEqual([]);
+    });
+
+    it('tells no secret in a reason or a response', async () => {
+      const results: DeliveryResult[] = [];
+      results.push(...(await connector().deliver(place(), [delivery()], unhurried)));
+      await harness.fail();
+      results.push(...(await connector().deliver(place(), [delivery()], unhurried)));
+      results.push(...(await connector().deliver(place(harness.hopeless), [delivery()], unhurried)));
+      expect(results.map(({ outcome }) => outcome)).toEqual(['delivered', 'retry', 'dead']);
+      const told = JSON.stringify(results);
+      for (const name of description.secrets) {
+        for (const secret of textsIn(harness.settings[name])) expect(told).not.toContain(secret);
+      }
+      const reasons = JSON.stringify(results.map((result) => ('reason' in result ? result.reason : '')));
+      expect(reasons).not.toMatch(/https?:|[0-9]+[.][0-9]+|[/\\]|key=/);
+    });
+
+    it('is closed as often as one likes, and asks for another attempt after that', async () => {
+      const held = connector();
+      await held.deliver(place(), [delivery()], unhurried);
+      await Promise.all([held.close(), connectors.close()]);
+      await held.close();
+      const results = await held.deliver(place(), deliveries(2), unhurried);
+      expect(results).toEqual(Array(2).fill({ outcome: 'retry', reason: 'stopped' }));
+      expect(await harness.received()).toHaveLength(1);
+    });
+
+    it('finishes at its close what it had begun', async () => {
+      const sent = deliveries(2);
+      const begun = connector().deliver(place(), sent, unhurried);
+      await connectors.close();
+      expect((await begun).map(({ outcome }) => outcome)).toEqual(['delivered', 'delivered']);
+      expect(await harness.received()).toHaveLength(2);
+    });
+  });
+}
+
+function textsIn(setting: JsonObject[string] | undefined): readonly string[] {
+  if (typeof setting === 'string') return [setting];
+  return typeof setting === 'object' && setting !== null ? Object.values(setting).flatMap(textsIn) : [];
+}

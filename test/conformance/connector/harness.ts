@@ -1,0 +1,108 @@
+import { type ConnectorsOptions, createConnectors } from '@tributary/connectors';
+import {
+  type Connector,
+  type ConnectorDescription,
+  type ConnectorDestination,
+  type Delivery,
+  type DeliveryAttempt,
+  type JsonObject,
+  NO_LOGGER,
+  NO_METRICS,
+  newId,
+} from '@tributary/core';
+
+/** How long a call to a destination may take in these tests, ms. */
+export const TIMEOUT_MS = 400;
+
+export const WORKSPACE_ID = '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a01';
+
+/** What a destination got of one delivery. */
+export interface ReceivedBody {
+  readonly id: string;
+  readonly type: string;
+  readonly event: JsonObject;
+  readonly rule_id: string;
+  readonly destination_id: string;
+  readonly attempt: number;
+}
+
+/** A place of one kind, and how to make it misbehave. */
+export interface ConnectorHarness {
+  /** As a user would write them, every setting given. */
+  readonly settings: JsonObject;
+  /** Valid settings for a place that can never take anything. */
+  readonly hopeless: JsonObject;
+  readonly connectors: Partial<ConnectorsOptions>;
+  /** Everything it got so far, in order. */
+  received(): Promise<readonly ReceivedBody[]>;
+  /** From now on it fails in a way that may pass; `mend` ends that. */
+  fail(): Promise<void>;
+  mend(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export function createTestConnectors(options: Partial<ConnectorsOptions> = {}) {
+  return createConnectors({
+    egressAllow: [],
+    dataFolder: '/nonexistent/tributary',
+    clock: Date.now,
+    logger: NO_LOGGER,
+    metrics: NO_METRICS,
+    timeoutMs: TIMEOUT_MS,
+    ...options,
+  });
+}
+
+export function destination(settings: JsonObject): ConnectorDestination {
+  return { id: newId(), workspaceId: WORKSPACE_ID, version: 1, settings };
+}
+
+/** What the gateway stores of what a user wrote. */
+export function completed(description: ConnectorDescription, settings: JsonObject): JsonObject {
+  return description.generate?.(settings, (bytes) => new Uint8Array(bytes).fill(9)) ?? settings;
+}
+
+export function delivery(n = 0, attempts: readonly DeliveryAttempt[] = []): Delivery {
+  const message_id = newId();
+  return {
+    id: newId(),
+    workspace_id: WORKSPACE_ID,
+    environment: 'production',
+    destination_id: '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a02',
+    rule_id: '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a03',
+    message_id,
+    index: 0,
+    created_at: '2024-02-29T12:00:00.000Z',
+    attempts,
+    redrives: 0,
+    event: {
+      message_id,
+      type: 'track',
+      event: 'Order Placed',
+      user_id: `user-${n}`,
+      properties: { n, text: 'line\nbreak \u2028 é 🚀', __proto__: null },
+      timestamp: '2024-02-29T12:00:00.000Z',
+      received_at: '2024-02-29T12:00:00.000Z',
+      environment: 'production',
+      workspace_id: WORKSPACE_ID,
+    },
+  };
+}
+
+export function deliveries(count: number): readonly [Delivery, ...Delivery[]] {
+  return [delivery(0), ...Array.from({ length: count - 1 }, (_, n) => delivery(n + 1))];
+}
+
+export const ATTEMPT: DeliveryAttempt = {
+  at: '2024-02-29T12:00:01.000Z',
+  outcome: 'retry',
+  duration_ms: 3,
+};
+
+export const unhurried = { signal: new AbortController().signal };
+
+export function connectorOf(connectors: ReturnType<typeof createConnectors>, type: string): Connector {
+  const connector = connectors.connector(type);
+  if (connector === undefined) throw new Error(`no connector of type ${type}`);
+  return connector;
+}

@@ -1,0 +1,70 @@
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+
+export interface RecordedRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly rawHeaders: readonly string[];
+  readonly body: string;
+}
+
+export type Answer = (response: ServerResponse, socket: Socket) => void;
+
+/** An HTTP server on 127.0.0.1 that remembers what it was sent. */
+export interface RecordingServer {
+  readonly url: string;
+  readonly port: number;
+  readonly requests: readonly RecordedRequest[];
+  /** TCP connections it ever took, and those still open. */
+  readonly connections: { taken: number; open: number };
+  /** What it does with a request that arrived whole. Default: 204. */
+  answer: Answer;
+  close(): Promise<void>;
+}
+
+export const answerWith =
+  (status: number, body = '', headers: Record<string, string> = {}): Answer =>
+  (response) => {
+    response.writeHead(status, headers).end(body);
+  };
+
+export async function startRecordingServer(): Promise<RecordingServer> {
+  const requests: RecordedRequest[] = [];
+  const connections = { taken: 0, open: 0 };
+  const server = createServer((request, response) => {
+    void bodyOf(request).then((body) => {
+      const { method = '', url = '', headers, rawHeaders } = request;
+      requests.push({ method, path: url, headers, rawHeaders, body });
+      recording.answer(response, request.socket);
+    });
+  });
+  server.on('connection', (socket) => {
+    connections.taken += 1;
+    connections.open += 1;
+    socket.on('close', () => {
+      connections.open -= 1;
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const recording: RecordingServer = {
+    url: `http://127.0.0.1:${port}/hook?key=in-the-query`,
+    port,
+    requests,
+    connections,
+    answer: answerWith(204),
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+  return recording;
+}
+
+async function bodyOf(request: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks).toString('utf8');
+}

@@ -1,0 +1,37 @@
+import type { ConnectorHarness, ReceivedBody } from './harness.ts';
+import { answerWith, startRecordingServer } from './recording-server.ts';
+
+export const WEBHOOK_SECRET = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
+
+export async function webhookHarness(): Promise<ConnectorHarness> {
+  const server = await startRecordingServer();
+  // Echoes what it was sent, as some debugging services do.
+  const takes: typeof server.answer = (response) => {
+    response.writeHead(200).end(JSON.stringify(server.requests.at(-1)?.headers));
+  };
+  server.answer = takes;
+  let refused = 0;
+  return {
+    settings: {
+      url: server.url,
+      secret: WEBHOOK_SECRET,
+      headers: { authorization: 'Bearer very-secret-token' },
+      batch_size: 100,
+    },
+    hopeless: { url: 'http://10.0.0.1/' },
+    connectors: { egressAllow: ['127.0.0.0/8'] },
+    received: async () => server.requests.slice(refused).flatMap(({ body }) => bodiesIn(JSON.parse(body))),
+    fail: async () => {
+      server.answer = answerWith(503, 'Bearer very-secret-token');
+    },
+    mend: async () => {
+      refused = server.requests.length;
+      server.answer = takes;
+    },
+    close: () => server.close(),
+  };
+}
+
+function bodiesIn(message: ReceivedBody | { deliveries: readonly ReceivedBody[] }): readonly ReceivedBody[] {
+  return 'deliveries' in message ? message.deliveries : [message];
+}
