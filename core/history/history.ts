@@ -39,7 +39,7 @@ export interface HistoryPage {
 }
 
 /**
- * Promises: idempotent by (kind, id, version); lists are newest first (ties by id), and a cursor neither repeats nor
+ * Promises: idempotent by (kind, id, version); lists are newest first (ties by id, descending), and a cursor neither repeats nor
  * skips an entry that existed when the first page was read. A `put` is durable when it resolves and listed within a
  * second. Entries are kept for the configured retention, at least.
  *

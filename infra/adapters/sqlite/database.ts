@@ -57,3 +57,12 @@ export function inTransaction<T>(database: DatabaseSync, work: () => T): T {
     throw translateSqliteError(error);
   }
 }
+
+/** Runs `work`, which reads, outside of any transaction. Errors are translated. */
+export function reading<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw translateSqliteError(error);
+  }
+}

@@ -1,0 +1,49 @@
+import { type Claimant, type Clock, type Deduplicator, formatPosition } from '@tributary/core';
+import type { Claim } from './claims-file.ts';
+import { digestOf } from './digest.ts';
+import { type OpenWindows, Windows } from './windows.ts';
+
+export interface SqliteDeduplicatorOptions {
+  /** A folder of its own; several processes may share it. */
+  readonly folder: string;
+  /** How long a `message_id` is remembered, at least, ms. */
+  readonly windowMs: number;
+  readonly clock: Clock;
+  /** How long a call waits for another process's, ms, before it is `Unavailable`. Default 5,000. */
+  readonly busyTimeoutMs?: number;
+}
+
+/**
+ * A `Deduplicator` in files of one folder. A claim costs about 50 bytes on disk until its stretch of time is
+ * forgotten, and no memory beyond a fixed page cache per file.
+ */
+export function openSqliteDeduplicator(options: SqliteDeduplicatorOptions): Deduplicator {
+  const windows = new Windows(options);
+  let closed = false;
+  return {
+    async claim(claimants: readonly Claimant[]) {
+      if (claimants.length === 0) return [];
+      const claims = claimants.map((claimant) => ({
+        id: digestOf(claimant),
+        position: formatPosition(claimant.position),
+      }));
+      return windows.exclusively((open) => decide(open, claims));
+    },
+    async close() {
+      if (closed) return;
+      closed = true;
+      windows.close();
+    },
+  };
+}
+
+/** True for each claim whose position is the winner: the one an older stretch knows, else the first in the current. */
+function decide({ current, older }: OpenWindows, claims: readonly Claim[]): readonly boolean[] {
+  const winners: (string | undefined)[] = new Array<undefined>(claims.length).fill(undefined);
+  for (const file of older) {
+    for (const [index, winner] of file.winners(claims).entries()) winners[index] ??= winner;
+  }
+  const undecided = claims.filter((_, index) => winners[index] === undefined);
+  const decided = current.decide(undecided).values();
+  return claims.map(({ position }, index) => (winners[index] ?? decided.next().value) === position);
+}

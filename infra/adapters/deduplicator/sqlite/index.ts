@@ -1,0 +1,1 @@
+export { openSqliteDeduplicator, type SqliteDeduplicatorOptions } from './deduplicator.ts';

@@ -1,0 +1,1 @@
+export { openSqliteHistory, type SqliteHistoryOptions } from './history.ts';

@@ -1,0 +1,1 @@
+export { openSqliteVolumeCounters, type SqliteVolumeCountersOptions } from './volume-counters.ts';
