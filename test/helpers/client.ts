@@ -29,6 +29,11 @@ export class Client {
     return new Client(this.#base, options.token ?? this.#token, options.workspaceId ?? this.#workspaceId);
   }
 
+  /** The same credential and workspace at another address. */
+  at(base: string): Client {
+    return new Client(base, this.#token, this.#workspaceId);
+  }
+
   /** Calls `path` below `/api/v1`, or below the workspace when it starts with `./`. */
   async call<T = unknown>(
     method: string,

@@ -1,0 +1,203 @@
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startTributary, type Tributary } from '../helpers/tributary.ts';
+
+/** Whatever comes in: a clear 4xx in one shape, never a 500, and a healthy process after. */
+describe('8. Bad input', () => {
+  let tributary: Tributary;
+  beforeAll(async () => {
+    tributary = await startTributary();
+  });
+  afterAll(() => tributary.remove());
+
+  interface Refusal {
+    readonly status: number;
+    readonly body: {
+      readonly error: string;
+      readonly details?: readonly { readonly path: string; readonly message: string }[];
+    };
+    readonly headers: Headers;
+  }
+
+  async function post(
+    body: string | Buffer,
+    headers: Record<string, string> = {},
+    path = 'events/track',
+  ): Promise<Refusal> {
+    const response = await fetch(`${tributary.url}/api/v1/workspaces/${tributary.workspaceId}/${path}`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${tributary.writeKey}`,
+        'content-type': 'application/json',
+        ...headers,
+      },
+      body: typeof body === 'string' ? body : new Uint8Array(body),
+    });
+    return {
+      status: response.status,
+      body: (await response.json()) as Refusal['body'],
+      headers: response.headers,
+    };
+  }
+  const json = (value: unknown) => JSON.stringify(value);
+  const good = { event: 'E', user_id: 'u' };
+
+  it.each([
+    ['malformed JSON', '{"event":', '', 'is not valid JSON'],
+    ['an empty body', '', '', undefined],
+    ['JSON that is no object', '[]', '', 'must be an object'],
+    ['a missing subject', json({ event: 'E' }), '/user_id', 'user_id or anonymous_id is required'],
+    ['a missing event', json({ user_id: 'u' }), '/event', 'is required'],
+    ['an empty event', json({ event: '', user_id: 'u' }), '/event', 'must not be empty'],
+    ['a number as an id', json({ event: 'E', user_id: 7 }), '/user_id', undefined],
+    ['a text as properties', json({ ...good, properties: 'x' }), '/properties', undefined],
+    ['an array as properties', json({ ...good, properties: [] }), '/properties', undefined],
+    ['an unknown field', json({ ...good, userId: 'u' }), '/userId', 'is not a known field'],
+    [
+      'a timestamp that is none',
+      json({ ...good, timestamp: 'yesterday' }),
+      '/timestamp',
+      'must be an ISO 8601 time',
+    ],
+    ['a long message_id', json({ ...good, message_id: 'm'.repeat(101) }), '/message_id', undefined],
+    [
+      'a key twice in one object',
+      '{"event":"E","user_id":"u","user_id":"v"}',
+      '',
+      'holds the same key twice in one object',
+    ],
+    [
+      '__proto__ in properties',
+      '{"event":"E","user_id":"u","properties":{"__proto__":{"x":1}}}',
+      '',
+      undefined,
+    ],
+    [
+      'deep nesting',
+      `{"event":"E","user_id":"u","properties":{"a":${'['.repeat(5_000)}${']'.repeat(5_000)}}}`,
+      '',
+      undefined,
+    ],
+    ['invalid UTF-8', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]), '', 'is not valid UTF-8'],
+  ])('400 for %s', async (_, body, path, message) => {
+    const refused = await post(body);
+    expect(refused).toMatchObject({ status: 400, body: { error: 'invalid request' } });
+    expect(refused.body.details?.[0]?.path).toBe(path);
+    if (message !== undefined) expect(refused.body.details?.[0]?.message).toBe(message);
+    expect(refused.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
+  });
+
+  it.each([
+    ['an event of 33 KiB', () => post(json({ ...good, properties: { text: 'x'.repeat(33 * 1024) } }))],
+    ['a body of 5 MiB', () => post(json({ ...good, properties: { text: 'x'.repeat(5 * 1024 * 1024) } }))],
+    [
+      'a gzip bomb',
+      () =>
+        post(gzipSync(json({ ...good, properties: { text: ' '.repeat(64 * 1024 * 1024) } })), {
+          'content-encoding': 'gzip',
+        }),
+    ],
+  ])('413 for %s', async (_, send) => {
+    expect(await send()).toMatchObject({ status: 413, body: { error: 'payload too large' } });
+  });
+
+  it.each([
+    ['another content type', () => post(json(good), { 'content-type': 'application/xml' })],
+    ['an unknown content encoding', () => post(json(good), { 'content-encoding': 'zstd' })],
+  ])('415 for %s', async (_, send) => {
+    expect(await send()).toMatchObject({ status: 415, body: { error: 'unsupported media type' } });
+  });
+
+  it('400 for a body that is not the gzip it says', async () => {
+    expect(await post('not gzip', { 'content-encoding': 'gzip' })).toMatchObject({ status: 400 });
+    expect(await post(gzipSync(json(good)).subarray(0, 20), { 'content-encoding': 'gzip' })).toMatchObject({
+      status: 400,
+    });
+  });
+
+  it('names the item of a batch that is too large and takes the others', async () => {
+    const batch = [
+      { type: 'track', ...good, properties: { text: 'x'.repeat(33 * 1024) } },
+      { type: 'track', ...good },
+    ];
+    expect(await post(json({ batch }), {}, 'events/batch')).toMatchObject({
+      status: 202,
+      body: { accepted: 1, rejected: [{ index: 0, error: 'payload too large' }] },
+    });
+    const many = Array.from({ length: 2_501 }, () => ({ type: 'track', ...good }));
+    expect(await post(json({ batch: many }), {}, 'events/batch')).toMatchObject({ status: 400 });
+  });
+
+  it.each([
+    ['no credential', {}],
+    ['nonsense', { authorization: 'Bearer nonsense' }],
+    ['another scheme', { authorization: 'Basic dTpw' }],
+    ['a mistyped key', { authorization: `Bearer trb_wk_prod_${'a'.repeat(49)}` }],
+    [
+      'alg none',
+      { authorization: `Bearer ${token({ alg: 'none' }, { iss: 'tributary-dev', sub: 'x', exp: 9e9 })}.` },
+    ],
+    [
+      'a token of nobody',
+      { authorization: `Bearer ${token({ alg: 'ES256' }, { iss: 'who', sub: 'x', exp: 9e9 })}.c2ln` },
+    ],
+  ])('401 for %s', async (_, headers) => {
+    const response = await fetch(`${tributary.url}/api/v1/workspaces`, {
+      headers: headers as Record<string, string>,
+    });
+    expect(response.status).toBe(401);
+    expect(await response.json()).toEqual({ error: 'not authenticated' });
+  });
+
+  it('404 for what is not there, also when it is another workspace’s', async () => {
+    const other = await tributary.owner.post<{ id: string }>('/workspaces', { name: 'Other' });
+    const foreign = await tributary.owner
+      .with({ workspaceId: other.id })
+      .post<{ id: string }>('./destinations', { name: 'd', type: 'ndjson', settings: { folder: 'd' } });
+    for (const path of [
+      `./destinations/${foreign.id}`,
+      './destinations/nonsense',
+      `./event-contracts/${other.id}`,
+    ]) {
+      expect(await tributary.owner.call('GET', path)).toMatchObject({
+        status: 404,
+        body: { error: 'not found' },
+      });
+    }
+    const rule = {
+      name: 'r',
+      destination_id: foreign.id,
+      event_types: [],
+      event_names: [],
+      transformation_id: null,
+      enabled: true,
+    };
+    expect((await tributary.owner.call('POST', './event-forwarding-rules', { body: rule })).status).toBe(400);
+    expect((await fetch(`${tributary.url}/api/v1/nowhere`)).status).toBe(404);
+  });
+
+  it.each([
+    'hours=0',
+    'hours=721',
+    'hours=1.5',
+    'hours=abc',
+    'hours=',
+    'hours=1e2',
+    'days=1',
+    'environment=test',
+  ])('400 for event-volume?%s', async (query) => {
+    expect(await tributary.owner.call('GET', `./event-volume?${query}`)).toMatchObject({ status: 400 });
+  });
+
+  it('is healthy after all of that, and nothing was an unexpected failure', async () => {
+    expect((await post(json(good))).status).toBe(202);
+    expect((await fetch(`${tributary.url}/readyz`)).status).toBe(200);
+    expect(({} as Record<string, unknown>).x).toBeUndefined();
+    expect(tributary.log()).not.toContain('failed unexpectedly');
+  });
+});
+
+function token(header: object, claims: object): string {
+  const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  return `${part(header)}.${part(claims)}`;
+}
