@@ -14,8 +14,7 @@ export class AppliedOffsets {
   readonly #known = new Map<string, number>();
   /** The offset a partition was rewound to and has not been counted past since. */
   readonly #rewound = new Map<string, number>();
-  /** Which partitions end with which signal. */
-  readonly #held = new WeakMap<AbortSignal, Set<string>>();
+  readonly #watched = new WeakMap<AbortSignal, Set<string>>();
 
   constructor(counters: VolumeCounters) {
     this.#counters = counters;
@@ -49,19 +48,17 @@ export class AppliedOffsets {
     this.#known.delete(nameOf(batch));
   }
 
+  /** What was rewound stays: the log may end the signal and begin a new one to do that very rewind. */
   #forgetOnLoss(name: string, signal: AbortSignal): void {
-    const held = this.#held.get(signal);
-    if (held !== undefined) {
-      held.add(name);
+    const watched = this.#watched.get(signal);
+    if (watched !== undefined) {
+      watched.add(name);
       return;
     }
     const names = new Set([name]);
-    this.#held.set(signal, names);
+    this.#watched.set(signal, names);
     const forgetAll = () => {
-      for (const lost of names) {
-        this.#known.delete(lost);
-        this.#rewound.delete(lost);
-      }
+      for (const lost of names) this.#known.delete(lost);
     };
     signal.addEventListener('abort', forgetAll, { once: true });
   }

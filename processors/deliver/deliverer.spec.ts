@@ -154,7 +154,7 @@ describe('Deliverer', () => {
   });
 
   it('an open circuit puts deliveries off without a call, for longer the older they are, and lets one probe', async () => {
-    const place = { answer: DOWN };
+    const place: { answer: DeliveryResult } = { answer: DOWN };
     const { calls, time, run } = setUp(() => place.answer);
     for (const id of ['1', '2', '3']) await run(delivery(id));
     const young = await run(delivery('4'));

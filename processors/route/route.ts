@@ -115,7 +115,10 @@ async function applyRules(
   return emissions;
 }
 
-/** A rule whose destination is disabled makes no deliveries: enabling it again starts with what comes then. */
+/**
+ * A rule whose destination is disabled makes no deliveries: enabling it again starts with what comes then. A redriven
+ * one is shown as retrying already, so it is dead once more.
+ */
 async function applyRule(
   { catalog, transformer }: RouteDependencies,
   routed: Routed,
@@ -123,7 +126,7 @@ async function applyRule(
   lanes: PartitionLanes | undefined,
 ): Promise<readonly Emission[] | 'slow'> {
   const destination = catalog.state.entity('destination', rule.workspace_id, rule.destination_id);
-  if (destination?.enabled !== true) return [];
+  if (destination?.enabled !== true) return withoutDestination(routed, rule);
   if (rule.transformation_id === null) {
     return [toDeliver(routed, deliveryOf(routed, rule, routed.event, 0))];
   }
@@ -138,6 +141,11 @@ async function applyRule(
   } finally {
     leave();
   }
+}
+
+function withoutDestination(routed: Routed, rule: Rule): readonly Emission[] {
+  if (routed.redrives === 0) return [];
+  return [failedTransformation(routed, rule, 'the destination is disabled')];
 }
 
 async function transform(

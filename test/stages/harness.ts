@@ -1,0 +1,232 @@
+import {
+  type CanonicalEvent,
+  type Claimant,
+  type Connector,
+  type ConnectorCatalog,
+  type ContractVerdict,
+  type Deduplicator,
+  type Delivery,
+  type DeliveryResult,
+  type Emission,
+  Fenced,
+  formatPosition,
+  HEADER,
+  type Headers,
+  type History,
+  type HistoryEntry,
+  type LogEntry,
+  NO_LOGGER,
+  NO_METRICS,
+  type Sandbox,
+  type SandboxInput,
+  type SandboxResult,
+  type Stage,
+  type VolumeBatch,
+  type VolumeCounters,
+} from '@tributary/core';
+import { createPipeline, type PipelineOptions } from '@tributary/processors';
+import { MemoryCatalog, WORKSPACE } from './memory-catalog.ts';
+
+export const START = Date.parse('2026-01-01T10:00:00Z');
+
+/** Claims as the port promises them: the first position wins, and wins again. */
+class FirstClaims implements Deduplicator {
+  readonly #winners = new Map<string, string>();
+
+  async claim(claimants: readonly Claimant[]): Promise<readonly boolean[]> {
+    return claimants.map(({ workspaceId, environment, messageId, position }) => {
+      const key = JSON.stringify([workspaceId, environment, messageId]);
+      const asking = formatPosition(position);
+      const winner = this.#winners.get(key) ?? asking;
+      this.#winners.set(key, winner);
+      return winner === asking;
+    });
+  }
+
+  async close(): Promise<void> {}
+}
+
+/** Counters that keep the batches they were given, and may be set back as a failover does. */
+export class RecordedCounters implements VolumeCounters {
+  readonly offsets = new Map<string, number>();
+  batches: VolumeBatch[] = [];
+  asked = 0;
+
+  async applied({ topic, partition }: { topic: string; partition: number }): Promise<number> {
+    this.asked += 1;
+    return this.offsets.get(`${topic}/${partition}`) ?? 0;
+  }
+
+  async apply(batch: VolumeBatch): Promise<void> {
+    const key = `${batch.topic}/${batch.partition}`;
+    if ((this.offsets.get(key) ?? 0) !== batch.from) throw new Fenced('another offset');
+    this.offsets.set(key, batch.to);
+    this.batches.push(batch);
+  }
+
+  async read() {
+    return [];
+  }
+  async lastUsed() {
+    return new Map();
+  }
+  async touch(): Promise<void> {}
+  async close(): Promise<void> {}
+}
+
+class RecordedHistory implements History {
+  readonly entries: HistoryEntry[] = [];
+
+  async put(entries: readonly HistoryEntry[]): Promise<void> {
+    this.entries.push(...entries);
+  }
+  async list() {
+    return { entries: this.entries };
+  }
+  async get() {
+    return undefined;
+  }
+  async close(): Promise<void> {}
+}
+
+/** What a test may make the outside world do. */
+export interface World {
+  /** What a transformation does to an event. Default: returns it. */
+  transform(source: string, input: SandboxInput): SandboxResult | Promise<SandboxResult>;
+  /** What the destination does with a delivery. Default: takes it. */
+  deliver(delivery: Delivery): DeliveryResult | Promise<DeliveryResult>;
+  /** What the contracts say. Default: accepted. */
+  evaluate(event: CanonicalEvent): ContractVerdict;
+}
+
+function scriptedSandbox(world: World): Sandbox {
+  return {
+    run: ({ source }, inputs) => Promise.all(inputs.map((input) => world.transform(source, input))),
+    async check() {
+      return undefined;
+    },
+    async close() {},
+  };
+}
+
+function scriptedConnectors(world: World): ConnectorCatalog {
+  const connector: Connector = {
+    batchSize: () => 10,
+    deliver: (_destination, deliveries) => Promise.all(deliveries.map((delivery) => world.deliver(delivery))),
+    async close() {},
+  };
+  return { descriptions: new Map(), connector: () => connector, async close() {} };
+}
+
+export function passing({ event }: SandboxInput): SandboxResult {
+  return { ok: true, outputs: [event], logs: [], durationMs: 1 };
+}
+
+/** The whole pipeline with its stages in the hand of the test, over a world that does as it is told. */
+export function setUp(options: Partial<PipelineOptions> = {}) {
+  const world: World = {
+    transform: (_source, input) => passing(input),
+    deliver: () => ({ outcome: 'delivered' }),
+    evaluate: () => ({ outcome: 'accepted', breaches: [] }),
+  };
+  const time = { now: START };
+  const catalog = new MemoryCatalog();
+  const counters = new RecordedCounters();
+  const history = new RecordedHistory();
+  const stages = createPipeline({
+    catalog,
+    deduplicator: new FirstClaims(),
+    contracts: { evaluate: (_contract, event) => world.evaluate(event) },
+    counters,
+    history,
+    sandbox: scriptedSandbox(world),
+    slowSandbox: scriptedSandbox(world),
+    connectors: scriptedConnectors(world),
+    unseal: ({ id, workspace_id, version, settings }) => ({
+      id,
+      workspaceId: workspace_id,
+      version,
+      settings,
+    }),
+    clock: () => time.now,
+    logger: NO_LOGGER,
+    metrics: NO_METRICS,
+    receivedTopics: ['events.production', 'events.development'],
+    options,
+  });
+  return { world, time, catalog, counters, history, stages, run: runner(stages) };
+}
+
+/** Hands entries to a stage as the log would, and holds it to the topics it declares. */
+function runner(stages: readonly Stage[]) {
+  return async (
+    name: string,
+    entries: readonly LogEntry[],
+    signal = new AbortController().signal,
+  ): Promise<readonly Emission[]> => {
+    const stage = stages.find((one) => one.name === name);
+    const { topic, partition } = entries[0]?.position ?? { topic: '', partition: 0 };
+    if (stage === undefined) throw new Error(`no stage ${name}`);
+    if (!stage.reads.some((source) => source.topic === topic))
+      throw new Error(`${name} does not read ${topic}`);
+    const emissions =
+      stage.kind === 'batch'
+        ? await stage.process({ topic, partition, entries }, { signal })
+        : (await Promise.all(entries.map((entry) => stage.handle(entry, { signal })))).flat();
+    for (const { topic: to } of emissions) {
+      if (!stage.writes.includes(to)) throw new Error(`${name} does not declare ${to}`);
+    }
+    return emissions;
+  };
+}
+
+export function event(id: string, fields: Partial<CanonicalEvent> = {}): CanonicalEvent {
+  return {
+    message_id: id,
+    type: 'track',
+    event: 'Order Placed',
+    user_id: 'u1',
+    properties: { total: 1 },
+    timestamp: '2026-01-01T10:00:00.000Z',
+    received_at: '2026-01-01T10:00:00.000Z',
+    environment: 'production',
+    workspace_id: WORKSPACE,
+    ...fields,
+  };
+}
+
+/** An entry of a topic, as the log hands it over. */
+export function entryOf(
+  topic: string,
+  offset: number,
+  value: object | string,
+  headers: Headers = {},
+): LogEntry {
+  return {
+    key: 'key',
+    value: typeof value === 'string' ? value : JSON.stringify(value),
+    headers: { [HEADER.catalogPosition]: '0', ...headers },
+    position: { topic, partition: 0, offset, index: 0 },
+    timestamp: START,
+  };
+}
+
+/** An emission as the next stage meets it. */
+export function handedOn(emission: Emission | undefined, offset = 0): LogEntry {
+  if (emission === undefined) throw new Error('nothing was emitted');
+  const { topic, key, value, headers } = emission;
+  return { key, value, headers, position: { topic, partition: 0, offset, index: 0 }, timestamp: START };
+}
+
+export function topicsOf(emissions: readonly Emission[]): readonly string[] {
+  return emissions.map(({ topic }) => topic);
+}
+
+/** Lets the stages work until something is so; the test fails where it never is. */
+export async function until(done: () => boolean): Promise<void> {
+  const deadline = Date.now() + 5_000;
+  while (!done()) {
+    if (Date.now() > deadline) throw new Error('it never happened');
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}

@@ -1,0 +1,81 @@
+import type { Contract, Draft } from '@tributary/core';
+import { HEADER, TOPIC } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { entryOf, event, setUp, topicsOf } from './harness.ts';
+import { WORKSPACE } from './memory-catalog.ts';
+
+const RECEIVED = 'events.production';
+
+const CONTRACT: Draft<Contract> = {
+  id: '00000000-0000-4000-8000-0000000000c1',
+  workspace_id: WORKSPACE,
+  name: 'orders',
+  event_type: 'track',
+  event_name: 'Order Placed',
+  description: null,
+  schema_definition: {},
+  enforcement_mode: 'block',
+  undeclared_fields: 'allow',
+  status: 'active',
+  created_by: 'a',
+};
+
+describe('validate', () => {
+  it('drops a repeated message id, and drops the same one on a replay', async () => {
+    const { run } = setUp();
+    const entries = [
+      entryOf(RECEIVED, 0, event('a')),
+      entryOf(RECEIVED, 1, event('b')),
+      entryOf(RECEIVED, 2, event('a', { event: 'Again' })),
+    ];
+    const once = await run('validate', entries);
+    expect(once.map(({ value }) => JSON.parse(value).message_id)).toEqual(['a', 'b']);
+    expect(await run('validate', entries)).toEqual(once);
+    expect(await run('validate', entries.slice(2))).toEqual([]);
+  });
+
+  it('takes the same message id of another environment for another event', async () => {
+    const { run } = setUp();
+    const entries = [
+      entryOf(RECEIVED, 0, event('a')),
+      entryOf(RECEIVED, 1, event('a', { environment: 'development' })),
+    ];
+    expect(await run('validate', entries)).toHaveLength(2);
+  });
+
+  it('judges by the contract as of the position the event carries', async () => {
+    const { run, catalog, world } = setUp();
+    const before = catalog.position;
+    catalog.add('contract.created', CONTRACT.id, CONTRACT);
+    world.evaluate = () => ({
+      outcome: 'rejected',
+      breaches: [{ kind: 'required', path: '/total', message: 'is missing', action: 'blocked' }],
+    });
+    const emissions = await run('validate', [
+      entryOf(RECEIVED, 0, event('a'), { [HEADER.catalogPosition]: String(before) }),
+      entryOf(RECEIVED, 1, event('b'), { [HEADER.catalogPosition]: String(before + 1) }),
+    ]);
+    expect(topicsOf(emissions)).toEqual([TOPIC.accepted, TOPIC.rejected, TOPIC.violations]);
+    expect(emissions[1]?.headers).toMatchObject({ outcome: 'rejected', 'contract-version': '1' });
+  });
+
+  it('is unavailable, and emits nothing, while its catalog is behind an event', async () => {
+    const { run, catalog } = setUp();
+    const ahead = { [HEADER.catalogPosition]: String(catalog.position + 1) };
+    const validating = run('validate', [entryOf(RECEIVED, 0, event('a'), ahead)]);
+    await expect(validating).rejects.toMatchObject({ code: 'unavailable' });
+  });
+
+  it.each([
+    ['no JSON', '{'],
+    ['a list', '[]'],
+    ['no message id', { ...event('a'), message_id: '' }],
+    ['no known type', { ...event('a'), type: 'alias' }],
+    ['no known environment', { ...event('a'), environment: 'staging' }],
+    ['no time', { ...event('a'), received_at: 'now' }],
+  ])('throws for an entry with %s, so that it alone is given up', async (_name, value) => {
+    const { run } = setUp();
+    const validating = run('validate', [entryOf(RECEIVED, 0, value)]);
+    await expect(validating).rejects.toMatchObject({ code: 'invalid_input' });
+  });
+});
