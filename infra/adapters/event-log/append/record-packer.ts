@@ -1,0 +1,95 @@
+import { type Headers, type NewEntry, partitionOf, type TopicSpec } from '@tributary/core';
+
+/** Bytes of the entries in one packed record, at most; one entry alone may be larger. */
+const PACKED_RECORD_BYTES = 256 * 1024;
+
+/** The records of one partition in one commit, in order. */
+export interface PartitionRecords {
+  readonly topic: string;
+  readonly partition: number;
+  /** One a record. Packed records do not keep their entries' keys: ''. */
+  readonly keys: string[];
+  /** One a record. */
+  readonly headers: Headers[];
+  /** Entries in each record. */
+  readonly counts: number[];
+  /** One an entry: the values of the first record, then those of the second, ... */
+  readonly values: string[];
+  /** Bytes in the last record. */
+  lastBytes: number;
+}
+
+/** Where an entry went: the position is known once the offset of the partition's first record is. */
+export interface Placed {
+  readonly records: PartitionRecords;
+  readonly record: number;
+  readonly index: number;
+}
+
+/** Cuts the entries of one commit into records. Entries of one partition keep their order. */
+export class RecordPacker {
+  readonly #byPartition = new Map<string, PartitionRecords[]>();
+
+  place(spec: TopicSpec, entry: NewEntry): Placed {
+    const records = this.#recordsOf(spec, partitionOf(entry.key, spec.partitions));
+    const last = records.counts.length - 1;
+    if (!spec.packed) {
+      addRecord(records, entry.key, entry);
+      return { records, record: last + 1, index: 0 };
+    }
+    const bytes = entry.value.length;
+    const index = records.counts[last];
+    if (
+      index !== undefined &&
+      fits(records, last, bytes) &&
+      sameHeaders(records.headers[last], entry.headers)
+    ) {
+      records.values.push(entry.value);
+      records.counts[last] = index + 1;
+      records.lastBytes += bytes;
+      return { records, record: last, index };
+    }
+    addRecord(records, '', entry);
+    records.lastBytes = bytes;
+    return { records, record: last + 1, index: 0 };
+  }
+
+  partitions(): PartitionRecords[] {
+    const all: PartitionRecords[] = [];
+    for (const ofTopic of this.#byPartition.values())
+      for (const records of ofTopic) if (records) all.push(records);
+    return all;
+  }
+
+  #recordsOf(spec: TopicSpec, partition: number): PartitionRecords {
+    let ofTopic = this.#byPartition.get(spec.name);
+    if (!ofTopic) {
+      ofTopic = [];
+      this.#byPartition.set(spec.name, ofTopic);
+    }
+    let records = ofTopic[partition];
+    if (!records) {
+      records = { topic: spec.name, partition, keys: [], headers: [], counts: [], values: [], lastBytes: 0 };
+      ofTopic[partition] = records;
+    }
+    return records;
+  }
+}
+
+function addRecord(records: PartitionRecords, key: string, entry: NewEntry): void {
+  records.keys.push(key);
+  records.headers.push(entry.headers);
+  records.counts.push(1);
+  records.values.push(entry.value);
+}
+
+function fits(records: PartitionRecords, last: number, bytes: number): boolean {
+  return last >= 0 && records.lastBytes + bytes <= PACKED_RECORD_BYTES;
+}
+
+export function sameHeaders(a: Headers | undefined, b: Headers): boolean {
+  if (a === b) return true;
+  if (a === undefined) return false;
+  const names = Object.keys(a);
+  return names.length === Object.keys(b).length && names.every((name) => a[name] === b[name]);
+}

@@ -1,0 +1,1 @@
+export { openSqliteEventLog, SqliteEventLog, type SqliteEventLogOptions } from './event-log.ts';

@@ -1,0 +1,194 @@
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { newId, type TopicSpec } from '@tributary/core';
+import { inTransaction } from '../../sqlite/database.ts';
+
+/**
+ * A family is a folder of segment files, `<20 digits>.db`. Only the newest is written to. A roll writes the next one
+ * under a temporary name (`prepareNext`), marks the newest as sealed in the same transaction (`seal`) and renames
+ * (`publishNext`). Whoever finds the newest sealed does the renaming, so a crash between any two steps heals.
+ */
+const NAME = /^(\d{20})\.db$/;
+
+const SCHEMA = `
+  CREATE TABLE segment (created_at INTEGER NOT NULL, sealed_at INTEGER);
+  CREATE TABLE heads (
+    topic TEXT NOT NULL, partition INTEGER NOT NULL,
+    first_offset INTEGER NOT NULL, next_offset INTEGER NOT NULL, next_ordinal INTEGER NOT NULL,
+    PRIMARY KEY (topic, partition)
+  ) WITHOUT ROWID;
+  CREATE TABLE positions (
+    stage TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL,
+    next_offset INTEGER NOT NULL, next_index INTEGER NOT NULL, generation INTEGER NOT NULL,
+    PRIMARY KEY (stage, topic, partition)
+  ) WITHOUT ROWID;
+`;
+
+export function segmentFile(folder: string, sequence: number): string {
+  return join(folder, `${String(sequence).padStart(20, '0')}.db`);
+}
+
+function temporaryFile(folder: string, sequence: number): string {
+  return `${segmentFile(folder, sequence)}.next`;
+}
+
+/** The segments of a family, oldest first. */
+export function listSegments(folder: string): number[] {
+  const sequences: number[] = [];
+  for (const name of readdirSync(folder)) {
+    const match = NAME.exec(name);
+    if (match) sequences.push(Number(match[1]));
+  }
+  return sequences.sort((a, b) => a - b);
+}
+
+/** The quoted name of the table that holds a partition's records. */
+export function recordsTable(topic: string, partition: number): string {
+  return `"records/${topic.replaceAll('"', '""')}/${partition}"`;
+}
+
+/** `ordinal` counts entries as `offset` counts records. */
+export function createRecordsTable(database: DatabaseSync, topic: string, partition: number): void {
+  database.exec(
+    `CREATE TABLE ${recordsTable(topic, partition)} (
+       offset INTEGER PRIMARY KEY, ordinal INTEGER NOT NULL, timestamp INTEGER NOT NULL,
+       key TEXT NOT NULL, headers TEXT NOT NULL, value TEXT NOT NULL
+     )`,
+  );
+}
+
+/** Makes the tables of a topic's partitions where they are missing. */
+export function createTables(database: DatabaseSync, specs: readonly TopicSpec[]): void {
+  for (const { name, partitions } of specs) {
+    for (let partition = 0; partition < partitions; partition++) {
+      const known = database
+        .prepare('SELECT 1 FROM heads WHERE topic = ? AND partition = ?')
+        .get(name, partition);
+      if (known) continue;
+      database.prepare('INSERT INTO heads VALUES (?, ?, 0, 0, 0)').run(name, partition);
+      createRecordsTable(database, name, partition);
+    }
+  }
+}
+
+/** Makes the family's first segment unless there is one. Of several processes the first wins. */
+export function createFirstSegment(folder: string, now: number): void {
+  mkdirSync(folder, { recursive: true });
+  if (listSegments(folder).length > 0) return;
+  const temporary = `${segmentFile(folder, 1)}.${newId()}`;
+  writeSegment(temporary, now, () => {});
+  try {
+    linkSync(temporary, segmentFile(folder, 1));
+    syncFolder(folder);
+  } catch (error) {
+    if (!hasCode(error, 'EEXIST')) throw error;
+  } finally {
+    rmSync(temporary);
+  }
+}
+
+/** Rolls the open newest segment unless someone else did. */
+export function roll(database: DatabaseSync, folder: string, sequence: number, now: number): void {
+  inTransaction(database, () => {
+    if (isSealed(database)) return;
+    prepareNext(database, folder, sequence, now);
+    seal(database, now);
+  });
+  publishNext(folder, sequence);
+}
+
+/** Writes the segment after `sequence` under its temporary name. The caller holds the write lock of `sequence`. */
+export function prepareNext(database: DatabaseSync, folder: string, sequence: number, now: number): void {
+  const temporary = temporaryFile(folder, sequence + 1);
+  for (const suffix of ['', '-wal', '-shm', '-journal']) rmSync(temporary + suffix, { force: true });
+  writeSegment(temporary, now, (next) => copyHeads(database, next));
+  syncFolder(folder);
+}
+
+export function seal(database: DatabaseSync, now: number): void {
+  database.prepare('UPDATE segment SET sealed_at = ?').run(now);
+}
+
+export function isSealed(database: DatabaseSync): boolean {
+  return database.prepare('SELECT sealed_at FROM segment').get()?.sealed_at !== null;
+}
+
+/** Gives the segment after a sealed one its name. Safe to repeat, and from several processes. */
+export function publishNext(folder: string, sequence: number): void {
+  try {
+    renameSync(temporaryFile(folder, sequence + 1), segmentFile(folder, sequence + 1));
+    syncFolder(folder);
+  } catch (error) {
+    if (!hasCode(error, 'ENOENT')) throw error;
+    const newest = listSegments(folder).at(-1) ?? 0;
+    if (newest <= sequence)
+      throw new Error(`segment ${sequence + 1} of ${folder} is missing`, { cause: error });
+  }
+}
+
+/** Removes a sealed segment that nobody needs. Safe to repeat; those who have it open keep what they opened. */
+export function removeSegment(folder: string, sequence: number): void {
+  for (const suffix of ['', '-wal', '-shm']) rmSync(segmentFile(folder, sequence) + suffix, { force: true });
+}
+
+export function segmentExists(folder: string, sequence: number): boolean {
+  return existsSync(segmentFile(folder, sequence));
+}
+
+/** Written with a rollback journal and closed before it is seen, so that the one file is all there is. */
+function writeSegment(file: string, now: number, fill: (next: DatabaseSync) => void): void {
+  const next = new DatabaseSync(file);
+  try {
+    next.exec('PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL;');
+    inTransaction(next, () => {
+      next.exec(SCHEMA);
+      next.prepare('INSERT INTO segment (created_at, sealed_at) VALUES (?, NULL)').run(now);
+      fill(next);
+    });
+    next.exec('PRAGMA journal_mode = WAL;');
+  } finally {
+    next.close();
+  }
+}
+
+/** The next segment goes on where this one ends. */
+function copyHeads(from: DatabaseSync, to: DatabaseSync): void {
+  const insertHead = to.prepare('INSERT INTO heads VALUES (?, ?, ?, ?, ?)');
+  for (const row of from.prepare('SELECT topic, partition, next_offset, next_ordinal FROM heads').iterate()) {
+    const [topic, partition] = [String(row.topic), Number(row.partition)];
+    const next = Number(row.next_offset);
+    insertHead.run(topic, partition, next, next, Number(row.next_ordinal));
+    createRecordsTable(to, topic, partition);
+  }
+  const insertPosition = to.prepare('INSERT INTO positions VALUES (?, ?, ?, ?, ?, ?)');
+  for (const row of from.prepare('SELECT * FROM positions').iterate()) {
+    const { stage, topic, partition, next_offset, next_index, generation } = row;
+    const position = [partition, next_offset, next_index, generation].map(Number);
+    insertPosition.run(String(stage), String(topic), ...position);
+  }
+}
+
+/** Makes new and renamed files of a folder survive a power cut. */
+function syncFolder(folder: string): void {
+  const descriptor = openSync(folder, 'r');
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+function hasCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code;
+}

@@ -1,0 +1,148 @@
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { type Headers, type LogEntry, unpack } from '@tributary/core';
+import { openDatabase } from '../../sqlite/database.ts';
+import type { Cursor, Taken } from '../stage-runner/cursor.ts';
+import type { FetchLimits } from '../stage-runner/partition-loop.ts';
+import { recordsTable, segmentFile } from './segment-file.ts';
+import type { StagePosition } from './stage-position.ts';
+
+/** A partition's share of one segment: offsets `first` (inclusive) to `next` (exclusive). */
+export interface SegmentHead {
+  readonly first: number;
+  next: number;
+  nextOrdinal: number;
+}
+
+/** One segment, read only. Its heads stay known while it is closed. */
+export class SegmentReader {
+  readonly sequence: number;
+  readonly #file: string;
+  readonly heads = new Map<string, SegmentHead>();
+  #database: DatabaseSync | undefined;
+  #statements = new Map<string, StatementSync>();
+  #version: unknown;
+  sealedAt: number | null = null;
+
+  /** Throws SQLite's own error when the file is gone. */
+  constructor(folder: string, sequence: number) {
+    this.sequence = sequence;
+    this.#file = segmentFile(folder, sequence);
+    this.refresh();
+  }
+
+  get isOpen(): boolean {
+    return this.#database !== undefined;
+  }
+
+  /** True when someone wrote since the last call; then the heads are read again. */
+  refresh(): boolean {
+    const version = this.#statement('PRAGMA data_version').get()?.data_version;
+    if (version === this.#version) return false;
+    this.#version = version;
+    const sealedAt = this.#statement('SELECT sealed_at FROM segment').get()?.sealed_at;
+    this.sealedAt = typeof sealedAt === 'number' ? sealedAt : null;
+    for (const row of this.#statement('SELECT * FROM heads').iterate()) {
+      const name = `${row.topic}/${row.partition}`;
+      const head = this.heads.get(name) ?? { first: Number(row.first_offset), next: 0, nextOrdinal: 0 };
+      head.next = Math.max(head.next, Number(row.next_offset));
+      head.nextOrdinal = Math.max(head.nextOrdinal, Number(row.next_ordinal));
+      this.heads.set(name, head);
+    }
+    return true;
+  }
+
+  /** The entries from the cursor on, whole records, at least one when there is one. */
+  read(topic: string, partition: number, packed: boolean, from: Cursor, limits: FetchLimits): Taken[] {
+    const rows = this.#statement(
+      `SELECT offset, timestamp, key, headers, value FROM ${recordsTable(topic, partition)}
+       WHERE offset >= ? ORDER BY offset`,
+    ).iterate(from.offset);
+    const taken: Taken[] = [];
+    let bytes = 0;
+    let headersText = '{}';
+    let headers: Headers = {};
+    for (const row of rows) {
+      const [offset, value] = [Number(row.offset), String(row.value)];
+      const text = String(row.headers);
+      if (text !== headersText) {
+        headers = JSON.parse(text);
+        headersText = text;
+      }
+      const record = {
+        topic,
+        partition,
+        offset,
+        key: String(row.key),
+        headers,
+        timestamp: Number(row.timestamp),
+      };
+      if (packed) takePacked(taken, record, value, offset === from.offset ? from.index : 0);
+      else taken.push(takeSingle(record, value));
+      bytes += value.length;
+      if (bytes >= limits.maxBytes || taken.length >= limits.maxEntries) break;
+    }
+    return taken;
+  }
+
+  /** How many entries of the partition came before the record at `offset`; undefined when it is not here. */
+  ordinalOf(topic: string, partition: number, offset: number): number | undefined {
+    const row = this.#statement(`SELECT ordinal FROM ${recordsTable(topic, partition)} WHERE offset = ?`).get(
+      offset,
+    );
+    return row === undefined ? undefined : Number(row.ordinal);
+  }
+
+  /** The positions of every stage, of a segment that holds them. */
+  positions(): StagePosition[] {
+    return this.#statement('SELECT topic, partition, next_offset FROM positions')
+      .all()
+      .map((row) => ({
+        topic: String(row.topic),
+        partition: Number(row.partition),
+        offset: Number(row.next_offset),
+      }));
+  }
+
+  /** Gives the file back to the system until it is read again. */
+  close(): void {
+    this.#statements.clear();
+    this.#database?.close();
+    this.#database = undefined;
+  }
+
+  #statement(sql: string): StatementSync {
+    const known = this.#statements.get(sql);
+    if (known) return known;
+    this.#database ??= openDatabase(this.#file, { readOnly: true });
+    const statement = this.#database.prepare(sql);
+    this.#statements.set(sql, statement);
+    return statement;
+  }
+}
+
+interface StoredRecord {
+  readonly topic: string;
+  readonly partition: number;
+  readonly offset: number;
+  readonly key: string;
+  readonly headers: Headers;
+  readonly timestamp: number;
+}
+
+function takeSingle(record: StoredRecord, value: string): Taken {
+  return { entry: entryOf(record, value, 0), after: { offset: record.offset + 1, index: 0 } };
+}
+
+function takePacked(taken: Taken[], record: StoredRecord, value: string, fromIndex: number): void {
+  const values = unpack(value);
+  for (let index = fromIndex; index < values.length; index++) {
+    const { offset } = record;
+    const after = index + 1 < values.length ? { offset, index: index + 1 } : { offset: offset + 1, index: 0 };
+    taken.push({ entry: entryOf(record, values[index] ?? '', index), after });
+  }
+}
+
+function entryOf(record: StoredRecord, value: string, index: number): LogEntry {
+  const { topic, partition, offset, key, headers, timestamp } = record;
+  return { key, value, headers, position: { topic, partition, offset, index }, timestamp };
+}

@@ -1,0 +1,94 @@
+import { type BatchStage, type Emission, type LogEntry, messageOf } from '@tributary/core';
+import { backoffMs } from './backoff.ts';
+import type { Taken } from './cursor.ts';
+import { checkEmissions } from './emissions.ts';
+import { failureOf } from './failure.ts';
+import { type Range, SplitPlan } from './split.ts';
+import { pause, unlessAborted } from './waiting.ts';
+import { giveUp, type Work } from './work.ts';
+
+/**
+ * Hands a batch of one partition to its stage and commits it, in parts where it throws. Resolves when all of it is
+ * committed. Rejects with the stage's `Rewind` or `Fenced`, with `PartitionLost`, or with the signal's reason; what
+ * was committed until then is the committer's to say. `taken` is wholly before or wholly behind the committed position.
+ */
+export async function workBatch(stage: BatchStage, taken: readonly Taken[], work: Work): Promise<void> {
+  const plan = new SplitPlan(taken.length);
+  let repetition = 0;
+  for (let range = plan.next(); range; range = plan.next()) {
+    const part = taken.slice(range.from, range.to);
+    try {
+      await commitPart(part, await handOver(stage, part, work), work);
+      plan.done();
+      repetition = 0;
+    } catch (thrown) {
+      if (!(thrown instanceof StageThrew)) throw thrown;
+      if (failureOf(thrown.cause) === 'repeat') await repeatLater(thrown.cause, part, repetition++, work);
+      else if (failureOf(thrown.cause) === 'throw') await treatThrow(plan, range, part, thrown.cause, work);
+      else throw thrown.cause;
+    }
+  }
+}
+
+/** Tells what the stage threw from what the commit behind it threw. */
+class StageThrew extends Error {}
+
+async function handOver(stage: BatchStage, part: readonly Taken[], work: Work): Promise<readonly Emission[]> {
+  work.signal.throwIfAborted();
+  const entries: readonly LogEntry[] = part.map((taken) => taken.entry);
+  const position = entries[0]?.position;
+  if (!position) return [];
+  const { topic, partition } = position;
+  work.metrics.count('tributary_stage_batches_total', { stage: work.stage });
+  try {
+    // A stage may throw before its first await.
+    const processed = (async () => stage.process({ topic, partition, entries }, { signal: work.signal }))();
+    const emissions = await unlessAborted(processed, work.signal);
+    checkEmissions(emissions, work.writes);
+    return emissions;
+  } catch (thrown) {
+    work.signal.throwIfAborted();
+    throw new StageThrew('stage threw', { cause: thrown });
+  }
+}
+
+async function commitPart(part: readonly Taken[], emissions: readonly Emission[], work: Work): Promise<void> {
+  const last = part.at(-1);
+  if (last) await work.committer.commit(last.after, emissions, work.signal);
+}
+
+async function repeatLater(
+  cause: unknown,
+  part: readonly Taken[],
+  repetition: number,
+  work: Work,
+): Promise<void> {
+  const { stage, logger, backoff, signal } = work;
+  const fields = { stage, position: part[0]?.entry.position, repetition, error: messageOf(cause) };
+  logger.warn(fields, 'an engine does not answer; the batch will be repeated');
+  await pause(backoffMs(repetition, backoff), signal);
+}
+
+async function treatThrow(
+  plan: SplitPlan,
+  range: Range,
+  part: readonly Taken[],
+  cause: unknown,
+  work: Work,
+): Promise<void> {
+  const { stage, logger, backoff, signal } = work;
+  const verdict = plan.threw();
+  const guilty = part[0];
+  const fields = {
+    stage,
+    position: guilty?.entry.position,
+    entries: range.to - range.from,
+    error: messageOf(cause),
+  };
+  logger.warn(fields, 'stage threw');
+  if (verdict.kind === 'again') await pause(backoffMs(verdict.throws - 1, backoff), signal);
+  if (verdict.kind === 'poison' && guilty) {
+    await commitPart([guilty], giveUp(work, guilty.entry, cause), work);
+    plan.done();
+  }
+}

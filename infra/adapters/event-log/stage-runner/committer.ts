@@ -1,0 +1,80 @@
+import {
+  type Emission,
+  Fenced,
+  type Logger,
+  type Metrics,
+  messageOf,
+  type Position,
+  TributaryError,
+} from '@tributary/core';
+import { type BackoffOptions, backoffMs } from './backoff.ts';
+import { type Cursor, compareCursors } from './cursor.ts';
+import { PartitionLost } from './failure.ts';
+import { pause } from './waiting.ts';
+
+export interface CommitterOptions {
+  readonly stage: string;
+  readonly topic: string;
+  readonly partition: number;
+  readonly committed: Cursor;
+  /**
+   * Makes emissions and the position behind them durable together, if the stored position is `from` and this owner is
+   * the newest. `Unavailable`: it may have happened, the same call again is safe. `Fenced`: someone newer owns it.
+   */
+  readonly commit: (from: Cursor, to: Cursor, emissions: readonly Emission[]) => Promise<void>;
+  readonly backoff: BackoffOptions;
+  readonly metrics: Metrics;
+  readonly logger: Logger;
+}
+
+/** Moves one partition's position. One commit at a time. */
+export class Committer {
+  readonly #options: CommitterOptions;
+  #committed: Cursor;
+
+  constructor(options: CommitterOptions) {
+    this.#options = options;
+    this.#committed = options.committed;
+  }
+
+  get committed(): Cursor {
+    return this.#committed;
+  }
+
+  /** True for an entry read again after a rewind, whose emissions are in the log already. */
+  isReplay(position: Position): boolean {
+    return compareCursors(position, this.#committed) < 0;
+  }
+
+  /**
+   * Commits, repeating the very same commit for as long as the engine does not answer. A replay (`to` is not behind
+   * the committed position) commits nothing: its emissions were committed before.
+   * Rejects with `PartitionLost`, and with the signal's reason once that fired.
+   */
+  async commit(to: Cursor, emissions: readonly Emission[], signal: AbortSignal): Promise<void> {
+    if (compareCursors(to, this.#committed) <= 0) return;
+    const { metrics, stage } = this.#options;
+    const startedAt = performance.now();
+    for (let repetition = 0; ; repetition++) {
+      signal.throwIfAborted();
+      try {
+        await this.#options.commit(this.#committed, to, emissions);
+        this.#committed = to;
+        metrics.observe('tributary_stage_commit_seconds', (performance.now() - startedAt) / 1_000, { stage });
+        return;
+      } catch (thrown) {
+        await this.#judge(thrown, repetition, signal);
+      }
+    }
+  }
+
+  async #judge(thrown: unknown, repetition: number, signal: AbortSignal): Promise<void> {
+    const { stage, topic, partition, logger, backoff } = this.#options;
+    if (thrown instanceof Fenced) {
+      throw new PartitionLost(`${topic}/${partition} of stage ${stage} has a newer owner`, { cause: thrown });
+    }
+    if (!(thrown instanceof TributaryError && thrown.retryable)) throw thrown;
+    logger.warn({ stage, topic, partition, repetition, error: messageOf(thrown) }, 'commit will be repeated');
+    await pause(backoffMs(repetition, backoff), signal);
+  }
+}

@@ -1,0 +1,29 @@
+import type { LogEntry, Source } from '@tributary/core';
+
+/** When an entry may be handed over, epoch ms. A source that cannot say leaves it to the stage to meet the entry. */
+export function dueAt(source: Source, entry: LogEntry): number {
+  if (!source.dueAt) return 0;
+  try {
+    const due = source.dueAt(entry);
+    return Number.isFinite(due) ? due : 0;
+  } catch {
+    return 0;
+  }
+}
+
+export interface Due {
+  /** How many entries from the head on may be handed over now. */
+  readonly count: number;
+  /** When to look again; absent unless the head itself has to wait. */
+  readonly wakeAt?: number;
+}
+
+/** A partition waits for its head, so what is due behind one that is not has to wait too. */
+export function dueNow(source: Source, waiting: readonly { readonly entry: LogEntry }[], now: number): Due {
+  if (!source.dueAt) return { count: waiting.length };
+  for (const [count, { entry }] of waiting.entries()) {
+    const due = dueAt(source, entry);
+    if (due > now) return count === 0 ? { count, wakeAt: due } : { count };
+  }
+  return { count: waiting.length };
+}

@@ -1,0 +1,105 @@
+import type { Emission } from '@tributary/core';
+import type { Cursor } from './cursor.ts';
+import { emissionBytes } from './emissions.ts';
+
+/** What a finished entry behind an unfinished one weighs beside its emissions, bytes. */
+export const FINISHED_BYTES = 64;
+
+export interface FlowLimits {
+  /** Bytes of unfinished values and uncommitted emissions. */
+  readonly bytes: number;
+  /** Entries that are not committed. */
+  readonly entries: number;
+}
+
+/** An entry's place in the window. */
+export interface Slot {
+  readonly after: Cursor;
+  bytes: number;
+  emissions: readonly Emission[] | undefined;
+}
+
+/** The finished entries at the head of a window, to be committed together. */
+export interface FinishedPrefix {
+  readonly to: Cursor;
+  /** In the order of the entries. */
+  readonly emissions: readonly Emission[];
+  readonly count: number;
+  readonly bytes: number;
+}
+
+/** What a flow stage has in hand of one partition. Pure bookkeeping: no I/O, no time. */
+export class FlowWindow {
+  readonly #limits: FlowLimits;
+  #slots: Slot[] = [];
+  #head = 0;
+  #uncommitted = 0;
+  #bytes = 0;
+
+  constructor(limits: FlowLimits) {
+    this.#limits = limits;
+  }
+
+  /** Entries that were admitted and are not committed. */
+  get uncommitted(): number {
+    return this.#uncommitted;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** An empty window takes an entry of any size. */
+  hasRoom(bytes: number): boolean {
+    if (this.#uncommitted === 0) return true;
+    return this.#uncommitted < this.#limits.entries && this.#bytes + bytes <= this.#limits.bytes;
+  }
+
+  admit(after: Cursor, bytes: number): Slot {
+    const slot: Slot = { after, bytes, emissions: undefined };
+    this.#slots.push(slot);
+    this.#uncommitted++;
+    this.#bytes += bytes;
+    return slot;
+  }
+
+  finish(slot: Slot, emissions: readonly Emission[]): void {
+    const bytes = emissionBytes(emissions) + FINISHED_BYTES;
+    this.#bytes += bytes - slot.bytes;
+    slot.bytes = bytes;
+    slot.emissions = emissions;
+  }
+
+  /** Takes the finished prefix out; it keeps its weight until it is released. */
+  takeFinished(): FinishedPrefix | undefined {
+    const emissions: Emission[] = [];
+    const from = this.#head;
+    let to: Cursor | undefined;
+    let bytes = 0;
+    for (let slot = this.#slots[this.#head]; slot?.emissions; slot = this.#slots[this.#head]) {
+      for (const emission of slot.emissions) emissions.push(emission);
+      bytes += slot.bytes;
+      to = slot.after;
+      this.#head++;
+    }
+    if (!to) return undefined;
+    const count = this.#head - from;
+    this.#compact();
+    return { to, emissions, count, bytes };
+  }
+
+  /** The prefix is committed. */
+  release(prefix: FinishedPrefix): void {
+    this.#uncommitted -= prefix.count;
+    this.#bytes -= prefix.bytes;
+  }
+
+  /** Forgets taken slots in large steps, so that taking one costs little however many there are. */
+  #compact(): void {
+    if (this.#head === this.#slots.length) this.#slots = [];
+    else if (this.#head >= 1_024 && this.#head * 2 > this.#slots.length)
+      this.#slots = this.#slots.slice(this.#head);
+    else return;
+    this.#head = 0;
+  }
+}

@@ -1,0 +1,156 @@
+import { type Emission, type FlowStage, type LogEntry, messageOf, POISON_ATTEMPTS } from '@tributary/core';
+import { backoffMs } from './backoff.ts';
+import type { Taken } from './cursor.ts';
+import { checkEmissions } from './emissions.ts';
+import { failureOf } from './failure.ts';
+import { FlowWindow, type Slot } from './flow-window.ts';
+import { pause } from './waiting.ts';
+import { giveUp, type Work } from './work.ts';
+
+/**
+ * Hands the entries of one partition to a flow stage inside its window, and commits the finished prefix while others
+ * go on. It ends for good at the first `Rewind` or `Fenced` of the stage and at a failed commit: that error is the
+ * reason of `ended`, and what `tryAdmit` and `drained` throw from then on.
+ */
+export class FlowWork {
+  readonly #stage: FlowStage;
+  readonly #work: Work;
+  readonly #window: FlowWindow;
+  readonly #ended = new AbortController();
+  #running = 0;
+  /** Entries that wait for an engine to answer; while there are any nothing new is admitted. */
+  #waitingForEngine = 0;
+  #committing = false;
+  #wake: (() => void)[] = [];
+
+  /** `stopping` only wakes who waits for `changed()`; what was admitted goes on. */
+  constructor(stage: FlowStage, work: Work, maxUncommitted: number, stopping: AbortSignal) {
+    this.#stage = stage;
+    this.#work = work;
+    this.#window = new FlowWindow({ bytes: stage.windowBytes, entries: maxUncommitted });
+    const until = { once: true, signal: this.#ended.signal };
+    work.signal.addEventListener('abort', () => this.#end(work.signal.reason), until);
+    stopping.addEventListener('abort', () => this.#changed(), until);
+    if (work.signal.aborted) this.#end(work.signal.reason);
+  }
+
+  /** Fires when nothing can be admitted or committed any more. */
+  get ended(): AbortSignal {
+    return this.#ended.signal;
+  }
+
+  /** Hands the entry over if there is room; else `changed()` says when to try again. */
+  tryAdmit(taken: Taken): boolean {
+    this.ended.throwIfAborted();
+    const bytes = Buffer.byteLength(taken.entry.value);
+    if (this.#waitingForEngine > 0 || !this.#window.hasRoom(bytes)) return false;
+    void this.#handle(taken, this.#window.admit(taken.after, bytes));
+    return true;
+  }
+
+  /** Resolves at the next change of anything. */
+  changed(): Promise<void> {
+    return new Promise((resolve) => this.#wake.push(resolve));
+  }
+
+  /** Resolves when all that was admitted is committed. */
+  async drained(): Promise<void> {
+    for (;;) {
+      this.ended.throwIfAborted();
+      if (this.#window.uncommitted === 0) return;
+      await this.changed();
+    }
+  }
+
+  /** Resolves when the stage has nothing of this partition in hand any more, or the signal given fires. */
+  async settled(signal: AbortSignal): Promise<void> {
+    const notify = () => this.#changed();
+    signal.addEventListener('abort', notify, { once: true });
+    while ((this.#running > 0 || this.#committing) && !signal.aborted) await this.changed();
+    signal.removeEventListener('abort', notify);
+  }
+
+  async #handle(taken: Taken, slot: Slot): Promise<void> {
+    this.#running++;
+    try {
+      const emissions = await this.#emissionsOf(taken.entry);
+      if (this.ended.aborted) return;
+      const replay = this.#work.committer.isReplay(taken.entry.position);
+      this.#window.finish(slot, replay ? [] : emissions);
+      void this.#commitFinished();
+    } catch (thrown) {
+      this.#end(thrown);
+    } finally {
+      this.#running--;
+      this.#changed();
+    }
+  }
+
+  async #emissionsOf(entry: LogEntry): Promise<readonly Emission[]> {
+    const { stage, writes, logger, backoff, signal } = this.#work;
+    let throws = 0;
+    for (;;) {
+      try {
+        const emissions = await this.#onceEnginesAnswer(entry);
+        checkEmissions(emissions, writes);
+        return emissions;
+      } catch (thrown) {
+        signal.throwIfAborted();
+        if (failureOf(thrown) !== 'throw') throw thrown;
+        throws++;
+        if (throws >= POISON_ATTEMPTS) return giveUp(this.#work, entry, thrown);
+        logger.warn({ stage, position: entry.position, throws, error: messageOf(thrown) }, 'stage threw');
+        await pause(backoffMs(throws - 1, backoff), signal);
+      }
+    }
+  }
+
+  /** Hands the entry over until it meets no `Unavailable`; nothing new is admitted meanwhile. */
+  async #onceEnginesAnswer(entry: LogEntry): Promise<readonly Emission[]> {
+    const { stage, logger, backoff, signal } = this.#work;
+    let repetition = 0;
+    try {
+      for (;;) {
+        signal.throwIfAborted();
+        try {
+          return await this.#stage.handle(entry, { signal });
+        } catch (thrown) {
+          if (failureOf(thrown) !== 'repeat') throw thrown;
+          logger.warn({ stage, repetition, error: messageOf(thrown) }, 'an engine does not answer');
+          if (repetition === 0) this.#waitingForEngine++;
+          await pause(backoffMs(repetition++, backoff), signal);
+        }
+      }
+    } finally {
+      if (repetition > 0) this.#waitingForEngine--;
+    }
+  }
+
+  async #commitFinished(): Promise<void> {
+    if (this.#committing) return;
+    this.#committing = true;
+    try {
+      while (!this.ended.aborted) {
+        const prefix = this.#window.takeFinished();
+        if (!prefix) break;
+        await this.#work.committer.commit(prefix.to, prefix.emissions, this.#work.signal);
+        this.#window.release(prefix);
+        this.#changed();
+      }
+    } catch (thrown) {
+      this.#end(thrown);
+    } finally {
+      this.#committing = false;
+      this.#changed();
+    }
+  }
+
+  #end(reason: unknown): void {
+    this.#ended.abort(reason);
+    this.#changed();
+  }
+
+  #changed(): void {
+    for (const resolve of this.#wake.splice(0)) resolve();
+  }
+}

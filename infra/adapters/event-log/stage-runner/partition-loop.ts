@@ -1,0 +1,222 @@
+import {
+  type BatchStage,
+  type Clock,
+  type Emission,
+  type FlowStage,
+  type Logger,
+  type Metrics,
+  messageOf,
+  Rewind,
+  type Source,
+  type Stage,
+} from '@tributary/core';
+import { type BackoffOptions, backoffMs } from './backoff.ts';
+import { workBatch } from './batch-work.ts';
+import { Committer } from './committer.ts';
+import { type Cursor, cursorOf, earlier, type Taken } from './cursor.ts';
+import { dueNow } from './due.ts';
+import { failureOf } from './failure.ts';
+import { FlowWork } from './flow-work.ts';
+import { pause } from './waiting.ts';
+import type { Work } from './work.ts';
+
+const DEFAULT_BATCH_ENTRIES = 1_000;
+
+/** Who waits longer for its head does not keep what it fetched in memory meanwhile. */
+const LONG_WAIT_MS = 1_000;
+
+export interface FetchLimits {
+  /** At least one record is returned when there is one, however large. */
+  readonly maxBytes: number;
+  /** Not cutting a record in two. */
+  readonly maxEntries: number;
+}
+
+/** The engine's part: one partition that this process owns for a stage. */
+export interface OwnedPartition {
+  readonly topic: string;
+  readonly partition: number;
+  readonly committed: Cursor;
+  /** Entries from the cursor on, in order. Waits until there are some; empty once the signal fired. */
+  fetch(from: Cursor, limits: FetchLimits, signal: AbortSignal): Promise<readonly Taken[]>;
+  /** See `CommitterOptions.commit`. */
+  commit(from: Cursor, to: Cursor, emissions: readonly Emission[]): Promise<void>;
+}
+
+export interface LoopOptions {
+  readonly stage: Stage;
+  readonly source: Source;
+  readonly owned: OwnedPartition;
+  /** Fires when nothing more is to be taken. */
+  readonly stopping: AbortSignal;
+  /** Fires when what was taken is to be dropped. */
+  readonly leaving: AbortSignal;
+  readonly backoff: BackoffOptions;
+  readonly fetchBytes: number;
+  readonly maxUncommitted: number;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  readonly logger: Logger;
+}
+
+/** Pulls one partition through a stage, on its own: what it waits for delays no other partition. */
+export class PartitionLoop {
+  readonly #options: LoopOptions;
+  readonly #committer: Committer;
+  readonly #writes: ReadonlySet<string>;
+  /** How often in a row the partition was begun anew without a commit in between. */
+  #restarts = 0;
+
+  constructor(options: LoopOptions) {
+    this.#options = options;
+    this.#writes = new Set(options.stage.writes);
+    const { owned, stage, backoff, metrics, logger } = options;
+    this.#committer = new Committer({
+      stage: stage.name,
+      topic: owned.topic,
+      partition: owned.partition,
+      committed: owned.committed,
+      commit: (from, to, emissions) => owned.commit(from, to, emissions),
+      backoff,
+      metrics,
+      logger,
+    });
+  }
+
+  get committed(): Cursor {
+    return this.#committer.committed;
+  }
+
+  /** Resolves once stopped (or left); rejects with `PartitionLost` or a fault that no repetition heals. */
+  async run(): Promise<void> {
+    const { stopping, leaving } = this.#options;
+    let from = this.committed;
+    while (!stopping.aborted) {
+      const committedBefore = this.committed;
+      try {
+        await this.#pull(from);
+      } catch (thrown) {
+        if (leaving.aborted) return;
+        from = this.#restartFrom(thrown);
+        this.#restarts = this.committed === committedBefore ? this.#restarts + 1 : 0;
+        await pause(
+          this.#restarts === 0 ? 0 : backoffMs(this.#restarts - 1, this.#options.backoff),
+          stopping,
+        );
+      }
+    }
+  }
+
+  /** Where to go on after what ended a pull; throws it again when there is no going on. */
+  #restartFrom(thrown: unknown): Cursor {
+    const { stage, owned, logger } = this.#options;
+    const failure = failureOf(thrown);
+    if (failure !== 'rewind' && failure !== 'restart') throw thrown;
+    const { topic, partition } = owned;
+    logger.warn({ stage: stage.name, topic, partition, error: messageOf(thrown) }, 'partition begins anew');
+    if (!(thrown instanceof Rewind)) return this.committed;
+    return earlier({ offset: Math.max(0, thrown.offset), index: 0 }, this.committed);
+  }
+
+  async #pull(from: Cursor): Promise<void> {
+    const own = new AbortController();
+    const signal = AbortSignal.any([this.#options.leaving, own.signal]);
+    const { backoff, clock, metrics, logger, stage } = this.#options;
+    const work: Work = {
+      stage: stage.name,
+      writes: this.#writes,
+      committer: this.#committer,
+      signal,
+      backoff,
+      clock,
+      metrics,
+      logger,
+    };
+    try {
+      if (stage.kind === 'batch') await this.#pullBatches(stage, from, work);
+      else await this.#pullFlow(stage, from, work, own);
+    } finally {
+      own.abort(new Error('the partition begins anew or was left'));
+    }
+  }
+
+  async #pullBatches(stage: BatchStage, from: Cursor, work: Work): Promise<void> {
+    const maxEntries = stage.maxEntries ?? DEFAULT_BATCH_ENTRIES;
+    for await (const ready of this.#ready(from, maxEntries)) {
+      for (let at = 0; at < ready.length && !this.#options.stopping.aborted; ) {
+        const batch = this.#cutReplay(ready.slice(at, at + maxEntries));
+        await workBatch(stage, batch, work);
+        at += batch.length;
+      }
+    }
+  }
+
+  /** Entries read again after a rewind come in batches of their own, so that what those emit can be dropped. */
+  #cutReplay(batch: readonly Taken[]): readonly Taken[] {
+    const fresh = batch.findIndex(({ entry }) => !this.#committer.isReplay(entry.position));
+    return fresh > 0 ? batch.slice(0, fresh) : batch;
+  }
+
+  async #pullFlow(stage: FlowStage, from: Cursor, work: Work, own: AbortController): Promise<void> {
+    const { stopping, leaving, maxUncommitted } = this.#options;
+    const flow = new FlowWork(stage, work, maxUncommitted, stopping);
+    try {
+      for await (const ready of this.#ready(from, DEFAULT_BATCH_ENTRIES, flow.ended)) {
+        for (const taken of ready) {
+          while (!stopping.aborted && !flow.tryAdmit(taken)) await flow.changed();
+          if (stopping.aborted) break;
+        }
+      }
+      await flow.drained();
+    } catch (thrown) {
+      own.abort(thrown);
+      // The next pull hands the same entries over again: never while the stage still has them.
+      await flow.settled(leaving);
+      throw thrown;
+    }
+  }
+
+  /** What the source has from the cursor on and what is due, until stopping or `ended` fires. */
+  async *#ready(from: Cursor, maxEntries: number, ended?: AbortSignal): AsyncGenerator<readonly Taken[]> {
+    const { stopping, source, clock } = this.#options;
+    const signal = ended ? AbortSignal.any([stopping, ended]) : stopping;
+    let cursor = from;
+    let waiting: readonly Taken[] = [];
+    while (!signal.aborted) {
+      if (waiting.length === 0) {
+        waiting = await this.#fetch(cursor, maxEntries, signal);
+        cursor = waiting.at(-1)?.after ?? cursor;
+        continue;
+      }
+      const due = dueNow(source, waiting, clock());
+      if (due.wakeAt !== undefined) {
+        const head = waiting[0];
+        const waitMs = due.wakeAt - clock();
+        if (head && waitMs > LONG_WAIT_MS) {
+          cursor = cursorOf(head.entry.position);
+          waiting = [];
+        }
+        await pause(waitMs, signal);
+        continue;
+      }
+      yield waiting.slice(0, due.count);
+      waiting = waiting.slice(due.count);
+    }
+  }
+
+  async #fetch(from: Cursor, maxEntries: number, signal: AbortSignal): Promise<readonly Taken[]> {
+    const { owned, stage, backoff, logger, fetchBytes } = this.#options;
+    for (let repetition = 0; !signal.aborted; repetition++) {
+      try {
+        return await owned.fetch(from, { maxBytes: fetchBytes, maxEntries }, signal);
+      } catch (thrown) {
+        if (failureOf(thrown) !== 'repeat') throw thrown;
+        const { topic, partition } = owned;
+        const fields = { stage: stage.name, topic, partition, repetition, error: messageOf(thrown) };
+        logger.warn(fields, 'fetch will be repeated');
+        await pause(backoffMs(repetition, backoff), signal);
+      }
+    }
+    return [];
+  }
+}

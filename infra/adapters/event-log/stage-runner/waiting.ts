@@ -1,0 +1,26 @@
+/** The longest timer Node takes; whoever waits longer looks at the clock again in between. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** Resolves after about `ms` or, without an error, when the signal fires. */
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => {
+    const done = () => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', done);
+      resolve();
+    };
+    const timer = setTimeout(done, Math.min(Math.max(ms, 0), MAX_TIMER_MS));
+    signal.addEventListener('abort', done);
+  });
+}
+
+/** The outcome of `work`; rejects with the signal's reason when that fires first, and `work` is left to itself. */
+export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const aborted = () => reject(signal.reason);
+    if (signal.aborted) aborted();
+    else signal.addEventListener('abort', aborted);
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', aborted));
+  });
+}

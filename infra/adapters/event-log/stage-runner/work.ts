@@ -1,0 +1,33 @@
+import {
+  type Clock,
+  type Emission,
+  iso,
+  type LogEntry,
+  type Logger,
+  type Metrics,
+  messageOf,
+} from '@tributary/core';
+import type { BackoffOptions } from './backoff.ts';
+import type { Committer } from './committer.ts';
+import { poisonEmission } from './emissions.ts';
+
+/** What the work on one partition needs, whatever the engine. */
+export interface Work {
+  readonly stage: string;
+  readonly writes: ReadonlySet<string>;
+  readonly committer: Committer;
+  /** The stage's `StageContext.signal`: once it fired nothing more is handed over or committed. */
+  readonly signal: AbortSignal;
+  readonly backoff: BackoffOptions;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  readonly logger: Logger;
+}
+
+/** Gives an entry up: what to emit in place of the stage's own emissions. */
+export function giveUp(work: Work, entry: LogEntry, thrown: unknown): readonly Emission[] {
+  const { stage, metrics, logger } = work;
+  metrics.count('tributary_stage_poison_total', { stage });
+  logger.error({ stage, position: entry.position, error: messageOf(thrown) }, 'entry given up');
+  return [poisonEmission(stage, entry, thrown, iso(work.clock()))];
+}
