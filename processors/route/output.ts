@@ -14,6 +14,11 @@ import { shorten } from '../text.ts';
 /** Characters of a failure's message that are kept. */
 const MESSAGE_LENGTH = 500;
 
+/** A UTF-16 unit takes three bytes of UTF-8 at most... */
+const BYTES_PER_UNIT = 3;
+/** ...and the fields kept from the source together take less than this: ids of 100 characters and times. */
+const KEPT_BYTES = 2_048;
+
 /** What a transformation made of one event. */
 export type Transformed =
   | { readonly ok: true; readonly events: readonly CanonicalEvent[] }
@@ -60,9 +65,14 @@ export function eventFrom(source: CanonicalEvent, output: string): CanonicalEven
     workspace_id: source.workspace_id,
   } as CanonicalEvent; // the loops above looked at the other fields
   if (subjectOf(event) === '') throw new InvalidInput('neither user_id nor anonymous_id');
-  if (Buffer.byteLength(JSON.stringify(event)) > MAX_EVENT_BYTES)
-    throw new InvalidInput(`more than ${MAX_EVENT_BYTES} bytes`);
+  if (exceeds(event, output)) throw new InvalidInput(`more than ${MAX_EVENT_BYTES} bytes`);
   return event;
+}
+
+/** Whether the event is too large; written out only where the length of the output leaves a doubt. */
+function exceeds(event: CanonicalEvent, output: string): boolean {
+  const atMost = output.length * BYTES_PER_UNIT + KEPT_BYTES;
+  return atMost > MAX_EVENT_BYTES && Buffer.byteLength(JSON.stringify(event)) > MAX_EVENT_BYTES;
 }
 
 function withoutNulls(fields: Record<string, unknown>): Record<string, unknown> {
