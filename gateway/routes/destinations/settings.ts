@@ -1,4 +1,4 @@
-import type { ConnectorDescription, JsonObject } from '@tributary/core';
+import { type ConnectorDescription, isSealed, type JsonObject } from '@tributary/core';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import type { ErrorDetail } from '../../http/errors.ts';
@@ -6,7 +6,8 @@ import { describeValidation } from '../../http/validation.ts';
 
 /**
  * What is wrong with settings as a user states them, by the connector's schema and then by its own check. `kept` names
- * secrets that stay as they are stored: sealed, so they are neither looked at nor missed.
+ * secrets that stay as they are stored: sealed, so they are neither looked at nor missed. What only looks sealed is
+ * refused: it would not open.
  */
 export type SettingsChecker = (
   description: ConnectorDescription,
@@ -38,6 +39,8 @@ export function createSettingsChecker(): SettingsChecker {
       'body',
     );
     if (faults.length > 0) return faults.map(below);
+    const forged = Object.keys(settings).filter((name) => isSealed(settings[name]));
+    if (forged.length > 0) return forged.map((name) => below({ path: `/${name}`, message: 'is not valid' }));
     return (description.check?.(settings) ?? []).filter(({ path }) => !missed(path)).map(below);
   };
 }

@@ -1,0 +1,32 @@
+import { describe, expect, it } from 'vitest';
+import { ApiError } from './errors.ts';
+import { parseInteger } from './integers.ts';
+
+const rule = { name: 'hours', min: 1, max: 720, fallback: 24 };
+
+describe('parseInteger', () => {
+  it('takes the fallback for an absent parameter and the bounds themselves', () => {
+    expect(parseInteger(undefined, rule)).toBe(24);
+    expect(parseInteger('1', rule)).toBe(1);
+    expect(parseInteger('720', rule)).toBe(720);
+  });
+
+  it('takes a negative one where the bounds do', () => {
+    expect(parseInteger('-3', { ...rule, min: -5 })).toBe(-3);
+  });
+
+  it.each(['', '0', '721', '-1', '24.0', '1e2', ' 24', '+24', '0x10', '1000000000', 'NaN', '٢'])(
+    'refuses %j',
+    (text) => {
+      try {
+        parseInteger(text, rule);
+      } catch (error) {
+        if (!(error instanceof ApiError)) throw error;
+        expect(error.status).toBe(400);
+        expect(error.details).toEqual([{ path: 'hours', message: 'must be an integer from 1 to 720' }]);
+        return;
+      }
+      throw new Error('taken');
+    },
+  );
+});

@@ -1,0 +1,95 @@
+import { type Delivery, type DeliveryOutcome, HEADER, outcomeVersion, TOPIC } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { canRedrive, redriveOf } from './redrive.ts';
+
+const delivery: Delivery = {
+  id: 'd',
+  workspace_id: 'w',
+  environment: 'production',
+  destination_id: 'dest',
+  rule_id: 'rule',
+  message_id: 'm',
+  index: 0,
+  created_at: '2026-01-01T00:00:00.000Z',
+  attempts: [{ at: '2026-01-01T00:00:01.000Z', outcome: 'dead', reason: '410', duration_ms: 3 }],
+  redrives: 1,
+  event: {
+    message_id: 'm',
+    type: 'track',
+    event: 'X',
+    user_id: 'u',
+    timestamp: '2026-01-01T00:00:00.000Z',
+    received_at: '2026-01-01T00:00:00.000Z',
+    environment: 'production',
+    workspace_id: 'w',
+  },
+};
+const dead = (cause: 'destination' | 'transformation' | 'expired'): DeliveryOutcome => ({
+  delivery,
+  status: 'dead',
+  reason: 'why',
+  cause,
+  at: '2026-01-01T00:00:02.000Z',
+});
+const now = Date.parse('2026-01-02T00:00:00.000Z');
+
+describe('redriveOf', () => {
+  it('delivers again what its destination refused, with its time and attempts counted anew', () => {
+    const { start } = redriveOf(dead('destination'), now, 7);
+    expect(start.topic).toBe(TOPIC.deliveries);
+    expect(start.entry.key).toBe('dest:u');
+    expect(JSON.parse(start.entry.value)).toEqual({
+      ...delivery,
+      redrives: 2,
+      created_at: '2026-01-02T00:00:00.000Z',
+    });
+    expect(start.entry.headers).toEqual({
+      [HEADER.catalogPosition]: '7',
+      [HEADER.messageId]: 'm',
+      [HEADER.workspaceId]: 'w',
+      [HEADER.type]: 'track',
+      [HEADER.environment]: 'production',
+      [HEADER.outcome]: 'retrying',
+    });
+  });
+
+  it('transforms again what its transformation failed, by its rule alone', () => {
+    const { start } = redriveOf(dead('transformation'), now, 7);
+    expect(start.topic).toBe(TOPIC.eventsSlow);
+    expect(start.entry.key).toBe('w:u');
+    expect(JSON.parse(start.entry.value)).toEqual(delivery.event);
+    expect(start.entry.headers).toMatchObject({ [HEADER.rules]: 'rule', [HEADER.redrives]: '2' });
+    expect(start.entry.headers).not.toHaveProperty(HEADER.outcome);
+  });
+
+  it.each(['destination', 'transformation', 'expired'] as const)(
+    'shows a delivery dead by %s as retrying, above what was seen of it',
+    (cause) => {
+      const { outcome } = redriveOf(dead(cause), now, 7);
+      const shown = JSON.parse(outcome.value) as DeliveryOutcome;
+      expect(shown).toMatchObject({ status: 'retrying', next_attempt_at: '2026-01-02T00:00:00.000Z' });
+      expect(outcome.key).toBe('dest:u');
+      expect(outcomeVersion(shown)).toBeGreaterThan(outcomeVersion(dead(cause)));
+    },
+  );
+});
+
+describe('canRedrive', () => {
+  const state = (there: readonly string[], enabled = true) =>
+    ({ entity: (kind: string) => (there.includes(kind) ? { enabled } : undefined) }) as never;
+
+  it('needs the destination, enabled', () => {
+    expect(canRedrive(dead('destination'), state(['destination']))).toBe(true);
+    expect(canRedrive(dead('destination'), state(['destination'], false))).toBe(false);
+    expect(canRedrive(dead('destination'), state([]))).toBe(false);
+  });
+
+  it('needs the rule where the transformation runs again', () => {
+    expect(canRedrive(dead('transformation'), state(['destination']))).toBe(false);
+    expect(canRedrive(dead('transformation'), state(['destination', 'rule']))).toBe(true);
+  });
+
+  it('is for dead ones', () => {
+    expect(canRedrive({ ...dead('expired'), status: 'delivered' }, state(['destination']))).toBe(false);
+  });
+});
