@@ -76,6 +76,7 @@ function exceeds(event: CanonicalEvent, output: string): boolean {
 }
 
 function withoutNulls(fields: Record<string, unknown>): Record<string, unknown> {
+  if (!Object.values(fields).includes(null)) return fields;
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null));
 }
 
