@@ -1,0 +1,210 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  applyFact,
+  type Catalog,
+  CatalogState,
+  type CatalogView,
+  type Clock,
+  type EventLog,
+  type Fact,
+  HEADER,
+  type LogEntry,
+  type Logger,
+  messageOf,
+  TOPIC,
+  TributaryError,
+  Unavailable,
+  type Verdict,
+} from '@tributary/core';
+import { withDeadline } from './deadline.ts';
+import { Verdicts } from './verdicts.ts';
+import { Waiters } from './waiters.ts';
+
+export interface LogCatalogOptions {
+  readonly log: Pick<EventLog, 'append' | 'read' | 'end'>;
+  readonly logger: Logger;
+  readonly clock?: Clock;
+  /** Without a successful fetch for this long it is not ready, ms. Default 15,000; more than `fetchWaitMs`. */
+  readonly staleAfterMs?: number;
+  /** How long one fetch waits for something new, ms. Default 1,000. */
+  readonly fetchWaitMs?: number;
+  /** How long a proposal waits for its verdict, ms. Default 10,000. */
+  readonly proposeTimeoutMs?: number;
+}
+
+const PARTITION = 0;
+/** One fetch is folded without a pause: small enough that nothing else waits long. */
+const FETCH_BYTES = 512 * 1024;
+const FIRST_BACKOFF_MS = 50;
+const LONGEST_BACKOFF_MS = 2_000;
+
+/** Follows the topic `catalog` of any `EventLog` from its beginning until `close`. The log must have its topics. */
+export function openLogCatalog(options: LogCatalogOptions): Catalog {
+  return new LogCatalog(options);
+}
+
+class LogCatalog implements Catalog {
+  readonly #options: Required<LogCatalogOptions>;
+  readonly #state = new CatalogState();
+  readonly #waiters = new Waiters();
+  readonly #verdicts = new Verdicts();
+  readonly #closing = new AbortController();
+  readonly #following: Promise<void>;
+  #position = 0;
+  /** The end of the topic as seen at start; undefined until the log answered. */
+  #endAtStart: number | undefined;
+  #caughtUp = false;
+  #fetchedAt = Number.NEGATIVE_INFINITY;
+  #failures = 0;
+  /** Why nothing will be folded any more: a fact this release does not know, or `close`. */
+  #stopped: Unavailable | undefined;
+
+  constructor(options: LogCatalogOptions) {
+    this.#options = {
+      clock: Date.now,
+      staleAfterMs: 15_000,
+      fetchWaitMs: 1_000,
+      proposeTimeoutMs: 10_000,
+      ...options,
+    };
+    this.#following = this.#follow();
+  }
+
+  get state(): CatalogView {
+    return this.#state;
+  }
+
+  get position(): number {
+    return this.#position;
+  }
+
+  get ready(): boolean {
+    const { clock, staleAfterMs } = this.#options;
+    return this.#stopped === undefined && this.#caughtUp && clock() - this.#fetchedAt <= staleAfterMs;
+  }
+
+  async propose(fact: Fact): Promise<Verdict> {
+    if (this.#stopped !== undefined) throw this.#stopped;
+    const { proposeTimeoutMs } = this.#options;
+    const deadline = performance.now() + proposeTimeoutMs;
+    this.#verdicts.enter();
+    try {
+      const offset = await withDeadline(this.#append(fact), proposeTimeoutMs, 'the append of a fact');
+      await this.waitFor(offset + 1, Math.max(0, deadline - performance.now()));
+      const verdict = this.#verdicts.of(offset);
+      if (verdict === undefined)
+        throw new Unavailable('the log gave a fact an offset that was folded before');
+      return verdict;
+    } finally {
+      this.#verdicts.leave();
+    }
+  }
+
+  async waitFor(position: number, timeoutMs: number): Promise<void> {
+    if (this.#position >= position) return;
+    if (this.#stopped !== undefined) throw this.#stopped;
+    await this.#waiters.until(position, timeoutMs);
+  }
+
+  async catchUp(timeoutMs: number): Promise<void> {
+    const deadline = performance.now() + timeoutMs;
+    const end = await withDeadline(
+      this.#options.log.end(TOPIC.catalog, PARTITION),
+      timeoutMs,
+      'asking for the end of the catalog',
+    );
+    await this.waitFor(end, Math.max(0, deadline - performance.now()));
+  }
+
+  async close(): Promise<void> {
+    this.#stop(new Unavailable('the catalog is closed'));
+    this.#closing.abort();
+    await this.#following;
+  }
+
+  async #append(fact: Fact): Promise<number> {
+    const headers = { [HEADER.catalogPosition]: String(this.#position) };
+    const entry = { key: fact.entity, value: JSON.stringify(fact), headers };
+    const [position] = await this.#options.log.append(TOPIC.catalog, [entry]);
+    if (position === undefined) throw new Unavailable('the log gave a fact no position');
+    return position.offset;
+  }
+
+  /** The one loop: fetches and folds, whatever the log does, until it is stopped. */
+  async #follow(): Promise<void> {
+    while (this.#stopped === undefined) {
+      try {
+        await this.#fetch();
+        this.#recovered();
+      } catch (error) {
+        if (this.#stopped === undefined) await this.#backOff(error);
+      }
+    }
+  }
+
+  async #fetch(): Promise<void> {
+    const { log, fetchWaitMs } = this.#options;
+    if (this.#endAtStart === undefined) {
+      this.#endAtStart = await log.end(TOPIC.catalog, PARTITION);
+      this.#fetched(this.#endAtStart);
+    }
+    const { entries, next } = await log.read(TOPIC.catalog, PARTITION, this.#position, {
+      maxBytes: FETCH_BYTES,
+      waitMs: fetchWaitMs,
+      signal: this.#closing.signal,
+    });
+    for (const entry of entries) {
+      if (this.#stopped !== undefined) return;
+      this.#fold(entry);
+    }
+    if (this.#stopped !== undefined) return;
+    this.#position = Math.max(this.#position, next);
+    this.#fetched(this.#endAtStart);
+  }
+
+  #fetched(endAtStart: number): void {
+    this.#fetchedAt = this.#options.clock();
+    this.#caughtUp ||= this.#position >= endAtStart;
+    this.#waiters.reached(this.#position);
+  }
+
+  #fold(entry: LogEntry): void {
+    const { offset } = entry.position;
+    if (offset < this.#position) return;
+    try {
+      this.#verdicts.note(offset, applyFact(this.#state, JSON.parse(entry.value) as Fact, offset));
+      this.#position = offset + 1;
+    } catch (error) {
+      // Everything below this fact is folded and nothing above it ever will be: to skip it would be to disagree.
+      this.#position = offset;
+      this.#options.logger.error(
+        { position: offset, error: messageOf(error) },
+        'the catalog holds a fact that cannot be applied: this process is not ready and stays so',
+      );
+      this.#stop(new Unavailable(`the catalog stopped at position ${offset}`, { cause: error }));
+    }
+  }
+
+  #stop(why: Unavailable): void {
+    this.#stopped ??= why;
+    this.#waiters.reached(this.#position);
+    this.#waiters.failAll(this.#stopped);
+  }
+
+  #recovered(): void {
+    if (this.#failures === 0) return;
+    this.#options.logger.info({ failures: this.#failures }, 'the catalog is read again');
+    this.#failures = 0;
+  }
+
+  async #backOff(error: unknown): Promise<void> {
+    const expected = error instanceof TributaryError && error.retryable;
+    const fields = { error: messageOf(error), position: this.#position };
+    if (this.#failures === 0 && expected)
+      this.#options.logger.warn(fields, 'the catalog cannot be read; trying again');
+    if (!expected) this.#options.logger.error(fields, 'reading the catalog failed; trying again');
+    const ms = Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** Math.min(this.#failures, 10));
+    this.#failures++;
+    await sleep(ms, undefined, { signal: this.#closing.signal }).catch(() => undefined);
+  }
+}

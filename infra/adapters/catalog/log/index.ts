@@ -1,0 +1,1 @@
+export { type LogCatalogOptions, openLogCatalog } from './catalog.ts';
