@@ -1,4 +1,11 @@
-/** How the tests and the demo reach the runtime and the adapters. */
-
+/** How the tests, the demo and the bench reach the runtime and the adapters. */
+export { openSqliteEventLog } from './adapters/event-log/sqlite/index.ts';
+export { openIsolatedVmSandbox } from './adapters/sandbox/isolated-vm/index.ts';
 export { describeConfig, readConfig } from './runtime/config/config.ts';
 export { openDevIssuer } from './runtime/issuer/dev-issuer.ts';
+export { createLogger } from './runtime/observability/logger.ts';
+export { createMetrics } from './runtime/observability/metrics.ts';
+export { prepareQuickstart } from './runtime/quickstart/quickstart.ts';
+export { startServer } from './runtime/server/server.ts';
+export { openGateway } from './runtime/wiring/gateway.ts';
+export { configuredTopics } from './runtime/wiring/topics.ts';

@@ -29,7 +29,14 @@ export async function openGateway(
   const clock = Date.now;
   const folders = embeddedFolders(config);
   const log = closing.keep(
-    await openSqliteEventLog({ folder: folders.log, topics: configuredTopics(config), logger, metrics }),
+    await openSqliteEventLog({
+      folder: folders.log,
+      topics: configuredTopics(config),
+      logger,
+      metrics,
+      // The stages' thread drops what has expired.
+      retentionEveryMs: false,
+    }),
   );
   await log.createTopics();
   const catalog = closing.keep(await openLogCatalog({ log, logger }));

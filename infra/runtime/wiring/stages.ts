@@ -34,7 +34,6 @@ export async function openStages(
       topics: configuredTopics(config),
       logger,
       metrics,
-      retention: true,
     }),
   );
   const catalog = closing.keep(await openLogCatalog({ log, logger }));

@@ -1,0 +1,29 @@
+/** A track event of about 450 bytes, as producers send them. No message_id: the gateway gives each its own. */
+export function benchEvent(user: number): object {
+  return {
+    event: 'Product Viewed',
+    user_id: `user-${user}`,
+    timestamp: '2026-01-02T03:04:05.678Z',
+    properties: {
+      product_id: `507f1f77bcf86cd7994390${user % 100}`,
+      sku: 'G-32',
+      category: 'Games',
+      name: 'Monopoly: 3rd Edition',
+      brand: 'Hasbro',
+      price: 18.99,
+      quantity: 1,
+      currency: 'usd',
+      url: 'https://www.example.com/product/path',
+      position: 3,
+    },
+    context: {
+      locale: 'en-US',
+      library: { name: 'bench', version: '1.0.0' },
+      page: { path: '/product/path' },
+    },
+  };
+}
+
+export function benchBatch(size: number): object {
+  return { batch: Array.from({ length: size }, (_, i) => ({ type: 'track', ...benchEvent(i) })) };
+}

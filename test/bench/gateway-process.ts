@@ -1,0 +1,27 @@
+import {
+  createLogger,
+  createMetrics,
+  openDevIssuer,
+  openGateway,
+  prepareQuickstart,
+  readConfig,
+  startServer,
+} from '@tributary/infra';
+
+// A gateway alone, as `tributary gateway` will be: no stages beside it, so that the figure is the gateway's own.
+const config = readConfig({ TRIBUTARY_DEV_ISSUER: '1', PORT: '0', ...process.env });
+const logger = createLogger('warn', { part: 'gateway' });
+const metrics = createMetrics({ processFigures: false });
+const issuer = openDevIssuer(config);
+const opened = await openGateway(config, [issuer.trusted], { logger, metrics });
+const server = await startServer(config, opened.dependencies, {
+  readiness: () => ({ ready: true, checks: {} }),
+  snapshots: async () => [],
+});
+const quickstart = await prepareQuickstart(server.app, opened.dependencies, issuer, config.dataFolder);
+process.stdout.write(`${JSON.stringify({ url: server.url, ...quickstart })}\n`);
+process.once('SIGTERM', async () => {
+  await server.app.close();
+  await opened.close();
+  process.exit(0);
+});

@@ -1,0 +1,140 @@
+import { readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Client, eventually } from '../helpers/client.ts';
+import { startTributary, type Tributary } from '../helpers/tributary.ts';
+import { startWebhook } from '../helpers/webhook.ts';
+import { benchBatch, benchEvent } from './event.ts';
+import { type BenchRow, median, percentile, perSecond } from './table.ts';
+
+const BATCH = 1_000;
+
+async function forward(
+  owner: Client,
+  settings: { type: string; settings: object },
+  name: string,
+): Promise<void> {
+  const { id } = await owner.post<{ id: string }>('./destinations', { name, ...settings });
+  await owner.post('./event-forwarding-rules', {
+    name,
+    destination_id: id,
+    event_types: ['track'],
+    event_names: [],
+    transformation_id: null,
+    enabled: true,
+  });
+}
+
+async function counted(owner: Client): Promise<number> {
+  const volume = await owner.get<readonly { event_count: number }[]>('./event-volume');
+  return volume.reduce((sum, { event_count }) => sum + event_count, 0);
+}
+
+/** Resident memory of a process, MiB. */
+function residentMiB(pid: number): number {
+  const pages = Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[1]);
+  return (pages * 4096) / 1024 / 1024;
+}
+
+/** Events a second from the first POST to the last one counted and delivered to files, and memory on the way. */
+export async function throughputRows({ events }: { events: number }): Promise<readonly BenchRow[]> {
+  const tributary = await startTributary();
+  try {
+    await forward(tributary.owner, { type: 'ndjson', settings: { folder: 'bench' } }, 'files');
+    const memory: number[] = [];
+    const startedAt = performance.now();
+    const body = benchBatch(BATCH);
+    for (let sent = 0; sent < events; sent += BATCH) {
+      await sendPatiently(tributary, body);
+      if (sent % (BATCH * 20) === 0) memory.push(residentMiB(tributary.pid));
+    }
+    const sentIn = (performance.now() - startedAt) / 1_000;
+    await eventually(
+      async () => {
+        memory.push(residentMiB(tributary.pid));
+        await sleep(250);
+        return counted(tributary.owner);
+      },
+      (count) => count >= events,
+      30 * 60_000,
+    );
+    const doneIn = (performance.now() - startedAt) / 1_000;
+    const early = Math.max(...memory.slice(Math.floor(memory.length / 4), Math.floor(memory.length / 2)));
+    const late = Math.max(...memory.slice(Math.floor((memory.length * 3) / 4)));
+    return [
+      {
+        path: 'pipeline end to end, counted and in files',
+        figure: perSecond(events / doneIn),
+        baseline: '-',
+        ratio: null,
+        bar: '-',
+        holds: null,
+        note: `${events.toLocaleString('en')} events, sent in ${sentIn.toFixed(0)} s, done in ${doneIn.toFixed(0)} s`,
+      },
+      {
+        path: `memory over ${events.toLocaleString('en')} events`,
+        figure: `${late.toFixed(0)} MiB in the last quarter`,
+        baseline: `${early.toFixed(0)} MiB in the second`,
+        ratio: late / early,
+        bar: '<= 1.25',
+        holds: late / early <= 1.25,
+      },
+    ];
+  } finally {
+    await tributary.remove();
+  }
+}
+
+async function sendPatiently({ producer }: Tributary, body: object): Promise<void> {
+  while ((await producer.call('POST', './events/batch', { body })).status !== 202) await sleep(50);
+}
+
+/** From the moment a producer sends until a webhook has it, at a steady 500 events a second. */
+export async function latencyRow({ seconds }: { seconds: number }): Promise<BenchRow> {
+  const tributary = await startTributary();
+  const sentAt = new Map<string, number>();
+  const latencies: number[] = [];
+  const webhook = await startWebhook((call, response) => {
+    response.writeHead(204).end();
+    for (const { event } of call.body.deliveries ?? [call.body]) {
+      const at = sentAt.get(event.message_id);
+      if (at !== undefined) latencies.push(performance.now() - at);
+    }
+  });
+  try {
+    await forward(tributary.owner, { type: 'webhook', settings: { url: webhook.url } }, 'hook');
+    const perTick = 5;
+    const everyMs = 10;
+    const warmUpMs = 3_000;
+    const startedAt = performance.now();
+    const total = warmUpMs + seconds * 1_000;
+    for (let tick = 0; tick * everyMs < total; tick++) {
+      const wait = startedAt + tick * everyMs - performance.now();
+      if (wait > 0) await sleep(wait);
+      for (let i = 0; i < perTick; i++) {
+        const message_id = `latency-${tick}-${i}`;
+        if (tick * everyMs >= warmUpMs) sentAt.set(message_id, performance.now());
+        void tributary.producer.call('POST', './events/track', {
+          body: { ...benchEvent(tick * perTick + i), message_id },
+        });
+      }
+    }
+    await eventually(
+      () => latencies.length,
+      (count) => count >= sentAt.size,
+      60_000,
+    );
+    const p99 = percentile(latencies, 0.99);
+    return {
+      path: 'POST to webhook, 500 events/s',
+      figure: `p99 ${p99.toFixed(0)} ms`,
+      baseline: `p50 ${median(latencies).toFixed(0)} ms`,
+      ratio: null,
+      bar: 'p99 <= 150 ms',
+      holds: p99 <= 150,
+      note: `${latencies.length.toLocaleString('en')} events`,
+    };
+  } finally {
+    await tributary.remove();
+    await webhook.close();
+  }
+}

@@ -1,0 +1,36 @@
+import { spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+
+/** A program of the bench in a process of its own; `hello` is the line of JSON it printed when it was ready. */
+export interface BenchProcess<Hello> {
+  readonly hello: Hello;
+  readonly pid: number;
+  stop(): Promise<void>;
+}
+
+export async function startProcess<Hello>(
+  file: string,
+  env: Readonly<Record<string, string>> = {},
+): Promise<BenchProcess<Hello>> {
+  const path = fileURLToPath(new URL(file, import.meta.url));
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', path], {
+    env: { PATH: process.env.PATH, ...env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()));
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const first = await Promise.race([
+    lines.next(),
+    exited.then(() => ({ done: true as const, value: undefined })),
+  ]);
+  if (first.done) throw new Error(`${file} ended before it was ready`);
+  return {
+    hello: JSON.parse(first.value) as Hello,
+    pid: child.pid ?? 0,
+    async stop() {
+      child.kill('SIGTERM');
+      await exited;
+    },
+  };
+}
