@@ -8,6 +8,8 @@ export * from './catalog/fold.ts';
 export * from './catalog/state.ts';
 export * from './connector/connector.ts';
 export * from './contracts/contract.ts';
+export { checkSchema, MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH } from './contracts/contract-schema.ts';
+export * from './contracts/evaluate.ts';
 export * from './contracts/rejected-event.ts';
 export * from './contracts/violation.ts';
 export * from './dedupe/deduplicator.ts';

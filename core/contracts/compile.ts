@@ -1,0 +1,194 @@
+import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js';
+import type { Json, JsonObject } from '../event/event.ts';
+import { FORMATS } from './formats.ts';
+import { DRAFT_2020_12 } from './keywords.ts';
+import { compilePattern, type Pattern } from './patterns.ts';
+import type { SchemaDocument, SchemaNode, SchemaPart } from './schema-document.ts';
+import { OWN_KEYWORDS, WORK, workKeyword } from './vocabulary.ts';
+import type { WorkMeter } from './work-meter.ts';
+
+/** A compiled schema. */
+export interface Checker {
+  /** The errors of a value, none when it is fine. Spends from the meter, and throws when that is exhausted. */
+  errors(value: Json): readonly ErrorObject[];
+  /** True for an error that an alternative may still make good; what stands above the alternative reports it. */
+  isTentative(error: ErrorObject): boolean;
+  readonly patterns: (source: string) => Pattern;
+  readonly patternCount: number;
+}
+
+const NO_ERRORS: readonly ErrorObject[] = [];
+
+/** Keywords under which `false` has a meaning of its own for the compiler. */
+const KEEPS_FALSE = new Set(['additionalProperties', 'unevaluatedProperties', 'items', 'unevaluatedItems']);
+
+/**
+ * Compiles a checked document. Every contract gets a compiler of its own: without meta-schemas one costs 0.04 ms and
+ * is freed with the contract, while a shared one keeps all it ever compiled.
+ */
+export function compileDocument(document: SchemaDocument, meter: WorkMeter): Checker {
+  const patterns = new Map<string, Pattern>();
+  const patternOf = (source: string): Pattern => {
+    const pattern = patterns.get(source) ?? compilePattern(source, meter);
+    patterns.set(source, pattern);
+    return pattern;
+  };
+  const emitted = new Emitter(document);
+  const validate = compiler(patternOf, meter).compile(emitted.schema());
+  return {
+    errors: (value) => (validate(value) ? NO_ERRORS : (validate.errors ?? NO_ERRORS)),
+    isTentative: (error) => error.parentSchema !== undefined && emitted.tentative.has(error.parentSchema),
+    patterns: patternOf,
+    patternCount: patterns.size,
+  };
+}
+
+function compiler(patternOf: (source: string) => Pattern, meter: WorkMeter): Ajv2020 {
+  const ajv = new Ajv2020({
+    strict: false,
+    strictNumbers: true,
+    allErrors: true,
+    verbose: true,
+    messages: false,
+    ownProperties: true,
+    inlineRefs: false,
+    meta: false,
+    validateSchema: false,
+    addUsedSchema: false,
+    logger: false,
+    formats: Object.fromEntries(FORMATS),
+    code: { regExp: Object.assign(patternOf, { code: 'pattern' }) },
+  });
+  for (const definition of OWN_KEYWORDS) {
+    ajv.removeKeyword(String(definition.keyword));
+    ajv.addKeyword(definition);
+  }
+  return ajv.addKeyword(workKeyword(meter));
+}
+
+type Emitted = JsonObject | boolean;
+
+/** `work`: what applying it once takes, without what may be applied many times. */
+interface Written<Schema> {
+  readonly schema: Schema;
+  readonly work: number;
+}
+
+/** Writes a document as the compiler takes it: no identifiers, each target of a reference once under `$defs`. */
+class Emitter {
+  readonly tentative = new Set<object>();
+  readonly #document: SchemaDocument;
+  readonly #definite: ReadonlySet<SchemaNode>;
+
+  constructor(document: SchemaDocument) {
+    this.#document = document;
+    this.#definite = definiteNodes(document.root);
+  }
+
+  schema(): JsonObject {
+    const targets = [...this.#document.targets].map((node): [string, Emitted] => [
+      nameOf(node),
+      this.#metered(node),
+    ]);
+    const root = this.#inPlace(this.#document.root).schema;
+    return { ...(typeof root === 'object' ? root : {}), $defs: Object.fromEntries(targets) };
+  }
+
+  /** A schema where it stands: a reference when it is the target of one. */
+  #inPlace(node: SchemaNode): Written<Emitted> {
+    return this.#document.targets.has(node)
+      ? { schema: { $ref: reference(node) }, work: 1 }
+      : this.#whole(node);
+  }
+
+  #metered(node: SchemaNode): Emitted {
+    const { schema, work } = this.#whole(node);
+    return this.#mark(node, typeof schema === 'object' ? { ...schema, [WORK]: work } : schema);
+  }
+
+  #whole(node: SchemaNode): Written<Emitted> {
+    if (typeof node.value === 'boolean')
+      return { schema: this.#mark(node, node.value || { not: {} }), work: 1 };
+    const members = new Map(node.assertions);
+    let work = 1 + node.refs.length;
+    for (const [keyword, parts] of Map.groupBy(node.parts, (part) => part.keyword)) {
+      const under = this.#under(keyword, parts);
+      const given = members.get(keyword);
+      members.set(
+        keyword,
+        isObject(given) && isObject(under.schema) ? { ...given, ...under.schema } : under.schema,
+      );
+      work += under.work;
+    }
+    const [first, second] = node.refs.map(reference);
+    if (first !== undefined) members.set('$ref', first);
+    if (second !== undefined) members.set('allOf', [...listOf(members.get('allOf')), { $ref: second }]);
+    return { schema: this.#mark(node, withProtoDeclared(members)), work };
+  }
+
+  #under(keyword: string, parts: readonly SchemaPart[]): Written<Json> {
+    let work = 0;
+    const schemas = parts.map(({ key, place, node }): [string, Emitted] => {
+      if (node.value === false && KEEPS_FALSE.has(keyword)) return [key, false];
+      if (place === 'each' && !this.#document.targets.has(node)) return [key, this.#metered(node)];
+      const written = this.#inPlace(node);
+      work += written.work;
+      return [key, written.schema];
+    });
+    const holds = DRAFT_2020_12.get(keyword)?.holds;
+    if (holds === 'map') return { schema: Object.fromEntries(schemas), work };
+    const list = schemas.map(([, schema]) => schema);
+    return { schema: holds === 'list' ? list : (list[0] ?? true), work };
+  }
+
+  #mark<Schema extends Emitted>(node: SchemaNode, schema: Schema): Schema {
+    if (typeof schema === 'object' && !this.#definite.has(node)) this.tentative.add(schema);
+    return schema;
+  }
+}
+
+function nameOf(node: SchemaNode): string {
+  return `n${node.id}`;
+}
+
+function reference(node: SchemaNode): string {
+  return `#/$defs/${nameOf(node)}`;
+}
+
+function isObject(value: Json | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function listOf(value: Json | undefined): readonly Json[] {
+  return Array.isArray(value) ? value : [];
+}
+
+/** The schemas that every event must meet wherever they apply, not only as one of several alternatives. */
+function definiteNodes(root: SchemaNode): ReadonlySet<SchemaNode> {
+  const found = new Set([root]);
+  for (const node of found) {
+    for (const part of node.parts) if (!part.tentative) found.add(part.node);
+    for (const target of node.refs) found.add(target);
+  }
+  return found;
+}
+
+/** The compiler passes over a property named `__proto__`, but not over a pattern for it. */
+function withProtoDeclared(members: ReadonlyMap<string, Json>): JsonObject {
+  const schema = Object.fromEntries(members);
+  const { properties, patternProperties } = schema;
+  if (!isObject(properties)) return schema;
+  const declared = Object.entries(properties);
+  const proto = declared
+    .filter(([name]) => name === '__proto__')
+    .map(([, property]) => ['^__proto__$', property]);
+  if (proto.length === 0) return schema;
+  return {
+    ...schema,
+    properties: Object.fromEntries(declared.filter(([name]) => name !== '__proto__')),
+    patternProperties: {
+      ...(isObject(patternProperties) ? patternProperties : {}),
+      ...Object.fromEntries(proto),
+    },
+  };
+}

@@ -1,0 +1,79 @@
+import { messageOf } from '../errors/errors.ts';
+import type { JsonObject } from '../event/event.ts';
+import { type Checker, compileDocument } from './compile.ts';
+import type { SchemaFault } from './contract.ts';
+import { DeclaredFields } from './declared-fields.ts';
+import { deeperThan } from './depth.ts';
+import { dialectOf, UNKNOWN_DIALECT } from './dialect.ts';
+import { shapeFaults } from './metaschema.ts';
+import { PATTERN_MEMORY } from './patterns.ts';
+import { costOf } from './schema-cost.ts';
+import { readDocument } from './schema-document.ts';
+import { fromSpecForm } from './spec-form.ts';
+import { WorkMeter } from './work-meter.ts';
+
+/** Bytes of a definition as JSON. */
+export const MAX_SCHEMA_BYTES = 256 * 1024;
+export const MAX_SCHEMA_DEPTH = 64;
+/** Bytes that one compiled subschema takes. */
+const WEIGHT_PER_SCHEMA = 4 * 1024;
+/** Faults shown of one definition. */
+const MAX_FAULTS = 100;
+
+/** A contract's schema, ready to judge. */
+export interface CompiledSchema {
+  readonly checker: Checker;
+  readonly declared: DeclaredFields;
+  readonly meter: WorkMeter;
+  /** How deep a subject may be nested to be judged. */
+  readonly maxDepth: number;
+  /** About how much memory it may come to hold, bytes. */
+  readonly weight: number;
+}
+
+type Compilation =
+  | { readonly schema: CompiledSchema; readonly faults: readonly [] }
+  | { readonly schema: undefined; readonly faults: readonly SchemaFault[] };
+
+function faulty(faults: readonly SchemaFault[]): Compilation {
+  return { schema: undefined, faults: faults.slice(0, MAX_FAULTS) };
+}
+
+/** Compiles a `schema_definition` of either form, or says why not. Never throws for any JSON object. */
+export function compileSchema(definition: JsonObject): Compilation {
+  const outsize = sizeFault(definition);
+  if (outsize !== undefined) return faulty([outsize]);
+  const dialect = dialectOf(definition);
+  if (dialect === undefined) return faulty([UNKNOWN_DIALECT]);
+  const schema = fromSpecForm(definition);
+  const shapes = shapeFaults(schema, dialect);
+  if (shapes.length > 0) return faulty(shapes);
+  const { document, faults } = readDocument(schema, dialect);
+  if (faults.length > 0) return faulty(faults);
+  const cost = costOf(document);
+  if (cost.faults.length > 0) return faulty(cost.faults);
+  const meter = new WorkMeter();
+  try {
+    const checker = compileDocument(document, meter);
+    const declared = new DeclaredFields(document, checker.patterns);
+    const weight = WEIGHT_PER_SCHEMA * document.nodes.length + PATTERN_MEMORY * checker.patternCount;
+    return { schema: { checker, declared, meter, maxDepth: cost.maxDepth, weight }, faults: [] };
+  } catch (thrown) {
+    return faulty([{ path: '', message: `does not compile: ${messageOf(thrown).slice(0, 200)}` }]);
+  }
+}
+
+/** Why a `schema_definition` cannot be a contract; empty when it can. */
+export function checkSchema(definition: JsonObject): readonly SchemaFault[] {
+  return compileSchema(definition).faults;
+}
+
+function sizeFault(definition: JsonObject): SchemaFault | undefined {
+  if (deeperThan(definition, MAX_SCHEMA_DEPTH)) {
+    return { path: '', message: `must be nested at most ${MAX_SCHEMA_DEPTH} deep` };
+  }
+  if (Buffer.byteLength(JSON.stringify(definition)) > MAX_SCHEMA_BYTES) {
+    return { path: '', message: `must be at most ${MAX_SCHEMA_BYTES / 1024} KiB of JSON` };
+  }
+  return undefined;
+}

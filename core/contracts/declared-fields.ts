@@ -1,0 +1,215 @@
+import type { Json, JsonObject } from '../event/event.ts';
+import type { Pattern } from './patterns.ts';
+import { below } from './pointer.ts';
+import type { SchemaDocument, SchemaNode } from './schema-document.ts';
+
+type Patterns = (source: string) => Pattern;
+
+/** Shapes kept; past it they are built anew. Alternatives inside a recursion can combine without end. */
+const MAX_SHAPES = 4_096;
+
+/**
+ * The fields a schema declares, at every depth: under `properties`, `patternProperties`, `additionalProperties` and
+ * `unevaluatedProperties` of the schema itself, of what it refers to and of every alternative of it. An object whose
+ * schema declares none of these has free content.
+ *
+ * What may stand at one place of an event is compiled to one `Shape` when an event first has something there, so
+ * judging an event takes a look-up per field however many alternatives there are.
+ */
+export class DeclaredFields {
+  readonly #shapes = new Map<string, Shape>();
+  readonly #root: SchemaNode;
+  readonly #patterns: Patterns;
+
+  constructor(document: SchemaDocument, patterns: Patterns) {
+    this.#root = document.root;
+    this.#patterns = patterns;
+  }
+
+  /** JSON pointers of the undeclared fields, in their order; nothing is looked up inside an undeclared one. */
+  undeclared(subject: JsonObject): readonly string[] {
+    const root = this.#rootShape();
+    if (allDeclared(subject, root)) return NONE;
+    const found: string[] = [];
+    collect(subject, root, '', found);
+    return found;
+  }
+
+  /** The same without its undeclared fields; what remains keeps its order, and the subject is not touched. */
+  without(subject: JsonObject): JsonObject {
+    return strip(subject, this.#rootShape()) as JsonObject;
+  }
+
+  #rootShape(): Shape {
+    if (this.#shapes.size > MAX_SHAPES) this.#shapes.clear();
+    return this.#shapeOf([this.#root]);
+  }
+
+  readonly #shapeOf = (nodes: readonly SchemaNode[]): Shape => {
+    const ids = [...new Set(nodes.map((node) => node.id))].sort((a, b) => a - b).join();
+    const known = this.#shapes.get(ids);
+    if (known !== undefined) return known;
+    const shape = new Shape(nodes, this.#shapeOf, this.#patterns);
+    this.#shapes.set(ids, shape);
+    return shape;
+  };
+}
+
+const NONE: readonly string[] = [];
+
+type Container = JsonObject | readonly Json[];
+
+function isContainer(value: Json | undefined): value is Container {
+  return typeof value === 'object' && value !== null;
+}
+
+function isList(value: Container): value is readonly Json[] {
+  return Array.isArray(value);
+}
+
+function allDeclared(value: Container, shape: Shape): boolean {
+  if (isList(value)) {
+    if (shape.freeItems) return true;
+    return value.every((item, index) => !isContainer(item) || allDeclared(item, shape.item(index)));
+  }
+  if (shape.freeFields) return true;
+  for (const name in value) {
+    const inner = shape.field(name);
+    if (inner === undefined) return false;
+    const member = value[name];
+    if (isContainer(member) && !allDeclared(member, inner)) return false;
+  }
+  return true;
+}
+
+function collect(value: Container, shape: Shape, path: string, found: string[]): void {
+  if (isList(value) ? shape.freeItems : shape.freeFields) return;
+  for (const name of Object.keys(value)) {
+    const inner = isList(value) ? shape.item(Number(name)) : shape.field(name);
+    const member = isList(value) ? value[Number(name)] : value[name];
+    if (inner === undefined) found.push(below(path, name));
+    else if (isContainer(member)) collect(member, inner, below(path, name), found);
+  }
+}
+
+function strip(value: Container, shape: Shape): Container {
+  if (allDeclared(value, shape)) return value;
+  if (isList(value)) {
+    return value.map((item, index) => (isContainer(item) ? strip(item, shape.item(index)) : item));
+  }
+  const kept: [string, Json][] = [];
+  for (const [name, member] of Object.entries(value)) {
+    const inner = shape.field(name);
+    if (inner !== undefined) kept.push([name, isContainer(member) ? strip(member, inner) : member]);
+  }
+  return Object.fromEntries(kept);
+}
+
+/** What the schemas that apply at one place together declare. */
+class Shape {
+  /** Nothing is said of fields (or items) here, so any may stand here. */
+  readonly freeFields: boolean;
+  readonly freeItems: boolean;
+  readonly #applied: readonly SchemaNode[];
+  readonly #shapeOf: (nodes: readonly SchemaNode[]) => Shape;
+  readonly #patterns: Patterns;
+  readonly #named: ReadonlySet<string>;
+  readonly #hasPatterns: boolean;
+  readonly #fields = new Map<string, Shape | undefined>();
+  readonly #items: Shape[] = [];
+  readonly #listed: number;
+  /** The shape of a field that no schema names, where there are no patterns. */
+  #others: { readonly shape: Shape | undefined } | undefined;
+
+  constructor(
+    nodes: readonly SchemaNode[],
+    shapeOf: (nodes: readonly SchemaNode[]) => Shape,
+    patterns: Patterns,
+  ) {
+    this.#applied = applied(nodes);
+    this.#shapeOf = shapeOf;
+    this.#patterns = patterns;
+    const parts = this.#applied.flatMap((node) => node.parts);
+    this.freeFields = !parts.some((part) => DECLARES_FIELDS.has(part.keyword));
+    this.freeItems = !parts.some((part) => DECLARES_ITEMS.has(part.keyword));
+    this.#named = new Set(parts.filter((part) => part.keyword === 'properties').map((part) => part.key));
+    this.#hasPatterns = parts.some((part) => part.keyword === 'patternProperties');
+    this.#listed = Math.max(
+      0,
+      ...this.#applied.map((node) => node.parts.filter((part) => part.keyword === 'prefixItems').length),
+    );
+  }
+
+  /** The shape of a field's value; undefined when the field is undeclared. */
+  field(name: string): Shape | undefined {
+    if (this.#named.has(name)) {
+      const known = this.#fields.get(name);
+      if (known !== undefined) return known;
+      const shape = this.#fieldShape(name);
+      this.#fields.set(name, shape);
+      return shape;
+    }
+    if (this.#hasPatterns) return this.#fieldShape(name);
+    this.#others ??= { shape: this.#fieldShape(name) };
+    return this.#others.shape;
+  }
+
+  item(index: number): Shape {
+    const place = Math.min(index, this.#listed);
+    const known = this.#items[place];
+    if (known !== undefined) return known;
+    const shape = this.#shapeOf(this.#applied.flatMap((node) => itemSchemas(node, place)));
+    this.#items[place] = shape;
+    return shape;
+  }
+
+  #fieldShape(name: string): Shape | undefined {
+    const schemas = this.#applied.flatMap((node) => fieldSchemas(node, name, this.#patterns));
+    return schemas.length === 0 ? undefined : this.#shapeOf(schemas);
+  }
+}
+
+const DECLARES_FIELDS = new Set([
+  'properties',
+  'patternProperties',
+  'additionalProperties',
+  'unevaluatedProperties',
+]);
+const DECLARES_ITEMS = new Set(['items', 'prefixItems', 'unevaluatedItems']);
+
+/** The schemas and all that apply to the same value with them, but for what must not match. */
+function applied(nodes: readonly SchemaNode[]): readonly SchemaNode[] {
+  const found = new Set(nodes);
+  for (const node of found) {
+    for (const part of node.parts) {
+      if (part.place === 'here' && part.keyword !== 'not') found.add(part.node);
+    }
+    for (const target of node.refs) found.add(target);
+  }
+  return [...found];
+}
+
+function under(node: SchemaNode, keyword: string): readonly SchemaNode[] {
+  return node.parts.filter((part) => part.keyword === keyword).map((part) => part.node);
+}
+
+/** What a schema says of a field; `false` for the rest of the fields declares none. */
+function fieldSchemas(node: SchemaNode, name: string, patterns: Patterns): readonly SchemaNode[] {
+  const named = node.parts
+    .filter(
+      (part) =>
+        (part.keyword === 'properties' && part.key === name) ||
+        (part.keyword === 'patternProperties' && patterns(part.key).test(name)),
+    )
+    .map((part) => part.node);
+  if (named.length > 0) return named;
+  const rest = [...under(node, 'additionalProperties'), ...under(node, 'unevaluatedProperties')];
+  return rest.filter((schema) => schema.value !== false);
+}
+
+function itemSchemas(node: SchemaNode, index: number): readonly SchemaNode[] {
+  const listed = under(node, 'prefixItems')[index];
+  if (listed !== undefined) return [listed];
+  const rest = [...under(node, 'items'), ...under(node, 'unevaluatedItems')];
+  return rest.length === 0 ? [] : [...rest, ...under(node, 'contains')];
+}

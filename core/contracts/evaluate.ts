@@ -1,0 +1,81 @@
+import { LRUCache } from 'lru-cache';
+import type { Contract } from '../catalog/entities.ts';
+import { contractSubject, type JsonObject } from '../event/event.ts';
+import { breachesOf } from './breaches.ts';
+import type { ContractEvaluator, ContractTerms, ContractVerdict } from './contract.ts';
+import { type CompiledSchema, compileSchema } from './contract-schema.ts';
+import { deeperThan } from './depth.ts';
+import { verdictOf } from './verdict.ts';
+import type { Breach } from './violation.ts';
+
+export interface ContractEvaluatorOptions {
+  /** Compiled contracts kept at most. Default 1,000. */
+  readonly maxCompiled?: number;
+}
+
+const DEFAULT_MAX_COMPILED = 1_000;
+/** What the compiled contracts may weigh together, bytes. */
+const MAX_COMPILED_BYTES = 256 * 1024 * 1024;
+const LEAST_WEIGHT = 1_024;
+/** What cannot fit is not cached and would compile for every event, so no contract counts for more than this. */
+const MOST_WEIGHT = MAX_COMPILED_BYTES / 8;
+
+const EMPTY: JsonObject = {};
+const NO_PATHS: readonly string[] = [];
+const ACCEPTED: ContractVerdict = { outcome: 'accepted', breaches: [] };
+
+/** Contracts compile on first use into a bounded cache, by id and version. */
+export function createContractEvaluator(options: ContractEvaluatorOptions = {}): ContractEvaluator {
+  const compiled = new LRUCache<string, { readonly schema: CompiledSchema | undefined }>({
+    max: options.maxCompiled ?? DEFAULT_MAX_COMPILED,
+    maxSize: MAX_COMPILED_BYTES,
+    sizeCalculation: ({ schema }) => Math.min(schema?.weight ?? LEAST_WEIGHT, MOST_WEIGHT),
+  });
+
+  function schemaOf(contract: Contract): CompiledSchema | undefined {
+    const key = `${contract.id}:${contract.version}`;
+    const known = compiled.get(key);
+    if (known !== undefined) return known.schema;
+    const { schema } = compileSchema(contract.schema_definition);
+    compiled.set(key, { schema });
+    return schema;
+  }
+
+  return {
+    evaluate(contract, event) {
+      if (contract.enforcement_mode === 'allow') return ACCEPTED;
+      const schema = schemaOf(contract);
+      if (schema === undefined) return verdictOf(contract, unjudged('schema', UNUSABLE), () => EMPTY);
+      return judge(schema, contract, event[contractSubject(event.type)] ?? EMPTY);
+    },
+  };
+}
+
+/** A definition is checked before it becomes a contract, so this is one that an older version took. */
+const UNUSABLE = 'cannot be judged: the schema of the contract does not compile';
+const EXHAUSTED = 'cannot be judged: it takes too much work';
+
+function unjudged(kind: Breach['kind'], message: string) {
+  return { breaches: [{ kind, path: '', message }], undeclared: NO_PATHS };
+}
+
+function judge(schema: CompiledSchema, terms: ContractTerms, subject: JsonObject): ContractVerdict {
+  const { checker, declared, meter, maxDepth } = schema;
+  if (maxDepth !== Number.POSITIVE_INFINITY && deeperThan(subject, maxDepth)) {
+    return verdictOf(terms, unjudged('bounds', `must be nested at most ${maxDepth} deep`), () => EMPTY);
+  }
+  try {
+    meter.reset();
+    const errors = checker.errors(subject);
+    meter.reset();
+    const undeclared = terms.undeclared_fields === 'allow' ? NO_PATHS : declared.undeclared(subject);
+    if (errors.length === 0 && undeclared.length === 0) return ACCEPTED;
+    const findings = { breaches: breachesOf(errors, checker), undeclared };
+    meter.reset();
+    return verdictOf(terms, findings, () => declared.without(subject));
+  } catch (thrown) {
+    // The depth bound keeps the stack from running out; should it ever, the event is the reason, not the stage.
+    if (thrown !== meter.exhausted && !(thrown instanceof RangeError)) throw thrown;
+    return verdictOf(terms, unjudged('schema', EXHAUSTED), () => EMPTY);
+  }
+}

@@ -1,0 +1,36 @@
+import { Ajv } from 'ajv';
+import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js';
+import type { JsonObject } from '../event/event.ts';
+import { messageFor } from './breach-message.ts';
+import type { SchemaFault } from './contract.ts';
+import type { Dialect } from './dialect.ts';
+
+type Validate = (schema: JsonObject) => readonly ErrorObject[];
+
+function metaschema(ajv: Ajv, id: string): Validate {
+  const validate = ajv.getSchema(id);
+  return (schema) => (validate === undefined || validate(schema) ? [] : (validate.errors ?? []));
+}
+
+const options = {
+  strict: false,
+  allErrors: true,
+  verbose: true,
+  validateFormats: false,
+  logger: false,
+} as const;
+
+const BY_DIALECT: Record<Dialect['name'], Validate> = {
+  'draft-07': metaschema(new Ajv(options), 'http://json-schema.org/draft-07/schema'),
+  '2020-12': metaschema(new Ajv2020(options), 'https://json-schema.org/draft/2020-12/schema'),
+};
+
+/** Whether the keywords of a schema have values of the right shape; one fault for each place. */
+export function shapeFaults(schema: JsonObject, dialect: Dialect): readonly SchemaFault[] {
+  const faults = new Map<string, SchemaFault>();
+  for (const error of BY_DIALECT[dialect.name](schema)) {
+    const path = error.instancePath;
+    if (!faults.has(path)) faults.set(path, { path, message: messageFor(error) });
+  }
+  return [...faults.values()];
+}

@@ -1,0 +1,200 @@
+import type { Json, JsonObject } from '../event/event.ts';
+import type { SchemaFault } from './contract.ts';
+import type { Dialect } from './dialect.ts';
+import { FORMATS } from './formats.ts';
+import { isExtension, type Place, SILENT } from './keywords.ts';
+import { readPattern } from './patterns.ts';
+import { below } from './pointer.ts';
+import { ReferenceIndex } from './references.ts';
+
+export const MAX_SUBSCHEMAS = 5_000;
+export const MAX_ENUM_VALUES = 10_000;
+/** Instructions of all patterns together. */
+export const MAX_PATTERN_PROGRAM = 50_000;
+
+/** One schema of the document. */
+export interface SchemaNode {
+  readonly id: number;
+  /** Where it stands in the definition. */
+  readonly pointer: string;
+  readonly value: JsonObject | boolean;
+  /** Its keywords that judge and hold no schema, with their values. */
+  readonly assertions: ReadonlyMap<string, Json>;
+  /** The schemas under its keywords, by their names in draft 2020-12; not those that stand `aside`. */
+  readonly parts: readonly SchemaPart[];
+  /** What its `$ref` and `$dynamicRef` stand for. */
+  readonly refs: readonly SchemaNode[];
+}
+
+export interface SchemaPart {
+  readonly keyword: string;
+  /** The property name or pattern; the index in a list; '' for a single schema. */
+  readonly key: string;
+  readonly place: Exclude<Place, 'aside'>;
+  readonly tentative: boolean;
+  readonly node: SchemaNode;
+}
+
+export interface SchemaDocument {
+  readonly root: SchemaNode;
+  readonly nodes: readonly SchemaNode[];
+  /** Every schema some reference stands for. */
+  readonly targets: ReadonlySet<SchemaNode>;
+}
+
+interface MutableNode extends SchemaNode {
+  readonly assertions: Map<string, Json>;
+  readonly parts: SchemaPart[];
+  readonly refs: SchemaNode[];
+}
+
+function isSchema(value: Json | undefined): value is JsonObject | boolean {
+  return typeof value === 'boolean' || (typeof value === 'object' && value !== null && !Array.isArray(value));
+}
+
+/** Of `dependencies`, the entries that list names. */
+function nameLists(dependencies: Json): JsonObject {
+  const entries = Object.entries(dependencies ?? {}) as [string, Json][];
+  return Object.fromEntries(entries.filter(([, value]) => Array.isArray(value)));
+}
+
+/**
+ * Takes a definition apart into its schemas, in the dialect's terms, and says what is wrong with it. The definition
+ * must have the shapes its meta-schema demands.
+ */
+export function readDocument(
+  definition: JsonObject,
+  dialect: Dialect,
+): { readonly document: SchemaDocument; readonly faults: readonly SchemaFault[] } {
+  const reader = new Reader(dialect);
+  const root = reader.read(definition, '', ReferenceIndex.BASE);
+  const targets = reader.resolve();
+  return { document: { root, nodes: reader.nodes, targets }, faults: reader.faults };
+}
+
+class Reader {
+  readonly nodes: MutableNode[] = [];
+  readonly faults: SchemaFault[] = [];
+  readonly #dialect: Dialect;
+  readonly #references = new ReferenceIndex();
+  readonly #patternSizes = new Map<string, number>();
+  #enumValues = 0;
+  #patternProgram = 0;
+
+  constructor(dialect: Dialect) {
+    this.#dialect = dialect;
+  }
+
+  read(value: JsonObject | boolean, pointer: string, base: string): SchemaNode {
+    const id = this.nodes.length;
+    const node: MutableNode = { id, pointer, value, assertions: new Map(), parts: [], refs: [] };
+    this.nodes.push(node);
+    if (this.nodes.length === MAX_SUBSCHEMAS + 1) {
+      this.#fault('', `must hold at most ${MAX_SUBSCHEMAS} schemas`);
+    }
+    if (this.nodes.length > MAX_SUBSCHEMAS || typeof value === 'boolean') {
+      this.#references.place(node);
+      return node;
+    }
+    const alone = this.#dialect.name === 'draft-07' && value.$ref !== undefined;
+    const inner = this.#references.enter(node, value, base, this.#dialect, this.faults);
+    for (const [name, content] of Object.entries(value)) {
+      this.#readKeyword(node, value, name, content, inner, alone);
+    }
+    return node;
+  }
+
+  resolve(): ReadonlySet<SchemaNode> {
+    const targets = new Set<SchemaNode>();
+    for (const { from, target } of this.#references.resolve(this.faults)) {
+      this.nodes[from.id]?.refs.push(target);
+      targets.add(target);
+    }
+    return targets;
+  }
+
+  #fault(path: string, message: string): void {
+    this.faults.push({ path, message });
+  }
+
+  /** `alone`: draft-07 heeds nothing beside a `$ref`; what stands there may still be referred to. */
+  #readKeyword(
+    node: MutableNode,
+    value: JsonObject,
+    name: string,
+    content: Json,
+    base: string,
+    alone: boolean,
+  ): void {
+    const path = below(node.pointer, name);
+    const keyword = this.#dialect.keywords.get(name);
+    if (keyword === undefined) {
+      if (!isExtension(name)) this.#fault(path, 'is not a keyword of JSON Schema');
+      return;
+    }
+    if (!alone) this.#readAssertion(node, name, content, path);
+    const { place, tentative } = keyword;
+    for (const [key, schema] of this.#schemasUnder(name, content)) {
+      const child = this.read(schema, key === undefined ? path : below(path, key), base);
+      const known = this.#modernName(name, value);
+      if (alone || place === 'aside' || known === undefined) continue;
+      const part = { keyword: known, key: key ?? '', place, tentative, node: child };
+      node.parts.push(known === 'prefixItems' ? { ...part, place: 'field' } : part);
+    }
+  }
+
+  *#schemasUnder(name: string, content: Json): Iterable<[string | undefined, JsonObject | boolean]> {
+    const keyword = this.#dialect.keywords.get(name);
+    if (keyword === undefined || keyword.holds === 'nothing') return;
+    if (keyword.holds === 'schema' && isSchema(content)) {
+      yield [undefined, content];
+    } else if (typeof content === 'object' && content !== null) {
+      for (const [key, schema] of Object.entries(content)) if (isSchema(schema)) yield [key, schema];
+    }
+  }
+
+  /** Draft 2020-12 renamed draft-07's `items` of a list to `prefixItems`, and `additionalItems` to `items`. */
+  #modernName(name: string, value: JsonObject): string | undefined {
+    if (this.#dialect.name === '2020-12') return name;
+    if (name === 'items') return Array.isArray(value.items) ? 'prefixItems' : 'items';
+    if (name === 'additionalItems') return Array.isArray(value.items) ? 'items' : undefined;
+    return name;
+  }
+
+  #readAssertion(node: MutableNode, name: string, content: Json, path: string): void {
+    if (this.#dialect.keywords.get(name)?.holds === 'nothing' && !SILENT.has(name)) {
+      node.assertions.set(name, content);
+    }
+    if (name === 'dependencies') node.assertions.set(name, nameLists(content));
+    if (name === 'pattern' && typeof content === 'string') this.#readPattern(content, path);
+    if (name === 'patternProperties' && typeof content === 'object' && content !== null) {
+      for (const pattern of Object.keys(content)) this.#readPattern(pattern, below(path, pattern));
+    }
+    if (name === 'format' && typeof content === 'string' && !FORMATS.has(content)) {
+      this.#fault(path, `must be one of the known formats: ${[...FORMATS.keys()].sort().join(', ')}`);
+    }
+    if (name === 'enum' && Array.isArray(content)) this.#countEnum(content.length, path);
+  }
+
+  #countEnum(values: number, path: string): void {
+    const before = this.#enumValues;
+    this.#enumValues += values;
+    if (before <= MAX_ENUM_VALUES && this.#enumValues > MAX_ENUM_VALUES) {
+      this.#fault(path, `must leave the values of all enums at ${MAX_ENUM_VALUES} or fewer`);
+    }
+  }
+
+  #readPattern(pattern: string, path: string): void {
+    if (this.#patternProgram > MAX_PATTERN_PROGRAM || this.#patternSizes.has(pattern)) return;
+    const read = readPattern(pattern);
+    if ('fault' in read) {
+      this.#fault(path, read.fault);
+      return;
+    }
+    this.#patternSizes.set(pattern, read.size);
+    this.#patternProgram += read.size;
+    if (this.#patternProgram > MAX_PATTERN_PROGRAM) {
+      this.#fault(path, 'must leave the patterns of the schema smaller: their repeats are too many');
+    }
+  }
+}
