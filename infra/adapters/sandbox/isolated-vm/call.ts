@@ -1,0 +1,130 @@
+import type { SandboxInput, SandboxProgram, SandboxResult } from '@tributary/core';
+import type { SandboxLimits } from './limits.ts';
+import type { Entry, Report } from './messages.ts';
+import { afterKill, afterReport, type Chunk, type Consequence, chunkOf, type Fault } from './verdict.ts';
+import type { Errand, Work } from './work.ts';
+
+/** One call of `run`: a batch on its way through a worker, chunk by chunk, until every event has its result. */
+export class Call implements Work {
+  readonly program: SandboxProgram;
+  readonly #inputs: readonly SandboxInput[];
+  readonly #captureLogs: boolean;
+  readonly #limits: SandboxLimits;
+  readonly #results: (SandboxResult | undefined)[];
+  readonly #settled = Promise.withResolvers<readonly SandboxResult[]>();
+  #chunks: Chunk[];
+  #missing: number;
+  #killsInARow = 0;
+
+  constructor(
+    program: SandboxProgram,
+    inputs: readonly SandboxInput[],
+    captureLogs: boolean,
+    limits: SandboxLimits,
+  ) {
+    this.program = program;
+    this.#inputs = inputs;
+    this.#captureLogs = captureLogs;
+    this.#limits = limits;
+    this.#results = Array.from({ length: inputs.length }, () => undefined);
+    this.#missing = inputs.length;
+    this.#chunks = chunksOf(inputs, limits);
+  }
+
+  get results(): Promise<readonly SandboxResult[]> {
+    return this.#settled.promise;
+  }
+
+  next(): Errand | undefined {
+    const chunk = this.#chunks.shift();
+    if (chunk === undefined) return undefined;
+    let texts = '';
+    const sizes: number[] = [];
+    for (const { event, context } of this.#inputs.slice(chunk.first, chunk.first + chunk.count)) {
+      texts += event + context;
+      sizes.push(event.length, context.length);
+    }
+    const { count: events, alone } = chunk;
+    const task = { op: 'run', events, sizes: JSON.stringify(sizes), alone, captureLogs: this.#captureLogs };
+    return { chunk, task: { ...task, op: 'run' }, texts };
+  }
+
+  reported({ chunk }: Errand, report: Report, body: string): void {
+    if (report.entries.length > 0) this.#killsInARow = 0;
+    let at = 0;
+    const averageMs = report.wallMs / Math.max(1, report.entries.length);
+    report.entries.forEach((entry, i) => {
+      const result = resultOf(entry, body, at, report.entries.length === 1 ? report.wallMs : averageMs);
+      if (entry[0] === 0) for (const size of entry[2]) at += size;
+      this.#settle(chunk.first + i, result);
+    });
+    this.#follow(chunk, afterReport(chunk, report, this.#limits), report.wallMs);
+  }
+
+  killed({ chunk }: Errand, kind: 'timeout' | 'memory'): void {
+    this.#killsInARow += 1;
+    this.#follow(chunk, afterKill(chunk, kind, this.#killsInARow, this.#limits), this.#limits.eventMs);
+  }
+
+  putBack({ chunk }: Errand): void {
+    if (this.#missing > 0) this.#chunks.unshift(chunk);
+  }
+
+  reject(error: Error): void {
+    this.#chunks = [];
+    this.#settled.reject(error);
+  }
+
+  #follow(chunk: Chunk, { chunks, verdict, rest }: Consequence, durationMs: number): void {
+    if (verdict !== undefined) this.#settle(chunk.first, failure(verdict, durationMs));
+    if (rest !== undefined) {
+      this.#chunks = [];
+      this.#results.forEach((_, i) => {
+        this.#settle(i, failure(rest, 0));
+      });
+    }
+    if (this.#missing > 0) this.#chunks.unshift(...chunks);
+  }
+
+  /** The first result of an event stays: a chunk may come back late, after the rest of its call was given up. */
+  #settle(index: number, result: SandboxResult): void {
+    if (this.#results[index] !== undefined) return;
+    this.#results[index] = result;
+    this.#missing -= 1;
+    if (this.#missing === 0) this.#settled.resolve(this.#results.filter((one) => one !== undefined));
+  }
+}
+
+function chunksOf(inputs: readonly SandboxInput[], limits: SandboxLimits): Chunk[] {
+  const chunks: Chunk[] = [];
+  let first = 0;
+  let chars = 0;
+  inputs.forEach(({ event, context }, i) => {
+    const more = event.length + context.length;
+    if (i > first && (i - first >= limits.chunkEvents || chars + more > limits.chunkChars)) {
+      chunks.push(chunkOf(first, i - first));
+      first = i;
+      chars = 0;
+    }
+    chars += more;
+  });
+  chunks.push(chunkOf(first, inputs.length - first));
+  return chunks;
+}
+
+function failure({ kind, message }: Fault, durationMs: number): SandboxResult {
+  return { ok: false, kind, message, logs: [], durationMs };
+}
+
+/** The isolate's clock counts whole milliseconds: what took none of them gets its share of the whole. */
+function resultOf(entry: Entry, body: string, from: number, shareMs: number): SandboxResult {
+  const [kind, ms, payload, logs = []] = entry;
+  const durationMs = Math.max(ms, shareMs);
+  if (kind !== 0) return { ok: false, kind, message: payload, logs, durationMs };
+  let at = from;
+  const outputs = payload.map((size) => {
+    at += size;
+    return body.slice(at - size, at);
+  });
+  return { ok: true, outputs, logs, durationMs };
+}

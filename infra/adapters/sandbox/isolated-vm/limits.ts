@@ -1,0 +1,61 @@
+/** What user code and the worker processes may take. Handed to each worker when it starts. */
+export interface SandboxLimits {
+  /** Wall time an event may take, also the top level of a program when it loads, ms. */
+  readonly eventMs: number;
+  /** A worker gives others their turn after this long with one batch, ms. */
+  readonly sliceMs: number;
+  /** A worker that has not answered for this long while it burns CPU is killed, ms. */
+  readonly watchdogMs: number;
+  /** Heap of one isolate, MB. */
+  readonly isolateMb: number;
+  /** Resident memory of one worker process, MB; above it, it is killed. */
+  readonly processMb: number;
+  /** Programs a worker keeps loaded, and the heap they may hold together, MB. */
+  readonly maxPrograms: number;
+  readonly maxProgramsMb: number;
+  /** Events an isolate runs before it is made anew. */
+  readonly recycleAfter: number;
+  /** An isolate that holds more than this is made anew, MB. */
+  readonly recycleAboveMb: number;
+  /** Events and characters that go to a worker in one message. */
+  readonly chunkEvents: number;
+  readonly chunkChars: number;
+  /** Kills in a row, within one call, after which the rest of the call fails without a run. */
+  readonly maxKills: number;
+  /** A worker that is not ready after this long is given up, ms. */
+  readonly startMs: number;
+}
+
+export const DEFAULT_LIMITS: SandboxLimits = {
+  eventMs: 100,
+  sliceMs: 10,
+  watchdogMs: 500,
+  isolateMb: 64,
+  processMb: 512,
+  maxPrograms: 32,
+  maxProgramsMb: 192,
+  recycleAfter: 1_000_000,
+  recycleAboveMb: 48,
+  chunkEvents: 200,
+  chunkChars: 112 * 1024,
+  maxKills: 3,
+  startMs: 10_000,
+};
+
+/** What the code inside an isolate must know; part of what a worker is started with. */
+export interface OutputLimits {
+  readonly maxOutputs: number;
+  readonly maxEventBytes: number;
+  readonly maxMessageChars: number;
+  readonly maxLogLines: number;
+  readonly maxLogChars: number;
+  readonly sliceMs: number;
+  /** Characters of output after which a slice ends. */
+  readonly sliceChars: number;
+}
+
+/** The argument a worker process is started with. */
+export interface WorkerSettings {
+  readonly limits: SandboxLimits;
+  readonly output: OutputLimits;
+}

@@ -1,0 +1,114 @@
+import type { Frame } from './frames.ts';
+
+/** What a worker is asked to do: to run a program over events, or to say whether it loads. */
+export interface Task {
+  readonly op: 'run' | 'check';
+  readonly program: string;
+  /** Absent when the worker is thought to have it. */
+  readonly source?: string;
+  readonly events: number;
+  /** JSON: characters of each text in the body: event, context, event, context, ... */
+  readonly sizes: string;
+  /** In an isolate of its own, that ran nothing before. */
+  readonly alone: boolean;
+  readonly captureLogs: boolean;
+}
+
+/**
+ * How a worker stopped working on a task.
+ * `ended`: the events it has answered for are done; fewer than asked for when others should have their turn.
+ * `timeout`: the event behind those answered for ran longer than its budget.
+ * `hung`: an event left work behind that does not end; none of the answers counts.
+ * `memory`: the isolate took too much; none of the answers counts.
+ * `missing`: the program is not known here; send the task again with its source.
+ * `unloadable`: the program did not load, `fault` says why.
+ */
+export type Stop = 'ended' | 'timeout' | 'hung' | 'memory' | 'missing' | 'unloadable';
+
+export interface LoadFault {
+  readonly kind: 'compile' | 'timeout' | 'memory';
+  readonly message: string;
+}
+
+/**
+ * One event's answer: `[0, ms, lengths of its outputs, logs?]` or `[kind, ms, message, logs?]`, in whole milliseconds.
+ * The outputs follow one another in the body.
+ */
+export type Entry =
+  | readonly [kind: 0, ms: number, sizes: readonly number[], logs?: readonly string[]]
+  | readonly [kind: 'threw' | 'output', ms: number, message: string, logs?: readonly string[]];
+
+export interface Report {
+  readonly stop: Stop;
+  /** Wall and CPU time the task took in its isolate, ms. */
+  readonly wallMs: number;
+  readonly cpuMs: number;
+  readonly fault?: LoadFault;
+  readonly entries: readonly Entry[];
+}
+
+/** The first message of a worker. */
+export const READY = 'ready';
+
+export function taskFrame(task: Task, texts: string): Frame {
+  return { head: JSON.stringify(task), body: texts };
+}
+
+/** `answers` is what the bootstrap wrote: the entries as JSON, a line feed, the outputs. */
+export function reportFrame(report: Omit<Report, 'entries'>, answers = '[]\n'): Frame {
+  const end = answers.indexOf('\n');
+  const rest = JSON.stringify(report).slice(0, -1);
+  return { head: `${rest},"entries":${answers.slice(0, end)}}`, body: answers.slice(end + 1) };
+}
+
+export function parseTask(head: string): Task {
+  return JSON.parse(head) as Task;
+}
+
+/**
+ * Reads a worker's report. A worker ran hostile code: throws unless the report has the shape it should have and the
+ * lengths in it fit the body.
+ */
+export function parseReport({ head, body }: Frame): Report {
+  const report: unknown = JSON.parse(head);
+  if (!isReport(report)) throw new TypeError('a report of another shape');
+  let used = 0;
+  for (const [kind, , payload] of report.entries) if (kind === 0) for (const size of payload) used += size;
+  if (used !== body.length) throw new RangeError('a report whose lengths do not fit');
+  return report;
+}
+
+const STOPS: readonly unknown[] = ['ended', 'timeout', 'hung', 'memory', 'missing', 'unloadable'];
+
+function isReport(value: unknown): value is Report {
+  const report = value as Partial<Record<keyof Report, unknown>> | null;
+  return (
+    typeof report === 'object' &&
+    report !== null &&
+    STOPS.includes(report.stop) &&
+    typeof report.wallMs === 'number' &&
+    typeof report.cpuMs === 'number' &&
+    (report.stop !== 'unloadable' || isFault(report.fault)) &&
+    Array.isArray(report.entries) &&
+    report.entries.every(isEntry)
+  );
+}
+
+function isFault(value: unknown): value is LoadFault {
+  const fault = value as Partial<LoadFault> | undefined;
+  return (
+    typeof fault?.message === 'string' &&
+    (fault.kind === 'compile' || fault.kind === 'timeout' || fault.kind === 'memory')
+  );
+}
+
+function isEntry(value: unknown): value is Entry {
+  if (!Array.isArray(value)) return false;
+  const [kind, ms, payload, logs]: unknown[] = value;
+  if (typeof ms !== 'number') return false;
+  if (logs !== undefined && !(Array.isArray(logs) && logs.every((line) => typeof line === 'string')))
+    return false;
+  if (kind === 0)
+    return Array.isArray(payload) && payload.every((size) => Number.isInteger(size) && size > 0);
+  return (kind === 'threw' || kind === 'output') && typeof payload === 'string';
+}

@@ -1,0 +1,94 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { MAX_EVENT_BYTES, MAX_OUTPUTS } from '@tributary/core';
+import { encodeFrame, type Frame, FrameReader } from './frames.ts';
+import type { SandboxLimits, WorkerSettings } from './limits.ts';
+
+const MAIN = fileURLToPath(new URL('./worker/main.ts', import.meta.url));
+/** isolated-vm needs the first; the second bounds the worker's own heap, isolates have their own limit. */
+const NODE_FLAGS = ['--no-node-snapshot', '--max-old-space-size=128'];
+/** What a worker may say before it dies, for the log. */
+const MAX_STDERR_CHARS = 2_000;
+
+export interface WorkerEvents {
+  frame(frame: Frame): void;
+  /** Once, after the last frame: it has exited, or could not be started. `detail` is for the log. */
+  gone(detail: string): void;
+}
+
+/** A worker as its host sees it: a process with nothing but two pipes, which dies with its host. */
+export class WorkerProcess {
+  readonly #child: ChildProcess;
+  readonly #frames = new FrameReader();
+  readonly #events: WorkerEvents;
+  readonly #gone = Promise.withResolvers<void>();
+  #isGone = false;
+  #said = '';
+
+  /** Throws when the system refuses to start any process. */
+  constructor(node: string, limits: SandboxLimits, events: WorkerEvents) {
+    this.#events = events;
+    this.#child = spawn(node, [...NODE_FLAGS, MAIN, JSON.stringify(settingsOf(limits))], {
+      stdio: ['pipe', 'pipe', 'pipe'],
+      env: {},
+      cwd: '/',
+      detached: false,
+      windowsHide: true,
+    });
+    this.#child.once('error', (error) => this.#end(error.message));
+    this.#child.once('close', (code, signal) => this.#end(signal ?? `exit code ${code}`));
+    this.#child.stdin?.on('error', () => this.kill());
+    this.#child.stdout?.on('data', (piece: Buffer) => this.#read(piece));
+    this.#child.stderr?.on('data', (piece: Buffer) => {
+      if (this.#said.length < MAX_STDERR_CHARS) this.#said += piece.toString('utf8', 0, MAX_STDERR_CHARS);
+    });
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid;
+  }
+
+  /** Resolves once the process is gone. */
+  get gone(): Promise<void> {
+    return this.#gone.promise;
+  }
+
+  send(frame: Frame): void {
+    this.#child.stdin?.write(encodeFrame(frame));
+  }
+
+  kill(): void {
+    this.#child.kill('SIGKILL');
+  }
+
+  #read(piece: Buffer): void {
+    try {
+      for (const frame of this.#frames.push(piece)) this.#events.frame(frame);
+    } catch (error) {
+      this.#said += ` unreadable: ${String(error)}`;
+      this.kill();
+    }
+  }
+
+  #end(how: string): void {
+    if (this.#isGone) return;
+    this.#isGone = true;
+    this.#gone.resolve();
+    this.#events.gone(`${how} ${this.#said.slice(0, MAX_STDERR_CHARS)}`.trim());
+  }
+}
+
+function settingsOf(limits: SandboxLimits): WorkerSettings {
+  return {
+    limits,
+    output: {
+      maxOutputs: MAX_OUTPUTS,
+      maxEventBytes: MAX_EVENT_BYTES,
+      maxMessageChars: 500,
+      maxLogLines: 100,
+      maxLogChars: 1024,
+      sliceMs: limits.sliceMs,
+      sliceChars: 1024 * 1024,
+    },
+  };
+}

@@ -1,0 +1,131 @@
+import ivm from 'isolated-vm';
+import type { WorkerSettings } from '../limits.ts';
+import type { LoadFault, Stop } from '../messages.ts';
+import { bootstrap, type Inside } from './bootstrap.ts';
+
+/** The name of the user's source in stack traces. */
+const FILE = 'transformation.js';
+const FIND = `typeof transform === 'function' ? transform : undefined`;
+const NO_TRANSFORM = 'the source has no function transform(event, context)';
+const MB = 1024 * 1024;
+
+export interface Run {
+  readonly stop: Stop;
+  readonly wallMs: number;
+  readonly cpuMs: number;
+  /** What the bootstrap answered; absent when nothing of the run counts. */
+  readonly answers?: string;
+}
+
+type Method<Name extends keyof Inside> = ivm.Reference<Inside[Name]>;
+
+interface Copied {
+  readonly timeout: number;
+  readonly arguments: { readonly copy: true };
+  readonly result: { readonly copy: true };
+}
+
+/** A user's source, loaded into an isolate of its own. Globals it sets live as long as this does. */
+export class Program {
+  readonly #isolate: ivm.Isolate;
+  readonly #run: Method<'run'>;
+  readonly #answers: Method<'answers'>;
+  readonly #copied: Copied;
+
+  private constructor(isolate: ivm.Isolate, inside: ivm.Reference<Inside>, timeout: number) {
+    this.#isolate = isolate;
+    this.#run = inside.getSync('run', { reference: true });
+    this.#answers = inside.getSync('answers', { reference: true });
+    this.#copied = { timeout, arguments: { copy: true }, result: { copy: true } };
+  }
+
+  static async load(source: string, { limits, output }: WorkerSettings): Promise<Program | LoadFault> {
+    const isolate = new ivm.Isolate({ memoryLimit: limits.isolateMb, onCatastrophicError: die });
+    const context = isolate.createContextSync();
+    const inside: ivm.Reference<Inside> = context.evalSync(bootstrapSource(output), { reference: true });
+    const adopt: Method<'adopt'> = inside.getSync('adopt', { reference: true });
+    const program = new Program(isolate, inside, limits.eventMs);
+    const timed = { timeout: limits.eventMs };
+    try {
+      const script = await isolate.compileScript(source, { filename: FILE });
+      // As a reference: what the source evaluates to is not copied out.
+      const value = await script.run(context, { ...timed, reference: true });
+      value.release();
+      const found = await context.eval(FIND, { ...timed, reference: true });
+      if (await adopt.apply(undefined, [found.derefInto({ release: true })], timed)) return program;
+    } catch (error) {
+      const fault = faultOf(error, isolate.isDisposed, limits.eventMs, output.maxMessageChars);
+      program.dispose();
+      return fault;
+    }
+    program.dispose();
+    return { kind: 'compile', message: NO_TRANSFORM };
+  }
+
+  /** Runs events under one limit; `sizes` and `texts` as the task has them. After anything but `ended`, dispose. */
+  async run(sizes: string, texts: string, captureLogs: boolean): Promise<Run> {
+    const began = performance.now();
+    const cpuBefore = this.#isolate.cpuTime;
+    let answers: string | undefined;
+    let stop: Stop = 'ended';
+    try {
+      const answered = await this.#run.apply(undefined, [[sizes, texts], captureLogs], this.#copied);
+      [answers] = answered ?? (await this.#answers.apply(undefined, [true], this.#copied));
+    } catch {
+      ({ stop, answers } = await this.#salvage(sizes));
+    }
+    const cpu = this.#isolate.isDisposed ? 0n : this.#isolate.cpuTime - cpuBefore;
+    const figures = { stop, wallMs: performance.now() - began, cpuMs: Number(cpu) / 1e6 };
+    return answers === undefined ? figures : { ...figures, answers };
+  }
+
+  get isDisposed(): boolean {
+    return this.#isolate.isDisposed;
+  }
+
+  get heapMb(): number {
+    const heap = this.#isolate.getHeapStatisticsSync();
+    return (heap.used_heap_size + heap.externally_allocated_size) / MB;
+  }
+
+  dispose(): void {
+    if (!this.#isolate.isDisposed) this.#isolate.dispose();
+  }
+
+  /** What is left of a run that was cut short. */
+  async #salvage(sizes: string): Promise<{ stop: Stop; answers: string | undefined }> {
+    if (this.#isolate.isDisposed) return { stop: 'memory', answers: undefined };
+    try {
+      const [answers] = await this.#answers.apply(undefined, [false], this.#copied);
+      const entries: unknown = JSON.parse(answers.slice(0, answers.indexOf('\n')));
+      const asked: unknown = JSON.parse(sizes);
+      const all = Array.isArray(entries) && Array.isArray(asked) && 2 * entries.length >= asked.length;
+      return all ? { stop: 'hung', answers: undefined } : { stop: 'timeout', answers };
+    } catch {
+      return { stop: this.#isolate.isDisposed ? 'memory' : 'hung', answers: undefined };
+    }
+  }
+}
+
+function bootstrapSource(output: WorkerSettings['output']): string {
+  return `'use strict';\n(${bootstrap.toString()})(${JSON.stringify(output)}, ${JSON.stringify(FILE)})`;
+}
+
+/** V8 has lost the isolate: nothing in this process can be trusted any more, and its thread will never return. */
+function die(): void {
+  process.kill(process.pid, 'SIGKILL');
+}
+
+function faultOf(thrown: unknown, disposed: boolean, eventMs: number, maxChars: number): LoadFault {
+  if (disposed) return { kind: 'memory', message: 'the source took too much memory while it loaded' };
+  const error: unknown = thrown instanceof Error ? thrown.message : thrown;
+  const message = String(error);
+  if (message === 'Script execution timed out.') {
+    return { kind: 'timeout', message: `the source took longer than ${eventMs} ms to load` };
+  }
+  const name = thrown instanceof Error && thrown.name !== 'Error' ? `${thrown.name}: ` : '';
+  const stack = thrown instanceof Error ? (thrown.stack ?? '') : '';
+  const line = new RegExp(`${FILE}:(\\d{1,7})`).exec(`${message}\n${stack}`)?.[1];
+  const said = message.replace(new RegExp(` \\[${FILE}:\\d+:\\d+\\]$`), '').slice(0, maxChars);
+  return { kind: 'compile', message: `${name}${said}${line === undefined ? '' : ` (line ${line})`}` };
+}

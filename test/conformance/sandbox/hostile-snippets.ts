@@ -1,0 +1,338 @@
+/** Code that tries to hurt its host, run as the body of `transform(event)` for one event among honest ones. */
+export interface HostileSnippet {
+  readonly name: string;
+  /** Statements; what follows them returns the event. */
+  readonly does: string;
+  /** How the hostile event may end. Several where it depends on which limit is met first. */
+  readonly ends: readonly ('ok' | 'threw' | 'timeout' | 'memory' | 'output')[];
+  /** How the honest events behind it may end; they share its globals. `ok` unless given. */
+  readonly next?: readonly string[];
+}
+
+const ENDLESS: readonly HostileSnippet[] = [
+  { name: 'an endless loop', does: 'for (;;);', ends: ['timeout'] },
+  {
+    name: 'an endless loop that catches everything',
+    does: 'for (;;) { try { for (;;); } catch {} finally { for (;;); } }',
+    ends: ['timeout'],
+  },
+  {
+    name: 'a getter that never ends',
+    does: 'return { ...event, get a() { for (;;); } };',
+    ends: ['timeout'],
+  },
+  {
+    name: 'a getter of an output that never ends',
+    does: 'return Object.defineProperty({ ...event }, "a", { enumerable: true, get() { for (;;); } });',
+    ends: ['timeout'],
+  },
+  { name: 'a toJSON that never ends', does: 'return { toJSON() { for (;;); } };', ends: ['timeout'] },
+  {
+    name: 'a proxy whose traps never end',
+    does: 'return new Proxy(event, { ownKeys() { for (;;); } });',
+    ends: ['timeout'],
+  },
+  {
+    name: 'a proxy array that grows while it is read',
+    does: 'let n = 0; return new Proxy([], { get: (_, key) => (key === "length" ? n++ : event) });',
+    ends: ['ok', 'output'],
+  },
+  { name: 'a thenable that never ends', does: 'return { get then() { for (;;); } };', ends: ['timeout'] },
+  {
+    name: 'a flood of microtasks',
+    does: 'const again = () => Promise.resolve().then(again); again();',
+    ends: ['timeout'],
+  },
+  {
+    name: 'a flood of microtasks under an endless loop',
+    does: '(async () => { for (;;) await 0; })(); for (;;);',
+    ends: ['timeout'],
+  },
+  {
+    name: 'an await that goes on for ever',
+    does: 'return (async () => { for (;;) await 0; })();',
+    ends: ['timeout'],
+  },
+  {
+    name: 'a regular expression that backtracks',
+    does: '/^(a+)+$/.test("a".repeat(60) + "b");',
+    ends: ['timeout'],
+  },
+  { name: 'a sort that never ends', does: '[1, 2, 3].sort(() => { for (;;); });', ends: ['timeout'] },
+  {
+    name: 'an error whose message never ends',
+    does: 'throw { get message() { for (;;); } };',
+    ends: ['timeout'],
+  },
+  { name: 'deep recursion', does: '(function down() { down(); })();', ends: ['threw'] },
+  {
+    name: 'recursion that logs at the bottom',
+    does: 'const down = () => { try { down(); } catch { console.log("x"); } }; down();',
+    ends: ['ok', 'threw', 'timeout'],
+  },
+  {
+    name: 'a join that walks four billion holes',
+    does: 'const a = []; a.length = 4294967295; a.join("");',
+    ends: ['timeout', 'memory', 'threw'],
+  },
+];
+
+const MEMORY: readonly HostileSnippet[] = [
+  {
+    name: 'memory in small pieces',
+    does: 'const all = []; for (;;) all.push({ n: all.length, text: "x" + all.length });',
+    ends: ['timeout', 'memory'],
+  },
+  {
+    name: 'memory in big pieces',
+    does: 'const all = []; for (;;) all.push(new Array(1e6).fill(1.5));',
+    ends: ['memory'],
+  },
+  {
+    name: 'memory outside the heap',
+    does: 'const all = []; for (;;) all.push(new Uint8Array(1e7).fill(1));',
+    ends: ['threw', 'memory'],
+  },
+  {
+    name: 'native objects outside the heap',
+    does: 'const all = []; for (;;) all.push(new Intl.DateTimeFormat("de"), new Intl.Collator("sv"));',
+    ends: ['timeout', 'memory'],
+  },
+  {
+    name: 'a text that doubles',
+    does: 'let text = "x"; for (;;) text += text + text.length;',
+    ends: ['threw', 'memory', 'timeout'],
+  },
+  {
+    name: 'a map that grows',
+    does: 'const map = new Map(); for (let i = 0; ; i++) map.set(i, i);',
+    ends: ['timeout', 'memory', 'threw'],
+  },
+  {
+    name: 'a huge parse, which crashed a host',
+    does: `JSON.parse('[' + '1,'.repeat(1e8) + '1]');`,
+    ends: ['memory', 'timeout'],
+  },
+  {
+    name: 'a huge fill, which ignored a timeout',
+    does: 'new Array(1e9).fill(0);',
+    ends: ['memory', 'timeout'],
+  },
+  {
+    name: 'a parse nested ten million deep',
+    does: `JSON.parse('['.repeat(1e7));`,
+    ends: ['memory', 'timeout', 'threw'],
+  },
+  {
+    name: 'a sort of thirty million',
+    does: 'new Array(3e7).fill(0).map((_, i) => -i).sort();',
+    ends: ['memory', 'timeout'],
+  },
+  { name: 'a big integer', does: '2n ** (2n ** 29n);', ends: ['memory', 'timeout', 'threw'] },
+  {
+    name: 'an error with a huge message',
+    does: 'throw new Error("x".repeat(2 ** 28));',
+    ends: ['threw', 'memory'],
+  },
+  {
+    name: 'a flood of rejected promises',
+    does: 'for (;;) Promise.reject(new Error("x"));',
+    ends: ['timeout', 'memory'],
+  },
+];
+
+const OUTPUTS: readonly HostileSnippet[] = [
+  {
+    name: 'an output of 100 MB',
+    does: 'return { ...event, text: "x".repeat(1e8) };',
+    ends: ['output', 'memory', 'timeout'],
+  },
+  { name: 'a million outputs', does: 'return Array(1e6).fill(event);', ends: ['output'] },
+  {
+    name: 'an output that unfolds to gigabytes',
+    does: 'let value = "lol"; for (let i = 0; i < 12; i++) value = Array(10).fill(value); return { ...event, value };',
+    ends: ['memory', 'timeout', 'output'],
+  },
+  {
+    name: 'an output nested a million deep',
+    does: 'let value = {}; for (let i = 0; i < 1e6; i++) value = { value }; return { ...event, value };',
+    ends: ['output', 'memory', 'timeout'],
+  },
+  { name: 'a cycle', does: 'event.self = event;', ends: ['output'] },
+  { name: 'a symbol', does: 'return Symbol.iterator;', ends: ['output'] },
+  { name: 'a big integer inside', does: 'event.n = 1n;', ends: ['output'] },
+  {
+    name: 'a revoked proxy',
+    does: 'const { proxy, revoke } = Proxy.revocable({}, {}); revoke(); return proxy;',
+    ends: ['threw', 'output'],
+  },
+  {
+    name: 'an output that throws while it is written',
+    does: 'return { ...event, toJSON() { throw { toString() { throw 1; } }; } };',
+    ends: ['output'],
+  },
+  {
+    name: 'an output that tells two stories',
+    does: 'let first = true; return { toJSON() { if (first) { first = false; return 7; } return event; } };',
+    ends: ['output'],
+  },
+  {
+    name: 'raw JSON with half a character',
+    does: 'event.raw = JSON.rawJSON?.(\'"\\ud800"\');',
+    ends: ['ok'],
+  },
+];
+
+const ERRORS: readonly HostileSnippet[] = [
+  {
+    name: 'an error whose getters throw',
+    does: 'throw { get message() { throw this; }, get stack() { throw this; }, get name() { throw this; } };',
+    ends: ['threw'],
+  },
+  {
+    name: 'an error that lies about its parts',
+    does: 'throw Object.assign(new Error(), { message: {}, stack: { toString: 1 }, name: Symbol("x") });',
+    ends: ['threw'],
+  },
+  { name: 'a thrown symbol', does: 'throw Symbol("x");', ends: ['threw'] },
+  { name: 'a thrown nothing', does: 'throw undefined;', ends: ['threw'] },
+  {
+    name: 'a thrown function that cannot be shown',
+    does: 'throw Object.assign(() => 1, { toString() { throw 1; }, message: 7 });',
+    ends: ['threw'],
+  },
+  {
+    name: 'a thrown proxy',
+    does: 'throw new Proxy(new Error("x"), { get() { throw new Error("y"); }, getPrototypeOf() { throw 1; } });',
+    ends: ['threw'],
+  },
+  {
+    name: 'a stack that is made by the thrower',
+    does: 'Error.prepareStackTrace = () => { throw new Error("again"); }; throw new Error("x");',
+    ends: ['threw'],
+  },
+  {
+    name: 'an error that tries to forge an answer',
+    does: 'throw new Error(\'"]],"entries":[[0,1,[1]]]\\n\\n{"type":"track"}\');',
+    ends: ['threw'],
+  },
+];
+
+const POISON: readonly HostileSnippet[] = [
+  {
+    name: 'a poisoned JSON',
+    does: 'JSON.stringify = () => "{}"; JSON.parse = () => ({ type: "stolen" }); globalThis.JSON = undefined;',
+    ends: ['ok'],
+  },
+  {
+    name: 'a poisoned Promise',
+    does: `Promise.prototype.then = () => { for (;;); }; Promise.resolve = null; globalThis.Promise = class {};
+      Object.defineProperty(Promise.prototype, 'constructor', { get() { throw 1; } });`,
+    ends: ['ok'],
+  },
+  {
+    name: 'poisoned arrays',
+    does: `Array.prototype.push = () => 0; Array.prototype[Symbol.iterator] = () => { throw 1; }; Array.isArray = () => false;
+      for (let i = 0; i < 9; i++) Object.defineProperty(Array.prototype, i, { set() { throw 1; }, get() { return 'x'; } });`,
+    ends: ['ok'],
+  },
+  {
+    name: 'poisoned texts',
+    does: `String.prototype.substring = () => '{}'; String.prototype.charCodeAt = () => 0; String.prototype.indexOf = () => 0;
+      String.prototype.toJSON = () => 'x'; globalThis.String = () => 'x'; String.prototype.valueOf = () => 'x';`,
+    ends: ['ok'],
+  },
+  {
+    name: 'poisoned functions',
+    does: `Function.prototype.call = () => 'x'; Function.prototype.apply = () => 'x'; Function.prototype.bind = () => 'x';
+      Reflect.apply = () => 'x'; Object.hasOwn = () => true;`,
+    ends: ['ok'],
+  },
+  {
+    name: 'a poisoned clock',
+    does: 'Date.now = () => { throw 1; }; globalThis.Date = undefined;',
+    ends: ['ok'],
+  },
+  {
+    name: 'a poisoned Object.prototype',
+    does: `for (const key of ['kind', 'payload', 'outputs', 'lines', 'count', 'entries', 'body', 'sizes', 'length', '0', 'message'])
+      Object.defineProperty(Object.prototype, key, { configurable: true, set() { throw 1; }, get() { return 'x'; } });`,
+    ends: ['ok'],
+  },
+  {
+    name: 'a toJSON on everything, for itself and those behind it',
+    does: 'Object.prototype.toJSON = () => "forged";',
+    ends: ['output'],
+    next: ['output'],
+  },
+  {
+    name: 'a then on everything, for itself and those behind it',
+    does: 'Object.prototype.then = () => {};',
+    ends: ['threw'],
+    next: ['threw'],
+  },
+  {
+    name: 'a transform that replaces itself',
+    does: 'transform = () => 7; globalThis.transform = () => 7;',
+    ends: ['ok'],
+  },
+  { name: 'a console that is gone', does: 'console.log = null; delete globalThis.console;', ends: ['ok'] },
+  {
+    name: 'a frozen world',
+    does: 'for (const o of [Object, Array, JSON, globalThis.String]) { Object.freeze(o); Object.freeze(o.prototype); }',
+    ends: ['ok'],
+  },
+];
+
+/** Each throws `escaped` when it gets out. */
+const ESCAPES: readonly HostileSnippet[] = [
+  {
+    name: 'the constructor of a constructor',
+    does: 'event.found = typeof this?.constructor?.constructor?.("return typeof process + typeof require")?.();',
+    ends: ['ok'],
+  },
+  {
+    name: 'every constructor within reach',
+    does: `for (const thing of [event, console.log, (async () => {}), (function* () {}), Promise, new Error()]) {
+        const world = thing.constructor.constructor('return this')();
+        if (world !== globalThis || world.process || world.require) throw new Error('escaped');
+      }`,
+    ends: ['ok'],
+  },
+  {
+    name: 'the caller of transform',
+    does: `let above; try { above = transform.caller; } catch {}
+      try { above ??= arguments.callee.caller; } catch {}
+      if (typeof above === 'function') throw new Error('escaped');`,
+    ends: ['ok'],
+  },
+  {
+    name: 'the frames of a stack',
+    does: `let frames = []; Error.prepareStackTrace = (_, all) => { frames = all; return ''; }; new Error().stack;
+      Error.prepareStackTrace = undefined;
+      for (const frame of frames.slice(1)) if (frame.getFunction() !== undefined || (frame.getThis() ?? globalThis) !== globalThis) throw new Error('escaped');`,
+    ends: ['ok'],
+  },
+  {
+    name: 'the events of others',
+    does: `const seen = JSON.stringify([RegExp.$_, RegExp.lastMatch, Object.getOwnPropertyNames(globalThis).filter((name) => typeof globalThis[name] === 'string')]);
+      if (seen.includes('u0') || seen.includes('u2')) throw new Error('escaped');`,
+    ends: ['ok'],
+  },
+  {
+    name: 'a look for process and require',
+    does: 'if (typeof process + typeof require !== "undefinedundefined") throw new Error("escaped");',
+    ends: ['ok'],
+  },
+  { name: 'shared memory', does: 'new SharedArrayBuffer(8);', ends: ['threw'] },
+  { name: 'WebAssembly', does: 'new WebAssembly.Memory({ initial: 60000 });', ends: ['threw'] },
+];
+
+export const HOSTILE_SNIPPETS: readonly HostileSnippet[] = [
+  ...ENDLESS,
+  ...MEMORY,
+  ...OUTPUTS,
+  ...ERRORS,
+  ...POISON,
+  ...ESCAPES,
+];

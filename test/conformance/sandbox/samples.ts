@@ -1,0 +1,43 @@
+import type { SandboxInput, SandboxResult } from '@tributary/core';
+
+export const CONTEXT = JSON.stringify({ environment: 'production' });
+
+/** An input that says in `properties.n` which one it is, and in `properties.bad` whether to misbehave. */
+export function input(n: number, bad = false): SandboxInput {
+  const event = { type: 'track', event: 'Ordered', user_id: `u${n}`, properties: { n, bad } };
+  return { event: JSON.stringify(event), context: CONTEXT };
+}
+
+export function inputs(count: number, badOnes: readonly number[] = []): readonly SandboxInput[] {
+  return Array.from({ length: count }, (_, n) => input(n, badOnes.includes(n)));
+}
+
+/** The first output of a result, parsed; undefined when it has none. */
+export function output(result: SandboxResult | undefined): Record<string, unknown> | undefined {
+  if (result?.ok !== true || result.outputs[0] === undefined) return undefined;
+  return JSON.parse(result.outputs[0]) as Record<string, unknown>;
+}
+
+/** `ok`, or the kind of error, of each result. */
+export function outcomes(results: readonly SandboxResult[]): readonly string[] {
+  return results.map((result) => (result.ok ? 'ok' : result.kind));
+}
+
+export function messageIn(result: SandboxResult | undefined): string {
+  return result === undefined || result.ok ? '' : result.message;
+}
+
+let programs = 0;
+
+/** A program with an id of its own. */
+export function program(source: string): { readonly id: string; readonly source: string } {
+  programs += 1;
+  return { id: `program-${programs}:1`, source };
+}
+
+/** A program that returns its events, and runs `statements` first for a bad one. */
+export function badOn(statements: string) {
+  return program(`function transform(event) { if (event.properties.bad) { ${statements} }\n return event; }`);
+}
+
+export const HONEST = 'function transform(event) { return { ...event, honest: true }; }';
