@@ -1,6 +1,7 @@
 import { type DeliveryOutcome, HEADER, TOPIC } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { entryOf, event, handedOn, setUp, topicsOf, until } from './harness.ts';
+import { WORKSPACE } from './memory-catalog.ts';
 
 async function setUpDelivery(options: Parameters<typeof setUp>[0] = {}) {
   const set = setUp(options);
@@ -37,7 +38,8 @@ describe('deliver', () => {
     });
 
     await run('history', [handedOn(failed[1], 0), handedOn(delivered, 1)]);
-    expect(history.entries).toMatchObject([{ kind: 'delivery', facets: { status: 'delivered' } }]);
+    const page = await history.list({ kind: 'delivery', workspaceId: WORKSPACE, limit: 10 });
+    expect(page.entries).toMatchObject([{ facets: { status: 'delivered', destination_id: 'place' } }]);
   });
 
   it('a delivery put off by an open circuit is told when it succeeds at its first try', async () => {

@@ -1,19 +1,17 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import {
   type CanonicalEvent,
-  type Claimant,
   type Connector,
   type ConnectorCatalog,
   type ContractVerdict,
-  type Deduplicator,
   type Delivery,
   type DeliveryResult,
   type Emission,
   Fenced,
-  formatPosition,
   HEADER,
   type Headers,
-  type History,
-  type HistoryEntry,
   type LogEntry,
   NO_LOGGER,
   NO_METRICS,
@@ -24,29 +22,16 @@ import {
   type VolumeBatch,
   type VolumeCounters,
 } from '@tributary/core';
+import { openSqliteDeduplicator, openSqliteHistory } from '@tributary/infra';
 import { createPipeline, type PipelineOptions } from '@tributary/processors';
+import { onTestFinished } from 'vitest';
 import { MemoryCatalog, WORKSPACE } from './memory-catalog.ts';
+
+const DAY_MS = 24 * 3_600_000;
 
 export const START = Date.parse('2026-01-01T10:00:00Z');
 
-/** Claims as the port promises them: the first position wins, and wins again. */
-class FirstClaims implements Deduplicator {
-  readonly #winners = new Map<string, string>();
-
-  async claim(claimants: readonly Claimant[]): Promise<readonly boolean[]> {
-    return claimants.map(({ workspaceId, environment, messageId, position }) => {
-      const key = JSON.stringify([workspaceId, environment, messageId]);
-      const asking = formatPosition(position);
-      const winner = this.#winners.get(key) ?? asking;
-      this.#winners.set(key, winner);
-      return winner === asking;
-    });
-  }
-
-  async close(): Promise<void> {}
-}
-
-/** Counters that keep the batches they were given, and may be set back as a failover does. */
+/** Counters that keep the batches they were given, and may be set back as a failover does and SQLite does not. */
 export class RecordedCounters implements VolumeCounters {
   readonly offsets = new Map<string, number>();
   batches: VolumeBatch[] = [];
@@ -74,21 +59,6 @@ export class RecordedCounters implements VolumeCounters {
   async close(): Promise<void> {}
 }
 
-class RecordedHistory implements History {
-  readonly entries: HistoryEntry[] = [];
-
-  async put(entries: readonly HistoryEntry[]): Promise<void> {
-    this.entries.push(...entries);
-  }
-  async list() {
-    return { entries: this.entries };
-  }
-  async get() {
-    return undefined;
-  }
-  async close(): Promise<void> {}
-}
-
 /** What a test may make the outside world do. */
 export interface World {
   /** What a transformation does to an event. Default: returns it. */
@@ -109,7 +79,7 @@ function scriptedSandbox(world: World): Sandbox {
   };
 }
 
-function scriptedConnectors(world: World): ConnectorCatalog {
+export function scriptedConnectors(world: Pick<World, 'deliver'>): ConnectorCatalog {
   const connector: Connector = {
     batchSize: () => 10,
     deliver: (_destination, deliveries) => Promise.all(deliveries.map((delivery) => world.deliver(delivery))),
@@ -132,10 +102,17 @@ export function setUp(options: Partial<PipelineOptions> = {}) {
   const time = { now: START };
   const catalog = new MemoryCatalog();
   const counters = new RecordedCounters();
-  const history = new RecordedHistory();
+  const clock = () => time.now;
+  const folder = mkdtempSync(join(tmpdir(), 'tributary-stages-'));
+  const deduplicator = openSqliteDeduplicator({ folder: join(folder, 'dedupe'), windowMs: DAY_MS, clock });
+  const history = openSqliteHistory({ folder: join(folder, 'history'), retentionMs: DAY_MS, clock });
+  onTestFinished(async () => {
+    await Promise.all([deduplicator.close(), history.close()]);
+    rmSync(folder, { recursive: true, force: true });
+  });
   const stages = createPipeline({
     catalog,
-    deduplicator: new FirstClaims(),
+    deduplicator,
     contracts: { evaluate: (_contract, event) => world.evaluate(event) },
     counters,
     history,
@@ -148,7 +125,7 @@ export function setUp(options: Partial<PipelineOptions> = {}) {
       version,
       settings,
     }),
-    clock: () => time.now,
+    clock,
     logger: NO_LOGGER,
     metrics: NO_METRICS,
     receivedTopics: ['events.production', 'events.development'],
