@@ -48,6 +48,6 @@ export const gateway: FastifyPluginAsync<GatewayDependencies> = async (app, depe
   await app.register(async (api) => {
     await api.register(bodyPlugin);
     await api.register(accessPlugin, dependencies);
-    await api.register(routes, { ...dependencies, prefix: '/api/v1' });
+    await api.register(async (v1) => v1.register(routes, dependencies), { prefix: '/api/v1' });
   });
 };
