@@ -1,0 +1,100 @@
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type Deduplicator, Unavailable } from '@tributary/core';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { openDatabase } from '../../sqlite/database.ts';
+import { openSqliteDeduplicator } from './deduplicator.ts';
+
+const WINDOW_MS = 1_000;
+
+describe('the files of the SQLite deduplicator', () => {
+  let folder: string;
+  let now = 1_000_000;
+  const open: Deduplicator[] = [];
+  const opened = () => {
+    const options = { folder, windowMs: WINDOW_MS, clock: () => now, busyTimeoutMs: 50 };
+    const deduplicator = openSqliteDeduplicator(options);
+    open.push(deduplicator);
+    return deduplicator;
+  };
+  const claim = async (deduplicator: Deduplicator, messageId: string, offset: number) => {
+    const position = { topic: 't', partition: 0, offset, index: 0 };
+    const claimant = { workspaceId: 'w', environment: 'production' as const, messageId, position };
+    return (await deduplicator.claim([claimant]))[0];
+  };
+  const claimFiles = () => readdirSync(folder).filter((name) => /^claims-\d+\.db$/.test(name));
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'tributary-'));
+  });
+  afterEach(async () => {
+    for (const deduplicator of open.splice(0)) await deduplicator.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  it('keep a claim from the last moment of a stretch for exactly a window', async () => {
+    const deduplicator = opened();
+    await claim(deduplicator, 'first', 1);
+    now += WINDOW_MS / 2 - 1;
+    expect(await claim(deduplicator, 'a', 1)).toBe(true);
+    now += WINDOW_MS;
+    expect(await claim(deduplicator, 'a', 2)).toBe(false);
+    now += 1;
+    expect(await claim(deduplicator, 'a', 2)).toBe(true);
+  });
+
+  it('are at most three, whatever time passes, and leave nothing behind', async () => {
+    const deduplicator = opened();
+    for (let step = 0; step < 40; step++) {
+      expect(await claim(deduplicator, `a-${step}`, step)).toBe(true);
+      expect(claimFiles().length).toBeLessThanOrEqual(3);
+      now += WINDOW_MS / 4;
+    }
+    now += WINDOW_MS * 10;
+    await claim(deduplicator, 'last', 1);
+    expect(readdirSync(folder).filter((name) => name.startsWith('claims-'))).toEqual([
+      'claims-21.db',
+      'claims-21.db-shm',
+      'claims-21.db-wal',
+    ]);
+  });
+
+  it('are let go by a process that did not drop them', async () => {
+    const [one, other] = [opened(), opened()];
+    expect(await claim(one, 'a', 1)).toBe(true);
+    expect(await claim(other, 'a', 2)).toBe(false);
+    now += WINDOW_MS * 1.5;
+    expect(await claim(one, 'a', 3)).toBe(true);
+    expect(await claim(other, 'a', 4)).toBe(false);
+    expect(claimFiles()).toHaveLength(1);
+  });
+
+  it('hold the winner although the clock was set back', async () => {
+    const deduplicator = opened();
+    expect(await claim(deduplicator, 'a', 1)).toBe(true);
+    now -= WINDOW_MS * 5;
+    expect(await claim(deduplicator, 'a', 2)).toBe(false);
+    expect(await claim(deduplicator, 'b', 1)).toBe(true);
+    now += WINDOW_MS * 5;
+    expect(await claim(deduplicator, 'a', 2)).toBe(false);
+  });
+
+  it('that a dead process forgot to remove are removed at the next start', async () => {
+    await claim(opened(), 'a', 1);
+    for (const name of ['claims-77.db', 'claims-77.db-wal', 'unrelated.db'])
+      writeFileSync(join(folder, name), 'x');
+    expect(await claim(opened(), 'a', 2)).toBe(false);
+    expect(readdirSync(folder).filter((name) => name.includes('77'))).toEqual([]);
+    expect(readdirSync(folder)).toContain('unrelated.db');
+  });
+
+  it('make a claim Unavailable while another holds the lock, and the claim is decided after', async () => {
+    const deduplicator = opened();
+    const lock = openDatabase(join(folder, 'windows.db'));
+    lock.exec('BEGIN IMMEDIATE');
+    await expect(claim(deduplicator, 'a', 1)).rejects.toThrow(Unavailable);
+    lock.exec('ROLLBACK');
+    lock.close();
+    expect(await claim(deduplicator, 'a', 1)).toBe(true);
+  });
+});

@@ -1,0 +1,4 @@
+import { deduplicatorConformance } from './deduplicator.conformance.ts';
+import { harness } from './sqlite-harness.ts';
+
+deduplicatorConformance(harness);

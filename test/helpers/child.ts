@@ -1,0 +1,81 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+
+/**
+ * Another process of a test: it runs a script, tells what it did as lines of JSON, and can be killed at any moment.
+ * A script waits for `go` where several must start together.
+ */
+export class Child {
+  readonly #process;
+  readonly #ended: Promise<unknown>;
+  readonly #lines: unknown[] = [];
+  #errors = '';
+  #wake = () => {};
+
+  constructor(script: URL, args: readonly string[]) {
+    this.#process = spawn(
+      process.execPath,
+      ['--disable-warning=ExperimentalWarning', fileURLToPath(script), ...args],
+      {
+        stdio: ['pipe', 'pipe', 'pipe'],
+      },
+    );
+    this.#process.stderr.on('data', (text) => {
+      this.#errors += String(text);
+    });
+    this.#process.stdin.on('error', () => {});
+    createInterface({ input: this.#process.stdout }).on('line', (line) => {
+      this.#lines.push(JSON.parse(line));
+      this.#wake();
+    });
+    this.#ended = once(this.#process, 'close').then(() => this.#wake());
+  }
+
+  /** Every line it wrote so far. Those of a killed child are complete after `kill`. */
+  get lines(): readonly unknown[] {
+    return this.#lines;
+  }
+
+  /** Resolves once it wrote `count` lines; rejects with its errors when it ended before. */
+  async wrote(count: number): Promise<readonly unknown[]> {
+    while (this.#lines.length < count) {
+      if (this.#process.exitCode !== null || this.#process.signalCode !== null)
+        throw new Error(`the child ended after ${this.#lines.length} lines: ${this.#errors}`);
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+    return this.#lines;
+  }
+
+  go(): void {
+    this.#process.stdin.write('go\n');
+  }
+
+  /** SIGKILL: it gets no chance to finish anything. */
+  async kill(): Promise<void> {
+    this.#process.kill('SIGKILL');
+    await this.#ended;
+  }
+
+  /** Waits for it to end by itself; rejects when that was not a success. */
+  async finished(): Promise<readonly unknown[]> {
+    await this.#ended;
+    if (this.#process.exitCode !== 0) throw new Error(`the child failed: ${this.#errors}`);
+    return this.#lines;
+  }
+}
+
+/** In the script: writes one line. */
+export function tell(line: unknown): void {
+  process.stdout.write(`${JSON.stringify(line)}\n`);
+}
+
+/** In the script: resolves when the test says `go`. */
+export async function told(): Promise<void> {
+  await once(process.stdin, 'data');
+  process.stdin.unref();
+  process.stdin.destroy();
+}
