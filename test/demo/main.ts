@@ -33,7 +33,10 @@ async function demo(): Promise<number> {
   const expected = computeAnswers(events);
   const token = await openDevIssuer(config).mint(EMAIL);
   const receiver = await startReceiver(join(config.dataFolder, 'demo', 'webhook.ndjson'));
-  const { client, contractId, writeKey } = await prepareWorkspace(new Client(base, token), receiver.url);
+  const { client, workspaceId, contractId, writeKey } = await prepareWorkspace(
+    new Client(base, token),
+    receiver.url,
+  );
 
   const started = performance.now();
   await sendEvents(client.with({ token: writeKey.key }), events, (sent) => {
@@ -45,7 +48,7 @@ async function demo(): Promise<number> {
     client,
     contractId,
     receiver,
-    folder: join(config.dataFolder, 'ndjson', NDJSON_FOLDER),
+    folder: join(config.dataFolder, 'ndjson', workspaceId, NDJSON_FOLDER),
   };
   const results = await drained(() => readResults(sources, expected), events.length);
   const seconds = ((performance.now() - started) / 1000).toFixed(1);

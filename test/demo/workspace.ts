@@ -7,7 +7,7 @@ interface Named {
 }
 
 const WORKSPACE = 'New York departures';
-/** Folder of the ndjson destination, below the server's. */
+/** Folder of the ndjson destination, below its workspace's. */
 export const NDJSON_FOLDER = 'departures';
 
 const TRANSFORMATION = `function transform(event) {
@@ -20,6 +20,7 @@ const TRANSFORMATION = `function transform(event) {
 /** What the demo needs in a workspace; made at the first run, found again later. */
 export interface DemoWorkspace {
   readonly client: Client;
+  readonly workspaceId: string;
   readonly contractId: string;
   readonly writeKey: { readonly id: string; readonly key: string };
 }
@@ -77,7 +78,7 @@ export async function prepareWorkspace(account: Client, webhookUrl: string): Pro
     name: 'demo',
     environment: 'production',
   });
-  return { client, contractId: contract.id, writeKey };
+  return { client, workspaceId: workspace.id, contractId: contract.id, writeKey };
 }
 
 function testEvent(properties: Readonly<Record<string, number>>): object {
@@ -88,7 +89,11 @@ async function findByName(account: Client, path: string): Promise<Named | undefi
   return (await account.get<readonly Named[]>(path)).find(({ name }) => name === WORKSPACE);
 }
 
-async function ensure(client: Client, resource: string, body: { readonly name: string; readonly [field: string]: unknown }): Promise<Named> {
+async function ensure(
+  client: Client,
+  resource: string,
+  body: { readonly name: string; readonly [field: string]: unknown },
+): Promise<Named> {
   const found = (await client.get<readonly Named[]>(`./${resource}?limit=1000`)).find(
     ({ name }) => name === body.name,
   );

@@ -86,7 +86,7 @@ describe('6. Forwarding', () => {
     const made = await destination({ name: 'files', type: 'ndjson', settings: { folder: 'pages' } });
     await rule({ destination_id: made.id, event_types: ['page'] });
     await tributary.producer.post('./events/page', { user_id: 'u1', name: 'Home' });
-    const folder = join(tributary.folder, 'ndjson', 'pages');
+    const folder = join(tributary.folder, 'ndjson', tributary.workspaceId, 'pages');
     const lines = await eventually(
       () => {
         try {
@@ -157,6 +157,12 @@ describe('6. Forwarding', () => {
       enabled: false,
     });
     await tributary.producer.post('./events/group', { user_id: 'u1', group_id: 'before' });
+    // A rule takes what is routed while it is enabled: once a later event of the same user has arrived, this one was.
+    await tributary.producer.post('./events/track', { event: 'Paid', user_id: 'u1', message_id: 'marker' });
+    await eventually(
+      () => webhook.deliveries().some(({ event }) => event.message_id === 'marker'),
+      (arrived) => arrived,
+    );
     await tributary.owner.put(`./event-forwarding-rules/${id}`, { ...body, enabled: true });
     await tributary.producer.post('./events/group', { user_id: 'u1', group_id: 'after' });
     await eventually(

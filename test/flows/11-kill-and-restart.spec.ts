@@ -49,7 +49,7 @@ describe('11. Kill and restart', () => {
           client: client(),
           contractId: prepared.contractId,
           receiver,
-          folder: join(tributary.folder, 'ndjson', NDJSON_FOLDER),
+          folder: join(tributary.folder, 'ndjson', prepared.workspaceId, NDJSON_FOLDER),
         },
         expected,
       );
