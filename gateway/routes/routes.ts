@@ -3,6 +3,7 @@ import type { GatewayDependencies } from '../dependencies.ts';
 import { apiKeyRoutes } from './api-keys/routes.ts';
 import { deliveryRoutes } from './deliveries/routes.ts';
 import { destinationRoutes } from './destinations/routes.ts';
+import { contractRoutes } from './event-contracts/routes.ts';
 import { ruleRoutes } from './event-forwarding-rules/routes.ts';
 import { writeKeyRoutes } from './event-keys/routes.ts';
 import { transformationRoutes } from './event-transformations/routes.ts';
@@ -17,6 +18,7 @@ export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, depen
     apiKeyRoutes,
     writeKeyRoutes,
     eventRoutes,
+    contractRoutes,
     transformationRoutes,
     ruleRoutes,
     destinationRoutes,

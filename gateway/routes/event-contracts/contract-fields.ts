@@ -1,0 +1,38 @@
+import { type Contract, checkSchema, contractSubject } from '@tributary/core';
+import type { Static } from 'typebox';
+import { type ErrorDetail, invalidRequest } from '../../http/errors.ts';
+import type { contractBody } from './schemas.ts';
+
+/** What a body says of a contract, defaults filled in. */
+export type ContractFields = Omit<
+  Contract,
+  'id' | 'workspace_id' | 'status' | 'created_by' | 'version' | 'created_at' | 'updated_at'
+>;
+
+/** 400 for a schema that cannot judge, and for a name on a type whose events have none. */
+export function contractFields(body: Static<typeof contractBody>): ContractFields {
+  const fields: ContractFields = {
+    name: body.name,
+    event_type: body.event_type,
+    event_name: body.event_name ?? '',
+    description: body.description ?? null,
+    schema_definition: body.schema_definition,
+    enforcement_mode: body.enforcement_mode ?? 'warn',
+    undeclared_fields: body.undeclared_fields ?? 'allow',
+  };
+  const faults = [...nameFaults(fields), ...schemaFaults(fields)];
+  if (faults.length > 0) throw invalidRequest(...faults);
+  return fields;
+}
+
+function nameFaults({ event_type, event_name }: ContractFields): readonly ErrorDetail[] {
+  if (event_name === '' || contractSubject(event_type) === 'properties') return [];
+  return [{ path: '/event_name', message: `must be empty: ${event_type} events have no name` }];
+}
+
+function schemaFaults({ schema_definition }: ContractFields): readonly ErrorDetail[] {
+  return checkSchema(schema_definition).map(({ path, message }) => ({
+    path: `/schema_definition${path}`,
+    message,
+  }));
+}
