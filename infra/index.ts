@@ -1,7 +1,8 @@
 /** How the tests, the demo and the bench reach the runtime and the adapters. */
+
 export { type LogCatalogOptions, openLogCatalog } from './adapters/catalog/log/index.ts';
 export { openSqliteDeduplicator } from './adapters/deduplicator/sqlite/index.ts';
-export { openSqliteEventLog } from './adapters/event-log/sqlite/index.ts';
+export { openSqliteEventLog, type SqliteEventLogOptions } from './adapters/event-log/sqlite/index.ts';
 export { openSqliteHistory } from './adapters/history/sqlite/index.ts';
 export { openIsolatedVmSandbox } from './adapters/sandbox/isolated-vm/index.ts';
 export { openSqliteVolumeCounters } from './adapters/volume-counters/sqlite/index.ts';
