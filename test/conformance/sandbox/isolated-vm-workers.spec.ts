@@ -1,0 +1,160 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { type Metrics, NO_LOGGER, NO_METRICS, Unavailable } from '@tributary/core';
+import { openIsolatedVmSandbox } from '@tributary/infra';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { badOn, HONEST, input, inputs, outcomes, output, program } from './samples.ts';
+
+type Options = Partial<Parameters<typeof openIsolatedVmSandbox>[0]>;
+
+describe('The worker processes of isolated-vm', () => {
+  const opened: { close(): Promise<void> }[] = [];
+  const open = (options: Options = {}) => {
+    const sandbox = openIsolatedVmSandbox({
+      processes: 1,
+      metrics: NO_METRICS,
+      logger: NO_LOGGER,
+      ...options,
+    });
+    opened.push(sandbox);
+    return sandbox;
+  };
+  afterEach(async () => {
+    await Promise.all(opened.splice(0).map((sandbox) => sandbox.close()));
+  });
+
+  const counting = () => program('let n = 0; const transform = (event) => ({ ...event, n: ++n })');
+  const countOf = async (sandbox: ReturnType<typeof open>, counter: ReturnType<typeof counting>) =>
+    output((await sandbox.run(counter, [input(1)]))[0])?.n;
+
+  it('keep a program in one isolate of one worker', async () => {
+    const sandbox = open({ processes: 3 });
+    const counter = counting();
+    const counts = [];
+    for (let i = 0; i < 10; i++) counts.push(await countOf(sandbox, counter));
+    expect(counts).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+  });
+
+  it('share the programs, and a new worker takes the place of a lost one', async () => {
+    const sandbox = open({ processes: 2 });
+    const counters = Array.from({ length: 12 }, counting);
+    for (const counter of counters) expect(await countOf(sandbox, counter)).toBe(1);
+    const [lost, kept] = sandbox.workerPids();
+    process.kill(lost ?? 0, 'SIGKILL');
+    await vi.waitFor(() => expect(isGone(lost)).toBe(true), { timeout: 5_000, interval: 10 });
+    const counts: unknown[] = [];
+    for (const counter of counters) counts.push(await countOf(sandbox, counter));
+    expect(new Set(counts)).toEqual(new Set([1, 2]));
+    expect(sandbox.workerPids()).toContain(kept);
+    expect(sandbox.workerPids()).not.toContain(lost);
+  });
+
+  it('give up the least recently used program when they hold too many', async () => {
+    const sandbox = open({ maxPrograms: 2 });
+    const [first, second, third] = [counting(), counting(), counting()];
+    for (const counter of [first, second, first, third]) await countOf(sandbox, counter);
+    expect(await countOf(sandbox, first)).toBe(3);
+    expect(await countOf(sandbox, second)).toBe(1);
+  });
+
+  it('make an isolate anew after so many events', async () => {
+    const sandbox = open({ recycleAfter: 3 });
+    const counter = counting();
+    const counts = [];
+    for (let i = 0; i < 6; i++) counts.push(await countOf(sandbox, counter));
+    expect(counts).toEqual([1, 2, 3, 4, 1, 2]);
+  });
+
+  it('inherit no environment, no file and no more than two pipes and an error pipe', async () => {
+    const sandbox = open();
+    await sandbox.run(program(HONEST), [input(1)]);
+    const [pid] = sandbox.workerPids();
+    expect(readFileSync(`/proc/${pid}/environ`, 'utf8')).toBe('');
+    expect(readFileSync(`/proc/${pid}/oom_score_adj`, 'utf8').trim()).toBe('1000');
+  });
+
+  it('die with their host, also when stuck in user code', async () => {
+    const host = spawn(process.execPath, [fileURLToPath(new URL('./doomed-host.ts', import.meta.url))], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const [line] = (await once(host.stdout, 'data')) as [Buffer];
+    const pids = JSON.parse(line.toString()) as number[];
+    expect(pids).toHaveLength(2);
+    expect(pids.some(isGone)).toBe(false);
+    host.kill('SIGKILL');
+    await vi.waitFor(() => expect(pids.every(isGone)).toBe(true), { timeout: 5_000, interval: 20 });
+  });
+
+  it('are all gone once the sandbox is closed', async () => {
+    const sandbox = open({ processes: 2 });
+    await sandbox.run(program(HONEST), [input(1)]);
+    const pids = sandbox.workerPids();
+    await sandbox.close();
+    expect(pids.every(isGone)).toBe(true);
+  });
+
+  it('that never start make every call Unavailable', async () => {
+    const sandbox = open({ processes: 2, node: '/nowhere/node' });
+    await expect(sandbox.run(program(HONEST), [input(1)])).rejects.toBeInstanceOf(Unavailable);
+    await expect(sandbox.check(program(HONEST))).rejects.toBeInstanceOf(Unavailable);
+  });
+
+  it('that stop answering are killed, and only the event they stuck on fails', async () => {
+    const sandbox = open();
+    const results = await sandbox.run(badOn('const a = []; a[4e9] = 1; a.join("")'), inputs(5, [2]));
+    expect(outcomes(results)).toEqual(['ok', 'ok', 'timeout', 'ok', 'ok']);
+  });
+
+  describe('with time to spare', () => {
+    const patient = { eventMs: 10_000, watchdogMs: 20_000 };
+    it('call it memory when an isolate is full', async () => {
+      const grow = badOn('const all = []; for (;;) all.push({ n: all.length, text: "x" + all.length })');
+      const results = await open(patient).run(grow, inputs(5, [2]));
+      expect(outcomes(results)).toEqual(['ok', 'ok', 'memory', 'ok', 'ok']);
+    });
+
+    it('are killed for memory that no isolate counts', async () => {
+      const parse = badOn(`JSON.parse('['.repeat(2e7))`);
+      const results = await open({ ...patient, processMb: 256 }).run(parse, inputs(5, [2]));
+      expect(outcomes(results)).toEqual(['ok', 'ok', 'memory', 'ok', 'ok']);
+    });
+
+    it('let go of what an event left behind without blaming the next', async () => {
+      const leaky = program(`const kept = []; function transform(event) {
+        kept.push(new Array(200_000).fill(event.properties.n)); return event }`);
+      const sandbox = open(patient);
+      for (let i = 0; i < 10; i++) {
+        expect(new Set(outcomes(await sandbox.run(leaky, inputs(20))))).toEqual(new Set(['ok']));
+      }
+    });
+  });
+
+  it('are reported in metrics', async () => {
+    const counts = new Map<string, number>();
+    const metrics: Metrics = {
+      ...NO_METRICS,
+      count(name, labels = {}, by = 1) {
+        const key = [name, ...Object.values(labels)].join(' ');
+        counts.set(key, (counts.get(key) ?? 0) + by);
+      },
+    };
+    const sandbox = open({ metrics });
+    await sandbox.run(badOn('const a = []; a[4e9] = 1; a.join("")'), inputs(3, [1]));
+    await sandbox.run(badOn('throw 1'), inputs(3, [1]));
+    expect(counts.get('tributary_sandbox_kills_total timeout')).toBe(2);
+    expect(counts.get('tributary_sandbox_events_total ok')).toBe(4);
+    expect(counts.get('tributary_sandbox_events_total timeout')).toBe(1);
+    expect(counts.get('tributary_sandbox_events_total threw')).toBe(1);
+  });
+});
+
+/** A process whose parent is gone may stay a zombie where nobody reaps it. */
+function isGone(pid: number | undefined): boolean {
+  try {
+    return /^State:\s+[ZX]/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+  } catch {
+    return true;
+  }
+}
