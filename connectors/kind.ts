@@ -1,4 +1,4 @@
-import type { Clock, Connector, ConnectorDescription, Logger, Metrics } from '@tributary/core';
+import type { Clock, Connector, ConnectorDescription } from '@tributary/core';
 import type { EgressGuard } from './egress/guard.ts';
 
 /** What a connector is made from. */
@@ -10,8 +10,6 @@ export interface ConnectorContext {
   /** One call to a destination takes at most this long, ms. */
   readonly timeoutMs: number;
   readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
 }
 
 /**

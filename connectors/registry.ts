@@ -1,16 +1,9 @@
-import {
-  type Clock,
-  type Connector,
-  type ConnectorCatalog,
-  type DeliveryResult,
-  type Logger,
-  type Metrics,
-  messageOf,
-} from '@tributary/core';
+import type { Clock, Connector, ConnectorCatalog, Logger, Metrics } from '@tributary/core';
 import { parseRanges } from './egress/address-ranges.ts';
 import { createEgressGuard, type Resolve, resolveBySystem } from './egress/guard.ts';
 import type { ConnectorKind } from './kind.ts';
 import { ndjson } from './ndjson/index.ts';
+import { neverThrowing } from './never-throwing.ts';
 import { webhook } from './webhook/index.ts';
 
 /** Every kind of destination there is. A new one is a folder and a line here. */
@@ -34,7 +27,7 @@ export interface ConnectorsOptions {
 export function createConnectors(options: ConnectorsOptions): ConnectorCatalog {
   const { dataFolder, clock, logger, metrics, timeoutMs = 10_000, resolve = resolveBySystem } = options;
   const egress = createEgressGuard({ allowed: parseRanges(options.egressAllow), resolve, metrics });
-  const context = { egress, dataFolder, timeoutMs, clock, logger, metrics };
+  const context = { egress, dataFolder, timeoutMs, clock };
   const kinds = new Map(CONNECTOR_KINDS.map((kind) => [kind.description.type, kind]));
   const made = new Map<string, Connector>();
   let closed = false;
@@ -56,25 +49,6 @@ export function createConnectors(options: ConnectorsOptions): ConnectorCatalog {
     async close() {
       closed = true;
       await Promise.all([...made.values()].map((connector) => connector.close()));
-    },
-  };
-}
-
-/** Holds every connector to its promise: what it did not foresee is logged, and the deliveries are tried again. */
-function neverThrowing(type: string, connector: Connector, logger: Logger): Connector {
-  return {
-    batchSize: (destination) => connector.batchSize(destination),
-    close: () => connector.close(),
-    async deliver(destination, deliveries, options) {
-      try {
-        return await connector.deliver(destination, deliveries, options);
-      } catch (error) {
-        logger.error(
-          { connector: type, destination_id: destination.id, error: messageOf(error) },
-          'a connector failed unexpectedly',
-        );
-        return deliveries.map((): DeliveryResult => ({ outcome: 'retry', reason: 'unexpected failure' }));
-      }
     },
   };
 }

@@ -2,6 +2,7 @@ import {
   appendFile,
   mkdir,
   mkdtemp,
+  open,
   readdir,
   readFile,
   rm,
@@ -11,7 +12,7 @@ import {
 } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { FolderRefused } from '../errors.ts';
 import { appendDurably } from './append.ts';
 import { MAX_FILE_BYTES } from './current-file.ts';
@@ -35,6 +36,20 @@ test('appends to the file of the day', async () => {
   await append('4\n', NOON + 86_400_000);
   expect(await readdir(join(root, 'a', 'b'))).toEqual([FIRST, '2024-03-01-000001.ndjson']);
   expect(await contents(FIRST)).toBe('1\n2\n3\n');
+});
+
+test('answers after an fsync of the file, and of the folders above a new one', async () => {
+  const handle = await open(root);
+  const sync = vi.spyOn(Object.getPrototypeOf(handle), 'sync');
+  try {
+    await append('1\n');
+    expect(sync).toHaveBeenCalledTimes(4);
+    await append('2\n');
+    expect(sync).toHaveBeenCalledTimes(5);
+  } finally {
+    sync.mockRestore();
+    await handle.close();
+  }
 });
 
 test('a file that would pass its size is followed by the next', async () => {

@@ -171,6 +171,13 @@ export function connectorConformance(
       expect(await harness.received()).toHaveLength(1);
     });
 
+    it('takes nothing when it is first asked for after the close', async () => {
+      await connectors.close();
+      const results = await connector().deliver(place(), deliveries(2), unhurried);
+      expect(results).toEqual(Array(2).fill({ outcome: 'retry', reason: 'stopped' }));
+      expect(await harness.received()).toEqual([]);
+    });
+
     it('finishes at its close what it had begun', async () => {
       const sent = deliveries(2);
       const begun = connector().deliver(place(), sent, unhurried);

@@ -1,0 +1,41 @@
+import { type Connector, type Delivery, NO_LOGGER } from '@tributary/core';
+import { expect, test } from 'vitest';
+import { neverThrowing } from './never-throwing.ts';
+
+const destination = { id: 'd1', workspaceId: 'w1', version: 1, settings: { secret: 'hidden' } };
+
+const delivery: Delivery = {
+  id: 'x1',
+  workspace_id: 'w1',
+  environment: 'production',
+  destination_id: 'd1',
+  rule_id: 'r1',
+  message_id: 'm1',
+  index: 0,
+  created_at: '2024-02-29T12:00:00.000Z',
+  attempts: [],
+  redrives: 0,
+  event: {
+    message_id: 'm1',
+    type: 'track',
+    timestamp: '2024-02-29T12:00:00.000Z',
+    received_at: '2024-02-29T12:00:00.000Z',
+    environment: 'production',
+    workspace_id: 'w1',
+  },
+};
+
+test('what a connector did not foresee is logged without settings and tried again', async () => {
+  const broken: Connector = {
+    batchSize: () => 1,
+    deliver: () => Promise.reject(new TypeError('our mistake')),
+    close: async () => {},
+  };
+  const logged: object[] = [];
+  const held = neverThrowing('broken', broken, { ...NO_LOGGER, error: (fields) => logged.push(fields) });
+  const results = await held.deliver(destination, [delivery, delivery], {
+    signal: new AbortController().signal,
+  });
+  expect(results).toEqual(Array(2).fill({ outcome: 'retry', reason: 'unexpected failure' }));
+  expect(logged).toEqual([{ connector: 'broken', destination_id: 'd1', error: 'our mistake' }]);
+});
