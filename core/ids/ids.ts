@@ -1,9 +1,8 @@
-import { v5, v7, validate } from 'uuid';
+import { v5, validate } from 'uuid';
+import { createUuidV7 } from './uuid-v7.ts';
 
 /** A fresh UUIDv7: sortable by time, monotonic within this process. */
-export function newId(): string {
-  return v7();
-}
+export const newId: () => string = createUuidV7(Date.now);
 
 /** The namespace of every name-based id of Tributary. */
 const NAMESPACE = '5f1c1b0e-8a57-5c0e-9d1e-7a2f6d1b4c3d';
