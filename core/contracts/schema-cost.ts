@@ -2,17 +2,17 @@ import type { SchemaFault } from './contract.ts';
 import type { SchemaDocument, SchemaNode } from './schema-document.ts';
 
 /** References followed one after the other, with the schemas nested between them. */
-export const MAX_CHAIN = 256;
+export const MAX_CHAIN = 200;
 /** Schemas applied to one event when every reference is written out, counting each recursion once. */
 export const MAX_EXPANSION = 50_000;
 /** A recursive schema, and one that compares items, looks into an event this deep at most. */
 export const MAX_SUBJECT_DEPTH = 500;
 
 /** What the checks of a recursive schema may take of the stack, with room to spare below what Node gives. */
-const STACK_BYTES = 256 * 1024;
-const FRAME_BYTES = 400;
-const FRAME_BYTES_PER_SCHEMA = 80;
-const LEAST_DEPTH = 16;
+const STACK_BYTES = 384 * 1024;
+const FRAME_BYTES = 300;
+const FRAME_BYTES_PER_SCHEMA = 40;
+const LEAST_DEPTH = 8;
 
 export interface SchemaCost {
   readonly faults: readonly SchemaFault[];

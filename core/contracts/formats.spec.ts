@@ -1,0 +1,64 @@
+import { describe, expect, it } from 'vitest';
+import { compileSchema } from './contract-schema.ts';
+import { FORMATS } from './formats.ts';
+
+const EXAMPLES: Readonly<Record<string, { readonly good: string; readonly bad: string }>> = {
+  date: { good: '2026-02-28', bad: '2026-02-30' },
+  'date-time': { good: '2026-02-28T10:00:00.5Z', bad: '2026-02-28 10:00' },
+  time: { good: '10:00:00Z', bad: '25:00:00Z' },
+  duration: { good: 'P1DT2H', bad: 'P' },
+  email: { good: 'someone@example.com', bad: 'someone@' },
+  hostname: { good: 'www.example.com', bad: '-example.com' },
+  ipv4: { good: '192.0.2.1', bad: '192.0.2.256' },
+  ipv6: { good: '2001:db8::1', bad: '2001:db8::1::2' },
+  uri: { good: 'https://example.com/a?b#c', bad: '/a' },
+  'uri-reference': { good: '/a', bad: 'a b' },
+  url: { good: 'https://example.com:8080/a', bad: 'mailto:someone@example.com' },
+  uuid: { good: '0199f0aa-1111-7222-8333-444455556666', bad: '0199f0aa' },
+  regex: { good: '^a+$', bad: '(' },
+  'json-pointer': { good: '/a/b', bad: 'a/b' },
+  byte: { good: 'aGVsbG8=', bad: 'aGVsbG8' },
+};
+
+function fits(format: string, text: string): boolean {
+  const { schema } = compileSchema({ properties: { a: { format } } });
+  schema?.meter.reset();
+  return schema?.checker.errors({ a: text }).length === 0;
+}
+
+describe('a format', () => {
+  it.each(Object.entries(EXAMPLES))('%s', (format, { good, bad }) => {
+    expect(fits(format, good)).toBe(true);
+    expect(fits(format, bad)).toBe(false);
+  });
+
+  it.each([...FORMATS.keys()])('%s takes no long time over a hostile text', (format) => {
+    const size = 8_000;
+    const texts = [
+      'a',
+      '1',
+      ':',
+      '.',
+      '/',
+      'a.',
+      'a@',
+      '-a',
+      '%',
+      '{',
+      '0:',
+      'a:',
+      '~',
+      '(',
+      'http://a',
+      '+A',
+      ' ',
+    ].flatMap((piece) => {
+      const run = piece.repeat(size / piece.length);
+      return [run, `${run}!`, `http://${run}`, `a@${run}!`, `P${run}`, `${run}@${run}`.slice(0, size)];
+    });
+    const { schema } = compileSchema({ properties: { a: { format } } });
+    const started = performance.now();
+    for (const a of texts) schema?.checker.errors({ a });
+    expect(performance.now() - started).toBeLessThan(1_000);
+  });
+});
