@@ -1,0 +1,111 @@
+import { randomUUID } from 'node:crypto';
+import { type Operation, PERMISSIONS, permissionOf } from '@tributary/core';
+import type { RouteOptions } from 'fastify';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
+
+let test: TestGateway;
+let owner: InjectClient;
+let writeKey: InjectClient;
+let foreignKey: InjectClient;
+beforeAll(async () => {
+  test = await openTestGateway();
+  owner = await test.openWorkspace();
+  const { key } = await owner.ok<{ key: string }>('POST', './event-keys', {
+    name: 'Web',
+    environment: 'production',
+  });
+  writeKey = owner.with({ token: key });
+  const other = await test.openWorkspace('other@example.com');
+  foreignKey = (await other.withApiKey('admin')).with({ workspaceId: String(owner.workspaceId) });
+});
+afterAll(() => test.close());
+
+const operationOf = ({ config }: RouteOptions) => config?.operation as Operation;
+const scoped = () => test.routes.filter(({ url }) => url.includes(':workspaceId'));
+
+/** Calls a route with ids that name nothing, and no body. */
+function call(client: InjectClient, { method, url }: RouteOptions, headers: Record<string, string> = {}) {
+  const path = url
+    .replace(':workspaceId', String(owner.workspaceId))
+    .replaceAll(/:[a-zA-Z]+/g, () => randomUUID());
+  return client.call(method as 'GET', path, undefined, headers);
+}
+
+async function statuses(
+  routes: readonly RouteOptions[],
+  client: InjectClient,
+  headers?: Record<string, string>,
+): Promise<Record<string, number>> {
+  const answers: Record<string, number> = {};
+  for (const route of routes)
+    answers[`${String(route.method)} ${route.url}`] = (await call(client, route, headers)).status;
+  return answers;
+}
+
+const allOf = (routes: readonly RouteOptions[], status: number) =>
+  Object.fromEntries(routes.map(({ method, url }) => [`${String(method)} ${url}`, status]));
+
+describe('every route', () => {
+  it('is 401 without a credential, and with one that nobody gave out', async () => {
+    const nobody = owner.with({});
+    expect(await statuses(test.routes, nobody, { authorization: '' })).toEqual(allOf(test.routes, 401));
+    expect(await statuses(test.routes, owner.with({ token: 'trb_api_nonsense' }))).toEqual(
+      allOf(test.routes, 401),
+    );
+    expect(await statuses(test.routes, owner.with({ token: 'a.b.c' }))).toEqual(allOf(test.routes, 401));
+  });
+
+  it('is 403 for a write key, but for ingestion', async () => {
+    const others = test.routes.filter(
+      (route) => !permissionOf(operationOf(route)).credentials.includes('write_key'),
+    );
+    expect(others.length).toBeGreaterThan(20);
+    expect(await statuses(others, writeKey)).toEqual(allOf(others, 403));
+  });
+
+  it('is 403 for an API key of another workspace', async () => {
+    expect(await statuses(scoped(), foreignKey)).toEqual(allOf(scoped(), 403));
+  });
+
+  it('is 400 without the workspace in its header, 403 with another', async () => {
+    const routes = scoped().filter((route) =>
+      permissionOf(operationOf(route)).credentials.includes('api_key'),
+    );
+    expect(await statuses(routes, owner, { 'x-workspace-id': 'no-id' })).toEqual(allOf(routes, 400));
+    expect(await statuses(routes, owner, { 'x-workspace-id': '' })).toEqual(allOf(routes, 400));
+    expect(await statuses(routes, owner, { 'x-workspace-id': randomUUID() })).toEqual(allOf(routes, 403));
+  });
+
+  it('is 403 for a role below the one its operation needs', async () => {
+    const lacking = (roles: readonly string[]) =>
+      scoped().filter((route) => roles.includes(permissionOf(operationOf(route)).role ?? ''));
+    const viewer = await owner.withApiKey('viewer');
+    expect(await statuses(lacking(['editor', 'admin']), viewer)).toEqual(
+      allOf(lacking(['editor', 'admin']), 403),
+    );
+    const editor = await owner.withApiKey('editor');
+    expect(await statuses(lacking(['admin']), editor)).toEqual(allOf(lacking(['admin']), 403));
+  });
+
+  it('names an operation of the permission table, and every operation has a route', () => {
+    const operations = new Set(test.routes.map(operationOf));
+    expect([...operations].toSorted()).toEqual(Object.keys(PERMISSIONS).toSorted());
+  });
+
+  it('says what its success looks like', () => {
+    const silent = test.routes.filter(({ schema }) => {
+      const answers = Object.keys((schema?.response as object | undefined) ?? {});
+      return !answers.some((status) => status.startsWith('2'));
+    });
+    expect(silent.map(({ method, url }) => `${String(method)} ${url}`)).toEqual([]);
+  });
+});
+
+it('carries the request’s id in every answer, and no wording of a library', async () => {
+  const missing = await owner.call('GET', '/nowhere');
+  expect(missing).toMatchObject({ status: 404, body: { error: 'not found' } });
+  expect(missing.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
+  const text = await owner.call('POST', './event-contracts', undefined, { 'content-type': 'text/plain' });
+  expect(text).toMatchObject({ status: 415, body: { error: 'unsupported media type' } });
+});

@@ -1,0 +1,239 @@
+import { randomUUID } from 'node:crypto';
+import {
+  type Delivery,
+  type DeliveryOutcome,
+  type LogEntry,
+  newId,
+  outcomeVersion,
+  TOPIC,
+} from '@tributary/core';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
+
+let test: TestGateway;
+let owner: InjectClient;
+let destinationId: string;
+let ruleId: string;
+beforeAll(async () => {
+  test = await openTestGateway();
+});
+afterAll(() => test.close());
+beforeEach(async () => {
+  owner = await test.openWorkspace();
+  destinationId = await create('destinations', { name: 'F', type: 'ndjson', settings: { folder: 'out' } });
+  ruleId = await create('event-forwarding-rules', { name: 'All', destination_id: destinationId });
+});
+
+async function create(resource: string, body: object): Promise<string> {
+  return (await owner.ok<{ id: string }>('POST', `./${resource}`, body)).id;
+}
+
+/** Within the retention of history. */
+let received = Date.now() - 3_600_000;
+
+/** An outcome as the history stage writes it down. */
+async function happened(
+  fields: Partial<Omit<DeliveryOutcome, 'delivery'>> = {},
+  about: Partial<Delivery> = {},
+): Promise<Delivery> {
+  received += 1_000;
+  const at = new Date(received).toISOString();
+  const messageId = newId();
+  const delivery: Delivery = {
+    id: randomUUID(),
+    workspace_id: String(owner.workspaceId),
+    environment: 'production',
+    destination_id: destinationId,
+    rule_id: ruleId,
+    message_id: messageId,
+    index: 0,
+    created_at: at,
+    attempts: [{ at, outcome: 'dead', reason: 'gone', status: 410, duration_ms: 12 }],
+    redrives: 0,
+    event: {
+      message_id: messageId,
+      type: 'track',
+      event: 'Paid',
+      user_id: 'u',
+      timestamp: at,
+      received_at: at,
+      environment: 'production',
+      workspace_id: String(owner.workspaceId),
+    },
+    ...about,
+  };
+  const outcome: DeliveryOutcome = {
+    delivery,
+    status: 'dead',
+    reason: 'gone',
+    cause: 'destination',
+    at,
+    ...fields,
+  };
+  await test.dependencies.history.put([
+    {
+      kind: 'delivery',
+      id: delivery.id,
+      workspaceId: delivery.workspace_id,
+      at: received,
+      version: outcomeVersion(outcome),
+      facets: {
+        status: outcome.status,
+        destination_id: delivery.destination_id,
+        rule_id: delivery.rule_id,
+        message_id: delivery.message_id,
+      },
+      body: JSON.parse(JSON.stringify(outcome)),
+    },
+  ]);
+  return delivery;
+}
+
+interface Listed {
+  readonly id: string;
+}
+
+describe('a delivery', () => {
+  it('is shown with every attempt, in the detail with its event', async () => {
+    const { id, created_at, message_id, event } = await happened();
+    const listed = {
+      id,
+      status: 'dead',
+      environment: 'production',
+      destination_id: destinationId,
+      rule_id: ruleId,
+      message_id,
+      reason: 'gone',
+      cause: 'destination',
+      attempts: [
+        { at: created_at, outcome: 'dead', reason: 'gone', status: 410, response: null, duration_ms: 12 },
+      ],
+      created_at,
+      updated_at: created_at,
+      next_attempt_at: null,
+    };
+    expect(await owner.ok('GET', './deliveries')).toEqual([listed]);
+    expect(await owner.ok('GET', `./deliveries/${id}`)).toEqual({ ...listed, event });
+  });
+
+  it('is listed newest first, narrowed and paged', async () => {
+    const elsewhere = randomUUID();
+    const { cause, ...none } = { cause: undefined };
+    const dead = await happened();
+    const retrying = await happened({
+      ...none,
+      status: 'retrying',
+      next_attempt_at: '2026-01-02T00:00:00.000Z',
+    });
+    const other = await happened({}, { destination_id: elsewhere });
+    const ids = async (query: string) =>
+      (await owner.ok<Listed[]>('GET', `./deliveries${query}`)).map(({ id }) => id);
+    expect(await ids('')).toEqual([other.id, retrying.id, dead.id]);
+    expect(await ids('?status=dead')).toEqual([other.id, dead.id]);
+    expect(await ids('?status=delivered')).toEqual([]);
+    expect(await ids(`?status=dead&destination_id=${elsewhere.toUpperCase()}`)).toEqual([other.id]);
+    const first = await owner.call<Listed[]>('GET', './deliveries?limit=2');
+    const next = /^<(.+)>; rel="next"$/.exec(String(first.headers.link))?.[1];
+    expect(await owner.ok('GET', String(next))).toMatchObject([{ id: dead.id }]);
+  });
+
+  it.each(['status=pending', 'destination_id=x', 'limit=0', 'cursor=%00', 'rule=x'])(
+    'refuses a list with %s',
+    async (query) => {
+      expect(await owner.call('GET', `./deliveries?${query}`)).toMatchObject({
+        status: 400,
+        body: { details: [{ path: query.split('=')[0] }] },
+      });
+    },
+  );
+
+  it('is 404 when unknown, malformed or another workspace’s', async () => {
+    const { id } = await happened();
+    const other = await test.openWorkspace('other@example.com');
+    for (const missing of [randomUUID(), 'no-id', id]) {
+      expect((await other.call('GET', `./deliveries/${missing}`)).status).toBe(404);
+      expect((await other.call('POST', `./deliveries/${missing}/redrive`)).status).toBe(404);
+    }
+    expect(await other.ok('GET', './deliveries')).toEqual([]);
+  });
+});
+
+describe('a redrive', () => {
+  /** Entries of a topic that were appended while `work` ran. */
+  async function appended(topic: string, work: () => Promise<void>): Promise<LogEntry[]> {
+    const { log } = test.dependencies;
+    const partitions = [...Array(log.topics.get(topic)?.partitions ?? 0).keys()];
+    const ends = await Promise.all(partitions.map((partition) => log.end(topic, partition)));
+    await work();
+    const read = await Promise.all(
+      partitions.map((partition) => log.read(topic, partition, ends[partition] ?? 0)),
+    );
+    return read.flatMap(({ entries }) => entries);
+  }
+
+  const redrive = (id: string) => owner.call('POST', `./deliveries/${id}/redrive`);
+
+  it('sends a dead delivery again and shows it as retrying', async () => {
+    const { id, attempts } = await happened();
+    let outcomes: LogEntry[] = [];
+    const deliveries = await appended(TOPIC.deliveries, async () => {
+      outcomes = await appended(TOPIC.outcomes, async () => {
+        expect(await redrive(id)).toMatchObject({ status: 202, body: { redriven: 1 } });
+      });
+    });
+    expect(deliveries.map(({ value }) => JSON.parse(value))).toMatchObject([{ id, attempts, redrives: 1 }]);
+    expect(outcomes.map(({ value }) => JSON.parse(value))).toMatchObject([
+      { status: 'retrying', delivery: { id, redrives: 1 } },
+    ]);
+  });
+
+  it('transforms again what its transformation failed', async () => {
+    const { id, event } = await happened({ cause: 'transformation' });
+    const entries = await appended(TOPIC.eventsSlow, async () => {
+      expect((await redrive(id)).status).toBe(202);
+    });
+    expect(entries.map(({ value }) => JSON.parse(value))).toEqual([event]);
+    expect(entries[0]?.headers).toMatchObject({ rules: ruleId, redrives: '1' });
+  });
+
+  it('is for dead ones that can arrive', async () => {
+    const retrying = await happened({ status: 'retrying' });
+    expect(await redrive(retrying.id)).toMatchObject({ status: 409, body: { error: 'conflict' } });
+    const nowhere = await happened({}, { destination_id: randomUUID() });
+    expect((await redrive(nowhere.id)).status).toBe(409);
+  });
+
+  it('takes all dead ones of a destination, by query or body', async () => {
+    const other = await create('destinations', { name: 'G', type: 'ndjson', settings: { folder: 'g' } });
+    await happened();
+    await happened();
+    await happened({ status: 'retrying' });
+    await happened({}, { destination_id: other });
+    const all = (query: string, body?: object) => owner.call('POST', `./deliveries/redrive${query}`, body);
+    const entries = await appended(TOPIC.deliveries, async () => {
+      expect(await all('', { destination_id: other, status: 'dead' })).toMatchObject({
+        status: 202,
+        body: { redriven: 1, more: false },
+      });
+      expect(await all(`?destination_id=${destinationId}`)).toMatchObject({ body: { redriven: 2 } });
+      expect(await all('', { status: null, destination_id: null })).toMatchObject({ body: { redriven: 3 } });
+    });
+    expect(entries).toHaveLength(6);
+  });
+
+  it('refuses a filter it does not know rather than redrive everything', async () => {
+    for (const body of [{ destination: destinationId }, { status: 'delivered' }, { destination_id: 'x' }])
+      expect((await owner.call('POST', './deliveries/redrive', body)).status).toBe(400);
+    expect((await owner.call('POST', './deliveries/redrive?rule_id=x')).status).toBe(400);
+    const two = `./deliveries/redrive?destination_id=${destinationId}`;
+    expect((await owner.call('POST', two, { destination_id: randomUUID() })).status).toBe(400);
+  });
+
+  it('is for editors', async () => {
+    const { id } = await happened();
+    const viewer = await owner.withApiKey('viewer');
+    expect((await viewer.call('GET', `./deliveries/${id}`)).status).toBe(200);
+    expect((await viewer.call('POST', `./deliveries/${id}/redrive`)).status).toBe(403);
+    expect((await viewer.call('POST', './deliveries/redrive')).status).toBe(403);
+  });
+});

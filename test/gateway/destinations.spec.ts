@@ -1,0 +1,144 @@
+import { randomUUID } from 'node:crypto';
+import { isSealed } from '@tributary/core';
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
+
+const MASK = '********';
+
+let test: TestGateway;
+let owner: InjectClient;
+beforeAll(async () => {
+  test = await openTestGateway();
+});
+afterAll(() => test.close());
+beforeEach(async () => {
+  owner = await test.openWorkspace();
+});
+
+interface Destination {
+  readonly id: string;
+  readonly settings: Readonly<Record<string, unknown>>;
+}
+
+const url = 'https://hooks.example.com/in';
+const webhook = (settings: object = { url }) => ({ name: 'Hook', type: 'webhook', settings });
+const create = (settings: object = { url }) =>
+  owner.ok<Destination>('POST', './destinations', webhook(settings));
+const stored = (id: string) =>
+  test.dependencies.catalog.state.entity('destination', String(owner.workspaceId), id)?.settings ?? {};
+
+it('shows the secret it made once, and never again', async () => {
+  const created = await owner.call<Destination>('POST', './destinations', webhook());
+  expect(created.status).toBe(201);
+  const secret = created.body.settings.secret;
+  expect(secret).toMatch(/^whsec_/);
+  expect(created.body).toEqual({
+    id: expect.any(String),
+    workspace_id: owner.workspaceId,
+    name: 'Hook',
+    type: 'webhook',
+    settings: { url, secret },
+    enabled: true,
+    version: 1,
+    created_by: expect.any(String),
+    created_at: expect.any(String),
+    updated_at: expect.any(String),
+  });
+  const masked = { ...created.body, settings: { url, secret: MASK } };
+  const read = await owner.call('GET', `./destinations/${created.body.id}`);
+  expect(read).toMatchObject({ status: 200, body: masked });
+  expect(read.headers.etag).toBe('"1"');
+  expect(await owner.ok('GET', './destinations')).toEqual([masked]);
+});
+
+it('keeps secrets sealed, those of the user too, and shows neither', async () => {
+  const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
+  const { id, settings } = await create({ url, secret, headers: { authorization: 'Bearer x' } });
+  expect(settings).toEqual({ url, secret: MASK, headers: MASK });
+  expect(isSealed(stored(id).secret)).toBe(true);
+  expect(isSealed(stored(id).headers)).toBe(true);
+  expect(stored(id).url).toBe(url);
+});
+
+it('keeps a secret that a PUT masks or leaves out, and takes a new one', async () => {
+  const { id } = await create();
+  const before = stored(id);
+  const put = (settings: object) => owner.call('PUT', `./destinations/${id}`, webhook(settings));
+  const next = 'https://hooks.example.com/next';
+  expect(await put({ url: next, secret: MASK })).toMatchObject({
+    status: 200,
+    body: { settings: { url: next, secret: MASK }, version: 2 },
+  });
+  expect(stored(id).secret).toEqual(before.secret);
+  expect((await put({ url })).status).toBe(200);
+  expect((await put({ url, secret: null })).status).toBe(200);
+  expect(stored(id).secret).toEqual(before.secret);
+  const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
+  expect(await put({ url, secret })).toMatchObject({ status: 200, body: { settings: { secret: MASK } } });
+  expect(stored(id).secret).not.toEqual(before.secret);
+});
+
+it.each([
+  [{ name: 'x', type: 'pigeon', settings: {} }, '/type'],
+  [{ name: 'x', type: 'webhook' }, '/settings/url'],
+  [{ name: 'x', type: 'webhook', settings: null }, '/settings/url'],
+  [{ name: 'x', type: 'webhook', settings: { url: 'ftp://x' } }, '/settings/url'],
+  [{ name: 'x', type: 'webhook', settings: { url, batch_size: 0 } }, '/settings/batch_size'],
+  [{ name: 'x', type: 'webhook', settings: { url, batch_size: '5' } }, '/settings/batch_size'],
+  [{ name: 'x', type: 'webhook', settings: { url, colour: 'red' } }, '/settings/colour'],
+  [{ name: 'x', type: 'webhook', settings: { url: 'https://user:pass@example.com' } }, '/settings/url'],
+  [{ name: 'x', type: 'webhook', settings: { url, secret: 'short' } }, '/settings/secret'],
+  [{ name: 'x', type: 'ndjson', settings: {} }, '/settings/folder'],
+  [{ name: 'x', type: 'ndjson', settings: { folder: '../up' } }, '/settings/folder'],
+  [{ name: '', type: 'webhook', settings: { url } }, '/name'],
+  [{ name: 'x', type: 'webhook', settings: { url }, enabled: 1 }, '/enabled'],
+  [{ name: 'x', type: 'webhook', settings: { url }, secret: 'x' }, '/secret'],
+])('refuses %j', async (body, path) => {
+  expect(await owner.call('POST', './destinations', body)).toMatchObject({
+    status: 400,
+    body: { error: 'invalid request', details: [{ path }] },
+  });
+});
+
+it('keeps its type', async () => {
+  const { id } = await create();
+  const files = { name: 'Files', type: 'ndjson', settings: { folder: 'out' } };
+  expect(await owner.call('PUT', `./destinations/${id}`, files)).toMatchObject({
+    status: 400,
+    body: { details: [{ path: '/type' }] },
+  });
+});
+
+it('is replaced by PUT, at the version that was named', async () => {
+  const { id } = await create();
+  const put = (tag: string) =>
+    owner.call('PUT', `./destinations/${id}`, { ...webhook(), enabled: false }, { 'if-match': tag });
+  expect(await put('"1"')).toMatchObject({ status: 200, body: { enabled: false, version: 2 } });
+  expect((await put('"1"')).status).toBe(412);
+});
+
+it('is deleted once, and the same answer comes the second time', async () => {
+  const { id } = await create();
+  const deleted = { status: 200, body: { id, status: 'deleted' } };
+  expect(await owner.call('DELETE', `./destinations/${id}`)).toMatchObject(deleted);
+  expect(await owner.call('DELETE', `./destinations/${id}`)).toMatchObject(deleted);
+  expect((await owner.call('GET', `./destinations/${id}`)).status).toBe(404);
+});
+
+it('is 404 when unknown, malformed or another workspace’s', async () => {
+  const { id } = await create();
+  const other = await test.openWorkspace('other@example.com');
+  for (const missing of [randomUUID(), 'no-id', id]) {
+    expect((await other.call('GET', `./destinations/${missing}`)).status).toBe(404);
+    expect((await other.call('PUT', `./destinations/${missing}`, webhook())).status).toBe(404);
+    expect((await other.call('DELETE', `./destinations/${missing}`)).status).toBe(404);
+  }
+});
+
+it('is written by editors', async () => {
+  const viewer = await owner.withApiKey('viewer');
+  expect((await viewer.call('POST', './destinations', webhook())).status).toBe(403);
+  expect((await viewer.call('GET', './destinations')).status).toBe(200);
+  const editor = await owner.withApiKey('editor');
+  expect((await editor.call('POST', './destinations', webhook())).status).toBe(201);
+});

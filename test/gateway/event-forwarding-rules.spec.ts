@@ -1,0 +1,163 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
+
+let test: TestGateway;
+let owner: InjectClient;
+let destinationId: string;
+beforeAll(async () => {
+  test = await openTestGateway();
+});
+afterAll(() => test.close());
+beforeEach(async () => {
+  owner = await test.openWorkspace();
+  destinationId = await createDestination(owner);
+});
+
+interface Entity {
+  readonly id: string;
+}
+
+async function createDestination(client: InjectClient): Promise<string> {
+  const body = { name: 'Files', type: 'ndjson', settings: { folder: 'out' } };
+  return (await client.ok<Entity>('POST', './destinations', body)).id;
+}
+
+async function createTransformation(tested: boolean): Promise<string> {
+  const sample = { type: 'track', event: 'X', user_id: 'u' };
+  const { id } = await owner.ok<Entity>('POST', './event-transformations', {
+    name: 'Same',
+    source_code: 'function transform(event) { return event; }',
+    ...(tested ? { test_input: sample, test_output: sample } : {}),
+  });
+  return id;
+}
+
+const rule = (fields: object = {}) => ({ name: 'All', destination_id: destinationId, ...fields });
+const create = (fields: object = {}) => owner.ok<Entity>('POST', './event-forwarding-rules', rule(fields));
+
+it('is created with the defaults for what is left out, and read back the same', async () => {
+  const created = await owner.call<Entity>('POST', './event-forwarding-rules', rule());
+  expect(created.status).toBe(201);
+  expect(created.body).toEqual({
+    id: expect.any(String),
+    workspace_id: owner.workspaceId,
+    name: 'All',
+    destination_id: destinationId,
+    event_types: [],
+    event_names: [],
+    environments: ['production'],
+    transformation_id: null,
+    enabled: true,
+    version: 1,
+    created_by: expect.any(String),
+    created_at: expect.any(String),
+    updated_at: expect.any(String),
+  });
+  const read = await owner.call('GET', `./event-forwarding-rules/${created.body.id}`);
+  expect(read).toMatchObject({ status: 200, body: created.body });
+  expect(read.headers.etag).toBe('"1"');
+  expect(await owner.ok('GET', './event-forwarding-rules')).toEqual([created.body]);
+});
+
+it('takes everything the specification names, and null for what may be left out', async () => {
+  const full = {
+    event_types: ['track', 'page'],
+    event_names: ['Paid'],
+    environments: ['production', 'development'],
+    transformation_id: await createTransformation(true),
+    enabled: true,
+  };
+  expect(await create(full)).toMatchObject(full);
+  const nothing = { event_types: null, event_names: null, environments: null, enabled: null };
+  expect(await create({ ...nothing, transformation_id: null })).toMatchObject({
+    event_types: [],
+    event_names: [],
+    environments: ['production'],
+    transformation_id: null,
+    enabled: true,
+  });
+});
+
+it.each([
+  [{ name: '' }, '/name'],
+  [{ destination_id: 'x' }, '/destination_id'],
+  [{ destination_id: randomUUID() }, '/destination_id'],
+  [{ destination_id: null }, '/destination_id'],
+  [{ event_types: ['alias'] }, '/event_types/0'],
+  [{ event_types: 'track' }, '/event_types'],
+  [{ event_types: ['track', 'track'] }, '/event_types'],
+  [{ event_names: [''] }, '/event_names/0'],
+  [{ environments: [] }, '/environments'],
+  [{ transformation_id: randomUUID() }, '/transformation_id'],
+  [{ enabled: 'yes' }, '/enabled'],
+  [{ id: randomUUID() }, '/id'],
+])('is refused with %j', async (fields, path) => {
+  expect(await owner.call('POST', './event-forwarding-rules', rule(fields))).toMatchObject({
+    status: 400,
+    body: { error: 'invalid request', details: [{ path }] },
+  });
+});
+
+it('names nothing of another workspace', async () => {
+  const other = await test.openWorkspace('other@example.com');
+  const theirs = await createDestination(other);
+  expect(
+    await owner.call('POST', './event-forwarding-rules', rule({ destination_id: theirs })),
+  ).toMatchObject({
+    status: 400,
+    body: { details: [{ path: '/destination_id' }] },
+  });
+});
+
+it('names a draft only while it is disabled', async () => {
+  const draft = await createTransformation(false);
+  const refused = { status: 400, body: { details: [{ path: '/transformation_id' }] } };
+  const named = { transformation_id: draft };
+  expect(await owner.call('POST', './event-forwarding-rules', rule(named))).toMatchObject(refused);
+  const { id } = await create({ ...named, enabled: false });
+  const at = `./event-forwarding-rules/${id}`;
+  expect(await owner.call('PUT', at, rule(named))).toMatchObject(refused);
+  const other = rule({ ...named, name: 'Still off', enabled: false });
+  expect(await owner.call('PUT', at, other)).toMatchObject({ status: 200, body: { name: 'Still off' } });
+});
+
+it('keeps the destination it names, while it is enabled', async () => {
+  const { id } = await create();
+  expect(await owner.call('DELETE', `./destinations/${destinationId}`)).toMatchObject({
+    status: 409,
+    body: { error: 'conflict' },
+  });
+  await owner.ok('PUT', `./event-forwarding-rules/${id}`, rule({ enabled: false }));
+  expect((await owner.call('DELETE', `./destinations/${destinationId}`)).status).toBe(200);
+});
+
+it('is replaced by PUT, at the version that was named', async () => {
+  const { id } = await create({ event_names: ['Paid'] });
+  const put = (tag: string) =>
+    owner.call('PUT', `./event-forwarding-rules/${id}`, rule({ name: 'New' }), { 'if-match': tag });
+  expect(await put('"1"')).toMatchObject({ status: 200, body: { name: 'New', event_names: [], version: 2 } });
+  expect(await put('"1"')).toMatchObject({ status: 412, body: { error: 'version mismatch' } });
+});
+
+it('is deleted once, at the version that was named, and the same answer comes the second time', async () => {
+  const { id } = await create();
+  const remove = (tag?: string) =>
+    owner.call('DELETE', `./event-forwarding-rules/${id}`, undefined, tag ? { 'if-match': tag } : {});
+  expect((await remove('"9"')).status).toBe(412);
+  expect(await remove('"1"')).toMatchObject({ status: 200, body: { id, status: 'deleted' } });
+  expect(await remove()).toMatchObject({ status: 200, body: { id, status: 'deleted' } });
+  expect((await owner.call('GET', `./event-forwarding-rules/${id}`)).status).toBe(404);
+});
+
+it('is 404 when unknown, malformed or another workspace’s', async () => {
+  const { id } = await create();
+  const other = await test.openWorkspace('other@example.com');
+  const theirs = { ...rule(), destination_id: await createDestination(other) };
+  for (const missing of [randomUUID(), 'no-id', id]) {
+    const at = `./event-forwarding-rules/${missing}`;
+    expect((await other.call('GET', at)).status).toBe(404);
+    expect((await other.call('PUT', at, theirs)).status).toBe(404);
+    expect((await other.call('DELETE', at)).status).toBe(404);
+  }
+});

@@ -1,0 +1,272 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
+
+let test: TestGateway;
+let owner: InjectClient;
+beforeAll(async () => {
+  test = await openTestGateway();
+});
+afterAll(() => test.close());
+beforeEach(async () => {
+  owner = await test.openWorkspace();
+});
+
+interface Transformation {
+  readonly id: string;
+  readonly status: string;
+  readonly test_error: string | null;
+}
+
+const event = (properties: object) => ({ type: 'track', event: 'Paid', user_id: 'u', properties });
+const doubling = {
+  name: 'Double',
+  source_code: 'function transform(event) { event.properties.n *= 2; return event; }',
+  test_input: event({ n: 2 }),
+  test_output: event({ n: 4 }),
+};
+const create = (body: object = doubling) => owner.ok<Transformation>('POST', './event-transformations', body);
+
+/** An enabled rule that names a transformation. */
+async function ruleNaming(transformationId: string): Promise<{ id: string }> {
+  const destination = await owner.ok<{ id: string }>('POST', './destinations', {
+    name: 'Files',
+    type: 'ndjson',
+    settings: { folder: 'out' },
+  });
+  return owner.ok<{ id: string }>('POST', './event-forwarding-rules', {
+    name: 'All',
+    destination_id: destination.id,
+    transformation_id: transformationId,
+  });
+}
+
+describe('a transformation', () => {
+  it('is active when it passes its test, and read back as it was written', async () => {
+    const created = await owner.call<Transformation>('POST', './event-transformations', doubling);
+    expect(created.status).toBe(201);
+    expect(created.body).toEqual({
+      ...doubling,
+      id: expect.any(String),
+      workspace_id: owner.workspaceId,
+      description: null,
+      status: 'active',
+      test_error: null,
+      last_error: null,
+      version: 1,
+      created_by: expect.any(String),
+      created_at: expect.any(String),
+      updated_at: expect.any(String),
+    });
+    const read = await owner.call('GET', `./event-transformations/${created.body.id}`);
+    expect(read).toMatchObject({ status: 200, body: created.body });
+    expect(read.headers.etag).toBe('"1"');
+    expect(await owner.ok('GET', './event-transformations')).toEqual([created.body]);
+  });
+
+  it('is a draft without a test', async () => {
+    const { test_input, test_output, ...untested } = doubling;
+    for (const body of [
+      untested,
+      { ...untested, test_input },
+      { ...untested, test_output },
+      { ...doubling, test_input: null },
+      { ...doubling, test_output: null },
+    ])
+      expect(await create(body)).toMatchObject({ status: 'draft', test_error: null });
+  });
+
+  it('is a draft that says how its test failed', async () => {
+    expect(await create({ ...doubling, test_output: event({ n: 5 }) })).toMatchObject({
+      status: 'draft',
+      test_error: 'output: differs from test_output at /properties/n',
+    });
+    const throws = 'function transform() { throw new Error("boom"); }';
+    expect(await create({ ...doubling, source_code: throws })).toMatchObject({
+      status: 'draft',
+      test_error: expect.stringContaining('boom'),
+    });
+  });
+
+  it('may return several events, or none', async () => {
+    const twice = 'function transform(event) { return [event, event]; }';
+    const [input, output] = [event({ n: 1 }), [event({ n: 1 }), event({ n: 1 })]];
+    expect(
+      await create({ ...doubling, source_code: twice, test_input: input, test_output: output }),
+    ).toMatchObject({
+      status: 'active',
+      test_output: output,
+    });
+    const none = 'function transform() { return null; }';
+    expect(await create({ ...doubling, source_code: none, test_output: [] })).toMatchObject({
+      status: 'active',
+    });
+  });
+
+  it.each(['function transform(event) {', 'const other = 1;', '}{'])(
+    'is refused with the source %j, which does not compile',
+    async (source_code) => {
+      expect(await owner.call('POST', './event-transformations', { ...doubling, source_code })).toMatchObject(
+        {
+          status: 400,
+          body: {
+            error: 'invalid request',
+            details: [{ path: '/source_code', message: expect.any(String) }],
+          },
+        },
+      );
+    },
+  );
+
+  it.each([
+    [{ ...doubling, name: undefined }, '/name'],
+    [{ ...doubling, source_code: '' }, '/source_code'],
+    [{ ...doubling, test_input: [] }, '/test_input'],
+    [{ ...doubling, test_output: 'text' }, '/test_output'],
+    [{ ...doubling, test_output: [1] }, '/test_output/0'],
+    [{ ...doubling, status: 'active' }, '/status'],
+  ])('is refused as %j', async (body, path) => {
+    expect(await owner.call('POST', './event-transformations', body)).toMatchObject({
+      status: 400,
+      body: { error: 'invalid request', details: [{ path }] },
+    });
+  });
+
+  it('is 413 when no record of the catalog could hold it', async () => {
+    const source_code = `${doubling.source_code} // ${'x'.repeat(600 * 1024)}`;
+    expect((await owner.call('POST', './event-transformations', { ...doubling, source_code })).status).toBe(
+      413,
+    );
+  });
+
+  it('is replaced by PUT, at the version that was named', async () => {
+    const { id } = await create({ ...doubling, description: 'x' });
+    const put = (body: object, tag: string) =>
+      owner.call('PUT', `./event-transformations/${id}`, body, { 'if-match': tag });
+    const triple = { ...doubling, test_output: event({ n: 6 }) };
+    expect(await put(triple, '"1"')).toMatchObject({
+      status: 200,
+      body: { status: 'draft', description: null, version: 2 },
+    });
+    expect((await put(doubling, '"1"')).status).toBe(412);
+    expect(await put(doubling, '"2"')).toMatchObject({ status: 200, body: { status: 'active', version: 3 } });
+  });
+
+  it('stays active while an enabled rule names it', async () => {
+    const { id } = await create();
+    const rule = await ruleNaming(id);
+    const failing = { ...doubling, test_output: event({ n: 5 }) };
+    expect((await owner.call('PUT', `./event-transformations/${id}`, failing)).status).toBe(409);
+    expect((await owner.call('DELETE', `./event-transformations/${id}`)).status).toBe(409);
+    expect(
+      (await owner.call('PUT', `./event-transformations/${id}`, { ...doubling, name: 'D' })).status,
+    ).toBe(200);
+    await owner.ok('DELETE', `./event-forwarding-rules/${rule.id}`);
+    expect((await owner.call('PUT', `./event-transformations/${id}`, failing)).status).toBe(200);
+  });
+
+  it('is active again by PUT after it failed in production', async () => {
+    const { id } = await create();
+    await ruleNaming(id);
+    const verdict = await test.dependencies.catalog.propose({
+      v: 1,
+      type: 'transformation.updated',
+      entity: id,
+      data: { status: 'error', last_error: 'threw: boom' },
+      by: 'stage:route',
+      from: { address: '', request_id: '' },
+      at: new Date().toISOString(),
+    });
+    expect(verdict.applied).toBe(true);
+    expect(await owner.ok('GET', `./event-transformations/${id}`)).toMatchObject({
+      status: 'error',
+      last_error: 'threw: boom',
+    });
+    expect(await owner.ok('PUT', `./event-transformations/${id}`, doubling)).toMatchObject({
+      status: 'active',
+      last_error: null,
+    });
+  });
+
+  it('is deleted once, and the same answer comes the second time', async () => {
+    const { id } = await create();
+    const deleted = { status: 200, body: { id, status: 'deleted' } };
+    expect(await owner.call('DELETE', `./event-transformations/${id}`)).toMatchObject(deleted);
+    expect(await owner.call('DELETE', `./event-transformations/${id}`)).toMatchObject(deleted);
+    expect((await owner.call('GET', `./event-transformations/${id}`)).status).toBe(404);
+    expect((await owner.call('PUT', `./event-transformations/${id}`, doubling)).status).toBe(404);
+  });
+
+  it('is 404 when unknown, malformed or another workspace’s', async () => {
+    const { id } = await create();
+    const other = await test.openWorkspace('other@example.com');
+    for (const missing of [randomUUID(), 'no-id', id]) {
+      const at = `./event-transformations/${missing}`;
+      expect((await other.call('GET', at)).status).toBe(404);
+      expect((await other.call('PUT', at, doubling)).status).toBe(404);
+      expect((await other.call('DELETE', at)).status).toBe(404);
+      expect((await other.call('POST', `${at}/test`)).status).toBe(404);
+    }
+  });
+
+  it('is written by editors', async () => {
+    const viewer = await owner.withApiKey('viewer');
+    expect((await viewer.call('POST', './event-transformations', doubling)).status).toBe(403);
+    const { id } = await create();
+    expect((await viewer.call('GET', `./event-transformations/${id}`)).status).toBe(200);
+    expect((await viewer.call('POST', `./event-transformations/${id}/test`)).status).toBe(403);
+  });
+});
+
+describe('a test run', () => {
+  const run = (id: string, body?: object) => owner.call('POST', `./event-transformations/${id}/test`, body);
+
+  it('runs what is stored on its test_input, without a body', async () => {
+    const { id } = await create();
+    expect(await run(id)).toMatchObject({
+      status: 200,
+      body: { ok: true, output: event({ n: 4 }), error: null, logs: [], duration_ms: expect.any(Number) },
+    });
+    expect((await run(id, { event: null, source_code: null })).body.output).toEqual(event({ n: 4 }));
+  });
+
+  it('runs another source on another event, and stores neither', async () => {
+    const { id } = await create();
+    const source_code =
+      'function transform(event, context) { console.log("saw", event.x); return [{ ...event, c: typeof context }, event]; }';
+    const other = { ...event({}), x: 1 };
+    const { body } = await run(id, { event: other, source_code });
+    expect(body).toMatchObject({ ok: true, output: [{ ...other, c: 'object' }, other] });
+    expect(JSON.stringify(body.logs)).toContain('saw');
+    expect(await owner.ok('GET', `./event-transformations/${id}`)).toMatchObject({ ...doubling, version: 1 });
+  });
+
+  it('answers null for an event that is dropped', async () => {
+    const { id } = await create();
+    expect(await run(id, { source_code: 'function transform() { return null; }' })).toMatchObject({
+      status: 200,
+      body: { ok: true, output: null, error: null },
+    });
+  });
+
+  it('says how it failed', async () => {
+    const { id } = await create();
+    expect(await run(id, { source_code: 'function transform() { throw new Error("boom"); }' })).toMatchObject(
+      {
+        status: 200,
+        body: { ok: false, output: null, error: expect.stringContaining('boom') },
+      },
+    );
+    expect(await run(id, { source_code: 'nonsense(' })).toMatchObject({
+      status: 200,
+      body: { ok: false, error: expect.stringMatching(/^compile: /) },
+    });
+  });
+
+  it('needs an event from somewhere', async () => {
+    const { id } = await create({ name: 'Untested', source_code: doubling.source_code });
+    expect(await run(id)).toMatchObject({ status: 400, body: { details: [{ path: '/event' }] } });
+    expect((await run(id, { event: event({ n: 1 }) })).status).toBe(200);
+    expect((await run(id, { events: [] })).status).toBe(400);
+  });
+});

@@ -1,0 +1,139 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { NO_LOGGER, NO_METRICS, type WorkspaceRole } from '@tributary/core';
+import { createServer, type GatewayDependencies, gateway } from '@tributary/gateway';
+import { openDevIssuer, openGateway, readConfig } from '@tributary/infra';
+import type { FastifyInstance, RouteOptions } from 'fastify';
+
+/** An answer of the API. */
+export interface Injected<T = Record<string, unknown>> {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, unknown>>;
+  readonly body: T;
+}
+
+type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
+
+/** Speaks to a gateway in this process, with one credential. */
+export class InjectClient {
+  readonly #app: FastifyInstance;
+  readonly token: string | undefined;
+  readonly workspaceId: string | undefined;
+
+  constructor(app: FastifyInstance, token: string | undefined, workspaceId?: string) {
+    this.#app = app;
+    this.token = token;
+    this.workspaceId = workspaceId;
+  }
+
+  with(other: { token?: string; workspaceId?: string }): InjectClient {
+    return new InjectClient(this.#app, other.token ?? this.token, other.workspaceId ?? this.workspaceId);
+  }
+
+  /** Calls `path` below `/api/v1`, or below the workspace when it starts with `./`. */
+  async call<T = Record<string, unknown>>(
+    method: Method,
+    path: string,
+    body?: unknown,
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<Injected<T>> {
+    const full = path.startsWith('./') ? `/workspaces/${this.workspaceId}/${path.slice(2)}` : path;
+    const response = await this.#app.inject({
+      method,
+      url: full.startsWith('/api/v1') ? full : `/api/v1${full}`,
+      headers: {
+        ...(this.token === undefined ? {} : { authorization: `Bearer ${this.token}` }),
+        ...(this.workspaceId === undefined ? {} : { 'x-workspace-id': this.workspaceId }),
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { payload: JSON.stringify(body) }),
+    });
+    return {
+      status: response.statusCode,
+      headers: response.headers,
+      body: (response.body === '' ? undefined : response.json()) as T,
+    };
+  }
+
+  /** The body of a call that must succeed. */
+  async ok<T = Record<string, unknown>>(method: Method, path: string, body?: unknown): Promise<T> {
+    const answer = await this.call<T>(method, path, body);
+    if (answer.status >= 300)
+      throw new Error(`${method} ${path} answered ${answer.status}: ${JSON.stringify(answer.body)}`);
+    return answer.body;
+  }
+
+  /** An API key of this client's workspace as another client. */
+  async withApiKey(role: WorkspaceRole): Promise<InjectClient> {
+    const { key } = await this.ok<{ key: string }>('POST', './api-keys', { name: `a ${role}`, role });
+    return this.with({ token: key });
+  }
+}
+
+export interface TestGateway {
+  readonly app: FastifyInstance;
+  readonly dependencies: GatewayDependencies;
+  /** Every route there is, HEAD left out. */
+  readonly routes: readonly RouteOptions[];
+  /** The gateway's clock; `pass` moves it. */
+  readonly clock: { now(): number; pass(ms: number): void };
+  /** Somebody who signed in. */
+  signIn(email: string): Promise<InjectClient>;
+  /** Somebody in a new workspace of their own. */
+  openWorkspace(email?: string): Promise<InjectClient>;
+  close(): Promise<void>;
+}
+
+export const DEDICATED_TOPIC = 'events.dedicated';
+
+/** A gateway on the embedded adapters, in a folder of its own. */
+export async function openTestGateway(): Promise<TestGateway> {
+  const folder = await mkdtemp(join(tmpdir(), 'tributary-gateway-'));
+  const config = readConfig({
+    TRIBUTARY_DATA_DIR: folder,
+    TRIBUTARY_DEV_ISSUER: '1',
+    TRIBUTARY_TOPICS: DEDICATED_TOPIC,
+  });
+  const issuer = openDevIssuer(config);
+  const opened = await openGateway(config, [issuer.trusted], { logger: NO_LOGGER, metrics: NO_METRICS });
+  const clock = createClock();
+  const dependencies = { ...opened.dependencies, clock: clock.now };
+  const routes: RouteOptions[] = [];
+  const app = createServer();
+  app.addHook('onRoute', (route) => {
+    if (route.method !== 'HEAD') routes.push(route);
+  });
+  await app.register(gateway, dependencies);
+  await app.ready();
+
+  const signIn = async (email: string) => new InjectClient(app, await issuer.mint(email));
+  return {
+    app,
+    dependencies,
+    routes,
+    clock,
+    signIn,
+    async openWorkspace(email = 'owner@example.com') {
+      const client = await signIn(email);
+      const { id } = await client.ok<{ id: string }>('POST', '/workspaces', { name: 'Test' });
+      return client.with({ workspaceId: id });
+    },
+    async close() {
+      await app.close();
+      await opened.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+function createClock() {
+  let passed = 0;
+  return {
+    now: () => Date.now() + passed,
+    pass: (ms: number) => {
+      passed += ms;
+    },
+  };
+}
