@@ -14,6 +14,9 @@ export interface ServerOptions {
   readonly trustProxy?: readonly string[];
 }
 
+/** How long a client may take to send a request. */
+const REQUEST_TIMEOUT_MS = 30_000;
+
 /** A Fastify instance as the gateway needs it: strict validation, request ids, no library wording. */
 export function createServer(options: ServerOptions = {}): FastifyInstance {
   const trustProxy = options.trustProxy ?? [];
@@ -21,6 +24,7 @@ export function createServer(options: ServerOptions = {}): FastifyInstance {
     trustProxy: trustProxy.length === 0 ? false : [...trustProxy],
     logger: false,
     bodyLimit: MAX_BODY_BYTES,
+    requestTimeout: REQUEST_TIMEOUT_MS,
     genReqId: () => newId(),
     requestIdHeader: false,
     return503OnClosing: false,

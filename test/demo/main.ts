@@ -77,8 +77,7 @@ async function drained(read: () => Promise<Results>, all: number): Promise<Resul
   let changedAt = Date.now();
   for (;;) {
     const results = await read();
-    const counted = results.volume.reduce((sum, { event_count }) => sum + event_count, 0);
-    process.stdout.write(progressLine(Math.min(counted, all), all, 'counting'));
+    process.stdout.write(progressLine(Math.min(results.judged, all), all, 'counting'));
     const now = JSON.stringify(results.lines);
     if (now !== last) changedAt = Date.now();
     last = now;

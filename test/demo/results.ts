@@ -22,6 +22,8 @@ export interface ResultLine {
 export interface Results {
   readonly lines: readonly ResultLine[];
   readonly volume: readonly VolumeRecord[];
+  /** Events that were counted or blocked. */
+  readonly judged: number;
 }
 
 export interface ResultSources {
@@ -74,7 +76,7 @@ export async function readResults(sources: ResultSources, expected: FlightAnswer
       expected.distance,
     ),
   ];
-  return { lines, volume };
+  return { lines, volume, judged: counted(() => true) + violations };
 }
 
 function line(what: string, answer: number, expected: number): ResultLine {

@@ -96,7 +96,9 @@ describe('4. Contracts', () => {
     );
     expect(recorded).toMatchObject([{ kind: 'undeclared', path: '/password', action: 'omitted' }]);
     const tried = await tributary.owner.post<object>(`./event-contracts/${id}/validate`, {
-      event: { event: 'Omitted', user_id: 'u1', properties: { total: 1, password: 'hunter2' } },
+      event: 'Omitted',
+      user_id: 'u1',
+      properties: { total: 1, password: 'hunter2' },
     });
     expect(tried).toMatchObject({ outcome: 'omitted', event: { properties: { total: 1 } } });
     expect(JSON.stringify(tried)).not.toContain('hunter2');
