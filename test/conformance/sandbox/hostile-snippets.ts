@@ -91,7 +91,7 @@ const MEMORY: readonly HostileSnippet[] = [
   {
     name: 'memory outside the heap',
     does: 'const all = []; for (;;) all.push(new Uint8Array(1e7).fill(1));',
-    ends: ['threw', 'memory'],
+    ends: ['threw', 'memory', 'timeout'],
   },
   {
     name: 'native objects outside the heap',

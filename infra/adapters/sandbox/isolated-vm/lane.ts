@@ -106,9 +106,15 @@ export class Lane {
   #send(worker: WorkerProcess, work: Work, errand: Errand): void {
     const { id: program, source } = work.program;
     const needsSource = errand.task.op === 'check' || !this.#known.has(program);
-    if (errand.task.op === 'run') this.#known.add(program);
+    if (errand.task.op === 'run') this.#remember(program);
     worker.send(taskFrame({ ...errand.task, program, ...(needsSource ? { source } : {}) }, errand.texts));
     this.#underWay.push({ work, errand });
+  }
+
+  /** Forgetting costs sending a source once more; a list that only grows would cost more. */
+  #remember(program: string): void {
+    if (this.#known.size > this.#settings.limits.maxPrograms) this.#known.clear();
+    this.#known.add(program);
   }
 
   #read(frame: Frame): void {
