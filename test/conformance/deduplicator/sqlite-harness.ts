@@ -1,4 +1,4 @@
-import { openSqliteDeduplicator } from '../../../infra/adapters/deduplicator/sqlite/index.ts';
+import { openSqliteDeduplicator } from '@tributary/infra';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import type { DeduplicatorHarness } from './harness.ts';
 

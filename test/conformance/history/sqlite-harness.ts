@@ -1,4 +1,4 @@
-import { openSqliteHistory } from '../../../infra/adapters/history/sqlite/index.ts';
+import { openSqliteHistory } from '@tributary/infra';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import { type HistoryHarness, RETENTION_MS } from './harness.ts';
 

@@ -1,4 +1,4 @@
-import { openSqliteVolumeCounters } from '../../../infra/adapters/volume-counters/sqlite/index.ts';
+import { openSqliteVolumeCounters } from '@tributary/infra';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import type { VolumeCountersHarness } from './harness.ts';
 

@@ -1,0 +1,62 @@
+import {
+  type EventLog,
+  type NewEntry,
+  type Position,
+  type ReadOptions,
+  type ReadResult,
+  type Stage,
+  type StageRun,
+  Unavailable,
+} from '@tributary/core';
+
+/** A real log that can be made to fail as engines do: no answer, or an error that passes. */
+export class TroubledLog implements EventLog {
+  readonly #log: EventLog;
+  /** Every call is `Unavailable`. */
+  failing = false;
+  /** Reads answer only after this is false again, or they are aborted. */
+  silentReads = false;
+
+  constructor(log: EventLog) {
+    this.#log = log;
+  }
+
+  get topics() {
+    return this.#log.topics;
+  }
+
+  async createTopics(): Promise<void> {
+    await this.#log.createTopics();
+  }
+
+  async append(topic: string, entries: readonly NewEntry[]): Promise<readonly Position[]> {
+    this.#check();
+    return this.#log.append(topic, entries);
+  }
+
+  async read(topic: string, partition: number, from: number, options: ReadOptions = {}): Promise<ReadResult> {
+    this.#check();
+    const result = await this.#log.read(topic, partition, from, options);
+    while (this.silentReads && !options.signal?.aborted)
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    this.#check();
+    return result;
+  }
+
+  async end(topic: string, partition: number): Promise<number> {
+    this.#check();
+    return this.#log.end(topic, partition);
+  }
+
+  run(stage: Stage): Promise<StageRun> {
+    return this.#log.run(stage);
+  }
+
+  close(): Promise<void> {
+    return this.#log.close();
+  }
+
+  #check(): void {
+    if (this.failing) throw new Unavailable('troubled');
+  }
+}
