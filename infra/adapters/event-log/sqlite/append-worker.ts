@@ -8,7 +8,7 @@ import { SegmentWriter } from './segment-writer.ts';
 const port = parentPort;
 if (!port) throw new Error('append-worker.ts runs as a worker thread');
 
-const { folder, segmentBytes, segmentAgeMs, busyTimeoutMs }: WorkerOptions = workerData;
+const { folder, segmentBytes, segmentAgeMs, busyTimeoutMs, addedCommitMs }: WorkerOptions = workerData;
 
 const reply = (message: WorkerReply) => port.postMessage(message);
 
@@ -28,7 +28,9 @@ port.on('message', (request: WorkerRequest) => {
   }
   const { id, group } = request;
   try {
-    reply({ kind: 'written', id, answer: writer.write(group) });
+    const answer = writer.write(group);
+    if (addedCommitMs > 0) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, addedCommitMs);
+    reply({ kind: 'written', id, answer });
   } catch (error) {
     reply({ kind: 'failed', id, error: messageOf(error) });
   }

@@ -52,6 +52,8 @@ export interface SqliteEventLogOptions {
   readonly backoff?: { readonly firstMs: number; readonly capMs: number };
   /** How long `stop()` lets a stage finish what it took, ms. Default 10,000. */
   readonly stopGraceMs?: number;
+  /** Added to each commit, ms, for benches: as if the disk were that much slower. Default 0. */
+  readonly addedCommitMs?: number;
 }
 
 const DEFAULT_READ_BYTES = 1024 * 1024;
@@ -198,7 +200,13 @@ export class SqliteEventLog implements EventLog {
   }
 
   #open(name: Family): OpenFamily {
-    const { topics, logger, maxUnconfirmedBytes = 64 * 1024 * 1024, busyTimeoutMs = 5_000 } = this.#options;
+    const {
+      topics,
+      logger,
+      maxUnconfirmedBytes = 64 * 1024 * 1024,
+      busyTimeoutMs = 5_000,
+      addedCommitMs = 0,
+    } = this.#options;
     const { segmentBytes = 256 * 1024 * 1024, segmentAgeMs = this.#segmentAge(name) } = this.#options;
     const folder = join(this.#options.folder, name);
     createFirstSegment(folder, this.#clock());
@@ -206,7 +214,7 @@ export class SqliteEventLog implements EventLog {
     const watch = new FamilyWatch(reader);
     const onDurable = (topic: string, partition: number, next: number) =>
       watch.advanced(topic, partition, next);
-    const limits = { maxUnconfirmedBytes, busyTimeoutMs, segmentBytes, segmentAgeMs };
+    const limits = { maxUnconfirmedBytes, busyTimeoutMs, segmentBytes, segmentAgeMs, addedCommitMs };
     const writer = new FamilyWriter({ folder, topics, logger, onDurable, ...limits });
     return { name, folder, segmentAgeMs, reader, watch, writer };
   }

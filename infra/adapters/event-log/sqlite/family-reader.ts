@@ -115,7 +115,8 @@ export class FamilyReader {
       const segment = this.#segment(sequence);
       const head = segment?.heads.get(`${topic}/${partition}`);
       if (!segment || !head) break;
-      found = { segment, head };
+      // A segment may hold none of this partition.
+      if (!found || head.next > head.first) found = { segment, head };
       if (head.first <= offset) break;
     }
     if (!found) return undefined;

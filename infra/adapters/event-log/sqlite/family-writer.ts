@@ -119,8 +119,8 @@ export class FamilyWriter {
   }
 
   #start(): Worker {
-    const { folder, segmentBytes, segmentAgeMs, busyTimeoutMs, logger } = this.#options;
-    const workerData: WorkerOptions = { folder, segmentBytes, segmentAgeMs, busyTimeoutMs };
+    const { folder, segmentBytes, segmentAgeMs, busyTimeoutMs, addedCommitMs, logger } = this.#options;
+    const workerData: WorkerOptions = { folder, segmentBytes, segmentAgeMs, busyTimeoutMs, addedCommitMs };
     const worker = new Worker(new URL('./append-worker.ts', import.meta.url), { workerData, execArgv: [] });
     worker.on('message', (reply: WorkerReply) => this.#onReply(reply));
     worker.on('error', (error) => logger.error({ folder, error: error.message }, 'append thread died'));

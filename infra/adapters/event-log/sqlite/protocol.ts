@@ -61,6 +61,8 @@ export interface WorkerOptions {
   readonly segmentBytes: number;
   readonly segmentAgeMs: number;
   readonly busyTimeoutMs: number;
+  /** Added to each commit, ms: for benches, as if the disk were that much slower. */
+  readonly addedCommitMs: number;
 }
 
 export type WorkerRequest =

@@ -1,4 +1,4 @@
-import type { LogEntry, Position } from '@tributary/core';
+import type { LogEntry } from '@tributary/core';
 
 /** The next entry to take from a partition: an offset, and the index inside that record. */
 export interface Cursor {
@@ -20,8 +20,4 @@ export function compareCursors(a: Cursor, b: Cursor): number {
 
 export function earlier(a: Cursor, b: Cursor): Cursor {
   return compareCursors(a, b) <= 0 ? a : b;
-}
-
-export function cursorOf(position: Position): Cursor {
-  return { offset: position.offset, index: position.index };
 }

@@ -5,8 +5,9 @@ const MAX_ERROR_LENGTH = 2_000;
 
 /** Checks what a stage returned; an error here counts as a throw of the stage. */
 export function checkEmissions(emissions: readonly Emission[], writes: ReadonlySet<string>): void {
-  for (const { topic, value } of emissions) {
+  for (const { topic, key, value } of emissions) {
     if (!writes.has(topic)) throw new Error(`emission to "${topic}", which the stage does not declare`);
+    if (typeof key !== 'string') throw new Error(`emission without a key to "${topic}"`);
     const size = Buffer.byteLength(value);
     if (size > MAX_VALUE_BYTES) throw new Error(`emission of ${size} bytes to "${topic}" is too large`);
   }

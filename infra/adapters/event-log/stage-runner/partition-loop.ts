@@ -13,7 +13,7 @@ import {
 import { type BackoffOptions, backoffMs } from './backoff.ts';
 import { workBatch } from './batch-work.ts';
 import { Committer } from './committer.ts';
-import { type Cursor, cursorOf, earlier, type Taken } from './cursor.ts';
+import { type Cursor, earlier, type Taken } from './cursor.ts';
 import { dueNow } from './due.ts';
 import { failureOf } from './failure.ts';
 import { FlowWork } from './flow-work.ts';
@@ -22,7 +22,7 @@ import type { Work } from './work.ts';
 
 const DEFAULT_BATCH_ENTRIES = 1_000;
 
-/** Who waits longer for its head does not keep what it fetched in memory meanwhile. */
+/** Who waits longer than this for its head does not keep what is behind it in memory meanwhile, ms. */
 const LONG_WAIT_MS = 1_000;
 
 export interface FetchLimits {
@@ -190,13 +190,13 @@ export class PartitionLoop {
       }
       const due = dueNow(source, waiting, clock());
       if (due.wakeAt !== undefined) {
-        const head = waiting[0];
         const waitMs = due.wakeAt - clock();
-        if (head && waitMs > LONG_WAIT_MS) {
-          cursor = cursorOf(head.entry.position);
-          waiting = [];
+        if (waitMs > LONG_WAIT_MS) {
+          waiting = waiting.slice(0, 1);
+          cursor = waiting[0]?.after ?? cursor;
         }
-        await pause(waitMs, signal);
+        // Looking again in between costs little and heals a clock that jumped.
+        await pause(Math.min(waitMs, LONG_WAIT_MS), signal);
         continue;
       }
       yield waiting.slice(0, due.count);

@@ -1,0 +1,65 @@
+import { Fenced, NO_LOGGER, NO_METRICS, Unavailable } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { Committer } from './committer.ts';
+import type { Cursor } from './cursor.ts';
+import { PartitionLost } from './failure.ts';
+
+const at = (offset: number, index = 0): Cursor => ({ offset, index });
+
+function setUp(answers: (Error | undefined)[]) {
+  const calls: { from: Cursor; to: Cursor }[] = [];
+  const committer = new Committer({
+    stage: 's',
+    topic: 't',
+    partition: 0,
+    committed: at(5),
+    backoff: { firstMs: 1, capMs: 1 },
+    metrics: NO_METRICS,
+    logger: NO_LOGGER,
+    commit: async (from, to) => {
+      calls.push({ from, to });
+      const answer = answers.shift();
+      if (answer) throw answer;
+    },
+  });
+  return { committer, calls };
+}
+
+const never = new AbortController().signal;
+
+describe('committer', () => {
+  it('repeats the very same commit until the engine answers', async () => {
+    const { committer, calls } = setUp([new Unavailable('x'), new Unavailable('y'), undefined]);
+    await committer.commit(at(7), [], never);
+    expect(calls).toEqual(Array(3).fill({ from: at(5), to: at(7) }));
+    expect(committer.committed).toEqual(at(7));
+  });
+
+  it('commits nothing for entries that were committed before', async () => {
+    const { committer, calls } = setUp([]);
+    expect(committer.isReplay({ topic: 't', partition: 0, offset: 4, index: 9 })).toBe(true);
+    expect(committer.isReplay({ topic: 't', partition: 0, offset: 5, index: 0 })).toBe(false);
+    await committer.commit(at(5), [], never);
+    expect(calls).toEqual([]);
+  });
+
+  it('moves inside a record', async () => {
+    const { committer, calls } = setUp([undefined]);
+    await committer.commit(at(5, 3), [], never);
+    expect(calls).toEqual([{ from: at(5), to: at(5, 3) }]);
+  });
+
+  it('loses the partition to a newer owner', async () => {
+    const { committer } = setUp([new Fenced('newer')]);
+    await expect(committer.commit(at(6), [], never)).rejects.toBeInstanceOf(PartitionLost);
+    expect(committer.committed).toEqual(at(5));
+  });
+
+  it('stops repeating once the process leaves', async () => {
+    const { committer } = setUp(Array(100).fill(new Unavailable('x')));
+    const leaving = new AbortController();
+    const committing = committer.commit(at(6), [], leaving.signal);
+    leaving.abort(new Error('leaving'));
+    await expect(committing).rejects.toThrow('leaving');
+  });
+});

@@ -1,0 +1,81 @@
+import type { Emission } from '@tributary/core';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { FINISHED_BYTES, FlowWindow, type Slot } from './flow-window.ts';
+
+const LIMITS = { bytes: 1_000, entries: 10 };
+
+function emission(value: string): Emission {
+  return { topic: 'deliveries', key: '', value, headers: {} };
+}
+
+function after(offset: number) {
+  return { offset: offset + 1, index: 0 };
+}
+
+describe('flow window', () => {
+  it('bounds the bytes of what is unfinished', () => {
+    const window = new FlowWindow(LIMITS);
+    window.admit(after(0), 600);
+    expect(window.hasRoom(400)).toBe(true);
+    expect(window.hasRoom(401)).toBe(false);
+  });
+
+  it('takes one entry of any size when it is empty', () => {
+    const window = new FlowWindow(LIMITS);
+    expect(window.hasRoom(5_000)).toBe(true);
+    window.admit(after(0), 5_000);
+    expect(window.hasRoom(1)).toBe(false);
+  });
+
+  it('bounds the count of what is uncommitted', () => {
+    const window = new FlowWindow(LIMITS);
+    for (let i = 0; i < 10; i++) window.admit(after(i), 1);
+    expect(window.hasRoom(1)).toBe(false);
+  });
+
+  it('lets finished entries behind a slow head weigh little', () => {
+    const window = new FlowWindow(LIMITS);
+    window.admit(after(0), 300);
+    window.finish(window.admit(after(1), 700), []);
+    expect(window.bytes).toBe(300 + FINISHED_BYTES);
+    expect(window.takeFinished()).toBeUndefined();
+  });
+
+  it('counts uncommitted emissions until they are committed', () => {
+    const window = new FlowWindow(LIMITS);
+    window.finish(window.admit(after(0), 10), [emission('x'.repeat(900))]);
+    expect(window.hasRoom(100)).toBe(false);
+    const prefix = window.takeFinished();
+    expect(window.hasRoom(100)).toBe(false);
+    if (prefix) window.release(prefix);
+    expect(window.hasRoom(1_000)).toBe(true);
+    expect(window.bytes).toBe(0);
+  });
+
+  it('gives finished prefixes in the order of the entries, each once, whatever order they finish in', () => {
+    fc.assert(
+      fc.property(fc.array(fc.nat(), { maxLength: 60 }), fc.nat(), (picks, seed) => {
+        const window = new FlowWindow({ bytes: 1_000_000, entries: 1_000 });
+        const open: { slot: Slot; n: number }[] = picks.map((_, n) => ({
+          slot: window.admit(after(n), 10),
+          n,
+        }));
+        const values: string[] = [];
+        let committed = 0;
+        for (const pick of picks) {
+          const [picked] = open.splice((pick + seed) % open.length, 1);
+          if (picked) window.finish(picked.slot, [emission(String(picked.n))]);
+          const prefix = window.takeFinished();
+          if (!prefix) continue;
+          values.push(...prefix.emissions.map(({ value }) => value));
+          committed += prefix.count;
+          expect(prefix.to).toEqual(after(committed - 1));
+          window.release(prefix);
+        }
+        expect(values).toEqual(picks.map((_, n) => String(n)));
+        expect([window.uncommitted, window.bytes]).toEqual([0, 0]);
+      }),
+    );
+  });
+});

@@ -1,0 +1,41 @@
+import type { Clock, EventLog, Metrics, TopicSpec } from '@tributary/core';
+import { declareTopics } from '@tributary/core';
+
+/** Where a log's data is, as JSON, so that a child process can open the same. */
+export type Medium = Readonly<Record<string, string>>;
+
+export interface OpenOverrides {
+  readonly clock?: Clock;
+  readonly metrics?: Metrics;
+  readonly maxUnconfirmedBytes?: number;
+  readonly maxUncommitted?: number;
+  readonly stopGraceMs?: number;
+}
+
+/** What an adapter brings to run the suite. Its module is loaded by child processes too. */
+export interface EventLogHarness {
+  /** The module that exports this harness as `harness`, for child processes. */
+  readonly module: string;
+  /** A fresh medium with the topics of `TOPICS` created. */
+  create(): Promise<Medium>;
+  open(medium: Medium, overrides?: OpenOverrides): Promise<EventLog>;
+  /** The engine does not answer writes any more, until the function returned is called. */
+  outage(medium: Medium): Promise<() => Promise<void>>;
+  destroy(medium: Medium): Promise<void>;
+}
+
+export const PARTITIONS = 4;
+
+export const TOPICS: ReadonlyMap<string, TopicSpec> = declareTopics({
+  partitions: PARTITIONS,
+  retentionMs: 3_600_000,
+  retryLabels: ['10s'],
+  dedicated: [],
+});
+
+/** A packed one, three that are not, one to delay. */
+export const RECEIVED = 'events.production';
+export const SOURCE = 'events.accepted';
+export const TARGET = 'deliveries';
+export const OTHER_TARGET = 'violations';
+export const DELAYED = 'deliveries.retry.10s';

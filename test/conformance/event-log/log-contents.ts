@@ -1,0 +1,67 @@
+import { type EventLog, type LogEntry, type NewEntry, partitionOf } from '@tributary/core';
+import { PARTITIONS } from './harness.ts';
+
+/** Everything a topic holds, partition after partition. */
+export async function readAll(log: EventLog, topic: string): Promise<LogEntry[]> {
+  const all: LogEntry[] = [];
+  const partitions = log.topics.get(topic)?.partitions ?? 0;
+  for (let partition = 0; partition < partitions; partition++)
+    all.push(...(await readPartition(log, topic, partition)));
+  return all;
+}
+
+export async function readPartition(
+  log: EventLog,
+  topic: string,
+  partition: number,
+  from = 0,
+): Promise<LogEntry[]> {
+  const all: LogEntry[] = [];
+  for (let next = from; ; ) {
+    const result = await log.read(topic, partition, next);
+    if (result.next === next) return all;
+    all.push(...result.entries);
+    next = result.next;
+  }
+}
+
+export async function valuesOf(log: EventLog, topic: string): Promise<unknown[]> {
+  return (await readAll(log, topic)).map(({ value }) => JSON.parse(value));
+}
+
+/** `count` entries of one key; values are the numbers from `first` on. */
+export function numbered(key: string, count: number, first = 0): NewEntry[] {
+  return Array.from({ length: count }, (_, i) => ({ key, value: String(first + i), headers: {} }));
+}
+
+export function numbers(count: number, first = 0): number[] {
+  return Array.from({ length: count }, (_, i) => first + i);
+}
+
+/** One key for each partition, by partition. */
+export function keyPerPartition(): string[] {
+  const keys: string[] = [];
+  for (let i = 0; keys.filter((key) => key !== undefined).length < PARTITIONS; i++) {
+    keys[partitionOf(`key${i}`, PARTITIONS)] ??= `key${i}`;
+  }
+  return keys;
+}
+
+/** Polls until `check` is true; fails with the last thing it said when it is not in time. */
+export async function eventually(
+  check: () => boolean | Promise<boolean>,
+  what: string,
+  withinMs = 15_000,
+): Promise<void> {
+  const deadline = performance.now() + withinMs;
+  while (!(await check())) {
+    if (performance.now() > deadline) throw new Error(`not within ${withinMs} ms: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+/** A promise and its handles. */
+export function gate(): { readonly opened: Promise<void>; readonly open: () => void } {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  return { opened: promise, open: resolve };
+}

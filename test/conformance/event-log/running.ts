@@ -1,0 +1,237 @@
+import { type EventLog, InvalidInput, type LogEntry, type Metrics, partitionOf } from '@tributary/core';
+import { expect, it } from 'vitest';
+import { DELAYED, type EventLogHarness, type Medium, PARTITIONS, SOURCE, TARGET } from './harness.ts';
+import { eventually, gate, keyPerPartition, numbered, numbers, readAll, valuesOf } from './log-contents.ts';
+import { batchStage, caughtUp, copyOf, eachOf, flowStage, poisoned, runThrough } from './stages.ts';
+
+/** What holds for runs of either kind: stopping, going on, delays, lag. */
+export function describeRunning(harness: EventLogHarness, medium: () => Medium, log: () => EventLog): void {
+  it('goes on where the run before it ended, in another process too', async () => {
+    await log().append(SOURCE, numbered('k', 10));
+    const stage = batchStage(eachOf(() => {}));
+    await runThrough(log(), stage);
+    await log().append(SOURCE, numbered('k', 10, 10));
+    const other = await harness.open(medium());
+    await runThrough(other, stage);
+    await other.close();
+    expect(await valuesOf(log(), TARGET)).toEqual(numbers(20));
+  });
+
+  it('stages of different names each get everything', async () => {
+    await log().append(SOURCE, numbered('k', 10));
+    await Promise.all(
+      ['one', 'two'].map((name) =>
+        runThrough(
+          log(),
+          batchStage(
+            eachOf(() => {}),
+            { name },
+          ),
+        ),
+      ),
+    );
+    expect(await valuesOf(log(), TARGET)).toHaveLength(20);
+  });
+
+  it.each(['batch', 'flow'] as const)(
+    'a %s stage that is stopped finishes and commits what it took',
+    async (kind) => {
+      await log().append(SOURCE, numbered('k', 5));
+      const [taken, finish] = [gate(), gate()];
+      const handle = async (entry: LogEntry) => {
+        taken.open();
+        await finish.opened;
+        return [copyOf(entry)];
+      };
+      const process = async (batch: { entries: readonly LogEntry[] }) =>
+        (await Promise.all(batch.entries.map(handle))).flat();
+      const run = await log().run(kind === 'flow' ? flowStage(handle) : batchStage(process));
+      await taken.opened;
+      const stopping = Promise.all([run.stop(), run.stop()]);
+      await log().append(SOURCE, numbered('k', 5, 5));
+      finish.open();
+      await stopping;
+      await run.ended;
+      expect(await valuesOf(log(), TARGET)).toEqual(numbers(5));
+    },
+  );
+
+  it.each(['batch', 'flow'] as const)(
+    'a %s stage that hangs is left after the grace; its entries come again',
+    async (kind) => {
+      const hasty = await harness.open(medium(), { stopGraceMs: 100 });
+      await hasty.append(SOURCE, numbered('k', 3));
+      const taken = gate();
+      let aborted = false;
+      const hang = async (_: unknown, { signal }: { signal: AbortSignal }): Promise<never> => {
+        signal.addEventListener('abort', () => {
+          aborted = true;
+        });
+        taken.open();
+        return new Promise(() => {});
+      };
+      const run = await hasty.run(kind === 'flow' ? flowStage(hang) : batchStage(hang));
+      await taken.opened;
+      await run.stop();
+      expect(aborted).toBe(true);
+      await hasty.close();
+      await runThrough(
+        log(),
+        kind === 'flow' ? flowStage(async (e) => [copyOf(e)]) : batchStage(eachOf(() => {})),
+      );
+      expect(await valuesOf(log(), TARGET)).toEqual(numbers(3));
+      expect(await poisoned(log())).toEqual([]);
+    },
+  );
+
+  it.each(['batch', 'flow'] as const)(
+    'a %s stage waits for due entries, and only their partition does',
+    async (kind) => {
+      let now = Date.now();
+      const timed = await harness.open(medium(), { clock: () => now });
+      const [late = '', soon = ''] = keyPerPartition();
+      await timed.append(DELAYED, [...numbered(late, 3), ...numbered(soon, 3)]);
+      const dueAt = ({ key, value, timestamp }: LogEntry) =>
+        key === late ? timestamp + 3_600_000 + Number(value) : 0;
+      const reads = [{ topic: DELAYED, dueAt }];
+      const handle = async (entry: LogEntry) => [copyOf(entry)];
+      const run = await timed.run(
+        kind === 'flow'
+          ? flowStage(handle, { reads })
+          : batchStage(
+              eachOf(() => {}),
+              { reads },
+            ),
+      );
+      const partition = partitionOf(late, PARTITIONS);
+      await eventually(async () => {
+        const behind = (await run.lag()).filter(({ lag }) => lag > 0);
+        return behind.length === 1 && behind[0]?.partition === partition && behind[0]?.lag === 3;
+      }, 'what is due');
+      expect((await readAll(timed, TARGET)).map(({ key }) => key)).toEqual([soon, soon, soon]);
+      await run.stop();
+
+      now += 4_000_000;
+      const again = await timed.run(
+        kind === 'flow'
+          ? flowStage(handle, { reads })
+          : batchStage(
+              eachOf(() => {}),
+              { reads },
+            ),
+      );
+      await caughtUp(again);
+      expect((await readAll(timed, TARGET)).filter(({ key }) => key === late)).toHaveLength(3);
+      await timed.close();
+    },
+  );
+
+  it('wakes by itself when an entry becomes due, and not before', async () => {
+    await log().append(DELAYED, numbered('k', 1));
+    const reads = [{ topic: DELAYED, dueAt: ({ timestamp }: LogEntry) => timestamp + 300 }];
+    let handedAt = 0;
+    let takenAt = 0;
+    const run = await log().run(
+      batchStage(
+        async ({ entries }) => {
+          handedAt = Date.now();
+          takenAt = entries[0]?.timestamp ?? 0;
+          return [];
+        },
+        { reads },
+      ),
+    );
+    await caughtUp(run);
+    await run.stop();
+    expect(handedAt - takenAt).toBeGreaterThanOrEqual(300);
+  });
+
+  it('says how far behind it is, in entries', async () => {
+    await log().append(SOURCE, numbered('k', 25));
+    const blocked = gate();
+    const run = await log().run(
+      batchStage(
+        async ({ entries }) => {
+          if (entries.some(({ value }) => value === '10')) await blocked.opened;
+          return [];
+        },
+        { maxEntries: 10 },
+      ),
+    );
+    const partition = partitionOf('k', PARTITIONS);
+    const behind = async () => (await run.lag()).find((one) => one.partition === partition)?.lag;
+    await eventually(async () => (await behind()) === 15, 'lag of 15');
+    expect(await run.lag()).toHaveLength(PARTITIONS);
+    blocked.open();
+    await caughtUp(run);
+    await run.stop();
+  });
+
+  it('reports batches, poison and the time of commits', async () => {
+    const counted = new Map<string, number>();
+    const add = (name: string, by = 1) => counted.set(name, (counted.get(name) ?? 0) + by);
+    const metrics: Metrics = {
+      count: (name, _, by) => add(name, by),
+      gauge: (name) => add(name),
+      observe: (name) => add(name),
+    };
+    const measured = await harness.open(medium(), { metrics });
+    await measured.append(SOURCE, numbered('k', 1));
+    await runThrough(
+      measured,
+      batchStage(async () => {
+        throw new Error('no');
+      }),
+    );
+    await measured.close();
+    expect(counted.get('tributary_stage_poison_total')).toBe(1);
+    expect(counted.get('tributary_stage_batches_total')).toBeGreaterThan(0);
+    expect(counted.get('tributary_stage_commit_seconds')).toBeGreaterThan(0);
+  });
+
+  it('goes on after an outage of the engine, and gives nothing up for it', async () => {
+    const run = await log().run(batchStage(eachOf(() => {})));
+    await log().append(SOURCE, numbered('k', 10));
+    await caughtUp(run);
+    const restore = await harness.outage(medium());
+    const appended = log()
+      .append(SOURCE, numbered('k', 1, 10))
+      .catch(() => undefined);
+    await appended;
+    await restore();
+    const values = await valuesOf(log(), SOURCE);
+    await log().append(SOURCE, numbered('k', 10, 11));
+    await caughtUp(run);
+    await run.stop();
+    expect(await valuesOf(log(), TARGET)).toEqual([...values, ...numbers(10, 11)]);
+    expect(await poisoned(log())).toEqual([]);
+  });
+
+  it('refuses a stage that reads or writes what does not exist, as InvalidInput', async () => {
+    const process = eachOf(() => {});
+    await expect(log().run(batchStage(process, { reads: [{ topic: 'no.such' }] }))).rejects.toBeInstanceOf(
+      InvalidInput,
+    );
+    await expect(log().run(batchStage(process, { writes: ['no.such'] }))).rejects.toBeInstanceOf(
+      InvalidInput,
+    );
+  });
+
+  it('closing the log stops its stages in order', async () => {
+    const other = await harness.open(medium());
+    await other.append(SOURCE, numbered('k', 10));
+    const [taken, finish] = [gate(), gate()];
+    const run = await other.run(
+      batchStage(async ({ entries }) => {
+        taken.open();
+        await finish.opened;
+        return entries.map((entry) => copyOf(entry));
+      }),
+    );
+    await taken.opened;
+    const closing = other.close();
+    finish.open();
+    await Promise.all([closing, run.ended]);
+    expect(await valuesOf(log(), TARGET)).toEqual(numbers(10));
+  });
+}

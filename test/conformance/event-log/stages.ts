@@ -1,0 +1,63 @@
+import type {
+  Batch,
+  BatchStage,
+  Emission,
+  EventLog,
+  FlowStage,
+  LogEntry,
+  PoisonRecord,
+  StageRun,
+} from '@tributary/core';
+import { TOPIC } from '@tributary/core';
+import { OTHER_TARGET, SOURCE, TARGET } from './harness.ts';
+import { eventually, valuesOf } from './log-contents.ts';
+
+/** Copies an entry's value to the target under its key. */
+export function copyOf(entry: LogEntry, topic = TARGET): Emission {
+  return { topic, key: entry.key, value: entry.value, headers: entry.headers };
+}
+
+export function batchStage(process: BatchStage['process'], rest: Partial<BatchStage> = {}): BatchStage {
+  return {
+    kind: 'batch',
+    name: 'stage',
+    reads: [{ topic: SOURCE }],
+    writes: [TARGET, OTHER_TARGET],
+    process,
+    ...rest,
+  };
+}
+
+export function flowStage(handle: FlowStage['handle'], rest: Partial<FlowStage> = {}): FlowStage {
+  const fixed = {
+    kind: 'flow',
+    name: 'stage',
+    windowBytes: 100_000,
+    writes: [TARGET, OTHER_TARGET],
+  } as const;
+  return { ...fixed, reads: [{ topic: SOURCE }], handle, ...rest };
+}
+
+/** A batch stage that copies what `each` does not throw at. */
+export function eachOf(each: (entry: LogEntry) => void): BatchStage['process'] {
+  return async (batch: Batch) =>
+    batch.entries.map((entry) => {
+      each(entry);
+      return copyOf(entry);
+    });
+}
+
+export async function caughtUp(run: StageRun): Promise<void> {
+  await eventually(async () => (await run.lag()).every(({ lag }) => lag === 0), 'the stage is behind');
+}
+
+/** Runs the stage until it has caught up, then stops it. */
+export async function runThrough(log: EventLog, stage: BatchStage | FlowStage): Promise<void> {
+  const run = await log.run(stage);
+  await caughtUp(run);
+  await run.stop();
+}
+
+export async function poisoned(log: EventLog): Promise<PoisonRecord[]> {
+  return (await valuesOf(log, TOPIC.poison)) as PoisonRecord[];
+}
