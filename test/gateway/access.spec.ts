@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { type Operation, PERMISSIONS, permissionOf } from '@tributary/core';
+import { type Operation, PERMISSIONS, permissionOf, Unavailable } from '@tributary/core';
 import type { RouteOptions } from 'fastify';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
 
 let test: TestGateway;
 let owner: InjectClient;
@@ -72,6 +72,8 @@ describe('every route', () => {
     const routes = scoped().filter((route) =>
       permissionOf(operationOf(route)).credentials.includes('api_key'),
     );
+    const silent = new InjectClient(test.app, owner.token);
+    expect(await statuses(routes, silent)).toEqual(allOf(routes, 400));
     expect(await statuses(routes, owner, { 'x-workspace-id': 'no-id' })).toEqual(allOf(routes, 400));
     expect(await statuses(routes, owner, { 'x-workspace-id': '' })).toEqual(allOf(routes, 400));
     expect(await statuses(routes, owner, { 'x-workspace-id': randomUUID() })).toEqual(allOf(routes, 403));
@@ -108,4 +110,23 @@ it('carries the request’s id in every answer, and no wording of a library', as
   expect(missing.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
   const text = await owner.call('POST', './event-contracts', undefined, { 'content-type': 'text/plain' });
   expect(text).toMatchObject({ status: 415, body: { error: 'unsupported media type' } });
+});
+
+it('takes an empty body on DELETE and on a POST that needs none, whatever its content type says', async () => {
+  const { id } = await owner.ok<{ id: string }>('POST', './api-keys', { name: 'x' });
+  const json = { 'content-type': 'application/json', 'content-length': '0' };
+  expect((await owner.call('DELETE', `./api-keys/${id}`, undefined, json)).status).toBe(200);
+  expect((await owner.call('POST', './deliveries/redrive', undefined, json)).status).toBe(202);
+  expect((await owner.call('POST', './deliveries/redrive')).status).toBe(202);
+  expect((await owner.call('POST', './event-contracts', undefined, json)).status).toBe(400);
+});
+
+it('is 503 while an engine does not answer, and says when to come back', async () => {
+  const lastUsed = vi
+    .spyOn(test.dependencies.counters, 'lastUsed')
+    .mockRejectedValue(new Unavailable('down'));
+  const answer = await owner.call('GET', './event-keys');
+  lastUsed.mockRestore();
+  expect(answer).toMatchObject({ status: 503, body: { error: 'unavailable' } });
+  expect(answer.headers['retry-after']).toBe('1');
 });

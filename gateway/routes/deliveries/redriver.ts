@@ -13,7 +13,10 @@ export interface RedriveSummary {
   readonly more: boolean;
 }
 
-/** Sets dead deliveries going again. */
+/**
+ * Sets dead deliveries going again. A call that failed may be repeated: what was started twice carries one idempotency
+ * key.
+ */
 export class Redriver {
   readonly #dependencies: Pick<GatewayDependencies, 'log' | 'catalog' | 'history' | 'clock'>;
 

@@ -3,6 +3,7 @@ import {
   type JsonObject,
   newId,
   type Sandbox,
+  type SandboxProgram,
   type SandboxResult,
   type Transformation,
 } from '@tributary/core';
@@ -22,11 +23,12 @@ const MAX_ERROR = 1_000;
  * also what one without a test is. 400 for a source that does not compile.
  */
 export async function standingOf(sandbox: Sandbox, tested: Tested, workspaceId: string): Promise<Standing> {
-  const fault = await sandbox.check({ id: trialId(), source: tested.source_code });
+  const program = trialOf(tested.source_code);
+  const fault = await sandbox.check(program);
   if (fault !== undefined) throw invalidRequest({ path: '/source_code', message: fault });
   const { test_input: input, test_output: output } = tested;
   if (input === null || output === null) return { status: 'draft', test_error: null, last_error: null };
-  const result = await tryOut(sandbox, tested.source_code, input, workspaceId);
+  const result = await tryOut(sandbox, program, input, workspaceId);
   return judge(result, output);
 }
 
@@ -61,10 +63,10 @@ function count(events: number): string {
   return events === 1 ? '1 event' : `${events} events`;
 }
 
-/** Runs a source once on an event, apart from whatever runs in production. */
+/** Runs a program once on an event, with a context like that of production. */
 export async function tryOut(
   sandbox: Sandbox,
-  source: string,
+  program: SandboxProgram,
   event: JsonObject,
   workspaceId: string,
 ): Promise<SandboxResult> {
@@ -76,12 +78,12 @@ export async function tryOut(
     message_id: event.message_id ?? null,
   };
   const input = { event: JSON.stringify(event), context: JSON.stringify(context) };
-  const [result] = await sandbox.run({ id: trialId(), source }, [input], { captureLogs: true });
+  const [result] = await sandbox.run(program, [input], { captureLogs: true });
   if (result === undefined) throw new Error('the sandbox answered for no event');
   return result;
 }
 
-/** A fresh program each time: nothing that an earlier run left behind decides a test. */
-function trialId(): string {
-  return `trial:${newId()}`;
+/** A source as a program of its own each time: nothing that an earlier run left behind decides a test. */
+export function trialOf(source: string): SandboxProgram {
+  return { id: `trial:${newId()}`, source };
 }

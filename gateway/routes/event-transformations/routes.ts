@@ -9,7 +9,7 @@ import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
 import { propose } from '../../http/propose.ts';
 import { closed, errorAnswers, goneAs, MAX_RESOURCE_BYTES, pathOf } from '../../http/schemas.ts';
 import { checkVersion, tagVersion } from '../../http/versions.ts';
-import { standingOf, tryOut } from './lifecycle.ts';
+import { standingOf, trialOf, tryOut } from './lifecycle.ts';
 import { presentRun, presentTransformation } from './presenter.ts';
 import {
   testBody,
@@ -146,8 +146,9 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
       const event = request.body?.event ?? stored.test_input;
       if (event === null)
         throw invalidRequest({ path: '/event', message: 'is required: there is no test_input' });
-      const source = request.body?.source_code ?? stored.source_code;
-      return reply.code(200).send(presentRun(await tryOut(sandbox, source, event, request.workspace.id)));
+      const program = trialOf(request.body?.source_code ?? stored.source_code);
+      const result = await tryOut(sandbox, program, event, request.workspace.id);
+      return reply.code(200).send(presentRun(result));
     },
   );
 
