@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { closeSync, openSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { type Metrics, NO_LOGGER, NO_METRICS, Unavailable } from '@tributary/core';
 import { openIsolatedVmSandbox } from '@tributary/infra';
@@ -67,11 +67,16 @@ describe('The worker processes of isolated-vm', () => {
     expect(counts).toEqual([1, 2, 3, 4, 1, 2]);
   });
 
-  it('inherit no environment, no file and no more than two pipes and an error pipe', async () => {
+  it('inherit no environment and no file, and are the first the OOM killer takes', async () => {
+    const file = openSync(fileURLToPath(import.meta.url), 'r');
     const sandbox = open();
     await sandbox.run(program(HONEST), [input(1)]);
     const [pid] = sandbox.workerPids();
     expect(readFileSync(`/proc/${pid}/environ`, 'utf8')).toBe('');
+    const held = readdirSync(`/proc/${pid}/fd`).map((fd) => readlinkSync(`/proc/${pid}/fd/${fd}`));
+    closeSync(file);
+    expect(held.length).toBeGreaterThanOrEqual(3);
+    expect(held.filter((target) => target.startsWith('/') && !target.startsWith('/dev/'))).toEqual([]);
     expect(readFileSync(`/proc/${pid}/oom_score_adj`, 'utf8').trim()).toBe('1000');
   });
 
