@@ -40,10 +40,9 @@ interface StageBase {
  * One batch of one partition at a time, in order. A batch may be handed over again (also cut differently) when the
  * process died before its commit, so effects outside the log must be idempotent by position or by id.
  *
- * How a throw is treated, on every adapter: `Unavailable` (so does `Overloaded`) pauses the partition and repeats for
- * as long as it takes;
- * `Rewind` re-reads from its offset; `Fenced` starts again from the committed position; anything else splits the
- * batch until the guilty entry stands alone, which after three throws goes to `stages.dead`.
+ * How a throw is treated, on every adapter: `Unavailable` (or `Overloaded`) pauses the partition and repeats for as
+ * long as it takes; `Rewind` re-reads from its offset; `Fenced` starts again from the committed position; anything
+ * else splits the batch until the guilty entry stands alone, which after three throws goes to `stages.dead`.
  */
 export interface BatchStage extends StageBase {
   readonly kind: 'batch';

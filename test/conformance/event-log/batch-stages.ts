@@ -22,8 +22,8 @@ import { batchStage, caughtUp, copyOf, eachOf, poisoned, runThrough } from './st
 
 /** What a batch stage may rely on. */
 export function describeBatchStages(
-  _harness: EventLogHarness,
-  _medium: () => Medium,
+  harness: EventLogHarness,
+  medium: () => Medium,
   log: () => EventLog,
 ): void {
   it('gets each partition in order, one batch at a time, within its limit', async () => {
@@ -138,21 +138,21 @@ export function describeBatchStages(
   });
 
   it('one partition that waits for an engine holds no other up', async () => {
+    const hasty = await harness.open(medium(), { stopGraceMs: 100 });
     const [stuck = '', ...others] = keyPerPartition();
-    for (const key of [stuck, ...others]) await log().append(SOURCE, numbered(key, 5));
-    const run = await log().run(
+    for (const key of [stuck, ...others]) await hasty.append(SOURCE, numbered(key, 5));
+    const run = await hasty.run(
       batchStage(async ({ partition, entries }) => {
         if (partition === partitionOf(stuck, PARTITIONS)) throw new Unavailable('not this one');
         return entries.map((entry) => copyOf(entry));
       }),
     );
-    await eventually(async () => (await readAll(log(), TARGET)).length === 5 * others.length, 'others wait');
+    await eventually(async () => (await readAll(hasty, TARGET)).length === 5 * others.length, 'others wait');
     const lag = await run.lag();
     expect(lag.filter((one) => one.lag > 0)).toEqual([
       { topic: SOURCE, partition: partitionOf(stuck, PARTITIONS), lag: 5 },
     ]);
-    const stopping = run.stop();
-    await stopping;
+    await hasty.close();
   });
 
   it('gets entries again from where it rewinds to, and what it emits is there once', async () => {

@@ -1,5 +1,5 @@
 import { writeSync } from 'node:fs';
-import { type EventLog, TributaryError } from '@tributary/core';
+import { type EventLog, type Stage, type StageRun, TributaryError, Unavailable } from '@tributary/core';
 import type { ChildLine, ChildTask } from './child-process.ts';
 import { batchCopy, flowCopy } from './copy-stages.ts';
 import type { EventLogHarness, Medium } from './harness.ts';
@@ -36,12 +36,23 @@ async function appendForever(to: EventLog, run: number, callers: number): Promis
 }
 
 async function runStages(on: EventLog): Promise<void> {
-  const runs = await Promise.all([on.run(batchCopy()), on.run(flowCopy())]);
+  const runs = [await runOnceThere(on, batchCopy()), await runOnceThere(on, flowCopy())];
   say({ ready: true });
   try {
     await Promise.all(runs.map((run) => run.ended));
   } catch (error) {
     say({ ended: error instanceof TributaryError ? error.code : String(error) });
     process.exit(3);
+  }
+}
+
+/** An owner that was stopped may hold the engine up for a while. */
+async function runOnceThere(on: EventLog, stage: Stage): Promise<StageRun> {
+  for (;;) {
+    try {
+      return await on.run(stage);
+    } catch (error) {
+      if (!(error instanceof Unavailable)) throw error;
+    }
   }
 }

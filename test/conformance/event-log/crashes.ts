@@ -62,6 +62,8 @@ function startFeed(log: EventLog): { readonly counts: ReadonlyMap<string, number
       await setTimeout(5);
     }
   })();
+  // A test that fails before `stop` closes the log under it.
+  feeding.catch(() => {});
   return {
     counts,
     async stop() {

@@ -30,7 +30,7 @@ export const harness: EventLogHarness = {
       topics: TOPICS,
       metrics: NO_METRICS,
       logger: NO_LOGGER,
-      segmentBytes: 1_000_000,
+      segmentBytes: 500_000,
       busyTimeoutMs: 200,
       backoff: { firstMs: 5, capMs: 100 },
       ...overrides,
