@@ -168,6 +168,7 @@ export function describeFlowStages(
         inHand.delete(entry.value);
         if (entry.value === '30' && !rewound) {
           rewound = true;
+          await eventually(async () => (await valuesOf(log(), TARGET)).length >= 10, 'those before it');
           throw new Rewind(3);
         }
         return [copyOf(entry)];
