@@ -11,7 +11,7 @@ const SCHEMA = `
   ) WITHOUT ROWID;
 `;
 
-/** One claim: the digest of the message, and the position that asks for it. */
+/** One claim: the digest of the message, and the position that asks for it, as short text. */
 export interface Claim {
   readonly id: Uint8Array;
   readonly position: string;

@@ -1,6 +1,9 @@
-import { type Claimant, type Clock, type Deduplicator, formatPosition } from '@tributary/core';
+import { join } from 'node:path';
+import type { Claimant, Clock, Deduplicator } from '@tributary/core';
+import { openDatabase } from '../../sqlite/database.ts';
 import type { Claim } from './claims-file.ts';
 import { digestOf } from './digest.ts';
+import { Sources } from './sources.ts';
 import { type OpenWindows, Windows } from './windows.ts';
 
 export interface SqliteDeduplicatorOptions {
@@ -14,18 +17,21 @@ export interface SqliteDeduplicatorOptions {
 }
 
 /**
- * A `Deduplicator` in files of one folder. A claim costs about 50 bytes on disk until its stretch of time is
+ * A `Deduplicator` in files of one folder. A claim costs about 40 bytes on disk until its stretch of time is
  * forgotten, and no memory beyond a fixed page cache per file.
  */
 export function openSqliteDeduplicator(options: SqliteDeduplicatorOptions): Deduplicator {
-  const windows = new Windows(options);
+  const { folder, busyTimeoutMs } = options;
+  const list = openDatabase(join(folder, 'windows.db'), busyTimeoutMs === undefined ? {} : { busyTimeoutMs });
+  const sources = new Sources(list);
+  const windows = new Windows(list, options);
   let closed = false;
   return {
     async claim(claimants: readonly Claimant[]) {
       if (claimants.length === 0) return [];
       const claims = claimants.map((claimant) => ({
         id: digestOf(claimant),
-        position: formatPosition(claimant.position),
+        position: sources.shortOf(claimant.position),
       }));
       return windows.exclusively((open) => decide(open, claims));
     },
@@ -33,6 +39,7 @@ export function openSqliteDeduplicator(options: SqliteDeduplicatorOptions): Dedu
       if (closed) return;
       closed = true;
       windows.close();
+      list.close();
     },
   };
 }

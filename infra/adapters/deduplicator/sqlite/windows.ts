@@ -2,7 +2,7 @@ import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import type { Clock } from '@tributary/core';
-import { inTransaction, openDatabase } from '../../sqlite/database.ts';
+import { inTransaction } from '../../sqlite/database.ts';
 import { ClaimsFile } from './claims-file.ts';
 
 const SCHEMA = `
@@ -17,7 +17,6 @@ export interface WindowsOptions {
   readonly folder: string;
   readonly windowMs: number;
   readonly clock: Clock;
-  readonly busyTimeoutMs?: number;
 }
 
 export interface OpenWindows {
@@ -45,13 +44,10 @@ export class Windows {
   readonly #list: DatabaseSync;
   readonly #open = new Map<number, ClaimsFile>();
 
-  constructor(options: WindowsOptions) {
+  /** `list` is the folder's `windows.db`. */
+  constructor(list: DatabaseSync, options: WindowsOptions) {
     this.#options = options;
-    const { folder, busyTimeoutMs } = options;
-    this.#list = openDatabase(
-      join(folder, 'windows.db'),
-      busyTimeoutMs === undefined ? {} : { busyTimeoutMs },
-    );
+    this.#list = list;
     inTransaction(this.#list, () => {
       this.#list.exec(SCHEMA);
       this.#removeUnlisted();
@@ -79,7 +75,6 @@ export class Windows {
 
   close(): void {
     this.#closeAllBut([]);
-    this.#list.close();
   }
 
   /** Ends what is over and starts the stretch of now. Nothing is claimed before that is committed. */
