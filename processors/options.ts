@@ -18,8 +18,10 @@ export interface PipelineOptions {
   readonly windowBytes: number;
   /** Share of that window one transformation or destination may fill before it goes to the slow lane... */
   readonly laneShare: number;
-  /** ...or how old its oldest work may be. */
-  readonly slowAfterMs: number;
+  /** ...or how long a transformation may take, which holds up the deliveries behind it... */
+  readonly slowTransformationMs: number;
+  /** ...or a call of a destination, which holds up positions only. */
+  readonly slowCallMs: number;
   /** Events and bytes of one sandbox call. */
   readonly transformEvents: number;
   readonly transformBytes: number;
@@ -40,7 +42,8 @@ export const DEFAULT_PIPELINE: PipelineOptions = {
   historyEntries: 200,
   windowBytes: 4 * 1024 * 1024,
   laneShare: 1 / 8,
-  slowAfterMs: 500,
+  slowTransformationMs: 200,
+  slowCallMs: 500,
   transformEvents: 200,
   transformBytes: 256 * 1024,
   failures: DEFAULT_FAILURE_LIMITS,

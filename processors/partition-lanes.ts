@@ -1,4 +1,11 @@
-import { type Clock, type LaneOptions, type LaneTicket, LaneWindow, type LogEntry } from '@tributary/core';
+import {
+  type Clock,
+  DEFAULT_SLOW_AFTER_MS,
+  type LaneOptions,
+  type LaneTicket,
+  LaneWindow,
+  type LogEntry,
+} from '@tributary/core';
 
 /** The lane windows of one flow stage: a window of its own for each partition, as the log keeps them. */
 export class PartitionLanes {
@@ -11,6 +18,11 @@ export class PartitionLanes {
     this.#options = options;
   }
 
+  /** How long work may take before its key is slow, ms. */
+  get slowAfterMs(): number {
+    return this.#options.slowAfterMs ?? DEFAULT_SLOW_AFTER_MS;
+  }
+
   /**
    * Notes that work for `key` (a destination, a transformation) begins on an entry; call what it returns when the
    * work ended. Undefined: the key has its share, the entry belongs into the slow lane.
@@ -21,7 +33,7 @@ export class PartitionLanes {
     const now = this.#clock();
     if (window.decide(key, bytes, now) === 'slow') return undefined;
     const ticket: LaneTicket = window.begin(key, bytes, now);
-    return () => window.end(ticket);
+    return () => window.end(ticket, this.#clock());
   }
 
   #windowOf({ position }: LogEntry): LaneWindow {

@@ -87,6 +87,7 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     const transformer = new Transformer({
       sandbox,
       failures,
+      clock,
       metrics,
       maxEvents: parts.transformEvents,
       maxBytes: parts.transformBytes,
@@ -94,22 +95,18 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     });
     return { catalog, transformer, metrics, catalogWaitMs };
   };
-  const lanes = () =>
-    new PartitionLanes(clock, {
-      windowBytes: parts.windowBytes,
-      share: parts.laneShare,
-      slowAfterMs: parts.slowAfterMs,
-    });
+  const lanes = (slowAfterMs: number) =>
+    new PartitionLanes(clock, { windowBytes: parts.windowBytes, share: parts.laneShare, slowAfterMs });
   const delivering = { catalog, clock, catalogWaitMs, deliverer: new Deliverer(parts) };
   return {
     validate: validate(parts),
     count: count(parts),
     history: history(parts),
-    route: route(routing(parts.sandbox), lanes()),
+    route: route(routing(parts.sandbox), lanes(parts.slowTransformationMs)),
     routeSlow: routeSlow(routing(parts.slowSandbox)),
-    deliver: deliver(delivering, lanes()),
+    deliver: deliver(delivering, lanes(parts.slowCallMs)),
     deliverSlow: deliver(delivering),
-    deliverRetry: deliver(delivering, lanes()),
+    deliverRetry: deliver(delivering, lanes(parts.slowCallMs)),
   };
 }
 

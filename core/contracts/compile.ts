@@ -3,7 +3,8 @@ import type { Json, JsonObject } from '../event/event.ts';
 import { FORMATS } from './formats.ts';
 import { DRAFT_2020_12 } from './keywords.ts';
 import { compilePattern, type Pattern } from './patterns.ts';
-import type { SchemaDocument, SchemaNode, SchemaPart } from './schema-document.ts';
+import type { SchemaDocument } from './schema-document.ts';
+import type { SchemaNode, SchemaPart } from './schema-node.ts';
 import { OWN_KEYWORDS, WORK, workKeyword } from './vocabulary.ts';
 import type { WorkMeter } from './work-meter.ts';
 

@@ -1,7 +1,8 @@
 import type { Json, JsonObject } from '../event/event.ts';
 import type { Pattern } from './patterns.ts';
 import { below } from './pointer.ts';
-import type { SchemaDocument, SchemaNode } from './schema-document.ts';
+import type { SchemaDocument } from './schema-document.ts';
+import type { SchemaNode } from './schema-node.ts';
 
 type Patterns = (source: string) => Pattern;
 

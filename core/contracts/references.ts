@@ -2,7 +2,7 @@ import type { JsonObject } from '../event/event.ts';
 import type { SchemaFault } from './contract.ts';
 import type { Dialect } from './dialect.ts';
 import { below } from './pointer.ts';
-import type { SchemaNode } from './schema-document.ts';
+import type { SchemaNode } from './schema-node.ts';
 
 interface Pending {
   readonly from: SchemaNode;

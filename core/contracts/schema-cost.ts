@@ -1,5 +1,6 @@
 import type { SchemaFault } from './contract.ts';
-import type { SchemaDocument, SchemaNode } from './schema-document.ts';
+import type { SchemaDocument } from './schema-document.ts';
+import type { SchemaNode } from './schema-node.ts';
 
 /** References followed one after the other, with the schemas nested between them. */
 export const MAX_CHAIN = 200;

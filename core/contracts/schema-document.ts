@@ -2,38 +2,16 @@ import type { Json, JsonObject } from '../event/event.ts';
 import type { SchemaFault } from './contract.ts';
 import type { Dialect } from './dialect.ts';
 import { FORMATS } from './formats.ts';
-import { isExtension, type Place, SILENT } from './keywords.ts';
+import { isExtension, SILENT } from './keywords.ts';
 import { readPattern } from './patterns.ts';
 import { below } from './pointer.ts';
 import { ReferenceIndex } from './references.ts';
+import type { SchemaNode, SchemaPart } from './schema-node.ts';
 
 export const MAX_SUBSCHEMAS = 5_000;
 export const MAX_ENUM_VALUES = 10_000;
 /** Instructions of all patterns together. */
 export const MAX_PATTERN_PROGRAM = 50_000;
-
-/** One schema of the document. */
-export interface SchemaNode {
-  readonly id: number;
-  /** Where it stands in the definition. */
-  readonly pointer: string;
-  readonly value: JsonObject | boolean;
-  /** Its keywords that judge and hold no schema, with their values. */
-  readonly assertions: ReadonlyMap<string, Json>;
-  /** The schemas under its keywords, by their names in draft 2020-12; not those that stand `aside`. */
-  readonly parts: readonly SchemaPart[];
-  /** What its `$ref` and `$dynamicRef` stand for. */
-  readonly refs: readonly SchemaNode[];
-}
-
-export interface SchemaPart {
-  readonly keyword: string;
-  /** The property name or pattern; the index in a list; '' for a single schema. */
-  readonly key: string;
-  readonly place: Exclude<Place, 'aside'>;
-  readonly tentative: boolean;
-  readonly node: SchemaNode;
-}
 
 export interface SchemaDocument {
   readonly root: SchemaNode;

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type LaneTicket, LaneWindow } from './lanes.ts';
+import { type LaneOptions, type LaneTicket, LaneWindow } from './lanes.ts';
 
-function lanes(): LaneWindow {
-  return new LaneWindow({ windowBytes: 8_000 });
+function lanes(options: Partial<LaneOptions> = {}): LaneWindow {
+  return new LaneWindow({ windowBytes: 8_000, ...options });
 }
 
 describe('the lanes of a window', () => {
@@ -26,14 +26,22 @@ describe('the lanes of a window', () => {
     window.begin('a', 10, 400);
     expect(window.decide('a', 10, 500)).toBe('fast');
     expect(window.decide('a', 10, 501)).toBe('slow');
-    window.end(oldest);
+    window.end(oldest, 500);
     expect(window.decide('a', 10, 501)).toBe('fast');
+  });
+
+  it('keeps a key aside for a while after work of it took long, and then tries again', () => {
+    const window = lanes({ slowForMs: 1_000 });
+    window.end(window.begin('a', 10, 0), 501);
+    expect(window.decide('a', 10, 1_500)).toBe('slow');
+    expect(window.decide('b', 10, 1_500)).toBe('fast');
+    expect(window.decide('a', 10, 1_501)).toBe('fast');
   });
 
   it('takes one piece of any size when nothing of its key is under way', () => {
     const window = lanes();
     expect(window.decide('a', 5_000, 0)).toBe('fast');
-    window.end(window.begin('a', 5_000, 0));
+    window.end(window.begin('a', 5_000, 0), 0);
     expect(window.decide('a', 5_000, 0)).toBe('fast');
   });
 
@@ -41,8 +49,8 @@ describe('the lanes of a window', () => {
     const window = lanes();
     const first = window.begin('a', 500, 0);
     window.begin('a', 900, 0);
-    window.end(first);
-    window.end(first);
+    window.end(first, 0);
+    window.end(first, 0);
     expect(window.decide('a', 100, 0)).toBe('fast');
     expect(window.decide('a', 101, 0)).toBe('slow');
   });
@@ -56,7 +64,7 @@ describe('the lanes of a window', () => {
           window.begin(key, bytes, at),
           order,
         ]);
-        for (const [ticket] of tickets.sort((left, right) => left[1] - right[1])) window.end(ticket);
+        for (const [ticket] of tickets.sort((left, right) => left[1] - right[1])) window.end(ticket, 500);
         for (const key of ['a', 'b', 'c']) expect(window.decide(key, 8_000, 1e6)).toBe('fast');
       }),
     );

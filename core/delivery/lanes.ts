@@ -5,6 +5,8 @@ export interface LaneOptions {
   readonly share?: number;
   /** A key whose oldest work is older than this is slow. Default 500. */
   readonly slowAfterMs?: number;
+  /** How long a key stays slow after work of it took longer than that. Default 30,000. */
+  readonly slowForMs?: number;
 }
 
 /** Work under way; hand it back to `end`. */
@@ -22,6 +24,7 @@ interface KeyLoad {
 
 export const DEFAULT_LANE_SHARE = 1 / 8;
 export const DEFAULT_SLOW_AFTER_MS = 500;
+export const DEFAULT_SLOW_FOR_MS = 30_000;
 
 /**
  * Which keys (destinations, transformations) take more than their share of one partition's window. What is decided
@@ -29,19 +32,25 @@ export const DEFAULT_SLOW_AFTER_MS = 500;
  */
 export class LaneWindow {
   readonly #loads = new Map<string, KeyLoad>();
+  /** Until when a key is slow for what it did, by key. */
+  readonly #slowUntil = new Map<string, number>();
+  readonly #slowForMs: number;
   readonly #shareBytes: number;
   readonly #slowAfterMs: number;
 
   constructor(options: LaneOptions) {
     this.#shareBytes = options.windowBytes * (options.share ?? DEFAULT_LANE_SHARE);
     this.#slowAfterMs = options.slowAfterMs ?? DEFAULT_SLOW_AFTER_MS;
+    this.#slowForMs = options.slowForMs ?? DEFAULT_SLOW_FOR_MS;
   }
 
   /**
-   * Where work of this size goes now. A key with nothing under way is always `fast`, however large the one piece:
-   * otherwise its large events would never be tried.
+   * Where work of this size goes now. A key that was slow a while ago stays so for some time: each try of it may hold
+   * up the window's commits. Any other key with nothing under way is `fast`, however large the one piece: otherwise
+   * its large events would never be tried.
    */
   decide(key: string, bytes: number, now: number): 'fast' | 'slow' {
+    if (this.#wasSlow(key, now)) return 'slow';
     const load = this.#loads.get(key);
     if (load === undefined) return 'fast';
     if (load.bytes + bytes > this.#shareBytes) return 'slow';
@@ -58,11 +67,20 @@ export class LaneWindow {
     return ticket;
   }
 
-  /** Idempotent per ticket. A key without work is forgotten. */
-  end(ticket: LaneTicket): void {
+  /** Idempotent per ticket. A key without work is forgotten, unless it was slow. */
+  end(ticket: LaneTicket, now: number): void {
     const load = this.#loads.get(ticket.key);
     if (load === undefined || !load.tickets.delete(ticket)) return;
+    if (now - ticket.startedAt > this.#slowAfterMs) this.#slowUntil.set(ticket.key, now + this.#slowForMs);
     load.bytes -= ticket.bytes;
     if (load.tickets.size === 0) this.#loads.delete(ticket.key);
+  }
+
+  #wasSlow(key: string, now: number): boolean {
+    const until = this.#slowUntil.get(key);
+    if (until === undefined) return false;
+    if (now < until) return true;
+    this.#slowUntil.delete(key);
+    return false;
   }
 }

@@ -11,7 +11,7 @@ export type SandboxErrorKind =
   | 'timeout'
   /** Took more memory than its isolate or its process may have. */
   | 'memory'
-  /** Returned something that is not an event, an array of events or null, or too much of it. */
+  /** Returned something that is no object, array of objects or null once written as JSON, or too much of it. */
   | 'output'
   /** The source does not compile or has no function `transform`. */
   | 'compile';
@@ -19,7 +19,7 @@ export type SandboxErrorKind =
 export type SandboxResult =
   | {
       readonly ok: true;
-      /** JSON texts of what it returned; empty when the event was dropped. */
+      /** JSON texts of the objects it returned; empty when the event was dropped. Whether they are events is not judged. */
       readonly outputs: readonly string[];
       readonly logs: readonly string[];
       readonly durationMs: number;

@@ -1,16 +1,9 @@
+import type { Command, Environment } from './command.ts';
 import { printConfig } from './commands/config.ts';
 import { dev } from './commands/dev.ts';
 import { printToken } from './commands/token.ts';
 import { ConfigError } from './config/config.ts';
 import { UsageError } from './usage-error.ts';
-
-export type Environment = Readonly<Record<string, string | undefined>>;
-
-/** A command of `tributary`. Resolves to the exit code once it is done. */
-export interface Command {
-  readonly summary: string;
-  run(args: readonly string[], environment: Environment): Promise<number>;
-}
 
 const COMMANDS: Readonly<Record<string, Command>> = {
   dev: { summary: 'everything in one process on this machine, development issuer on', run: dev },

@@ -41,7 +41,7 @@ export function deliver(
       return [{ topic: TOPIC.deliveriesSlow, key: entry.key, value: entry.value, headers: entry.headers }];
     }
     try {
-      const delivered = await deliverer.deliver(delivery, destination, context.signal);
+      const delivered = await deliverer.deliver(delivery, destination, context.signal, lanes?.slowAfterMs);
       return settle(delivered.delivery, delivered.settlement, entry.headers, clock());
     } finally {
       leave();

@@ -1,7 +1,6 @@
 import {
   type BreakerOptions,
   type Clock,
-  type Connector,
   type ConnectorCatalog,
   type ConnectorDestination,
   type Delivery,
@@ -15,7 +14,7 @@ import {
   nextStep,
 } from '@tributary/core';
 import { withAttempt } from './attempt.ts';
-import { DestinationCalls } from './destination-calls.ts';
+import { type Attempted, DestinationCalls } from './destination-calls.ts';
 import type { Settlement } from './settlement.ts';
 
 export interface DelivererDependencies {
@@ -57,8 +56,16 @@ export class Deliverer {
     this.#dependencies = dependencies;
   }
 
-  /** Rejects with `Unavailable` when `signal` is aborted, for nothing else. */
-  async deliver(delivery: Delivery, destination: Destination, signal: AbortSignal): Promise<Delivered> {
+  /**
+   * Rejects with `Unavailable` when `signal` is aborted, for nothing else. With `patienceMs`, a delivery that no call
+   * could be begun for in that time is handed back, to go on in the slow lane.
+   */
+  async deliver(
+    delivery: Delivery,
+    destination: Destination,
+    signal: AbortSignal,
+    patienceMs?: number,
+  ): Promise<Delivered> {
     const connector = this.#dependencies.connectors.connector(destination.type);
     if (connector === undefined) {
       const reason = `no connector of type ${destination.type}`;
@@ -69,20 +76,21 @@ export class Deliverer {
     if (unsealed === undefined) {
       return this.#putOff(delivery, { outcome: 'retry', reason: 'the settings cannot be unsealed' });
     }
-    return this.#attempt(delivery, destination.type, place, { connector, destination: unsealed }, signal);
+    const target = { connector, destination: unsealed };
+    const attempt = (current: Delivery) => place.calls.attempt(current, target, signal, patienceMs);
+    return this.#attempt(delivery, destination.type, attempt);
   }
 
   async #attempt(
     delivery: Delivery,
     type: string,
-    place: Place,
-    target: { connector: Connector; destination: ConnectorDestination },
-    signal: AbortSignal,
+    attempt: (current: Delivery) => Promise<Attempted>,
   ): Promise<Delivered> {
     const { metrics, keptAttempts } = this.#dependencies;
     let current = delivery;
     for (let atOnce = false; ; atOnce = true) {
-      const made = await place.calls.attempt(current, target, signal);
+      const made = await attempt(current);
+      if (made === 'no room') return { delivery: current, settlement: { kind: 'slow' } };
       if (made === 'circuit open') {
         metrics.count('tributary_deliveries_total', { outcome: 'circuit_open', connector: type });
         return this.#putOff(current, { outcome: 'retry', reason: 'circuit open' });

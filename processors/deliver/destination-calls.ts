@@ -13,6 +13,7 @@ import {
   messageOf,
   Unavailable,
 } from '@tributary/core';
+import { Patience } from '../patience.ts';
 import type { MadeCall } from './attempt.ts';
 
 export interface DestinationCallsOptions {
@@ -29,11 +30,16 @@ export interface Target {
   readonly destination: ConnectorDestination;
 }
 
+/** What came of asking for a call: it was made, or there was none to be had. */
+export type Attempted = MadeCall | 'circuit open' | 'no room';
+
 interface Waiting {
   readonly delivery: Delivery;
   readonly target: Target;
+  /** The wait for a call to begin is over. */
+  begun(): void;
   call?: Call;
-  resolve(made: MadeCall | 'circuit open'): void;
+  resolve(made: Attempted): void;
 }
 
 interface Call {
@@ -51,20 +57,23 @@ interface Call {
 export class DestinationCalls {
   readonly #options: DestinationCallsOptions;
   readonly #waiting = new Set<Waiting>();
+  readonly #patience: Patience;
   #calls = 0;
   #flushing = false;
   #breaker: BreakerState;
 
   constructor(options: DestinationCallsOptions) {
     this.#options = options;
+    this.#patience = new Patience(options.clock);
     this.#breaker = closedBreaker(options.clock());
   }
 
   /**
    * One attempt. Never rejects for what the destination or the connector does; rejects with `Unavailable` once
-   * `signal` is aborted. A call that nobody waits for any more is aborted too.
+   * `signal` is aborted. A call that nobody waits for any more is aborted too. `no room` when no call could begin
+   * within `patienceMs`, because those under way take so long.
    */
-  attempt(delivery: Delivery, target: Target, signal: AbortSignal): Promise<MadeCall | 'circuit open'> {
+  attempt(delivery: Delivery, target: Target, signal: AbortSignal, patienceMs?: number): Promise<Attempted> {
     return new Promise((resolve, reject) => {
       const leave = () => {
         this.#abandon(waiting);
@@ -73,6 +82,7 @@ export class DestinationCalls {
       const waiting: Waiting = {
         delivery,
         target,
+        begun: () => {},
         resolve(made) {
           signal.removeEventListener('abort', leave);
           resolve(made);
@@ -81,12 +91,18 @@ export class DestinationCalls {
       if (signal.aborted) return leave();
       signal.addEventListener('abort', leave, { once: true });
       this.#waiting.add(waiting);
+      if (patienceMs !== undefined) {
+        waiting.begun = this.#patience.wait(patienceMs, () => {
+          if (this.#waiting.delete(waiting)) waiting.resolve('no room');
+        });
+      }
       this.#flushSoon();
     });
   }
 
   #abandon(waiting: Waiting): void {
     this.#waiting.delete(waiting);
+    waiting.begun();
     const { call } = waiting;
     if (call?.awaited.delete(waiting) && call.awaited.size === 0) call.controller.abort();
   }
@@ -128,6 +144,7 @@ export class DestinationCalls {
     const call: Call = { batch, target, awaited: new Set(batch), controller: new AbortController() };
     for (const waiting of batch) {
       this.#waiting.delete(waiting);
+      waiting.begun();
       waiting.call = call;
     }
     return call;

@@ -14,6 +14,8 @@ import {
 /** How a delivery left deliver this time. */
 export type Settlement =
   | { readonly kind: 'delivered' }
+  /** Not now: on to the slow lane, as it is. */
+  | { readonly kind: 'slow' }
   | (Extract<NextStep, { kind: 'retry' }> & { readonly reason: string })
   | Extract<NextStep, { kind: 'dead' }>;
 
@@ -37,6 +39,15 @@ export function settle(
         delivery.attempts.length <= 1 && delivery.redrives === 0 && cause[HEADER.outcome] !== RETRYING;
       return firstTry ? [] : [outcome(TOPIC.outcomes, { delivery, status: 'delivered', at }, cause)];
     }
+    case 'slow':
+      return [
+        {
+          topic: TOPIC.deliveriesSlow,
+          key: deliveryKey(delivery),
+          value: JSON.stringify(delivery),
+          headers: cause,
+        },
+      ];
     case 'retry': {
       const { reason, label, notBefore } = settlement;
       const again: Emission = {

@@ -137,7 +137,7 @@ async function applyRule(
   const leave = lanes === undefined ? () => {} : lanes.enter(routed.entry, transformation.id);
   if (leave === undefined) return 'slow';
   try {
-    return await transform(transformer, routed, rule, transformation);
+    return await transform(transformer, routed, rule, transformation, lanes?.slowAfterMs);
   } finally {
     leave();
   }
@@ -153,9 +153,12 @@ async function transform(
   routed: Routed,
   rule: Rule,
   transformation: Transformation,
-): Promise<readonly Emission[]> {
+  patienceMs: number | undefined,
+): Promise<readonly Emission[] | 'slow'> {
   const input = { event: routed.entry.value, context: contextOf(routed, rule) };
-  const outcome = await transformer.run(transformation, routed.event, input);
+  const outcome = await transformer.run(transformation, routed.event, input, patienceMs);
+  // What stays here holds up the deliveries of every event behind it in the partition.
+  if (outcome === 'too slow') return 'slow';
   if (!outcome.ok) {
     const reason = outcome.kind === 'refused' ? outcome.message : `${outcome.kind}: ${outcome.message}`;
     return [failedTransformation(routed, rule, reason)];

@@ -67,13 +67,19 @@ function setUp(limits: { maxEvents?: number; maxBytes?: number } = {}) {
   const transformer = new Transformer({
     sandbox,
     failures: { note: (_transformation, outcomes) => noted.push(...outcomes) },
+    clock: Date.now,
     metrics: NO_METRICS,
     maxEvents: limits.maxEvents ?? 200,
     maxBytes: limits.maxBytes ?? 256 * 1024,
     refusal: () => state.refusal,
   });
-  const run = (id: string, transformation = TRANSFORMATION) =>
-    transformer.run(transformation, event(id), { event: JSON.stringify(event(id)), context: '{}' });
+  const run = (id: string, transformation = TRANSFORMATION, patienceMs?: number) =>
+    transformer.run(
+      transformation,
+      event(id),
+      { event: JSON.stringify(event(id)), context: '{}' },
+      patienceMs,
+    );
   return { sandbox, noted, state, run };
 }
 
@@ -95,11 +101,21 @@ describe('Transformer', () => {
     expect(sandbox.calls.map(({ size }) => size)).toEqual([2, 3]);
     sandbox.calls[1]?.answer();
     const outcomes = await Promise.all(second);
-    expect(outcomes.map((outcome) => (outcome.ok ? outcome.events[0]?.message_id : 'failed'))).toEqual([
-      '3',
-      '4',
-      '5',
-    ]);
+    expect(
+      outcomes.map((outcome) =>
+        outcome !== 'too slow' && outcome.ok ? outcome.events[0]?.message_id : 'failed',
+      ),
+    ).toEqual(['3', '4', '5']);
+  });
+
+  it('answers the impatient when the sandbox takes too long, and runs none of those that still wait', async () => {
+    const { sandbox, noted, run } = setUp({ maxEvents: 1 });
+    const runs = ['1', '2', '3'].map((id) => run(id, TRANSFORMATION, 30));
+    expect(await Promise.all(runs)).toEqual(['too slow', 'too slow', 'too slow']);
+    sandbox.calls[0]?.answer();
+    await turn();
+    expect(sandbox.calls.map(({ size }) => size)).toEqual([1]);
+    expect(noted).toHaveLength(1);
   });
 
   it('takes no more events or bytes into a call than it may', async () => {

@@ -1,10 +1,12 @@
-import type { CanonicalEvent, Metrics, Sandbox, SandboxInput, Transformation } from '@tributary/core';
+import type { CanonicalEvent, Clock, Metrics, Sandbox, SandboxInput, Transformation } from '@tributary/core';
+import { Patience } from '../patience.ts';
 import type { FailureWatch } from './failure-watch.ts';
 import { type Transformed, transformedFrom } from './output.ts';
 
 export interface TransformerDependencies {
   readonly sandbox: Sandbox;
   readonly failures: Pick<FailureWatch, 'note'>;
+  readonly clock: Clock;
   readonly metrics: Metrics;
   /** Events one sandbox call takes at most. */
   readonly maxEvents: number;
@@ -21,11 +23,16 @@ export interface NotRun {
   readonly message: string;
 }
 
+/** It takes longer than the caller has patience for. What it will come to is dropped. */
+export type TooSlow = 'too slow';
+
 interface Waiting {
   readonly event: CanonicalEvent;
   readonly input: SandboxInput;
   readonly bytes: number;
-  resolve(outcome: Transformed | NotRun): void;
+  /** The caller has gone on without it. */
+  abandoned: boolean;
+  resolve(outcome: Transformed | NotRun | TooSlow): void;
   reject(error: unknown): void;
 }
 
@@ -42,20 +49,42 @@ interface Program {
 export class Transformer {
   readonly #dependencies: TransformerDependencies;
   readonly #programs = new Map<string, Program>();
+  readonly #patience: Patience;
 
   constructor(dependencies: TransformerDependencies) {
     this.#dependencies = dependencies;
+    this.#patience = new Patience(dependencies.clock);
   }
 
-  /** Rejects with what the sandbox threw (`Unavailable`); a failing event is an answer. */
+  /**
+   * Rejects with what the sandbox threw (`Unavailable`); a failing event is an answer. `too slow` after `patienceMs`:
+   * code has no effects, so the event can be run again where it delays nobody.
+   */
   run(
     transformation: Transformation,
     event: CanonicalEvent,
     input: SandboxInput,
-  ): Promise<Transformed | NotRun> {
+    patienceMs?: number,
+  ): Promise<Transformed | NotRun | TooSlow> {
     const program = this.#programOf(transformation);
     return new Promise((resolve, reject) => {
-      program.waiting.push({ event, input, bytes: Buffer.byteLength(input.event), resolve, reject });
+      const bytes = Buffer.byteLength(input.event);
+      const waiting: Waiting = { event, input, bytes, abandoned: false, resolve, reject };
+      if (patienceMs !== undefined) {
+        const answered = this.#patience.wait(patienceMs, () => {
+          waiting.abandoned = true;
+          resolve('too slow');
+        });
+        waiting.resolve = (outcome) => {
+          answered();
+          resolve(outcome);
+        };
+        waiting.reject = (error) => {
+          answered();
+          reject(error);
+        };
+      }
+      program.waiting.push(waiting);
       if (program.running) return;
       program.running = true;
       setImmediate(() => void this.#drain(program));
@@ -74,6 +103,7 @@ export class Transformer {
   async #drain(program: Program): Promise<void> {
     while (program.waiting.length > 0) {
       const batch = this.#take(program);
+      if (batch.length === 0) continue;
       try {
         await this.#call(program.transformation, batch);
       } catch (error) {
@@ -93,7 +123,7 @@ export class Transformer {
       if (count > 0 && bytes > maxBytes) break;
       count += 1;
     }
-    return waiting.splice(0, count);
+    return waiting.splice(0, count).filter(({ abandoned }) => !abandoned);
   }
 
   async #call(transformation: Transformation, batch: readonly Waiting[]): Promise<void> {

@@ -1,5 +1,5 @@
 import { messageOf } from '@tributary/core';
-import type { Environment } from '../cli.ts';
+import type { Environment } from '../command.ts';
 import { readConfig } from '../config/config.ts';
 import { FolderInUse, lockFolder } from '../config/folder-lock.ts';
 import type { Config } from '../config/settings.ts';

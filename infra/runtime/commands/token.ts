@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import type { Environment } from '../cli.ts';
+import type { Environment } from '../command.ts';
 import { readConfig } from '../config/config.ts';
 import { openDevIssuer } from '../issuer/dev-issuer.ts';
 import { UsageError } from '../usage-error.ts';
