@@ -44,7 +44,7 @@ export interface SqliteEventLogOptions {
   readonly maxUnconfirmedBytes?: number;
   /** How long a write waits for one of another process, ms. Default 5,000. */
   readonly busyTimeoutMs?: number;
-  /** Entries of one partition in a flow stage's hands at most. Default 20,000. */
+  /** Entries of one partition in a flow stage's hands at most. Default 100,000. */
   readonly maxUncommitted?: number;
   /** Bytes read from one partition at a time. Default 1 MiB. */
   readonly fetchBytes?: number;
@@ -139,7 +139,7 @@ export class SqliteEventLog implements EventLog {
     const {
       metrics,
       logger,
-      maxUncommitted = 20_000,
+      maxUncommitted = 100_000,
       fetchBytes = 1024 * 1024,
       stopGraceMs = 10_000,
     } = this.#options;

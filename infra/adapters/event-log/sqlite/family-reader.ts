@@ -16,18 +16,24 @@ export class FamilyReader {
   #open: SegmentReader[] = [];
   #sequences: readonly number[] = [];
   #newest: SegmentReader;
+  #changes = 0;
 
   constructor(folder: string) {
     this.#folder = folder;
     this.#newest = this.#findNewest();
   }
 
-  /** Looks for what others wrote; true when they did. */
-  look(): boolean {
-    return this.#translated(() => {
-      if (!this.#newest.refresh()) return false;
+  /** How often a look found that others had written. */
+  get changes(): number {
+    return this.#changes;
+  }
+
+  /** Looks for what others wrote. */
+  look(): void {
+    this.#translated(() => {
+      if (!this.#newest.refresh()) return;
+      this.#changes++;
       if (this.#newest.sealedAt !== null) this.#moveOn();
-      return true;
     });
   }
 
@@ -148,6 +154,7 @@ export class FamilyReader {
   #moveOn(): void {
     const before = this.#newest;
     this.#newest = this.#findNewest();
+    this.#changes++;
     if (this.#newest !== before) this.#keepOpen(before);
   }
 

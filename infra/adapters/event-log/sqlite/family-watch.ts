@@ -18,6 +18,7 @@ export class FamilyWatch {
   readonly #waiters = new Map<string, Set<Waiter>>();
   #timer: NodeJS.Timeout | undefined;
   #lastChange = performance.now();
+  #seenChanges = 0;
 
   constructor(reader: FamilyReader) {
     this.#reader = reader;
@@ -79,7 +80,9 @@ export class FamilyWatch {
     this.#timer = undefined;
     if (this.#waiters.size === 0) return;
     try {
-      if (this.#reader.look()) this.#wakeReached();
+      this.#reader.look();
+      // Anybody's look may have been the one that found the change.
+      if (this.#reader.changes !== this.#seenChanges) this.#wakeReached();
     } catch {
       // Whoever waits meets the same error in the read that follows, and knows what to do about it.
       this.#wakeAll();
@@ -89,6 +92,7 @@ export class FamilyWatch {
   }
 
   #wakeReached(): void {
+    this.#seenChanges = this.#reader.changes;
     this.#lastChange = performance.now();
     for (const waiters of [...this.#waiters.values()]) {
       for (const waiter of [...waiters]) {
