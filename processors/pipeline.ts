@@ -66,16 +66,16 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
   const { accepted, rejected, violations, eventsSlow, deliveries, deliveriesSlow, outcomes } = TOPIC;
   const dead = TOPIC.deliveriesDead;
   const settled = [...retries.map(({ topic }) => topic), dead, outcomes];
-  const { historyEntries } = options;
+  const { historyEntries, deliveryWindowBytes } = options;
   return [
     batch('validate', received, [accepted, rejected, violations], steps.validate),
     batch('count', [accepted, rejected], [], steps.count),
     batch('history', [violations, dead, outcomes], [], steps.history, historyEntries),
     flow('route', [accepted], [deliveries, dead, eventsSlow], steps.route),
     flow('route.slow', [eventsSlow], [deliveries, dead, outcomes], steps.routeSlow),
-    flow('deliver', [deliveries], [deliveriesSlow, ...settled], steps.deliver),
-    flow('deliver.slow', [deliveriesSlow], settled, steps.deliverSlow),
-    flow('deliver.retry', retries, [deliveriesSlow, ...settled], steps.deliverRetry),
+    flow('deliver', [deliveries], [deliveriesSlow, ...settled], steps.deliver, deliveryWindowBytes),
+    flow('deliver.slow', [deliveriesSlow], settled, steps.deliverSlow, deliveryWindowBytes),
+    flow('deliver.retry', retries, [deliveriesSlow, ...settled], steps.deliverRetry, deliveryWindowBytes),
   ];
 }
 
@@ -95,18 +95,19 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     });
     return { catalog, transformer, metrics, catalogWaitMs };
   };
-  const lanes = (slowAfterMs: number) =>
-    new PartitionLanes(clock, { windowBytes: parts.windowBytes, share: parts.laneShare, slowAfterMs });
+  const lanes = (windowBytes: number, slowAfterMs: number) =>
+    new PartitionLanes(clock, { windowBytes, share: parts.laneShare, slowAfterMs });
+  const deliveryLanes = () => lanes(parts.deliveryWindowBytes, parts.slowCallMs);
   const delivering = { catalog, clock, catalogWaitMs, deliverer: new Deliverer(parts) };
   return {
     validate: validate(parts),
     count: count(parts),
     history: history(parts),
-    route: route(routing(parts.sandbox), lanes(parts.slowTransformationMs)),
+    route: route(routing(parts.sandbox), lanes(parts.windowBytes, parts.slowTransformationMs)),
     routeSlow: routeSlow(routing(parts.slowSandbox)),
-    deliver: deliver(delivering, lanes(parts.slowCallMs)),
+    deliver: deliver(delivering, deliveryLanes()),
     deliverSlow: deliver(delivering),
-    deliverRetry: deliver(delivering, lanes(parts.slowCallMs)),
+    deliverRetry: deliver(delivering, deliveryLanes()),
   };
 }
 
@@ -136,8 +137,9 @@ function stageMakers({ batchEntries, windowBytes }: PipelineOptions) {
       reads: readonly (Source | string)[],
       writes: readonly string[],
       handle: FlowStage['handle'],
+      bytes = windowBytes,
     ): FlowStage {
-      return { kind: 'flow', name, reads: sources(reads), writes, windowBytes, handle };
+      return { kind: 'flow', name, reads: sources(reads), writes, windowBytes: bytes, handle };
     },
   };
 }

@@ -12,9 +12,12 @@ import {
   messageOf,
   type NextStep,
   nextStep,
+  Unavailable,
 } from '@tributary/core';
+import { Patience } from '../patience.ts';
 import { withAttempt } from './attempt.ts';
 import { type Attempted, DestinationCalls } from './destination-calls.ts';
+import { HandedOver } from './handed-over.ts';
 import type { Settlement } from './settlement.ts';
 
 export interface DelivererDependencies {
@@ -51,20 +54,36 @@ type Failure = Exclude<DeliveryResult, { outcome: 'delivered' }>;
 export class Deliverer {
   readonly #dependencies: DelivererDependencies;
   readonly #places = new Map<string, Place>();
+  readonly #patience: Patience;
+  readonly #handedOver: HandedOver<Delivered>;
 
   constructor(dependencies: DelivererDependencies) {
     this.#dependencies = dependencies;
+    this.#patience = new Patience(dependencies.clock);
+    this.#handedOver = new HandedOver(this.#patience);
   }
 
   /**
-   * Rejects with `Unavailable` when `signal` is aborted, for nothing else. With `patienceMs`, a delivery that no call
-   * could be begun for in that time is handed back, to go on in the slow lane.
+   * Rejects with `Unavailable` when `signal` is aborted, for nothing else. With `patienceMs` it answers by then: a
+   * delivery that is not settled is handed back for the slow lane, and a call under way goes on, to be joined there.
    */
   async deliver(
     delivery: Delivery,
     destination: Destination,
     signal: AbortSignal,
     patienceMs?: number,
+  ): Promise<Delivered> {
+    const joined = patienceMs === undefined ? await this.#join(delivery.id, signal) : undefined;
+    if (joined !== undefined && joined.settlement.kind !== 'slow') return joined;
+    // No call could be begun for it where it was: it begins here, with what it has been through.
+    return this.#begin(joined?.delivery ?? delivery, destination, signal, patienceMs);
+  }
+
+  async #begin(
+    delivery: Delivery,
+    destination: Destination,
+    signal: AbortSignal,
+    patienceMs: number | undefined,
   ): Promise<Delivered> {
     const connector = this.#dependencies.connectors.connector(destination.type);
     if (connector === undefined) {
@@ -78,7 +97,35 @@ export class Deliverer {
     }
     const target = { connector, destination: unsealed };
     const attempt = (current: Delivery) => place.calls.attempt(current, target, signal, patienceMs);
-    return this.#attempt(delivery, destination.type, attempt);
+    const work = this.#attempt(delivery, destination.type, attempt);
+    return patienceMs === undefined ? work : this.#withPatience(delivery, work, patienceMs);
+  }
+
+  /** The result of a call that another lane of this process began; undefined when there is none, or it was aborted. */
+  async #join(id: string, signal: AbortSignal): Promise<Delivered | undefined> {
+    const work = this.#handedOver.take(id);
+    if (work === undefined) return undefined;
+    const left = Promise.withResolvers<never>();
+    const leave = () => left.reject(new Unavailable('stopped while a delivery was under way'));
+    signal.addEventListener('abort', leave, { once: true });
+    try {
+      return await Promise.race([work, left.promise]);
+    } catch {
+      signal.throwIfAborted();
+      return undefined;
+    } finally {
+      signal.removeEventListener('abort', leave);
+    }
+  }
+
+  #withPatience(delivery: Delivery, work: Promise<Delivered>, patienceMs: number): Promise<Delivered> {
+    return new Promise((resolve, reject) => {
+      const settled = this.#patience.wait(patienceMs, () => {
+        this.#handedOver.put(delivery.id, work);
+        resolve({ delivery, settlement: { kind: 'slow' } });
+      });
+      work.then(resolve, reject).finally(settled);
+    });
   }
 
   async #attempt(

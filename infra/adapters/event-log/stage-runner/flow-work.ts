@@ -32,7 +32,6 @@ export class FlowWork {
     work.signal.addEventListener('abort', () => this.#end(work.signal.reason), until);
     stopping.addEventListener('abort', () => this.#changed(), until);
     if (work.signal.aborted) this.#end(work.signal.reason);
-    if (stage.name==='deliver') setInterval(()=>console.error('DBG', this.#window.uncommitted, this.#window.bytes, 'eng', this.#waitingForEngine, 'run', this.#running, this.#committing, 'ended', this.#ended),2000).unref();
   }
 
   /** Fires when nothing can be admitted or committed any more. */
