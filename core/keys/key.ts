@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Environment } from '../event/event.ts';
 
 export type KeyKind = 'write_key' | 'api_key' | 'client_key';
@@ -42,11 +42,11 @@ function base62(bytes: Uint8Array, length: number): string {
 }
 
 function checksum(body: string): string {
-  return base62(createHash('sha256').update(body).digest().subarray(0, 8), CHECKSUM_LENGTH);
+  return base62(hash('sha256', body, 'buffer').subarray(0, 8), CHECKSUM_LENGTH);
 }
 
 export function hashKey(raw: string): string {
-  return createHash('sha256').update(raw).digest('hex');
+  return hash('sha256', raw);
 }
 
 /** Makes a key of 32 random bytes. `environment` counts for write keys only. */

@@ -8,7 +8,14 @@ interface Held {
   readonly fail: (reason: unknown) => void;
 }
 
-function setUp(limits: { maxInFlight?: number; maxUnconfirmedBytes?: number; maxGroupBytes?: number } = {}) {
+function setUp(
+  limits: {
+    maxInFlight?: number;
+    eagerRequests?: number;
+    maxUnconfirmedBytes?: number;
+    maxGroupBytes?: number;
+  } = {},
+) {
   const held: Held[] = [];
   const commit = new GroupCommit<number>({
     maxInFlight: 1,
@@ -42,6 +49,17 @@ describe('group commit', () => {
     ]);
     held[1]?.done();
     await Promise.all(second);
+  });
+
+  it('sends a burst in pieces while it is still being read, when it is asked to', async () => {
+    const { commit, groups } = setUp({ maxInFlight: 2, eagerRequests: 2 });
+    void Promise.allSettled([1, 2, 3, 4, 5].map((request) => commit.add(request, 1)));
+    expect(groups()).toEqual([
+      [1, 2],
+      [3, 4],
+    ]);
+    await turn();
+    expect(groups()).toHaveLength(2);
   });
 
   it('answers each request when its own group is durable', async () => {

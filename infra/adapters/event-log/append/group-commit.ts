@@ -5,6 +5,11 @@ export interface GroupCommitOptions<Request> {
   readonly commit: (group: readonly Request[]) => Promise<void>;
   /** Groups under way at the same time. */
   readonly maxInFlight: number;
+  /**
+   * So many requests go as a group at once, without waiting for the end of this turn: the medium works on them while
+   * the rest of a burst is still being read. Default: never.
+   */
+  readonly eagerRequests?: number;
   /** Bytes that were taken and are not yet durable, at most. One request alone may be larger. */
   readonly maxUnconfirmedBytes: number;
   /** Bytes in one group, at most. One request alone may be larger. */
@@ -44,7 +49,9 @@ export class GroupCommit<Request> {
     this.#unconfirmedBytes += bytes;
     return new Promise((resolve, reject) => {
       this.#waiting.push({ request, bytes, resolve, reject });
-      this.#dispatchThisTurn();
+      const { eagerRequests = Number.POSITIVE_INFINITY } = this.#options;
+      if (this.#waiting.length >= eagerRequests) this.#dispatch();
+      else this.#dispatchThisTurn();
     });
   }
 

@@ -33,6 +33,10 @@ const COMMIT_BYTES = 128;
 
 const MAX_GROUP_BYTES = 8 * 1024 * 1024;
 
+/** The thread takes all groups that wait for it into one transaction, so a few may be on their way to it. */
+const MAX_IN_FLIGHT = 4;
+const EAGER_REQUESTS = 8;
+
 export interface FamilyWriterOptions extends WorkerOptions {
   readonly topics: ReadonlyMap<string, TopicSpec>;
   readonly maxUnconfirmedBytes: number;
@@ -60,7 +64,8 @@ export class FamilyWriter {
   constructor(options: FamilyWriterOptions) {
     this.#options = options;
     this.#groups = new GroupCommit({
-      maxInFlight: 1,
+      maxInFlight: MAX_IN_FLIGHT,
+      eagerRequests: EAGER_REQUESTS,
       maxUnconfirmedBytes: options.maxUnconfirmedBytes,
       maxGroupBytes: MAX_GROUP_BYTES,
       commit: (group) => this.#commitGroup(group),

@@ -65,9 +65,13 @@ export interface WorkerOptions {
   readonly addedCommitMs: number;
 }
 
-export type WorkerRequest =
-  | { readonly kind: 'write'; readonly id: number; readonly group: GroupWrite }
-  | { readonly kind: 'close' };
+export interface WriteRequest {
+  readonly kind: 'write';
+  readonly id: number;
+  readonly group: GroupWrite;
+}
+
+export type WorkerRequest = WriteRequest | { readonly kind: 'close' };
 
 export type WorkerReply =
   | { readonly kind: 'written'; readonly id: number; readonly answer: GroupAnswer }

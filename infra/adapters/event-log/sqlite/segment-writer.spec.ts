@@ -6,7 +6,7 @@ import { Unavailable } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openDatabase } from '../../sqlite/database.ts';
 import { FamilyReader } from './family-reader.ts';
-import type { GroupWrite } from './protocol.ts';
+import type { GroupAnswer, GroupWrite } from './protocol.ts';
 import { listSegments, prepareNext, removeSegment, seal, segmentFile } from './segment-file.ts';
 import { SegmentWriter, type SegmentWriterOptions } from './segment-writer.ts';
 
@@ -75,33 +75,39 @@ function valuesOf(reader: FamilyReader, topic = 't'): string[] {
   }
 }
 
+function write(writer: SegmentWriter, one: GroupWrite): GroupAnswer {
+  const [answer] = writer.write([one]);
+  if (!answer) throw new Error('no answer');
+  return answer;
+}
+
 const written = () => valuesOf(track(new FamilyReader(folder)));
 
 describe('segment writer', () => {
   it('goes on with offsets and positions across rolls', () => {
     const writer = writerOf({ segmentBytes: 1 });
-    expect(writer.write(claim(7)).claims).toEqual([{ generation: 1, committed: { offset: 7, index: 0 } }]);
-    expect(writer.write(group('a', 'b')).appends).toEqual([0]);
-    expect(writer.write(group('c')).appends).toEqual([2]);
-    expect(writer.write(claim()).claims).toEqual([{ generation: 2, committed: { offset: 7, index: 0 } }]);
+    expect(write(writer, claim(7)).claims).toEqual([{ generation: 1, committed: { offset: 7, index: 0 } }]);
+    expect(write(writer, group('a', 'b')).appends).toEqual([0]);
+    expect(write(writer, group('c')).appends).toEqual([2]);
+    expect(write(writer, claim()).claims).toEqual([{ generation: 2, committed: { offset: 7, index: 0 } }]);
     expect(listSegments(folder)).toHaveLength(5);
     expect(written()).toEqual(['a', 'b', 'c']);
   });
 
   it('rolls by age', () => {
-    writerOf({ segmentAgeMs: 0 }).write(group('a'));
+    writerOf({ segmentAgeMs: 0 }).write([group('a')]);
     expect(listSegments(folder)).toEqual([1, 2]);
   });
 
   it('keeps one order with several writers, whoever rolls', () => {
     const [one, other] = [writerOf({ segmentBytes: 1 }), writerOf()];
-    for (let i = 0; i < 6; i++) (i % 2 ? one : other).write(group(String(i)));
+    for (let i = 0; i < 6; i++) (i % 2 ? one : other).write([group(String(i))]);
     expect(written()).toEqual(['0', '1', '2', '3', '4', '5']);
   });
 
   it('forgets a roll that was begun and not committed', () => {
     const writer = writerOf();
-    writer.write(group('a'));
+    writer.write([group('a')]);
     const crashed = openDatabase(segmentFile(folder, 1));
     crashed.exec('BEGIN IMMEDIATE');
     prepareNext(crashed, folder, 1, Date.now());
@@ -109,17 +115,17 @@ describe('segment writer', () => {
     crashed.exec('ROLLBACK');
     crashed.close();
 
-    writer.write(group('b'));
+    writer.write([group('b')]);
     const rolling = writerOf({ segmentBytes: 1 });
-    rolling.write(group('c'));
-    rolling.write(group('d'));
+    rolling.write([group('c')]);
+    rolling.write([group('d')]);
     expect(written()).toEqual(['a', 'b', 'c', 'd']);
     expect(readdirSync(folder).filter((name) => name.includes('.next'))).toEqual([]);
   });
 
   it.each(['writer', 'reader', 'writer that had the segment open'])('a %s finishes a sealed roll', (who) => {
     const before = writerOf();
-    before.write(group('a'));
+    before.write([group('a')]);
     const reader = track(new FamilyReader(folder));
     const crashed = openDatabase(segmentFile(folder, 1));
     crashed.exec('BEGIN IMMEDIATE');
@@ -129,9 +135,9 @@ describe('segment writer', () => {
     crashed.close();
 
     if (who === 'reader') expect(valuesOf(reader)).toEqual(['a']);
-    else (who === 'writer' ? writerOf() : before).write(group('b'));
+    else (who === 'writer' ? writerOf() : before).write([group('b')]);
     expect(listSegments(folder)).toEqual([1, 2]);
-    before.write(group('c'));
+    before.write([group('c')]);
     expect(valuesOf(reader).at(-1)).toBe('c');
   });
 
@@ -141,8 +147,8 @@ describe('segment writer', () => {
     // A folder where the next segment's temporary file should go cannot be removed as a file.
     const blocker = `${segmentFile(folder, 2)}.next`;
     mkdirSync(join(blocker, 'x'), { recursive: true });
-    expect(writer.write(group('a')).appends).toEqual([0]);
-    expect(writer.write(group('b')).appends).toEqual([1]);
+    expect(write(writer, group('a')).appends).toEqual([0]);
+    expect(write(writer, group('b')).appends).toEqual([1]);
     expect(troubles).toHaveLength(1);
     expect(written()).toEqual(['a', 'b']);
   });
@@ -159,28 +165,28 @@ describe('segment writer', () => {
     const fill = () => {
       for (let i = 0; i < 1_000; i++) {
         const value = `${i}${'x'.repeat(3_000)}`;
-        writer.write(group(value, value));
+        writer.write([group(value, value)]);
         acknowledged.push(value, value);
       }
     };
     expect(fill).toThrow(Unavailable);
     expect(acknowledged.length).toBeGreaterThan(10);
-    expect(() => writer.write(group('x'.repeat(100_000)))).toThrow(Unavailable);
+    expect(() => writer.write([group('x'.repeat(100_000))])).toThrow(Unavailable);
     expect(written()).toEqual(acknowledged);
 
     database?.exec('PRAGMA max_page_count = 100000');
-    writer.write(group('after'));
+    writer.write([group('after')]);
     expect(written()).toEqual([...acknowledged, 'after']);
   });
 
   it('is Unavailable while another process holds the file, and healthy after', () => {
     const writer = writerOf();
-    writer.write(group('a'));
+    writer.write([group('a')]);
     const other = track(new DatabaseSync(segmentFile(folder, 1)));
     other.exec('BEGIN IMMEDIATE');
-    expect(() => writer.write(group('b'))).toThrow(Unavailable);
+    expect(() => writer.write([group('b')])).toThrow(Unavailable);
     other.exec('ROLLBACK');
-    writer.write(group('c'));
+    writer.write([group('c')]);
     expect(written()).toEqual(['a', 'c']);
   });
 });
@@ -188,33 +194,33 @@ describe('segment writer', () => {
 describe('stage commits', () => {
   it('are refused to an older owner, who then has emitted nothing', () => {
     const writer = writerOf();
-    writer.write(claim());
-    writer.write(claim());
-    expect(writer.write(commit(1, 0, 3, 'stale')).commits).toEqual(['fenced']);
-    expect(writer.write(commit(2, 0, 3, 'fresh')).commits).toEqual([[0]]);
+    write(writer, claim());
+    write(writer, claim());
+    expect(write(writer, commit(1, 0, 3, 'stale')).commits).toEqual(['fenced']);
+    expect(write(writer, commit(2, 0, 3, 'fresh')).commits).toEqual([[0]]);
     expect(valuesOf(track(new FamilyReader(folder)), 'out')).toEqual(['fresh']);
   });
 
   it('are done once when the answer was lost and the owner asks again', () => {
     const writer = writerOf();
-    writer.write(claim());
-    writer.write(commit(1, 0, 3, 'once'));
-    expect(writer.write(commit(1, 0, 3, 'once')).commits).toEqual([[]]);
+    write(writer, claim());
+    write(writer, commit(1, 0, 3, 'once'));
+    expect(write(writer, commit(1, 0, 3, 'once')).commits).toEqual([[]]);
     expect(valuesOf(track(new FamilyReader(folder)), 'out')).toEqual(['once']);
   });
 
   it('are refused from a position that is not the stored one', () => {
     const writer = writerOf();
-    writer.write(claim());
-    expect(writer.write(commit(1, 2, 3, 'x')).commits).toEqual(['fenced']);
+    write(writer, claim());
+    expect(write(writer, commit(1, 2, 3, 'x')).commits).toEqual(['fenced']);
   });
 
   it('fail alone: the rest of their group is written', () => {
     const writer = writerOf();
-    writer.write(claim());
+    write(writer, claim());
     const [bad, good] = [commit(9, 0, 1, 'bad'), commit(1, 0, 1, 'good')];
     const both = { appends: group('a').appends, commits: [...bad.commits, ...good.commits], claims: [] };
-    expect(writer.write(both)).toMatchObject({ appends: [0], commits: ['fenced', [0]] });
+    expect(write(writer, both)).toMatchObject({ appends: [0], commits: ['fenced', [0]] });
     expect(valuesOf(track(new FamilyReader(folder)), 'out')).toEqual(['good']);
   });
 });
@@ -222,7 +228,7 @@ describe('stage commits', () => {
 describe('family reader', () => {
   it('answers from the first kept offset after old segments went', () => {
     const writer = writerOf({ segmentBytes: 1 });
-    for (let i = 0; i < 12; i++) writer.write(group(String(i)));
+    for (let i = 0; i < 12; i++) writer.write([group(String(i))]);
     const reader = track(new FamilyReader(folder));
     expect(valuesOf(reader)).toHaveLength(12);
     for (let sequence = 1; sequence <= 4; sequence++) removeSegment(folder, sequence);
@@ -234,9 +240,9 @@ describe('family reader', () => {
 
   it('finds the first kept record although the oldest kept segment holds none of its partition', () => {
     const writer = writerOf({ segmentBytes: 1 });
-    writer.write(group('a'));
-    writer.write(claim());
-    writer.write(group('b'));
+    writer.write([group('a')]);
+    write(writer, claim());
+    writer.write([group('b')]);
     removeSegment(folder, 1);
     expect(written()).toEqual(['b']);
   });
@@ -245,7 +251,7 @@ describe('family reader', () => {
     const writer = writerOf({ segmentBytes: 1 });
     const packed = { topic: 'p', partition: 0, keys: [], headers: ['{}', '{}'], counts: [3, 2] };
     const appends = [{ ...packed, values: ['1', '2', '3', '4', '5'] }];
-    for (let i = 0; i < 2; i++) writer.write({ appends, commits: [], claims: [] });
+    for (let i = 0; i < 2; i++) write(writer, { appends, commits: [], claims: [] });
     const reader = track(new FamilyReader(folder));
     const behind = (offset: number, index: number) => reader.entriesBehind('p', 0, { offset, index });
     expect([behind(0, 0), behind(0, 2), behind(1, 1), behind(3, 0), behind(4, 0)]).toEqual([10, 8, 6, 2, 0]);

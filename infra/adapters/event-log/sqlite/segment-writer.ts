@@ -38,17 +38,19 @@ export class SegmentWriter {
   }
 
   /** All of the group becomes durable, or nothing (`Unavailable` when the same may succeed later). */
-  write(group: GroupWrite): GroupAnswer {
+  write(groups: readonly GroupWrite[]): readonly GroupAnswer[] {
     for (;;) {
       const segment = this.#newest();
-      const answer = inTransaction(segment.database, () => {
+      const answers = inTransaction(segment.database, () => {
         segment.refresh();
-        return segment.sealed ? undefined : segment.write(group, Date.now());
+        if (segment.sealed) return undefined;
+        const now = Date.now();
+        return groups.map((group) => segment.write(group, now));
       });
-      if (answer) {
+      if (answers) {
         segment.committed();
         this.#rollIfDue(segment);
-        return answer;
+        return answers;
       }
       this.close();
     }
