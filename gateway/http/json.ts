@@ -9,8 +9,9 @@ export type ParsedJson =
   | { readonly ok: false; readonly fault: ErrorDetail };
 
 /**
- * Parses a body strictly: valid UTF-8, valid JSON, no key twice in one object, no `__proto__`, bounded depth.
- * What `JSON.parse` would silently change (of two equal keys it keeps the last) is refused instead.
+ * Parses a body strictly: valid UTF-8, valid JSON, no key twice in one object, no `__proto__`, no half of a surrogate
+ * pair, bounded depth. What would silently change on its way is refused instead: of two equal keys `JSON.parse` keeps
+ * the last, and two texts that differ in a lone surrogate alone are the same bytes in UTF-8.
  */
 export function parseJson(body: Buffer): ParsedJson {
   if (!isUtf8(body)) return refuse('is not valid UTF-8');
@@ -25,6 +26,8 @@ export function parseJson(body: Buffer): ParsedJson {
   count(value, 0, census);
   if (census.fault !== undefined) return { ok: false, fault: census.fault };
   if (census.members !== membersInText(text)) return refuse('holds the same key twice in one object');
+  if (text.includes('\\') && SURROGATE_ESCAPE.test(text) && !isWellFormed(value))
+    return refuse('holds half of a surrogate pair');
   return { ok: true, value };
 }
 
@@ -55,6 +58,17 @@ function count(
     }
     count(record[key], depth + 1, census);
   }
+}
+
+/** Valid UTF-8 holds no surrogates: in what was parsed from it they can only come from an escape. */
+const SURROGATE_ESCAPE = /\\u[dD]/;
+
+/** Whether every text in a value, keys included, can be written as UTF-8 and read back. */
+function isWellFormed(value: unknown): boolean {
+  if (typeof value === 'string') return value.isWellFormed();
+  if (typeof value !== 'object' || value === null) return true;
+  if (Array.isArray(value)) return value.every(isWellFormed);
+  return Object.entries(value).every(([key, member]) => key.isWellFormed() && isWellFormed(member));
 }
 
 const QUOTE = 34;
