@@ -1,4 +1,5 @@
 #!/usr/bin/env -S node --disable-warning=ExperimentalWarning
 import { runCli } from './cli.ts';
 
-process.exitCode = await runCli(process.argv.slice(2), process.env);
+// Exits although something may still run: a start that failed half-way has threads nobody waits for.
+process.exit(await runCli(process.argv.slice(2), process.env));

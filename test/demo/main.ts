@@ -4,6 +4,7 @@ import { parseArgs } from 'node:util';
 import { openDevIssuer, readConfig } from '@tributary/infra';
 import { Client } from '../helpers/client.ts';
 import { computeAnswers } from './answers.ts';
+import { isDrained } from './drained.ts';
 import { answersTable, progressLine, volumeChart } from './draw.ts';
 import { readFlights } from './flights.ts';
 import { startReceiver } from './receiver.ts';
@@ -50,7 +51,11 @@ async function demo(): Promise<number> {
     receiver,
     folder: join(config.dataFolder, 'ndjson', workspaceId, NDJSON_FOLDER),
   };
-  const results = await drained(() => readResults(sources, expected), events.length);
+  const results = await drained(
+    () => readResults(sources, expected),
+    () => isDrained(base),
+    events.length,
+  );
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
   process.stdout.write(
     `\n${answersTable(results.lines)}\n\n${volumeChart(results.volume)}\n\ndone in ${seconds} s\n`,
@@ -71,17 +76,22 @@ function isRight({ lines }: Results): boolean {
   return lines.every(({ answer, expected }) => answer === expected);
 }
 
-/** Reads the results until they are right, or until they have not changed for a while. */
-async function drained(read: () => Promise<Results>, all: number): Promise<Results> {
+/** Reads the results until nothing is under way and they are right, or until they have not changed for a while. */
+async function drained(
+  read: () => Promise<Results>,
+  isIdle: () => Promise<boolean>,
+  all: number,
+): Promise<Results> {
   let last = '';
   let changedAt = Date.now();
   for (;;) {
+    const idle = await isIdle();
     const results = await read();
     process.stdout.write(progressLine(Math.min(results.judged, all), all, 'counting'));
     const now = JSON.stringify(results.lines);
     if (now !== last) changedAt = Date.now();
     last = now;
-    if (isRight(results) || Date.now() - changedAt > QUIET_MS) return results;
+    if ((idle && isRight(results)) || Date.now() - changedAt > QUIET_MS) return results;
     await sleep(300);
   }
 }

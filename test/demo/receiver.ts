@@ -1,4 +1,4 @@
-import { appendFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { appendFileSync, existsSync, mkdirSync, readFileSync, truncateSync } from 'node:fs';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { dirname } from 'node:path';
@@ -21,7 +21,10 @@ export async function startReceiver(file: string): Promise<Receiver> {
   mkdirSync(dirname(file), { recursive: true });
   const deliveries = new Map<string, ReceivedDelivery>();
   if (existsSync(file)) {
-    for (const line of readFileSync(file, 'utf8').split('\n')) if (line !== '') remember(JSON.parse(line));
+    // A demo that was killed may leave a torn last line: what it was cut from had no answer and comes again.
+    const lines = readFileSync(file, 'utf8').split('\n');
+    for (const line of lines.slice(0, -1)) remember(JSON.parse(line));
+    truncateSync(file, Buffer.byteLength(lines.slice(0, -1).join('\n')) + (lines.length > 1 ? 1 : 0));
   }
   function remember(delivery: ReceivedDelivery): boolean {
     if (deliveries.has(delivery.id)) return false;

@@ -33,7 +33,7 @@ describe('10. Hostile transformations', () => {
   });
 
   const forward = (eventName: string, transformationId: string | null) =>
-    tributary.owner.post('./event-forwarding-rules', {
+    tributary.owner.post<{ id: string }>('./event-forwarding-rules', {
       name: eventName,
       destination_id: destinationId,
       event_types: ['track'],
@@ -53,7 +53,7 @@ describe('10. Hostile transformations', () => {
         test_output: event,
       });
       expect(made.status).toBe('active');
-      await forward(name, made.id);
+      const rule = await forward(name, made.id);
 
       const harmful = Array.from({ length: 20 }, () => ({ ...event, properties: { harm: true } }));
       await tributary.producer.post('./events/batch', { batch: harmful });
@@ -72,14 +72,15 @@ describe('10. Hostile transformations', () => {
       const dead = await eventually(
         async () =>
           (
-            await tributary.owner.get<readonly { reason: string; event_name?: string }[]>(
+            await tributary.owner.get<readonly { reason: string; rule_id: string }[]>(
               './deliveries?status=dead&limit=1000',
             )
-          ).filter(({ reason }) => reason.length > 0),
-        (found) => found.length >= 20,
+          ).filter(({ rule_id }) => rule_id === rule.id),
+        (found) => found.length >= harmful.length,
         60_000,
       );
-      expect(dead.length).toBeGreaterThanOrEqual(20);
+      expect(dead).toHaveLength(harmful.length);
+      expect(dead.every(({ reason }) => reason.length > 0)).toBe(true);
       await eventually(
         () =>
           tributary.owner.get<{ status: string; last_error: string | null }>(

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { computeAnswers } from '../demo/answers.ts';
+import { isDrained } from '../demo/drained.ts';
 import { readFlights } from '../demo/flights.ts';
 import { type Receiver, startReceiver } from '../demo/receiver.ts';
 import { readResults } from '../demo/results.ts';
@@ -58,8 +59,11 @@ describe('11. Kill and restart', () => {
     await eventually(read, right, 90_000);
 
     await sendEvents(client().with({ token: prepared.writeKey.key }), events, () => {});
-    await client().with({ token: prepared.writeKey.key }).post('./events/page', { user_id: 'last' });
-    await eventually(read, ({ volume }) => volume.some(({ event_type }) => event_type === 'page'), 60_000);
+    await eventually(
+      () => isDrained(tributary.url),
+      (drained) => drained,
+      60_000,
+    );
     expect((await read()).lines.filter(({ answer, expected: wanted }) => answer !== wanted)).toEqual([]);
   }, 300_000);
 });

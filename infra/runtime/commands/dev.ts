@@ -1,4 +1,5 @@
 import { messageOf } from '@tributary/core';
+import { LayoutMismatch } from '../../adapters/event-log/sqlite/index.ts';
 import type { Environment } from '../command.ts';
 import { readConfig } from '../config/config.ts';
 import { FolderInUse, lockFolder } from '../config/folder-lock.ts';
@@ -7,8 +8,9 @@ import { openDevIssuer } from '../issuer/dev-issuer.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
 import { prepareQuickstart, welcome } from '../quickstart/quickstart.ts';
-import { PortTaken, startServer } from '../server/server.ts';
+import { AddressUnavailable, startServer } from '../server/server.ts';
 import { startStagesThread } from '../stages/thread.ts';
+import { UsageError } from '../usage-error.ts';
 import { openGateway } from '../wiring/gateway.ts';
 
 /** What `dev` sets where the environment says nothing: a person's own machine is not a place to protect from itself. */
@@ -17,6 +19,8 @@ const DEFAULTS = { TRIBUTARY_DEV_ISSUER: '1', TRIBUTARY_EGRESS_ALLOW: '127.0.0.0
 /** `tributary dev`: everything in one process on SQLite. Leaves on SIGTERM or SIGINT after finishing what it took. */
 export async function dev(_args: readonly string[], environment: Environment): Promise<number> {
   const config = readConfig({ ...DEFAULTS, ...environment });
+  if (!config.devIssuer)
+    throw new UsageError('it lives of the development issuer, which TRIBUTARY_DEV_ISSUER=0 switches off');
   try {
     const lock = lockFolder(config.dataFolder);
     try {
@@ -25,10 +29,15 @@ export async function dev(_args: readonly string[], environment: Environment): P
       lock.release();
     }
   } catch (error) {
-    if (!(error instanceof FolderInUse) && !(error instanceof PortTaken)) throw error;
+    if (!isForThePerson(error)) throw error;
     process.stderr.write(`tributary dev: ${error.message}\n`);
     return 1;
   }
+}
+
+/** Faults of the place it runs in: a sentence says what to do, a stack would not. */
+function isForThePerson(error: unknown): error is Error {
+  return [FolderInUse, AddressUnavailable, LayoutMismatch].some((kind) => error instanceof kind);
 }
 
 async function serve(config: Config): Promise<number> {
@@ -45,7 +54,7 @@ async function serve(config: Config): Promise<number> {
     }),
     snapshots: () => Promise.all([metrics.snapshot(), stages.snapshot()]),
   });
-  await catalog.catchUp(config.shutdownGrace);
+  await catalog.catchUp(config.startTimeout);
   process.stdout.write(
     welcome(server.url, await prepareQuickstart(server.app, opened.dependencies, issuer, config.dataFolder)),
   );

@@ -24,6 +24,26 @@ describe('configuration', () => {
     );
   });
 
+  it.each([
+    [
+      'a topic of its own, which one event would have broken for good',
+      { TRIBUTARY_TOPICS: 'vip,catalog' },
+      'own',
+    ],
+    ['a topic twice', { TRIBUTARY_TOPICS: 'vip,vip' }, 'twice'],
+    ['a ladder that is none', { TRIBUTARY_RETRY_LADDER: '1m,10s' }, 'TRIBUTARY_RETRY_LADDER'],
+    ['ranges that are none', { TRIBUTARY_EGRESS_ALLOW: 'foo' }, 'TRIBUTARY_EGRESS_ALLOW'],
+    ['a key that is none', { TRIBUTARY_DEV_ISSUER_KEY: 'foo' }, 'is no private JWK'],
+    [
+      'records kept shorter than deliveries are tried',
+      { TRIBUTARY_RETENTION: '12h' },
+      'TRIBUTARY_RETRY_EXPIRY',
+    ],
+  ])('refuses %s', (_, environment, message) => {
+    expect(() => readConfig(environment)).toThrow(ConfigError);
+    expect(() => readConfig(environment)).toThrow(message);
+  });
+
   it('treats an empty variable as absent', () => {
     expect(readConfig({ PORT: '' }).port).toBe(8080);
   });

@@ -1,3 +1,4 @@
+import { MAX_JITTER, parseLadder } from '@tributary/core';
 import { type Config, SETTINGS } from './settings.ts';
 
 /** Everything that is wrong with the environment, said at once. */
@@ -28,7 +29,24 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     }
   }
   if (problems.length > 0) throw new ConfigError(problems);
-  return values as Config; // every key of SETTINGS was parsed above
+  const config = values as Config; // every key of SETTINGS was parsed above
+  const faults = crossFaults(config);
+  if (faults.length > 0) throw new ConfigError(faults);
+  return config;
+}
+
+/** What no variable shows alone. */
+function crossFaults({ retention, retryExpiry, retryLadder, dedupeWindow }: Config): readonly string[] {
+  const longest = Math.max(...parseLadder(retryLadder).map(({ ms }) => ms));
+  const faults: string[] = [];
+  if (retention < retryExpiry + longest * (1 + MAX_JITTER)) {
+    faults.push(
+      'TRIBUTARY_RETENTION must be longer than TRIBUTARY_RETRY_EXPIRY and the longest step of TRIBUTARY_RETRY_LADDER together',
+    );
+  }
+  if (retention < dedupeWindow)
+    faults.push('TRIBUTARY_RETENTION must not be shorter than TRIBUTARY_DEDUPE_WINDOW');
+  return faults;
 }
 
 /** The reference of all variables, as a Markdown table. */

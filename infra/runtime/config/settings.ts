@@ -1,4 +1,7 @@
+import { createPrivateKey, type JsonWebKey } from 'node:crypto';
 import { resolve } from 'node:path';
+import { parseRanges } from '@tributary/connectors';
+import { declareTopics, messageOf, parseLadder, retryTopic } from '@tributary/core';
 import { list, number, type Parsed, size, text } from './parse.ts';
 
 /** One variable of the environment: what it means, its default as a person would write it, how it is read. */
@@ -48,7 +51,7 @@ export const SETTINGS = {
   trustProxy: setting(
     'TRUST_PROXY',
     '',
-    list(),
+    ranges(),
     'Addresses or CIDR ranges of proxies whose X-Forwarded-For is believed, comma-separated.',
   ),
   devIssuer: setting(
@@ -60,7 +63,7 @@ export const SETTINGS = {
   devIssuerKey: setting(
     'TRIBUTARY_DEV_ISSUER_KEY',
     '',
-    text(),
+    privateJwk(),
     'Private JWK (JSON, ES256) of the development issuer; default: made once in the data folder.',
   ),
   secretKeys: setting(
@@ -96,7 +99,7 @@ export const SETTINGS = {
   retryLadder: setting(
     'TRIBUTARY_RETRY_LADDER',
     '10s,1m,10m,1h,6h',
-    list(),
+    ladder(),
     'Delays between attempts of a delivery, one topic each; the last repeats until expiry.',
   ),
   retryExpiry: setting(
@@ -114,7 +117,7 @@ export const SETTINGS = {
   egressAllow: setting(
     'TRIBUTARY_EGRESS_ALLOW',
     '',
-    list(),
+    ranges(),
     'CIDR ranges of private addresses that destinations may be at, comma-separated.',
   ),
   sandboxProcesses: setting(
@@ -122,6 +125,12 @@ export const SETTINGS = {
     '2',
     number(1, 64),
     'Processes that run transformations, per lane.',
+  ),
+  startTimeout: setting(
+    'TRIBUTARY_START_TIMEOUT',
+    '60s',
+    duration(1_000, 24 * HOUR),
+    'How long a starting process may take to read the catalog.',
   ),
   shutdownGrace: setting(
     'TRIBUTARY_SHUTDOWN_GRACE',
@@ -148,15 +157,61 @@ function duration(min: number, max: number): (value: string) => Parsed<number> {
   return size({ ms: 1, s: 1_000, m: 60_000, h: HOUR, d: 24 * HOUR }, min, max);
 }
 
+/** Topics Tributary has of its own: events sent there would be taken for something else. */
+const OWN_TOPICS = declareTopics({ partitions: 1, retentionMs: 1, retryLabels: [], dedicated: [] });
+
 function topics(): (value: string) => Parsed<readonly string[]> {
   const names = list();
   return (value) => {
     const parsed = names(value);
-    const bad = parsed.ok
-      ? parsed.value.find((name) => !/^[a-z0-9][a-z0-9._-]{0,99}$/.test(name))
-      : undefined;
-    return bad === undefined
-      ? parsed
-      : { ok: false, message: `"${bad}" is no topic name: lower-case letters, digits, . _ -` };
+    if (!parsed.ok) return parsed;
+    for (const [i, name] of parsed.value.entries()) {
+      if (!/^[a-z0-9][a-z0-9._-]{0,99}$/.test(name)) {
+        return { ok: false, message: `"${name}" is no topic name: lower-case letters, digits, . _ -` };
+      }
+      if (OWN_TOPICS.has(name) || name.startsWith(retryTopic(''))) {
+        return { ok: false, message: `"${name}" is a topic of Tributary's own` };
+      }
+      if (parsed.value.indexOf(name) !== i) return { ok: false, message: `"${name}" is named twice` };
+    }
+    return parsed;
   };
+}
+
+function ladder(): (value: string) => Parsed<readonly string[]> {
+  const labels = list();
+  return (value) => {
+    const parsed = labels(value);
+    return parsed.ok ? attempt(() => parseLadder(parsed.value), parsed) : parsed;
+  };
+}
+
+function ranges(): (value: string) => Parsed<readonly string[]> {
+  const cidrs = list();
+  return (value) => {
+    const parsed = cidrs(value);
+    return parsed.ok ? attempt(() => parseRanges(parsed.value), parsed) : parsed;
+  };
+}
+
+/** The text of an EC private key as a JWK, or nothing. */
+function privateJwk(): (value: string) => Parsed<string> {
+  return (value) =>
+    value === ''
+      ? { ok: true, value }
+      : attempt(
+          () => createPrivateKey({ key: JSON.parse(value) as JsonWebKey, format: 'jwk' }),
+          { ok: true, value },
+          'is no private JWK',
+        );
+}
+
+/** `parsed`, unless `check` throws. The message is `fault`, else what was thrown. */
+function attempt<T>(check: () => unknown, parsed: Parsed<T>, fault?: string): Parsed<T> {
+  try {
+    check();
+    return parsed;
+  } catch (error) {
+    return { ok: false, message: fault ?? messageOf(error) };
+  }
 }

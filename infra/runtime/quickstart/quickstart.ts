@@ -34,7 +34,9 @@ export async function prepareQuickstart(
   if (stored !== undefined && hash !== undefined && catalog.state.keyByHash(hash)?.key.status === 'active') {
     return { ...stored, idToken };
   }
-  const made = await makeQuickstart(app, idToken, stored?.workspaceId);
+  // The file may outlive the catalog it spoke of: then everything is made anew.
+  const known = catalog.state.workspace(stored?.workspaceId ?? '')?.id;
+  const made = await makeQuickstart(app, idToken, known);
   writeFileSync(`${file}.new`, JSON.stringify(made), { mode: 0o600, flush: true });
   renameSync(`${file}.new`, file);
   return { ...made, idToken };

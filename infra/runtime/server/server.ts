@@ -11,11 +11,15 @@ export interface RunningServer {
   readonly url: string;
 }
 
-/** Thrown when the port cannot be had; the message says what to do. */
-export class PortTaken extends Error {
-  constructor(host: string, port: number) {
-    super(`port ${port} on ${host} is taken by another program: set PORT to a free one`);
-    this.name = 'PortTaken';
+/** The server cannot listen where it should; the message says what to do. */
+export class AddressUnavailable extends Error {
+  constructor(host: string, port: number, code: string, options?: ErrorOptions) {
+    const why =
+      code === 'EADDRINUSE'
+        ? `port ${port} on ${host} is taken by another program`
+        : `cannot listen on ${host}:${port} (${code})`;
+    super(`${why}: set PORT and HOST to a free address of this machine`, options);
+    this.name = 'AddressUnavailable';
   }
 }
 
@@ -30,9 +34,8 @@ export async function startServer(
   try {
     await app.listen({ host: config.host, port: config.port, backlog: 1024 });
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'EADDRINUSE')
-      throw new PortTaken(config.host, config.port);
-    throw error;
+    if (!(error instanceof Error && 'code' in error)) throw error;
+    throw new AddressUnavailable(config.host, config.port, String(error.code), { cause: error });
   }
   const { port } = app.server.address() as AddressInfo;
   const host = config.host.includes(':') ? `[${config.host}]` : config.host;

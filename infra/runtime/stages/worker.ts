@@ -19,6 +19,7 @@ stages.ended.catch((error: unknown) => {
 
 parentPort?.on('message', async (message: ToStages) => {
   if (message.type === 'metrics') {
+    await stages.reportLag();
     send({ type: 'metrics', request: message.request, snapshot: await metrics.snapshot() });
     return;
   }

@@ -17,6 +17,8 @@ import { configuredTopics, receivedTopics } from './topics.ts';
 export interface RunningStages {
   /** Rejects when a stage died. */
   readonly ended: Promise<unknown>;
+  /** Sets the lag figures to what they are now, in the order of the pipeline: when all are 0, nothing is under way. */
+  reportLag(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -72,6 +74,14 @@ export async function openStages(
   for (const stage of pipeline) runs.push(await log.run(stage));
   return {
     ended: Promise.all(runs.map((run) => run.ended)),
+    async reportLag() {
+      for (const [i, run] of runs.entries()) {
+        const stage = pipeline[i]?.name ?? '';
+        for (const { topic, partition, lag } of await run.lag()) {
+          metrics.gauge('tributary_stage_lag', lag, { stage, topic, partition: String(partition) });
+        }
+      }
+    },
     async stop() {
       await Promise.all(runs.map((run) => run.stop()));
       await closing.close();

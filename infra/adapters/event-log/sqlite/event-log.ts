@@ -21,6 +21,7 @@ import { FAMILIES, type Family, familyOf } from './family.ts';
 import { FamilyReader } from './family-reader.ts';
 import { FamilyWatch } from './family-watch.ts';
 import { FamilyWriter } from './family-writer.ts';
+import { LayoutMismatch, layoutFaults } from './layout.ts';
 import { dropExpired } from './retention.ts';
 import { createFirstSegment } from './segment-file.ts';
 import { createTopicTables, rollIdleSegment } from './segment-writer.ts';
@@ -97,8 +98,12 @@ export class SqliteEventLog implements EventLog {
     this.#retention = every === false ? undefined : setInterval(() => this.#applyRetention(), every).unref();
   }
 
+  /** Throws `LayoutMismatch` when the files were made for other partitions, or hold what no declared topic reads. */
   async createTopics(): Promise<void> {
     this.#checkOpen();
+    const heads = [...this.#families.values()].flatMap(({ reader }) => [...reader.heads()]);
+    const faults = layoutFaults(new Map(heads), this.#named('stages').reader.positions(), this.topics);
+    if (faults.length > 0) throw new LayoutMismatch(faults);
     for (const { name, folder } of this.#families.values()) {
       const specs = [...this.topics.values()].filter((spec) => familyOf(spec) === name);
       createTopicTables(folder, specs);

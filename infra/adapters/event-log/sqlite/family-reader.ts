@@ -37,6 +37,12 @@ export class FamilyReader {
     });
   }
 
+  /** How far each partition goes, by `topic/partition`, of every topic there ever was. */
+  heads(): ReadonlyMap<string, SegmentHead> {
+    this.look();
+    return this.#newest.heads;
+  }
+
   /** The end as of the last look. */
   knownEnd(topic: string, partition: number): number {
     return this.#newest.heads.get(`${topic}/${partition}`)?.next ?? 0;

@@ -29,6 +29,7 @@ export function isExpired(
     }
   }
   return positions.every(({ topic, partition, offset }) => {
+    if (!topics.has(topic)) return true;
     const head = segment.heads.get(`${topic}/${partition}`);
     return !head || head.next === head.first || offset >= head.next;
   });
