@@ -12,7 +12,8 @@ export const bodyPlugin = fastifyPlugin(async (app) => {
     global: false,
     globalCompression: false,
     globalDecompression: true,
-    requestEncodings: ['gzip', 'deflate', 'br'],
+    // `identity` says that the body is plain.
+    requestEncodings: ['gzip', 'deflate', 'br', 'identity'],
     onUnsupportedRequestEncoding: () => unsupportedMediaType(),
     onInvalidRequestPayload: () =>
       new ApiError(400, 'invalid request', {

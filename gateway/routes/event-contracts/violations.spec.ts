@@ -34,7 +34,7 @@ describe('violationsOf', () => {
     });
   });
 
-  it.each(['yesterday', '2026-13-01', '2026-01-01T00:00', '1767225600000', ''])(
+  it.each(['yesterday', '2026-13-01', '2026-01-01T00:00', '1767225600000', '2026-02-29', ''])(
     'refuses the time %j',
     (since) => {
       expect(() => violationsOf(contract, { since })).toThrow('invalid request');

@@ -8,6 +8,7 @@ import {
   type WriteKey,
 } from '@tributary/core';
 import type { ErrorDetail } from '../../http/errors.ts';
+import { isCalendarDay } from '../../http/times.ts';
 import type { EventBody } from './schemas.ts';
 
 /** An event that passed every check of its shape, ready for the log. */
@@ -42,7 +43,7 @@ export function shapeEvent(
     return refuse('/user_id', 'user_id or anonymous_id is required');
   }
   const timestamp = body.timestamp ?? receivedAt;
-  if (timestamp !== receivedAt && !(ISO_8601.test(timestamp) && !Number.isNaN(Date.parse(timestamp)))) {
+  if (timestamp !== receivedAt && !isTime(timestamp)) {
     return refuse('/timestamp', 'must be an ISO 8601 time');
   }
   const event = {
@@ -68,6 +69,10 @@ export function shapeEvent(
     };
   }
   return { ok: true, event, text, key: eventKey(event) };
+}
+
+function isTime(text: string): boolean {
+  return ISO_8601.test(text) && !Number.isNaN(Date.parse(text)) && isCalendarDay(text);
 }
 
 function named(type: EventType, body: EventBody): { event?: string; name?: string; group_id?: string } {
