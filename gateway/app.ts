@@ -1,6 +1,7 @@
 import { newId } from '@tributary/core';
 import Fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify';
 import type { GatewayDependencies } from './dependencies.ts';
+import { answerUnreadable, answerUnroutable } from './http/unreadable.ts';
 import { accessPlugin } from './plugins/access.ts';
 import { bodyPlugin } from './plugins/body.ts';
 import { errorsPlugin } from './plugins/errors.ts';
@@ -29,6 +30,8 @@ export function createServer(options: ServerOptions = {}): FastifyInstance {
     requestIdHeader: false,
     return503OnClosing: false,
     forceCloseConnections: 'idle',
+    frameworkErrors: answerUnroutable,
+    clientErrorHandler: answerUnreadable,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 200 },
     ajv: {
       customOptions: {
@@ -40,8 +43,9 @@ export function createServer(options: ServerOptions = {}): FastifyInstance {
       },
     },
   });
-  app.addHook('onRequest', async (request, reply) => {
+  app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id);
+    done();
   });
   return app;
 }

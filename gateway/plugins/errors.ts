@@ -1,7 +1,8 @@
 import { messageOf, TributaryError } from '@tributary/core';
-import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyError, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import type { GatewayDependencies } from '../dependencies.ts';
+import { answerError } from '../http/answer-error.ts';
 import {
   ApiError,
   invalidRequest,
@@ -14,33 +15,17 @@ import { describeValidation } from '../http/validation.ts';
 
 /** Turns whatever is thrown into the one error shape, without stacks and without library wording. */
 export const errorsPlugin = fastifyPlugin<Pick<GatewayDependencies, 'logger'>>(async (app, { logger }) => {
-  app.setNotFoundHandler((_request, reply) => answer(reply, notFound()));
+  app.setNotFoundHandler((_request, reply) => answerError(reply, notFound()));
   app.setErrorHandler((error: FastifyError, request: FastifyRequest, reply) => {
     const known = toApiError(error);
-    if (known !== undefined) return answer(reply, known);
+    if (known !== undefined) return answerError(reply, known);
     logger.error(
       { request_id: request.id, error: messageOf(error), stack: error.stack },
       'request failed unexpectedly',
     );
-    return answer(reply, new ApiError(500, 'internal error'));
+    return answerError(reply, new ApiError(500, 'internal error'));
   });
 });
-
-function answer(reply: FastifyReply, error: ApiError): FastifyReply {
-  if (error.retryAfterSeconds !== undefined) reply.header('retry-after', String(error.retryAfterSeconds));
-  // Fastify would close the connection under a client that is still sending, which then never reads the answer. Kept
-  // open, Node reads the rest and throws it away, within the request's time limit.
-  if (error.status === 413) reply.removeHeader('connection');
-  return reply
-    .code(error.status)
-    .type('application/json; charset=utf-8')
-    .serializer(JSON.stringify)
-    .send({
-      error: error.error,
-      ...error.fields,
-      ...(error.details === undefined ? {} : { details: error.details }),
-    });
-}
 
 /** Fastify's own refusals, by code; undefined for what nobody foresaw. */
 function toApiError(error: FastifyError | ApiError | TributaryError): ApiError | undefined {

@@ -1,3 +1,5 @@
+import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';
@@ -59,6 +61,18 @@ describe('8. Bad input', () => {
       '/timestamp',
       'must be an ISO 8601 time',
     ],
+    [
+      'a day that does not exist',
+      json({ ...good, timestamp: '2013-02-31T00:00:00Z' }),
+      '/timestamp',
+      'must be an ISO 8601 time',
+    ],
+    [
+      'half of a surrogate pair',
+      String.raw`{"event":"E","user_id":"u","message_id":"\ud800"}`,
+      '',
+      'holds half of a surrogate pair',
+    ],
     ['a long message_id', json({ ...good, message_id: 'm'.repeat(101) }), '/message_id', undefined],
     [
       'a key twice in one object',
@@ -107,6 +121,46 @@ describe('8. Bad input', () => {
   ])('415 for %s', async (_, send) => {
     expect(await send()).toMatchObject({ status: 415, body: { error: 'unsupported media type' } });
   });
+
+  it('takes a body whose content encoding says that it has none', async () => {
+    expect(await post(json(good), { 'content-encoding': 'identity' })).toMatchObject({ status: 202 });
+  });
+
+  it.each([
+    ['a path that is not a URL', '/api/v1/workspaces/%zz', 400, 'invalid request'],
+    ['a part of a path that no id is as long as', `/api/v1/workspaces/${'x'.repeat(201)}`, 404, 'not found'],
+  ])('%s is answered in the one shape', async (_, path, status, error) => {
+    expect(await raw(`GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`)).toMatchObject({
+      status,
+      body: { error },
+    });
+  });
+
+  it.each([
+    ['what is no HTTP', 'GARBAGE\r\n\r\n', 'is not valid HTTP'],
+    [
+      'headers that are too large',
+      `GET / HTTP/1.1\r\nHost: x\r\nX-Large: ${'x'.repeat(100_000)}\r\n\r\n`,
+      'the headers are too large',
+    ],
+  ])('400 for %s', async (_, request, message) => {
+    expect(await raw(request)).toMatchObject({
+      status: 400,
+      body: { error: 'invalid request', details: [{ path: '', message }] },
+    });
+  });
+
+  /** Sends bytes as they are, which no HTTP client would, and reads the answer. */
+  async function raw(request: string): Promise<{ status: number; body: unknown }> {
+    const { hostname, port } = new URL(tributary.url);
+    const socket = connect({ host: hostname, port: Number(port) });
+    socket.write(request);
+    const answer = await text(socket);
+    const [head = '', body = ''] = answer.split('\r\n\r\n', 2);
+    expect(head).toMatch(/^x-request-id: [0-9a-f-]{36}\r?$/m);
+    expect(head).toMatch(/^content-type: application\/json/m);
+    return { status: Number(head.split(' ', 2)[1]), body: JSON.parse(body) };
+  }
 
   it('400 for a body that is not the gzip it says', async () => {
     expect(await post('not gzip', { 'content-encoding': 'gzip' })).toMatchObject({ status: 400 });
