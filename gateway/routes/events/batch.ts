@@ -67,6 +67,19 @@ export function createBatchReader(
   };
 }
 
+/** The id of each item of a batch, in its order; null for one that was not taken. */
+export function messageIds(
+  items: number,
+  events: readonly ShapedEvent[],
+  rejected: readonly RejectedItem[],
+): readonly (string | null)[] {
+  const refused = new Set(rejected.map(({ index }) => index));
+  let taken = 0;
+  return Array.from({ length: items }, (_, index) =>
+    refused.has(index) ? null : (events[taken++]?.event.message_id ?? null),
+  );
+}
+
 function typeOf(item: unknown): EventType | undefined {
   if (typeof item !== 'object' || item === null || !('type' in item)) return undefined;
   return EVENT_TYPES.find((type) => type === item.type);

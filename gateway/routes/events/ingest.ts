@@ -6,11 +6,15 @@ import type { ShapedEvent } from './canonical.ts';
 
 const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 
-/** Makes events durable. Resolves once the log confirmed all of them. */
+/**
+ * Makes events durable. Resolves once the log confirmed all of them. When it could not, 503 with the fields of
+ * `unconfirmed`: what a producer needs to send the same again.
+ */
 export type Ingest = (
   request: FastifyRequest,
   key: WriteKey,
   events: readonly ShapedEvent[],
+  unconfirmed: () => Readonly<Record<string, unknown>>,
 ) => Promise<void>;
 
 /**
@@ -36,7 +40,7 @@ export function createIngest({
       : known.headers;
   }
 
-  return async (request, key, events) => {
+  return async (request, key, events, unconfirmed) => {
     const headers = headersFor(key, request.headers.traceparent);
     try {
       await log.append(
@@ -46,8 +50,7 @@ export function createIngest({
     } catch (error) {
       metrics.count('tributary_events_unconfirmed_total', {}, events.length);
       if (!(error instanceof TributaryError) || !error.retryable) throw error;
-      const ids = events.map(({ event }) => event.message_id);
-      throw unavailable(ids.length === 1 ? { message_id: ids[0] } : { message_ids: ids });
+      throw unavailable(unconfirmed());
     }
     metrics.count('tributary_events_received_total', { environment: key.environment }, events.length);
   };

@@ -2,7 +2,7 @@ import { EVENT_TYPES, type EventType, iso, type WriteKey } from '@tributary/core
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { ApiError, type ErrorDetail, permissionDenied } from '../../http/errors.ts';
-import { createBatchReader } from './batch.ts';
+import { createBatchReader, messageIds } from './batch.ts';
 import { shapeEvent } from './canonical.ts';
 import { createIngest } from './ingest.ts';
 import {
@@ -39,8 +39,9 @@ export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, 
           const verdict = judge(shaped.event, dependencies);
           if (verdict?.outcome === 'rejected') throw blocked(verdict.breaches);
         }
-        await ingest(request, key, [shaped]);
-        return reply.code(202).send({ message_id: shaped.event.message_id, status: 'received' });
+        const { message_id } = shaped.event;
+        await ingest(request, key, [shaped], () => ({ message_id }));
+        return reply.code(202).send({ message_id, status: 'received' });
       },
     );
   }
@@ -50,8 +51,13 @@ export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, 
     { config, schema: { body: batchBody, querystring: ingestQuery, response: { 202: batchAnswer } } },
     async (request, reply) => {
       const key = writeKeyOf(request);
-      const { events, rejected } = readBatch(request.body.batch, key, request.query.check === 'contract');
-      if (events.length > 0) await ingest(request, key, events);
+      const { batch } = request.body;
+      const { events, rejected } = readBatch(batch, key, request.query.check === 'contract');
+      if (events.length > 0)
+        await ingest(request, key, events, () => ({
+          message_ids: messageIds(batch.length, events, rejected),
+          rejected,
+        }));
       return reply.code(202).send({ accepted: events.length, rejected });
     },
   );
