@@ -5,6 +5,9 @@ import type { TopicSpec } from './topics.ts';
 /** Text headers of an entry. Names are those of `headers.ts`. */
 export type Headers = Readonly<Record<string, string>>;
 
+/** A value at most, bytes of its UTF-8. */
+export const MAX_VALUE_BYTES = 1024 * 1024;
+
 /** What an append or a stage puts into a topic. `value` is JSON text; order is kept per (topic, key). */
 export interface NewEntry {
   readonly key: string;
@@ -60,7 +63,7 @@ export interface StageLag {
  *   both commit.
  * - `read` returns committed entries only, in order, without gaps.
  *
- * Limits: a value is at most 1 MiB. Errors: `Unavailable` when the medium does not answer (retry), `Overloaded` when
+ * Limits: a value is at most `MAX_VALUE_BYTES`. Errors: `Unavailable` when the medium does not answer (retry), `Overloaded` when
  * the unconfirmed bytes pass the bound (nothing was taken), `InvalidInput` for an unknown topic.
  *
  * An implementer must not: answer an append from memory, deliver one partition to a batch stage concurrently, sleep

@@ -30,8 +30,8 @@ export const errorsPlugin = fastifyPlugin<Pick<GatewayDependencies, 'logger'>>(a
 /** Fastify's own refusals, by code; undefined for what nobody foresaw. */
 function toApiError(error: FastifyError | ApiError | TributaryError): ApiError | undefined {
   if (error instanceof ApiError) return error;
-  if (error instanceof TributaryError)
-    return error.retryable ? unavailable() : invalidRequest({ path: '', message: error.message });
+  // What can never be taken should have been refused before it was handed to a port: nobody foresaw it.
+  if (error instanceof TributaryError) return error.retryable ? unavailable() : undefined;
   if (error.validation !== undefined)
     return invalidRequest(...describeValidation(error.validation, error.validationContext));
   switch (error.code) {

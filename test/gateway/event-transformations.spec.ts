@@ -27,6 +27,19 @@ const doubling = {
 };
 const create = (body: object = doubling) => owner.ok<Transformation>('POST', './event-transformations', body);
 
+/** A body as the text it is: `JSON.stringify` would write `1e20` as 21 digits. */
+const sendText = (method: 'POST' | 'PUT', url: string, payload: string) =>
+  test.app.inject({
+    method,
+    url,
+    payload,
+    headers: {
+      authorization: `Bearer ${owner.token}`,
+      'x-workspace-id': owner.workspaceId,
+      'content-type': 'application/json',
+    },
+  });
+
 /** An enabled rule that names a transformation. */
 async function ruleNaming(transformationId: string): Promise<{ id: string }> {
   const destination = await owner.ok<{ id: string }>('POST', './destinations', {
@@ -42,6 +55,22 @@ async function ruleNaming(transformationId: string): Promise<{ id: string }> {
 }
 
 describe('a transformation', () => {
+  it('is 413 in our words when it outgrows the log only by being written down', async () => {
+    const numbers = Array.from({ length: 90_000 }, () => '1e20').join(',');
+    const body = `{"name":"Grows","source_code":"function transform() {}","test_input":{"n":[${numbers}]}}`;
+    const path = `/api/v1/workspaces/${owner.workspaceId}/event-transformations`;
+    const { id } = await create();
+    for (const answer of [await sendText('POST', path, body), await sendText('PUT', `${path}/${id}`, body)]) {
+      expect(answer.statusCode).toBe(413);
+      expect(answer.json()).toEqual({
+        error: 'payload too large',
+        details: [
+          { path: '', message: expect.stringMatching(/^written down it has \d+ bytes, and 1048576/) },
+        ],
+      });
+    }
+  });
+
   it('is active when it passes its test, and read back as it was written', async () => {
     const created = await owner.call<Transformation>('POST', './event-transformations', doubling);
     expect(created.status).toBe(201);
