@@ -39,3 +39,17 @@ test('what a connector did not foresee is logged without settings and tried agai
   expect(results).toEqual(Array(2).fill({ outcome: 'retry', reason: 'unexpected failure' }));
   expect(logged).toEqual([{ connector: 'broken', destination_id: 'd1', error: 'our mistake' }]);
 });
+
+test('a batch size that throws is one, so the stage goes on, and is logged once', () => {
+  const broken: Connector = {
+    batchSize: () => {
+      throw new TypeError('our mistake');
+    },
+    deliver: async () => [],
+    close: async () => {},
+  };
+  const logged: object[] = [];
+  const held = neverThrowing('broken', broken, { ...NO_LOGGER, error: (fields) => logged.push(fields) });
+  expect([held.batchSize(destination), held.batchSize(destination)]).toEqual([1, 1]);
+  expect(logged).toEqual([{ connector: 'broken', destination_id: 'd1', error: 'our mistake' }]);
+});

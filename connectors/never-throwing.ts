@@ -2,8 +2,23 @@ import { type Connector, type DeliveryResult, type Logger, messageOf } from '@tr
 
 /** Holds every connector to its promise: what it did not foresee is logged, and the deliveries are tried again. */
 export function neverThrowing(type: string, connector: Connector, logger: Logger): Connector {
+  let sizeToldOf = false;
   return {
-    batchSize: (destination) => connector.batchSize(destination),
+    batchSize(destination) {
+      try {
+        return connector.batchSize(destination);
+      } catch (error) {
+        // Asked for every delivery: a line each would drown the log.
+        if (!sizeToldOf) {
+          sizeToldOf = true;
+          logger.error(
+            { connector: type, destination_id: destination.id, error: messageOf(error) },
+            'a connector failed to say its batch size',
+          );
+        }
+        return 1;
+      }
+    },
     close: () => connector.close(),
     async deliver(destination, deliveries, options) {
       try {
