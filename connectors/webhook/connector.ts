@@ -1,10 +1,11 @@
-import type { Connector, Delivery, DeliveryResult } from '@tributary/core';
+import type { Connector, DeliveryResult } from '@tributary/core';
 import { Agent } from 'undici';
 import { withDeadline } from '../deadline.ts';
 import type { ConnectorContext } from '../kind.ts';
 import { excerptOf, secretTexts } from './excerpt.ts';
 import { exchange } from './exchange.ts';
 import { composeMessage } from './message.ts';
+import { type Part, partsOf, sendInParts } from './parts.ts';
 import { readSettings, type WebhookSettings } from './settings.ts';
 import { verdictOfAnswer, verdictOfFailure } from './verdict.ts';
 
@@ -12,34 +13,44 @@ import { verdictOfAnswer, verdictOfFailure } from './verdict.ts';
 const MAX_CONNECTIONS = 256;
 /** An idle connection is kept this long, ms, unless the destination says less. */
 const KEEP_ALIVE_MS = 10_000;
+/** After this part of the time a refused batch is sent on one by one, so that every call settles some of it. */
+const HALVING_PART = 1 / 4;
 
 export function createWebhookConnector(context: ConnectorContext): Connector {
   const { egress, timeoutMs, clock } = context;
-  const agent = new Agent({
-    connect: egress.connector(timeoutMs),
-    connections: MAX_CONNECTIONS,
-    keepAliveTimeout: KEEP_ALIVE_MS,
-    // The deadline of the whole call ends slow headers and slow bodies.
-    headersTimeout: 0,
-    bodyTimeout: 0,
-  });
+  const connect = egress.connector(timeoutMs);
+  const agent = openAgent(connect);
   let closing: Promise<void> | undefined;
 
-  const send = async (
-    settings: WebhookSettings,
-    deliveries: readonly [Delivery, ...Delivery[]],
-    signal: AbortSignal,
-  ): Promise<DeliveryResult> => {
+  const send = async (settings: WebhookSettings, part: Part, deadline: AbortSignal) => {
     try {
-      const { status, retryAfter, start } = await withDeadline(signal, timeoutMs, (deadline) =>
-        exchange(agent, settings.url, composeMessage(settings, deliveries, clock()), deadline),
-      );
+      deadline.throwIfAborted();
+      const message = composeMessage(settings, part, clock());
+      const { status, retryAfter, start } = await exchange(agent, settings.url, message, deadline);
       const excerpt = excerptOf(start, secretTexts(settings));
       return verdictOfAnswer({ status, retryAfter, excerpt }, clock());
     } catch (error) {
-      const verdict = verdictOfFailure(error);
-      if (verdict === undefined) throw error;
-      return verdict;
+      return verdictOrThrow(error);
+    }
+  };
+
+  /** One deadline for the batch and whatever parts of it are sent. */
+  const sendBatch = async (
+    settings: WebhookSettings,
+    batch: Part,
+    signal: AbortSignal,
+  ): Promise<readonly DeliveryResult[]> => {
+    const halvingEndsAt = clock() + timeoutMs * HALVING_PART;
+    try {
+      return await withDeadline(signal, timeoutMs, (deadline) =>
+        sendInParts(batch, {
+          send: (part) => send(settings, part, deadline),
+          mayHalve: () => clock() < halvingEndsAt,
+        }),
+      );
+    } catch (error) {
+      const verdict = verdictOrThrow(error);
+      return batch.map(() => verdict);
     }
   };
 
@@ -52,11 +63,8 @@ export function createWebhookConnector(context: ConnectorContext): Connector {
         return deliveries.map(() => ({ outcome: 'dead', reason: 'the settings are not valid' }));
       }
       const results: DeliveryResult[] = [];
-      for (let at = 0; at < deliveries.length; at += settings.batchSize) {
-        const [first, ...rest] = deliveries.slice(at, at + settings.batchSize);
-        if (first === undefined) break;
-        const result = await send(settings, [first, ...rest], signal);
-        results.push(result, ...rest.map(() => result));
+      for (const batch of partsOf(deliveries, settings.batchSize)) {
+        results.push(...(await sendBatch(settings, batch, signal)));
       }
       return results;
     },
@@ -66,4 +74,21 @@ export function createWebhookConnector(context: ConnectorContext): Connector {
       return closing;
     },
   };
+}
+
+function openAgent(connect: ReturnType<ConnectorContext['egress']['connector']>): Agent {
+  return new Agent({
+    connect,
+    connections: MAX_CONNECTIONS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    // The deadline of the whole call ends slow headers and slow bodies.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  });
+}
+
+function verdictOrThrow(error: unknown): DeliveryResult {
+  const verdict = verdictOfFailure(error);
+  if (verdict === undefined) throw error;
+  return verdict;
 }

@@ -1,7 +1,8 @@
-import { type Delivery, nameId } from '@tributary/core';
+import { nameId } from '@tributary/core';
 import { Webhook } from 'standardwebhooks';
 import { deliveryBody } from '../delivery-body.ts';
 import manifest from '../package.json' with { type: 'json' };
+import type { Part } from './parts.ts';
 import type { WebhookSettings } from './settings.ts';
 
 const USER_AGENT = `tributary/${manifest.version}`;
@@ -13,12 +14,8 @@ export interface WebhookMessage {
   readonly body: string;
 }
 
-/** The signed request for some deliveries, never none. `now` is epoch ms and becomes the signed timestamp. */
-export function composeMessage(
-  settings: WebhookSettings,
-  deliveries: readonly [Delivery, ...Delivery[]],
-  now: number,
-): WebhookMessage {
+/** The signed request for some deliveries. `now` is epoch ms and becomes the signed timestamp. */
+export function composeMessage(settings: WebhookSettings, deliveries: Part, now: number): WebhookMessage {
   const batch = settings.batchSize > 1;
   const id = batch ? nameId(...deliveries.map((delivery) => delivery.id)) : deliveries[0].id;
   const body = JSON.stringify(

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { AddressRefused, Closed, Stopped, TimedOut } from '../errors.ts';
-import { verdictOfAnswer, verdictOfFailure } from './verdict.ts';
+import { mayBlameSome, verdictOfAnswer, verdictOfFailure } from './verdict.ts';
 
 const answer = (status: number, retryAfter?: string) =>
   verdictOfAnswer({ status, retryAfter, excerpt: 'why' }, 0);
@@ -21,6 +21,14 @@ test.each([400, 401, 403, 404, 409, 410, 413, 422, 499, 600, 999])('%d is given 
 
 test.each([300, 301, 302, 303, 304, 307, 308])('%d is given up: no redirect is followed', (status) => {
   expect(answer(status)).toMatchObject({ outcome: 'dead', reason: 'redirects are not followed' });
+});
+
+test('a refusal of the body may be the fault of some in a batch; one of the place is not', () => {
+  const blaming = [
+    200, 302, 400, 401, 402, 403, 404, 405, 407, 408, 409, 410, 413, 415, 422, 429, 499, 500, 600,
+  ];
+  expect(blaming.filter((status) => mayBlameSome(answer(status)))).toEqual([400, 409, 413, 422, 499]);
+  expect(mayBlameSome({ outcome: 'dead', reason: 'address not allowed' })).toBe(false);
 });
 
 test('Retry-After counts on 429 and 503 alone', () => {

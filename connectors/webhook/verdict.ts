@@ -29,6 +29,18 @@ export function verdictOfAnswer(answer: WebhookAnswer, now: number): DeliveryRes
   return { outcome: 'dead', reason, ...shown };
 }
 
+/**
+ * Refusals of the place as it is set up: its address (404, 405, 410), what lets one in (401, 402, 403, 407), the
+ * format (415). No other body would fare better there.
+ */
+const STATUSES_ABOUT_THE_PLACE = new Set([401, 402, 403, 404, 405, 407, 410, 415]);
+
+/** True for a refusal that some of the deliveries in a batch may have caused while others are fine: 400, 413, 422. */
+export function mayBlameSome(result: DeliveryResult): boolean {
+  const { outcome, status = 0 } = result;
+  return outcome === 'dead' && status >= 400 && status < 500 && !STATUSES_ABOUT_THE_PLACE.has(status);
+}
+
 const RESETS = new Set(['ECONNRESET', 'EPIPE', 'ECONNABORTED', 'UND_ERR_SOCKET']);
 
 /** Codes that say the request itself is malformed, which another attempt does not heal. */

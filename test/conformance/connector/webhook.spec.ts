@@ -150,6 +150,47 @@ describe('the webhook connector, on the wire', () => {
       expect(results).toEqual(Array(3).fill(expect.objectContaining({ outcome: 'retry', status: 503 })));
     });
 
+    it.each([400, 413, 422])('of %d to a batch does not give up the good for the bad', async (status) => {
+      const sent = deliveries(7);
+      const bad = sent[4]?.id ?? '';
+      server.answer = (response, socket) => {
+        const refuses = server.requests.at(-1)?.body.includes(bad);
+        answerWith(refuses ? status : 204)(response, socket);
+      };
+      const results = await send(sent, { batch_size: 100 });
+      const dead = { outcome: 'dead', status, reason: `answered ${status}` };
+      const delivered = { outcome: 'delivered', status: 204 };
+      expect(results).toEqual(sent.map(({ id }) => (id === bad ? dead : delivered)));
+      const bodies = server.requests.map(({ body }) => JSON.parse(body));
+      expect(bodies.map(({ type }) => type)).toEqual(bodies.map(() => 'batch'));
+      expect(bodies.filter(({ deliveries: { length } }) => length === 1).length).toBeGreaterThan(0);
+      expect(new Set(server.requests.map(({ headers }) => headers['webhook-id'])).size).toBe(bodies.length);
+    });
+
+    it.each([401, 403, 404, 410])('of %d to a batch holds for it: one request', async (status) => {
+      server.answer = answerWith(status);
+      const results = await send(deliveries(4), { batch_size: 4 });
+      expect(results).toEqual(Array(4).fill({ outcome: 'dead', status, reason: `answered ${status}` }));
+      expect(server.requests).toHaveLength(1);
+    });
+
+    it('that ceases while a refused batch is sent in parts: one deadline, and the rest is tried again', async () => {
+      server.answer = (response, socket) => {
+        if (server.requests.length <= 2)
+          answerWith(server.requests.length === 1 ? 400 : 204)(response, socket);
+      };
+      const started = performance.now();
+      const results = await send(deliveries(8), { batch_size: 8 });
+      expect(performance.now() - started).toBeLessThan(TIMEOUT_MS * 4);
+      expect(server.requests).toHaveLength(3);
+      expect(results.filter(({ outcome }) => outcome === 'delivered').length).toBeGreaterThan(0);
+      expect(results.map(({ outcome }) => outcome)).not.toContain('dead');
+      expect(results.at(-1)).toMatchObject({
+        outcome: 'retry',
+        reason: expect.stringContaining('timed out'),
+      });
+    });
+
     it('is kept as an excerpt of a kilobyte, and an endless one is not read on', async () => {
       const piece = 'x'.repeat(65_536);
       let written = 0;

@@ -1,0 +1,52 @@
+import type { Delivery, DeliveryResult } from '@tributary/core';
+import { mayBlameSome } from './verdict.ts';
+
+/** What one request holds: never nothing. */
+export type Part = readonly [Delivery, ...Delivery[]];
+
+/** The same in order, at most `size` in each part. */
+export function partsOf(deliveries: readonly Delivery[], size: number): readonly Part[] {
+  const parts: Part[] = [];
+  for (let at = 0; at < deliveries.length; at += size) {
+    const [first, ...rest] = deliveries.slice(at, at + size);
+    if (first !== undefined) parts.push([first, ...rest]);
+  }
+  return parts;
+}
+
+export interface SendInPartsOptions {
+  send(part: Part): Promise<DeliveryResult>;
+  /** Asked at each refusal: is there time to go on in halves? With less time, one by one settles some for certain. */
+  mayHalve(): boolean;
+}
+
+/**
+ * Sends a batch, and where it is refused for what may be the fault of some, its parts, so that none is given up for
+ * another's sake. Larger parts go before smaller ones: the first request that is taken settles the most.
+ *
+ * It ends at the first part that is to be tried again, since a place that is busy or gone is not to be asked on; what
+ * was not sent by then is to be tried again as well. Answers for every delivery, in order.
+ */
+export async function sendInParts(
+  batch: Part,
+  { send, mayHalve }: SendInPartsOptions,
+): Promise<readonly DeliveryResult[]> {
+  const results = new Map<Delivery, DeliveryResult>();
+  let notReached: DeliveryResult = { outcome: 'retry', reason: 'not reached' };
+  const parts = [batch];
+  // It grows while it is walked through.
+  for (const part of parts) {
+    const result = await send(part);
+    if (part.length > 1 && mayBlameSome(result)) {
+      parts.push(...partsOf(part, mayHalve() ? Math.ceil(part.length / 2) : 1));
+      continue;
+    }
+    for (const delivery of part) results.set(delivery, result);
+    if (result.outcome === 'retry') {
+      const after = result.afterMs === undefined ? {} : { afterMs: result.afterMs };
+      notReached = { outcome: 'retry', reason: `not reached: ${result.reason}`, ...after };
+      break;
+    }
+  }
+  return batch.map((delivery) => results.get(delivery) ?? notReached);
+}
