@@ -66,6 +66,10 @@ export function unsupportedMediaType(): ApiError {
   return new ApiError(415, 'unsupported media type');
 }
 
+export function tooManyRequests(retryAfterSeconds: number): ApiError {
+  return new ApiError(429, 'too many requests', { retryAfterSeconds });
+}
+
 /** 503: nothing is confirmed. `fields` may carry the ids that were assigned, to send again with. */
 export function unavailable(fields: Readonly<Record<string, unknown>> = {}): ApiError {
   return new ApiError(503, 'unavailable', { fields, retryAfterSeconds: RETRY_AFTER_SECONDS });

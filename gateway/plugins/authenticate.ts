@@ -1,47 +1,79 @@
-import { type CatalogView, iso, nameId, type ParsedKey, parseKey } from '@tributary/core';
+import { type CatalogView, hashKey, iso, messageOf, nameId, parseKey } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../dependencies.ts';
 import type { Caller } from '../http/caller.ts';
-import { notAuthenticated } from '../http/errors.ts';
+import { notAuthenticated, tooManyRequests } from '../http/errors.ts';
 import type { Identity } from '../identity/identity.ts';
+import { shareCatchUps } from './catch-up.ts';
+import { FailedAuthentications } from './failed-authentications.ts';
 
 /** A key this process has not heard of may have been made a moment ago elsewhere: wait this long for the catalog. */
 const CATCH_UP_MS = 250;
+/** What every key begins with, and no ID token does. */
+const KEY_START = 'trb_';
 const BEARER = /^Bearer +([^\s]+) *$/i;
 
 type AuthenticationDependencies = Pick<GatewayDependencies, 'catalog' | 'identity' | 'clock' | 'logger'>;
 
-/** Verifies the bearer credential; 401 for anything that is missing, malformed, expired, revoked or unknown. */
-export async function authenticate(
-  request: FastifyRequest,
-  dependencies: AuthenticationDependencies,
-): Promise<Caller> {
-  const token = BEARER.exec(request.headers.authorization ?? '')?.[1];
-  if (token === undefined) throw notAuthenticated();
-  if (token.startsWith('trb_')) {
+/** Who sent a request; 401 for a credential that is missing, malformed, expired, revoked or unknown. */
+export type Authenticate = (request: FastifyRequest) => Caller | Promise<Caller>;
+
+/**
+ * Verifies bearer credentials. A known key, the case of every ingestion, is answered at once: the hot path waits for
+ * no promise and pays for no throttle. Everybody else has to prove who they are, and an address at which that failed
+ * too often gets 429 where it would have got 401. Whatever proves good there is still good: behind one address there
+ * may be a broken producer and the people who want to find out about it.
+ */
+export function createAuthenticate(dependencies: AuthenticationDependencies): Authenticate {
+  const { catalog, identity, clock, logger } = dependencies;
+  const failures = new FailedAuthentications(clock);
+  const catchUp = shareCatchUps(catalog, CATCH_UP_MS);
+
+  async function callerProven(token: string | undefined, request: FastifyRequest): Promise<Caller> {
+    const caller = await (token?.startsWith(KEY_START)
+      ? callerOfNewKey(token, request.ip)
+      : callerOfIdToken(token, request));
+    if (caller !== undefined) return caller;
+    const wait = failures.waitOf(request.ip);
+    if (wait > 0) throw tooManyRequests(wait);
+    failures.note(request.ip);
+    throw notAuthenticated();
+  }
+
+  /** A key nobody made has no valid checksum and waits for nothing, nor does one of an address that guesses. */
+  async function callerOfNewKey(token: string, address: string): Promise<Caller | undefined> {
     const parsed = parseKey(token);
-    if (parsed === undefined) throw notAuthenticated();
-    const { catalog } = dependencies;
-    const caller = callerOfKey(catalog.state, parsed) ?? (await callerOfNewKey(parsed, dependencies));
-    if (caller === undefined || caller.key.status !== 'active') throw notAuthenticated();
-    return caller;
+    if (parsed === undefined || failures.waitOf(address) > 0) return undefined;
+    if (catalog.state.keyByHash(parsed.hash) === undefined) {
+      try {
+        await catchUp();
+      } catch (error) {
+        logger.warn({ error: messageOf(error) }, 'the catalog did not catch up while an unknown key waited');
+      }
+    }
+    return activeKey(catalog.state, parsed.hash);
   }
-  const identity = await dependencies.identity.verify(token);
-  if (identity === undefined) throw notAuthenticated();
-  return { kind: 'id_token', account: await provisionAccount(identity, request, dependencies) };
+
+  async function callerOfIdToken(
+    token: string | undefined,
+    request: FastifyRequest,
+  ): Promise<Caller | undefined> {
+    const proven = token === undefined ? undefined : await identity.verify(token);
+    if (proven === undefined) return undefined;
+    const account = await provisionAccount(proven, request, dependencies);
+    return account && { kind: 'id_token', account };
+  }
+
+  return (request) => {
+    const token = BEARER.exec(request.headers.authorization ?? '')?.[1];
+    const known = token?.startsWith(KEY_START) ? activeKey(catalog.state, hashKey(token)) : undefined;
+    return known ?? callerProven(token, request);
+  };
 }
 
-function callerOfKey(state: CatalogView, parsed: ParsedKey): Extract<Caller, { key: unknown }> | undefined {
-  return state.keyByHash(parsed.hash);
-}
-
-async function callerOfNewKey(parsed: ParsedKey, { catalog, logger }: AuthenticationDependencies) {
-  try {
-    await catalog.catchUp(CATCH_UP_MS);
-  } catch (error) {
-    logger.warn({ error: String(error) }, 'the catalog did not catch up while an unknown key waited');
-  }
-  return callerOfKey(catalog.state, parsed);
+function activeKey(state: CatalogView, hash: string): Caller | undefined {
+  const caller = state.keyByHash(hash);
+  return caller?.key.status === 'active' ? caller : undefined;
 }
 
 /** The account of an identity, created at its first sign-in. Its id is derived, so two gateways create the same one. */
@@ -63,7 +95,5 @@ async function provisionAccount(
     from: { address: request.ip, request_id: request.id },
     at: iso(clock()),
   });
-  const created = catalog.state.account(id);
-  if (created === undefined) throw notAuthenticated();
-  return created;
+  return catalog.state.account(id);
 }

@@ -1,7 +1,7 @@
-import { randomUUID } from 'node:crypto';
-import { type Operation, PERMISSIONS, permissionOf, Unavailable } from '@tributary/core';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { makeKey, type Operation, PERMISSIONS, permissionOf, Unavailable } from '@tributary/core';
 import type { RouteOptions } from 'fastify';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
 
 let test: TestGateway;
@@ -46,13 +46,20 @@ async function statuses(
 const allOf = (routes: readonly RouteOptions[], status: number) =>
   Object.fromEntries(routes.map(({ method, url }) => [`${String(method)} ${url}`, status]));
 
+/** Beyond the time for which failed authentication is held against an address. */
+const forget = () => test.clock.pass(60_000);
+
 describe('every route', () => {
+  beforeEach(forget);
+
   it('is 401 without a credential, and with one that nobody gave out', async () => {
     const nobody = owner.with({});
     expect(await statuses(test.routes, nobody, { authorization: '' })).toEqual(allOf(test.routes, 401));
+    forget();
     expect(await statuses(test.routes, owner.with({ token: 'trb_api_nonsense' }))).toEqual(
       allOf(test.routes, 401),
     );
+    forget();
     expect(await statuses(test.routes, owner.with({ token: 'a.b.c' }))).toEqual(allOf(test.routes, 401));
   });
 
@@ -129,4 +136,56 @@ it('is 503 while an engine does not answer, and says when to come back', async (
   lastUsed.mockRestore();
   expect(answer).toMatchObject({ status: 503, body: { error: 'unavailable' } });
   expect(answer.headers['retry-after']).toBe('1');
+});
+
+describe('failed authentication', () => {
+  beforeEach(forget);
+  afterEach(() => vi.restoreAllMocks());
+
+  const unknownKey = () => makeKey('write_key', randomBytes(32)).raw;
+  const asking = (token: string) => owner.with({ token }).call('GET', '/workspaces');
+  const fail = async (times: number) => {
+    for (let time = 0; time < times; time++) expect((await asking('nonsense')).status).toBe(401);
+  };
+
+  it('is throttled from 100 a minute and address', async () => {
+    await fail(100);
+    for (const token of ['nonsense', 'trb_wk_prod_nonsense', unknownKey()]) {
+      const answer = await asking(token);
+      expect(answer).toMatchObject({ status: 429, body: { error: 'too many requests' } });
+      expect(Number(answer.headers['retry-after'])).toBeGreaterThan(50);
+      expect(Number(answer.headers['retry-after'])).toBeLessThanOrEqual(60);
+    }
+    const elsewhere = await test.app.inject({ url: '/api/v1/workspaces', remoteAddress: '192.0.2.1' });
+    expect(elsewhere.statusCode).toBe(401);
+    forget();
+    expect((await asking('nonsense')).status).toBe(401);
+  });
+
+  it('costs a good key or ID token of the same address nothing', async () => {
+    await fail(100);
+    const server = await owner.withApiKey('viewer');
+    expect((await server.call('GET', './event-contracts')).status).toBe(200);
+    expect((await owner.call('GET', './event-contracts')).status).toBe(200);
+    expect((await writeKey.call('POST', './events/track', { event: 'E', user_id: 'u' })).status).toBe(202);
+  });
+
+  it('counts a key that was revoked', async () => {
+    const { id, key } = await owner.ok<{ id: string; key: string }>('POST', './api-keys', { name: 'x' });
+    await owner.ok('DELETE', `./api-keys/${id}`);
+    await fail(99);
+    expect((await asking(key)).status).toBe(401);
+    expect((await asking(key)).status).toBe(429);
+  });
+
+  it('with keys that nobody made does not let the catalog be asked without bound', async () => {
+    const catchUp = vi.spyOn(test.dependencies.catalog, 'catchUp');
+    const many = await Promise.all(Array.from({ length: 60 }, () => asking(unknownKey())));
+    expect(new Set(many.map(({ status }) => status))).toEqual(new Set([401]));
+    expect(catchUp.mock.calls.length).toBeLessThan(10);
+    await fail(40);
+    catchUp.mockClear();
+    expect((await asking(unknownKey())).status).toBe(429);
+    expect(catchUp).not.toHaveBeenCalled();
+  });
 });
