@@ -1,7 +1,8 @@
-import type { Connector, DeliveryResult } from '@tributary/core';
+import type { Connector, ConnectorDestination, DeliveryResult } from '@tributary/core';
 import { Agent } from 'undici';
 import { withDeadline } from '../deadline.ts';
 import type { ConnectorContext } from '../kind.ts';
+import { DestinationAgents } from './agents.ts';
 import { excerptOf, secretTexts } from './excerpt.ts';
 import { exchange } from './exchange.ts';
 import { composeMessage } from './message.ts';
@@ -9,20 +10,28 @@ import { type Part, partsOf, sendInParts } from './parts.ts';
 import { readSettings, type WebhookSettings } from './settings.ts';
 import { verdictOfAnswer, verdictOfFailure } from './verdict.ts';
 
-/** Connections to one origin at most: enough for a busy destination, and one that hangs cannot take every socket. */
-const MAX_CONNECTIONS = 256;
+/** Connections to one destination at most: one for each of the calls that are made to it at a time. */
+const MAX_CONNECTIONS = 16;
 /** An idle connection is kept this long, ms, unless the destination says less. */
 const KEEP_ALIVE_MS = 10_000;
+/** The agent of a destination is kept this long after its last call, ms. */
+const AGENT_IDLE_MS = 3 * 60_000;
+/** Agents of destinations that are kept for further calls. */
+const MAX_AGENTS = 1_000;
 /** After this part of the time a refused batch is sent on one by one, so that every call settles some of it. */
 const HALVING_PART = 1 / 4;
 
 export function createWebhookConnector(context: ConnectorContext): Connector {
   const { egress, timeoutMs, clock } = context;
   const connect = egress.connector(timeoutMs);
-  const agent = openAgent(connect);
+  const agents = new DestinationAgents({
+    open: () => openAgent(connect),
+    idleMs: AGENT_IDLE_MS,
+    maxKept: MAX_AGENTS,
+  });
   let closing: Promise<void> | undefined;
 
-  const send = async (settings: WebhookSettings, part: Part, deadline: AbortSignal) => {
+  const send = async (agent: Agent, settings: WebhookSettings, part: Part, deadline: AbortSignal) => {
     try {
       deadline.throwIfAborted();
       const message = composeMessage(settings, part, clock());
@@ -36,17 +45,20 @@ export function createWebhookConnector(context: ConnectorContext): Connector {
 
   /** One deadline for the batch and whatever parts of it are sent. */
   const sendBatch = async (
+    destination: ConnectorDestination,
     settings: WebhookSettings,
     batch: Part,
     signal: AbortSignal,
   ): Promise<readonly DeliveryResult[]> => {
     const halvingEndsAt = clock() + timeoutMs * HALVING_PART;
     try {
-      return await withDeadline(signal, timeoutMs, (deadline) =>
-        sendInParts(batch, {
-          send: (part) => send(settings, part, deadline),
-          mayHalve: () => clock() < halvingEndsAt,
-        }),
+      return await agents.use(destination, (agent) =>
+        withDeadline(signal, timeoutMs, (deadline) =>
+          sendInParts(batch, {
+            send: (part) => send(agent, settings, part, deadline),
+            mayHalve: () => clock() < halvingEndsAt,
+          }),
+        ),
       );
     } catch (error) {
       const verdict = verdictOrThrow(error);
@@ -64,13 +76,13 @@ export function createWebhookConnector(context: ConnectorContext): Connector {
       }
       const results: DeliveryResult[] = [];
       for (const batch of partsOf(deliveries, settings.batchSize)) {
-        results.push(...(await sendBatch(settings, batch, signal)));
+        results.push(...(await sendBatch(destination, settings, batch, signal)));
       }
       return results;
     },
 
     close() {
-      closing ??= agent.close();
+      closing ??= agents.close();
       return closing;
     },
   };

@@ -95,7 +95,9 @@ describe('the webhook connector, on the wire', () => {
 
     it('uses a connection again', async () => {
       server.answer = answerWith(200, 'x'.repeat(4_000));
-      for (let n = 0; n < 20; n++) await sendOne();
+      const same = place();
+      for (let n = 0; n < 20; n++)
+        await connectorOf(connectors, 'webhook').deliver(same, [delivery()], unhurried);
       expect(server.requests).toHaveLength(20);
       // Two take turns: the one just used is free again a moment after its answer was read.
       expect(server.connections.taken).toBeLessThanOrEqual(2);
@@ -308,6 +310,34 @@ describe('the webhook connector, on the wire', () => {
         sent.map(async (one) => send([one]).then(([result]) => ended.push(result?.outcome ?? ''))),
       );
       expect(ended).toEqual([...Array(7).fill('delivered'), 'retry']);
+    });
+
+    it('hangs on a host that many share: the calls of a neighbour are not queued behind it', async () => {
+      const patient = createTestConnectors({ egressAllow: ['127.0.0.0/8'], timeoutMs: 30_000 });
+      const connector = connectorOf(patient, 'webhook');
+      const controller = new AbortController();
+      server.answer = (response) => {
+        if (!server.requests.at(-1)?.body.includes('"user-7"')) response.writeHead(204).end();
+      };
+      const hanging = Array.from({ length: 16 }, () => place()).flatMap((hung) =>
+        Array.from({ length: 16 }, () => connector.deliver(hung, [delivery(7)], controller)),
+      );
+      await expect.poll(() => server.requests.length, { timeout: 4_000 }).toBe(256);
+      const [result] = await connector.deliver(place(), [delivery()], unhurried);
+      expect(result).toEqual({ outcome: 'delivered', status: 204 });
+      controller.abort();
+      const outcomes = (await Promise.all(hanging)).flat().map(({ outcome }) => outcome);
+      expect(outcomes).toEqual(Array(256).fill('retry'));
+      await patient.close();
+    });
+
+    it('is set up anew: the next call has a connection of its own, and the old one ends', async () => {
+      const connector = connectorOf(connectors, 'webhook');
+      const before = place();
+      await connector.deliver(before, [delivery()], unhurried);
+      await connector.deliver({ ...before, version: 2 }, [delivery()], unhurried);
+      expect(server.connections.taken).toBe(2);
+      await expect.poll(() => server.connections.open).toBe(1);
     });
 
     it('is left when nobody waits any more', async () => {
