@@ -37,7 +37,8 @@ export interface DeliverOptions {
  * Knows how to speak to one kind of place.
  *
  * Promises: `deliver` answers for every delivery, in order; it never throws for what a destination does. It repeats
- * nothing by itself, and sends the delivery's id as idempotency key wherever the place takes one.
+ * nothing by itself, save the parts of a batch that the place refused as a whole, and sends the delivery's id as
+ * idempotency key wherever the place takes one.
  */
 export interface Connector {
   /** Deliveries of one destination that one call may take. */
