@@ -46,7 +46,7 @@ function outcome(fields: Partial<DeliveryOutcome>, delivery: Partial<Delivery> =
 }
 
 describe('historyEntryOf', () => {
-  it('lists a violation by what it can be searched for', () => {
+  it('a violation cost 46 rows of index: it is listed by what the API narrows by alone', () => {
     const violation = {
       id: 'v1',
       workspace_id: 'w1',
@@ -62,29 +62,26 @@ describe('historyEntryOf', () => {
       action: 'blocked',
       received_at: '2026-01-01T00:00:01.000Z',
     };
-    expect(historyEntryOf(TOPIC.violations, entry(violation))).toMatchObject({
+    expect(historyEntryOf(TOPIC.violations, entry(violation))).toEqual({
       kind: 'violation',
       id: 'v1',
       workspaceId: 'w1',
       at: Date.parse('2026-01-01T00:00:01Z'),
-      facets: { contract_id: 'c1', contract_version: '2', kind: 'type', path: '/total', action: 'blocked' },
+      version: 1,
+      facets: { contract_id: 'c1', kind: 'type', path: '/total', action: 'blocked' },
       body: violation,
     });
   });
 
-  it('lists an outcome by status, destination, rule and message', () => {
+  it('lists an outcome by status and destination', () => {
     const dead = outcome({ status: 'dead', cause: 'expired', reason: 'expired' }, { attempts: [ATTEMPT] });
-    expect(historyEntryOf(TOPIC.deliveriesDead, entry(dead))).toMatchObject({
+    expect(historyEntryOf(TOPIC.deliveriesDead, entry(dead))).toEqual({
       kind: 'delivery',
       id: 'd1',
+      workspaceId: 'w1',
+      at: Date.parse(DELIVERY.event.received_at),
       version: outcomeVersion(dead),
-      facets: {
-        status: 'dead',
-        destination_id: 'place',
-        rule_id: 'rule',
-        message_id: 'm1',
-        cause: 'expired',
-      },
+      facets: { status: 'dead', destination_id: 'place' },
       body: dead,
     });
   });

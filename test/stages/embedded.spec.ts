@@ -156,6 +156,7 @@ async function startEverything(deliver: (delivery: Delivery) => DeliveryResult) 
       settings,
     }),
     clock,
+    elapsed: () => performance.now(),
     logger,
     metrics,
     receivedTopics: [RECEIVED, 'events.development'],
@@ -226,7 +227,7 @@ it('takes events all the way on SQLite: judged, counted, transformed, delivered 
   expect(delivered.has('m13')).toBe(false);
   const violations = await history.list({ kind: 'violation', workspaceId: WORKSPACE, limit: 10 });
   expect(violations.entries).toMatchObject([
-    { facets: { message_id: 'bad', path: '/total', action: 'blocked' } },
+    { body: { message_id: 'bad' }, facets: { path: '/total', action: 'blocked' } },
   ]);
   expect((await counters.lastUsed(['key'])).get('key')).toBe(Date.parse(receivedAt));
 });
