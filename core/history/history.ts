@@ -3,6 +3,9 @@ import type { JsonObject } from '../event/event.ts';
 export const HISTORY_KINDS = ['violation', 'delivery', 'audit'] as const;
 export type HistoryKind = (typeof HISTORY_KINDS)[number];
 
+/** An engine may index each facet and each pair of them: n facets cost it 1 + n + n(n-1)/2 rows of index, five 16. */
+export const MAX_HISTORY_FACETS = 5;
+
 /** Something that happened in a workspace and can be listed. */
 export interface HistoryEntry {
   readonly kind: HistoryKind;
@@ -13,7 +16,10 @@ export interface HistoryEntry {
   readonly at: number;
   /** A write with a lower version than the stored one is ignored. */
   readonly version: number;
-  /** Values that lists can be narrowed by, e.g. `status`, `destination_id`, `contract_id`. */
+  /**
+   * Values that lists can be narrowed by, e.g. `status`, `destination_id`, `contract_id`; at most `MAX_HISTORY_FACETS`.
+   * Name only what lists are narrowed by: each makes every put dearer. The rest can be read from the body.
+   */
   readonly facets: Readonly<Record<string, string>>;
   readonly body: JsonObject;
 }
@@ -34,16 +40,22 @@ export interface HistoryQuery {
 
 export interface HistoryPage {
   readonly entries: readonly HistoryEntry[];
-  /** Absent on the last page. */
+  /**
+   * Absent on the last page, and only there. A list narrowed by more than two facets may give a page with fewer entries
+   * than `limit`, even none, that is not the last: an engine bounds how much it looks through for one page.
+   */
   readonly next?: string;
 }
 
 /**
  * Promises: idempotent by (kind, id, version); lists are newest first (ties by id, descending), and a cursor neither repeats nor
  * skips an entry that existed when the first page was read. A `put` is durable when it resolves and listed within a
- * second. Entries are kept for the configured retention, at least.
+ * second. An entry is kept for the configured retention, at least, counted from the last put that was not ignored,
+ * whatever its `at`: what is still changing does not vanish. A `put` does not hold up the thread for longer than some ms
+ * at a time, however many entries it has.
  *
- * Errors: `Unavailable` (part of the entries may have been put; put all again), `InvalidInput` for a bad cursor.
+ * Errors: `Unavailable` (part of the entries may have been put; put all again), `InvalidInput` for a bad cursor and for
+ * an entry with too many facets (no entry was put).
  *
  * An implementer must not let one workspace see another's entries, whatever the query.
  */

@@ -1,4 +1,10 @@
-import { type History, type HistoryEntry, type HistoryQuery, InvalidInput } from '@tributary/core';
+import {
+  type History,
+  type HistoryEntry,
+  type HistoryQuery,
+  InvalidInput,
+  MAX_HISTORY_FACETS,
+} from '@tributary/core';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Child } from '../../helpers/child.ts';
@@ -114,11 +120,40 @@ export function historyConformance(harness: HistoryHarness): void {
         await listed([1]);
       });
 
-      it('keeps what is younger than the retention', async () => {
-        const old = entry(1, { at: START - RETENTION_MS + 60_000 });
-        await history.put([old]);
-        await history.put(entries(2, 300));
-        expect(await history.get('delivery', WORKSPACE_ID, old.id)).toEqual(old);
+      it('is kept for the retention from then on, although its event is older than that', async () => {
+        const old = [0, 1, 2].map((n) => entry(n, { at: START - 2 * RETENTION_MS + n }));
+        await history.put(old);
+        await history.put(entries(3, 300));
+        for (const each of old) expect(await history.get('delivery', WORKSPACE_ID, each.id)).toEqual(each);
+        await listed([2, 1, 0], { until: START });
+      });
+
+      it('of an entry with more facets than are allowed is refused as a whole', async () => {
+        const facets = (count: number) =>
+          Object.fromEntries(Array.from({ length: count }, (_, n) => [`facet_${n}`, 'x']));
+        const most = entry(1, { facets: facets(MAX_HISTORY_FACETS) });
+        const tooMany = entry(2, { facets: facets(MAX_HISTORY_FACETS + 1) });
+        await expect(history.put([most, tooMany])).rejects.toThrow(InvalidInput);
+        expect(await history.get('delivery', WORKSPACE_ID, most.id)).toBeUndefined();
+        await history.put([most]);
+        expect(numbers((await allPages({ facets: most.facets })).flat())).toEqual([1]);
+      });
+
+      it('taken while others are under way takes none from them', async () => {
+        await Promise.all([0, 1, 2, 3].map((nth) => history.put(entries(nth * 100, (nth + 1) * 100))));
+        await listed(
+          Array.from({ length: 400 }, (_, n) => 399 - n),
+          { limit: 1_000 },
+        );
+      });
+
+      it('under way is done when close resolves', async () => {
+        const put = history.put(entries(0, 400));
+        await history.close();
+        await put;
+        history = await harness.open(store.settings);
+        await listed([399], { limit: 1 });
+        expect(await history.get('delivery', WORKSPACE_ID, entry(0).id)).toEqual(entry(0));
       });
     });
 
@@ -141,7 +176,8 @@ export function historyConformance(harness: HistoryHarness): void {
         await listed([4, 2, 1], { facets: { status: 'dead' } });
         await listed([4, 1], { facets: { status: 'dead', destination_id: 'a' } });
         await listed([4, 1], { facets: { destination_id: 'a', status: 'dead' } });
-        await listed([1], { facets: { status: 'dead', destination_id: 'a', reason: 'x' } });
+        const three = { status: 'dead', destination_id: 'a', reason: 'x' };
+        expect(numbers((await allPages({ facets: three })).flat())).toEqual([1]);
         await listed([], { facets: { status: 'Dead' } });
         await listed([], { facets: { status: 'dea' } });
         await listed([], { facets: { unknown: 'dead' } });
@@ -232,6 +268,23 @@ export function historyConformance(harness: HistoryHarness): void {
         const ids = seen.map(({ id }) => id);
         expect(new Set(ids).size).toBe(ids.length);
         for (const { id } of old) expect(ids).toContain(id);
+      });
+
+      it('of a list narrowed by four facets hold each match once, however few match', async () => {
+        const facets = (n: number) => ({
+          a: n % 5 === 0 ? 'no' : 'yes',
+          b: n % 5 === 1 ? 'no' : 'yes',
+          c: n % 5 === 2 ? 'no' : 'yes',
+          d: n % 5 === 3 ? 'no' : 'yes',
+        });
+        await history.put(Array.from({ length: 100 }, (_, n) => entry(n, { facets: facets(n) })));
+        const wanted = Array.from({ length: 20 }, (_, n) => 99 - 5 * n);
+        for (const limit of [1, 3, 20, 50])
+          await expect
+            .poll(async () => numbers((await allPages({ facets: facets(4), limit })).flat()), {
+              timeout: 1_000,
+            })
+            .toEqual(wanted);
       });
 
       it.each([

@@ -1,14 +1,26 @@
 import type { HistoryEntry, HistoryKind, JsonObject } from '@tributary/core';
+import type { Facets, Listed } from './listings.ts';
 
 /** A row of `entries` as a history entry. Its texts were written by this adapter. */
 export function entryOf(row: Record<string, unknown>): HistoryEntry {
+  return {
+    ...listedOf(row),
+    version: Number(row.version),
+    body: JSON.parse(String(row.body)) as JsonObject,
+  };
+}
+
+/** Where the entry of a row stands in lists; reads neither its version nor its body. */
+export function listedOf(row: Record<string, unknown>): Listed {
   return {
     kind: row.kind as HistoryKind,
     id: String(row.id),
     workspaceId: String(row.workspace_id),
     at: Number(row.at),
-    version: Number(row.version),
-    facets: JSON.parse(String(row.facets)) as Record<string, string>,
-    body: JSON.parse(String(row.body)) as JsonObject,
+    facets: facetsOf(row),
   };
+}
+
+export function facetsOf(row: Record<string, unknown>): Facets {
+  return JSON.parse(String(row.facets)) as Facets;
 }

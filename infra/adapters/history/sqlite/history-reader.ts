@@ -6,25 +6,35 @@ import {
   type HistoryQuery,
   InvalidInput,
 } from '@tributary/core';
-import { formatCursor, parseCursor } from './cursor.ts';
-import { entryOf } from './entry-row.ts';
-import { listingFor } from './listings.ts';
+import { formatCursor, type Place, parseCursor } from './cursor.ts';
+import { entryOf, facetsOf } from './entry-row.ts';
+import { type Narrowing, narrowings } from './listings.ts';
 
-/** Entries looked at in one go while filtering. */
-const ENTRIES_A_READ = 500;
+/** Entries a filtered list looks at in one call, unless its page is larger: the thread waits for it. */
+const LOOKED_AT = 1_000;
+
+/** The entries a list may take: those from `since` on that come strictly before the place. */
+interface Range {
+  readonly since: number;
+  readonly before: Place;
+}
 
 /** The reading half, on a connection of its own: it sees committed entries and never waits for a put. */
 export class HistoryReader {
   readonly #get: StatementSync;
   readonly #list: StatementSync;
+  readonly #reach: StatementSync;
 
   constructor(database: DatabaseSync) {
+    const range = 'listed.listing = :listing AND listed.at >= :since AND (listed.at, listed.id) < (:at, :id)';
+    const order = 'ORDER BY listed.at DESC, listed.id DESC';
     this.#get = database.prepare('SELECT * FROM entries WHERE kind = ? AND workspace_id = ? AND id = ?');
     this.#list = database.prepare(
       `SELECT entries.* FROM listed JOIN entries ON entries.entry = listed.entry
-       WHERE listed.listing = :listing AND listed.at >= :since AND (listed.at, listed.id) < (:at, :id)
-         AND entries.kind = :kind AND entries.workspace_id = :workspace_id
-       ORDER BY listed.at DESC, listed.id DESC LIMIT :limit`,
+       WHERE ${range} AND entries.kind = :kind AND entries.workspace_id = :workspace_id ${order} LIMIT :limit`,
+    );
+    this.#reach = database.prepare(
+      `SELECT listed.at FROM listed WHERE ${range} ${order} LIMIT 1 OFFSET :offset`,
     );
   }
 
@@ -34,45 +44,55 @@ export class HistoryReader {
   }
 
   list(query: HistoryQuery): HistoryPage {
-    if (!(query.limit >= 1)) throw new InvalidInput('a page holds at least one entry');
+    const { kind, workspaceId, facets = {}, limit } = query;
+    if (!(limit >= 1)) throw new InvalidInput('a page holds at least one entry');
+    const range = rangeOf(query);
+    const { listing, filters } = this.#narrowest(narrowings(kind, workspaceId, facets), range);
+    const most = filters.length === 0 ? limit + 1 : Math.max(limit + 1, LOOKED_AT);
+    const rows = this.#list.iterate({
+      ...parameters(listing, range),
+      kind,
+      workspace_id: workspaceId,
+      limit: most,
+    });
     const entries: HistoryEntry[] = [];
-    for (const entry of this.#matching(query)) {
-      const last = entries.at(-1);
-      if (entries.length === query.limit && last !== undefined) return { entries, next: formatCursor(last) };
-      entries.push(entry);
+    let [lookedAt, last] = [0, range.before];
+    for (const row of rows) {
+      const its = facetsOf(row);
+      if (filters.every(([name, value]) => its[name] === value)) {
+        if (entries.length === limit) return { entries, next: formatCursor(last) };
+        entries.push(entryOf(row));
+      }
+      lookedAt += 1;
+      last = { at: Number(row.at), id: String(row.id) };
     }
-    return { entries };
+    return lookedAt < most ? { entries } : { entries, next: formatCursor(last) };
   }
 
-  /** Every entry behind the cursor that matches, newest first, read as it is asked for. */
-  *#matching({ kind, workspaceId, facets = {}, since, until, limit, cursor }: HistoryQuery) {
-    const { listing, filters } = listingFor(kind, workspaceId, facets);
-    const size = filters.length === 0 ? limit + 1 : Math.max(limit + 1, ENTRIES_A_READ);
-    let before = startOf(until, cursor);
-    for (;;) {
-      const rows = this.#list.all({
-        listing,
-        kind,
-        workspace_id: workspaceId,
-        since: since ?? Number.MIN_SAFE_INTEGER,
-        at: before.at,
-        id: before.id,
-        limit: size,
-      });
-      for (const row of rows) {
-        const entry = entryOf(row);
-        if (filters.every(([name, value]) => entry.facets[name] === value)) yield entry;
-        before = entry;
-      }
-      if (rows.length < size) return;
+  /** The one with the fewest entries in the stretch ahead: whose next so many reach back farthest. */
+  #narrowest([first, ...others]: readonly [Narrowing, ...Narrowing[]], range: Range): Narrowing {
+    let [narrowest, farthest] = [first, others.length === 0 ? 0 : this.#reachOf(first, range)];
+    for (const other of others) {
+      const reach = this.#reachOf(other, range);
+      if (reach < farthest) [narrowest, farthest] = [other, reach];
     }
+    return narrowest;
+  }
+
+  /** The time of the last entry that one call would look at; before all times when it would come to the end. */
+  #reachOf({ listing }: Narrowing, range: Range): number {
+    const row = this.#reach.get({ ...parameters(listing, range), offset: LOOKED_AT - 1 });
+    return row === undefined ? Number.NEGATIVE_INFINITY : Number(row.at);
   }
 }
 
-/** Entries come strictly before this place. No id is less than the empty one, which makes `until` exclusive. */
-function startOf(until: number | undefined, cursor: string | undefined): { at: number; id: string } {
+function parameters(listing: Uint8Array, { since, before }: Range) {
+  return { listing, since, at: before.at, id: before.id };
+}
+
+/** No id is less than the empty one, which makes `until` exclusive. */
+function rangeOf({ since, until, cursor }: HistoryQuery): Range {
   const end = { at: until ?? Number.MAX_SAFE_INTEGER, id: '' };
-  if (cursor === undefined) return end;
-  const place = parseCursor(cursor);
-  return place.at < end.at ? place : end;
+  const place = cursor === undefined ? end : parseCursor(cursor);
+  return { since: since ?? Number.MIN_SAFE_INTEGER, before: place.at < end.at ? place : end };
 }

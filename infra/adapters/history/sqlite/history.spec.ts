@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type History, type HistoryEntry, Unavailable } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openDatabase } from '../../sqlite/database.ts';
@@ -41,16 +42,65 @@ describe('the file of the SQLite history', () => {
     }
   };
 
-  it('drops entries past their time, oldest first, a little with every put, and their places in lists', async () => {
-    await history.put(Array.from({ length: 1_000 }, (_, at) => entry(at, { a: '1', b: '2' })));
-    now = RETENTION_MS + 500;
+  it('drops what was last put longer ago than the retention, a little with every put, and its places in lists', async () => {
+    await history.put(Array.from({ length: 100 }, (_, at) => entry(at, { a: '1', b: '2' })));
+    now = RETENTION_MS;
     await history.put([entry(now)]);
-    expect((await history.list(query)).entries.map(({ at }) => at).slice(-2)).toEqual([401, 400]);
-    await history.put([entry(now + 1)]);
+    expect((await history.list(query)).entries).toHaveLength(101);
+    now += 1;
+    await history.put([entry(now)]);
     const left = (await history.list(query)).entries;
-    expect(left).toHaveLength(502);
-    expect(left.at(-1)?.at).toBe(500);
-    expect(stored('listed')).toBe(500 * 4 + 2);
+    expect(left.map(({ at }) => at).slice(-2)).toEqual([3, 2]);
+    expect(stored('listed')).toBe(98 * 4 + 2);
+    await history.put(Array.from({ length: 60 }, (_, nth) => entry(now + 1 + nth)));
+    expect((await history.list(query)).entries).toHaveLength(62);
+    expect(stored('listed')).toBe(62);
+  });
+
+  it('a delivery redriven shortly before its time vanished while it was retried, and its death with it', async () => {
+    const delivery = (version: number, status: string) => ({ ...entry(0, { status }), version });
+    await history.put([delivery(1, 'dead')]);
+    now = RETENTION_MS - 1;
+    await history.put([delivery(2, 'retrying')]);
+    now = 2 * RETENTION_MS - 2;
+    await history.put([entry(5)]);
+    expect((await history.get('audit', 'w', 'e-0'))?.facets.status).toBe('retrying');
+    now = 5 * RETENTION_MS;
+    await history.put([delivery(3, 'dead')]);
+    expect((await history.get('audit', 'w', 'e-0'))?.facets.status).toBe('dead');
+    expect((await history.list({ ...query, facets: { status: 'dead' } })).entries).toHaveLength(1);
+  });
+
+  it('a put that is ignored, for its version is lower, keeps nothing for longer', async () => {
+    await history.put([{ ...entry(0), version: 2 }]);
+    now = RETENTION_MS + 1;
+    await history.put([{ ...entry(0), version: 1 }, entry(5)]);
+    expect((await history.list(query)).entries.map(({ at }) => at)).toEqual([5]);
+  });
+
+  it('a put of many entries held up the thread of all stages: it gives turns to others', async () => {
+    const facets = { a: '1', b: '2', c: '3', d: '4' };
+    let [turns, putting] = [0, true];
+    const counting = (async () => {
+      for (; putting; turns++) await nextTurn();
+    })();
+    await history.put(Array.from({ length: 2_000 }, (_, at) => entry(at, facets)));
+    putting = false;
+    await counting;
+    expect(turns).toBeGreaterThan(5);
+    expect(stored('entries')).toBe(2_000);
+  });
+
+  it('says so when the file was made with another schema', async () => {
+    await history.close();
+    const database = openDatabase(join(folder, 'history.db'));
+    database.exec('PRAGMA user_version = 0');
+    database.close();
+    const open = () => openSqliteHistory({ folder, clock: () => now, retentionMs: RETENTION_MS });
+    expect(open).toThrow(/history\.db has schema version 0, this program needs \d+/);
+    rmSync(join(folder, 'history.db'));
+    history = open();
+    expect((await history.list(query)).entries).toEqual([]);
   });
 
   it('finds the rare among the many without reading the many', async () => {
@@ -81,6 +131,31 @@ describe('the file of the SQLite history', () => {
     expect(first.entries.map(({ at }) => at)).toEqual([2_007, 1_007]);
     const rest = await history.list({ ...query, limit: 2, facets: facets(7), cursor: first.next ?? '' });
     expect([rest.entries.map(({ at }) => at), rest.next]).toEqual([[7], undefined]);
+  });
+
+  it.each(['a', 'b', 'c', 'd'])(
+    'a list narrowed by four facets scanned all that two share, the rare one being %s',
+    async (name) => {
+      const common = { a: '1', b: '1', c: '1', d: '1' };
+      const rare = (at: number) => ({ ...common, ...(at === 3 ? { [name]: 'rare' } : {}) });
+      await history.put(Array.from({ length: 2_500 }, (_, at) => entry(at, rare(at))));
+      const page = await history.list({ ...query, limit: 10, facets: rare(3) });
+      expect([page.entries.map(({ at }) => at), page.next]).toEqual([[3], undefined]);
+    },
+  );
+
+  it('a list that finds nothing held up the thread: a page ends after so many looked at, and the next goes on there', async () => {
+    const facets = (at: number) => ({ a: '1', b: '1', c: '1', ['abc'.charAt(at % 3)]: at === 0 ? '1' : '0' });
+    await history.put(Array.from({ length: 4_500 }, (_, at) => entry(at, facets(at))));
+    const pages: number[][] = [];
+    for (let cursor: string | undefined; ; ) {
+      const wanted = { ...query, limit: 10, facets: { a: '1', b: '1', c: '1' } };
+      const page = await history.list(cursor === undefined ? wanted : { ...wanted, cursor });
+      pages.push(page.entries.map(({ at }) => at));
+      cursor = page.next;
+      if (cursor === undefined) break;
+    }
+    expect(pages).toEqual([[], [0]]);
   });
 
   it('keeps the place of an entry in lists when a later version tells another time', async () => {

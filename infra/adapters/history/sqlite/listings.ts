@@ -2,7 +2,15 @@ import { hash } from 'node:crypto';
 import type { HistoryEntry, HistoryKind } from '@tributary/core';
 
 export type Facets = Readonly<Record<string, string>>;
-type Facet = readonly [name: string, value: string];
+export type Facet = readonly [name: string, value: string];
+/** What decides where an entry stands in lists. */
+export type Listed = Pick<HistoryEntry, 'kind' | 'workspaceId' | 'id' | 'at' | 'facets'>;
+
+/** A listing that can be searched, and the facets it leaves to be filtered. */
+export interface Narrowing {
+  readonly listing: Uint8Array;
+  readonly filters: readonly Facet[];
+}
 
 /**
  * The listings an entry stands in: that of its workspace and kind, one for each facet, and one for each pair of
@@ -10,20 +18,28 @@ type Facet = readonly [name: string, value: string];
  * three and more the rest is filtered. The cost is a row of about 70 bytes per listing: 4 for two facets, 7 for three,
  * 11 for four, 16 for five.
  */
-export function listingsOf({ kind, workspaceId, facets }: HistoryEntry): readonly Uint8Array[] {
+export function listingsOf({ kind, workspaceId, facets }: Listed): readonly Uint8Array[] {
   const all = sorted(facets);
-  const pairs = all.flatMap((one, index) => all.slice(index + 1).map((other) => [one, other]));
-  return [[], ...all.map((one) => [one]), ...pairs].map((some) => listing(kind, workspaceId, some));
+  return [[], ...all.map((one) => [one]), ...pairs(all)].map((some) => listing(kind, workspaceId, some));
 }
 
-/** The listing to search, and the facets it leaves to be filtered. */
-export function listingFor(
+/** Every way to narrow by these facets as far as the listings go: one, or for three and more one for each pair. */
+export function narrowings(
   kind: HistoryKind,
   workspaceId: string,
   facets: Facets,
-): { readonly listing: Uint8Array; readonly filters: readonly Facet[] } {
+): readonly [Narrowing, ...Narrowing[]] {
   const all = sorted(facets);
-  return { listing: listing(kind, workspaceId, all.slice(0, 2)), filters: all.slice(2) };
+  const by = (chosen: readonly Facet[]): Narrowing => ({
+    listing: listing(kind, workspaceId, chosen),
+    filters: all.filter((facet) => !chosen.includes(facet)),
+  });
+  const [first, ...others] = pairs(all);
+  return first === undefined ? [by(all)] : [by(first), ...others.map(by)];
+}
+
+function pairs(all: readonly Facet[]): readonly (readonly [Facet, Facet])[] {
+  return all.flatMap((one, index) => all.slice(index + 1).map((other) => [one, other] as const));
 }
 
 function sorted(facets: Facets): readonly Facet[] {
