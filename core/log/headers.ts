@@ -19,4 +19,6 @@ export const HEADER = {
   rules: 'rules',
   /** On `events.slow`: how often this event's delivery was redriven. */
   redrives: 'redrives',
+  /** On `events.slow`, of a redriven event: where its delivery goes, for when its rule is gone. */
+  destinationId: 'destination-id',
 } as const;

@@ -26,6 +26,14 @@ export interface Batch {
 export interface StageContext {
   /** Aborted when the partition is lost or the process leaves: stop waiting, results will be dropped. */
   readonly signal: AbortSignal;
+  /** Fires when the stage takes no more and finishes what it has: nothing comes that could be held up. */
+  readonly stopping?: AbortSignal;
+  /**
+   * For a flow stage that makes much of little, to ask before it makes more: undefined while the partition has room
+   * for further emissions, and always for its oldest unfinished entry; else resolves at the next change. Throws once
+   * the partition was left.
+   */
+  room?(): Promise<void> | undefined;
 }
 
 interface StageBase {

@@ -1,7 +1,7 @@
 import type { Emission } from '@tributary/core';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { FINISHED_BYTES, FlowWindow, type Slot } from './flow-window.ts';
+import { COMMIT_BYTES, FINISHED_BYTES, FlowWindow, type Slot } from './flow-window.ts';
 
 const LIMITS = { bytes: 1_000, entries: 10 };
 
@@ -51,6 +51,34 @@ describe('flow window', () => {
     if (prefix) window.release(prefix);
     expect(window.hasRoom(1_000)).toBe(true);
     expect(window.bytes).toBe(0);
+  });
+
+  it('cuts what is finished into commits of bounded bytes, and lets a larger entry go alone', () => {
+    const window = new FlowWindow({ bytes: 1_000, entries: 10 });
+    const finish = (n: number, bytes: number) =>
+      window.finish(window.admit(after(n), 1), [emission('x'.repeat(bytes))]);
+    finish(0, COMMIT_BYTES / 2);
+    finish(1, COMMIT_BYTES / 2 - 1_000);
+    finish(2, COMMIT_BYTES / 2);
+    finish(3, COMMIT_BYTES + 1);
+    finish(4, 1);
+    const prefixes = Array.from({ length: 5 }, () => window.takeFinished());
+    expect(prefixes.map((prefix) => prefix?.count)).toEqual([2, 1, 1, 1, undefined]);
+    for (const prefix of prefixes) if (prefix) window.release(prefix);
+    expect([window.uncommitted, window.bytes]).toEqual([0, 0]);
+  });
+
+  it('lets only the oldest entry make more while what is finished fills the window', () => {
+    const window = new FlowWindow(LIMITS);
+    const [oldest, behind, last] = [0, 1, 2].map((n) => window.admit(after(n), 1));
+    if (!oldest || !behind || !last) throw new Error('three were admitted');
+    expect([oldest, last].map((slot) => window.mayEmit(slot))).toEqual([true, true]);
+    window.finish(behind, [emission('x'.repeat(1_000))]);
+    expect([oldest, last].map((slot) => window.mayEmit(slot))).toEqual([true, false]);
+    window.finish(oldest, []);
+    const prefix = window.takeFinished();
+    expect(window.mayEmit(last)).toBe(true);
+    if (prefix) window.release(prefix);
   });
 
   it('gives finished prefixes in the order of the entries, each once, whatever order they finish in', () => {

@@ -2,6 +2,9 @@ import type { Emission } from '@tributary/core';
 import type { Cursor } from './cursor.ts';
 import { emissionBytes } from './emissions.ts';
 
+/** What one commit holds at most, bytes; an entry whose emissions are more goes alone. */
+export const COMMIT_BYTES = 8 * 1024 * 1024;
+
 /** What a finished entry behind an unfinished one weighs beside its emissions, bytes. */
 export const FINISHED_BYTES = 64;
 
@@ -35,6 +38,8 @@ export class FlowWindow {
   #head = 0;
   #uncommitted = 0;
   #bytes = 0;
+  /** Of those, the bytes of what is finished. */
+  #finishedBytes = 0;
 
   constructor(limits: FlowLimits) {
     this.#limits = limits;
@@ -55,6 +60,11 @@ export class FlowWindow {
     return this.#uncommitted < this.#limits.entries && this.#bytes + bytes <= this.#limits.bytes;
   }
 
+  /** Whether the stage may make more for this entry: the oldest unfinished one always may, else all would wait. */
+  mayEmit(slot: Slot): boolean {
+    return this.#finishedBytes < this.#limits.bytes || this.#slots[this.#head] === slot;
+  }
+
   admit(after: Cursor, bytes: number): Slot {
     const slot: Slot = { after, bytes, emissions: undefined };
     this.#slots.push(slot);
@@ -66,17 +76,19 @@ export class FlowWindow {
   finish(slot: Slot, emissions: readonly Emission[]): void {
     const bytes = emissionBytes(emissions) + FINISHED_BYTES;
     this.#bytes += bytes - slot.bytes;
+    this.#finishedBytes += bytes;
     slot.bytes = bytes;
     slot.emissions = emissions;
   }
 
-  /** Takes the finished prefix out; it keeps its weight until it is released. */
+  /** Takes what one commit may hold of the finished prefix out; it keeps its weight until it is released. */
   takeFinished(): FinishedPrefix | undefined {
     const emissions: Emission[] = [];
     const from = this.#head;
     let to: Cursor | undefined;
     let bytes = 0;
     for (let slot = this.#slots[this.#head]; slot?.emissions; slot = this.#slots[this.#head]) {
+      if (to && bytes + slot.bytes > COMMIT_BYTES) break;
       for (const emission of slot.emissions) emissions.push(emission);
       bytes += slot.bytes;
       to = slot.after;
@@ -92,6 +104,7 @@ export class FlowWindow {
   release(prefix: FinishedPrefix): void {
     this.#uncommitted -= prefix.count;
     this.#bytes -= prefix.bytes;
+    this.#finishedBytes -= prefix.bytes;
   }
 
   /** Forgets taken slots in large steps, so that taking one costs little however many there are. */

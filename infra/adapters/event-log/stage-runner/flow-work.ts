@@ -1,4 +1,11 @@
-import { type Emission, type FlowStage, type LogEntry, messageOf, POISON_ATTEMPTS } from '@tributary/core';
+import {
+  type Emission,
+  type FlowStage,
+  type LogEntry,
+  messageOf,
+  POISON_ATTEMPTS,
+  type StageContext,
+} from '@tributary/core';
 import { backoffMs } from './backoff.ts';
 import type { Taken } from './cursor.ts';
 import { checkEmissions } from './emissions.ts';
@@ -21,13 +28,15 @@ export class FlowWork {
   /** Entries that wait for an engine to answer; while there are any nothing new is admitted. */
   #waitingForEngine = 0;
   #committing = false;
-  #wake: (() => void)[] = [];
+  readonly #stopping: AbortSignal;
+  #nextChange: PromiseWithResolvers<void> | undefined;
 
-  /** `stopping` only wakes who waits for `changed()`; what was admitted goes on. */
+  /** `stopping` wakes who waits for `changed()` and is told to the stage; what was admitted goes on. */
   constructor(stage: FlowStage, work: Work, maxUncommitted: number, stopping: AbortSignal) {
     this.#stage = stage;
     this.#work = work;
     this.#window = new FlowWindow({ bytes: stage.windowBytes, entries: maxUncommitted });
+    this.#stopping = stopping;
     const until = { once: true, signal: this.#ended.signal };
     work.signal.addEventListener('abort', () => this.#end(work.signal.reason), until);
     stopping.addEventListener('abort', () => this.#changed(), until);
@@ -50,7 +59,8 @@ export class FlowWork {
 
   /** Resolves at the next change of anything. */
   changed(): Promise<void> {
-    return new Promise((resolve) => this.#wake.push(resolve));
+    this.#nextChange ??= Promise.withResolvers();
+    return this.#nextChange.promise;
   }
 
   /** Resolves when all that was admitted is committed. */
@@ -73,7 +83,7 @@ export class FlowWork {
   async #handle(taken: Taken, slot: Slot): Promise<void> {
     this.#running++;
     try {
-      const emissions = await this.#emissionsOf(taken.entry);
+      const emissions = await this.#emissionsOf(taken.entry, this.#contextOf(slot));
       if (this.ended.aborted) return;
       const replay = this.#work.committer.isReplay(taken.entry.position);
       this.#window.finish(slot, replay ? [] : emissions);
@@ -86,12 +96,23 @@ export class FlowWork {
     }
   }
 
-  async #emissionsOf(entry: LogEntry): Promise<readonly Emission[]> {
+  #contextOf(slot: Slot): StageContext {
+    return {
+      signal: this.#work.signal,
+      stopping: this.#stopping,
+      room: () => {
+        this.ended.throwIfAborted();
+        return this.#window.mayEmit(slot) ? undefined : this.changed();
+      },
+    };
+  }
+
+  async #emissionsOf(entry: LogEntry, context: StageContext): Promise<readonly Emission[]> {
     const { stage, writes, logger, backoff, signal } = this.#work;
     let throws = 0;
     for (;;) {
       try {
-        const emissions = await this.#onceEnginesAnswer(entry);
+        const emissions = await this.#onceEnginesAnswer(entry, context);
         checkEmissions(emissions, writes);
         return emissions;
       } catch (thrown) {
@@ -106,14 +127,14 @@ export class FlowWork {
   }
 
   /** Hands the entry over until it meets no `Unavailable`; nothing new is admitted meanwhile. */
-  async #onceEnginesAnswer(entry: LogEntry): Promise<readonly Emission[]> {
+  async #onceEnginesAnswer(entry: LogEntry, context: StageContext): Promise<readonly Emission[]> {
     const { stage, logger, backoff, signal } = this.#work;
     let repetition = 0;
     try {
       for (;;) {
         signal.throwIfAborted();
         try {
-          return await this.#stage.handle(entry, { signal });
+          return await this.#stage.handle(entry, context);
         } catch (thrown) {
           if (failureOf(thrown) !== 'repeat') throw thrown;
           logger.warn({ stage, repetition, error: messageOf(thrown) }, 'an engine does not answer');
@@ -151,6 +172,8 @@ export class FlowWork {
   }
 
   #changed(): void {
-    for (const resolve of this.#wake.splice(0)) resolve();
+    const change = this.#nextChange;
+    this.#nextChange = undefined;
+    change?.resolve();
   }
 }
