@@ -24,7 +24,7 @@ interface Tally {
   readonly failures: number;
 }
 
-/** Times are epoch ms. */
+/** Times are ms of a clock that never goes back. */
 export type BreakerState =
   | {
       readonly kind: 'closed';

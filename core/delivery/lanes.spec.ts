@@ -55,6 +55,14 @@ describe('the lanes of a window', () => {
     expect(window.decide('a', 101, 0)).toBe('slow');
   });
 
+  it('forgets the keys that are slow no more, also those that never come back', () => {
+    const window = lanes({ slowForMs: 1_000 });
+    for (let key = 0; key < 100; key++) window.end(window.begin(`${key}`, 10, 0), 501);
+    expect(window.remembered).toBe(100);
+    window.end(window.begin('late', 10, 2_000), 2_501);
+    expect(window.remembered).toBe(1);
+  });
+
   it('has room again when everything has ended, whatever the order', () => {
     const work = fc.array(fc.tuple(fc.constantFrom('a', 'b', 'c'), fc.nat(500), fc.nat()));
     fc.assert(

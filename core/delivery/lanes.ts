@@ -28,11 +28,11 @@ export const DEFAULT_SLOW_FOR_MS = 30_000;
 
 /**
  * Which keys (destinations, transformations) take more than their share of one partition's window. What is decided
- * `slow` goes to the slow lane at once, so that it delays only its like. Times are epoch ms and must not go back.
+ * `slow` goes to the slow lane at once, so that it delays only its like. Times are ms of a clock that never goes back.
  */
 export class LaneWindow {
   readonly #loads = new Map<string, KeyLoad>();
-  /** Until when a key is slow for what it did, by key. */
+  /** Until when a key is slow for what it did, by key; the one that ends first is first. */
   readonly #slowUntil = new Map<string, number>();
   readonly #slowForMs: number;
   readonly #shareBytes: number;
@@ -42,6 +42,11 @@ export class LaneWindow {
     this.#shareBytes = options.windowBytes * (options.share ?? DEFAULT_LANE_SHARE);
     this.#slowAfterMs = options.slowAfterMs ?? DEFAULT_SLOW_AFTER_MS;
     this.#slowForMs = options.slowForMs ?? DEFAULT_SLOW_FOR_MS;
+  }
+
+  /** Keys kept in mind for having been slow. */
+  get remembered(): number {
+    return this.#slowUntil.size;
   }
 
   /**
@@ -71,9 +76,18 @@ export class LaneWindow {
   end(ticket: LaneTicket, now: number): void {
     const load = this.#loads.get(ticket.key);
     if (load === undefined || !load.tickets.delete(ticket)) return;
-    if (now - ticket.startedAt > this.#slowAfterMs) this.#slowUntil.set(ticket.key, now + this.#slowForMs);
+    if (now - ticket.startedAt > this.#slowAfterMs) this.#remember(ticket.key, now);
     load.bytes -= ticket.bytes;
     if (load.tickets.size === 0) this.#loads.delete(ticket.key);
+  }
+
+  #remember(key: string, now: number): void {
+    this.#slowUntil.delete(key);
+    this.#slowUntil.set(key, now + this.#slowForMs);
+    for (const [first, until] of this.#slowUntil) {
+      if (now < until) return;
+      this.#slowUntil.delete(first);
+    }
   }
 
   #wasSlow(key: string, now: number): boolean {
