@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import {
   type Delivery,
   type DeliveryOutcome,
+  type HistoryEntry,
   type LogEntry,
   newId,
   outcomeVersion,
@@ -29,13 +30,19 @@ async function create(resource: string, body: object): Promise<string> {
 }
 
 /** Within the retention of history. */
-let received = Date.now() - 3_600_000;
+let received = Date.now() - 6 * 3_600_000;
+
+type Outcome = Partial<Omit<DeliveryOutcome, 'delivery'>>;
 
 /** An outcome as the history stage writes it down. */
-async function happened(
-  fields: Partial<Omit<DeliveryOutcome, 'delivery'>> = {},
-  about: Partial<Delivery> = {},
-): Promise<Delivery> {
+async function happened(fields: Outcome = {}, about: Partial<Delivery> = {}): Promise<Delivery> {
+  const entry = entryOf(fields, about);
+  await test.dependencies.history.put([entry]);
+  return (entry.body as unknown as DeliveryOutcome).delivery;
+}
+
+/** A dead delivery, unless the fields say otherwise, a second after the one before. */
+function entryOf(fields: Outcome = {}, about: Partial<Delivery> = {}): HistoryEntry {
   received += 1_000;
   const at = new Date(received).toISOString();
   const messageId = newId();
@@ -70,23 +77,26 @@ async function happened(
     at,
     ...fields,
   };
-  await test.dependencies.history.put([
-    {
-      kind: 'delivery',
-      id: delivery.id,
-      workspaceId: delivery.workspace_id,
-      at: received,
-      version: outcomeVersion(outcome),
-      facets: {
-        status: outcome.status,
-        destination_id: delivery.destination_id,
-        rule_id: delivery.rule_id,
-        message_id: delivery.message_id,
-      },
-      body: JSON.parse(JSON.stringify(outcome)),
+  return {
+    kind: 'delivery',
+    id: delivery.id,
+    workspaceId: delivery.workspace_id,
+    at: received,
+    version: outcomeVersion(outcome),
+    facets: {
+      status: outcome.status,
+      destination_id: delivery.destination_id,
+      rule_id: delivery.rule_id,
+      message_id: delivery.message_id,
     },
-  ]);
-  return delivery;
+    body: JSON.parse(JSON.stringify(outcome)),
+  };
+}
+
+interface Redriven {
+  readonly redriven: number;
+  readonly more: boolean;
+  readonly cursor: string | null;
 }
 
 interface Listed {
@@ -219,6 +229,26 @@ describe('a redrive', () => {
       expect(await all('', { status: null, destination_id: null })).toMatchObject({ body: { redriven: 3 } });
     });
     expect(entries).toHaveLength(6);
+  });
+
+  it('reaches what lies behind more dead ones than one call looks at, and comes to an end', async () => {
+    const redriveFrom = async (cursor: string | null) =>
+      (await owner.call<Redriven>('POST', './deliveries/redrive', { cursor })).body;
+    await happened();
+    await happened();
+    const nowhere = { destination_id: randomUUID() };
+    await test.dependencies.history.put(Array.from({ length: 5_000 }, () => entryOf({}, nowhere)));
+
+    const first = await redriveFrom(null);
+    expect(first).toEqual({ redriven: 0, more: true, cursor: expect.any(String) });
+    expect(await redriveFrom(first.cursor)).toEqual({ redriven: 2, more: false, cursor: null });
+  });
+
+  it('refuses a cursor that is none, and two of them', async () => {
+    const none = await owner.call('POST', './deliveries/redrive', { cursor: '%00' });
+    expect(none).toMatchObject({ status: 400, body: { details: [{ path: 'cursor' }] } });
+    const two = await owner.call('POST', './deliveries/redrive?cursor=YQ', { cursor: 'Yq' });
+    expect(two).toMatchObject({ status: 400, body: { details: [{ path: '/cursor' }] } });
   });
 
   it('refuses a filter it does not know rather than redrive everything', async () => {

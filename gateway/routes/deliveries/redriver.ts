@@ -1,16 +1,19 @@
 import { type DeliveryOutcome, type NewEntry, TOPIC } from '@tributary/core';
 import type { GatewayDependencies } from '../../dependencies.ts';
+import { withCursor } from '../../http/lists.ts';
 import { outcomeOf } from './presenter.ts';
 import { canRedrive, redriveOf } from './redrive.ts';
 
 /** Deliveries one call looks at, at most, and how many of them at a time. */
-const MAX_LOOKED_AT = 10_000;
+const MAX_LOOKED_AT = 5_000;
 const PAGE = 500;
 
 export interface RedriveSummary {
   readonly redriven: number;
   /** True when the call stopped at its bound. */
   readonly more: boolean;
+  /** Where the next call goes on; null when there is no more. */
+  readonly cursor: string | null;
 }
 
 /**
@@ -43,26 +46,31 @@ export class Redriver {
     return redrives.length;
   }
 
-  /** All dead deliveries of a workspace, or of one of its destinations, newest first, page by page. */
-  async redriveAll(workspaceId: string, destinationId: string | undefined): Promise<RedriveSummary> {
+  /**
+   * The dead deliveries of a workspace, or of one of its destinations, newest first, from `cursor` on. Who goes on with
+   * the cursor of each answer comes to an end, also when nothing can be redriven, and when what was redriven is dead
+   * again meanwhile: a delivery keeps its place.
+   */
+  async redriveAll(
+    workspaceId: string,
+    { destinationId, cursor }: { readonly destinationId?: string; readonly cursor?: string },
+  ): Promise<RedriveSummary> {
     const facets = {
       status: 'dead',
       ...(destinationId === undefined ? {} : { destination_id: destinationId }),
     };
+    const { history } = this.#dependencies;
     let redriven = 0;
-    let cursor: string | undefined;
+    let from = cursor;
     for (let lookedAt = 0; lookedAt < MAX_LOOKED_AT; lookedAt += PAGE) {
-      const page = await this.#dependencies.history.list({
-        kind: 'delivery',
-        workspaceId,
-        facets,
-        limit: PAGE,
-        ...(cursor === undefined ? {} : { cursor }),
-      });
+      const place = from === undefined ? {} : { cursor: from };
+      const page = await withCursor(() =>
+        history.list({ kind: 'delivery', workspaceId, facets, limit: PAGE, ...place }),
+      );
       redriven += await this.redrive(page.entries.map(outcomeOf));
-      cursor = page.next;
-      if (cursor === undefined) return { redriven, more: false };
+      from = page.next;
+      if (from === undefined) return { redriven, more: false, cursor: null };
     }
-    return { redriven, more: true };
+    return { redriven, more: true, cursor: from ?? null };
   }
 }

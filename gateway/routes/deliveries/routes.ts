@@ -19,7 +19,10 @@ import {
 
 const path = '/workspaces/:workspaceId/deliveries';
 
-/** `/workspaces/:workspaceId/deliveries`: what did not arrive at its first try, and sending it again. */
+/**
+ * `/workspaces/:workspaceId/deliveries`: what did not arrive at its first try, and sending it again. History keeps
+ * deliveries whole: a page of the list costs reading the events it does not show, 32 KiB each at most.
+ */
 export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
   const { history } = dependencies;
   const redriver = new Redriver(dependencies);
@@ -79,7 +82,7 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     async (request, reply) => {
       const outcome = await outcomeNamed(request, request.params.deliveryId);
       if ((await redriver.redrive([outcome])) === 0) throw conflict();
-      return reply.code(202).send({ redriven: 1, more: false });
+      return reply.code(202).send({ redriven: 1, more: false, cursor: null });
     },
   );
 
@@ -95,12 +98,17 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       },
     },
     async ({ query, body, workspace }, reply) => {
-      const named = [query.destination_id, body?.destination_id].flatMap((id) =>
-        id ? [id.toLowerCase()] : [],
+      const destinationId = saidOnce(
+        'destination_id',
+        lower(query.destination_id),
+        lower(body?.destination_id),
       );
-      if (new Set(named).size > 1)
-        throw invalidRequest({ path: '/destination_id', message: 'is another one in the query' });
-      return reply.code(202).send(await redriver.redriveAll(workspace.id, named[0]));
+      const cursor = saidOnce('cursor', query.cursor, body?.cursor);
+      const summary = await redriver.redriveAll(workspace.id, {
+        ...(destinationId === undefined ? {} : { destinationId }),
+        ...(cursor === undefined ? {} : { cursor }),
+      });
+      return reply.code(202).send(summary);
     },
   );
 
@@ -112,3 +120,14 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     return outcomeOf(entry);
   }
 };
+
+type Said = string | null | undefined;
+
+const lower = (id: Said) => id?.toLowerCase();
+
+/** What the query or the body says; 400 when each says something else. */
+function saidOnce(name: string, inQuery: Said, inBody: Said): string | undefined {
+  if (inQuery && inBody && inQuery !== inBody)
+    throw invalidRequest({ path: `/${name}`, message: 'is another one in the query' });
+  return inBody ?? inQuery ?? undefined;
+}

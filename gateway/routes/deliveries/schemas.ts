@@ -44,16 +44,24 @@ export const deliveryResource = Type.Object({
 
 export const deliveryList = listOf(deliveryListed);
 
-const filter = {
-  status: optional(oneOf(['dead'], 'Only dead deliveries can be redriven.')),
-  destination_id: optional(Type.String({ format: 'uuid' })),
-};
+const cursor = Type.String({
+  minLength: 1,
+  maxLength: 1_000,
+  description: 'From the answer before: goes on where that one stopped.',
+});
 
-export const redriveBody = nullable(closed(filter));
+export const redriveBody = nullable(
+  closed({
+    status: optional(oneOf(['dead'], 'Only dead deliveries can be redriven.')),
+    destination_id: optional(Type.String({ format: 'uuid' })),
+    cursor: optional(cursor),
+  }),
+);
 
 export const redriveQuery = closed({
   status: Type.Optional(oneOf(['dead'])),
   destination_id: Type.Optional(uuid),
+  cursor: Type.Optional(cursor),
 });
 
 /** A POST that needs no body: none, `null` or `{}`. */
@@ -61,5 +69,6 @@ export const noBody = nullable(closed({}));
 
 export const redriven = Type.Object({
   redriven: Type.Integer({ description: 'How many are under way again.' }),
-  more: Type.Boolean({ description: 'One call has a bound: ask again for the rest.' }),
+  more: Type.Boolean({ description: 'One call has a bound: ask again with `cursor` for the rest.' }),
+  cursor: nullable(Type.String({ description: 'Where the next call goes on; null when there is no more.' })),
 });
