@@ -21,7 +21,10 @@ export interface PipelineOptions {
    * others come to, of which a failing destination makes the most (a retry and an outcome for each delivery).
    */
   readonly deliveryWindowBytes: number;
-  /** Share of that window one transformation or destination may fill before it goes to the slow lane... */
+  /**
+   * Share of that window one transformation or destination may fill before it goes to the slow lane (and of the slow
+   * lane's, before it is put off)...
+   */
   readonly laneShare: number;
   /** ...or how long a transformation may take, which holds up the deliveries behind it... */
   readonly slowTransformationMs: number;

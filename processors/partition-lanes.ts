@@ -9,12 +9,13 @@ import {
 
 /** The lane windows of one flow stage: a window of its own for each partition, as the log keeps them. */
 export class PartitionLanes {
-  readonly #clock: Clock;
+  readonly #elapsed: Clock;
   readonly #options: LaneOptions;
   readonly #windows = new Map<string, LaneWindow>();
 
-  constructor(clock: Clock, options: LaneOptions) {
-    this.#clock = clock;
+  /** `elapsed`: ms that never go back. */
+  constructor(elapsed: Clock, options: LaneOptions) {
+    this.#elapsed = elapsed;
     this.#options = options;
   }
 
@@ -30,10 +31,10 @@ export class PartitionLanes {
   enter(entry: LogEntry, key: string): (() => void) | undefined {
     const window = this.#windowOf(entry);
     const bytes = Buffer.byteLength(entry.value);
-    const now = this.#clock();
+    const now = this.#elapsed();
     if (window.decide(key, bytes, now) === 'slow') return undefined;
     const ticket: LaneTicket = window.begin(key, bytes, now);
-    return () => window.end(ticket, this.#clock());
+    return () => window.end(ticket, this.#elapsed());
   }
 
   #windowOf({ position }: LogEntry): LaneWindow {

@@ -10,17 +10,18 @@ interface Wait {
 
 /** Ends waits that last too long, with one timer for all of them. */
 export class Patience {
-  readonly #clock: Clock;
+  readonly #elapsed: Clock;
   readonly #waits = new Set<Wait>();
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(clock: Clock) {
-    this.#clock = clock;
+  /** `elapsed`: ms that never go back, or waits would last as long as the clock was set back. */
+  constructor(elapsed: Clock) {
+    this.#elapsed = elapsed;
   }
 
   /** Calls `giveUp` once `ms` have passed, unless what it returns was called before. */
   wait(ms: number, giveUp: () => void): () => void {
-    const wait: Wait = { until: this.#clock() + ms, giveUp };
+    const wait: Wait = { until: this.#elapsed() + ms, giveUp };
     this.#waits.add(wait);
     this.#watch();
     return () => this.#waits.delete(wait);
@@ -29,7 +30,7 @@ export class Patience {
   #watch(): void {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
-      const now = this.#clock();
+      const now = this.#elapsed();
       for (const wait of this.#waits) {
         if (wait.until > now) continue;
         this.#waits.delete(wait);

@@ -23,7 +23,7 @@ import {
   type VolumeCounters,
 } from '@tributary/core';
 import { count } from './count/count.ts';
-import { deliver } from './deliver/deliver.ts';
+import { deliver, deliverSlow } from './deliver/deliver.ts';
 import { Deliverer } from './deliver/deliverer.ts';
 import { history } from './history/history.ts';
 import { DEFAULT_PIPELINE, type PipelineOptions } from './options.ts';
@@ -46,7 +46,10 @@ export interface PipelineDependencies {
   readonly connectors: ConnectorCatalog;
   /** The destination with its secrets opened. Throws when no key opens them. */
   unseal(destination: Destination): ConnectorDestination;
+  /** Epoch ms, for timestamps and expiry alone: it may be set. */
   readonly clock: Clock;
+  /** Ms that never go back, for everything that is measured or waited for. */
+  readonly elapsed: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
   /** Every received topic: the standing ones and those the operator declared. */
@@ -81,13 +84,13 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
 
 /** The functions of the stages. Those of one concern share its state within the process. */
 function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly ladder: Ladder }) {
-  const { catalog, clock, logger, metrics, catalogWaitMs } = parts;
+  const { catalog, clock, elapsed, logger, metrics, catalogWaitMs } = parts;
   const failures = new FailureWatch({ catalog, clock, logger, limits: parts.failures });
   const routing = (sandbox: Sandbox) => {
     const transformer = new Transformer({
       sandbox,
       failures,
-      clock,
+      elapsed,
       metrics,
       maxEvents: parts.transformEvents,
       maxBytes: parts.transformBytes,
@@ -96,9 +99,12 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     return { catalog, transformer, metrics, catalogWaitMs };
   };
   const lanes = (windowBytes: number, slowAfterMs: number) =>
-    new PartitionLanes(clock, { windowBytes, share: parts.laneShare, slowAfterMs });
+    new PartitionLanes(elapsed, { windowBytes, share: parts.laneShare, slowAfterMs });
   const deliveryLanes = () => lanes(parts.deliveryWindowBytes, parts.slowCallMs);
-  const delivering = { catalog, clock, catalogWaitMs, deliverer: new Deliverer(parts) };
+  const byBytesAlone = lanes(parts.deliveryWindowBytes, Number.POSITIVE_INFINITY);
+  const current = (id: string) => catalog.state.destination(id);
+  const deliverer = new Deliverer({ ...parts, current });
+  const delivering = { catalog, clock, catalogWaitMs, deliverer };
   return {
     validate: validate(parts),
     count: count(parts),
@@ -106,7 +112,7 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     route: route(routing(parts.sandbox), lanes(parts.windowBytes, parts.slowTransformationMs)),
     routeSlow: routeSlow(routing(parts.slowSandbox)),
     deliver: deliver(delivering, deliveryLanes()),
-    deliverSlow: deliver(delivering),
+    deliverSlow: deliverSlow(delivering, byBytesAlone),
     deliverRetry: deliver(delivering, deliveryLanes()),
   };
 }

@@ -5,11 +5,12 @@ import { shorten } from '../text.ts';
 const REASON_LENGTH = 500;
 const RESPONSE_LENGTH = 1_000;
 
-/** A call that was made for a delivery. Epoch ms. */
+/** A call that was made for a delivery. */
 export interface MadeCall {
   readonly result: DeliveryResult;
+  /** Epoch ms. */
   readonly startedAt: number;
-  readonly endedAt: number;
+  readonly durationMs: number;
 }
 
 /** The delivery with one attempt more; only the latest `kept` attempts stay. */
@@ -17,14 +18,14 @@ export function withAttempt(delivery: Delivery, call: MadeCall, atOnce: boolean,
   return { ...delivery, attempts: [...delivery.attempts, attemptOf(call, atOnce)].slice(-kept) };
 }
 
-function attemptOf({ result, startedAt, endedAt }: MadeCall, atOnce: boolean): DeliveryAttempt {
+function attemptOf({ result, startedAt, durationMs }: MadeCall, atOnce: boolean): DeliveryAttempt {
   return {
     at: iso(startedAt),
     outcome: result.outcome,
     ...(result.outcome === 'delivered' ? {} : { reason: shorten(result.reason, REASON_LENGTH) }),
     ...(result.status === undefined ? {} : { status: result.status }),
     ...(result.response === undefined ? {} : { response: shorten(result.response, RESPONSE_LENGTH) }),
-    duration_ms: Math.max(0, Math.round(endedAt - startedAt)),
+    duration_ms: Math.round(durationMs),
     ...(atOnce ? { at_once: true as const } : {}),
   };
 }

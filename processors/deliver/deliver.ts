@@ -2,6 +2,8 @@ import {
   type Catalog,
   type Clock,
   type Delivery,
+  type Destination,
+  type Emission,
   type FlowStage,
   InvalidInput,
   type LogEntry,
@@ -10,8 +12,9 @@ import {
 import { awaitCatalog } from '../causality.ts';
 import { parseObject } from '../entry.ts';
 import type { PartitionLanes } from '../partition-lanes.ts';
-import type { Deliverer } from './deliverer.ts';
+import type { Delivered, Deliverer } from './deliverer.ts';
 import { settle } from './settlement.ts';
+import { closedBecause } from './target.ts';
 
 export interface DeliverDependencies {
   readonly catalog: Catalog;
@@ -21,32 +24,79 @@ export interface DeliverDependencies {
 }
 
 /**
- * Makes the delivery of an entry. With `lanes`, those of a destination that has its share of the window go on to the
- * slow lane, as they came.
+ * Makes the deliveries of entries. Those of a destination that has its share of the window go on to the slow lane as
+ * they came; one that takes long goes there while its call goes on.
  */
-export function deliver(
-  { catalog, deliverer, clock, catalogWaitMs }: DeliverDependencies,
-  lanes?: PartitionLanes,
-): FlowStage['handle'] {
+export function deliver(dependencies: DeliverDependencies, lanes: PartitionLanes): FlowStage['handle'] {
   return async (entry, context) => {
-    await awaitCatalog(catalog, [entry], catalogWaitMs);
-    const delivery = deliveryOf(entry);
-    const destination = catalog.state.entity('destination', delivery.workspace_id, delivery.destination_id);
-    if (destination?.enabled !== true) {
-      const reason = destination === undefined ? 'the destination is gone' : 'the destination is disabled';
-      return settle(delivery, { kind: 'dead', cause: 'destination', reason }, entry.headers, clock());
-    }
-    const leave = lanes === undefined ? () => {} : lanes.enter(entry, destination.id);
+    const { delivery, destination } = await read(dependencies, entry);
+    if (destination?.enabled !== true) return closed(dependencies, entry, delivery, destination);
+    const leave = lanes.enter(entry, destination.id);
     if (leave === undefined) {
       return [{ topic: TOPIC.deliveriesSlow, key: entry.key, value: entry.value, headers: entry.headers }];
     }
     try {
-      const delivered = await deliverer.deliver(delivery, destination, context.signal, lanes?.slowAfterMs);
-      return settle(delivered.delivery, delivered.settlement, entry.headers, clock());
+      const { deliverer } = dependencies;
+      const delivered = await deliverer.deliverSoon(delivery, destination, context, lanes.slowAfterMs);
+      return settled(dependencies, entry, delivered);
     } finally {
       leave();
     }
   };
+}
+
+/**
+ * Makes the deliveries of the slow lane: waits for a call that goes on from the lane it came from, or makes one,
+ * however long it takes. Those of a destination that has its share of this window too are put off, as when its
+ * circuit is open: of what waits here, nothing waits behind them.
+ */
+export function deliverSlow(dependencies: DeliverDependencies, lanes: PartitionLanes): FlowStage['handle'] {
+  const { deliverer } = dependencies;
+  return async (entry, context) => {
+    const { delivery, destination } = await read(dependencies, entry);
+    const joined = await deliverer.join(delivery, context);
+    if (joined !== undefined && joined.settlement.kind !== 'slow')
+      return settled(dependencies, entry, joined);
+    // No call could be begun for it where it was: it begins here, with what it has been through.
+    const current = joined?.delivery ?? delivery;
+    if (destination?.enabled !== true) return closed(dependencies, entry, current, destination);
+    const leave = lanes.enter(entry, destination.id);
+    if (leave === undefined) {
+      return settled(dependencies, entry, deliverer.putOff(current, 'its destination is slow'));
+    }
+    try {
+      return settled(dependencies, entry, await deliverer.deliver(current, destination, context));
+    } finally {
+      leave();
+    }
+  };
+}
+
+/** The delivery, and its destination as it is now. */
+async function read({ catalog, catalogWaitMs }: DeliverDependencies, entry: LogEntry) {
+  await awaitCatalog(catalog, [entry], catalogWaitMs);
+  const delivery = deliveryOf(entry);
+  const { workspace_id, destination_id } = delivery;
+  return { delivery, destination: catalog.state.entity('destination', workspace_id, destination_id) };
+}
+
+function settled(
+  { clock }: DeliverDependencies,
+  entry: LogEntry,
+  { delivery, settlement }: Delivered,
+): readonly Emission[] {
+  return settle(delivery, settlement, entry.headers, clock());
+}
+
+function closed(
+  dependencies: DeliverDependencies,
+  entry: LogEntry,
+  delivery: Delivery,
+  destination: Destination | undefined,
+): readonly Emission[] {
+  const reason = closedBecause(destination);
+  const settlement = { kind: 'dead', cause: 'destination', reason } as const;
+  return settled(dependencies, entry, { delivery, settlement });
 }
 
 function deliveryOf(entry: LogEntry): Delivery {

@@ -1,34 +1,23 @@
 import {
-  type BreakerOptions,
-  type Clock,
-  type ConnectorCatalog,
-  type ConnectorDestination,
   type Delivery,
   type DeliveryResult,
   type Destination,
   type Ladder,
-  type Logger,
   type Metrics,
-  messageOf,
   type NextStep,
   nextStep,
-  Unavailable,
+  type StageContext,
 } from '@tributary/core';
 import { Patience } from '../patience.ts';
 import { withAttempt } from './attempt.ts';
-import { type Attempted, DestinationCalls } from './destination-calls.ts';
+import type { Attempted } from './destination-calls.ts';
 import { HandedOver } from './handed-over.ts';
+import { Interest } from './interest.ts';
+import { Places, type PlacesDependencies } from './places.ts';
 import type { Settlement } from './settlement.ts';
 
-export interface DelivererDependencies {
-  readonly connectors: ConnectorCatalog;
-  /** The destination with its secrets opened. Asked once per version. Throws when no key opens them. */
-  unseal(destination: Destination): ConnectorDestination;
-  readonly clock: Clock;
+export interface DelivererDependencies extends PlacesDependencies {
   readonly metrics: Metrics;
-  readonly logger: Logger;
-  readonly breaker: BreakerOptions;
-  readonly maxCalls: number;
   readonly keptAttempts: number;
   readonly ladder: Ladder;
   readonly expiryMs: number;
@@ -40,117 +29,74 @@ export interface Delivered {
   readonly settlement: Settlement;
 }
 
-interface Place {
-  readonly calls: DestinationCalls;
-  unsealed: ConnectorDestination | undefined;
-}
-
 type Failure = Exclude<DeliveryResult, { outcome: 'delivered' }>;
+type Attempting = (current: Delivery) => Promise<Attempted>;
 
 /**
  * Makes deliveries, for all stages of a process that do: limits and circuit breakers belong to a destination, however
  * its deliveries come.
+ *
+ * When the stages stop: a call under way is finished and settled by the stage that made it, however long it takes;
+ * one that was handed over is finished by the slow lane that joined it. One handed over whose entry the slow lane had
+ * not taken yet is made again by whoever takes that entry next.
  */
 export class Deliverer {
   readonly #dependencies: DelivererDependencies;
-  readonly #places = new Map<string, Place>();
+  readonly #places: Places;
   readonly #patience: Patience;
-  readonly #handedOver: HandedOver<Delivered>;
+  readonly #handedOver = new HandedOver();
 
   constructor(dependencies: DelivererDependencies) {
     this.#dependencies = dependencies;
-    this.#patience = new Patience(dependencies.clock);
-    this.#handedOver = new HandedOver(this.#patience);
+    this.#places = new Places(dependencies);
+    this.#patience = new Patience(dependencies.elapsed);
+  }
+
+  /** Rejects with `Unavailable` when the context's signal is aborted, for nothing else. */
+  deliver(delivery: Delivery, destination: Destination, context: StageContext): Promise<Delivered> {
+    return this.#begin(delivery, destination, new Interest(context.signal));
   }
 
   /**
-   * Rejects with `Unavailable` when `signal` is aborted, for nothing else. With `patienceMs` it answers by then: a
-   * delivery that is not settled is handed back for the slow lane, and a call under way goes on, to be joined there.
+   * As `deliver`, but answers after `patienceMs`: a delivery that is not settled is handed back for the slow lane,
+   * and a call under way goes on, to be joined there. When the stage stops there is nothing left to hurry for.
    */
-  async deliver(
+  async deliverSoon(
     delivery: Delivery,
     destination: Destination,
-    signal: AbortSignal,
-    patienceMs?: number,
+    context: StageContext,
+    patienceMs: number,
   ): Promise<Delivered> {
-    const joined = patienceMs === undefined ? await this.#join(delivery.id, signal) : undefined;
-    if (joined !== undefined && joined.settlement.kind !== 'slow') return joined;
-    // No call could be begun for it where it was: it begins here, with what it has been through.
-    return this.#begin(joined?.delivery ?? delivery, destination, signal, patienceMs);
-  }
-
-  async #begin(
-    delivery: Delivery,
-    destination: Destination,
-    signal: AbortSignal,
-    patienceMs: number | undefined,
-  ): Promise<Delivered> {
-    const connector = this.#dependencies.connectors.connector(destination.type);
-    if (connector === undefined) {
-      const reason = `no connector of type ${destination.type}`;
-      return { delivery, settlement: { kind: 'dead', cause: 'destination', reason } };
-    }
-    const place = this.#placeOf(destination);
-    const unsealed = this.#unseal(place, destination);
-    if (unsealed === undefined) {
-      return this.#putOff(delivery, { outcome: 'retry', reason: 'the settings cannot be unsealed' });
-    }
-    const target = { connector, destination: unsealed };
-    const attempt = (current: Delivery) => place.calls.attempt(current, target, signal, patienceMs);
-    const work = this.#attempt(delivery, destination.type, attempt);
-    return patienceMs === undefined ? work : this.#withPatience(delivery, work, patienceMs);
-  }
-
-  /** The result of a call that another lane of this process began; undefined when there is none, or it was aborted. */
-  async #join(id: string, signal: AbortSignal): Promise<Delivered | undefined> {
-    const work = this.#handedOver.take(id);
-    if (work === undefined) return undefined;
-    const left = Promise.withResolvers<never>();
-    const leave = () => left.reject(new Unavailable('stopped while a delivery was under way'));
-    signal.addEventListener('abort', leave, { once: true });
-    try {
-      return await Promise.race([work, left.promise]);
-    } catch {
-      signal.throwIfAborted();
-      return undefined;
-    } finally {
-      signal.removeEventListener('abort', leave);
-    }
-  }
-
-  #withPatience(delivery: Delivery, work: Promise<Delivered>, patienceMs: number): Promise<Delivered> {
+    const handedOver: Delivered = { delivery, settlement: { kind: 'slow' } };
+    // its entry was taken again, by a partition that began anew, before it came to the slow lane
+    if (this.#handedOver.has(delivery)) return handedOver;
+    const interest = new Interest(context.signal);
+    const work = this.#begin(delivery, destination, interest, patienceMs);
     return new Promise((resolve, reject) => {
       const settled = this.#patience.wait(patienceMs, () => {
-        this.#handedOver.put(delivery.id, work);
-        resolve({ delivery, settlement: { kind: 'slow' } });
+        if (context.stopping?.aborted) return;
+        interest.release();
+        const ended = work.then(({ delivery: { attempts }, settlement }) => ({ attempts, settlement }));
+        this.#handedOver.put(delivery, { ended, interest });
+        resolve(handedOver);
       });
       work.then(resolve, reject).finally(settled);
     });
   }
 
-  async #attempt(
-    delivery: Delivery,
-    type: string,
-    attempt: (current: Delivery) => Promise<Attempted>,
-  ): Promise<Delivered> {
-    const { metrics, keptAttempts } = this.#dependencies;
-    let current = delivery;
-    for (let atOnce = false; ; atOnce = true) {
-      const made = await attempt(current);
-      if (made === 'no room') return { delivery: current, settlement: { kind: 'slow' } };
-      if (made === 'circuit open') {
-        metrics.count('tributary_deliveries_total', { outcome: 'circuit_open', connector: type });
-        return this.#putOff(current, { outcome: 'retry', reason: 'circuit open' });
-      }
-      const { result } = made;
-      metrics.count('tributary_deliveries_total', { outcome: result.outcome, connector: type });
-      metrics.observe('tributary_delivery_seconds', (made.endedAt - made.startedAt) / 1_000, {
-        connector: type,
-      });
-      current = withAttempt(current, made, atOnce, keptAttempts);
-      if (result.outcome === 'delivered') return { delivery: current, settlement: { kind: 'delivered' } };
-      const settlement = settlementOf(result, this.#next(current, result));
-      if (settlement !== 'again-now') return { delivery: current, settlement };
+  /**
+   * What became of the very try of a delivery that another lane of this process began; undefined when none did. It
+   * may be settled as `slow`: no call could be begun for it where it was.
+   */
+  async join(delivery: Delivery, { signal }: StageContext): Promise<Delivered | undefined> {
+    const underWay = this.#handedOver.take(delivery);
+    if (underWay === undefined) return undefined;
+    underWay.interest.follow(signal);
+    try {
+      const { attempts, settlement } = await underWay.ended;
+      return { delivery: { ...delivery, attempts }, settlement };
+    } finally {
+      underWay.interest.release();
     }
   }
 
@@ -158,38 +104,57 @@ export class Deliverer {
    * No attempt was made, so none is recorded and the ladder is not climbed. The wait is the delivery's age instead:
    * it grows as the ladder does, and a long outage does not send every delivery around the shortest topic.
    */
-  #putOff(delivery: Delivery, result: Failure & { outcome: 'retry' }): Delivered {
+  putOff(delivery: Delivery, reason: string): Delivered {
     const afterMs = Math.max(0, this.#dependencies.clock() - Date.parse(delivery.created_at));
-    const settlement = settlementOf(result, this.#next(delivery, { ...result, afterMs }));
+    const result: Failure = { outcome: 'retry', reason, afterMs };
+    const settlement = settlementOf(result, this.#next(delivery, result));
     if (settlement === 'again-now') throw new Error('nothing was reset');
     return { delivery, settlement };
+  }
+
+  async #begin(
+    delivery: Delivery,
+    { id, type }: Destination,
+    interest: Interest,
+    patienceMs?: number,
+  ): Promise<Delivered> {
+    const calls = this.#places.callsTo(id);
+    try {
+      return await this.#attempt(delivery, type, (current) => calls.attempt(current, interest, patienceMs));
+    } finally {
+      interest.release();
+    }
+  }
+
+  async #attempt(delivery: Delivery, type: string, attempt: Attempting): Promise<Delivered> {
+    const { metrics, keptAttempts } = this.#dependencies;
+    let current = delivery;
+    for (let atOnce = false; ; atOnce = true) {
+      const made = await attempt(current);
+      if (made === 'no room') return { delivery: current, settlement: { kind: 'slow' } };
+      if (made === 'circuit open') {
+        metrics.count('tributary_deliveries_total', { outcome: 'circuit_open', connector: type });
+        return this.putOff(current, 'circuit open');
+      }
+      if ('unreachable' in made) {
+        const { unreachable: reason, forGood } = made;
+        if (!forGood) return this.putOff(current, reason);
+        return { delivery: current, settlement: { kind: 'dead', cause: 'destination', reason } };
+      }
+      const { result, durationMs } = made;
+      metrics.count('tributary_deliveries_total', { outcome: result.outcome, connector: type });
+      metrics.observe('tributary_delivery_seconds', durationMs / 1_000, { connector: type });
+      current = withAttempt(current, made, atOnce, keptAttempts);
+      if (result.outcome === 'delivered') return { delivery: current, settlement: { kind: 'delivered' } };
+      const settlement = settlementOf(result, this.#next(current, result));
+      if (settlement !== 'again-now') return { delivery: current, settlement };
+    }
   }
 
   #next(delivery: Delivery, result: Failure): NextStep {
     const { clock, ladder, expiryMs } = this.#dependencies;
     const createdAt = Date.parse(delivery.created_at);
     return nextStep({ attempts: delivery.attempts, result, createdAt, now: clock(), ladder, expiryMs });
-  }
-
-  #placeOf(destination: Destination): Place {
-    const known = this.#places.get(destination.id);
-    if (known !== undefined) return known;
-    const place = { calls: new DestinationCalls(this.#dependencies), unsealed: undefined };
-    this.#places.set(destination.id, place);
-    return place;
-  }
-
-  #unseal(place: Place, destination: Destination): ConnectorDestination | undefined {
-    if (place.unsealed?.version === destination.version) return place.unsealed;
-    const { unseal, logger } = this.#dependencies;
-    try {
-      place.unsealed = unseal(destination);
-      return place.unsealed;
-    } catch (error) {
-      const about = { destination: destination.id, version: destination.version, error: messageOf(error) };
-      logger.error(about, 'the settings of a destination cannot be unsealed');
-      return undefined;
-    }
   }
 }
 

@@ -1,35 +1,48 @@
-import type { Patience } from '../patience.ts';
+import type { Delivery, DeliveryAttempt } from '@tributary/core';
+import { RecentMap } from '../recent-map.ts';
+import type { Interest } from './interest.ts';
+import type { Settlement } from './settlement.ts';
 
-/** How long a result waits for the slow lane to ask for it. */
-const KEPT_MS = 60_000;
+/** Deliveries that may wait for the slow lane at a time; the oldest beyond are forgotten and begun again. */
+const KEPT = 10_000;
+
+/** What a delivery came to: it without its event, which the slow lane has in its own entry. */
+export interface Ended {
+  readonly attempts: readonly DeliveryAttempt[];
+  readonly settlement: Settlement;
+}
+
+/** A delivery under way or settled, to be joined. */
+export interface UnderWay {
+  readonly ended: Promise<Ended>;
+  readonly interest: Interest;
+}
 
 /**
- * Work that took too long for the lane it began in and goes on while its entry moves to the slow lane. The slow lane
- * of the same process joins it instead of beginning again; that of another process, or after a crash, begins again,
- * which is the at-least-once that destinations are promised.
+ * Deliveries that took too long for the lane they began in and go on while their entries move to the slow lane. The
+ * slow lane of the same process joins them instead of beginning again; that of another process, or after the process
+ * ended, begins again, which is the at-least-once that destinations are promised.
  */
-export class HandedOver<Result> {
-  readonly #patience: Patience;
-  readonly #work = new Map<string, Promise<Result>>();
+export class HandedOver {
+  readonly #deliveries = new RecentMap<string, UnderWay>(KEPT);
 
-  constructor(patience: Patience) {
-    this.#patience = patience;
+  put(delivery: Delivery, underWay: UnderWay): void {
+    // Whoever joins meets a rejection; when nobody does it means nothing.
+    underWay.ended.catch(() => {});
+    this.#deliveries.set(tryOf(delivery), underWay);
   }
 
-  put(id: string, work: Promise<Result>): void {
-    this.#work.set(id, work);
-    const forget = () => {
-      if (this.#work.get(id) === work) this.#work.delete(id);
-    };
-    const ended = () => this.#patience.wait(KEPT_MS, forget);
-    // Whoever joins meets the rejection; when nobody does it means nothing.
-    work.then(ended, forget);
+  has(delivery: Delivery): boolean {
+    return this.#deliveries.get(tryOf(delivery)) !== undefined;
   }
 
-  /** The work of this id, once; undefined when there is none. */
-  take(id: string): Promise<Result> | undefined {
-    const work = this.#work.get(id);
-    this.#work.delete(id);
-    return work;
+  /** This very try of the delivery, once; undefined when it is not known. */
+  take(delivery: Delivery): UnderWay | undefined {
+    return this.#deliveries.take(tryOf(delivery));
   }
+}
+
+/** An id comes again with each retry and each redrive: none may be given what became of another. */
+function tryOf({ id, redrives, created_at, attempts }: Delivery): string {
+  return `${id}:${redrives}:${created_at}:${attempts.length}:${attempts.at(-1)?.at ?? ''}`;
 }

@@ -32,7 +32,7 @@ function tried(times: number, outcome: 'delivered' | 'retry' = 'delivered'): Del
   const call = {
     result: outcome === 'delivered' ? { outcome } : { outcome, reason: 'HTTP 500', status: 500 },
     startedAt: NOW - 20,
-    endedAt: NOW,
+    durationMs: 20,
   };
   return Array.from({ length: times }).reduce<Delivery>((d) => withAttempt(d, call, false, 50), FRESH);
 }
@@ -89,7 +89,7 @@ describe('withAttempt', () => {
     const call = {
       result: { outcome: 'dead', reason: 'r'.repeat(5_000), status: 400, response: 'b'.repeat(5_000) },
       startedAt: NOW,
-      endedAt: NOW + 12.4,
+      durationMs: 12.4,
     } as const;
     const delivery = withAttempt(tried(50, 'retry'), call, true, 50);
     expect(delivery.attempts).toHaveLength(50);

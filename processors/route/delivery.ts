@@ -10,6 +10,7 @@ import {
   type LogEntry,
   nameId,
   type Rule,
+  type StageContext,
   TOPIC,
 } from '@tributary/core';
 import { eventHeaders } from '../entry.ts';
@@ -21,10 +22,20 @@ export interface Routed {
   readonly redrives: number;
   /** What this process's catalog had applied when the rules were looked up: deliver must know their destinations. */
   readonly catalogPosition: number;
+  /** What the log tells of its entry. */
+  readonly context: StageContext;
 }
 
+/** What a delivery takes from its rule. */
+type RuleOfDelivery = Pick<Rule, 'id' | 'destination_id'>;
+
 /** `created_at` is when the log took the entry that is routed, so that a replay gives the same bytes. */
-export function deliveryOf(routed: Routed, rule: Rule, event: CanonicalEvent, index: number): Delivery {
+export function deliveryOf(
+  routed: Routed,
+  rule: RuleOfDelivery,
+  event: CanonicalEvent,
+  index: number,
+): Delivery {
   const { entry, event: source, redrives } = routed;
   return {
     id: nameId(rule.id, `${source.environment}:${source.message_id}:${index}`),
@@ -51,7 +62,7 @@ export function toDeliver(routed: Routed, delivery: Delivery): Emission {
 }
 
 /** The event as it was before the transformation, given up: it is kept to be redriven, never delivered. */
-export function failedTransformation(routed: Routed, rule: Rule, reason: string): Emission {
+export function failedTransformation(routed: Routed, rule: RuleOfDelivery, reason: string): Emission {
   const delivery = deliveryOf(routed, rule, routed.event, 0);
   return outcomeEmission(TOPIC.deliveriesDead, routed, {
     delivery,

@@ -1,4 +1,5 @@
 import { type Catalog, type Clock, iso, type Logger, messageOf, type Transformation } from '@tributary/core';
+import { RecentMap } from '../recent-map.ts';
 import {
   afterRuns,
   type FailureLimits,
@@ -7,6 +8,9 @@ import {
   NO_RUNS,
   type RunFailure,
 } from './failure-rate.ts';
+
+/** Transformations whose runs are remembered. */
+const WATCHED = 10_000;
 
 export interface FailureWatchDependencies {
   readonly catalog: Pick<Catalog, 'propose'>;
@@ -28,7 +32,7 @@ interface Watched {
  */
 export class FailureWatch {
   readonly #dependencies: FailureWatchDependencies;
-  readonly #watched = new Map<string, Watched>();
+  readonly #watched = new RecentMap<string, Watched>(WATCHED);
 
   constructor(dependencies: FailureWatchDependencies) {
     this.#dependencies = dependencies;
@@ -51,10 +55,10 @@ export class FailureWatch {
   #of(transformation: Transformation): Watched | undefined {
     const known = this.#watched.get(transformation.id);
     if (known !== undefined && known.version > transformation.version) return undefined;
-    if (known?.version === transformation.version) return known;
-    const fresh = { version: transformation.version, rate: NO_RUNS, proposed: false };
-    this.#watched.set(transformation.id, fresh);
-    return fresh;
+    const { version } = transformation;
+    const watched = known?.version === version ? known : { version, rate: NO_RUNS, proposed: false };
+    this.#watched.set(transformation.id, watched);
+    return watched;
   }
 
   /** A conflict means that someone changed it meanwhile: what was seen speaks of a version that is gone.

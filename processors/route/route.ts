@@ -10,6 +10,7 @@ import {
   type Metrics,
   type Rule,
   ruleMatches,
+  type StageContext,
   type Transformation,
 } from '@tributary/core';
 import { awaitCatalog } from '../causality.ts';
@@ -39,7 +40,7 @@ type Applied = { readonly rule: Rule; readonly emissions: readonly Emission[] | 
 
 /** Accepted events by every enabled rule that matches; those with a slow transformation go on to the slow lane. */
 export function route(dependencies: RouteDependencies, lanes: PartitionLanes): FlowStage['handle'] {
-  return async (entry) => {
+  return async (entry, context) => {
     await awaitCatalog(dependencies.catalog, [entry], dependencies.catalogWaitMs);
     const event = eventOf(entry);
     const { type, environment, workspace_id } = event;
@@ -47,7 +48,7 @@ export function route(dependencies: RouteDependencies, lanes: PartitionLanes): F
     const rules = dependencies.catalog.state
       .enabledRules(workspace_id)
       .filter((rule) => ruleMatches(rule, subject));
-    return applyRules(dependencies, routed(dependencies, entry, event, 0), rules, lanes);
+    return applyRules(dependencies, routed(dependencies, entry, event, 0, context), rules, lanes);
   };
 }
 
@@ -56,14 +57,18 @@ export function route(dependencies: RouteDependencies, lanes: PartitionLanes): F
  * not asked again: it was when it matched, or a person asked for the redrive.
  */
 export function routeSlow(dependencies: RouteDependencies): FlowStage['handle'] {
-  return async (entry) => {
+  return async (entry, context) => {
     await awaitCatalog(dependencies.catalog, [entry], dependencies.catalogWaitMs);
     const event = eventOf(entry);
-    const rules = rulesNamed(entry).flatMap((id) => {
+    const subject = routed(dependencies, entry, event, redrivesOf(entry), context);
+    const rules: Rule[] = [];
+    const gone: Emission[] = [];
+    for (const id of rulesNamed(entry)) {
       const rule = dependencies.catalog.state.entity('rule', event.workspace_id, id);
-      return rule === undefined ? [] : [rule];
-    });
-    return applyRules(dependencies, routed(dependencies, entry, event, redrivesOf(entry)), rules, undefined);
+      if (rule !== undefined) rules.push(rule);
+      else gone.push(...withoutRule(subject, id));
+    }
+    return [...gone, ...(await applyRules(dependencies, subject, rules, undefined))];
   };
 }
 
@@ -80,9 +85,10 @@ function routed(
   entry: LogEntry,
   event: CanonicalEvent,
   redrives: number,
+  context: StageContext,
 ): Routed {
   const catalogPosition = Math.max(catalog.position, catalogPositionOf(entry));
-  return { entry, event, redrives, catalogPosition };
+  return { entry, event, redrives, catalogPosition, context };
 }
 
 function rulesNamed(entry: LogEntry): readonly string[] {
@@ -143,6 +149,13 @@ async function applyRule(
   }
 }
 
+/** A redriven one is shown as retrying already; the destination its entry does not tell stays unknown. */
+function withoutRule(routed: Routed, id: string): readonly Emission[] {
+  if (routed.redrives === 0) return [];
+  const destination_id = routed.entry.headers[HEADER.destinationId] ?? '';
+  return [failedTransformation(routed, { id, destination_id }, 'the rule is gone')];
+}
+
 function withoutDestination(routed: Routed, rule: Rule): readonly Emission[] {
   if (routed.redrives === 0) return [];
   return [failedTransformation(routed, rule, 'the destination is disabled')];
@@ -156,7 +169,7 @@ async function transform(
   patienceMs: number | undefined,
 ): Promise<readonly Emission[] | 'slow'> {
   const input = { event: routed.entry.value, context: contextOf(routed, rule) };
-  const outcome = await transformer.run(transformation, routed.event, input, patienceMs);
+  const outcome = await transformer.run(transformation, routed.event, input, routed.context, patienceMs);
   // What stays here holds up the deliveries of every event behind it in the partition.
   if (outcome === 'too slow') return 'slow';
   if (!outcome.ok) {

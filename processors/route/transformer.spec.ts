@@ -3,6 +3,7 @@ import {
   NO_METRICS,
   type SandboxInput,
   type SandboxResult,
+  type StageContext,
   type Transformation,
   Unavailable,
 } from '@tributary/core';
@@ -67,19 +68,21 @@ function setUp(limits: { maxEvents?: number; maxBytes?: number } = {}) {
   const transformer = new Transformer({
     sandbox,
     failures: { note: (_transformation, outcomes) => noted.push(...outcomes) },
-    clock: Date.now,
+    elapsed: () => performance.now(),
     metrics: NO_METRICS,
     maxEvents: limits.maxEvents ?? 200,
     maxBytes: limits.maxBytes ?? 256 * 1024,
     refusal: () => state.refusal,
   });
-  const run = (id: string, transformation = TRANSFORMATION, patienceMs?: number) =>
-    transformer.run(
-      transformation,
-      event(id),
-      { event: JSON.stringify(event(id)), context: '{}' },
-      patienceMs,
-    );
+  const run = (
+    id: string,
+    transformation = TRANSFORMATION,
+    patienceMs?: number,
+    context: Pick<StageContext, 'room'> = {},
+  ) => {
+    const input = { event: JSON.stringify(event(id)), context: '{}' };
+    return transformer.run(transformation, event(id), input, context, patienceMs);
+  };
   return { sandbox, noted, state, run };
 }
 
@@ -142,6 +145,60 @@ describe('Transformer', () => {
     expect(sandbox.calls.map(({ program }) => program)).toEqual(['t1:1', 't1:2']);
     for (const call of sandbox.calls) call.answer();
     await Promise.all(runs);
+  });
+
+  it('one call of 200 small events returned 644 MB: calls follow what their program makes of events', async () => {
+    const { sandbox, run } = setUp();
+    const full = JSON.stringify({ ...event('out'), properties: { text: 'x'.repeat(30_000) } });
+    sandbox.answerWith = () => ({ ok: true, outputs: Array(100).fill(full), logs: [], durationMs: 1 });
+    const runs = Array.from({ length: 12 }, (_, i) => run(`${i}`));
+    for (let call = 0; call < 9; call++) {
+      await turn();
+      sandbox.calls[call]?.answer();
+    }
+    await Promise.all(runs);
+    expect(sandbox.calls.map(({ size }) => size)).toEqual([4, ...Array(8).fill(1)]);
+  });
+
+  it('runs nothing for a partition without room until there is some, and others meanwhile', async () => {
+    const { sandbox, run } = setUp();
+    const change = Promise.withResolvers<void>();
+    const full: { change: Promise<void> | undefined } = { change: change.promise };
+    const held = run('held', TRANSFORMATION, undefined, { room: () => full.change });
+    await turn();
+    const free = run('free');
+    await turn();
+    expect(sandbox.calls.map(({ size }) => size)).toEqual([1]);
+    sandbox.calls[0]?.answer();
+    expect(await free).toMatchObject({ events: [{ message_id: 'free' }] });
+    full.change = undefined;
+    change.resolve();
+    await turn();
+    sandbox.calls[1]?.answer();
+    expect(await held).toMatchObject({ events: [{ message_id: 'held' }] });
+  });
+
+  it('lets go of what waits for room in a partition that was left', async () => {
+    const { sandbox, run } = setUp();
+    const change = Promise.withResolvers<void>();
+    const partition = { left: false };
+    const room = () => {
+      if (partition.left) throw new Error('left');
+      return change.promise;
+    };
+    const held = run('held', TRANSFORMATION, undefined, { room });
+    await turn();
+    partition.left = true;
+    change.resolve();
+    await expect(held).rejects.toThrow('left');
+    expect(sandbox.calls).toEqual([]);
+  });
+
+  it('the impatient wait no longer for room than for anything else', async () => {
+    const { sandbox, run } = setUp();
+    const room = () => new Promise<void>(() => {});
+    expect(await run('held', TRANSFORMATION, 30, { room })).toBe('too slow');
+    expect(sandbox.calls).toEqual([]);
   });
 
   it('hands the unavailability of the sandbox to every event of the call, and goes on', async () => {

@@ -1,12 +1,26 @@
-import type { CanonicalEvent, Clock, Metrics, Sandbox, SandboxInput, Transformation } from '@tributary/core';
+import type {
+  CanonicalEvent,
+  Clock,
+  Metrics,
+  Sandbox,
+  SandboxInput,
+  StageContext,
+  Transformation,
+} from '@tributary/core';
 import { Patience } from '../patience.ts';
+import { RecentMap } from '../recent-map.ts';
+import { CallSize } from './call-size.ts';
 import type { FailureWatch } from './failure-watch.ts';
 import { type Transformed, transformedFrom } from './output.ts';
+
+/** Programs whose sizes of calls are remembered. */
+const KNOWN_PROGRAMS = 10_000;
 
 export interface TransformerDependencies {
   readonly sandbox: Sandbox;
   readonly failures: Pick<FailureWatch, 'note'>;
-  readonly clock: Clock;
+  /** Ms that never go back. */
+  readonly elapsed: Clock;
   readonly metrics: Metrics;
   /** Events one sandbox call takes at most. */
   readonly maxEvents: number;
@@ -30,49 +44,60 @@ interface Waiting {
   readonly event: CanonicalEvent;
   readonly input: SandboxInput;
   readonly bytes: number;
-  /** The caller has gone on without it. */
-  abandoned: boolean;
+  readonly room: StageContext['room'];
   resolve(outcome: Transformed | NotRun | TooSlow): void;
   reject(error: unknown): void;
 }
 
 interface Program {
   readonly transformation: Transformation;
-  readonly waiting: Waiting[];
+  readonly waiting: Set<Waiting>;
+  readonly size: CallSize;
   running: boolean;
+  /** Something came while there was no room for what waits. */
+  arrived: () => void;
+}
+
+/** The events of one call; when there are none, what to wait for. */
+interface Taken {
+  readonly batch: readonly Waiting[];
+  readonly changes: ReadonlySet<Promise<void>>;
 }
 
 /**
  * Runs events through transformations in batches without a linger: what gathered while a program's previous call ran
- * goes as the next one. One call per program at a time.
+ * goes as the next one. One call per program at a time, of a size that its outputs allow, with events whose
+ * partition has room for what they may come to.
  */
 export class Transformer {
   readonly #dependencies: TransformerDependencies;
   readonly #programs = new Map<string, Program>();
+  readonly #sizes = new RecentMap<string, CallSize>(KNOWN_PROGRAMS);
   readonly #patience: Patience;
 
   constructor(dependencies: TransformerDependencies) {
     this.#dependencies = dependencies;
-    this.#patience = new Patience(dependencies.clock);
+    this.#patience = new Patience(dependencies.elapsed);
   }
 
   /**
-   * Rejects with what the sandbox threw (`Unavailable`); a failing event is an answer. `too slow` after `patienceMs`:
-   * code has no effects, so the event can be run again where it delays nobody.
+   * Rejects with what the sandbox threw (`Unavailable`), and once the partition was left; a failing event is an
+   * answer. `too slow` after `patienceMs`: code has no effects, so the event can be run again where it delays nobody.
    */
   run(
     transformation: Transformation,
     event: CanonicalEvent,
     input: SandboxInput,
+    { room }: Pick<StageContext, 'room'>,
     patienceMs?: number,
   ): Promise<Transformed | NotRun | TooSlow> {
     const program = this.#programOf(transformation);
     return new Promise((resolve, reject) => {
       const bytes = Buffer.byteLength(input.event);
-      const waiting: Waiting = { event, input, bytes, abandoned: false, resolve, reject };
+      const waiting: Waiting = { event, input, bytes, room, resolve, reject };
       if (patienceMs !== undefined) {
         const answered = this.#patience.wait(patienceMs, () => {
-          waiting.abandoned = true;
+          program.waiting.delete(waiting);
           resolve('too slow');
         });
         waiting.resolve = (outcome) => {
@@ -84,7 +109,8 @@ export class Transformer {
           reject(error);
         };
       }
-      program.waiting.push(waiting);
+      program.waiting.add(waiting);
+      program.arrived();
       if (program.running) return;
       program.running = true;
       setImmediate(() => void this.#drain(program));
@@ -95,17 +121,22 @@ export class Transformer {
     const id = programId(transformation);
     const known = this.#programs.get(id);
     if (known !== undefined) return known;
-    const program = { transformation, waiting: [], running: false };
+    const size = this.#sizes.get(id) ?? new CallSize();
+    this.#sizes.set(id, size);
+    const program = { transformation, waiting: new Set<Waiting>(), size, running: false, arrived: () => {} };
     this.#programs.set(id, program);
     return program;
   }
 
   async #drain(program: Program): Promise<void> {
-    while (program.waiting.length > 0) {
-      const batch = this.#take(program);
-      if (batch.length === 0) continue;
+    while (program.waiting.size > 0) {
+      const { batch, changes } = this.#take(program);
+      if (batch.length === 0) {
+        await this.#change(program, changes);
+        continue;
+      }
       try {
-        await this.#call(program.transformation, batch);
+        await this.#call(program, batch);
       } catch (error) {
         for (const waiting of batch) waiting.reject(error);
       }
@@ -114,19 +145,42 @@ export class Transformer {
     this.#programs.delete(programId(program.transformation));
   }
 
-  #take({ waiting }: Program): readonly Waiting[] {
+  #take({ waiting: all, size }: Program): Taken {
     const { maxEvents, maxBytes } = this.#dependencies;
+    const batch: Waiting[] = [];
+    const changes = new Set<Promise<void>>();
     let bytes = 0;
-    let count = 0;
-    for (const { bytes: more } of waiting.slice(0, maxEvents)) {
-      bytes += more;
-      if (count > 0 && bytes > maxBytes) break;
-      count += 1;
+    for (const waiting of all) {
+      if (batch.length >= Math.min(maxEvents, size.events)) break;
+      try {
+        const change = waiting.room?.();
+        if (change !== undefined) {
+          changes.add(change);
+          continue;
+        }
+      } catch (error) {
+        all.delete(waiting);
+        waiting.reject(error);
+        continue;
+      }
+      bytes += waiting.bytes;
+      if (batch.length > 0 && bytes > maxBytes) break;
+      all.delete(waiting);
+      batch.push(waiting);
     }
-    return waiting.splice(0, count).filter(({ abandoned }) => !abandoned);
+    return { batch, changes };
   }
 
-  async #call(transformation: Transformation, batch: readonly Waiting[]): Promise<void> {
+  /** Resolves when a partition has made room, or something else waits; at once when nothing is to be waited for. */
+  async #change(program: Program, changes: ReadonlySet<Promise<void>>): Promise<void> {
+    if (changes.size === 0) return;
+    const arrival = new Promise<void>((resolve) => {
+      program.arrived = resolve;
+    });
+    await Promise.race([arrival, ...changes]);
+  }
+
+  async #call({ transformation, size }: Program, batch: readonly Waiting[]): Promise<void> {
     const { sandbox, failures, metrics, refusal } = this.#dependencies;
     const refused = refusal(transformation);
     if (refused !== undefined) {
@@ -138,6 +192,7 @@ export class Transformer {
       program,
       batch.map(({ input }) => input),
     );
+    size.note(results);
     const outcomes = batch.map(({ event }, index): Transformed => {
       const result = results[index];
       if (result === undefined) throw new Error('the sandbox answered for fewer events than it was given');

@@ -61,7 +61,7 @@ describe('deliver', () => {
       delivery: { attempts: [] },
     });
 
-    time.now += 10_000;
+    time.pass(10_000);
     world.deliver = () => ({ outcome: 'delivered' });
     const [delivered] = await run('deliver.retry', [handedOn(putOff[0])]);
     expect(outcomeIn(delivered?.value)).toMatchObject({ status: 'delivered' });
@@ -94,7 +94,7 @@ describe('deliver', () => {
     world.deliver = () => new Promise((resolve) => release.push(() => resolve({ outcome: 'delivered' })));
     const hanging = run('deliver', [await delivery('m1', 0)]);
     await until(() => release.length === 1);
-    time.now += 501;
+    time.pass(501);
     const entry = await delivery('m2', 1);
     const [slow] = await run('deliver', [entry]);
     expect(slow).toEqual({

@@ -99,7 +99,14 @@ export function setUp(options: Partial<PipelineOptions> = {}) {
     deliver: () => ({ outcome: 'delivered' }),
     evaluate: () => ({ outcome: 'accepted', breaches: [] }),
   };
-  const time = { now: START };
+  const time = {
+    now: START,
+    elapsed: 0,
+    pass(ms: number) {
+      time.now += ms;
+      time.elapsed += ms;
+    },
+  };
   const catalog = new MemoryCatalog();
   const counters = new RecordedCounters();
   const clock = () => time.now;
@@ -126,6 +133,7 @@ export function setUp(options: Partial<PipelineOptions> = {}) {
       settings,
     }),
     clock,
+    elapsed: () => time.elapsed,
     logger: NO_LOGGER,
     metrics: NO_METRICS,
     receivedTopics: ['events.production', 'events.development'],

@@ -146,7 +146,7 @@ describe('route', () => {
       new Promise((resolve) => release.push(() => resolve(passing(input))));
     const first = run('route', [accepted('m1', 0)]);
     await until(() => release.length === 1);
-    time.now += 501;
+    time.pass(501);
     const emissions = await run('route', [accepted('m2', 1)]);
     expect(topicsOf(emissions)).toEqual([TOPIC.deliveries, TOPIC.eventsSlow]);
     expect(emissions[1]).toMatchObject({ headers: { [HEADER.rules]: 'rule' } });

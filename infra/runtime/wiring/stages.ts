@@ -65,6 +65,7 @@ export async function openStages(
     ),
     unseal: openSecrets(config).unseal,
     clock,
+    elapsed: () => performance.now(),
     logger,
     metrics,
     receivedTopics: receivedTopics(config),

@@ -1,0 +1,53 @@
+import { Patience } from '../patience.ts';
+import { DestinationCalls, type DestinationCallsOptions } from './destination-calls.ts';
+import { Targets, type TargetsDependencies } from './target.ts';
+
+/** A destination is forgotten when it made no calls for this long, ms; its circuit is closed by then. */
+const FORGET_AFTER_MS = 10 * 60_000;
+const SWEEP_MS = 60_000;
+
+export interface PlacesDependencies extends TargetsDependencies, DestinationCallsOptions {}
+
+/** The destinations of this process that have calls, each with its opened secrets for as long as it is needed. */
+export class Places {
+  readonly #dependencies: PlacesDependencies;
+  readonly #patience: Patience;
+  readonly #calls = new Map<string, DestinationCalls>();
+  #sweeping: NodeJS.Timeout | undefined;
+
+  constructor(dependencies: PlacesDependencies) {
+    this.#dependencies = dependencies;
+    this.#patience = new Patience(dependencies.elapsed);
+  }
+
+  get size(): number {
+    return this.#calls.size;
+  }
+
+  callsTo(id: string): DestinationCalls {
+    const known = this.#calls.get(id);
+    if (known !== undefined) return known;
+    const targets = new Targets(this.#dependencies, id);
+    const calls = new DestinationCalls(this.#dependencies, this.#patience, targets);
+    this.#calls.set(id, calls);
+    this.#sweepLater();
+    return calls;
+  }
+
+  /** Forgets what is gone or was not used for long; never what has a call. */
+  sweep(): void {
+    for (const [id, calls] of this.#calls) {
+      const idleMs = calls.idleMs();
+      const gone = this.#dependencies.current(id) === undefined;
+      if (idleMs > (gone ? 0 : FORGET_AFTER_MS)) this.#calls.delete(id);
+    }
+  }
+
+  #sweepLater(): void {
+    this.#sweeping ??= setTimeout(() => {
+      this.#sweeping = undefined;
+      this.sweep();
+      if (this.#calls.size > 0) this.#sweepLater();
+    }, SWEEP_MS).unref();
+  }
+}
