@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { WorkspaceEntities, WorkspaceEntityKind } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../dependencies.ts';
@@ -17,6 +18,26 @@ export function entityOf<K extends WorkspaceEntityKind>(
   const entity = catalog.state.entity(kind, request.workspace.id, id.toLowerCase());
   if (entity === undefined) throw notFound();
   return entity;
+}
+
+/** How long a change that may be none waits to hear of all others, ms. */
+const CATCH_UP_MS = 5_000;
+
+/**
+ * True when a stored entity already is what a request wants it to be. Then it becomes no fact: each version of an
+ * entity costs every process memory for good. Only true of the newest version there is: what another process was told
+ * since this one last heard must not be taken for unchanged. `Unavailable` when that cannot be known.
+ */
+export async function isAlready<K extends WorkspaceEntityKind>(
+  request: FastifyRequest,
+  dependencies: EntityDependencies,
+  kind: K,
+  stored: WorkspaceEntities[K],
+  wanted: Partial<WorkspaceEntities[K]>,
+): Promise<boolean> {
+  if (!isDeepStrictEqual({ ...stored, ...wanted }, { ...stored })) return false;
+  await dependencies.catalog.catchUp(CATCH_UP_MS);
+  return entityOf(request, dependencies, kind, stored.id) === stored; // a change makes a new object
 }
 
 /** Revokes a key for good. Revoking a revoked one changes nothing. */

@@ -24,6 +24,19 @@ const paid = { name: 'Paid', event_type: 'track', event_name: 'Paid', schema_def
 const create = (body: object = paid) => owner.ok<Contract>('POST', './event-contracts', body);
 
 describe('a contract', () => {
+  it('stays as it is, without a version or a fact more, when nothing of it is to change', async () => {
+    const { id } = await create();
+    const put = (body: object) => owner.call<Contract>('PUT', `./event-contracts/${id}`, body);
+    const before = test.dependencies.catalog.position;
+    for (const same of [paid, { ...paid, description: null, enforcement_mode: 'warn' }]) {
+      expect(await put(same)).toMatchObject({ status: 200, body: { version: 1 }, headers: { etag: '"1"' } });
+    }
+    expect(test.dependencies.catalog.position).toBe(before);
+    const stricter = { properties: { amount: { type: 'number', required: true, minimum: 1 } } };
+    expect((await put({ ...paid, schema_definition: stricter })).body.version).toBe(2);
+    expect((await put(paid)).body.version).toBe(3);
+  });
+
   it('is created with the defaults for what is left out, and read back the same', async () => {
     const created = await owner.call<Contract>('POST', './event-contracts', {
       name: 'People',
@@ -116,7 +129,9 @@ describe('a contract', () => {
 
   it('is changed only at the version that was named', async () => {
     const { id } = await create();
-    const put = (tag: string) => owner.call('PUT', `./event-contracts/${id}`, paid, { 'if-match': tag });
+    let times = 0;
+    const put = (tag: string) =>
+      owner.call('PUT', `./event-contracts/${id}`, { ...paid, name: `Paid ${++times}` }, { 'if-match': tag });
     expect((await put('"1"')).status).toBe(200);
     expect(await put('"1"')).toMatchObject({ status: 412, body: { error: 'version mismatch' } });
     expect((await put('"7", "2"')).status).toBe(200);
@@ -131,7 +146,14 @@ describe('a contract', () => {
   it('lets one of several writers at one version win, and tells the others', async () => {
     const { id } = await create();
     const answers = await Promise.all(
-      [1, 2, 3, 4].map(() => owner.call('PUT', `./event-contracts/${id}`, paid, { 'if-match': '"1"' })),
+      [1, 2, 3, 4].map((writer) =>
+        owner.call(
+          'PUT',
+          `./event-contracts/${id}`,
+          { ...paid, name: `By ${writer}` },
+          { 'if-match': '"1"' },
+        ),
+      ),
     );
     expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 412, 412, 412]);
   });

@@ -140,6 +140,13 @@ it('is replaced by PUT, at the version that was named', async () => {
   expect(await put('"1"')).toMatchObject({ status: 412, body: { error: 'version mismatch' } });
 });
 
+it('stays as it is when nothing of it is to change', async () => {
+  const { id } = await create({ event_names: ['Paid'] });
+  const put = (fields: object) => owner.ok('PUT', `./event-forwarding-rules/${id}`, rule(fields));
+  expect(await put({ event_names: ['Paid'], event_types: [], enabled: true })).toMatchObject({ version: 1 });
+  expect(await put({ event_names: ['Paid', 'Sold'] })).toMatchObject({ version: 2 });
+});
+
 it('is deleted once, at the version that was named, and the same answer comes the second time', async () => {
   const { id } = await create();
   const remove = (tag?: string) =>

@@ -55,6 +55,13 @@ async function ruleNaming(transformationId: string): Promise<{ id: string }> {
 }
 
 describe('a transformation', () => {
+  it('stays as it is when nothing of it is to change', async () => {
+    const { id } = await create();
+    const put = (body: object) => owner.ok('PUT', `./event-transformations/${id}`, body);
+    expect(await put(doubling)).toMatchObject({ version: 1, status: 'active' });
+    expect(await put({ ...doubling, name: 'Twice' })).toMatchObject({ version: 2 });
+  });
+
   it('is 413 in our words when it outgrows the log only by being written down', async () => {
     const numbers = Array.from({ length: 90_000 }, () => '1e20').join(',');
     const body = `{"name":"Grows","source_code":"function transform() {}","test_input":{"n":[${numbers}]}}`;

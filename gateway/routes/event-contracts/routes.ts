@@ -3,7 +3,7 @@ import { iso, newId } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { accountOf } from '../../http/caller.ts';
-import { entityOf } from '../../http/entities.ts';
+import { entityOf, isAlready } from '../../http/entities.ts';
 import { linkNext, pageOf, pageRequest, withCursor } from '../../http/lists.ts';
 import { propose } from '../../http/propose.ts';
 import { errorAnswers, goneAs, MAX_RESOURCE_BYTES, pathOf } from '../../http/schemas.ts';
@@ -105,12 +105,15 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     async (request, reply) => {
       const stored = contractNamed(request, request.params.contractId);
       checkVersion(request, stored);
-      await propose(request, dependencies, {
-        type: 'contract.updated',
-        entity: stored.id,
-        expected_version: stored.version,
-        data: contractFields(request.body),
-      });
+      const fields = contractFields(request.body);
+      const wanted = { ...fields, status: 'active' } as const; // an archived one takes no change, not even none
+      if (!(await isAlready(request, dependencies, 'contract', stored, wanted)))
+        await propose(request, dependencies, {
+          type: 'contract.updated',
+          entity: stored.id,
+          expected_version: stored.version,
+          data: fields,
+        });
       const contract = contractNamed(request, stored.id);
       tagVersion(reply, contract);
       return reply.code(200).send(presentContract(contract));

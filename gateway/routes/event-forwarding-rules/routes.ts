@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { newId } from '@tributary/core';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { accountOf } from '../../http/caller.ts';
-import { deleteEntity, entityOf } from '../../http/entities.ts';
+import { deleteEntity, entityOf, isAlready } from '../../http/entities.ts';
 import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
 import { propose } from '../../http/propose.ts';
 import { closed, errorAnswers, goneAs, MAX_RESOURCE_BYTES, pathOf } from '../../http/schemas.ts';
@@ -88,12 +88,13 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
       checkVersion(request, stored);
       const fields = ruleFields(request.body);
       checkReferences(fields, request.workspace.id, catalog.state);
-      await propose(request, dependencies, {
-        type: 'rule.updated',
-        entity: stored.id,
-        expected_version: stored.version,
-        data: fields,
-      });
+      if (!(await isAlready(request, dependencies, 'rule', stored, fields)))
+        await propose(request, dependencies, {
+          type: 'rule.updated',
+          entity: stored.id,
+          expected_version: stored.version,
+          data: fields,
+        });
       const rule = entityOf(request, dependencies, 'rule', stored.id);
       tagVersion(reply, rule);
       return reply.code(200).send(presentRule(rule));

@@ -3,7 +3,7 @@ import { newId } from '@tributary/core';
 import type { Static } from 'typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { accountOf } from '../../http/caller.ts';
-import { deleteEntity, entityOf } from '../../http/entities.ts';
+import { deleteEntity, entityOf, isAlready } from '../../http/entities.ts';
 import { invalidRequest } from '../../http/errors.ts';
 import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
 import { propose } from '../../http/propose.ts';
@@ -106,12 +106,14 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
       checkVersion(request, stored);
       const fields = fieldsOf(request.body);
       const standing = await standingOf(sandbox, fields, request.workspace.id);
-      await propose(request, dependencies, {
-        type: 'transformation.updated',
-        entity: stored.id,
-        expected_version: stored.version,
-        data: { ...fields, ...standing },
-      });
+      const data = { ...fields, ...standing };
+      if (!(await isAlready(request, dependencies, 'transformation', stored, data)))
+        await propose(request, dependencies, {
+          type: 'transformation.updated',
+          entity: stored.id,
+          expected_version: stored.version,
+          data,
+        });
       const transformation = storedOf(request);
       tagVersion(reply, transformation);
       return reply.code(200).send(presentTransformation(transformation));
