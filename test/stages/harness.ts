@@ -208,9 +208,9 @@ export function topicsOf(emissions: readonly Emission[]): readonly string[] {
 }
 
 /** Lets the stages work until something is so; the test fails where it never is. */
-export async function until(done: () => boolean): Promise<void> {
-  const deadline = Date.now() + 5_000;
-  while (!done()) {
+export async function until(done: () => boolean | Promise<boolean>, withinMs = 5_000): Promise<void> {
+  const deadline = Date.now() + withinMs;
+  while (!(await done())) {
     if (Date.now() > deadline) throw new Error('it never happened');
     await new Promise((resolve) => setImmediate(resolve));
   }

@@ -185,6 +185,34 @@ describe('route', () => {
     expect(dead?.topic).toBe(TOPIC.deliveriesDead);
   });
 
+  it('a redriven event whose rule was deleted showed as retrying for ever: it is dead again', async () => {
+    const { run, catalog } = setUpTransformed();
+    catalog.add('rule.deleted', 'rule', {});
+    const redriven = (headers: Record<string, string>) =>
+      run('route.slow', [
+        entryOf(TOPIC.eventsSlow, 0, event('m'), {
+          [HEADER.rules]: 'rule',
+          [HEADER.redrives]: '1',
+          ...headers,
+        }),
+      ]);
+    const [dead] = await redriven({ [HEADER.destinationId]: 'place' });
+    expect(dead?.topic).toBe(TOPIC.deliveriesDead);
+    expect(JSON.parse(dead?.value ?? '')).toMatchObject({
+      status: 'dead',
+      cause: 'transformation',
+      reason: 'the rule is gone',
+      delivery: {
+        id: nameId('rule', 'production:m:0'),
+        destination_id: 'place',
+        rule_id: 'rule',
+        redrives: 1,
+      },
+    });
+    const [unknown] = await redriven({});
+    expect(JSON.parse(unknown?.value ?? '')).toMatchObject({ reason: 'the rule is gone' });
+  });
+
   it('skips a rule of the slow lane that was deleted since', async () => {
     const { run, catalog } = setUpTransformed();
     catalog.add('rule.deleted', 'rule', {});
