@@ -339,8 +339,8 @@ describe('a call that takes too long for its lane', () => {
     const { calls, release, handOver, join } = setUpHanging();
     const quick = new AbortController();
     await handOver(delivery('1'), { signal: quick.signal });
-    const joined = join(delivery('1'));
     quick.abort();
+    const joined = join(delivery('1'));
     expect(calls[0]?.signal.aborted).toBe(false);
     release[0]?.(OK);
     expect(await joined).toMatchObject({ settlement: { kind: 'delivered' } });
