@@ -68,6 +68,15 @@ describe('flow window', () => {
     expect([window.uncommitted, window.bytes]).toEqual([0, 0]);
   });
 
+  it('held the emissions of committed entries until all were done: what was taken is let go', () => {
+    const window = new FlowWindow(LIMITS);
+    const slot = window.admit(after(0), 1);
+    window.admit(after(1), 1);
+    window.finish(slot, [emission('x')]);
+    expect(window.takeFinished()?.emissions).toHaveLength(1);
+    expect(slot.emissions).toEqual([]);
+  });
+
   it('lets only the oldest entry make more while what is finished fills the window', () => {
     const window = new FlowWindow(LIMITS);
     const [oldest, behind, last] = [0, 1, 2].map((n) => window.admit(after(n), 1));

@@ -92,6 +92,7 @@ export class FlowWindow {
       for (const emission of slot.emissions) emissions.push(emission);
       bytes += slot.bytes;
       to = slot.after;
+      slot.emissions = []; // the slot may stay in the list for long
       this.#head++;
     }
     if (!to) return undefined;
