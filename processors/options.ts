@@ -14,19 +14,11 @@ export interface PipelineOptions {
   readonly batchEntries: number;
   /** Entries in a batch of history; each may hold an event and all its attempts. */
   readonly historyEntries: number;
-  /** Window of a partition of route... */
+  /** Window of a partition of a flow stage. What it holds weighs about five times as much in memory. */
   readonly windowBytes: number;
-  /**
-   * ...and of deliver: a call that hangs holds up its position until it times out, and meanwhile the window takes what
-   * others come to, of which a failing destination makes the most (a retry and an outcome for each delivery).
-   */
-  readonly deliveryWindowBytes: number;
-  /**
-   * Share of that window one transformation or destination may fill before it goes to the slow lane (and of the slow
-   * lane's, before it is put off)...
-   */
+  /** Share of that window one transformation or destination may fill before it waits for its own earlier work... */
   readonly laneShare: number;
-  /** ...or how long a transformation may take, which holds up the deliveries behind it... */
+  /** ...and how long a transformation may take before it goes to the slow lane, which holds up the deliveries behind it... */
   readonly slowTransformationMs: number;
   /** ...or a call of a destination, which holds up positions only. */
   readonly slowCallMs: number;
@@ -49,7 +41,6 @@ export const DEFAULT_PIPELINE: PipelineOptions = {
   batchEntries: 1_000,
   historyEntries: 200,
   windowBytes: 4 * 1024 * 1024,
-  deliveryWindowBytes: 16 * 1024 * 1024,
   laneShare: 1 / 8,
   slowTransformationMs: 200,
   slowCallMs: 500,

@@ -69,16 +69,16 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
   const { accepted, rejected, violations, eventsSlow, deliveries, deliveriesSlow, outcomes } = TOPIC;
   const dead = TOPIC.deliveriesDead;
   const settled = [...retries.map(({ topic }) => topic), dead, outcomes];
-  const { historyEntries, deliveryWindowBytes } = options;
+  const { historyEntries } = options;
   return [
     batch('validate', received, [accepted, rejected, violations], steps.validate),
     batch('count', [accepted, rejected], [], steps.count),
     batch('history', [violations, dead, outcomes], [], steps.history, historyEntries),
     flow('route', [accepted], [deliveries, dead, eventsSlow], steps.route),
     flow('route.slow', [eventsSlow], [deliveries, dead, outcomes], steps.routeSlow),
-    flow('deliver', [deliveries], [deliveriesSlow, ...settled], steps.deliver, deliveryWindowBytes),
-    flow('deliver.slow', [deliveriesSlow], settled, steps.deliverSlow, deliveryWindowBytes),
-    flow('deliver.retry', retries, [deliveriesSlow, ...settled], steps.deliverRetry, deliveryWindowBytes),
+    flow('deliver', [deliveries], [deliveriesSlow, ...settled], steps.deliver),
+    flow('deliver.slow', [deliveriesSlow], settled, steps.deliverSlow),
+    flow('deliver.retry', retries, [deliveriesSlow, ...settled], steps.deliverRetry),
   ];
 }
 
@@ -98,10 +98,9 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     });
     return { catalog, transformer, metrics, catalogWaitMs };
   };
-  const lanes = (windowBytes: number, slowAfterMs: number) =>
-    new PartitionLanes(elapsed, { windowBytes, share: parts.laneShare, slowAfterMs });
-  const deliveryLanes = () => lanes(parts.deliveryWindowBytes, parts.slowCallMs);
-  const byBytesAlone = lanes(parts.deliveryWindowBytes, Number.POSITIVE_INFINITY);
+  const lanes = (slowAfterMs: number) =>
+    new PartitionLanes(elapsed, { windowBytes: parts.windowBytes, share: parts.laneShare, slowAfterMs });
+  const deliveryLanes = () => lanes(parts.slowCallMs);
   const current = (id: string) => catalog.state.destination(id);
   const deliverer = new Deliverer({ ...parts, current });
   const delivering = { catalog, clock, catalogWaitMs, deliverer };
@@ -109,10 +108,10 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     validate: validate(parts),
     count: count(parts),
     history: history(parts),
-    route: route(routing(parts.sandbox), lanes(parts.windowBytes, parts.slowTransformationMs)),
+    route: route(routing(parts.sandbox), lanes(parts.slowTransformationMs)),
     routeSlow: routeSlow(routing(parts.slowSandbox)),
     deliver: deliver(delivering, deliveryLanes()),
-    deliverSlow: deliverSlow(delivering, byBytesAlone),
+    deliverSlow: deliverSlow(delivering),
     deliverRetry: deliver(delivering, deliveryLanes()),
   };
 }
@@ -143,9 +142,8 @@ function stageMakers({ batchEntries, windowBytes }: PipelineOptions) {
       reads: readonly (Source | string)[],
       writes: readonly string[],
       handle: FlowStage['handle'],
-      bytes = windowBytes,
     ): FlowStage {
-      return { kind: 'flow', name, reads: sources(reads), writes, windowBytes: bytes, handle };
+      return { kind: 'flow', name, reads: sources(reads), writes, windowBytes, handle };
     },
   };
 }

@@ -7,11 +7,11 @@ function lanes(options: Partial<LaneOptions> = {}): LaneWindow {
 }
 
 describe('the lanes of a window', () => {
-  it('sends a key aside when it would fill more than its share', () => {
+  it('lets a key wait that would fill more than its share', () => {
     const window = lanes();
     window.begin('a', 600, 0);
     expect(window.decide('a', 400, 0)).toBe('fast');
-    expect(window.decide('a', 401, 0)).toBe('slow');
+    expect(window.decide('a', 401, 0)).toBe('wait');
   });
 
   it('leaves the other keys alone', () => {
@@ -52,7 +52,7 @@ describe('the lanes of a window', () => {
     window.end(first, 0);
     window.end(first, 0);
     expect(window.decide('a', 100, 0)).toBe('fast');
-    expect(window.decide('a', 101, 0)).toBe('slow');
+    expect(window.decide('a', 101, 0)).toBe('wait');
   });
 
   it('forgets the keys that are slow no more, also those that never come back', () => {

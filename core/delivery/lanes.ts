@@ -27,8 +27,8 @@ export const DEFAULT_SLOW_AFTER_MS = 500;
 export const DEFAULT_SLOW_FOR_MS = 30_000;
 
 /**
- * Which keys (destinations, transformations) take more than their share of one partition's window. What is decided
- * `slow` goes to the slow lane at once, so that it delays only its like. Times are ms of a clock that never goes back.
+ * What keys (destinations, transformations) do to one partition's window. One whose work takes long is `slow` and goes
+ * to the slow lane, so that it delays only its like; one that is quick and busy waits for itself. Times are ms of a clock that never goes back.
  */
 export class LaneWindow {
   readonly #loads = new Map<string, KeyLoad>();
@@ -52,15 +52,17 @@ export class LaneWindow {
   /**
    * Where work of this size goes now. A key that was slow a while ago stays so for some time: each try of it may hold
    * up the window's commits. Any other key with nothing under way is `fast`, however large the one piece: otherwise
-   * its large events would never be tried.
+   * its large events would never be tried. `wait`: it has its share, and is quick so far.
    */
-  decide(key: string, bytes: number, now: number): 'fast' | 'slow' {
+  decide(key: string, bytes: number, now: number): 'fast' | 'slow' | 'wait' {
     if (this.#wasSlow(key, now)) return 'slow';
     const load = this.#loads.get(key);
     if (load === undefined) return 'fast';
-    if (load.bytes + bytes > this.#shareBytes) return 'slow';
-    for (const oldest of load.tickets) return now - oldest.startedAt > this.#slowAfterMs ? 'slow' : 'fast';
-    return 'fast';
+    for (const oldest of load.tickets) {
+      if (now - oldest.startedAt > this.#slowAfterMs) return 'slow';
+      break;
+    }
+    return load.bytes + bytes > this.#shareBytes ? 'wait' : 'fast';
   }
 
   begin(key: string, bytes: number, now: number): LaneTicket {

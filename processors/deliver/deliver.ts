@@ -24,14 +24,14 @@ export interface DeliverDependencies {
 }
 
 /**
- * Makes the deliveries of entries. Those of a destination that has its share of the window go on to the slow lane as
- * they came; one that takes long goes there while its call goes on.
+ * Makes the deliveries of entries. Those of a destination that is slow go on to the slow lane as they came; one that
+ * takes long goes there while its call goes on.
  */
 export function deliver(dependencies: DeliverDependencies, lanes: PartitionLanes): FlowStage['handle'] {
   return async (entry, context) => {
     const { delivery, destination } = await read(dependencies, entry);
     if (destination?.enabled !== true) return closed(dependencies, entry, delivery, destination);
-    const leave = lanes.enter(entry, destination.id);
+    const leave = await lanes.enter(entry, destination.id);
     if (leave === undefined) {
       return [{ topic: TOPIC.deliveriesSlow, key: entry.key, value: entry.value, headers: entry.headers }];
     }
@@ -47,10 +47,9 @@ export function deliver(dependencies: DeliverDependencies, lanes: PartitionLanes
 
 /**
  * Makes the deliveries of the slow lane: waits for a call that goes on from the lane it came from, or makes one,
- * however long it takes. Those of a destination that has its share of this window too are put off, as when its
- * circuit is open: of what waits here, nothing waits behind them.
+ * however long it takes.
  */
-export function deliverSlow(dependencies: DeliverDependencies, lanes: PartitionLanes): FlowStage['handle'] {
+export function deliverSlow(dependencies: DeliverDependencies): FlowStage['handle'] {
   const { deliverer } = dependencies;
   return async (entry, context) => {
     const { delivery, destination } = await read(dependencies, entry);
@@ -60,15 +59,7 @@ export function deliverSlow(dependencies: DeliverDependencies, lanes: PartitionL
     // No call could be begun for it where it was: it begins here, with what it has been through.
     const current = joined?.delivery ?? delivery;
     if (destination?.enabled !== true) return closed(dependencies, entry, current, destination);
-    const leave = lanes.enter(entry, destination.id);
-    if (leave === undefined) {
-      return settled(dependencies, entry, deliverer.putOff(current, 'its destination is slow'));
-    }
-    try {
-      return settled(dependencies, entry, await deliverer.deliver(current, destination, context));
-    } finally {
-      leave();
-    }
+    return settled(dependencies, entry, await deliverer.deliver(current, destination, context));
   };
 }
 

@@ -140,7 +140,7 @@ async function applyRule(
   if (transformation === undefined) return [failedTransformation(routed, rule, GONE)];
   const refusal = refusalOf(transformation);
   if (refusal !== undefined) return [failedTransformation(routed, rule, refusal)];
-  const leave = lanes === undefined ? () => {} : lanes.enter(routed.entry, transformation.id);
+  const leave = lanes === undefined ? () => {} : await lanes.enter(routed.entry, transformation.id);
   if (leave === undefined) return 'slow';
   try {
     return await transform(transformer, routed, rule, transformation, lanes?.slowAfterMs);

@@ -99,7 +99,8 @@ describe('the import rules', () => {
     const files = {
       'core/a.ts': imports('undeclared'),
       'core/package.json': '{ "name": "core", "type": "module" }',
-      'node_modules/undeclared/package.json': '{ "name": "undeclared", "type": "module", "exports": "./index.js" }',
+      'node_modules/undeclared/package.json':
+        '{ "name": "undeclared", "type": "module", "exports": "./index.js" }',
       'node_modules/undeclared/index.js': exported,
     };
     expect(violationsIn(files)).toContain('dependencies-are-declared: core/a.ts');

@@ -3,7 +3,6 @@ import { expect, it } from 'vitest';
 import { entryOf, event, setUp, until } from './harness.ts';
 import { openLog, runOn } from './on-log.ts';
 
-const BACKLOG = 4_000;
 const OK: DeliveryResult = { outcome: 'delivered' };
 
 /** Two destinations, `a` and `b`, and deliveries to them as route makes them. */
@@ -26,35 +25,6 @@ function setUpPlaces(options: Parameters<typeof setUp>[0] = {}) {
     );
   return { ...set, deliveriesTo };
 }
-
-it('a destination that answers slowly blocked all others of the slow lane: beyond its share it is put off', async () => {
-  const { world, stages, deliveriesTo } = setUpPlaces({ deliveryWindowBytes: 1024 * 1024 });
-  const delivered: string[] = [];
-  world.deliver = async ({ destination_id, message_id }) => {
-    if (destination_id === 'a') await new Promise((resolve) => setTimeout(resolve, 100));
-    delivered.push(message_id);
-    return OK;
-  };
-  const log = await openLog();
-  await log.append(TOPIC.deliveriesSlow, [
-    ...(await deliveriesTo('a', BACKLOG)),
-    ...(await deliveriesTo('b', 20)),
-  ]);
-  await runOn(log, stages, ['deliver.slow']);
-  await until(() => delivered.filter((id) => id.startsWith('b')).length === 20);
-  expect(delivered.length - 20).toBeLessThan(BACKLOG / 4); // in one line with `a` they came after nearly all of it
-
-  // Each of `a` was delivered or put off, without an attempt.
-  const putOff = () => log.end('deliveries.retry.10s', 0);
-  await until(async () => delivered.length - 20 + (await putOff()) === BACKLOG);
-  const [again] = (await log.read('deliveries.retry.10s', 0, 0, { maxBytes: 1 })).entries;
-  expect(JSON.parse(again?.value ?? '')).toMatchObject({ destination_id: 'a', attempts: [] });
-  const [told] = (await log.read(TOPIC.outcomes, 0, 0, { maxBytes: 1 })).entries;
-  expect(JSON.parse(told?.value ?? '')).toMatchObject({
-    status: 'retrying',
-    reason: 'its destination is slow',
-  });
-}, 30_000);
 
 it('a call handed to the slow lane was made twice at a graceful stop: the slow lane that joined it finishes it', async () => {
   const { world, time, stages, deliveriesTo } = setUpPlaces();

@@ -56,7 +56,11 @@ export function redriveOf(
 }
 
 function transformAgain(delivery: Delivery, headers: Headers): Redrive['start'] {
-  const redriven = { [HEADER.rules]: delivery.rule_id, [HEADER.redrives]: String(delivery.redrives) };
+  const redriven = {
+    [HEADER.rules]: delivery.rule_id,
+    [HEADER.redrives]: String(delivery.redrives),
+    [HEADER.destinationId]: delivery.destination_id,
+  };
   const value = JSON.stringify(delivery.event);
   return {
     topic: TOPIC.eventsSlow,

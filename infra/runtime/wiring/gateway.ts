@@ -13,17 +13,27 @@ import { Closing } from './closing.ts';
 import { embeddedFolders } from './folders.ts';
 import { configuredTopics } from './topics.ts';
 
+/** How long a write of the gateway's own thread may wait for one of the stages', which holds up every answer. */
+const EVENT_LOOP_PATIENCE_MS = 25;
+
 /** The ports of a gateway, and how to close them. */
 export interface OpenGateway {
   readonly dependencies: GatewayDependencies;
   close(): Promise<void>;
 }
 
+export interface GatewayTools {
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  /** Added to each commit of the log, ms, as if the disk were that much slower: for the bench. */
+  readonly addedCommitMs?: number;
+}
+
 /** Opens every port the gateway needs on the embedded wiring. */
 export async function openGateway(
   config: Config,
   issuers: readonly TrustedIssuer[],
-  { logger, metrics }: { readonly logger: Logger; readonly metrics: Metrics },
+  { logger, metrics, addedCommitMs = 0 }: GatewayTools,
 ): Promise<OpenGateway> {
   const closing = new Closing();
   const clock = Date.now;
@@ -36,6 +46,7 @@ export async function openGateway(
       metrics,
       // The stages' thread drops what has expired.
       retentionEveryMs: false,
+      addedCommitMs,
     }),
   );
   await log.createTopics();
@@ -44,7 +55,13 @@ export async function openGateway(
     dependencies: {
       log,
       catalog,
-      counters: closing.keep(await openSqliteVolumeCounters({ folder: folders.volume, clock })),
+      counters: closing.keep(
+        await openSqliteVolumeCounters({
+          folder: folders.volume,
+          clock,
+          busyTimeoutMs: EVENT_LOOP_PATIENCE_MS,
+        }),
+      ),
       history: closing.keep(
         await openSqliteHistory({ folder: folders.history, clock, retentionMs: config.retention }),
       ),

@@ -1,0 +1,44 @@
+import type { LogEntry } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { PartitionLanes } from './partition-lanes.ts';
+
+function setUp() {
+  const time = { now: 0 };
+  const lanes = new PartitionLanes(() => time.now, { windowBytes: 800, share: 1 / 8, slowAfterMs: 500 });
+  const entry = (bytes: number): LogEntry => ({
+    position: { topic: 't', partition: 0, offset: 0, index: 0 },
+    timestamp: 0,
+    key: '',
+    headers: {},
+    value: 'x'.repeat(bytes),
+  });
+  return { time, enter: (key: string, bytes = 60) => lanes.enter(entry(bytes), key) };
+}
+
+const pending = Symbol('pending');
+const stateOf = <T>(promise: Promise<T>) => Promise.race([promise, Promise.resolve(pending)]);
+
+describe('the lanes of a stage', () => {
+  it('a quick key waits for its own work, in order, and goes to no slow lane for being busy', async () => {
+    const { enter } = setUp();
+    const first = await enter('a');
+    const [second, third] = [enter('a'), enter('a')];
+    expect(await stateOf(second)).toBe(pending);
+    expect(await stateOf(enter('b'))).toBeTypeOf('function');
+    first?.();
+    expect(await second).toBeTypeOf('function');
+    expect(await stateOf(third)).toBe(pending);
+    (await second)?.();
+    expect(await third).toBeTypeOf('function');
+  });
+
+  it('what waits behind work that turns out slow goes to the slow lane at once', async () => {
+    const { time, enter } = setUp();
+    const first = await enter('a');
+    const behind = [enter('a'), enter('a')];
+    time.now = 501;
+    first?.();
+    expect(await Promise.all(behind)).toEqual([undefined, undefined]);
+    expect(await enter('a')).toBeUndefined();
+  });
+});
