@@ -1,0 +1,128 @@
+import {
+  type Connector,
+  DEFAULT_BREAKER,
+  type Delivery,
+  type DeliveryResult,
+  type Destination,
+  iso,
+  NO_LOGGER,
+  NO_METRICS,
+  parseLadder,
+  type StageContext,
+} from '@tributary/core';
+import { Deliverer, type DelivererDependencies } from './deliverer.ts';
+
+/** Deliveries, a destination and a scripted connector for the specs of this folder. */
+export const START = Date.parse('2026-01-01T00:00:00Z');
+export const OK: DeliveryResult = { outcome: 'delivered', status: 200 };
+export const DOWN: DeliveryResult = { outcome: 'retry', reason: 'HTTP 503', status: 503 };
+
+export const PLACE: Destination = {
+  id: 'place',
+  version: 1,
+  workspace_id: 'w1',
+  name: 'n',
+  type: 'scripted',
+  settings: {},
+  enabled: true,
+  created_by: 'a1',
+  created_at: iso(START),
+  updated_at: iso(START),
+};
+
+export function delivery(id: string, fields: Partial<Delivery> = {}): Delivery {
+  return {
+    id,
+    workspace_id: 'w1',
+    environment: 'production',
+    destination_id: 'place',
+    rule_id: 'rule',
+    message_id: id,
+    index: 0,
+    created_at: iso(START),
+    attempts: [],
+    redrives: 0,
+    event: {
+      message_id: id,
+      type: 'identify',
+      user_id: 'u',
+      timestamp: iso(START),
+      received_at: iso(START),
+      environment: 'production',
+      workspace_id: 'w1',
+    },
+    ...fields,
+  };
+}
+
+/** A destination that does what the test says. */
+export function setUp(
+  answer: (d: Delivery) => DeliveryResult | Promise<DeliveryResult>,
+  { size = () => 1, maxCalls = 16 }: { size?: () => number; maxCalls?: number } = {},
+) {
+  const calls: { ids: string[]; version: number; signal: AbortSignal }[] = [];
+  const time = { now: START, elapsed: 0 };
+  const known = new Map([[PLACE.id, PLACE]]);
+  const errors: string[] = [];
+  let unsealed = 0;
+  const connector: Connector = {
+    batchSize: size,
+    async deliver(destination, deliveries, { signal }) {
+      calls.push({ ids: deliveries.map(({ id }) => id), version: destination.version, signal });
+      return Promise.all(deliveries.map(answer));
+    },
+    async close() {},
+  };
+  const dependencies: DelivererDependencies = {
+    connectors: {
+      descriptions: new Map(),
+      connector: (type) => (type === 'scripted' ? connector : undefined),
+      async close() {},
+    },
+    unseal({ id, workspace_id, version, settings }) {
+      unsealed += 1;
+      if (settings.broken === true) throw new Error('no key');
+      return { id, workspaceId: workspace_id, version, settings };
+    },
+    current: (id) => known.get(id),
+    clock: () => time.now,
+    elapsed: () => time.elapsed,
+    metrics: NO_METRICS,
+    logger: { ...NO_LOGGER, error: (_about: object, message: string) => void errors.push(message) },
+    breaker: { ...DEFAULT_BREAKER, consecutiveFailures: 3 },
+    maxCalls,
+    keptAttempts: 50,
+    ladder: parseLadder(['10s', '1m', '10m', '1h', '6h']),
+    expiryMs: 24 * 3_600_000,
+  };
+  const deliverer = new Deliverer(dependencies);
+  const { signal } = new AbortController();
+  const run = (one: Delivery, place = PLACE, until = signal) => {
+    known.set(place.id, place);
+    return deliverer.deliver(one, place, { signal: until });
+  };
+  /** Begins in a quick lane and lets its patience pass. */
+  const handOver = async (one: Delivery, context: StageContext = { signal }) => {
+    const soon = deliverer.deliverSoon(one, PLACE, context, 500);
+    await turn();
+    time.elapsed += 501;
+    return soon;
+  };
+  const join = (one: Delivery, until = signal) => deliverer.join(one, { signal: until });
+  return {
+    calls,
+    time,
+    known,
+    errors,
+    dependencies,
+    deliverer,
+    run,
+    handOver,
+    join,
+    unsealings: () => unsealed,
+  };
+}
+
+export function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+}
