@@ -93,6 +93,8 @@ async function replaceStopped(
   medium: Medium,
   log: EventLog,
 ): Promise<Child> {
+  // One that is stopped between its two claims would make the second when it goes on, and be the newest owner again.
+  await owner.saw(() => owner.lines.some(({ ready }) => ready === true));
   owner.signal('SIGSTOP');
   const newer = startChild(harness, medium, { mode: 'stages' });
   for (let attempt = 0; ; attempt++) {
