@@ -29,6 +29,7 @@ export * from './log/partitioner.ts';
 export * from './log/position.ts';
 export * from './log/stage.ts';
 export * from './log/topics.ts';
+export * from './log/value-framing.ts';
 export * from './logger/logger.ts';
 export * from './metrics/metrics.ts';
 export * from './rules/match.ts';

@@ -1,0 +1,42 @@
+/** Bytes before the JSON of a framed value: the marker and the schema id. */
+export const FRAME_HEADER_BYTES = 5;
+
+/** First byte of a framed value. JSON text never begins with it, so the two cannot be taken for each other. */
+export const FRAME_MARKER = 0;
+
+/**
+ * How the values of a distributed log are laid out in bytes: plain JSON, or, on the public topics with a schema
+ * registry, the same JSON in Confluent framing, so that consumers which are not ours find its schema.
+ *
+ * Promises:
+ * - The bytes of the JSON are its UTF-8, unchanged. A framed value is the byte 0x00, the id of its schema as four
+ *   bytes big-endian, then that JSON.
+ * - A topic is framed if it stands in `PUBLIC_SCHEMAS`; any other topic is plain JSON. Topics go by the names of
+ *   `TOPIC`, without an installation's prefix.
+ * - `unframe` gives back what `frame` was given, whoever framed it: it takes any schema id (older versions of a
+ *   schema) and plain JSON (records from before a registry was configured, or from after it was taken away).
+ * - Both are synchronous and need no registry: ids are resolved when the adapter opens.
+ *
+ * Opening fails with `Unavailable` when the registry does not answer (repeat it) and with an error that is not
+ * retryable when it refuses: then the process must not start.
+ *
+ * An implementer must not parse, check or rewrite the JSON: what a topic holds was decided before.
+ */
+export interface ValueFraming {
+  frame(topic: string, json: string): Buffer;
+  unframe(topic: string, bytes: Buffer): string;
+  /** Releases what the adapter holds. Idempotent. */
+  close(): Promise<void>;
+}
+
+/** The JSON of a value, framed or plain. */
+export function unframeValue(bytes: Buffer): string {
+  return bytes.toString('utf8', bytes[0] === FRAME_MARKER ? FRAME_HEADER_BYTES : 0);
+}
+
+/** No registry: every value is plain JSON. */
+export const PLAIN_FRAMING: ValueFraming = {
+  frame: (_topic, json) => Buffer.from(json, 'utf8'),
+  unframe: (_topic, bytes) => unframeValue(bytes),
+  close: async () => {},
+};
