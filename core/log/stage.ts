@@ -34,6 +34,12 @@ export interface StageContext {
    * the partition was left.
    */
   room?(): Promise<void> | undefined;
+  /**
+   * The end of the partition the input comes from, as the log knows it when asked and not before: so an offset that a
+   * store gave out before the call and that lies beyond the answer is of a log that is gone. `Unavailable` when the
+   * log does not answer. Absent where the log cannot tell.
+   */
+  end?(): Promise<number>;
 }
 
 interface StageBase {

@@ -25,7 +25,7 @@ export interface KeyUse {
 export interface VolumeBatch extends CountedPartition {
   /** The applied offset this batch starts from: what `applied` answered. */
   readonly from: number;
-  /** The offset applied after it. */
+  /** The offset applied after it. Below `from` in the first batch of a topic made anew: its offsets begin again. */
   readonly to: number;
   readonly increments: readonly VolumeIncrement[];
   readonly keyUses: readonly KeyUse[];

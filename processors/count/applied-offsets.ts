@@ -1,7 +1,10 @@
 import { type Batch, Rewind, type StageContext, type VolumeCounters } from '@tributary/core';
 
-/** Where counting goes on for a batch: up to `from` (exclusive) everything is counted. */
+/** Where counting goes on for a batch. */
 export interface CountingPoint {
+  /** What the counters have applied: the next batch of theirs must start from it. */
+  readonly applied: number;
+  /** Up to here (exclusive) everything is counted. */
   readonly from: number;
 }
 
@@ -23,20 +26,24 @@ export class AppliedOffsets {
   /**
    * Throws `Rewind` when the counters are behind the batch, which a failover of theirs may do. Offsets may have gaps
    * (control records, retention): what still starts behind the applied offset after one rewind is such a gap.
+   *
+   * A batch that starts before what is applied is a replay, of which only the rest is counted; unless the partition
+   * ends before it too: then the topic was made anew, and counting begins again with the batch.
    */
   async pointOf(batch: Batch, context: StageContext): Promise<CountingPoint> {
     const name = nameOf(batch);
-    const known = this.#known.get(name);
-    if (known !== undefined) return { from: known };
-    const applied = await this.#counters.applied({ topic: batch.topic, partition: batch.partition });
     const start = batch.entries[0]?.position.offset ?? 0;
+    const known = this.#known.get(name);
+    if (known !== undefined && known <= start) return { applied: known, from: known };
+    const applied = await this.#counters.applied({ topic: batch.topic, partition: batch.partition });
     this.#forgetOnLoss(name, context.signal);
     if (applied < start && this.#rewound.get(name) !== applied) {
       this.#rewound.set(name, applied);
       throw new Rewind(applied);
     }
+    if (applied > start && (await isMadeAnew(applied, context))) return { applied, from: start };
     this.#known.set(name, applied);
-    return { from: applied };
+    return { applied, from: applied };
   }
 
   advance(batch: Batch, to: number): void {
@@ -62,6 +69,14 @@ export class AppliedOffsets {
     };
     signal.addEventListener('abort', forgetAll, { once: true });
   }
+}
+
+/**
+ * Nobody counts past the end. It has to be asked after the applied offset was: an end known from before may be older
+ * than what another process has counted since.
+ */
+async function isMadeAnew(applied: number, context: StageContext): Promise<boolean> {
+  return context.end !== undefined && applied > (await context.end());
 }
 
 function nameOf(batch: Batch): string {

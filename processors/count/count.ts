@@ -11,7 +11,7 @@ export interface CountDependencies {
 export function count({ counters, metrics }: CountDependencies): BatchStage['process'] {
   const offsets = new AppliedOffsets(counters);
   return async (batch, context) => {
-    const { from } = await offsets.pointOf(batch, context);
+    const { applied, from } = await offsets.pointOf(batch, context);
     const uncounted = batch.entries.filter((entry) => entry.position.offset >= from);
     const last = uncounted.at(-1);
     if (last === undefined) return [];
@@ -21,7 +21,7 @@ export function count({ counters, metrics }: CountDependencies): BatchStage['pro
       await counters.apply({
         topic: batch.topic,
         partition: batch.partition,
-        from,
+        from: applied,
         to,
         increments,
         keyUses,

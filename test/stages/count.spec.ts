@@ -52,6 +52,44 @@ describe('count', () => {
     expect(counters.batches).toMatchObject([{ from: 0, to: 4, increments: [{ count: 2 }] }]);
   });
 
+  it('stopped counting for ever when the log was wiped and the counters stayed', async () => {
+    const { run, counters } = setUp();
+    counters.offsets.set(APPLIED, 500);
+    const handed = (...offsets: readonly number[]) =>
+      run('count', accepted(...offsets), undefined, async () => 4);
+    await handed(0, 1);
+    await handed(2, 3);
+    expect(counters.batches).toMatchObject([
+      { from: 500, to: 2, increments: [{ count: 2 }] },
+      { from: 2, to: 4, increments: [{ count: 2 }] },
+    ]);
+  });
+
+  it('notices while at work that the log was wiped', async () => {
+    const { run, counters } = setUp();
+    await run('count', accepted(0, 1, 2));
+    await run('count', accepted(0, 1), undefined, async () => 2);
+    await run('count', accepted(0, 1), undefined, async () => 2);
+    expect(counters.batches).toMatchObject([
+      { from: 0, to: 3 },
+      { from: 3, to: 2, increments: [{ count: 2 }] },
+    ]);
+  });
+
+  it('counted twice what another process had counted since the end was asked for', async () => {
+    const { run, counters } = setUp();
+    let end = 2;
+    const asked = counters.applied.bind(counters);
+    counters.applied = async (partition) => {
+      // Another owner of the partition was quicker.
+      end = 5;
+      counters.offsets.set(APPLIED, 5);
+      return asked(partition);
+    };
+    await run('count', accepted(0, 1), undefined, async () => end);
+    expect(counters.batches).toEqual([]);
+  });
+
   it('asks again after the partition was lost', async () => {
     const { run, counters } = setUp();
     const owned = new AbortController();

@@ -148,6 +148,7 @@ function runner(stages: readonly Stage[]) {
     name: string,
     entries: readonly LogEntry[],
     signal = new AbortController().signal,
+    end?: () => Promise<number>,
   ): Promise<readonly Emission[]> => {
     const stage = stages.find((one) => one.name === name);
     const { topic, partition } = entries[0]?.position ?? { topic: '', partition: 0 };
@@ -156,7 +157,7 @@ function runner(stages: readonly Stage[]) {
       throw new Error(`${name} does not read ${topic}`);
     const emissions =
       stage.kind === 'batch'
-        ? await stage.process({ topic, partition, entries }, { signal })
+        ? await stage.process({ topic, partition, entries }, { signal, ...(end && { end }) })
         : (await Promise.all(entries.map((entry) => stage.handle(entry, { signal })))).flat();
     for (const { topic: to } of emissions) {
       if (!stage.writes.includes(to)) throw new Error(`${name} does not declare ${to}`);

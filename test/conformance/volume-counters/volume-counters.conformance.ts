@@ -85,6 +85,16 @@ export function volumeCountersConformance(harness: VolumeCountersHarness): void 
         expect(await counters.applied(PARTITION)).toBe(1_000_000_000_000);
       });
 
+      it('may move the offset back, which the first of a topic made anew does', async () => {
+        await counters.apply(batch(0, [increment('a', 1)], { to: 500 }));
+        const first = batch(500, [increment('a', 2)], { to: 3 });
+        await counters.apply(first);
+        await expect(counters.apply(first)).rejects.toThrow(Fenced);
+        await counters.apply(batch(3, [increment('a', 4)], { to: 4 }));
+        expect(await counters.applied(PARTITION)).toBe(4);
+        expect(await counts()).toEqual([['a', 7]]);
+      });
+
       it('may hold the same count twice', async () => {
         await counters.apply(batch(0, [increment('a', 1), increment('a', 2)]));
         expect(await counts()).toEqual([['a', 3]]);

@@ -164,6 +164,7 @@ function own(
       }
       return [];
     },
+    end: async () => reader.end(topic, partition),
     commit: (from, to, emissions) =>
       options.writer.commit({
         stage: stage.name,

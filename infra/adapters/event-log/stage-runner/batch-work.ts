@@ -42,7 +42,7 @@ async function handOver(stage: BatchStage, part: readonly Taken[], work: Work): 
   work.metrics.count('tributary_stage_batches_total', { stage: work.stage });
   try {
     // A stage may throw before its first await.
-    const processed = (async () => stage.process({ topic, partition, entries }, { signal: work.signal }))();
+    const processed = (async () => stage.process({ topic, partition, entries }, work.context))();
     const emissions = await unlessAborted(processed, work.signal);
     checkEmissions(emissions, work.writes);
     return emissions;

@@ -98,7 +98,7 @@ export class FlowWork {
 
   #contextOf(slot: Slot): StageContext {
     return {
-      signal: this.#work.signal,
+      ...this.#work.context,
       stopping: this.#stopping,
       room: () => {
         this.ended.throwIfAborted();

@@ -39,6 +39,8 @@ export interface OwnedPartition {
   readonly committed: Cursor;
   /** Entries from the cursor on, in order. Waits until there are some; empty once the signal fired. */
   fetch(from: Cursor, limits: FetchLimits, signal: AbortSignal): Promise<readonly Taken[]>;
+  /** See `StageContext.end`. */
+  readonly end?: () => Promise<number>;
   /** See `CommitterOptions.commit`. */
   commit(from: Cursor, to: Cursor, emissions: readonly Emission[]): Promise<void>;
 }
@@ -121,11 +123,12 @@ export class PartitionLoop {
   async #pull(from: Cursor): Promise<void> {
     const own = new AbortController();
     const signal = AbortSignal.any([this.#options.leaving, own.signal]);
-    const { backoff, clock, metrics, logger, stage } = this.#options;
+    const { backoff, clock, metrics, logger, stage, owned } = this.#options;
     const work: Work = {
       stage: stage.name,
       writes: this.#writes,
       committer: this.#committer,
+      context: owned.end === undefined ? { signal } : { signal, end: owned.end },
       signal,
       backoff,
       clock,

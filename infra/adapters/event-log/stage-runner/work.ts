@@ -6,6 +6,7 @@ import {
   type Logger,
   type Metrics,
   messageOf,
+  type StageContext,
 } from '@tributary/core';
 import type { BackoffOptions } from './backoff.ts';
 import type { Committer } from './committer.ts';
@@ -18,6 +19,8 @@ export interface Work {
   readonly committer: Committer;
   /** The stage's `StageContext.signal`: once it fired nothing more is handed over or committed. */
   readonly signal: AbortSignal;
+  /** What the log tells every stage of this partition. */
+  readonly context: StageContext;
   readonly backoff: BackoffOptions;
   readonly clock: Clock;
   readonly metrics: Metrics;
