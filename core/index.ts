@@ -27,6 +27,7 @@ export * from './log/headers.ts';
 export * from './log/packing.ts';
 export * from './log/partitioner.ts';
 export * from './log/position.ts';
+export * from './log/public-schemas.ts';
 export * from './log/stage.ts';
 export * from './log/topics.ts';
 export * from './log/value-framing.ts';

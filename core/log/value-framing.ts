@@ -1,3 +1,5 @@
+import { TributaryError } from '../errors/errors.ts';
+
 /** Bytes before the JSON of a framed value: the marker and the schema id. */
 export const FRAME_HEADER_BYTES = 5;
 
@@ -17,8 +19,8 @@ export const FRAME_MARKER = 0;
  *   schema) and plain JSON (records from before a registry was configured, or from after it was taken away).
  * - Both are synchronous and need no registry: ids are resolved when the adapter opens.
  *
- * Opening fails with `Unavailable` when the registry does not answer (repeat it) and with an error that is not
- * retryable when it refuses: then the process must not start.
+ * Opening fails with `Unavailable` when the registry does not answer (repeat it) and with `SchemaRefused` when it answers
+ * anything but an id: then the process must not start.
  *
  * An implementer must not parse, check or rewrite the JSON: what a topic holds was decided before.
  */
@@ -27,6 +29,21 @@ export interface ValueFraming {
   unframe(topic: string, bytes: Buffer): string;
   /** Releases what the adapter holds. Idempotent. */
   close(): Promise<void>;
+}
+
+/** The registry does not take the schema of a public topic: what this process would write, its readers could not read. */
+export class SchemaRefused extends TributaryError {
+  readonly code = 'schema_refused';
+  readonly retryable = false;
+  readonly subject: string;
+  /** What the registry answered. */
+  readonly answer: string;
+
+  constructor(subject: string, answer: string, options?: ErrorOptions) {
+    super(`the schema registry refuses the schema of ${subject}: ${answer}`, options);
+    this.subject = subject;
+    this.answer = answer;
+  }
 }
 
 /** The JSON of a value, framed or plain. */

@@ -1,0 +1,92 @@
+import { ENVIRONMENTS, EVENT_TYPES, type JsonObject } from '../event/event.ts';
+import { TOPIC } from './topics.ts';
+
+/**
+ * JSON Schemas (draft-07) of the values of the public topics, for consumers that are not ours.
+ *
+ * What a topic once promised is kept, as consumers rely on it: a field may be added, a required one never goes, a type
+ * never changes (compatibility FORWARD, see docs/decisions/0005-schema-registry.md). So objects are open, and only sets
+ * that the contract closes are an `enum`. There is no `format`, because common validators refuse the ones they were
+ * not given, and no `$id`, because a consumer may compile several versions side by side.
+ */
+const DRAFT = 'http://json-schema.org/draft-07/schema#';
+
+const text = (description: string): JsonObject => ({ type: 'string', description });
+const object = (description: string): JsonObject => ({ type: 'object', description });
+
+const EVENT: JsonObject = {
+  type: 'object',
+  description: 'A track, identify, page or group fact. Absent fields are left out.',
+  properties: {
+    message_id: text('Unique within workspace and environment; repeats within the window are dropped.'),
+    type: { enum: EVENT_TYPES, type: 'string' },
+    event: text('track: what happened.'),
+    name: text('page: its name.'),
+    group_id: text('group: which one.'),
+    user_id: text('Whom it is about.'),
+    anonymous_id: text('Whom it is about while there is no user_id.'),
+    properties: object('track and page: what the producer says about it.'),
+    traits: object('identify and group: what the producer says about the user or group.'),
+    context: object('Where it came from, by the producer.'),
+    timestamp: text('ISO 8601: when it happened, by the word of the producer.'),
+    received_at: text('ISO 8601, UTC: when the gateway took it.'),
+    environment: { enum: ENVIRONMENTS, type: 'string' },
+    workspace_id: text('UUID.'),
+    source_id: text('UUID of the source that the write key names.'),
+  },
+  required: ['message_id', 'type', 'timestamp', 'received_at', 'environment', 'workspace_id'],
+};
+
+const VIOLATION: JsonObject = {
+  type: 'object',
+  description: 'One breach of a contract, found in one event.',
+  properties: {
+    id: text('UUID; the same for the same breach, however often it is written.'),
+    workspace_id: text('UUID.'),
+    environment: { enum: ENVIRONMENTS, type: 'string' },
+    contract_id: text('UUID.'),
+    contract_version: { type: 'integer' },
+    message_id: text('Of the event.'),
+    event_type: { enum: EVENT_TYPES, type: 'string' },
+    event_name: text('`event` of track, `name` of page, else empty.'),
+    kind: text('required, type, enum, format, pattern, bounds, undeclared or schema; more may come.'),
+    path: text('JSON pointer below properties or traits.'),
+    message: text('For people.'),
+    action: text('warned, omitted or blocked: what became of the event for it.'),
+    received_at: text('ISO 8601, UTC, of the event.'),
+  },
+  required: [
+    'id',
+    'workspace_id',
+    'environment',
+    'contract_id',
+    'contract_version',
+    'message_id',
+    'event_type',
+    'event_name',
+    'kind',
+    'path',
+    'message',
+    'action',
+    'received_at',
+  ],
+};
+
+const REJECTED: JsonObject = {
+  type: 'object',
+  description: 'An event as it was received, and why its contract blocked it.',
+  definitions: { event: EVENT, violation: VIOLATION },
+  properties: {
+    event: { $ref: '#/definitions/event' },
+    reason: text('`event blocked`; more may come.'),
+    violations: { type: 'array', items: { $ref: '#/definitions/violation' } },
+  },
+  required: ['event', 'reason', 'violations'],
+};
+
+/** The public topics by name, each with the schema of its values. Who adds one here makes it public. */
+export const PUBLIC_SCHEMAS: ReadonlyMap<string, JsonObject> = new Map([
+  [TOPIC.accepted, { $schema: DRAFT, title: 'AcceptedEvent', ...EVENT }],
+  [TOPIC.rejected, { $schema: DRAFT, title: 'RejectedEvent', ...REJECTED }],
+  [TOPIC.violations, { $schema: DRAFT, title: 'Violation', ...VIOLATION }],
+]);

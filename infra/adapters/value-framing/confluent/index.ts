@@ -1,0 +1,1 @@
+export { type ConfluentFramingOptions, openConfluentFraming } from './framing.ts';
