@@ -7,6 +7,7 @@ export default defineConfig({
     include: ['**/*.spec.ts'],
     exclude: ['**/node_modules/**', '**/data/**'],
     pool: 'forks',
+    globalSetup: ['test/engines/global-setup.ts'],
     execArgv: ['--disable-warning=ExperimentalWarning'],
     // Crashes, stops and deadlines meet a shared machine's pauses: one more try in CI, told in its report.
     retry: process.env.CI === undefined ? 0 : 1,

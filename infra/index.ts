@@ -5,7 +5,24 @@ export { openSqliteDeduplicator } from './adapters/deduplicator/sqlite/index.ts'
 export { openSqliteEventLog, type SqliteEventLogOptions } from './adapters/event-log/sqlite/index.ts';
 export { openSqliteHistory } from './adapters/history/sqlite/index.ts';
 export { openIsolatedVmSandbox } from './adapters/sandbox/isolated-vm/index.ts';
+export {
+  type ConfluentFramingOptions,
+  openConfluentFraming,
+} from './adapters/value-framing/confluent/index.ts';
 export { openSqliteVolumeCounters } from './adapters/volume-counters/sqlite/index.ts';
+export {
+  describeMachine,
+  type Engine,
+  EngineFailed,
+  EngineMissing,
+  enginesOf,
+  type KafkaOptions,
+  type KafkaSecurity,
+  type Machine,
+  type RedisOptions,
+  type RunningEngine,
+  type RunningKafka,
+} from './engines/index.ts';
 export { describeConfig, readConfig } from './runtime/config/config.ts';
 export { openDevIssuer } from './runtime/issuer/dev-issuer.ts';
 export { createLogger } from './runtime/observability/logger.ts';

@@ -1,0 +1,19 @@
+import { kafkaEngine } from './kafka/index.ts';
+import type { Machine } from './machine.ts';
+import { redisEngine } from './redis/index.ts';
+import { schemaRegistryEngine } from './schema-registry/index.ts';
+
+export { type Engine, EngineFailed, EngineMissing, type RunningEngine, type StartOptions } from './engine.ts';
+export type { KafkaOptions, RunningKafka } from './kafka/index.ts';
+export type { KafkaSecurity, KafkaUser, SaslMechanism } from './kafka/secured-listeners.ts';
+export { describeMachine, type Machine } from './machine.ts';
+export type { RedisOptions } from './redis/index.ts';
+
+/** Every engine of the cluster wiring, as this machine can run it. */
+export function enginesOf(machine: Machine) {
+  return {
+    kafka: kafkaEngine(machine),
+    redis: redisEngine(machine),
+    schemaRegistry: schemaRegistryEngine(machine),
+  };
+}

@@ -1,0 +1,32 @@
+import type { Engine, RunningEngine } from '../engine.ts';
+import type { Machine } from '../machine.ts';
+import { startNative } from '../native/native-engine.ts';
+import { prepareKafka } from './native.ts';
+import type { KafkaSecurity } from './secured-listeners.ts';
+
+export interface KafkaOptions {
+  /** Also listen with TLS, with SASL (plain, scram-sha-256, scram-sha-512), and with both. */
+  readonly secured?: boolean;
+}
+
+export interface RunningKafka extends RunningEngine {
+  /** How the secured listeners are reached, where they were asked for. */
+  readonly security: KafkaSecurity | undefined;
+}
+
+/** One Kafka broker. `url` is its `host:port` without encryption or authentication. */
+export function kafkaEngine(machine: Machine): Engine<KafkaOptions, RunningKafka> {
+  return {
+    name: 'kafka',
+    async start({ secured = false, logFolder } = {}) {
+      let security: KafkaSecurity | undefined;
+      const prepare = async (folder: string) => {
+        const prepared = await prepareKafka(machine, folder, secured);
+        security = prepared.security;
+        return prepared.command;
+      };
+      const running = await startNative({ name: 'kafka', logFolder, prepare });
+      return Object.assign(running, { security });
+    },
+  };
+}

@@ -1,0 +1,155 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import { mkdir, mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { EngineFailed, EngineMissing, type RunningEngine } from '../engine.ts';
+import { Guard } from './guard.ts';
+
+const READY_WITHIN_MS = 90_000;
+const ENDS_WITHIN_MS = 20_000;
+const POLL_MS = 50;
+const LOG_TAIL_BYTES = 4_000;
+
+/** The process of an engine, as its folder `folder` (fresh, temporary) is prepared for it. */
+export interface Command {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly url: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** True once it answers its clients. May reject instead of false. */
+  readonly isReady: () => Promise<boolean>;
+  /** What to install when the command is not there. */
+  readonly missing: string;
+}
+
+export interface NativeStart {
+  readonly name: string;
+  readonly logFolder: string | undefined;
+  /** Prepares the folder and says what to run in it. */
+  readonly prepare: (folder: string) => Promise<Command>;
+}
+
+/** Starts an engine as a process of this machine, in a temporary folder. */
+export async function startNative({ name, logFolder, prepare }: NativeStart): Promise<RunningEngine> {
+  const folder = await mkdtemp(join(tmpdir(), `tributary-${name}-`));
+  const guard = new Guard(folder);
+  try {
+    if (logFolder !== undefined) await mkdir(logFolder, { recursive: true });
+    const logFile = join(logFolder ?? folder, `${name}.log`);
+    const engine = new NativeEngine(name, logFile, await prepare(folder), guard);
+    await engine.restart();
+    return engine;
+  } catch (error) {
+    await guard.release();
+    throw error;
+  }
+}
+
+class NativeEngine implements RunningEngine {
+  readonly name: string;
+  readonly url: string;
+  readonly logFile: string;
+  readonly #command: Command;
+  readonly #guard: Guard;
+  #process: ChildProcess | undefined;
+  #stopped = false;
+
+  constructor(name: string, logFile: string, command: Command, guard: Guard) {
+    this.name = name;
+    this.url = command.url;
+    this.logFile = logFile;
+    this.#command = command;
+    this.#guard = guard;
+  }
+
+  get pid(): number {
+    return this.#running().pid ?? 0;
+  }
+
+  async kill(): Promise<void> {
+    await this.#end('SIGKILL');
+  }
+
+  async pause(): Promise<void> {
+    this.#running().kill('SIGSTOP');
+  }
+
+  async resume(): Promise<void> {
+    this.#running().kill('SIGCONT');
+  }
+
+  async restart(): Promise<void> {
+    if (this.#stopped) throw new EngineFailed(`${this.name} was stopped, and its data are gone`);
+    await this.#endOrderly();
+    const engine = await this.#spawn();
+    await this.#ready(engine);
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await this.#endOrderly();
+    await this.#guard.release();
+  }
+
+  async #spawn(): Promise<ChildProcess> {
+    const { command, args, env, missing } = this.#command;
+    const log = openSync(this.logFile, 'a');
+    // A session of its own: Ctrl-C in a terminal must not end it before whoever started it decides how.
+    const engine = spawn(command, [...args], { env, detached: true, stdio: ['ignore', log, log] });
+    closeSync(log);
+    try {
+      await once(engine, 'spawn');
+    } catch (cause) {
+      throw new EngineMissing(`cannot run ${command}: ${missing}`, { cause });
+    }
+    this.#process = engine;
+    this.#guard.watch(engine.pid);
+    engine.once('exit', () => {
+      if (this.#process !== engine) return;
+      this.#process = undefined;
+      this.#guard.watch(undefined);
+    });
+    return engine;
+  }
+
+  async #ready(engine: ChildProcess): Promise<void> {
+    const deadline = Date.now() + READY_WITHIN_MS;
+    while (Date.now() < deadline) {
+      if (this.#process !== engine) throw this.#failed('ended before it was ready');
+      if (await this.#command.isReady().catch(() => false)) return;
+      await sleep(POLL_MS);
+    }
+    await this.kill();
+    throw this.#failed(`was not ready within ${READY_WITHIN_MS / 1000} s`);
+  }
+
+  #failed(what: string): EngineFailed {
+    const log = readFileSync(this.logFile).subarray(-LOG_TAIL_BYTES).toString('utf8');
+    return new EngineFailed(`${this.name} ${what}. The end of its log:\n${log}`);
+  }
+
+  #running(): ChildProcess {
+    if (this.#process === undefined) throw new EngineFailed(`${this.name} is not running`);
+    return this.#process;
+  }
+
+  async #endOrderly(): Promise<void> {
+    this.#process?.kill('SIGCONT'); // a paused one would never hear the next signal
+    const ended = await Promise.race([
+      this.#end('SIGTERM').then(() => true),
+      sleep(ENDS_WITHIN_MS, false, { ref: false }),
+    ]);
+    if (!ended) await this.kill();
+  }
+
+  async #end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
+    const engine = this.#process;
+    if (engine === undefined) return;
+    const exited = once(engine, 'exit');
+    engine.kill(signal);
+    await exited;
+  }
+}

@@ -1,0 +1,31 @@
+import { randomInt } from 'node:crypto';
+import { createServer } from 'node:net';
+
+/**
+ * Below the range from which systems give ports to outgoing connections: a client that retries while its engine is down
+ * could else be given the engine's own port, connect to itself and keep the engine from coming back.
+ */
+const LOWEST = 15_000;
+const HIGHEST = 31_999;
+const TRIES = 200;
+
+const given = new Set<number>();
+
+/** A port of 127.0.0.1 that nobody listens on; each call another one. */
+export async function freePort(): Promise<number> {
+  for (let tries = 0; tries < TRIES; tries += 1) {
+    const port = randomInt(LOWEST, HIGHEST + 1);
+    if (given.has(port) || !(await isFree(port))) continue;
+    given.add(port);
+    return port;
+  }
+  throw new Error(`no free port found between ${LOWEST} and ${HIGHEST}`);
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
+  });
+}

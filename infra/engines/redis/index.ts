@@ -1,0 +1,51 @@
+import type { Engine } from '../engine.ts';
+import type { Machine } from '../machine.ts';
+import { startNative } from '../native/native-engine.ts';
+import { freePort } from '../native/ports.ts';
+import { answersRedis } from './answers.ts';
+
+export interface RedisOptions {
+  /** What happens when its memory is full. Default `noeviction`, which Tributary asks for. */
+  readonly maxmemoryPolicy?: string;
+  /** The `redis://host:port` of the server that this one copies. */
+  readonly replicaOf?: string;
+}
+
+/** One Redis server that writes its append-only file to disk every second. `url` is a `redis://` one. */
+export function redisEngine(machine: Machine): Engine<RedisOptions> {
+  return {
+    name: 'redis',
+    async start({ logFolder, ...options } = {}) {
+      const port = await freePort();
+      return startNative({
+        name: 'redis',
+        logFolder,
+        prepare: async (folder) => ({
+          command: 'redis-server',
+          args: redisArguments(folder, port, options),
+          url: `redis://127.0.0.1:${port}`,
+          env: machine.engineEnv,
+          isReady: () => answersRedis(port),
+          missing: 'install Redis 7 (Debian: apt-get install redis-server)',
+        }),
+      });
+    },
+  };
+}
+
+export function redisArguments(folder: string, port: number, options: RedisOptions): readonly string[] {
+  const settings: Record<string, readonly string[]> = {
+    port: [String(port)],
+    bind: ['127.0.0.1'],
+    dir: [folder],
+    save: [''],
+    appendonly: ['yes'],
+    appendfsync: ['everysec'],
+    'maxmemory-policy': [options.maxmemoryPolicy ?? 'noeviction'],
+  };
+  if (options.replicaOf !== undefined) {
+    const primary = new URL(options.replicaOf);
+    settings.replicaof = [primary.hostname, primary.port];
+  }
+  return Object.entries(settings).flatMap(([name, values]) => [`--${name}`, ...values]);
+}

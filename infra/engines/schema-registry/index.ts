@@ -1,0 +1,75 @@
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Engine } from '../engine.ts';
+import type { Machine } from '../machine.ts';
+import { answersHttp } from '../native/answers-http.ts';
+import { cachedFolder } from '../native/cache.ts';
+import { needJdk } from '../native/jdk.ts';
+import { type Artifact, copyArtifacts } from '../native/maven.ts';
+import { type Command, startNative } from '../native/native-engine.ts';
+import { freePort } from '../native/ports.ts';
+import { runTool } from '../native/run-tool.ts';
+
+export const REGISTRY_VERSION = '3.3.3';
+const MINIMUM_JAVA = 21;
+/** Where the registry speaks as Confluent's does. */
+export const CONFLUENT_PATH = '/apis/ccompat/v7';
+
+const ARTIFACT: Artifact = {
+  group: 'io.apicurio',
+  artifact: 'apicurio-registry-app',
+  version: REGISTRY_VERSION,
+  type: 'tar.gz',
+  classifier: 'all',
+};
+
+/** Apicurio's registry, which keeps its schemas in memory: a restart forgets them. `url` speaks Confluent's protocol. */
+export function schemaRegistryEngine(machine: Machine): Engine<object> {
+  return {
+    name: 'schema-registry',
+    start: ({ logFolder } = {}) =>
+      startNative({
+        name: 'schema-registry',
+        logFolder,
+        prepare: (folder) => prepareRegistry(machine, folder),
+      }),
+  };
+}
+
+async function prepareRegistry(machine: Machine, folder: string): Promise<Command> {
+  const jdk = await needJdk(machine, MINIMUM_JAVA, 'The schema registry');
+  const program = await cachedFolder(machine.cacheFolder, `apicurio-registry-${REGISTRY_VERSION}`, (cached) =>
+    download(machine, cached),
+  );
+  const port = await freePort();
+  await mkdir(join(folder, 'tmp'));
+  const flags = ['-Xmx400m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-XX:-UsePerfData'];
+  const settings = {
+    'java.io.tmpdir': join(folder, 'tmp'),
+    'quarkus.http.host': '127.0.0.1',
+    'quarkus.http.port': port,
+    'quarkus.management.host': '127.0.0.1',
+    'quarkus.management.port': 0, // nobody asks there: any port
+  };
+  const properties = Object.entries(settings).map(([name, value]) => `-D${name}=${value}`);
+  const url = `http://127.0.0.1:${port}${CONFLUENT_PATH}`;
+  return {
+    command: join(jdk.home, 'bin', 'java'),
+    args: [...flags, ...properties, '-jar', join(program, 'quarkus-run.jar')],
+    url,
+    env: machine.engineEnv,
+    isReady: () => answersHttp(`${url}/subjects`),
+    missing: 'the JDK found has no bin/java',
+  };
+}
+
+async function download(machine: Machine, folder: string): Promise<void> {
+  await copyArtifacts([ARTIFACT], folder, machine.env);
+  const { artifact, version } = ARTIFACT;
+  const archive = join(folder, `${artifact}-${version}-all.tar.gz`);
+  await runTool('tar', ['-xzf', archive, '-C', folder], {
+    env: machine.env,
+    missing: 'install tar and gzip',
+  });
+  await rm(archive);
+}

@@ -1,0 +1,53 @@
+import { describeMachine, enginesOf, type RunningEngine } from '@tributary/infra';
+import { ENGINE_VARIABLES, type Engines, engines } from '../helpers/engines.ts';
+
+/**
+ * Starts the engines that the test files share, once for the whole run, and hands their addresses over in the
+ * environment, which the workers inherit. Engines that the environment already names are used as they are.
+ */
+export default async function setup(): Promise<(() => Promise<void>) | undefined> {
+  if (engines() !== undefined) return undefined;
+  const inCi = process.env.CI !== undefined;
+  if (process.env.TRIBUTARY_TEST_ENGINES === '0' && !inCi) {
+    console.warn('TRIBUTARY_TEST_ENGINES=0: every test that needs a real engine is SKIPPED.');
+    return undefined;
+  }
+  const started = await startAll();
+  if ('reasons' in started) {
+    if (inCi) throw new Error(`the engines could not be started:\n${started.reasons.join('\n')}`);
+    console.warn(`NO ENGINES, every test that needs one is SKIPPED: ${started.reasons.join('; ')}`);
+    return undefined;
+  }
+  for (const [name, variable] of Object.entries(ENGINE_VARIABLES) as [keyof Engines, string][])
+    process.env[variable] = started.running[name].url;
+  return () => discard(Object.values(started.running));
+}
+
+type Started =
+  | { readonly running: Readonly<Record<keyof Engines, RunningEngine>> }
+  | { readonly reasons: readonly string[] };
+
+async function startAll(): Promise<Started> {
+  const { kafka, redis, schemaRegistry } = enginesOf(describeMachine(process.env));
+  const starts = [kafka.start(), redis.start(), schemaRegistry.start()] as const;
+  const outcomes = await Promise.allSettled(starts);
+  const reasons = outcomes.flatMap((outcome) =>
+    outcome.status === 'rejected' ? [String(outcome.reason)] : [],
+  );
+  if (reasons.length > 0) {
+    await discard(outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : [])));
+    return { reasons };
+  }
+  const [kafkaBrokers, redisUrl, schemaRegistryUrl] = await Promise.all(starts);
+  return { running: { kafkaBrokers, redisUrl, schemaRegistryUrl } };
+}
+
+/** Their data are not needed any more, so they get no time to end in an orderly way. */
+async function discard(running: readonly RunningEngine[]): Promise<void> {
+  await Promise.all(
+    running.map(async (engine) => {
+      await engine.kill();
+      await engine.stop();
+    }),
+  );
+}

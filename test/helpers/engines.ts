@@ -1,0 +1,35 @@
+import { randomBytes } from 'node:crypto';
+
+/** Where the engines of this test run answer. */
+export interface Engines {
+  /** `host:port`, comma-separated. */
+  readonly kafkaBrokers: string;
+  readonly redisUrl: string;
+  /** Speaks Confluent's protocol. */
+  readonly schemaRegistryUrl: string;
+}
+
+/** How the run's setup hands the addresses to the test files. */
+export const ENGINE_VARIABLES = {
+  kafkaBrokers: 'TRIBUTARY_TEST_KAFKA_BROKERS',
+  redisUrl: 'TRIBUTARY_TEST_REDIS_URL',
+  schemaRegistryUrl: 'TRIBUTARY_TEST_SCHEMA_REGISTRY_URL',
+} as const satisfies Record<keyof Engines, string>;
+
+/**
+ * The engines that all test files of a run share, or undefined where they could not be started; never undefined in CI.
+ * Whoever uses them names topics, groups and keys with a `freshPrefix` and removes what it made. Tests that stop or
+ * pause an engine start one of their own with `enginesOf`.
+ */
+export function engines(): Engines | undefined {
+  const kafkaBrokers = process.env[ENGINE_VARIABLES.kafkaBrokers];
+  const redisUrl = process.env[ENGINE_VARIABLES.redisUrl];
+  const schemaRegistryUrl = process.env[ENGINE_VARIABLES.schemaRegistryUrl];
+  if (!kafkaBrokers || !redisUrl || !schemaRegistryUrl) return undefined;
+  return { kafkaBrokers, redisUrl, schemaRegistryUrl };
+}
+
+/** A prefix that no other test uses, e.g. `t1f9a03bc.`. */
+export function freshPrefix(): string {
+  return `t${randomBytes(4).toString('hex')}.`;
+}
