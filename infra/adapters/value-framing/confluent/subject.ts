@@ -15,18 +15,11 @@ type Middleware = NonNullable<ConstructorParameters<typeof SchemaRegistry>[0]['m
 
 const CLIENT_ID = 'tributary';
 const ANSWER_MS = 10_000;
-const NO_ANSWER = 503;
 
-/** The client makes a 400 of a request that got no answer, and waits for one without end. */
+/** The client by itself waits for an answer without end. */
 const boundedWait =
   (timeout: number): Middleware =>
-  () => ({
-    prepareRequest: async (next) => (await next()).enhance({ timeout }),
-    response: (next) =>
-      next().catch((response) => {
-        throw response.error() === null ? response : response.enhance({ status: NO_ANSWER });
-      }),
-  });
+  () => ({ prepareRequest: async (next) => (await next()).enhance({ timeout }) });
 
 /** Throws `InvalidInput` for an address that is none. */
 export function schemaRegistry({ url, username, password, answerMs }: SchemaRegistryAddress): SchemaRegistry {
@@ -97,7 +90,8 @@ function answerOf(error: unknown): string {
   return messageOf(error).replace(`${CLIENT_ID} - `, '');
 }
 
-const WORTH_REPEATING = new Set([408, 429]);
+/** 400 is what the client makes of a request that got no answer; no registry says it of what is sent here. */
+const WORTH_REPEATING = new Set([400, 408, 429]);
 
 function isRefusal(error: unknown): boolean {
   const status = statusOf(error);
