@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import type { Claimant, Clock, Deduplicator } from '@tributary/core';
 import { openDatabase } from '../../sqlite/database.ts';
+import { digestOf } from '../digest.ts';
 import type { Claim } from './claims-file.ts';
-import { digestOf } from './digest.ts';
 import { Sources } from './sources.ts';
 import { type OpenWindows, Windows } from './windows.ts';
 

@@ -1,0 +1,1 @@
+export { openRedisDeduplicator, type RedisDeduplicatorOptions } from './deduplicator.ts';

@@ -1,0 +1,48 @@
+import { InvalidInput } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { nodesOf, parseRedisAddress } from './address.ts';
+
+describe('a Redis address', () => {
+  it('is a host, with the usual port and database unless told', () => {
+    expect(parseRedisAddress('redis://cache')).toEqual({
+      nodes: [{ host: 'cache', port: 6379 }],
+      username: undefined,
+      password: undefined,
+      tls: false,
+      database: 0,
+    });
+    expect(parseRedisAddress('redis://cache:7000/3')).toMatchObject({ database: 3, nodes: [{ port: 7000 }] });
+  });
+
+  it('carries credentials, also such that a URL has to escape', () => {
+    expect(parseRedisAddress('rediss://me:p%40ss%2Fword@[::1]:6380')).toMatchObject({
+      nodes: [{ host: '::1', port: 6380 }],
+      username: 'me',
+      password: 'p@ss/word',
+      tls: true,
+    });
+    expect(parseRedisAddress('redis://:secret@cache')).toMatchObject({
+      username: undefined,
+      password: 'secret',
+    });
+  });
+
+  it('names several nodes of a cluster', () => {
+    const address = parseRedisAddress('redis://a:1, redis://b:2,redis://c:3');
+    expect(nodesOf(address)).toBe('a:1,b:2,c:3');
+  });
+
+  it.each([
+    '',
+    'cache:6379',
+    'http://cache',
+    'redis://',
+    'redis://cache/x',
+    'redis://a/1,redis://b/1',
+    'redis://a,rediss://b',
+    'redis://u:one@a,redis://u:two@b',
+  ])('refuses %j without repeating it', (text) => {
+    expect(() => parseRedisAddress(text)).toThrow(InvalidInput);
+    expect(() => parseRedisAddress(text)).not.toThrow(/one|two/);
+  });
+});

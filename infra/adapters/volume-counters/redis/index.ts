@@ -1,0 +1,1 @@
+export { openRedisVolumeCounters, type RedisVolumeCountersOptions } from './volume-counters.ts';
