@@ -1,6 +1,7 @@
 /** How the tests, the demo and the bench reach the runtime and the adapters. */
 
 export { type LogCatalogOptions, openLogCatalog } from './adapters/catalog/log/index.ts';
+export { openRedisDeduplicator } from './adapters/deduplicator/redis/index.ts';
 export { openSqliteDeduplicator } from './adapters/deduplicator/sqlite/index.ts';
 export { openSqliteEventLog, type SqliteEventLogOptions } from './adapters/event-log/sqlite/index.ts';
 export { openSqliteHistory } from './adapters/history/sqlite/index.ts';
@@ -9,6 +10,7 @@ export {
   type ConfluentFramingOptions,
   openConfluentFraming,
 } from './adapters/value-framing/confluent/index.ts';
+export { openRedisVolumeCounters } from './adapters/volume-counters/redis/index.ts';
 export { openSqliteVolumeCounters } from './adapters/volume-counters/sqlite/index.ts';
 export {
   describeMachine,
