@@ -1,3 +1,4 @@
+import { elasticsearchEngine } from './elasticsearch/index.ts';
 import { kafkaEngine } from './kafka/index.ts';
 import type { Machine } from './machine.ts';
 import { redisEngine } from './redis/index.ts';
@@ -14,6 +15,7 @@ export function enginesOf(machine: Machine) {
   return {
     kafka: kafkaEngine(machine),
     redis: redisEngine(machine),
+    elasticsearch: elasticsearchEngine(machine),
     schemaRegistry: schemaRegistryEngine(machine),
   };
 }

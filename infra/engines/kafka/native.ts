@@ -3,7 +3,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Machine } from '../machine.ts';
 import { cachedFolder } from '../native/cache.ts';
-import { needJdk } from '../native/jdk.ts';
+import { type JavaNeed, needJdk } from '../native/jdk.ts';
 import { type Artifact, copyArtifacts } from '../native/maven.ts';
 import type { Command } from '../native/native-engine.ts';
 import { freePort } from '../native/ports.ts';
@@ -18,7 +18,7 @@ import {
 } from './secured-listeners.ts';
 
 export const KAFKA_VERSION = '4.1.1';
-const MINIMUM_JAVA = 17;
+const JAVA: JavaNeed = { engine: 'Kafka', minimum: 17, program: 'java' };
 
 const ARTIFACTS: readonly Artifact[] = [
   { group: 'org.apache.kafka', artifact: 'kafka_2.13', version: KAFKA_VERSION },
@@ -46,7 +46,7 @@ export interface PreparedKafka {
 export async function kafkaProgram(
   machine: Machine,
 ): Promise<{ java: string; keytool: string; classpath: string }> {
-  const jdk = await needJdk(machine, MINIMUM_JAVA, 'Kafka');
+  const jdk = await needJdk(machine, JAVA);
   const jars = await cachedFolder(machine.cacheFolder, `kafka-${KAFKA_VERSION}`, (folder) =>
     copyArtifacts(ARTIFACTS, folder, machine.env),
   );

@@ -14,24 +14,32 @@ export interface JavaPlaces {
   readonly jvmFolders: readonly string[];
 }
 
+/** What an engine asks of Java: the lowest feature release, and a program in its `bin` that tells it is all there. */
+export interface JavaNeed {
+  readonly engine: string;
+  readonly minimum: number;
+  /** `javac` asks for a whole JDK. */
+  readonly program: 'java' | 'javac';
+}
+
 /**
- * The first of the homes that is new enough, else the oldest one new enough below the folders: the closest to what an
- * engine was built for. Only homes with a compiler count.
+ * The first of the homes that serves, else the oldest below the folders that does: the closest to what the engine was
+ * built for.
  */
-export async function findJdk(places: JavaPlaces, minimum: number): Promise<Jdk | undefined> {
-  const enough = ({ version }: Jdk) => version >= minimum;
-  const named = (await readHomes(places.javaHomes)).find(enough);
+export async function findJdk(places: JavaPlaces, need: JavaNeed): Promise<Jdk | undefined> {
+  const serves = ({ version }: Jdk) => version >= need.minimum;
+  const named = (await readHomes(places.javaHomes, need)).find(serves);
   if (named !== undefined) return named;
   const homes = await Promise.all(places.jvmFolders.map(homesIn));
-  const found = (await readHomes(homes.flat())).filter(enough);
+  const found = (await readHomes(homes.flat(), need)).filter(serves);
   return found.sort((a, b) => a.version - b.version)[0];
 }
 
-export async function needJdk(places: JavaPlaces, minimum: number, engine: string): Promise<Jdk> {
-  const jdk = await findJdk(places, minimum);
+export async function needJdk(places: JavaPlaces, need: JavaNeed): Promise<Jdk> {
+  const jdk = await findJdk(places, need);
   if (jdk !== undefined) return jdk;
   throw new EngineMissing(
-    `${engine} needs a JDK ${minimum} or newer: install one below ${places.jvmFolders.join(' or ')}, or set JAVA_HOME`,
+    `${need.engine} needs a JDK ${need.minimum} or newer: install one below ${places.jvmFolders.join(' or ')}, or set JAVA_HOME`,
   );
 }
 
@@ -49,16 +57,16 @@ async function homesIn(folder: string): Promise<readonly string[]> {
   }
 }
 
-async function readHomes(homes: readonly string[]): Promise<Jdk[]> {
-  return (await Promise.all(homes.map(readHome))).filter((jdk) => jdk !== undefined);
+async function readHomes(homes: readonly string[], need: JavaNeed): Promise<Jdk[]> {
+  return (await Promise.all(homes.map((home) => readHome(home, need)))).filter((jdk) => jdk !== undefined);
 }
 
-async function readHome(home: string): Promise<Jdk | undefined> {
+async function readHome(home: string, { program }: JavaNeed): Promise<Jdk | undefined> {
   try {
-    await access(join(home, 'bin', 'javac'));
+    await access(join(home, 'bin', program));
     const version = javaVersionOf(await readFile(join(home, 'release'), 'utf8'));
     return version === undefined ? undefined : { home, version };
   } catch {
-    return undefined; // not the home of a JDK
+    return undefined; // not the home of such a Java
   }
 }

@@ -4,14 +4,14 @@ import type { Engine } from '../engine.ts';
 import type { Machine } from '../machine.ts';
 import { answersHttp } from '../native/answers-http.ts';
 import { cachedFolder } from '../native/cache.ts';
-import { needJdk } from '../native/jdk.ts';
+import { type JavaNeed, needJdk } from '../native/jdk.ts';
 import { type Artifact, copyArtifacts } from '../native/maven.ts';
 import { type Command, startNative } from '../native/native-engine.ts';
 import { freePort } from '../native/ports.ts';
 import { runTool } from '../native/run-tool.ts';
 
 export const REGISTRY_VERSION = '3.3.3';
-const MINIMUM_JAVA = 21;
+const JAVA: JavaNeed = { engine: 'The schema registry', minimum: 21, program: 'java' };
 /** Where the registry speaks as Confluent's does. */
 export const CONFLUENT_PATH = '/apis/ccompat/v7';
 
@@ -37,7 +37,7 @@ export function schemaRegistryEngine(machine: Machine): Engine<object> {
 }
 
 async function prepareRegistry(machine: Machine, folder: string): Promise<Command> {
-  const jdk = await needJdk(machine, MINIMUM_JAVA, 'The schema registry');
+  const jdk = await needJdk(machine, JAVA);
   const program = await cachedFolder(machine.cacheFolder, `apicurio-registry-${REGISTRY_VERSION}`, (cached) =>
     download(machine, cached),
   );

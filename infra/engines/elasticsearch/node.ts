@@ -1,0 +1,84 @@
+import { mkdir, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { ElasticsearchProgram } from './program.ts';
+
+const SERVER = 'org.elasticsearch.server';
+const LUCENE = 'org.apache.lucene.core';
+
+const MODULE_FLAGS = [
+  '--add-modules=jdk.net,jdk.management.agent,jdk.incubator.vector,ALL-MODULE-PATH',
+  `--enable-native-access=org.elasticsearch.nativeaccess,org.elasticsearch.foreign,${LUCENE}`,
+  `--add-opens=${LUCENE}/org.apache.lucene.codecs.lucene99=${SERVER}`,
+  `--add-opens=${LUCENE}/org.apache.lucene.internal.vectorization=${SERVER}`,
+  `--add-opens=java.base/java.io=${SERVER}`,
+];
+
+const PROPERTIES = {
+  'log4j.shutdownHookEnabled': false,
+  'log4j2.disable.jmx': true,
+  'io.netty.noUnsafe': true,
+  'io.netty.noKeySetOptimization': true,
+  'io.netty.recycler.maxCapacityPerThread': 0,
+  'java.awt.headless': true,
+  // The native vector library comes with the full distribution only.
+  'org.elasticsearch.nativeaccess.enableVectorLibrary': false,
+};
+
+const LOGGING = `status = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{HH:mm:ss.SSS} %-5level %logger{1.} %message%n
+rootLogger.level = info
+rootLogger.appenderRef.console.ref = console
+`;
+
+export interface NodePorts {
+  readonly http: number;
+  readonly transport: number;
+}
+
+/** Lays out a node's home: the program by links, its own configuration, and room for its data. */
+export async function prepareHome(
+  home: string,
+  program: ElasticsearchProgram,
+  ports: NodePorts,
+): Promise<void> {
+  await mkdir(join(home, 'config'));
+  await mkdir(join(home, 'tmp'));
+  await symlink(program.lib, join(home, 'lib'));
+  await symlink(program.modules, join(home, 'modules'));
+  await writeFile(join(home, 'config', 'elasticsearch.yml'), configuration(ports));
+  await writeFile(join(home, 'config', 'log4j2.properties'), LOGGING);
+}
+
+function configuration({ http, transport }: NodePorts): string {
+  const settings = {
+    'discovery.type': 'single-node',
+    'network.host': '127.0.0.1',
+    'http.port': http,
+    'transport.port': transport,
+    // A nearly full disk of a developer must not make indices read-only.
+    'cluster.routing.allocation.disk.threshold_enabled': false,
+  };
+  return Object.entries(settings)
+    .map(([name, value]) => `${name}: ${value}\n`)
+    .join('');
+}
+
+export function nodeArguments(home: string, program: ElasticsearchProgram): readonly string[] {
+  const properties = { 'es.path.home': home, 'java.io.tmpdir': join(home, 'tmp'), ...PROPERTIES };
+  return [
+    '-Xms512m',
+    '-Xmx1g',
+    '-XX:-UsePerfData',
+    ...Object.entries(properties).map(([name, value]) => `-D${name}=${value}`),
+    ...MODULE_FLAGS,
+    '--module-path',
+    program.lib,
+    '-cp',
+    program.launcher,
+    'EmbeddedNode',
+    home,
+  ];
+}

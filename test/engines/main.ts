@@ -1,0 +1,65 @@
+import { mkdtempSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describeMachine, enginesOf, type RunningEngine } from '@tributary/infra';
+
+/**
+ * `npm run engines`: every engine of the cluster wiring for a person who develops. Standard output is the environment
+ * to use, one `KEY=value` a line, and then `ready`; everything else is on standard error and in files. It stays until
+ * SIGTERM or SIGINT, and then ends the engines and removes their data.
+ */
+async function main(): Promise<number> {
+  const stopped = new Promise<'stopped'>((resolve) => {
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => resolve('stopped'));
+  });
+  const logFolder = mkdtempSync(join(tmpdir(), 'tributary-engines-'));
+  console.error(`Starting the engines; their logs are in ${logFolder}`);
+  const starts = startAll(logFolder);
+  const outcomes = Object.values(starts);
+  const failed = await Promise.race([stopped, firstFailure(outcomes)]);
+  if (failed === undefined) {
+    for (const [variable, engine] of Object.entries(starts)) console.log(`${variable}=${(await engine).url}`);
+    console.log('TRIBUTARY_EGRESS_ALLOW=127.0.0.0/8');
+    console.log('ready');
+    await stopped;
+  }
+  await stopAll(outcomes);
+  if (failed instanceof Error) {
+    console.error(String(failed));
+    return 1;
+  }
+  await rm(logFolder, { recursive: true });
+  return 0;
+}
+
+/** By the variable that selects each. */
+function startAll(logFolder: string): Readonly<Record<string, Promise<RunningEngine>>> {
+  const { kafka, redis, schemaRegistry, elasticsearch } = enginesOf(describeMachine(process.env));
+  return {
+    KAFKA_BROKERS: kafka.start({ logFolder }),
+    REDIS_URL: redis.start({ logFolder }),
+    SCHEMA_REGISTRY_URL: schemaRegistry.start({ logFolder }),
+    ELASTICSEARCH_URL: elasticsearch.start({ logFolder }),
+  };
+}
+
+/** Undefined once all have started. */
+async function firstFailure(starts: readonly Promise<RunningEngine>[]): Promise<Error | undefined> {
+  try {
+    await Promise.all(starts);
+    return undefined;
+  } catch (error) {
+    return error instanceof Error ? error : new Error(String(error));
+  }
+}
+
+/** Also those that are still starting. */
+async function stopAll(starts: readonly Promise<RunningEngine>[]): Promise<void> {
+  const outcomes = await Promise.allSettled(starts);
+  await Promise.all(
+    outcomes.map((outcome) => (outcome.status === 'fulfilled' ? outcome.value.stop() : undefined)),
+  );
+}
+
+process.exitCode = await main();
