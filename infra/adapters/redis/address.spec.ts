@@ -40,9 +40,9 @@ describe('a Redis address', () => {
     'redis://cache/x',
     'redis://a/1,redis://b/1',
     'redis://a,rediss://b',
-    'redis://u:one@a,redis://u:two@b',
+    'redis://u:hush@a,redis://u:hash@b',
   ])('refuses %j without repeating it', (text) => {
     expect(() => parseRedisAddress(text)).toThrow(InvalidInput);
-    expect(() => parseRedisAddress(text)).not.toThrow(/one|two/);
+    expect(() => parseRedisAddress(text)).not.toThrow(/hush|hash/);
   });
 });

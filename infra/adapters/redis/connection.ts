@@ -35,6 +35,7 @@ export class RedisConnection {
   #fitAt = -1;
   #fitting: Promise<void> | undefined;
   #isDown = false;
+  #lastError: unknown;
   #closed = false;
 
   /**
@@ -46,10 +47,13 @@ export class RedisConnection {
     try {
       await connection.#withinTimeout(connection.#fit());
     } catch (error) {
-      const refused = isRefusal(error);
-      if (refused || error instanceof InvalidInput) {
+      // The client tells why it was not let in as an event; the call only says that there is no connection.
+      const refusal = [error, connection.#lastError].find(isRefusal);
+      if (refusal !== undefined || error instanceof InvalidInput) {
         await connection.close();
-        throw refused ? new InvalidInput(`Redis: ${messageOf(error)}`, { cause: error }) : error;
+        throw refusal === undefined
+          ? error
+          : new InvalidInput(`Redis: ${messageOf(refusal)}`, { cause: refusal });
       }
       connection.#noteDown(error);
     }
@@ -134,6 +138,7 @@ export class RedisConnection {
 
   /** Says it once and not with every attempt. */
   #noteDown(error: unknown): void {
+    this.#lastError = error;
     if (this.#isDown || this.#closed) return;
     this.#isDown = true;
     this.#options.logger.warn(
