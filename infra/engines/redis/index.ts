@@ -9,6 +9,8 @@ export interface RedisOptions {
   readonly maxmemoryPolicy?: string;
   /** The `redis://host:port` of the server that this one copies. */
   readonly replicaOf?: string;
+  /** A node of a cluster, which has no slots yet and knows no other. */
+  readonly clusterNode?: boolean;
 }
 
 /** One Redis server that writes its append-only file to disk every second. `url` is a `redis://` one. */
@@ -17,12 +19,13 @@ export function redisEngine(machine: Machine): Engine<RedisOptions> {
     name: 'redis',
     async start({ logFolder, ...options } = {}) {
       const port = await freePort();
+      const busPort = options.clusterNode ? await freePort() : undefined;
       return startNative({
         name: 'redis',
         logFolder,
         prepare: async (folder) => ({
           command: 'redis-server',
-          args: redisArguments(folder, port, options),
+          args: redisArguments(folder, port, options, busPort),
           url: `redis://127.0.0.1:${port}`,
           env: machine.engineEnv,
           isReady: () => answersRedis(port),
@@ -33,7 +36,12 @@ export function redisEngine(machine: Machine): Engine<RedisOptions> {
   };
 }
 
-export function redisArguments(folder: string, port: number, options: RedisOptions): readonly string[] {
+export function redisArguments(
+  folder: string,
+  port: number,
+  options: RedisOptions,
+  busPort?: number,
+): readonly string[] {
   const settings: Record<string, readonly string[]> = {
     port: [String(port)],
     bind: ['127.0.0.1'],
@@ -46,6 +54,11 @@ export function redisArguments(folder: string, port: number, options: RedisOptio
   if (options.replicaOf !== undefined) {
     const primary = new URL(options.replicaOf);
     settings.replicaof = [primary.hostname, primary.port];
+  }
+  if (busPort !== undefined) {
+    settings['cluster-enabled'] = ['yes'];
+    settings['cluster-port'] = [String(busPort)];
+    settings['cluster-node-timeout'] = ['2000'];
   }
   return Object.entries(settings).flatMap(([name, values]) => [`--${name}`, ...values]);
 }
