@@ -2,7 +2,8 @@ import { type Deduplicator, InvalidInput, type Logger, NO_LOGGER, Unavailable } 
 import { openRedisDeduplicator } from '@tributary/infra';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { engines } from '../../helpers/engines.ts';
-import { command, forgetFromNowOn, ownRedis } from '../../helpers/redis.ts';
+import { forgetFromNowOn, ownRedis } from '../../helpers/own-redis.ts';
+import { command } from '../../helpers/redis.ts';
 import { claimant } from './harness.ts';
 
 const TIMEOUT_MS = 700;

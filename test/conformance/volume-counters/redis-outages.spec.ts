@@ -2,7 +2,8 @@ import { Fenced, NO_LOGGER, Unavailable, type VolumeCounters } from '@tributary/
 import { openRedisVolumeCounters } from '@tributary/infra';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { engines } from '../../helpers/engines.ts';
-import { command, forgetFromNowOn, ownRedis } from '../../helpers/redis.ts';
+import { forgetFromNowOn, ownRedis } from '../../helpers/own-redis.ts';
+import { command } from '../../helpers/redis.ts';
 import { batch, HOUR_MS, increment, PARTITION, thisHour, WORKSPACE_ID } from './harness.ts';
 
 const TIMEOUT_MS = 700;
