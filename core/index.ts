@@ -24,6 +24,7 @@ export * from './ids/ids.ts';
 export * from './keys/key.ts';
 export * from './log/event-log.ts';
 export * from './log/headers.ts';
+export * from './log/layout-mismatch.ts';
 export * from './log/packing.ts';
 export * from './log/partitioner.ts';
 export * from './log/position.ts';

@@ -3,6 +3,7 @@
 export { type LogCatalogOptions, openLogCatalog } from './adapters/catalog/log/index.ts';
 export { openRedisDeduplicator } from './adapters/deduplicator/redis/index.ts';
 export { openSqliteDeduplicator } from './adapters/deduplicator/sqlite/index.ts';
+export { type KafkaConnection, type KafkaEventLogOptions, openKafkaEventLog } from './adapters/event-log/kafka/index.ts';
 export { openSqliteEventLog, type SqliteEventLogOptions } from './adapters/event-log/sqlite/index.ts';
 export { openSqliteHistory } from './adapters/history/sqlite/index.ts';
 export { openIsolatedVmSandbox } from './adapters/sandbox/isolated-vm/index.ts';

@@ -39,7 +39,7 @@ export interface ReadResult {
 export interface StageRun {
   /** Takes no more, finishes and commits what was taken, leaves the group. Idempotent. */
   stop(): Promise<void>;
-  /** Entries (records, on a distributed log) behind the end, per partition of each source. */
+  /** Entries (records, on a distributed log) behind the end, per partition of each source, whoever has it at work. */
   lag(): Promise<readonly StageLag[]>;
   /** Settles when the run ended: resolved after `stop()`, rejected when it died and the process should leave. */
   readonly ended: Promise<void>;
@@ -74,8 +74,11 @@ export interface EventLog {
   /** The declared topics by name. */
   readonly topics: ReadonlyMap<string, TopicSpec>;
 
-  /** Creates what is declared and missing. Safe to call from several processes at once. */
-  createTopics(): Promise<void>;
+  /**
+   * Creates what is declared and missing, and says the names. Safe to call from several processes at once. Rejects
+   * with `LayoutMismatch` when what there is does not fit what is declared.
+   */
+  createTopics(): Promise<readonly string[]>;
 
   /**
    * Makes entries durable and returns the position of each, in order. On a topic declared `packed` the entries of

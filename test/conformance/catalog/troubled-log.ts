@@ -25,8 +25,8 @@ export class TroubledLog implements EventLog {
     return this.#log.topics;
   }
 
-  async createTopics(): Promise<void> {
-    await this.#log.createTopics();
+  createTopics(): Promise<readonly string[]> {
+    return this.#log.createTopics();
   }
 
   async append(topic: string, entries: readonly NewEntry[]): Promise<readonly Position[]> {

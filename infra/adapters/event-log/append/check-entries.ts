@@ -1,7 +1,4 @@
-import { InvalidInput, type NewEntry, type TopicSpec } from '@tributary/core';
-
-/** Bytes of a value, at most. */
-export const MAX_VALUE_BYTES = 1024 * 1024;
+import { InvalidInput, MAX_VALUE_BYTES, type NewEntry, type TopicSpec } from '@tributary/core';
 
 /** What an entry costs beside its texts. */
 const ENTRY_BYTES = 64;

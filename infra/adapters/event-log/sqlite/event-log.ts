@@ -3,6 +3,7 @@ import {
   type Clock,
   type EventLog,
   InvalidInput,
+  LayoutMismatch,
   type Logger,
   type Metrics,
   messageOf,
@@ -21,7 +22,7 @@ import { FAMILIES, type Family, familyOf } from './family.ts';
 import { FamilyReader } from './family-reader.ts';
 import { FamilyWatch } from './family-watch.ts';
 import { FamilyWriter } from './family-writer.ts';
-import { LayoutMismatch, layoutFaults } from './layout.ts';
+import { layoutFaults } from './layout.ts';
 import { dropExpired } from './retention.ts';
 import { createFirstSegment } from './segment-file.ts';
 import { createTopicTables, rollIdleSegment } from './segment-writer.ts';
@@ -99,7 +100,7 @@ export class SqliteEventLog implements EventLog {
   }
 
   /** Throws `LayoutMismatch` when the files were made for other partitions, or hold what no declared topic reads. */
-  async createTopics(): Promise<void> {
+  async createTopics(): Promise<readonly string[]> {
     this.#checkOpen();
     const heads = [...this.#families.values()].flatMap(({ reader }) => [...reader.heads()]);
     const faults = layoutFaults(new Map(heads), this.#named('stages').reader.positions(), this.topics);
@@ -108,6 +109,8 @@ export class SqliteEventLog implements EventLog {
       const specs = [...this.topics.values()].filter((spec) => familyOf(spec) === name);
       createTopicTables(folder, specs);
     }
+    const stored = new Set(heads.map(([name]) => name.slice(0, name.lastIndexOf('/'))));
+    return [...this.topics.keys()].filter((topic) => !stored.has(topic));
   }
 
   async append(topic: string, entries: readonly NewEntry[]): Promise<readonly Position[]> {

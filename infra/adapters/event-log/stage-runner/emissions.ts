@@ -1,5 +1,11 @@
-import { type Emission, type LogEntry, messageOf, type PoisonRecord, TOPIC } from '@tributary/core';
-import { MAX_VALUE_BYTES } from '../append/check-entries.ts';
+import {
+  type Emission,
+  type LogEntry,
+  MAX_VALUE_BYTES,
+  messageOf,
+  type PoisonRecord,
+  TOPIC,
+} from '@tributary/core';
 
 const MAX_ERROR_LENGTH = 2_000;
 

@@ -1,0 +1,203 @@
+import {
+  type Clock,
+  type NewEntry,
+  type Position,
+  type TopicSpec,
+  type TributaryError,
+  Unavailable,
+  type ValueFraming,
+} from '@tributary/core';
+import { GroupCommit } from '../../append/group-commit.ts';
+import { type PartitionRecords, type Placed, RecordPacker } from '../../append/record-packer.ts';
+import type { KafkaClient } from '../client/client.ts';
+import { failOn, translateKafkaError } from '../client/errors.ts';
+import type { ProduceAnswer, RecordToWrite } from '../client/protocol.ts';
+import { batchesOf } from '../records/batches.ts';
+
+export interface AppenderOptions {
+  readonly client: KafkaClient;
+  /** The name of a topic in Kafka. */
+  readonly nameOf: (topic: string) => string;
+  readonly framing: ValueFraming;
+  readonly clock: Clock;
+  readonly maxUnconfirmedBytes: number;
+  /** How long the brokers may take to have a group in all in-sync replicas, ms. */
+  readonly timeoutMs: number;
+}
+
+/** One `append`: what it wants and where it went. */
+interface Request {
+  readonly spec: TopicSpec;
+  readonly entries: readonly NewEntry[];
+  placed: readonly Placed[];
+}
+
+/** What became of one partition's part of a group. */
+interface Outcome {
+  /** Of each record, in order; undefined: not known to be there. */
+  readonly offsets: (number | undefined)[];
+  failure?: TributaryError;
+}
+
+/** The part of one partition in one request to its leader. */
+interface Part {
+  readonly records: PartitionRecords;
+  readonly batch: readonly RecordToWrite[];
+  /** The first record of the batch, counted in `records`. */
+  readonly first: number;
+}
+
+const GROUP_BYTES = 4 * 1024 * 1024;
+
+/**
+ * Makes entries durable in groups: acks from all in-sync replicas. Nothing is sent again, so what is confirmed of one
+ * partition stands in the order of the calls: what failed is the caller's to repeat, and may be there.
+ */
+export class Appender {
+  readonly #options: AppenderOptions;
+  readonly #groups: GroupCommit<Request>;
+  readonly #outcomes = new WeakMap<PartitionRecords, Outcome>();
+  /** Settles when the last group is on its way. */
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(options: AppenderOptions) {
+    this.#options = options;
+    this.#groups = new GroupCommit({
+      commit: (group) => this.#commit(group),
+      maxInFlight: 4,
+      eagerRequests: 64,
+      maxUnconfirmedBytes: options.maxUnconfirmedBytes,
+      maxGroupBytes: GROUP_BYTES,
+    });
+  }
+
+  /** The position of each entry. `bytes` is what they count for against the bounds. */
+  async append(spec: TopicSpec, entries: readonly NewEntry[], bytes: number): Promise<readonly Position[]> {
+    const request: Request = { spec, entries, placed: [] };
+    await this.#groups.add(request, bytes);
+    return request.placed.map((placed) => this.#positionOf(spec.name, placed));
+  }
+
+  drained(): Promise<void> {
+    return this.#groups.drained();
+  }
+
+  #positionOf(topic: string, { records, record, index }: Placed): Position {
+    const outcome = this.#outcomes.get(records);
+    const offset = outcome?.offsets[record];
+    if (offset === undefined) throw outcome?.failure ?? new Unavailable('Kafka: not confirmed');
+    return { topic, partition: records.partition, offset, index };
+  }
+
+  /** Never rejects: a failure is that of the partitions concerned, and their requests find it. */
+  async #commit(group: readonly Request[]): Promise<void> {
+    // Groups go off one after the other and are confirmed side by side.
+    const sent = this.#turn.then(() => this.#send(group));
+    this.#turn = sent;
+    await Promise.all(await sent);
+  }
+
+  /** Resolves to the confirmations once all of the group is on its way. */
+  async #send(group: readonly Request[]): Promise<readonly Promise<void>[]> {
+    const packer = new RecordPacker();
+    for (const request of group) {
+      request.placed = request.entries.map((entry) => packer.place(request.spec, entry));
+    }
+    const timestamp = this.#options.clock();
+    const waiting = packer.partitions().map((records) => {
+      this.#outcomes.set(records, { offsets: [] });
+      return { records, batches: batchesOf(records, this.#options.framing, timestamp), first: 0 };
+    });
+    const confirmations: Promise<void>[] = [];
+    // A request takes one batch a partition.
+    for (let round = 0; waiting.some(({ batches }) => round < batches.length); round++) {
+      const parts: Part[] = [];
+      for (const partition of waiting) {
+        const batch = partition.batches[round];
+        if (!batch) continue;
+        parts.push({ records: partition.records, batch, first: partition.first });
+        partition.first += batch.length;
+      }
+      for (const [leader, led] of await this.#byLeader(parts)) {
+        confirmations.push((await this.#produce(leader, led)).confirmed);
+      }
+    }
+    return confirmations;
+  }
+
+  async #byLeader(parts: readonly Part[]): Promise<ReadonlyMap<number, readonly Part[]>> {
+    const { client, nameOf } = this.#options;
+    const byLeader = new Map<number, Part[]>();
+    for (const part of parts) {
+      const { topic, partition } = part.records;
+      try {
+        const leader = await client.leaderId(nameOf(topic), partition);
+        byLeader.set(leader, [...(byLeader.get(leader) ?? []), part]);
+      } catch (thrown) {
+        this.#fail([part], thrown);
+      }
+    }
+    return byLeader;
+  }
+
+  /** Resolves once the request is on its way, with its confirmation, which never rejects. */
+  async #produce(leader: number, parts: readonly Part[]): Promise<{ readonly confirmed: Promise<void> }> {
+    const { client, nameOf, timeoutMs } = this.#options;
+    const byTopic = Map.groupBy(parts, ({ records }) => records.topic);
+    try {
+      const { answer } = await client.produce(leader, {
+        acks: -1,
+        timeout: timeoutMs,
+        compression: 0,
+        topicData: [...byTopic].map(([topic, ofTopic]) => ({
+          topic: nameOf(topic),
+          partitions: ofTopic.map(({ records, batch }) => ({
+            partition: records.partition,
+            messages: batch,
+          })),
+        })),
+      });
+      return {
+        confirmed: answer
+          .then((all) => this.#settleAll(parts, all))
+          .catch((thrown) => this.#fail(parts, thrown)),
+      };
+    } catch (thrown) {
+      this.#fail(parts, thrown);
+      return { confirmed: Promise.resolve() };
+    }
+  }
+
+  #settleAll(parts: readonly Part[], { topics }: ProduceAnswer): void {
+    const { nameOf } = this.#options;
+    for (const part of parts) {
+      const { topic, partition } = part.records;
+      const ofTopic = topics.find(({ topicName }) => topicName === nameOf(topic));
+      this.#settle(
+        part,
+        ofTopic?.partitions.find((each) => each.partition === partition),
+      );
+    }
+  }
+
+  #settle(part: Part, answer: { readonly errorCode: number; readonly baseOffset: string } | undefined): void {
+    try {
+      if (!answer) throw new Unavailable('Kafka: no answer for a partition');
+      failOn(answer.errorCode);
+      const base = Number(answer.baseOffset);
+      const outcome = this.#outcomes.get(part.records);
+      for (let i = 0; i < part.batch.length; i++) if (outcome) outcome.offsets[part.first + i] = base + i;
+    } catch (thrown) {
+      this.#options.client.lookAgain();
+      this.#fail([part], thrown);
+    }
+  }
+
+  #fail(parts: readonly Part[], thrown: unknown): void {
+    for (const { records } of parts) {
+      const outcome = this.#outcomes.get(records);
+      const doing = `appending to ${records.topic}/${records.partition}`;
+      if (outcome) outcome.failure ??= translateKafkaError(thrown, doing);
+    }
+  }
+}

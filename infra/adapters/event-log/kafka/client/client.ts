@@ -1,0 +1,218 @@
+import { type Logger, messageOf, Unavailable } from '@tributary/core';
+import Cluster from 'kafkajs/src/cluster/index.js';
+import loggers from 'kafkajs/src/loggers/index.js';
+import socketFactory from 'kafkajs/src/network/socketFactory.js';
+import apiKeys from 'kafkajs/src/protocol/requests/apiKeys.js';
+import protocol from 'kafkajs/src/protocol/requests/index.js';
+import { clientOptions, type KafkaConnection } from './connection.ts';
+import { protocolErrorOf, translateKafkaError } from './errors.ts';
+import type {
+  Definition,
+  FetchAnswer,
+  FetchRequest,
+  KafkaBroker,
+  KafkaLogEntry,
+  ProduceAnswer,
+  ProduceRequest,
+} from './protocol.ts';
+
+const METADATA_MAX_AGE_MS = 60_000;
+const LOG_LEVEL_WARN = 2;
+
+/** Answers after which the places of leaders and coordinators are looked up again. */
+const MOVED = /NOT_LEADER|LEADER_NOT_AVAILABLE|COORDINATOR|UNKNOWN_TOPIC|LEADER_EPOCH|REPLICA_NOT_AVAILABLE/;
+
+export interface KafkaClientOptions {
+  readonly connection: KafkaConnection;
+  /** How long a broker may take to answer, ms. Default 10,000. */
+  readonly requestTimeoutMs?: number;
+  readonly logger: Logger;
+}
+
+/**
+ * Connections of its own to the brokers of a cluster, and where to find whom. A broker answers the requests of one
+ * connection one after the other, so what may wait there (a join, an append) has a client of its own.
+ * Every call rejects with `Unavailable` when Kafka does not answer or somebody moved; the same call again finds them.
+ */
+export class KafkaClient {
+  readonly #cluster: Cluster;
+  readonly #topics = new Set<string>();
+  readonly #coordinators = new Map<string, number>();
+  #connected: Promise<void> | undefined;
+  #stale = false;
+  #closed = false;
+
+  constructor({ connection, requestTimeoutMs = 10_000, logger }: KafkaClientOptions) {
+    this.#cluster = new Cluster({
+      ssl: undefined,
+      sasl: undefined,
+      ...clientOptions(connection),
+      logger: loggers.createLogger({
+        level: LOG_LEVEL_WARN,
+        logCreator: () => (entry: KafkaLogEntry) =>
+          logger.debug({ of: entry.namespace }, `kafkajs: ${entry.log.message}`),
+      }),
+      socketFactory: socketFactory(),
+      requestTimeout: requestTimeoutMs,
+      enforceRequestTimeout: true,
+      metadataMaxAge: METADATA_MAX_AGE_MS,
+      // Whoever calls repeats; here a repetition would only hide how long that takes.
+      retry: { retries: 1, initialRetryTime: 50 },
+      allowAutoTopicCreation: false,
+      maxInFlightRequests: null,
+      isolationLevel: 1,
+    });
+  }
+
+  /** Calls the leader of a partition. Topics go by their names in Kafka. */
+  async withLeader<T>(
+    topic: string,
+    partition: number,
+    doing: string,
+    call: (broker: KafkaBroker) => Promise<T>,
+  ): Promise<T> {
+    return this.#guarded(doing, async () => call(await this.#broker(await this.#leaderOf(topic, partition))));
+  }
+
+  /** Calls the coordinator of a group. */
+  async withGroup<T>(groupId: string, doing: string, call: (broker: KafkaBroker) => Promise<T>): Promise<T> {
+    return this.#guarded(doing, async () => call(await this.#coordinator(groupId, 0)));
+  }
+
+  /** Calls the coordinator of a transactional id. */
+  async withTransaction<T>(
+    transactionalId: string,
+    doing: string,
+    call: (broker: KafkaBroker) => Promise<T>,
+  ): Promise<T> {
+    return this.#guarded(doing, async () => call(await this.#coordinator(transactionalId, 1)));
+  }
+
+  /** The node that leads a partition. */
+  leaderId(topic: string, partition: number): Promise<number> {
+    return this.#guarded('finding a leader', () => this.#leaderOf(topic, partition));
+  }
+
+  /**
+   * Appends to partitions the node leads. Resolves once the request is on its way, so that who waits for that before
+   * the next one keeps their order. The answer holds an error code a partition; it may be that of a failure.
+   */
+  async produce(
+    nodeId: number,
+    request: ProduceRequest,
+  ): Promise<{ readonly answer: Promise<ProduceAnswer> }> {
+    const send = await this.#guarded('appending', async () =>
+      prepared(await this.#broker(nodeId), apiKeys.Produce, protocol.requests.Produce, request),
+    );
+    const answer = this.#guarded('appending', send);
+    answer.catch(() => {}); // whoever appends hears of it
+    return { answer };
+  }
+
+  /** Reads partitions the node leads. The answer holds an error code a partition; it may be that of a failure. */
+  fetch(nodeId: number, request: FetchRequest): Promise<FetchAnswer> {
+    return this.#guarded('reading', async () =>
+      (await prepared(await this.#broker(nodeId), apiKeys.Fetch, protocol.requests.Fetch, request))(),
+    );
+  }
+
+  /** Somebody moved: the next call looks for them again. */
+  lookAgain(): void {
+    this.#stale = true;
+    this.#coordinators.clear();
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await this.#connected?.catch(() => {});
+    await this.#cluster.disconnect();
+  }
+
+  async #guarded<T>(doing: string, call: () => Promise<T>): Promise<T> {
+    try {
+      return await call();
+    } catch (thrown) {
+      const type = protocolErrorOf(thrown);
+      if (type === undefined || MOVED.test(type)) this.lookAgain();
+      throw translateKafkaError(thrown, doing);
+    }
+  }
+
+  /** Connected, and with the whereabouts of the topic's partitions. */
+  async #ready(topic?: string): Promise<void> {
+    if (this.#closed) throw new Unavailable('the client of Kafka is closed');
+    this.#connected ??= this.#cluster.connect().then(() => this.#cluster.addMultipleTargetTopics([]));
+    try {
+      await this.#connected;
+    } catch (error) {
+      this.#connected = undefined;
+      throw error;
+    }
+    if (topic !== undefined && !this.#topics.has(topic)) {
+      await this.#cluster.addMultipleTargetTopics([topic]);
+      this.#topics.add(topic);
+    }
+    if (this.#stale) {
+      this.#stale = false;
+      await this.#cluster.refreshMetadata();
+    } else {
+      await this.#cluster.refreshMetadataIfNecessary();
+    }
+  }
+
+  async #leaderOf(topic: string, partition: number): Promise<number> {
+    await this.#ready(topic);
+    const found = this.#cluster.findTopicPartitionMetadata(topic).find((p) => p.partitionId === partition);
+    if (found && found.leader >= 0) return found.leader;
+    this.lookAgain();
+    throw new Unavailable(`Kafka: ${topic}/${partition} has no leader`);
+  }
+
+  async #broker(nodeId: number): Promise<KafkaBroker> {
+    await this.#ready();
+    return this.#cluster.findBroker({ nodeId });
+  }
+
+  async #coordinator(groupId: string, coordinatorType: 0 | 1): Promise<KafkaBroker> {
+    const key = `${coordinatorType} ${groupId}`;
+    const known = this.#coordinators.get(key);
+    if (known !== undefined) return this.#broker(known);
+    await this.#ready();
+    const broker = await this.#cluster.findGroupCoordinator({ groupId, coordinatorType });
+    this.#coordinators.set(key, broker.nodeId);
+    return broker;
+  }
+}
+
+/**
+ * Encodes a request and hands back what sends it. Its answer is not judged as a whole: one partition's failure says
+ * nothing about the others.
+ */
+async function prepared<Payload, Answer>(
+  broker: KafkaBroker,
+  apiKey: number,
+  definition: Definition<Payload, Answer>,
+  payload: Payload,
+): Promise<() => Promise<Answer>> {
+  const { request, response } = broker.lookupRequest(apiKey, definition)(payload);
+  const encoded = await request.encode();
+  return async () => {
+    try {
+      return await broker.connectionPool.send({
+        request: { ...request, encode: async () => encoded },
+        response: { decode: (bytes) => response.decode(bytes), parse: async (answer) => answer },
+      });
+    } catch (thrown) {
+      // As kafkajs does for its own requests: the next one connects anew.
+      if (thrown instanceof Error && thrown.name === 'KafkaJSConnectionClosedError')
+        await broker.disconnect();
+      throw thrown;
+    }
+  };
+}
+
+/** For a log line. */
+export function reason(thrown: unknown): string {
+  return protocolErrorOf(thrown) ?? messageOf(thrown);
+}

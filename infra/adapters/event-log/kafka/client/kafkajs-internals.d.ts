@@ -1,0 +1,86 @@
+/**
+ * What the adapter uses of kafkajs beside its public interface: the layer that speaks the protocol. Held to the one
+ * version that package.json names; docs/decisions/0004-kafka.md says why.
+ */
+declare module 'kafkajs/src/cluster/index.js' {
+  type KafkaBroker = import('./protocol.ts').KafkaBroker;
+
+  export default class Cluster {
+    constructor(options: import('./protocol.ts').KafkaClusterOptions);
+    connect(): Promise<void>;
+    disconnect(): Promise<void>;
+    refreshMetadata(): Promise<void>;
+    refreshMetadataIfNecessary(): Promise<void>;
+    addMultipleTargetTopics(topics: readonly string[]): Promise<void>;
+    findTopicPartitionMetadata(
+      topic: string,
+    ): readonly { readonly partitionId: number; readonly leader: number }[];
+    findBroker(node: { readonly nodeId: number | string }): Promise<KafkaBroker>;
+    /** 0: of a group, 1: of a transactional id. */
+    findGroupCoordinator(of: {
+      readonly groupId: string;
+      readonly coordinatorType: 0 | 1;
+    }): Promise<KafkaBroker>;
+  }
+}
+
+declare module 'kafkajs/src/loggers/index.js' {
+  const loggers: {
+    createLogger(options: {
+      readonly level: number;
+      readonly logCreator: (level: number) => (entry: import('./protocol.ts').KafkaLogEntry) => void;
+    }): unknown;
+  };
+  export default loggers;
+}
+
+declare module 'kafkajs/src/network/socketFactory.js' {
+  export default function socketFactory(): unknown;
+}
+
+declare module 'kafkajs/src/protocol/requests/index.js' {
+  const protocol: {
+    readonly requests: {
+      readonly Fetch: import('./protocol.ts').Definition<
+        import('./protocol.ts').FetchRequest,
+        import('./protocol.ts').FetchAnswer
+      >;
+      readonly Produce: import('./protocol.ts').Definition<
+        import('./protocol.ts').ProduceRequest,
+        import('./protocol.ts').ProduceAnswer
+      >;
+    };
+  };
+  export default protocol;
+}
+
+declare module 'kafkajs/src/protocol/requests/apiKeys.js' {
+  const apiKeys: { readonly Fetch: number; readonly Produce: number };
+  export default apiKeys;
+}
+
+declare module 'kafkajs/src/protocol/error.js' {
+  const errors: { createErrorFromCode(code: number): Error & { readonly type?: string } };
+  export default errors;
+}
+
+declare module 'kafkajs/src/consumer/assignerProtocol.js' {
+  const protocol: {
+    readonly MemberMetadata: {
+      encode(metadata: {
+        readonly version: number;
+        readonly topics: readonly string[];
+        readonly userData: Buffer;
+      }): Buffer;
+      decode(bytes: Buffer): { readonly topics: readonly string[]; readonly userData: Buffer | null };
+    };
+    readonly MemberAssignment: {
+      encode(assignment: {
+        readonly version: number;
+        readonly assignment: Readonly<Record<string, readonly number[]>>;
+      }): Buffer;
+      decode(bytes: Buffer): { readonly assignment: Readonly<Record<string, readonly number[]>> } | null;
+    };
+  };
+  export default protocol;
+}

@@ -1,0 +1,76 @@
+import type { KafkaClient } from './client.ts';
+
+/** The offset behind the last record, or that of the first one kept. `stable`: behind the last one a read-committed
+ *  reader gets to. */
+export async function offsetOf(
+  client: KafkaClient,
+  topic: string,
+  partition: number,
+  which: 'first' | 'end' | 'stable',
+): Promise<number> {
+  const { responses } = await client.withLeader(topic, partition, 'listing offsets', (broker) =>
+    broker.listOffsets({
+      replicaId: -1,
+      isolationLevel: which === 'stable' ? 1 : 0,
+      topics: [{ topic, partitions: [{ partition, timestamp: which === 'first' ? -2 : -1 }] }],
+    }),
+  );
+  return Number(responses[0]?.partitions[0]?.offset ?? 0);
+}
+
+/** The stable ends of many partitions, with one request a broker. By `topic/partition`. */
+export async function stableEnds(
+  client: KafkaClient,
+  partitions: readonly { readonly topic: string; readonly partition: number }[],
+): Promise<ReadonlyMap<string, number>> {
+  const byLeader = new Map<number, { topic: string; partition: number }[]>();
+  for (const { topic, partition } of partitions) {
+    const leader = await client.leaderId(topic, partition);
+    byLeader.set(leader, [...(byLeader.get(leader) ?? []), { topic, partition }]);
+  }
+  const ends = new Map<string, number>();
+  for (const led of byLeader.values()) {
+    const [one] = led;
+    if (!one) continue;
+    const { responses } = await client.withLeader(one.topic, one.partition, 'listing offsets', (broker) =>
+      broker.listOffsets({
+        replicaId: -1,
+        isolationLevel: 1,
+        topics: [...new Set(led.map(({ topic }) => topic))].map((topic) => ({
+          topic,
+          partitions: led
+            .filter((each) => each.topic === topic)
+            .map(({ partition }) => ({ partition, timestamp: -1 as const })),
+        })),
+      }),
+    );
+    for (const { topic, partitions: answers } of responses)
+      for (const { partition, offset } of answers) ends.set(`${topic}/${partition}`, Number(offset));
+  }
+  return ends;
+}
+
+/** The positions a group has stored, where it has: its owners may be further. By `topic/partition`. */
+export async function storedOffsets(
+  client: KafkaClient,
+  groupId: string,
+  partitions: readonly { readonly topic: string; readonly partition: number }[],
+): Promise<ReadonlyMap<string, number>> {
+  const byTopic = Map.groupBy(partitions, ({ topic }) => topic);
+  const { responses } = await client.withGroup(groupId, 'reading positions', (broker) =>
+    broker.offsetFetch({
+      groupId,
+      topics: [...byTopic].map(([topic, of]) => ({
+        topic,
+        partitions: of.map(({ partition }) => ({ partition })),
+      })),
+    }),
+  );
+  const stored = new Map<string, number>();
+  for (const { topic, partitions: answers } of responses) {
+    for (const { partition, offset } of answers) {
+      if (Number(offset) >= 0) stored.set(`${topic}/${partition}`, Number(offset));
+    }
+  }
+  return stored;
+}

@@ -1,0 +1,245 @@
+import {
+  type Clock,
+  type EventLog,
+  InvalidInput,
+  type Logger,
+  type Metrics,
+  type NewEntry,
+  PLAIN_FRAMING,
+  type Position,
+  type ReadOptions,
+  type ReadResult,
+  type Stage,
+  type StageRun,
+  type TopicSpec,
+  Unavailable,
+  type ValueFraming,
+} from '@tributary/core';
+import { checkEntries } from '../append/check-entries.ts';
+import { Appender } from './append/appender.ts';
+import { KafkaClient } from './client/client.ts';
+import type { KafkaConnection } from './client/connection.ts';
+import { type Fetched, Fetcher, OffsetOutOfRange } from './client/fetcher.ts';
+import { offsetOf } from './client/offsets.ts';
+import { KafkaStageRun, specOf } from './group/stage-run.ts';
+import { entriesOf } from './records/entries.ts';
+import { createKafkaTopics } from './topics.ts';
+
+export interface KafkaEventLogOptions {
+  readonly connection: KafkaConnection;
+  /** Goes before the names of topics, groups and transactional ids, so that installations share a cluster. */
+  readonly prefix: string;
+  readonly topics: ReadonlyMap<string, TopicSpec>;
+  /** Of topics that are made. Default 3, or the number of brokers where there are fewer. */
+  readonly replicationFactor?: number;
+  /** Default: plain JSON on every topic. */
+  readonly framing?: ValueFraming;
+  readonly metrics: Metrics;
+  readonly logger: Logger;
+  /** Epoch ms; default `Date.now`. */
+  readonly clock?: Clock;
+  /** Bytes waiting to be made durable before `Overloaded`. Default 64 MiB. */
+  readonly maxUnconfirmedBytes?: number;
+  /** Entries of one partition in a flow stage's hands at most. Default 100,000. */
+  readonly maxUncommitted?: number;
+  /** Bytes read from one partition at a time; a stage holds at most two answers. Default 1 MiB. */
+  readonly fetchBytes?: number;
+  /** Waits before a repetition, ms: the first, doubling up to the cap. Default 50 to 5,000. */
+  readonly backoff?: { readonly firstMs: number; readonly capMs: number };
+  /** How long a stage may take to finish what it took when it stops or a partition moves. Default 10,000. */
+  readonly stopGraceMs?: number;
+  /** After so long without a sign of life a process's partitions go to others, ms. Default 6,000. */
+  readonly sessionTimeoutMs?: number;
+  /** How long the brokers may take to confirm an append, ms. Default 10,000. */
+  readonly appendTimeoutMs?: number;
+}
+
+const READ_BYTES = 1024 * 1024;
+const WATCH_WAIT_MS = 250;
+
+/** Opens the event log on Kafka. Kafka need not answer yet: then the calls say `Unavailable`. */
+export async function openKafkaEventLog(options: KafkaEventLogOptions): Promise<EventLog> {
+  return new KafkaEventLog(options);
+}
+
+/** The distributed `EventLog`. */
+class KafkaEventLog implements EventLog {
+  readonly topics: ReadonlyMap<string, TopicSpec>;
+  readonly #options: KafkaEventLogOptions;
+  readonly #framing: ValueFraming;
+  /** For appends alone. */
+  readonly #appends: KafkaClient;
+  readonly #appender: Appender;
+  /** For reads that do not wait, and for those that do. */
+  readonly #reads: KafkaClient;
+  readonly #reader: Fetcher;
+  readonly #watches: KafkaClient;
+  readonly #watcher: Fetcher;
+  readonly #runs = new Set<KafkaStageRun>();
+  readonly #closing = new AbortController();
+  #closed: Promise<void> | undefined;
+
+  constructor(options: KafkaEventLogOptions) {
+    const { connection, logger, topics, appendTimeoutMs = 10_000 } = options;
+    this.topics = topics;
+    this.#options = options;
+    this.#framing = options.framing ?? PLAIN_FRAMING;
+    this.#appends = new KafkaClient({ connection, logger, requestTimeoutMs: appendTimeoutMs + 1_000 });
+    this.#reads = new KafkaClient({ connection, logger });
+    this.#watches = new KafkaClient({ connection, logger });
+    this.#reader = new Fetcher(this.#reads, () => 0);
+    this.#watcher = new Fetcher(this.#watches, () => WATCH_WAIT_MS);
+    this.#appender = new Appender({
+      client: this.#appends,
+      nameOf: (topic) => this.#nameOf(topic),
+      framing: this.#framing,
+      clock: options.clock ?? Date.now,
+      maxUnconfirmedBytes: options.maxUnconfirmedBytes ?? 64 * 1024 * 1024,
+      timeoutMs: appendTimeoutMs,
+    });
+  }
+
+  async createTopics(): Promise<readonly string[]> {
+    this.#checkOpen();
+    const { connection, replicationFactor, logger } = this.#options;
+    return createKafkaTopics({
+      connection,
+      topics: this.topics,
+      nameOf: (topic) => this.#nameOf(topic),
+      ...(replicationFactor === undefined ? {} : { replicationFactor }),
+      logger,
+    });
+  }
+
+  async append(topic: string, entries: readonly NewEntry[]): Promise<readonly Position[]> {
+    this.#checkOpen();
+    const spec = specOf(this.topics, topic);
+    const bytes = checkEntries(spec, entries);
+    if (entries.length === 0) return [];
+    return this.#appender.append(spec, entries, bytes);
+  }
+
+  async read(topic: string, partition: number, from: number, options: ReadOptions = {}): Promise<ReadResult> {
+    this.#checkOpen();
+    const { packed } = this.#partitionOf(topic, partition);
+    const { maxBytes = READ_BYTES, waitMs = 0, signal } = options;
+    const signals = [this.#closing.signal, ...(signal ? [signal] : [])];
+    const of = { topic, partition, packed, framing: this.#framing };
+    let next = Math.max(0, from);
+    const found = ({ records, next: behind }: Fetched): ReadResult | undefined => {
+      const entries = entriesOf(records, of, { offset: next, index: 0 }).map(({ entry }) => entry);
+      next = behind;
+      return entries.length > 0 ? { entries, next } : undefined;
+    };
+    // What is there is handed over at once, whatever others wait for.
+    const end = await offsetOf(this.#reads, this.#nameOf(topic), partition, 'stable');
+    while (next < end) {
+      const fetched = await this.#fetch(
+        this.#reader,
+        topic,
+        partition,
+        next,
+        maxBytes,
+        AbortSignal.any(signals),
+      );
+      if (!fetched) return { entries: [], next };
+      const result = found(fetched);
+      if (result) return result;
+    }
+    if (waitMs === 0) return { entries: [], next };
+    const waiting = AbortSignal.any([...signals, AbortSignal.timeout(waitMs)]);
+    for (;;) {
+      const fetched = await this.#fetch(this.#watcher, topic, partition, next, maxBytes, waiting);
+      if (!fetched) return { entries: [], next };
+      const result = found(fetched);
+      if (result) return result;
+    }
+  }
+
+  async end(topic: string, partition: number): Promise<number> {
+    this.#checkOpen();
+    this.#partitionOf(topic, partition);
+    return offsetOf(this.#reads, this.#nameOf(topic), partition, 'end');
+  }
+
+  async run(stage: Stage): Promise<StageRun> {
+    this.#checkOpen();
+    const {
+      connection,
+      prefix,
+      clock = Date.now,
+      metrics,
+      logger,
+      maxUncommitted = 100_000,
+      fetchBytes = 1024 * 1024,
+      backoff = { firstMs: 50, capMs: 5_000 },
+      stopGraceMs = 10_000,
+      sessionTimeoutMs = 6_000,
+    } = this.#options;
+    const run = new KafkaStageRun(stage, {
+      connection,
+      prefix,
+      topics: this.topics,
+      framing: this.#framing,
+      sessionTimeoutMs,
+      stopGraceMs,
+      fetchBytes,
+      maxUncommitted,
+      backoff,
+      clock,
+      metrics,
+      logger,
+    });
+    this.#runs.add(run);
+    run.ended.catch(() => {}).finally(() => this.#runs.delete(run));
+    return run;
+  }
+
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async #close(): Promise<void> {
+    await Promise.all([...this.#runs].map((run) => run.stop()));
+    await this.#appender.drained();
+    this.#closing.abort();
+    await Promise.all([this.#appends.close(), this.#reads.close(), this.#watches.close()]);
+  }
+
+  /** Below the first offset kept it reads from there; beyond the end there is nothing, yet. */
+  async #fetch(
+    fetcher: Fetcher,
+    topic: string,
+    partition: number,
+    offset: number,
+    maxBytes: number,
+    signal: AbortSignal,
+  ): Promise<Fetched | undefined> {
+    const name = this.#nameOf(topic);
+    try {
+      return await fetcher.fetch(name, partition, offset, maxBytes, signal);
+    } catch (thrown) {
+      if (!(thrown instanceof OffsetOutOfRange)) throw thrown;
+      const first = await offsetOf(this.#reads, name, partition, 'first');
+      if (offset < first) return fetcher.fetch(name, partition, first, maxBytes, signal);
+      return undefined;
+    }
+  }
+
+  #partitionOf(topic: string, partition: number): TopicSpec {
+    const spec = specOf(this.topics, topic);
+    if (!Number.isInteger(partition) || partition < 0 || partition >= spec.partitions) {
+      throw new InvalidInput(`topic "${topic}" has no partition ${partition}`);
+    }
+    return spec;
+  }
+
+  #nameOf(topic: string): string {
+    return `${this.#options.prefix}${topic}`;
+  }
+
+  #checkOpen(): void {
+    if (this.#closed) throw new Unavailable('the event log is closed');
+  }
+}

@@ -1,0 +1,285 @@
+import { type Logger, Unavailable } from '@tributary/core';
+import assignerProtocol from 'kafkajs/src/consumer/assignerProtocol.js';
+import { type BackoffOptions, backoffMs } from '../../stage-runner/backoff.ts';
+import { pause } from '../../stage-runner/waiting.ts';
+import { type KafkaClient, reason } from '../client/client.ts';
+import { protocolErrorOf } from '../client/errors.ts';
+import { assign, type Member } from './assignment.ts';
+
+const { MemberAssignment, MemberMetadata } = assignerProtocol;
+
+/** Name of the protocol of the group: how its leader shares partitions out. */
+const PROTOCOL = 'tributary-sticky';
+
+/** What the member does with its part of the group. Partitions go as `topic/partition`, topics by names in Kafka. */
+export interface Assignee {
+  /** What is at work here. */
+  owned(): readonly string[];
+  /** These are to be at work from now on, beside what else is; called again with the same after each join. */
+  take(partitions: readonly string[]): void;
+  /** Finishes these and resolves once nothing of them is at work. */
+  giveBack(partitions: readonly string[]): Promise<void>;
+  /** Drops everything at once: others may own it by now. */
+  lose(): void;
+}
+
+export interface MembershipOptions {
+  readonly groupId: string;
+  /** The topics of the stage with their partitions. */
+  readonly topics: ReadonlyMap<string, number>;
+  readonly assignee: Assignee;
+  /** For joins alone, which wait at the broker for the other members. */
+  readonly joinClient: KafkaClient;
+  readonly client: KafkaClient;
+  readonly sessionTimeoutMs: number;
+  readonly rebalanceTimeoutMs: number;
+  readonly heartbeatMs: number;
+  readonly backoff: BackoffOptions;
+  readonly logger: Logger;
+}
+
+/** Errors that say: this member is none any more. */
+const GONE = new Set(['UNKNOWN_MEMBER_ID', 'ILLEGAL_GENERATION', 'FENCED_INSTANCE_ID', 'MEMBER_ID_REQUIRED']);
+
+/** What a member tells of itself when it joins. */
+interface Claim {
+  /** The generation in which it owned this. */
+  readonly generation: number;
+  readonly owned: readonly string[];
+}
+
+/**
+ * Keeps a place in a consumer group and works on while the group changes. A partition stays at work over a change if
+ * the member owned it in the very generation before and gets it again; then nobody else had it in between. What is to
+ * move is finished here before anyone else gets it. Who was away for a generation drops everything and begins anew.
+ */
+export class Membership {
+  readonly #options: MembershipOptions;
+  readonly #leaving = new AbortController();
+  #memberId = '';
+  /** Of the last assignment; undefined while there is none to rely on. */
+  #generation: number | undefined;
+  #ended: Promise<void> | undefined;
+
+  constructor(options: MembershipOptions) {
+    this.#options = options;
+  }
+
+  /** Joins, and joins again for as long as it takes, until `leave()`. */
+  start(): void {
+    this.#ended ??= this.#run();
+  }
+
+  /** Throws `Unavailable` unless the coordinator says that this member belongs to the group's present generation. */
+  async confirm(): Promise<void> {
+    const generation = this.#generation;
+    if (generation === undefined) throw new Unavailable('not a member of the group at present');
+    try {
+      await this.#heartbeat(generation);
+    } catch (thrown) {
+      // The next generation is being made: until it is there this one holds.
+      if (protocolErrorOf(thrown) !== 'REBALANCE_IN_PROGRESS') throw thrown;
+    }
+  }
+
+  /** Stores a position, if this member belongs to the present generation. */
+  async commitOffset(topic: string, partition: number, offset: number, metadata: string): Promise<void> {
+    const { groupId, client } = this.#options;
+    const generation = this.#generation;
+    if (generation === undefined) throw new Unavailable('not a member of the group at present');
+    await client.withGroup(groupId, 'storing a position', (broker) =>
+      broker.offsetCommit({
+        groupId,
+        memberId: this.#memberId,
+        groupGenerationId: generation,
+        topics: [{ topic, partitions: [{ partition, offset: String(offset), metadata }] }],
+      }),
+    );
+  }
+
+  /** Leaves the group at once; what was owned must be finished by then. */
+  async leave(): Promise<void> {
+    this.#leaving.abort();
+    const memberId = this.#memberId;
+    this.#generation = undefined;
+    if (memberId !== '') {
+      const { groupId, client, logger } = this.#options;
+      await client
+        .withGroup(groupId, 'leaving the group', (broker) => broker.leaveGroup({ groupId, memberId }))
+        .catch((thrown: unknown) =>
+          logger.warn({ group: groupId, error: reason(thrown) }, 'left without a word'),
+        );
+    }
+  }
+
+  /** Resolves when it takes part no more; a join under way ends with its client. */
+  async ended(): Promise<void> {
+    await this.#ended;
+  }
+
+  async #run(): Promise<void> {
+    const { groupId, backoff, logger } = this.#options;
+    let failures = 0;
+    while (!this.#leaving.signal.aborted) {
+      try {
+        const settled = await this.#join();
+        failures = 0;
+        if (settled) await this.#beat(this.#leaving.signal);
+      } catch (thrown) {
+        if (this.#leaving.signal.aborted) return;
+        this.#judge(thrown);
+        logger.warn({ group: groupId, error: reason(thrown) }, 'joins the group again');
+        // A change under way is joined at once.
+        if (protocolErrorOf(thrown) !== 'REBALANCE_IN_PROGRESS') {
+          await pause(backoffMs(failures++, backoff), this.#leaving.signal);
+        }
+      }
+    }
+  }
+
+  #judge(thrown: unknown): void {
+    const type = protocolErrorOf(thrown);
+    if (type === undefined || !GONE.has(type)) return;
+    this.#memberId = type === 'ILLEGAL_GENERATION' ? this.#memberId : '';
+    this.#lose(type);
+  }
+
+  #lose(why: string): void {
+    if (this.#generation === undefined) return;
+    const { groupId, assignee, logger } = this.#options;
+    logger.warn({ group: groupId, why }, 'lost its part of the group');
+    this.#generation = undefined;
+    assignee.lose();
+  }
+
+  /** Takes part in the making of a generation. False: what was given back is for the others once it joins again. */
+  async #join(): Promise<boolean> {
+    const { groupId, joinClient, topics, assignee, sessionTimeoutMs, rebalanceTimeoutMs } = this.#options;
+    const claim: Claim = { generation: this.#generation ?? -1, owned: assignee.owned() };
+    const joined = await joinClient.withGroup(groupId, 'joining the group', (broker) =>
+      broker.joinGroup({
+        groupId,
+        memberId: this.#memberId,
+        sessionTimeout: sessionTimeoutMs,
+        rebalanceTimeout: rebalanceTimeoutMs,
+        groupProtocols: [{ name: PROTOCOL, metadata: encodeClaim([...topics.keys()], claim) }],
+      }),
+    );
+    const { generationId, memberId, leaderId, members } = joined;
+    this.#memberId = memberId;
+    if (!followsOn(generationId, this.#generation)) this.#lose('missed a generation');
+    const groupAssignment = memberId === leaderId ? this.#shareOut(generationId, members) : [];
+    const { memberAssignment } = await joinClient.withGroup(
+      groupId,
+      'getting its part of the group',
+      (broker) => broker.syncGroup({ groupId, memberId, generationId, groupAssignment }),
+    );
+    this.#generation = generationId;
+    return this.#apply(decodeAssignment(memberAssignment));
+  }
+
+  /** What the leader of a generation decides for all. */
+  #shareOut(
+    generation: number,
+    members: readonly { readonly memberId: string; readonly memberMetadata: Buffer }[],
+  ): readonly { readonly memberId: string; readonly memberAssignment: Buffer }[] {
+    const claims = members.map(({ memberId, memberMetadata }): Member => {
+      const claim = decodeClaim(memberMetadata);
+      // Older claims are not to be relied on; their members drop them by the same rule.
+      return { id: memberId, owned: claim.generation === generation - 1 ? claim.owned : [] };
+    });
+    const parts = assign(this.#options.topics, claims);
+    return [...parts].map(([memberId, part]) => ({ memberId, memberAssignment: encodeAssignment(part) }));
+  }
+
+  /** Works on its part, and gives back what is not in it any more, with heartbeats all the while. */
+  async #apply(part: readonly string[]): Promise<boolean> {
+    const { assignee, groupId, logger } = this.#options;
+    const readable = part.filter((name) => this.#options.topics.has(topicOf(name)));
+    const revoked = assignee.owned().filter((name) => !readable.includes(name));
+    logger.info(
+      { group: groupId, generation: this.#generation, part: readable, revoked },
+      'has its part of the group',
+    );
+    assignee.take(readable);
+    if (revoked.length === 0) return true;
+    const givenBack = new AbortController();
+    const giving = assignee.giveBack(revoked).finally(() => givenBack.abort());
+    await this.#beat(givenBack.signal, { overChanges: true });
+    await giving;
+    return false;
+  }
+
+  /**
+   * Heartbeats until the group changes, which it throws. `overChanges`: goes on over a change; to join before all is
+   * given back would be to claim it again.
+   */
+  async #beat(until: AbortSignal, { overChanges = false } = {}): Promise<void> {
+    const { heartbeatMs, sessionTimeoutMs } = this.#options;
+    let heardAt = performance.now();
+    for (;;) {
+      await pause(heartbeatMs, until);
+      const generation = this.#generation;
+      if (until.aborted || generation === undefined) return;
+      try {
+        await this.#heartbeat(generation);
+        heardAt = performance.now();
+      } catch (thrown) {
+        const type = protocolErrorOf(thrown);
+        if (type === 'REBALANCE_IN_PROGRESS') {
+          if (!overChanges) throw thrown;
+          heardAt = performance.now();
+        } else if (type !== undefined && GONE.has(type)) {
+          throw thrown;
+        } else if (performance.now() - heardAt > sessionTimeoutMs) {
+          // By now the coordinator may have given everything away.
+          this.#lose('no heartbeat was answered');
+          throw thrown;
+        }
+      }
+    }
+  }
+
+  async #heartbeat(generation: number): Promise<void> {
+    const { groupId, client } = this.#options;
+    await client.withGroup(groupId, 'sending a heartbeat', (broker) =>
+      broker.heartbeat({ groupId, memberId: this.#memberId, groupGenerationId: generation }),
+    );
+  }
+}
+
+/** Whether an owner in generation `before` owns on in this one: nobody can have had its part in between. */
+function followsOn(generation: number, before: number | undefined): boolean {
+  return before === undefined || generation === before || generation === before + 1;
+}
+
+function topicOf(name: string): string {
+  return name.slice(0, name.lastIndexOf('/'));
+}
+
+function encodeClaim(topics: readonly string[], claim: Claim): Buffer {
+  return MemberMetadata.encode({ version: 1, topics, userData: Buffer.from(JSON.stringify(claim)) });
+}
+
+function decodeClaim(bytes: Buffer): Claim {
+  const { userData } = MemberMetadata.decode(bytes);
+  if (!userData || userData.length === 0) return { generation: -1, owned: [] };
+  return JSON.parse(userData.toString('utf8')) as Claim;
+}
+
+function encodeAssignment(part: readonly string[]): Buffer {
+  const assignment: Record<string, number[]> = {};
+  for (const name of part) {
+    const topic = topicOf(name);
+    assignment[topic] ??= [];
+    assignment[topic].push(Number(name.slice(topic.length + 1)));
+  }
+  return MemberAssignment.encode({ version: 1, assignment });
+}
+
+function decodeAssignment(bytes: Buffer): readonly string[] {
+  const decoded = bytes.length === 0 ? null : MemberAssignment.decode(bytes);
+  return Object.entries(decoded?.assignment ?? {}).flatMap(([topic, partitions]) =>
+    partitions.map((partition) => `${topic}/${partition}`),
+  );
+}

@@ -1,0 +1,167 @@
+import { type Emission, Fenced, type Logger, type Metrics, Unavailable } from '@tributary/core';
+import { type Cursor, compareCursors, type Taken } from '../../stage-runner/cursor.ts';
+import { PartitionLost } from '../../stage-runner/failure.ts';
+import type { FetchLimits, OwnedPartition } from '../../stage-runner/partition-loop.ts';
+import type { KafkaClient } from '../client/client.ts';
+import { OffsetOutOfRange } from '../client/fetcher.ts';
+import { offsetOf } from '../client/offsets.ts';
+import type { Membership } from './membership.ts';
+import type { PartitionReader } from './partition-reader.ts';
+import type { Transactions } from './transactions.ts';
+
+export interface KafkaPartitionOptions {
+  readonly stage: string;
+  readonly groupId: string;
+  /** Without an installation's prefix. */
+  readonly topic: string;
+  /** In Kafka. */
+  readonly name: string;
+  readonly partition: number;
+  readonly client: KafkaClient;
+  readonly membership: Membership;
+  readonly reader: PartitionReader;
+  readonly transactions: Transactions;
+  /** Fires when the partition is not this process's any more. */
+  readonly leaving: AbortSignal;
+  readonly metrics: Metrics;
+  readonly logger: Logger;
+}
+
+/**
+ * One partition that this process owns for a stage. Two things keep anyone else from committing beside it: whoever
+ * takes over fences the partition's transactional id and only then reads the position; and the coordinator is asked
+ * whether this process is a member of the present generation after each fencing and with each position stored outside
+ * of a transaction. So whatever a former owner still believes, it commits before its successor reads, or never.
+ */
+export class KafkaPartition implements OwnedPartition {
+  readonly topic: string;
+  readonly partition: number;
+  readonly #options: KafkaPartitionOptions;
+  #committed: Cursor = { offset: 0, index: 0 };
+
+  /** Takes over. `Unavailable` while that is not possible; the same again may be. */
+  static async acquire(options: KafkaPartitionOptions): Promise<KafkaPartition> {
+    const owned = new KafkaPartition(options);
+    const stored = await owned.#takeOver();
+    owned.#committed = await owned.#startFrom(stored);
+    return owned;
+  }
+
+  private constructor(options: KafkaPartitionOptions) {
+    this.#options = options;
+    this.topic = options.topic;
+    this.partition = options.partition;
+  }
+
+  get committed(): Cursor {
+    return this.#committed;
+  }
+
+  async fetch(from: Cursor, _limits: FetchLimits, signal: AbortSignal): Promise<readonly Taken[]> {
+    try {
+      return await this.#options.reader.fetch(from, signal);
+    } catch (thrown) {
+      if (!(thrown instanceof OffsetOutOfRange)) throw thrown;
+      const { client, name, stage, logger, metrics } = this.#options;
+      const [topic, partition] = [this.topic, this.partition];
+      const first = await offsetOf(client, name, this.partition, 'first');
+      if (from.offset >= first) {
+        throw new PartitionLost(`${topic}/${partition} does not reach to ${from.offset}`, { cause: thrown });
+      }
+      metrics.count('tributary_stage_missed_total', { stage, topic }, first - from.offset);
+      logger.error(
+        { stage, topic, partition, from: from.offset, to: first },
+        'retention was faster than the stage',
+      );
+      return this.#options.reader.fetch({ offset: first, index: 0 }, signal);
+    }
+  }
+
+  readonly end = (): Promise<number> => {
+    const { client, name } = this.#options;
+    return offsetOf(client, name, this.partition, 'end');
+  };
+
+  async commit(from: Cursor, to: Cursor, emissions: readonly Emission[]): Promise<void> {
+    const { transactions, leaving } = this.#options;
+    leaving.throwIfAborted();
+    if (!transactions.begun) {
+      // The last commit ended in doubt.
+      const stored = await this.#takeOver();
+      this.#committed = stored ?? from;
+      if (compareCursors(this.#committed, to) === 0) return;
+      if (compareCursors(this.#committed, from) !== 0) {
+        throw new Fenced(`the position is ${this.#committed.offset}, not ${from.offset}`);
+      }
+    }
+    // A transaction costs five round trips, a position alone one.
+    if (emissions.length > 0) await transactions.commit(emissions, this.#position(to));
+    else await this.#store(to);
+    this.#committed = to;
+  }
+
+  /** Fences whoever had the partition and says where they got to; undefined when nobody ever had it. */
+  async #takeOver(): Promise<Cursor | undefined> {
+    const { transactions, membership, leaving } = this.#options;
+    // Before: not to disturb the rightful owner. After: whoever takes over later fences later, and finds all of it.
+    await membership.confirm();
+    leaving.throwIfAborted();
+    await transactions.begin();
+    await membership.confirm();
+    leaving.throwIfAborted();
+    return this.#stored();
+  }
+
+  /** Where to begin: where the last owner got to, as far as that is still there. */
+  async #startFrom(stored: Cursor | undefined): Promise<Cursor> {
+    const { client, name, stage, logger } = this.#options;
+    const first = await offsetOf(client, name, this.partition, 'first');
+    const end = await offsetOf(client, name, this.partition, 'end');
+    if (stored && stored.offset <= end) return stored;
+    const start = { offset: first, index: 0 };
+    if (stored) {
+      const fields = {
+        stage,
+        topic: this.topic,
+        partition: this.partition,
+        stored: stored.offset,
+        end,
+        first,
+      };
+      logger.error(
+        fields,
+        'the position lies behind the end: the topic was made anew, the stage begins at its start',
+      );
+    }
+    // From now on it says so itself, also if what is first is dropped meanwhile.
+    await this.#store(start);
+    return start;
+  }
+
+  async #stored(): Promise<Cursor | undefined> {
+    const { client, groupId, name, partition } = this.#options;
+    const { responses } = await client.withGroup(groupId, 'reading a position', (broker) =>
+      broker.offsetFetch({ groupId, topics: [{ topic: name, partitions: [{ partition }] }] }),
+    );
+    const found = responses[0]?.partitions[0];
+    if (!found) throw new Unavailable('Kafka: no answer about a position');
+    if (Number(found.offset) < 0) return undefined;
+    return { offset: Number(found.offset), index: Number(found.metadata || 0) };
+  }
+
+  async #store({ offset, index }: Cursor): Promise<void> {
+    const { membership, name, leaving } = this.#options;
+    leaving.throwIfAborted();
+    await membership.commitOffset(name, this.partition, offset, metadataOf(index));
+  }
+
+  #position({ offset, index }: Cursor) {
+    const { groupId, name } = this.#options;
+    return { groupId, topic: name, partition: this.partition, offset, metadata: metadataOf(index) };
+  }
+}
+
+/** The index inside of a record stands beside the offset; none for most. */
+function metadataOf(index: number): string {
+  return index === 0 ? '' : String(index);
+}

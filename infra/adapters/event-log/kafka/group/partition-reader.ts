@@ -1,0 +1,107 @@
+import type { TopicSpec, ValueFraming } from '@tributary/core';
+import type { Cursor, Taken } from '../../stage-runner/cursor.ts';
+import type { Fetched, Fetcher } from '../client/fetcher.ts';
+import { entriesOf } from '../records/entries.ts';
+
+export interface PartitionReaderOptions {
+  readonly fetcher: Fetcher;
+  readonly spec: TopicSpec;
+  /** The topic's name in Kafka. */
+  readonly name: string;
+  readonly partition: number;
+  readonly framing: ValueFraming;
+  readonly maxBytes: number;
+}
+
+/** A question on its way, or its answer. */
+interface Asked {
+  readonly from: number;
+  readonly fetched: Promise<Fetched | undefined>;
+  readonly cancel: () => void;
+  /** When the answer came, by `performance.now()`. */
+  answeredAt?: number;
+}
+
+/**
+ * Reads one partition for a stage, one answer ahead: while a stage works on what it has, the next is on its way, and
+ * a partition that waits for something to come is part of every request.
+ */
+export class PartitionReader {
+  readonly #options: PartitionReaderOptions;
+  #ahead: Asked | undefined;
+  /** Between the two there is nothing to hand over. */
+  #gap = { from: 0, to: 0 };
+  #waitingSince: number | undefined;
+
+  constructor(options: PartitionReaderOptions) {
+    this.#options = options;
+  }
+
+  /** Entries from the cursor on; empty once the signal fired. Rejects as `Fetcher.fetch`. */
+  async fetch(from: Cursor, signal: AbortSignal): Promise<readonly Taken[]> {
+    const { spec, partition, framing } = this.#options;
+    const of = { topic: spec.name, partition, packed: spec.packed, framing };
+    this.#gap = { from: from.offset, to: from.offset };
+    for (let cursor = from; ; cursor = { offset: this.#gap.to, index: 0 }) {
+      const fetched = await this.#answer(cursor.offset, signal);
+      if (!fetched) return [];
+      this.#ahead = this.#ask(fetched.next);
+      const taken = entriesOf(fetched.records, of, cursor);
+      const last = taken.at(-1);
+      if (!last) {
+        this.#gap.to = fetched.next;
+        continue;
+      }
+      // Whoever is done with the last one is done with what nobody sees behind it.
+      return [...taken.slice(0, -1), { entry: last.entry, after: { offset: fetched.next, index: 0 } }];
+    }
+  }
+
+  /** A position moved over what there is nothing to hand over of. */
+  pastGap(offset: number): number {
+    return offset === this.#gap.from ? this.#gap.to : offset;
+  }
+
+  /** For how long an answer has lain here, ms; undefined when there is none. */
+  aheadFor(now: number): number | undefined {
+    return this.#ahead?.answeredAt === undefined ? undefined : now - this.#ahead.answeredAt;
+  }
+
+  /** For how long a stage has waited for something to come, ms. */
+  waitingFor(now: number): number {
+    return this.#waitingSince === undefined ? 0 : now - this.#waitingSince;
+  }
+
+  close(): void {
+    this.#ahead?.cancel();
+    this.#ahead = undefined;
+  }
+
+  async #answer(offset: number, signal: AbortSignal): Promise<Fetched | undefined> {
+    if (this.#ahead?.from !== offset) this.#ahead?.cancel();
+    const asked = this.#ahead?.from === offset ? this.#ahead : this.#ask(offset);
+    this.#ahead = undefined;
+    this.#waitingSince = performance.now();
+    signal.addEventListener('abort', asked.cancel, { once: true });
+    if (signal.aborted) asked.cancel();
+    try {
+      return await asked.fetched;
+    } finally {
+      signal.removeEventListener('abort', asked.cancel);
+      this.#waitingSince = undefined;
+    }
+  }
+
+  #ask(from: number): Asked {
+    const { fetcher, name, partition, maxBytes } = this.#options;
+    const cancelling = new AbortController();
+    const fetched = fetcher.fetch(name, partition, from, maxBytes, cancelling.signal);
+    const asked: Asked = { from, fetched, cancel: () => cancelling.abort() };
+    const answered = () => {
+      asked.answeredAt = performance.now();
+    };
+    // A failure is heard by whoever takes the answer.
+    fetched.then(answered, answered);
+    return asked;
+  }
+}

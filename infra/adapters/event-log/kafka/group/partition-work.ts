@@ -1,0 +1,101 @@
+import {
+  type Clock,
+  type Logger,
+  type Metrics,
+  messageOf,
+  type Source,
+  type Stage,
+  TributaryError,
+} from '@tributary/core';
+import { type BackoffOptions, backoffMs } from '../../stage-runner/backoff.ts';
+import type { Cursor } from '../../stage-runner/cursor.ts';
+import { PartitionLost } from '../../stage-runner/failure.ts';
+import { PartitionLoop } from '../../stage-runner/partition-loop.ts';
+import { pause } from '../../stage-runner/waiting.ts';
+import type { KafkaPartition } from './owned-partition.ts';
+
+export interface PartitionWorkOptions {
+  readonly stage: Stage;
+  readonly source: Source;
+  readonly partition: number;
+  /** Takes the partition over; fires with `leaving` when it is not ours any more. */
+  readonly acquire: (leaving: AbortSignal) => Promise<KafkaPartition>;
+  /** Settles when this process has ended what it did with the partition before. */
+  readonly after: Promise<unknown>;
+  readonly fetchBytes: number;
+  readonly maxUncommitted: number;
+  readonly backoff: BackoffOptions;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  readonly logger: Logger;
+}
+
+/** A partition at work here, from the assignment that brought it to the one that takes it away. */
+export class PartitionWork {
+  /** Resolves when nothing of the partition is at work any more; rejects with a fault that no repetition heals. */
+  readonly ended: Promise<void>;
+  readonly #options: PartitionWorkOptions;
+  readonly #stopping = new AbortController();
+  readonly #leaving = new AbortController();
+  #loop: PartitionLoop | undefined;
+
+  constructor(options: PartitionWorkOptions) {
+    this.#options = options;
+    this.ended = this.#run();
+    this.ended.catch(() => {}); // whoever waits for it hears of it
+  }
+
+  /** Undefined until it was taken over. */
+  get committed(): Cursor | undefined {
+    return this.#loop?.committed;
+  }
+
+  /** Takes nothing more, finishes what it has; drops what is not finished after so long. */
+  async finish(graceMs: number): Promise<void> {
+    this.#stopping.abort();
+    const grace = setTimeout(() => this.drop(), graceMs);
+    await this.ended.catch(() => {});
+    clearTimeout(grace);
+  }
+
+  /** Drops everything at once. */
+  drop(): void {
+    this.#stopping.abort();
+    this.#leaving.abort(
+      new PartitionLost(`${this.#options.source.topic}/${this.#options.partition} is not ours`),
+    );
+  }
+
+  async #run(): Promise<void> {
+    const { after, backoff, logger, stage, source, partition } = this.#options;
+    await after.catch(() => {});
+    for (let failures = 0; !this.#stopping.signal.aborted; ) {
+      try {
+        this.#loop = this.#loopOver(await this.#options.acquire(this.#leaving.signal));
+        failures = 0;
+        await this.#loop.run();
+      } catch (thrown) {
+        if (this.#stopping.signal.aborted && !isFault(thrown)) return;
+        if (isFault(thrown)) throw thrown;
+        const fields = { stage: stage.name, topic: source.topic, partition, error: messageOf(thrown) };
+        logger.warn(fields, 'the partition will be taken over again');
+        await pause(backoffMs(failures++, backoff), this.#stopping.signal);
+      }
+    }
+  }
+
+  #loopOver(owned: KafkaPartition): PartitionLoop {
+    return new PartitionLoop({
+      ...this.#options,
+      owned,
+      stopping: this.#stopping.signal,
+      leaving: this.#leaving.signal,
+    });
+  }
+}
+
+/** Lost partitions and engines that do not answer are no faults. */
+function isFault(thrown: unknown): boolean {
+  if (thrown instanceof PartitionLost) return false;
+  return !(thrown instanceof TributaryError && thrown.retryable);
+}

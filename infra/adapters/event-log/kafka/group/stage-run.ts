@@ -1,0 +1,310 @@
+import {
+  type Clock,
+  InvalidInput,
+  type Logger,
+  type Metrics,
+  messageOf,
+  type Source,
+  type Stage,
+  type StageLag,
+  type StageRun,
+  TOPIC,
+  type TopicSpec,
+  type ValueFraming,
+} from '@tributary/core';
+import type { BackoffOptions } from '../../stage-runner/backoff.ts';
+import { KafkaClient } from '../client/client.ts';
+import type { KafkaConnection } from '../client/connection.ts';
+import { Fetcher } from '../client/fetcher.ts';
+import { stableEnds, storedOffsets } from '../client/offsets.ts';
+import { type Assignee, Membership } from './membership.ts';
+import { KafkaPartition } from './owned-partition.ts';
+import { PartitionReader } from './partition-reader.ts';
+import { PartitionWork } from './partition-work.ts';
+import { Transactions } from './transactions.ts';
+
+const LAG_METRIC_MS = 5_000;
+
+/** How long a broker may wait for something to come, ms: while all partitions wait, and while some are busy. */
+const IDLE_WAIT_MS = 500;
+const BUSY_WAIT_MS = 25;
+
+/** A partition is busy when its next answer came within this time and was not asked for yet, ms. */
+const BUSY_FOR_MS = 1_000;
+
+/** How long a partition may wait for what its broker says is there, ms. */
+const STUCK_AFTER_MS = 30_000;
+
+export interface KafkaStageRunOptions {
+  readonly connection: KafkaConnection;
+  readonly prefix: string;
+  readonly topics: ReadonlyMap<string, TopicSpec>;
+  readonly framing: ValueFraming;
+  readonly sessionTimeoutMs: number;
+  readonly stopGraceMs: number;
+  readonly fetchBytes: number;
+  readonly maxUncommitted: number;
+  readonly backoff: BackoffOptions;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  readonly logger: Logger;
+}
+
+interface AtWork {
+  readonly topic: string;
+  readonly partition: number;
+  readonly work: PartitionWork;
+  readonly reader: PartitionReader;
+}
+
+/** A stage at work on its part of the group's partitions. */
+export class KafkaStageRun implements StageRun {
+  readonly ended: Promise<void>;
+  readonly #stage: Stage;
+  readonly #options: KafkaStageRunOptions;
+  readonly #groupId: string;
+  readonly #client: KafkaClient;
+  readonly #joinClient: KafkaClient;
+  readonly #fetcher: Fetcher;
+  readonly #membership: Membership;
+  readonly #end = Promise.withResolvers<void>();
+  readonly #reporting: NodeJS.Timeout;
+  /** By `topic/partition`, topics by names in Kafka. */
+  readonly #atWork = new Map<string, AtWork>();
+  /** What was dropped and may still be under way. */
+  readonly #dropped = new Map<string, Promise<unknown>>();
+  #stopped: Promise<void> | undefined;
+
+  /** `InvalidInput` for a stage that names topics which are not declared. */
+  constructor(stage: Stage, options: KafkaStageRunOptions) {
+    for (const topic of [...stage.reads.map((source) => source.topic), ...stage.writes, TOPIC.poison]) {
+      specOf(options.topics, topic);
+    }
+    const { connection, logger, sessionTimeoutMs } = options;
+    // Other members may take this long to join; a heartbeat tells each within a second.
+    const rebalanceTimeoutMs = 2 * sessionTimeoutMs + 5_000;
+    this.#stage = stage;
+    this.#options = options;
+    this.#groupId = `${options.prefix}${stage.name}`;
+    this.#client = new KafkaClient({ connection, logger });
+    this.#joinClient = new KafkaClient({ connection, logger, requestTimeoutMs: rebalanceTimeoutMs + 10_000 });
+    this.#fetcher = new Fetcher(this.#client, () => (this.#isBusy() ? BUSY_WAIT_MS : IDLE_WAIT_MS));
+    this.#membership = new Membership({
+      groupId: this.#groupId,
+      topics: new Map(
+        stage.reads.map(({ topic }) => [this.#nameOf(topic), specOf(options.topics, topic).partitions]),
+      ),
+      assignee: this.#assignee(),
+      client: this.#client,
+      joinClient: this.#joinClient,
+      sessionTimeoutMs,
+      rebalanceTimeoutMs,
+      heartbeatMs: Math.min(1_000, sessionTimeoutMs / 4),
+      backoff: options.backoff,
+      logger,
+    });
+    this.ended = this.#end.promise;
+    this.ended.catch(() => {}); // who stops the run without looking at it must not crash on it: it was logged
+    this.#reporting = setInterval(() => void this.#report(), LAG_METRIC_MS).unref();
+    this.#membership.start();
+  }
+
+  stop(): Promise<void> {
+    this.#stopped ??= this.#stop();
+    return this.#stopped;
+  }
+
+  async lag(): Promise<readonly StageLag[]> {
+    const all = this.#stage.reads.flatMap(({ topic }) =>
+      Array.from({ length: specOf(this.#options.topics, topic).partitions }, (_, partition) => ({
+        topic,
+        name: this.#nameOf(topic),
+        partition,
+      })),
+    );
+    const partitions = all.map(({ name, partition }) => ({ topic: name, partition }));
+    const stored = await storedOffsets(this.#client, this.#groupId, partitions);
+    const ends = await stableEnds(this.#client, partitions);
+    return all.map(({ topic, name, partition }) => {
+      const key = `${name}/${partition}`;
+      const atWork = this.#atWork.get(key);
+      const committed = atWork?.work.committed?.offset ?? stored.get(key) ?? 0;
+      const reached = atWork?.reader.pastGap(committed) ?? committed;
+      return { topic, partition, lag: Math.max(0, (ends.get(key) ?? 0) - reached) };
+    });
+  }
+
+  #assignee(): Assignee {
+    return {
+      owned: () => [...this.#atWork.keys()],
+      take: (names) => {
+        for (const name of names) if (!this.#atWork.has(name)) this.#take(name);
+      },
+      giveBack: async (names) => {
+        await Promise.all(names.map((name) => this.#finish(name)));
+      },
+      lose: () => {
+        for (const name of [...this.#atWork.keys()]) this.#drop(name);
+      },
+    };
+  }
+
+  #take(name: string): void {
+    if (this.#stopped) return;
+    const cut = name.lastIndexOf('/');
+    const partition = Number(name.slice(cut + 1));
+    const source = this.#stage.reads.find(({ topic }) => this.#nameOf(topic) === name.slice(0, cut));
+    if (!source) return;
+    const { topics, framing, fetchBytes } = this.#options;
+    const reader = new PartitionReader({
+      fetcher: this.#fetcher,
+      spec: specOf(topics, source.topic),
+      name: this.#nameOf(source.topic),
+      partition,
+      framing,
+      maxBytes: fetchBytes,
+    });
+    const transactionsClient = this.#newClient();
+    const work = new PartitionWork({
+      ...this.#options,
+      stage: this.#stage,
+      source,
+      partition,
+      after: this.#dropped.get(name) ?? Promise.resolve(),
+      acquire: (leaving) => this.#acquire(source, partition, reader, transactionsClient, leaving),
+    });
+    this.#atWork.set(name, { topic: source.topic, partition, work, reader });
+    work.ended
+      .catch((thrown: unknown) => this.#die(thrown))
+      .finally(() => {
+        reader.close();
+        return transactionsClient.close();
+      })
+      .catch((thrown: unknown) =>
+        this.#options.logger.warn({ error: messageOf(thrown) }, 'a connection did not close'),
+      );
+  }
+
+  #newClient(): KafkaClient {
+    const { connection, logger } = this.#options;
+    return new KafkaClient({ connection, logger, requestTimeoutMs: 20_000 });
+  }
+
+  #acquire(
+    source: Source,
+    partition: number,
+    reader: PartitionReader,
+    transactionsClient: KafkaClient,
+    leaving: AbortSignal,
+  ): Promise<KafkaPartition> {
+    const { topics, framing, clock, metrics, logger } = this.#options;
+    const name = this.#nameOf(source.topic);
+    return KafkaPartition.acquire({
+      stage: this.#stage.name,
+      groupId: this.#groupId,
+      topic: source.topic,
+      name,
+      partition,
+      client: this.#client,
+      membership: this.#membership,
+      reader,
+      transactions: new Transactions({
+        transactionalId: `${this.#groupId}.${source.topic}.${partition}`,
+        client: transactionsClient,
+        topics,
+        nameOf: (topic) => this.#nameOf(topic),
+        framing,
+        clock,
+      }),
+      leaving,
+      metrics,
+      logger,
+    });
+  }
+
+  async #finish(name: string): Promise<void> {
+    const atWork = this.#atWork.get(name);
+    await atWork?.work.finish(this.#options.stopGraceMs);
+    if (this.#atWork.get(name) === atWork) this.#atWork.delete(name);
+  }
+
+  #drop(name: string): void {
+    const atWork = this.#atWork.get(name);
+    if (!atWork) return;
+    this.#atWork.delete(name);
+    atWork.work.drop();
+    const ended = atWork.work.ended.catch(() => {});
+    this.#dropped.set(name, ended);
+    void ended.then(() => {
+      if (this.#dropped.get(name) === ended) this.#dropped.delete(name);
+    });
+  }
+
+  async #stop(): Promise<void> {
+    clearInterval(this.#reporting);
+    await Promise.all([...this.#atWork.keys()].map((name) => this.#finish(name)));
+    await Promise.all(this.#dropped.values());
+    await this.#membership.leave();
+    await this.#joinClient.close();
+    await this.#membership.ended();
+    await this.#client.close();
+    this.#end.resolve();
+  }
+
+  /** A fault that no repetition heals: the process should leave, and says why. */
+  #die(thrown: unknown): void {
+    this.#options.logger.error({ stage: this.#stage.name, error: messageOf(thrown) }, 'stage died');
+    this.#end.reject(thrown);
+    for (const name of [...this.#atWork.keys()]) this.#drop(name);
+    void this.stop();
+  }
+
+  #isBusy(): boolean {
+    const now = performance.now();
+    for (const { reader } of this.#atWork.values()) {
+      const ahead = reader.aheadFor(now);
+      if (ahead !== undefined && ahead < BUSY_FOR_MS) return true;
+    }
+    return false;
+  }
+
+  async #report(): Promise<void> {
+    const { metrics, logger } = this.#options;
+    const stage = this.#stage.name;
+    try {
+      for (const { topic, partition, lag } of await this.lag()) {
+        if (!this.#atWork.has(`${this.#nameOf(topic)}/${partition}`)) continue;
+        metrics.gauge('tributary_stage_lag', lag, { stage, topic, partition: String(partition) });
+        this.#watch(topic, partition, lag);
+      }
+    } catch (error) {
+      logger.warn({ stage, error: messageOf(error) }, 'lag is not known');
+    }
+  }
+
+  /** A partition that waits although there is something: whatever holds it up, a new beginning does not. */
+  #watch(topic: string, partition: number, lag: number): void {
+    const name = `${this.#nameOf(topic)}/${partition}`;
+    const atWork = this.#atWork.get(name);
+    const waitingMs = atWork?.reader.waitingFor(performance.now()) ?? 0;
+    if (!atWork || lag === 0 || waitingMs < STUCK_AFTER_MS) return;
+    const { metrics, logger } = this.#options;
+    metrics.count('tributary_stage_stuck_total', { stage: this.#stage.name, topic });
+    logger.error(
+      { stage: this.#stage.name, topic, partition, lag, waitingMs },
+      'stuck; begins the partition anew',
+    );
+    this.#drop(name);
+    this.#take(name);
+  }
+
+  #nameOf(topic: string): string {
+    return `${this.#options.prefix}${topic}`;
+  }
+}
+
+export function specOf(topics: ReadonlyMap<string, TopicSpec>, topic: string): TopicSpec {
+  const spec = topics.get(topic);
+  if (!spec) throw new InvalidInput(`unknown topic "${topic}"`);
+  return spec;
+}

@@ -1,0 +1,200 @@
+import type { Clock, Emission, TopicSpec, ValueFraming } from '@tributary/core';
+import { Unavailable } from '@tributary/core';
+import { type PartitionRecords, RecordPacker } from '../../append/record-packer.ts';
+import { pause } from '../../stage-runner/waiting.ts';
+import type { KafkaClient } from '../client/client.ts';
+import { failOn, protocolErrorOf } from '../client/errors.ts';
+import type { KafkaBroker, RecordToWrite } from '../client/protocol.ts';
+import { batchesOf } from '../records/batches.ts';
+
+/** A transaction that is open for longer than this is aborted by its coordinator, ms. */
+const TRANSACTION_TIMEOUT_MS = 15_000;
+
+/** How long what the previous transaction left to be finished is waited for, ms. */
+const CONCURRENT_PATIENCE_MS = 30_000;
+
+/** The position to store with a transaction. */
+export interface StoredPosition {
+  readonly groupId: string;
+  /** In Kafka. */
+  readonly topic: string;
+  readonly partition: number;
+  readonly offset: number;
+  readonly metadata: string;
+}
+
+export interface TransactionsOptions {
+  readonly transactionalId: string;
+  /** Its connections are used by one transaction at a time. */
+  readonly client: KafkaClient;
+  readonly topics: ReadonlyMap<string, TopicSpec>;
+  /** The name of a topic in Kafka. */
+  readonly nameOf: (topic: string) => string;
+  readonly framing: ValueFraming;
+  readonly clock: Clock;
+}
+
+interface ProducerIdentity {
+  readonly transactionalId: string;
+  readonly producerId: string;
+  readonly producerEpoch: number;
+}
+
+/**
+ * Transactions under one transactional id, one at a time. After a call that failed nothing is known and only
+ * `begin()` helps: it ends what is open, and every earlier user of the id, for good.
+ */
+export class Transactions {
+  readonly #options: TransactionsOptions;
+  #identity: ProducerIdentity | undefined;
+  /** Of the next record, by topic and partition, in this epoch. */
+  #sequences = new Map<string, number>();
+
+  constructor(options: TransactionsOptions) {
+    this.#options = options;
+  }
+
+  /** True when `commit` may be called. */
+  get begun(): boolean {
+    return this.#identity !== undefined;
+  }
+
+  /** Fences earlier users of the id; their open transaction is finished, one way or the other, when this resolves. */
+  async begin(): Promise<void> {
+    const { client, transactionalId } = this.#options;
+    this.#identity = undefined;
+    const { producerId, producerEpoch } = await this.#overConcurrent(() =>
+      client.withTransaction(transactionalId, 'fencing', (broker) =>
+        broker.initProducerId({ transactionalId, transactionTimeout: TRANSACTION_TIMEOUT_MS }),
+      ),
+    );
+    this.#sequences = new Map();
+    this.#identity = { transactionalId, producerId, producerEpoch };
+  }
+
+  /** Makes emissions and a position visible together. Any rejection: unknown whether it happened. */
+  async commit(emissions: readonly Emission[], position: StoredPosition): Promise<void> {
+    const identity = this.#identity;
+    if (!identity) throw new Unavailable('Kafka: the transactional id was not fenced yet');
+    this.#identity = undefined;
+    const partitions = this.#recordsOf(emissions);
+    await this.#enlist(identity, partitions, position.groupId);
+    await Promise.all([this.#write(identity, partitions), this.#store(identity, position)]);
+    const { client, transactionalId } = this.#options;
+    await client.withTransaction(transactionalId, 'committing', (broker) =>
+      broker.endTxn({ ...identity, transactionResult: true }),
+    );
+    this.#identity = identity;
+  }
+
+  #recordsOf(emissions: readonly Emission[]): readonly PartitionRecords[] {
+    const packer = new RecordPacker();
+    for (const emission of emissions) {
+      const spec = this.#options.topics.get(emission.topic);
+      if (!spec) throw new Error(`emission to "${emission.topic}", which is not declared`);
+      packer.place(spec, emission);
+    }
+    return packer.partitions();
+  }
+
+  /** Names the partitions and the group to the coordinator: sent together, answered in order. */
+  async #enlist(
+    identity: ProducerIdentity,
+    partitions: readonly PartitionRecords[],
+    groupId: string,
+  ): Promise<void> {
+    const { client, transactionalId, nameOf } = this.#options;
+    const byTopic = Map.groupBy(partitions, ({ topic }) => topic);
+    const topics = [...byTopic].map(([topic, of]) => ({
+      topic: nameOf(topic),
+      partitions: of.map(({ partition }) => partition),
+    }));
+    const enlist = (call: (broker: KafkaBroker) => Promise<unknown>) =>
+      this.#overConcurrent(() => client.withTransaction(transactionalId, 'enlisting', call));
+    await Promise.all([
+      enlist((broker) => broker.addPartitionsToTxn({ ...identity, topics })),
+      enlist((broker) => broker.addOffsetsToTxn({ ...identity, groupId })),
+    ]);
+  }
+
+  async #store(identity: ProducerIdentity, position: StoredPosition): Promise<void> {
+    const { groupId, topic, partition, offset, metadata } = position;
+    await this.#options.client.withGroup(groupId, 'storing a position', (broker) =>
+      broker.txnOffsetCommit({
+        ...identity,
+        groupId,
+        topics: [{ topic, partitions: [{ partition, offset: String(offset), metadata }] }],
+      }),
+    );
+  }
+
+  /** A request takes one batch a partition, so what has more goes in rounds. */
+  async #write(identity: ProducerIdentity, partitions: readonly PartitionRecords[]): Promise<void> {
+    const { framing, clock } = this.#options;
+    const timestamp = clock();
+    const all = partitions.map((records) => ({ records, batches: batchesOf(records, framing, timestamp) }));
+    for (let round = 0; all.some(({ batches }) => round < batches.length); round++) {
+      const parts = all.flatMap(({ records, batches }) => {
+        const batch = batches[round];
+        return batch ? [{ records, batch }] : [];
+      });
+      await this.#writeRound(identity, parts);
+    }
+  }
+
+  async #writeRound(
+    identity: ProducerIdentity,
+    parts: readonly { readonly records: PartitionRecords; readonly batch: readonly RecordToWrite[] }[],
+  ): Promise<void> {
+    const { client, nameOf } = this.#options;
+    const leaders = new Map<number, typeof parts>();
+    for (const part of parts) {
+      const leader = await client.leaderId(nameOf(part.records.topic), part.records.partition);
+      leaders.set(leader, [...(leaders.get(leader) ?? []), part]);
+    }
+    await Promise.all(
+      [...leaders].map(async ([leader, led]) => {
+        const byTopic = Map.groupBy(led, ({ records }) => records.topic);
+        const { answer } = await client.produce(leader, {
+          ...identity,
+          acks: -1,
+          timeout: TRANSACTION_TIMEOUT_MS,
+          compression: 0,
+          topicData: [...byTopic].map(([topic, of]) => ({
+            topic: nameOf(topic),
+            partitions: of.map(({ records, batch }) => ({
+              partition: records.partition,
+              firstSequence: this.#nextSequence(records, batch.length),
+              messages: batch,
+            })),
+          })),
+        });
+        for (const { partitions } of (await answer).topics)
+          for (const { errorCode } of partitions) failOn(errorCode);
+      }),
+    );
+  }
+
+  #nextSequence({ topic, partition }: PartitionRecords, records: number): number {
+    const key = `${topic}/${partition}`;
+    const first = this.#sequences.get(key) ?? 0;
+    // 31 bits, then from 0 again.
+    this.#sequences.set(key, (first + records) % 2 ** 31);
+    return first;
+  }
+
+  /** The previous transaction of the id may still be on its way to be finished: that takes milliseconds. */
+  async #overConcurrent<T>(call: () => Promise<T>): Promise<T> {
+    const giveUpAt = performance.now() + CONCURRENT_PATIENCE_MS;
+    const never = new AbortController().signal;
+    for (let waitMs = 2; ; waitMs = Math.min(waitMs * 2, 100)) {
+      try {
+        return await call();
+      } catch (thrown) {
+        if (protocolErrorOf(thrown) !== 'CONCURRENT_TRANSACTIONS' || performance.now() > giveUpAt)
+          throw thrown;
+        await pause(waitMs, never);
+      }
+    }
+  }
+}

@@ -1,0 +1,130 @@
+import { LayoutMismatch, type Logger, type TopicSpec, Unavailable } from '@tributary/core';
+import kafkajs, { type Admin, type ITopicConfig } from 'kafkajs';
+import { pause } from '../stage-runner/waiting.ts';
+import { clientOptions, type KafkaConnection } from './client/connection.ts';
+import { protocolErrorOf, translateKafkaError } from './client/errors.ts';
+
+/** A record is at most a value of 1 MiB, its headers and what frames them. */
+const MAX_BATCH_BYTES = 2 * 1024 * 1024;
+
+/** Replicas that survive the loss of one broker while another is being restarted. */
+const SAFE_REPLICATION = 3;
+
+/** How long leaders are waited for after topics were made, ms. */
+const LEADERS_WITHIN_MS = 30_000;
+
+export interface CreateTopicsOptions {
+  readonly connection: KafkaConnection;
+  readonly topics: ReadonlyMap<string, TopicSpec>;
+  /** The name of a topic in Kafka. */
+  readonly nameOf: (topic: string) => string;
+  /** Default 3, or the number of brokers where there are fewer. */
+  readonly replicationFactor?: number;
+  readonly logger: Logger;
+}
+
+/**
+ * Makes the declared topics that are missing and waits until all have leaders. The names of those made, as declared.
+ * `LayoutMismatch` when one has another number of partitions, `Unavailable` when Kafka does not answer.
+ */
+export async function createKafkaTopics(options: CreateTopicsOptions): Promise<readonly string[]> {
+  const { connection, logger } = options;
+  const kafka = new kafkajs.Kafka({
+    ...clientOptions(connection),
+    requestTimeout: 30_000,
+    retry: { retries: 2, initialRetryTime: 100 },
+    logCreator:
+      () =>
+      ({ namespace, log }) =>
+        logger.debug({ of: namespace }, `kafkajs: ${log.message}`),
+  });
+  const admin = kafka.admin();
+  try {
+    await admin.connect();
+    const created = await createMissing(admin, options);
+    await checkLayout(admin, options);
+    return created;
+  } catch (thrown) {
+    throw translateKafkaError(thrown, 'making topics');
+  } finally {
+    await admin.disconnect().catch(() => {});
+  }
+}
+
+async function createMissing(
+  admin: Admin,
+  { topics, nameOf, replicationFactor, logger }: CreateTopicsOptions,
+): Promise<readonly string[]> {
+  const there = new Set(await admin.listTopics());
+  const missing = [...topics.values()].filter(({ name }) => !there.has(nameOf(name)));
+  if (missing.length === 0) return [];
+  const { brokers } = await admin.describeCluster();
+  const replication = replicationFactor ?? Math.min(SAFE_REPLICATION, brokers.length);
+  if (replication < SAFE_REPLICATION) {
+    logger.warn(
+      { replication, brokers: brokers.length },
+      'TOPICS ARE MADE WITH FEWER THAN THREE REPLICAS: the loss of a broker can lose acknowledged events',
+    );
+  }
+  try {
+    // With `waitForLeaders` parallel starts crash each other.
+    await admin.createTopics({
+      waitForLeaders: false,
+      topics: missing.map((spec) => topicOf(spec, nameOf(spec.name), replication)),
+    });
+  } catch (thrown) {
+    if (!isAlreadyThere(thrown)) throw thrown;
+  }
+  return missing.map(({ name }) => name);
+}
+
+function topicOf(spec: TopicSpec, topic: string, replicationFactor: number): ITopicConfig {
+  const settings = {
+    'cleanup.policy': 'delete',
+    'retention.ms': spec.retentionMs === 'forever' ? '-1' : String(spec.retentionMs),
+    'retention.bytes': '-1',
+    'max.message.bytes': String(MAX_BATCH_BYTES),
+    'unclean.leader.election.enable': 'false',
+    ...(replicationFactor >= SAFE_REPLICATION ? { 'min.insync.replicas': '2' } : {}),
+  };
+  return {
+    topic,
+    numPartitions: spec.partitions,
+    replicationFactor,
+    configEntries: Object.entries(settings).map(([name, value]) => ({ name, value })),
+  };
+}
+
+/** Another process was faster; kafkajs tells so of several topics with an error that holds others. */
+function isAlreadyThere(thrown: unknown): boolean {
+  const errors = thrown instanceof Error && 'errors' in thrown ? thrown.errors : [thrown];
+  return Array.isArray(errors) && errors.every((error) => protocolErrorOf(error) === 'TOPIC_ALREADY_EXISTS');
+}
+
+async function checkLayout(admin: Admin, { topics, nameOf }: CreateTopicsOptions): Promise<void> {
+  const names = [...topics.keys()].map(nameOf);
+  const never = new AbortController().signal;
+  const giveUpAt = performance.now() + LEADERS_WITHIN_MS;
+  for (;;) {
+    const metadata = await admin.fetchTopicMetadata({ topics: names }).catch((thrown: unknown) => {
+      if (!/LEADER_NOT_AVAILABLE|UNKNOWN_TOPIC/.test(protocolErrorOf(thrown) ?? '')) throw thrown;
+      return undefined;
+    });
+    const all = metadata?.topics ?? [];
+    const led =
+      all.length > 0 && all.every(({ partitions }) => partitions.every(({ leader }) => leader >= 0));
+    if (led) {
+      const counts = new Map(all.map(({ name, partitions }) => [name, partitions.length]));
+      const faults = [...topics.values()]
+        .filter(({ name, partitions }) => counts.get(nameOf(name)) !== partitions)
+        .map(
+          ({ name, partitions }) =>
+            `topic ${nameOf(name)} has ${counts.get(nameOf(name))} partitions, not ${partitions}`,
+        );
+      if (faults.length > 0) throw new LayoutMismatch(faults);
+      return;
+    }
+    if (performance.now() > giveUpAt) throw new Unavailable('Kafka: the topics have no leaders yet');
+    await pause(100, never);
+  }
+}

@@ -1,0 +1,10 @@
+import { afterAll, beforeAll, describe } from 'vitest';
+import { engines } from '../../helpers/engines.ts';
+import { describeEventLog } from './event-log.conformance.ts';
+import { harness, startBroker, stopBroker } from './kafka-harness.ts';
+
+describe.skipIf(engines() === undefined)('on the real engine', () => {
+  beforeAll(startBroker, 60_000);
+  afterAll(stopBroker);
+  describeEventLog('Kafka', harness);
+});
