@@ -4,8 +4,6 @@ const report = process.env.TRIBUTARY_TEST_REPORT;
 
 export default defineConfig({
   test: {
-    include: ['**/*.spec.ts'],
-    exclude: ['**/node_modules/**', '**/data/**'],
     pool: 'forks',
     globalSetup: ['test/engines/global-setup.ts'],
     execArgv: ['--disable-warning=ExperimentalWarning'],
@@ -14,5 +12,25 @@ export default defineConfig({
     testTimeout: 30_000,
     hookTimeout: 30_000,
     reporters: report === undefined ? ['default'] : ['default', ['json', { outputFile: report }]],
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: 'embedded',
+          include: ['**/*.spec.ts'],
+          exclude: ['**/node_modules/**', '**/data/**'],
+        },
+      },
+      // The same flows, against a gateway and a processor on the real engines.
+      {
+        extends: true,
+        test: {
+          name: 'cluster',
+          include: ['test/flows/**/*.spec.ts'],
+          setupFiles: ['test/helpers/skip-without-engines.ts'],
+          env: { TRIBUTARY_TEST_WIRING: 'cluster' },
+        },
+      },
+    ],
   },
 });

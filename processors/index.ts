@@ -1,3 +1,4 @@
 /** The stages of the pipeline. */
 export * from './options.ts';
 export * from './pipeline.ts';
+export * from './stage-names.ts';

@@ -31,6 +31,7 @@ import { PartitionLanes } from './partition-lanes.ts';
 import { FailureWatch } from './route/failure-watch.ts';
 import { refusalOf, route, routeSlow } from './route/route.ts';
 import { Transformer } from './route/transformer.ts';
+import type { StageName } from './stage-names.ts';
 import { validate } from './validate/validate.ts';
 
 /** Everything the stages reach the world by. Who makes these closes them, after the stages have stopped. */
@@ -129,7 +130,7 @@ function stageMakers({ batchEntries, windowBytes }: PipelineOptions) {
     reads.map((read) => (typeof read === 'string' ? { topic: read } : read));
   return {
     batch(
-      name: string,
+      name: StageName,
       reads: readonly string[],
       writes: readonly string[],
       process: BatchStage['process'],
@@ -138,7 +139,7 @@ function stageMakers({ batchEntries, windowBytes }: PipelineOptions) {
       return { kind: 'batch', name, reads: sources(reads), writes, maxEntries, process };
     },
     flow(
-      name: string,
+      name: StageName,
       reads: readonly (Source | string)[],
       writes: readonly string[],
       handle: FlowStage['handle'],

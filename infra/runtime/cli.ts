@@ -1,12 +1,18 @@
 import type { Command, Environment } from './command.ts';
 import { printConfig } from './commands/config.ts';
 import { dev } from './commands/dev.ts';
+import { runGateway } from './commands/gateway.ts';
+import { runProcessor } from './commands/processor.ts';
 import { printToken } from './commands/token.ts';
+import { makeTopics } from './commands/topics.ts';
 import { ConfigError } from './config/config.ts';
 import { UsageError } from './usage-error.ts';
 
 const COMMANDS: Readonly<Record<string, Command>> = {
   dev: { summary: 'everything in one process on this machine, development issuer on', run: dev },
+  gateway: { summary: 'the HTTP side alone, on Kafka', run: runGateway },
+  processor: { summary: 'all stages, or some: --stages a,b; on Kafka', run: runProcessor },
+  topics: { summary: 'create the topics on Kafka', run: makeTopics },
   token: { summary: 'print an ID token of the development issuer: --email a@b.c', run: printToken },
   config: { summary: 'print the reference of all environment variables', run: printConfig },
 };

@@ -53,7 +53,7 @@ async function demo(): Promise<number> {
   };
   const results = await drained(
     () => readResults(sources, expected),
-    () => isDrained(base),
+    async () => isDrained(await (await fetch(`${base}/metrics`)).text()),
     events.length,
   );
   const seconds = ((performance.now() - started) / 1000).toFixed(1);

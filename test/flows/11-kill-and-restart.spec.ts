@@ -60,7 +60,7 @@ describe('11. Kill and restart', () => {
 
     await sendEvents(client().with({ token: prepared.writeKey.key }), events, () => {});
     await eventually(
-      () => isDrained(tributary.url),
+      async () => isDrained(await tributary.metrics()),
       (drained) => drained,
       60_000,
     );

@@ -1,4 +1,4 @@
-import { MAX_JITTER, parseLadder } from '@tributary/core';
+import { combinationFaults } from './combinations.ts';
 import { type Config, SETTINGS } from './settings.ts';
 
 /** Everything that is wrong with the environment, said at once. */
@@ -12,41 +12,44 @@ export class ConfigError extends Error {
   }
 }
 
-/** Reads and checks the whole environment once. Names that look like ours and are not known are refused too. */
-export function readConfig(environment: Readonly<Record<string, string | undefined>>): Config {
+/** What begins like this is meant for Tributary; not so names that a platform sets for its services, e.g. `KAFKA_PORT`. */
+const OURS = ['TRIBUTARY_', 'KAFKA_TLS', 'KAFKA_SASL'];
+const NOT_OURS = 'TRIBUTARY_TEST_';
+
+type Key = keyof typeof SETTINGS;
+
+/**
+ * Reads and checks the whole environment once. Names that look like ours and are not known are refused too; `needed`
+ * says why a variable must be there, of those this process cannot do without.
+ */
+export function readConfig(
+  environment: Readonly<Record<string, string | undefined>>,
+  needed: Readonly<Partial<Record<Key, string>>> = {},
+): Config {
   const problems: string[] = [];
   const values: Record<string, unknown> = {};
   for (const [key, setting] of Object.entries(SETTINGS)) {
-    const given = environment[setting.name];
-    const parsed = setting.parse(given === undefined || given === '' ? setting.fallback : given);
+    const parsed = setting.parse(environment[setting.name] || setting.fallback);
     if (parsed.ok) values[key] = parsed.value;
     else problems.push(`${setting.name} ${parsed.message}`);
   }
-  const known = new Set<string>(Object.values(SETTINGS).map((setting) => setting.name));
-  for (const name of Object.keys(environment)) {
-    if (name.startsWith('TRIBUTARY_') && !name.startsWith('TRIBUTARY_TEST_') && !known.has(name)) {
-      problems.push(`${name} is not a known variable`);
-    }
+  for (const [key, why] of Object.entries(needed)) {
+    const { name } = SETTINGS[key as Key];
+    if (!environment[name]) problems.push(`${name} is needed: ${why}`);
   }
+  problems.push(...unknownNames(environment));
+  const given = (key: Key) => !['', SETTINGS[key].fallback].includes(environment[SETTINGS[key].name] ?? '');
+  problems.push(...combinationFaults(given, (key) => SETTINGS[key].name, values as Partial<Config>));
   if (problems.length > 0) throw new ConfigError(problems);
-  const config = values as Config; // every key of SETTINGS was parsed above
-  const faults = crossFaults(config);
-  if (faults.length > 0) throw new ConfigError(faults);
-  return config;
+  return values as Config; // every key of SETTINGS was parsed above
 }
 
-/** What no variable shows alone. */
-function crossFaults({ retention, retryExpiry, retryLadder, dedupeWindow }: Config): readonly string[] {
-  const longest = Math.max(...parseLadder(retryLadder).map(({ ms }) => ms));
-  const faults: string[] = [];
-  if (retention < retryExpiry + longest * (1 + MAX_JITTER)) {
-    faults.push(
-      'TRIBUTARY_RETENTION must be longer than TRIBUTARY_RETRY_EXPIRY and the longest step of TRIBUTARY_RETRY_LADDER together',
-    );
-  }
-  if (retention < dedupeWindow)
-    faults.push('TRIBUTARY_RETENTION must not be shorter than TRIBUTARY_DEDUPE_WINDOW');
-  return faults;
+function unknownNames(environment: Readonly<Record<string, string | undefined>>): readonly string[] {
+  const known = new Set<string>(Object.values(SETTINGS).map((setting) => setting.name));
+  return Object.keys(environment)
+    .filter((name) => OURS.some((start) => name.startsWith(start)))
+    .filter((name) => !name.startsWith(NOT_OURS) && !known.has(name))
+    .map((name) => `${name} is not a known variable`);
 }
 
 /** The reference of all variables, as a Markdown table. */

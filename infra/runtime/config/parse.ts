@@ -1,3 +1,5 @@
+import { messageOf } from '@tributary/core';
+
 /** A variable's value, or what is wrong with it in a person's words. */
 export type Parsed<T> =
   | { readonly ok: true; readonly value: T }
@@ -45,4 +47,43 @@ export function size(
           message: `must be a number with a unit (${Object.keys(units).join(', ')}), within bounds`,
         };
   };
+}
+
+const HOUR = 3_600_000;
+
+/** A length of time, in ms, from `min` to `max`. */
+export function duration(min: number, max: number): (value: string) => Parsed<number> {
+  return size({ ms: 1, s: 1_000, m: 60_000, h: HOUR, d: 24 * HOUR }, min, max);
+}
+
+export function flag(): (value: string) => Parsed<boolean> {
+  return (value) =>
+    value === '1' || value === '0'
+      ? { ok: true, value: value === '1' }
+      : { ok: false, message: 'must be 0 or 1' };
+}
+
+/** What `inner` makes of it; undefined where the variable is absent. */
+export function optional<T>(inner: (value: string) => Parsed<T>): (value: string) => Parsed<T | undefined> {
+  return (value) => (value === '' ? { ok: true, value: undefined } : inner(value));
+}
+
+/** One of a few words. */
+export function oneOf<const W extends string>(words: readonly W[]): (value: string) => Parsed<W> {
+  return (value) => {
+    const word = words.find((known) => known === value);
+    return word === undefined
+      ? { ok: false, message: `must be one of ${words.join(', ')}` }
+      : { ok: true, value: word };
+  };
+}
+
+/** `parsed`, unless `check` throws. The message is `fault`, else what was thrown. */
+export function attempt<T>(check: () => unknown, parsed: Parsed<T>, fault?: string): Parsed<T> {
+  try {
+    check();
+    return parsed;
+  } catch (error) {
+    return { ok: false, message: fault ?? messageOf(error) };
+  }
 }

@@ -1,28 +1,14 @@
 import { createPrivateKey, type JsonWebKey } from 'node:crypto';
 import { resolve } from 'node:path';
 import { parseRanges } from '@tributary/connectors';
-import { declareTopics, messageOf, parseLadder, retryTopic } from '@tributary/core';
-import { list, number, type Parsed, size, text } from './parse.ts';
-
-/** One variable of the environment: what it means, its default as a person would write it, how it is read. */
-export interface Setting<T> {
-  readonly name: string;
-  readonly description: string;
-  /** Shown in the reference, and parsed when the variable is absent. */
-  readonly fallback: string;
-  parse(value: string): Parsed<T>;
-}
-
-function setting<T>(
-  name: string,
-  fallback: string,
-  parse: (value: string) => Parsed<T>,
-  description: string,
-): Setting<T> {
-  return { name, description, fallback, parse };
-}
+import { declareTopics, parseLadder, retryTopic } from '@tributary/core';
+import { ENGINE_SETTINGS } from './engine-settings.ts';
+import { attempt, duration, flag, list, number, oneOf, type Parsed, text } from './parse.ts';
+import { type Setting, setting } from './setting.ts';
 
 const HOUR = 3_600_000;
+
+const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 
 /** Every variable Tributary reads. `tributary config` prints this table. */
 export const SETTINGS = {
@@ -39,15 +25,7 @@ export const SETTINGS = {
     (value) => ({ ok: true, value: resolve(value) }),
     'Folder of everything kept on this machine.',
   ),
-  logLevel: setting(
-    'LOG_LEVEL',
-    'info',
-    (value) =>
-      (LOG_LEVELS as readonly string[]).includes(value)
-        ? { ok: true, value: value as LogLevel }
-        : { ok: false, message: `must be one of ${LOG_LEVELS.join(', ')}` },
-    'Least level that is logged.',
-  ),
+  logLevel: setting('LOG_LEVEL', 'info', oneOf(LOG_LEVELS), 'Least level that is logged.'),
   trustProxy: setting(
     'TRUST_PROXY',
     '',
@@ -130,7 +108,7 @@ export const SETTINGS = {
     'TRIBUTARY_START_TIMEOUT',
     '60s',
     duration(1_000, 24 * HOUR),
-    'How long a starting process may take to read the catalog.',
+    'How long a starting process waits for the engines to answer and the catalog to be read.',
   ),
   shutdownGrace: setting(
     'TRIBUTARY_SHUTDOWN_GRACE',
@@ -138,24 +116,11 @@ export const SETTINGS = {
     duration(100, 600_000),
     'How long a leaving process may take to finish what it took.',
   ),
+  ...ENGINE_SETTINGS,
 } as const;
-
-const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
-type LogLevel = (typeof LOG_LEVELS)[number];
 
 type ValueOf<S> = S extends Setting<infer T> ? T : never;
 export type Config = { readonly [K in keyof typeof SETTINGS]: ValueOf<(typeof SETTINGS)[K]> };
-
-function flag(): (value: string) => Parsed<boolean> {
-  return (value) =>
-    value === '1' || value === '0'
-      ? { ok: true, value: value === '1' }
-      : { ok: false, message: 'must be 0 or 1' };
-}
-
-function duration(min: number, max: number): (value: string) => Parsed<number> {
-  return size({ ms: 1, s: 1_000, m: 60_000, h: HOUR, d: 24 * HOUR }, min, max);
-}
 
 /** Topics Tributary has of its own: events sent there would be taken for something else. */
 const OWN_TOPICS = declareTopics({ partitions: 1, retentionMs: 1, retryLabels: [], dedicated: [] });
@@ -204,14 +169,4 @@ function privateJwk(): (value: string) => Parsed<string> {
           { ok: true, value },
           'is no private JWK',
         );
-}
-
-/** `parsed`, unless `check` throws. The message is `fault`, else what was thrown. */
-function attempt<T>(check: () => unknown, parsed: Parsed<T>, fault?: string): Parsed<T> {
-  try {
-    check();
-    return parsed;
-  } catch (error) {
-    return { ok: false, message: fault ?? messageOf(error) };
-  }
 }

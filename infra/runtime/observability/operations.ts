@@ -1,10 +1,11 @@
 import type { FastifyPluginAsync } from 'fastify';
 import { exposition, type MetricsSnapshot } from './metrics.ts';
+import type { Readiness } from './readiness.ts';
 
 /** What a process says of itself. */
 export interface Operations {
-  /** Whether it may be given work; `checks` says why, per part. Only config and catalog gate. */
-  readiness(): { readonly ready: boolean; readonly checks: Readonly<Record<string, string>> };
+  /** As known now: it must not wait for anything. */
+  readiness(): Readiness;
   /** Figures of every thread of the process. */
   snapshots(): Promise<readonly MetricsSnapshot[]>;
 }

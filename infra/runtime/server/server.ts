@@ -4,11 +4,12 @@ import type { FastifyInstance } from 'fastify';
 import type { Config } from '../config/settings.ts';
 import { type Operations, operationsRoutes } from '../observability/operations.ts';
 
-/** The gateway on a port, with what every role answers about itself. */
+/** A server on a port, with what every role answers about itself. */
 export interface RunningServer {
   readonly app: FastifyInstance;
   /** Without a trailing slash. */
   readonly url: string;
+  close(): Promise<void>;
 }
 
 /** The server cannot listen where it should; the message says what to do. */
@@ -23,14 +24,36 @@ export class AddressUnavailable extends Error {
   }
 }
 
+/** Serves the gateway. */
 export async function startServer(
-  config: Pick<Config, 'host' | 'port' | 'trustProxy'>,
+  config: ServerConfig,
   dependencies: GatewayDependencies,
   operations: Operations,
 ): Promise<RunningServer> {
+  return listen(config, async (app) => {
+    await app.register(operationsRoutes, operations);
+    await app.register(gateway, dependencies);
+  });
+}
+
+/** Serves what every role answers about itself, and nothing else. */
+export async function startOperationsServer(
+  config: ServerConfig,
+  operations: Operations,
+): Promise<RunningServer> {
+  return listen(config, async (app) => {
+    await app.register(operationsRoutes, operations);
+  });
+}
+
+type ServerConfig = Pick<Config, 'host' | 'port' | 'trustProxy'>;
+
+async function listen(
+  config: ServerConfig,
+  register: (app: FastifyInstance) => Promise<void>,
+): Promise<RunningServer> {
   const app = createServer({ trustProxy: config.trustProxy });
-  await app.register(operationsRoutes, operations);
-  await app.register(gateway, dependencies);
+  await register(app);
   try {
     await app.listen({ host: config.host, port: config.port, backlog: 1024 });
   } catch (error) {
@@ -39,5 +62,5 @@ export async function startServer(
   }
   const { port } = app.server.address() as AddressInfo;
   const host = config.host.includes(':') ? `[${config.host}]` : config.host;
-  return { app, url: `http://${host}:${port}` };
+  return { app, url: `http://${host}:${port}`, close: () => app.close() };
 }

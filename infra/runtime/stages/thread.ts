@@ -1,62 +1,89 @@
 import { Worker } from 'node:worker_threads';
-import type { Config } from '../config/settings.ts';
+import { messageOf } from '@tributary/core';
 import type { MetricsSnapshot } from '../observability/metrics.ts';
+import type { Readiness } from '../observability/readiness.ts';
 import type { FromStages, StagesStart, ToStages } from './messages.ts';
 
-/** The stages at work in a thread of this process, so that what they do never delays an answer of the gateway. */
-export interface StagesThread {
-  snapshot(): Promise<MetricsSnapshot>;
-  /** Finishes what was taken, commits, leaves. */
-  stop(): Promise<void>;
-  /** Rejects when the thread died: the process must leave, its supervisor starts it again. */
-  readonly died: Promise<never>;
+/** The stages could not start, or one of them died: the process must leave, its supervisor starts it again. */
+export class StagesFailed extends Error {
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'StagesFailed';
+  }
 }
 
-/** Resolves once the stages run. */
-export async function startStagesThread(config: Config): Promise<StagesThread> {
-  const start: StagesStart = { config };
+/**
+ * The stages at work in a thread of this process, so that what they do never delays an answer of the gateway, nor one
+ * about the process's health.
+ */
+export interface StagesThread {
+  /** Resolves once the stages run; rejects with `StagesFailed`. */
+  readonly running: Promise<void>;
+  /** Rejects with `StagesFailed` when they failed, before they ran or later. */
+  readonly failed: Promise<never>;
+  /** As the thread said last. */
+  readiness(): Readiness;
+  snapshot(): Promise<MetricsSnapshot>;
+  /** Finishes what was taken, commits, leaves. */
+  close(): Promise<void>;
+}
+
+/** Before the stages have said anything. */
+export const STARTING: Readiness = { ready: false, checks: { catalog: 'not read yet' } };
+
+export function startStagesThread(start: StagesStart): StagesThread {
   const worker = new Worker(new URL('./worker.ts', import.meta.url), { workerData: start, name: 'stages' });
   const send = (message: ToStages) => worker.postMessage(message);
   const snapshots = new Map<number, (snapshot: MetricsSnapshot) => void>();
   const running = Promise.withResolvers<void>();
   const stopped = Promise.withResolvers<void>();
-  const died = Promise.withResolvers<never>();
-  died.promise.catch(() => {}); // whoever starts the thread may look at it later
-  let stopping = false;
+  const failed = Promise.withResolvers<never>();
+  for (const { promise } of [running, failed]) promise.catch(() => {}); // whoever starts it may look later
+  let readiness = STARTING;
+  let gone = false;
   let requests = 0;
 
+  const fail = (error: StagesFailed) => {
+    running.reject(error);
+    failed.reject(error);
+  };
+  const end = (error: StagesFailed) => {
+    gone = true;
+    fail(error);
+    stopped.resolve();
+    for (const resolve of snapshots.values()) resolve([]);
+  };
   worker.on('message', (message: FromStages) => {
     if (message.type === 'running') running.resolve();
     else if (message.type === 'stopped') stopped.resolve();
+    else if (message.type === 'failed') fail(new StagesFailed(message.message));
+    else if (message.type === 'readiness') readiness = message.readiness;
     else {
       snapshots.get(message.request)?.(message.snapshot);
       snapshots.delete(message.request);
     }
   });
-  const fail = (error: Error) => {
-    running.reject(error);
-    stopped.resolve();
-    if (!stopping) died.reject(error);
-    for (const resolve of snapshots.values()) resolve([]);
-  };
-  worker.on('error', fail);
-  worker.on('exit', (code) => fail(new Error(`the stages ended with code ${code}`)));
+  worker.on('error', (error) =>
+    end(new StagesFailed(`the stages failed: ${messageOf(error)}`, { cause: error })),
+  );
+  worker.on('exit', (code) => end(new StagesFailed(`the stages ended with code ${code}`)));
 
-  await running.promise;
   return {
+    running: running.promise,
+    failed: failed.promise,
+    readiness: () => readiness,
     snapshot() {
+      if (gone) return Promise.resolve([]);
       const request = ++requests;
       return new Promise((resolve) => {
         snapshots.set(request, resolve);
         send({ type: 'metrics', request });
       });
     },
-    async stop() {
-      stopping = true;
+    async close() {
       send({ type: 'stop' });
       await stopped.promise;
       await worker.terminate();
     },
-    died: died.promise,
   };
 }

@@ -2,28 +2,43 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { messageOf } from '@tributary/core';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
-import { openStages } from '../wiring/stages.ts';
+import { startPatience } from '../process/patience.ts';
+import { openStages, type RunningStages } from '../wiring/stages.ts';
 import type { FromStages, StagesStart, ToStages } from './messages.ts';
 
-// The entry of the stages' thread: opens ports of its own, runs the pipeline, answers the process.
-const { config } = workerData as StagesStart;
-const logger = createLogger(config.logLevel, { part: 'stages' });
-const metrics = createMetrics({ processFigures: false });
-const stages = await openStages(config, { logger, metrics });
-const send = (message: FromStages) => parentPort?.postMessage(message);
+/** How often the process is told whether the stages are ready, ms. */
+const READINESS_EVERY_MS = 500;
 
-stages.ended.catch((error: unknown) => {
-  logger.error({ error: messageOf(error) }, 'a stage ended; the process leaves');
-  throw error;
-});
+// The entry of the stages' thread: opens ports of its own, runs the pipeline, answers the process.
+const start = workerData as StagesStart;
+const logger = createLogger(start.config.logLevel, { part: 'stages' });
+const metrics = createMetrics({ processFigures: false });
+const send = (message: FromStages) => parentPort?.postMessage(message);
+let stages: RunningStages | undefined;
 
 parentPort?.on('message', async (message: ToStages) => {
   if (message.type === 'metrics') {
-    await stages.reportLag();
+    await stages?.reportLag();
     send({ type: 'metrics', request: message.request, snapshot: await metrics.snapshot() });
     return;
   }
-  await stages.stop();
+  // What is still being opened has taken nothing yet.
+  await stages?.stop();
   send({ type: 'stopped' });
 });
-send({ type: 'running' });
+
+try {
+  stages = await openStages(start, { logger, metrics }, startPatience(start.config.startTimeout, logger));
+  const { readiness } = stages;
+  const tell = () => send({ type: 'readiness', readiness: readiness() });
+  tell();
+  setInterval(tell, READINESS_EVERY_MS).unref();
+  send({ type: 'running' });
+  await stages.ended;
+} catch (error) {
+  logger.error(
+    { error: messageOf(error), stack: error instanceof Error ? error.stack : '' },
+    'the stages failed',
+  );
+  send({ type: 'failed', message: messageOf(error) });
+}

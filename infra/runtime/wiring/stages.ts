@@ -1,56 +1,111 @@
 import { createConnectors } from '@tributary/connectors';
-import { createContractEvaluator, type Logger, type Metrics, type StageRun } from '@tributary/core';
+import {
+  createContractEvaluator,
+  type Logger,
+  type Metrics,
+  messageOf,
+  type Stage,
+  type StageRun,
+} from '@tributary/core';
 import { createPipeline } from '@tributary/processors';
 import { openLogCatalog } from '../../adapters/catalog/log/index.ts';
-import { openSqliteDeduplicator } from '../../adapters/deduplicator/sqlite/index.ts';
-import { openSqliteEventLog } from '../../adapters/event-log/sqlite/index.ts';
-import { openSqliteHistory } from '../../adapters/history/sqlite/index.ts';
 import { openIsolatedVmSandbox } from '../../adapters/sandbox/isolated-vm/index.ts';
-import { openSqliteVolumeCounters } from '../../adapters/volume-counters/sqlite/index.ts';
 import type { Config } from '../config/settings.ts';
+import { catalogReadiness, type Readiness } from '../observability/readiness.ts';
+import { type Patience, whenAvailable } from '../process/patience.ts';
 import { openSecrets } from '../secrets/secrets.ts';
+import type { StagesStart } from '../stages/messages.ts';
+import { catchUp } from './catch-up.ts';
 import { Closing } from './closing.ts';
-import { embeddedFolders } from './folders.ts';
-import { configuredTopics, receivedTopics } from './topics.ts';
+import { watchConfiguredEngines } from './engines.ts';
+import { openDeduplicator } from './ports/deduplicator.ts';
+import { openEventLog } from './ports/event-log.ts';
+import { openHistory } from './ports/history.ts';
+import { openValueFraming } from './ports/value-framing.ts';
+import { openVolumeCounters } from './ports/volume-counters.ts';
+import { provideTopics } from './provide-topics.ts';
+import { receivedTopics } from './topics.ts';
 
 /** The stages of this process and the ports they use. */
 export interface RunningStages {
   /** Rejects when a stage died. */
   readonly ended: Promise<unknown>;
+  readiness(): Readiness;
   /** Sets the lag figures to what they are now, in the order of the pipeline: when all are 0, nothing is under way. */
   reportLag(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** Opens every port the pipeline needs on the embedded wiring and runs all its stages. */
+interface StagesTools {
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+}
+
+/** Opens every port the pipeline needs and runs its stages, all or those that were chosen. */
 export async function openStages(
-  config: Config,
-  { logger, metrics }: { readonly logger: Logger; readonly metrics: Metrics },
+  start: StagesStart,
+  tools: StagesTools,
+  patience: Patience,
 ): Promise<RunningStages> {
   const closing = new Closing();
-  const clock = Date.now;
-  const folders = embeddedFolders(config);
-  const log = closing.keep(
-    await openSqliteEventLog({
-      folder: folders.log,
-      topics: configuredTopics(config),
-      logger,
-      metrics,
-    }),
-  );
-  const catalog = closing.keep(await openLogCatalog({ log, logger }));
-  const sandbox = () =>
-    closing.keep(openIsolatedVmSandbox({ processes: config.sandboxProcesses, logger, metrics }));
+  try {
+    return await open(start, tools, patience, closing);
+  } catch (error) {
+    await closing.close();
+    throw error;
+  }
+}
+
+async function open(
+  { config, stages }: StagesStart,
+  { logger, metrics }: StagesTools,
+  patience: Patience,
+  closing: Closing,
+): Promise<RunningStages> {
+  const available = async <T extends { close(): Promise<void> }>(what: string, attempt: () => Promise<T>) =>
+    closing.keep(await whenAvailable(`opening the ${what}`, patience, attempt));
+  const framing = await available('schemas', () => openValueFraming(config, logger));
+  const log = await available('event log', () => openEventLog(config, { logger, metrics, framing }));
+  const catalog = closing.keep(openLogCatalog({ log, logger }));
+  await provideTopics(log, config, patience);
+  const counters = await available('volume counters', () => openVolumeCounters(config, { logger }));
   const pipeline = createPipeline({
     catalog,
-    deduplicator: closing.keep(
-      await openSqliteDeduplicator({ folder: folders.dedupe, windowMs: config.dedupeWindow, clock }),
-    ),
+    counters,
+    deduplicator: await available('deduplicator', () => openDeduplicator(config, logger)),
+    history: await available('history', () => openHistory(config)),
+    ...localPorts(config, { logger, metrics }, closing),
+    logger,
+    metrics,
+    receivedTopics: receivedTopics(config),
+    options: { retryLabels: config.retryLadder, expiryMs: config.retryExpiry },
+  });
+  const engines = closing.keep(watchConfiguredEngines(config, { log, counters }));
+  // A process that does not know the contracts and rules yet takes no partition from one that does.
+  await catchUp(catalog, patience);
+  const runs: StageRun[] = [];
+  const chosen = pipeline.filter(({ name }) => stages === undefined || stages.includes(name));
+  for (const stage of chosen) {
+    runs.push(await whenAvailable(`running the stage ${stage.name}`, patience, () => log.run(stage)));
+  }
+  return {
+    ended: Promise.all(runs.map((run) => run.ended)),
+    readiness: () => catalogReadiness(catalog, engines.said()),
+    reportLag: () => reportLag(chosen, runs, { logger, metrics }),
+    async stop() {
+      await Promise.all(runs.map((run) => run.stop()));
+      await closing.close();
+    },
+  };
+}
+
+/** The ports that need no engine. */
+function localPorts(config: Config, { logger, metrics }: StagesTools, closing: Closing) {
+  const clock = Date.now;
+  const sandbox = () =>
+    closing.keep(openIsolatedVmSandbox({ processes: config.sandboxProcesses, logger, metrics }));
+  return {
     contracts: createContractEvaluator(),
-    counters: closing.keep(await openSqliteVolumeCounters({ folder: folders.volume, clock })),
-    history: closing.keep(
-      await openSqliteHistory({ folder: folders.history, clock, retentionMs: config.retention }),
-    ),
     sandbox: sandbox(),
     slowSandbox: sandbox(),
     connectors: closing.keep(
@@ -66,26 +121,23 @@ export async function openStages(
     unseal: openSecrets(config).unseal,
     clock,
     elapsed: () => performance.now(),
-    logger,
-    metrics,
-    receivedTopics: receivedTopics(config),
-    options: { retryLabels: config.retryLadder, expiryMs: config.retryExpiry },
-  });
-  const runs: StageRun[] = [];
-  for (const stage of pipeline) runs.push(await log.run(stage));
-  return {
-    ended: Promise.all(runs.map((run) => run.ended)),
-    async reportLag() {
-      for (const [i, run] of runs.entries()) {
-        const stage = pipeline[i]?.name ?? '';
-        for (const { topic, partition, lag } of await run.lag()) {
-          metrics.gauge('tributary_stage_lag', lag, { stage, topic, partition: String(partition) });
-        }
-      }
-    },
-    async stop() {
-      await Promise.all(runs.map((run) => run.stop()));
-      await closing.close();
-    },
   };
+}
+
+/** A log that does not answer has no lag to tell: the figures stay what they were. */
+async function reportLag(
+  stages: readonly Stage[],
+  runs: readonly StageRun[],
+  { logger, metrics }: StagesTools,
+): Promise<void> {
+  for (const [i, run] of runs.entries()) {
+    const stage = stages[i]?.name ?? '';
+    try {
+      for (const { topic, partition, lag } of await run.lag()) {
+        metrics.gauge('tributary_stage_lag', lag, { stage, topic, partition: String(partition) });
+      }
+    } catch (error) {
+      logger.warn({ stage, error: messageOf(error) }, 'the lag of a stage cannot be told');
+    }
+  }
 }

@@ -1,0 +1,50 @@
+import type { Logger } from '@tributary/core';
+import type { Environment } from '../command.ts';
+import type { Config } from '../config/settings.ts';
+import { openDevIssuer } from '../issuer/dev-issuer.ts';
+import { createLogger } from '../observability/logger.ts';
+import { createMetrics } from '../observability/metrics.ts';
+import { catalogReadiness } from '../observability/readiness.ts';
+import { readDistributedConfig, tellOfSharedFolder } from '../process/distributed.ts';
+import { startPatience } from '../process/patience.ts';
+import { runUntilTold } from '../process/run-until-told.ts';
+import { tellingFaults } from '../process/telling-faults.ts';
+import { startServer } from '../server/server.ts';
+import { noArguments } from '../usage-error.ts';
+import { catchUp } from '../wiring/catch-up.ts';
+import type { Closing } from '../wiring/closing.ts';
+import { watchConfiguredEngines } from '../wiring/engines.ts';
+import { openGateway } from '../wiring/gateway.ts';
+import { provideTopics } from '../wiring/provide-topics.ts';
+
+/** `tributary gateway`: the HTTP side alone, one of any number of processes. Leaves on SIGTERM or SIGINT. */
+export async function runGateway(args: readonly string[], environment: Environment): Promise<number> {
+  noArguments(args);
+  const config = readDistributedConfig(environment);
+  const logger = createLogger(config.logLevel, { part: 'gateway' });
+  tellOfSharedFolder(config, logger);
+  return tellingFaults('gateway', () =>
+    runUntilTold({ logger, graceMs: config.shutdownGrace }, (closing) => serve(config, closing, logger)),
+  );
+}
+
+/** Answers about itself from the start; the rest is 503 until Kafka answers and the catalog was read. */
+async function serve(config: Config, closing: Closing, logger: Logger): Promise<never> {
+  const metrics = createMetrics({ processFigures: true });
+  if (!config.devIssuer) logger.warn({}, 'no issuer is configured: ID tokens are refused');
+  const issuers = config.devIssuer ? [openDevIssuer(config).trusted] : [];
+  const patience = startPatience(config.startTimeout, logger);
+  const { dependencies } = closing.keep(await openGateway(config, issuers, { logger, metrics }));
+  const { catalog, log } = dependencies;
+  const engines = closing.keep(watchConfiguredEngines(config, dependencies));
+  const server = closing.keep(
+    await startServer(config, dependencies, {
+      readiness: () => catalogReadiness(catalog, engines.said()),
+      snapshots: async () => [await metrics.snapshot()],
+    }),
+  );
+  await provideTopics(log, config, patience);
+  await catchUp(catalog, patience);
+  process.stdout.write(`gateway ready at ${server.url}\n`);
+  return new Promise(() => {});
+}

@@ -1,0 +1,66 @@
+import type { Logger } from '@tributary/core';
+import { STAGE_NAMES } from '@tributary/processors';
+import type { Environment } from '../command.ts';
+import type { Config } from '../config/settings.ts';
+import { createLogger } from '../observability/logger.ts';
+import { createMetrics } from '../observability/metrics.ts';
+import { readDistributedConfig, tellOfSharedFolder } from '../process/distributed.ts';
+import { runUntilTold } from '../process/run-until-told.ts';
+import { tellingFaults } from '../process/telling-faults.ts';
+import { openSecrets } from '../secrets/secrets.ts';
+import { startOperationsServer } from '../server/server.ts';
+import { STARTING, type StagesThread, startStagesThread } from '../stages/thread.ts';
+import { parseOptions, UsageError } from '../usage-error.ts';
+import type { Closing } from '../wiring/closing.ts';
+
+/**
+ * `tributary processor [--stages a,b]`: all stages or some, as one of any number of processes that share their
+ * partitions. Leaves on SIGTERM or SIGINT; ends with code 1 when a stage died, to be started again.
+ */
+export async function runProcessor(args: readonly string[], environment: Environment): Promise<number> {
+  const stages = stagesOf(args);
+  const config = readDistributedConfig(environment);
+  openSecrets(config); // a fault of the keys is told before anything is started
+  const logger = createLogger(config.logLevel, { part: 'processor' });
+  tellOfSharedFolder(config, logger);
+  return tellingFaults('processor', () =>
+    runUntilTold({ logger, graceMs: config.shutdownGrace }, (closing) =>
+      work(config, stages, closing, logger),
+    ),
+  );
+}
+
+/** Answers about itself from the start, also while the stages are busy: they have a thread of their own. */
+async function work(
+  config: Config,
+  stages: readonly string[] | undefined,
+  closing: Closing,
+  logger: Logger,
+): Promise<never> {
+  const metrics = createMetrics({ processFigures: true });
+  let thread: StagesThread | undefined;
+  const server = closing.keep(
+    await startOperationsServer(config, {
+      readiness: () => thread?.readiness() ?? STARTING,
+      snapshots: () => Promise.all([metrics.snapshot(), thread?.snapshot() ?? []]),
+    }),
+  );
+  thread = closing.keep(startStagesThread({ config, ...(stages === undefined ? {} : { stages }) }));
+  await thread.running;
+  logger.info({ stages: stages ?? STAGE_NAMES }, 'the stages run');
+  process.stdout.write(`processor ready at ${server.url}\n`);
+  return thread.failed;
+}
+
+/** The stages of `--stages a,b`; undefined means all. */
+function stagesOf(args: readonly string[]): readonly string[] | undefined {
+  const given = parseOptions(args, { stages: { type: 'string' } }).stages;
+  if (given === undefined) return undefined;
+  const names = given.split(',').map((name) => name.trim());
+  const unknown = names.filter((name) => !STAGE_NAMES.some((known) => known === name));
+  if (unknown.length > 0) {
+    const quoted = unknown.map((name) => `"${name}"`).join(', ');
+    throw new UsageError(`--stages: there is no ${quoted}; there are ${STAGE_NAMES.join(', ')}`);
+  }
+  return names;
+}

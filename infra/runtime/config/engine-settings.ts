@@ -1,0 +1,151 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { attempt, duration, flag, list, number, oneOf, optional, type Parsed, text } from './parse.ts';
+import { setting } from './setting.ts';
+
+/** The variables that choose and reach the distributed adapters. Where one is absent, its ports are on SQLite. */
+export const ENGINE_SETTINGS = {
+  kafkaBrokers: setting(
+    'KAFKA_BROKERS',
+    '',
+    brokers(),
+    'Kafka for the event log, as host:port,... of some brokers; without it the log is on SQLite.',
+  ),
+  kafkaTls: setting('KAFKA_TLS', '0', flag(), 'With 1, connections to Kafka are encrypted.'),
+  kafkaTlsCa: setting(
+    'KAFKA_TLS_CA',
+    '',
+    optional(pemFile((pem) => new X509Certificate(pem))),
+    'PEM file of the authority that signed the certificates of Kafka; default: those Node knows.',
+  ),
+  kafkaTlsCert: setting(
+    'KAFKA_TLS_CERT',
+    '',
+    optional(pemFile((pem) => new X509Certificate(pem))),
+    'PEM file of the certificate shown to Kafka, with KAFKA_TLS_KEY.',
+  ),
+  kafkaTlsKey: setting(
+    'KAFKA_TLS_KEY',
+    '',
+    optional(pemFile((pem) => createPrivateKey(pem))),
+    'PEM file of the private key of KAFKA_TLS_CERT.',
+  ),
+  kafkaSaslMechanism: setting(
+    'KAFKA_SASL_MECHANISM',
+    '',
+    optional(oneOf(['plain', 'scram-sha-256', 'scram-sha-512'])),
+    'How to sign in to Kafka: plain (with KAFKA_TLS only sensible), scram-sha-256 or scram-sha-512.',
+  ),
+  kafkaSaslUsername: setting('KAFKA_SASL_USERNAME', '', optional(text()), 'Who signs in to Kafka.'),
+  kafkaSaslPassword: setting('KAFKA_SASL_PASSWORD', '', optional(text()), 'The password of that user.'),
+  kafkaSessionTimeout: setting(
+    'KAFKA_SESSION_TIMEOUT',
+    '6s',
+    duration(1_000, 300_000),
+    'After how long without a sign of life a processor loses its partitions; the brokers bound it (6s at least by default).',
+  ),
+  prefix: setting(
+    'TRIBUTARY_PREFIX',
+    '',
+    prefix(),
+    'Put before the names of topics, consumer groups, schema subjects and Redis keys, so that several installations can share engines.',
+  ),
+  createTopics: setting(
+    'TRIBUTARY_CREATE_TOPICS',
+    '1',
+    flag(),
+    'With 0, only `tributary topics` creates topics on Kafka; a process waits until they are there.',
+  ),
+  replication: setting(
+    'TRIBUTARY_REPLICATION',
+    '',
+    optional(number(1, 32)),
+    'Copies of each topic on Kafka; default: 3, or one a broker where there are fewer.',
+  ),
+  redisUrl: setting(
+    'REDIS_URL',
+    '',
+    optional(redisUrls()),
+    'Redis for deduplication and volume, as redis://[user:password@]host:port[/database] or rediss:// (TLS), comma-separated for the nodes of a cluster; without it they are on SQLite.',
+  ),
+  schemaRegistryUrl: setting(
+    'SCHEMA_REGISTRY_URL',
+    '',
+    optional(registryUrl()),
+    'Schema registry with the API of Confluent, for the public topics on Kafka.',
+  ),
+  schemaRegistryUsername: setting(
+    'SCHEMA_REGISTRY_USERNAME',
+    '',
+    optional(text()),
+    'Who signs in to the schema registry.',
+  ),
+  schemaRegistryPassword: setting(
+    'SCHEMA_REGISTRY_PASSWORD',
+    '',
+    optional(text()),
+    'The password of that user.',
+  ),
+} as const;
+
+function brokers(): (value: string) => Parsed<readonly string[]> {
+  const addresses = list();
+  return (value) => {
+    const parsed = addresses(value);
+    const wrong = parsed.ok ? parsed.value.findIndex((address) => !isAddress(address)) : -1;
+    return wrong < 0 ? parsed : { ok: false, message: `must be host:port,...: number ${wrong + 1} is not` };
+  };
+}
+
+function isAddress(address: string): boolean {
+  const port = Number(/^[^\s/@]+:(\d{1,5})$/.exec(address)?.[1]);
+  return port >= 1 && port <= 65_535;
+}
+
+/** The text of a PEM file; `check` throws when it is none of the wanted kind. The message never holds the text. */
+function pemFile(check: (pem: string) => unknown): (value: string) => Parsed<string> {
+  return (path) => {
+    let pem: string;
+    try {
+      pem = readFileSync(path, 'utf8');
+    } catch {
+      return { ok: false, message: `must name a file that can be read, not ${path}` };
+    }
+    return attempt(() => check(pem), { ok: true, value: pem }, `must name a PEM file: ${path} is none`);
+  };
+}
+
+function prefix(): (value: string) => Parsed<string> {
+  return (value) =>
+    /^[A-Za-z0-9._-]{0,60}$/.test(value)
+      ? { ok: true, value }
+      : { ok: false, message: 'must be at most 60 letters, digits, . _ -' };
+}
+
+/** Never repeats the value: it may hold a password. */
+function redisUrls(): (value: string) => Parsed<string> {
+  const urls = list();
+  return (value) => {
+    const parsed = urls(value);
+    return parsed.ok && parsed.value.length > 0 && parsed.value.every((url) => isUrl(url, /^rediss?:$/))
+      ? { ok: true, value }
+      : { ok: false, message: 'must be redis:// or rediss:// URLs' };
+  };
+}
+
+function registryUrl(): (value: string) => Parsed<string> {
+  return (value) => {
+    if (!isUrl(value, /^https?:$/)) return { ok: false, message: 'must be an http:// or https:// URL' };
+    const { username, password } = new URL(value);
+    return username === '' && password === ''
+      ? { ok: true, value }
+      : {
+          ok: false,
+          message: 'must not hold credentials: use SCHEMA_REGISTRY_USERNAME and SCHEMA_REGISTRY_PASSWORD',
+        };
+  };
+}
+
+function isUrl(value: string, protocol: RegExp): boolean {
+  return URL.canParse(value) && protocol.test(new URL(value).protocol);
+}

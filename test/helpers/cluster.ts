@@ -1,0 +1,104 @@
+import { rm } from 'node:fs/promises';
+import { openDevIssuer } from '@tributary/infra';
+import { Client } from './client.ts';
+import { engines, freshPrefix } from './engines.ts';
+import { removePrefix } from './remove-prefix.ts';
+import { ServerProcess } from './server-process.ts';
+import type { Tributary } from './tributary.ts';
+
+const EMAIL = 'dev@tributary.localhost';
+
+/** What the processes on one data folder have in common, from one start of theirs to the next. */
+interface Installation {
+  readonly prefix: string;
+  quickstart?: Quickstart;
+}
+
+interface Quickstart {
+  readonly workspaceId: string;
+  readonly writeKey: string;
+}
+
+const installations = new Map<string, Installation>();
+
+/** `tributary gateway` and `tributary processor` on the engines of the run, under a prefix of their own. */
+export async function startCluster(
+  folder: string,
+  env: Readonly<Record<string, string>>,
+): Promise<Tributary> {
+  const installation = installations.get(folder) ?? { prefix: freshPrefix() };
+  installations.set(folder, installation);
+  const environment = { ...clusterEnvironment(installation.prefix), TRIBUTARY_DATA_DIR: folder, ...env };
+  const gateway = new ServerProcess(['gateway'], environment);
+  const processor = new ServerProcess(['processor'], environment);
+  const processes = [gateway, processor];
+  const stop = async () => {
+    const codes = await Promise.all(processes.map((one) => one.stop()));
+    return codes.find((code) => code !== 0) ?? 0;
+  };
+  try {
+    const [url, processorUrl] = await Promise.all(processes.map(readyAt));
+    if (url === undefined || processorUrl === undefined) throw new Error('not both are ready');
+    const idToken = await openDevIssuer({ dataFolder: folder, devIssuerKey: '' }).mint(EMAIL);
+    installation.quickstart ??= await makeQuickstart(new Client(url, idToken));
+    const { workspaceId, writeKey } = installation.quickstart;
+    const owner = new Client(url, idToken, workspaceId);
+    return {
+      url,
+      folder,
+      pid: gateway.pid,
+      workspaceId,
+      writeKey,
+      idToken,
+      owner,
+      producer: owner.with({ token: writeKey }),
+      log: () => processes.map(({ log }) => log).join(''),
+      async metrics() {
+        const texts = [url, processorUrl].map(async (base) => (await fetch(`${base}/metrics`)).text());
+        return (await Promise.all(texts)).join('\n');
+      },
+      async kill() {
+        await Promise.all(processes.map((one) => one.kill()));
+      },
+      stop,
+      async remove() {
+        await stop();
+        await removePrefix(installation.prefix);
+        installations.delete(folder);
+        await rm(folder, { recursive: true, force: true });
+      },
+    };
+  } catch (error) {
+    await Promise.all(processes.map((one) => one.kill()));
+    throw error;
+  }
+}
+
+/** The environment of every process of an installation on the engines of the run. */
+export function clusterEnvironment(prefix: string): Readonly<Record<string, string>> {
+  const found = engines();
+  if (found === undefined) throw new Error('there are no engines to run on');
+  return {
+    KAFKA_BROKERS: found.kafkaBrokers,
+    REDIS_URL: found.redisUrl,
+    SCHEMA_REGISTRY_URL: found.schemaRegistryUrl,
+    TRIBUTARY_PREFIX: prefix,
+    TRIBUTARY_PARTITIONS: '2',
+    TRIBUTARY_DEV_ISSUER: '1',
+    TRIBUTARY_EGRESS_ALLOW: '127.0.0.0/8',
+    LOG_LEVEL: 'warn',
+  };
+}
+
+export async function readyAt(server: ServerProcess): Promise<string> {
+  return (await server.printed(/ready at (\S+)/))[1] ?? '';
+}
+
+/** What `tributary dev` makes by itself. */
+async function makeQuickstart(person: Client): Promise<Quickstart> {
+  const { id: workspaceId } = await person.post<{ id: string }>('/workspaces', { name: 'Quickstart' });
+  const { key } = await person
+    .with({ workspaceId })
+    .post<{ key: string }>('./event-keys', { name: 'quickstart', environment: 'production' });
+  return { workspaceId, writeKey: key };
+}

@@ -1,0 +1,37 @@
+import { rm } from 'node:fs/promises';
+import { Client } from './client.ts';
+import { ServerProcess } from './server-process.ts';
+import type { Tributary } from './tributary.ts';
+
+/** `tributary dev`. Reads what a person would: the lines printed once it is ready. */
+export async function startEmbedded(
+  folder: string,
+  env: Readonly<Record<string, string>>,
+): Promise<Tributary> {
+  const server = new ServerProcess(['dev'], { TRIBUTARY_DATA_DIR: folder, ...env });
+  await server.printed(/Stop with Ctrl-C/);
+  const found = (pattern: RegExp) => pattern.exec(server.output)?.[1] ?? '';
+  const url = found(/ready at (\S+)/);
+  const workspaceId = found(/workspace\s+(\S+)/);
+  const writeKey = found(/write key\s+(\S+)/);
+  const idToken = found(/ID token\s+(\S+)/);
+  const owner = new Client(url, idToken, workspaceId);
+  return {
+    url,
+    folder,
+    pid: server.pid,
+    workspaceId,
+    writeKey,
+    idToken,
+    owner,
+    producer: owner.with({ token: writeKey }),
+    log: () => server.log,
+    metrics: async () => (await fetch(`${url}/metrics`)).text(),
+    kill: () => server.kill(),
+    stop: () => server.stop(),
+    async remove() {
+      await server.stop();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}

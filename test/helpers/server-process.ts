@@ -1,0 +1,112 @@
+import { spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+const MAIN = fileURLToPath(new URL('../../infra/runtime/main.ts', import.meta.url));
+const START_TIMEOUT_MS = 60_000;
+
+/** A command of `tributary` in a process of its own, with the given environment and no other. */
+export class ServerProcess {
+  readonly #child;
+  readonly #exited: Promise<number | null>;
+  #printed = '';
+  #log = '';
+  readonly #waiting = new Set<() => void>();
+
+  constructor(command: readonly string[], env: Readonly<Record<string, string>>) {
+    this.#child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', MAIN, ...command], {
+      env: { PATH: process.env.PATH, HOST: '127.0.0.1', PORT: '0', ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    this.#exited = new Promise((resolve) => this.#child.once('close', (code) => resolve(code)));
+    void this.#exited.then(() => this.#wake());
+    this.#child.stdout.on('data', (chunk: Buffer) => {
+      this.#printed += chunk.toString('utf8');
+      this.#wake();
+    });
+    this.#child.stderr.on('data', (chunk: Buffer) => {
+      this.#log += chunk.toString('utf8');
+      this.#wake();
+    });
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? 0;
+  }
+
+  /** Everything it logged, i.e. wrote to standard error. */
+  get log(): string {
+    return this.#log;
+  }
+
+  /** Everything it wrote to standard output. */
+  get output(): string {
+    return this.#printed;
+  }
+
+  /** Resolves to the first match in what it prints; rejects when it ended before, or took too long. */
+  printed(pattern: RegExp): Promise<RegExpExecArray> {
+    return this.#found(pattern, () => this.#printed);
+  }
+
+  /** The same in what it logs. */
+  logged(pattern: RegExp): Promise<RegExpExecArray> {
+    return this.#found(pattern, () => this.#log);
+  }
+
+  /** SIGKILL, and waits until it is gone. */
+  async kill(): Promise<void> {
+    this.#child.kill('SIGKILL');
+    await this.#exited;
+  }
+
+  /** SIGTERM, if it still runs; resolves to its exit code. */
+  stop(): Promise<number | null> {
+    if (!this.#isGone) this.#child.kill('SIGTERM');
+    return this.#exited;
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#child.kill(signal);
+  }
+
+  /** Its exit code, once it ended by itself. */
+  ended(): Promise<number | null> {
+    return this.#exited;
+  }
+
+  get #isGone(): boolean {
+    return this.#child.exitCode !== null || this.#child.signalCode !== null;
+  }
+
+  async #found(pattern: RegExp, text: () => string): Promise<RegExpExecArray> {
+    const deadline = Date.now() + START_TIMEOUT_MS;
+    for (;;) {
+      const match = pattern.exec(text());
+      if (match !== null) return match;
+      const said = `${this.#printed}\n${this.#log}`;
+      if (this.#isGone) {
+        await this.#exited;
+        const late = pattern.exec(text());
+        if (late !== null) return late;
+        throw new Error(`it ended with code ${this.#child.exitCode} without ${pattern}:\n${said}`);
+      }
+      if (Date.now() > deadline) throw new Error(`no ${pattern} in time:\n${said}`);
+      await this.#change(deadline);
+    }
+  }
+
+  #change(deadline: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, deadline - Date.now());
+      this.#waiting.add(() => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+  }
+
+  #wake(): void {
+    for (const wake of this.#waiting) wake();
+    this.#waiting.clear();
+  }
+}
