@@ -32,10 +32,10 @@ export default {
     {
       name: 'an-adapter-imports-core-and-its-own-port',
       comment:
-        'An adapter may share code with the other engines of its port, and the way SQLite files are opened.',
+        'An adapter may share code with the other engines of its port, and the way its engine is reached.',
       severity: 'error',
       from: { path: '^infra/adapters/([^/]+)/', pathNot: SPEC },
-      to: { path: OURS, pathNot: ['^core/', '^infra/adapters/$1/', '^infra/adapters/sqlite/'] },
+      to: { path: OURS, pathNot: ['^core/', '^infra/adapters/$1/', '^infra/adapters/(sqlite|redis)/'] },
     },
     {
       name: 'only-runtime-wires',

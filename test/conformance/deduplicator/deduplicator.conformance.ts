@@ -7,7 +7,7 @@ import { claimant, type DeduplicatorHarness, type DeduplicatorStore } from './ha
 
 const WINDOW_MS = 4_000;
 const KILLS = process.env.TRIBUTARY_TEST_LONG ? 30 : 4;
-const KILLS_WITHIN_MS = 10_000 + KILLS * 5_000;
+const KILLS_WITHIN_MS = 10_000 + KILLS * 15_000;
 const CLAIMER = new URL('./claimer.ts', import.meta.url);
 
 /** What every `Deduplicator` promises. */

@@ -16,7 +16,7 @@ import {
 } from './harness.ts';
 
 const KILLS = process.env.TRIBUTARY_TEST_LONG ? 30 : 4;
-const KILLS_WITHIN_MS = 10_000 + KILLS * 5_000;
+const KILLS_WITHIN_MS = 10_000 + KILLS * 15_000;
 const APPLIER = new URL('./applier.ts', import.meta.url);
 
 /** What every `VolumeCounters` promises. */

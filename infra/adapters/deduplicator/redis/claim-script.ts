@@ -16,10 +16,11 @@ const CLAIMS_A_CALL = 1_000;
  * given. Redis looks once, at the start, whether a script may take memory, so a full server takes none of them.
  */
 const CLAIM = new Script(`
-local answers = {}
-for i = 1, #KEYS do
-  local winner = redis.call('SET', KEYS[i], ARGV[i + 1], 'NX', 'GET', 'PX', ARGV[1])
-  answers[i] = (not winner or winner == ARGV[i + 1]) and '1' or '0'
+local call, args, keptMs, answers = redis.call, ARGV, ARGV[1], {}
+for i, key in ipairs(KEYS) do
+  local value = args[i + 1]
+  local winner = call('SET', key, value, 'NX', 'GET', 'PX', keptMs)
+  answers[i] = (not winner or winner == value) and '1' or '0'
 end
 return table.concat(answers)
 `);

@@ -57,13 +57,13 @@ local function limitNames(hash, added)
   return names
 end
 
+local call, args = redis.call, ARGV
 for i = 3, #KEYS do
   local hash, added = KEYS[i], {}
-  local expiry, last = ARGV[at], at + 2 * tonumber(ARGV[at + 1])
+  local expiry, last = args[at], at + 2 * tonumber(args[at + 1])
   for j = at + 2, last, 2 do
-    if redis.call('HINCRBY', hash, ARGV[j], ARGV[j + 1]) == tonumber(ARGV[j + 1]) then
-      added[#added + 1] = ARGV[j]
-    end
+    local field, count = args[j], args[j + 1]
+    if call('HINCRBY', hash, field, count) == tonumber(count) then added[#added + 1] = field end
   end
   if #added > 0 then
     redis.call('EXPIREAT', hash, expiry)
