@@ -1,3 +1,5 @@
+import { dockerAnswers } from '../docker/docker-answers.ts';
+import { type ContainerSpec, startContainer } from '../docker/docker-engine.ts';
 import type { Engine } from '../engine.ts';
 import type { Machine } from '../machine.ts';
 import { answersHttp } from '../native/answers-http.ts';
@@ -5,14 +7,35 @@ import { type Command, startNative } from '../native/native-engine.ts';
 import { freePort } from '../native/ports.ts';
 import { nodeArguments, prepareHome } from './node.ts';
 import { elasticsearchProgram } from './program.ts';
+import { ELASTICSEARCH_VERSION } from './version.ts';
+
+const CONTAINER: ContainerSpec = {
+  name: 'elasticsearch',
+  image: `elasticsearch:${ELASTICSEARCH_VERSION}`,
+  port: 9200,
+  environment: () => ({
+    'discovery.type': 'single-node',
+    'xpack.security.enabled': 'false',
+    'cluster.routing.allocation.disk.threshold_enabled': 'false',
+    ES_JAVA_OPTS: '-Xms512m -Xmx1g',
+  }),
+  url: (address) => `http://${address}`,
+  isReady: (address) => isHealthy(`http://${address}`),
+};
+
+function isHealthy(url: string): Promise<boolean> {
+  return answersHttp(`${url}/_cluster/health?wait_for_status=yellow&timeout=1s`);
+}
 
 /** One Elasticsearch node without security. `url` is where it speaks HTTP. */
 export function elasticsearchEngine(machine: Machine): Engine<object> {
-  const name = 'elasticsearch';
+  const { name } = CONTAINER;
   return {
     name,
-    start: ({ logFolder } = {}) =>
-      startNative({ name, logFolder, prepare: (folder) => prepareNode(machine, folder) }),
+    async start({ logFolder } = {}) {
+      if (await dockerAnswers(machine.dockerHost)) return startContainer(CONTAINER, logFolder);
+      return startNative({ name, logFolder, prepare: (folder) => prepareNode(machine, folder) });
+    },
   };
 }
 
@@ -26,7 +49,7 @@ async function prepareNode(machine: Machine, folder: string): Promise<Command> {
     args: nodeArguments(folder, program),
     url,
     env: machine.engineEnv,
-    isReady: () => answersHttp(`${url}/_cluster/health?wait_for_status=yellow&timeout=1s`),
+    isReady: () => isHealthy(url),
     missing: 'the JDK found has no bin/java',
   };
 }

@@ -7,8 +7,8 @@ import { cachedFolder } from '../native/cache.ts';
 import { type JavaNeed, type Jdk, needJdk } from '../native/jdk.ts';
 import { type Artifact, copyArtifacts } from '../native/maven.ts';
 import { runTool } from '../native/run-tool.ts';
+import { ELASTICSEARCH_VERSION } from './version.ts';
 
-export const ELASTICSEARCH_VERSION = '9.5.3';
 const JAVA: JavaNeed = { engine: 'Elasticsearch', minimum: 21, program: 'javac' };
 const TRANSPORT = 'transport-netty4';
 const SOURCE = fileURLToPath(new URL('EmbeddedNode.java', import.meta.url));

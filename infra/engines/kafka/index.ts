@@ -1,6 +1,9 @@
+import { dockerAnswers } from '../docker/docker-answers.ts';
+import { startContainer } from '../docker/docker-engine.ts';
 import type { Engine, RunningEngine } from '../engine.ts';
 import type { Machine } from '../machine.ts';
 import { startNative } from '../native/native-engine.ts';
+import { kafkaContainer } from './container.ts';
 import { prepareKafka } from './native.ts';
 import type { KafkaSecurity } from './secured-listeners.ts';
 
@@ -14,11 +17,16 @@ export interface RunningKafka extends RunningEngine {
   readonly security: KafkaSecurity | undefined;
 }
 
-/** One Kafka broker. `url` is its `host:port` without encryption or authentication. */
+/**
+ * One Kafka broker. `url` is its `host:port` without encryption or authentication. With secured listeners it is always
+ * native.
+ */
 export function kafkaEngine(machine: Machine): Engine<KafkaOptions, RunningKafka> {
   return {
     name: 'kafka',
     async start({ secured = false, logFolder } = {}) {
+      if (!secured && (await dockerAnswers(machine.dockerHost)))
+        return Object.assign(await startContainer(kafkaContainer, logFolder), { security: undefined });
       let security: KafkaSecurity | undefined;
       const prepare = async (folder: string) => {
         const prepared = await prepareKafka(machine, folder, secured);

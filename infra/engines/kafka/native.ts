@@ -16,8 +16,8 @@ import {
   scramCredential,
   securedListeners,
 } from './secured-listeners.ts';
+import { KAFKA_VERSION } from './version.ts';
 
-export const KAFKA_VERSION = '4.1.1';
 const JAVA: JavaNeed = { engine: 'Kafka', minimum: 17, program: 'java' };
 
 const ARTIFACTS: readonly Artifact[] = [

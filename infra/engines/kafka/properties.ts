@@ -6,6 +6,7 @@ export interface BrokerPorts {
   readonly controller: number;
 }
 
+/** Settings of a broker by name. */
 export type Properties = Readonly<Record<string, string | number | boolean>>;
 
 /** One broker that is its own controller, with few threads and small internal topics: it starts and restarts quickly. */

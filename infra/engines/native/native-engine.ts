@@ -5,12 +5,11 @@ import { mkdir, mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { becomesReady, READY_WITHIN_MS } from '../becomes-ready.ts';
 import { EngineFailed, EngineMissing, type RunningEngine } from '../engine.ts';
 import { Guard } from './guard.ts';
 
-const READY_WITHIN_MS = 90_000;
 const ENDS_WITHIN_MS = 20_000;
-const POLL_MS = 50;
 const LOG_TAIL_BYTES = 4_000;
 
 /** The process of an engine, as its folder `folder` (fresh, temporary) is prepared for it. */
@@ -116,12 +115,9 @@ class NativeEngine implements RunningEngine {
   }
 
   async #ready(engine: ChildProcess): Promise<void> {
-    const deadline = Date.now() + READY_WITHIN_MS;
-    while (Date.now() < deadline) {
-      if (this.#process !== engine) throw this.#failed('ended before it was ready');
-      if (await this.#command.isReady().catch(() => false)) return;
-      await sleep(POLL_MS);
-    }
+    const outcome = await becomesReady(this.#command.isReady, () => this.#process === engine);
+    if (outcome === 'ready') return;
+    if (outcome === 'ended') throw this.#failed('ended before it was ready');
     await this.kill();
     throw this.#failed(`was not ready within ${READY_WITHIN_MS / 1000} s`);
   }

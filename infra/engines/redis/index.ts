@@ -1,3 +1,5 @@
+import { dockerAnswers } from '../docker/docker-answers.ts';
+import { type ContainerSpec, startContainer } from '../docker/docker-engine.ts';
 import type { Engine } from '../engine.ts';
 import type { Machine } from '../machine.ts';
 import { startNative } from '../native/native-engine.ts';
@@ -13,11 +15,16 @@ export interface RedisOptions {
   readonly clusterNode?: boolean;
 }
 
-/** One Redis server that writes its append-only file to disk every second. `url` is a `redis://` one. */
+/**
+ * One Redis server that writes its append-only file to disk every second. `url` is a `redis://` one. A replica is always
+ * native: from inside a container it would not reach its primary.
+ */
 export function redisEngine(machine: Machine): Engine<RedisOptions> {
   return {
     name: 'redis',
     async start({ logFolder, ...options } = {}) {
+      if (options.replicaOf === undefined && (await dockerAnswers(machine.dockerHost)))
+        return startContainer(redisContainer(options), logFolder);
       const port = await freePort();
       const busPort = options.clusterNode ? await freePort() : undefined;
       return startNative({
@@ -28,11 +35,24 @@ export function redisEngine(machine: Machine): Engine<RedisOptions> {
           args: redisArguments(folder, port, options, busPort),
           url: `redis://127.0.0.1:${port}`,
           env: machine.engineEnv,
-          isReady: () => answersRedis(port),
+          isReady: () => answersRedis(`127.0.0.1:${port}`),
           missing: 'install Redis 7 (Debian: apt-get install redis-server)',
         }),
       });
     },
+  };
+}
+
+function redisContainer(options: RedisOptions): ContainerSpec {
+  const port = 6379;
+  const listening = ['--bind', '0.0.0.0', '--protected-mode', 'no'];
+  return {
+    name: 'redis',
+    image: 'redis:7',
+    port,
+    command: ['redis-server', ...redisArguments('/data', port, options), ...listening],
+    url: (address) => `redis://${address}`,
+    isReady: answersRedis,
   };
 }
 

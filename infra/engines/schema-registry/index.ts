@@ -1,5 +1,7 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { dockerAnswers } from '../docker/docker-answers.ts';
+import { type ContainerSpec, startContainer } from '../docker/docker-engine.ts';
 import type { Engine } from '../engine.ts';
 import type { Machine } from '../machine.ts';
 import { answersHttp } from '../native/answers-http.ts';
@@ -23,16 +25,23 @@ const ARTIFACT: Artifact = {
   classifier: 'all',
 };
 
+const CONTAINER: ContainerSpec = {
+  name: 'schema-registry',
+  image: `apicurio/apicurio-registry:${REGISTRY_VERSION}`,
+  port: 8080,
+  url: (address) => `http://${address}${CONFLUENT_PATH}`,
+  isReady: (address) => answersHttp(`http://${address}${CONFLUENT_PATH}/subjects`),
+};
+
 /** Apicurio's registry, which keeps its schemas in memory: a restart forgets them. `url` speaks Confluent's protocol. */
 export function schemaRegistryEngine(machine: Machine): Engine<object> {
   return {
     name: 'schema-registry',
-    start: ({ logFolder } = {}) =>
-      startNative({
-        name: 'schema-registry',
-        logFolder,
-        prepare: (folder) => prepareRegistry(machine, folder),
-      }),
+    async start({ logFolder } = {}) {
+      if (await dockerAnswers(machine.dockerHost)) return startContainer(CONTAINER, logFolder);
+      const prepare = (folder: string) => prepareRegistry(machine, folder);
+      return startNative({ name: 'schema-registry', logFolder, prepare });
+    },
   };
 }
 

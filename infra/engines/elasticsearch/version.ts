@@ -1,0 +1,1 @@
+export const ELASTICSEARCH_VERSION = '9.5.3';

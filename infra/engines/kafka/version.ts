@@ -1,0 +1,1 @@
+export const KAFKA_VERSION = '4.1.1';
