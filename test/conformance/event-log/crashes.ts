@@ -123,7 +123,16 @@ async function expectEachOnce(log: EventLog, counts: ReadonlyMap<string, number>
     expected.set(key, copies);
     total += copies.length;
   }
+  // An end may count more than entries.
   await eventually(async () => (await emitted(log)) >= total, `${total} emissions`, 60_000);
+  await eventually(
+    async () =>
+      (await Promise.all([SOURCE, TARGET].map((topic) => readAll(log, topic)))).every(
+        (all) => all.length >= total,
+      ),
+    `${total} entries`,
+    60_000,
+  );
   for (const topic of [SOURCE, TARGET]) {
     const read = Map.groupBy(await readAll(log, topic), ({ key }) => key);
     for (const [key, copies] of expected) {

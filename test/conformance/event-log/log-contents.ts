@@ -1,4 +1,4 @@
-import { type EventLog, type LogEntry, type NewEntry, partitionOf } from '@tributary/core';
+import { type EventLog, type LogEntry, type NewEntry, partitionOf, Unavailable } from '@tributary/core';
 import { PARTITIONS } from './harness.ts';
 
 /** Everything a topic holds, partition after partition. */
@@ -47,14 +47,22 @@ export function keyPerPartition(): string[] {
   return keys;
 }
 
-/** Polls until `check` is true; fails with the last thing it said when it is not in time. */
+/** Polls until `check` is true and the log answers; fails with what was waited for when it is not in time. */
 export async function eventually(
   check: () => boolean | Promise<boolean>,
   what: string,
   withinMs = 15_000,
 ): Promise<void> {
   const deadline = performance.now() + withinMs;
-  while (!(await check())) {
+  const holds = async () => {
+    try {
+      return await check();
+    } catch (thrown) {
+      if (thrown instanceof Unavailable) return false;
+      throw thrown;
+    }
+  };
+  while (!(await holds())) {
     if (performance.now() > deadline) throw new Error(`not within ${withinMs} ms: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 10));
   }

@@ -36,7 +36,7 @@ export interface KafkaEventLogOptions {
   readonly framing?: ValueFraming;
   readonly metrics: Metrics;
   readonly logger: Logger;
-  /** Epoch ms; default `Date.now`. */
+  /** Epoch ms; default `Date.now`. Judges due times; records are stamped by their broker. */
   readonly clock?: Clock;
   /** Bytes waiting to be made durable before `Overloaded`. Default 64 MiB. */
   readonly maxUnconfirmedBytes?: number;
@@ -93,7 +93,6 @@ class KafkaEventLog implements EventLog {
       client: this.#appends,
       nameOf: (topic) => this.#nameOf(topic),
       framing: this.#framing,
-      clock: options.clock ?? Date.now,
       maxUnconfirmedBytes: options.maxUnconfirmedBytes ?? 64 * 1024 * 1024,
       timeoutMs: appendTimeoutMs,
     });
@@ -104,6 +103,7 @@ class KafkaEventLog implements EventLog {
     const { connection, replicationFactor, logger } = this.#options;
     return createKafkaTopics({
       connection,
+      client: this.#reads,
       topics: this.topics,
       nameOf: (topic) => this.#nameOf(topic),
       ...(replicationFactor === undefined ? {} : { replicationFactor }),
@@ -126,7 +126,8 @@ class KafkaEventLog implements EventLog {
     const signals = [this.#closing.signal, ...(signal ? [signal] : [])];
     const of = { topic, partition, packed, framing: this.#framing };
     let next = Math.max(0, from);
-    const found = ({ records, next: behind }: Fetched): ReadResult | undefined => {
+    const found = (fetched: Fetched): ReadResult | undefined => {
+      const { records, next: behind } = withinBytes(fetched, maxBytes);
       const entries = entriesOf(records, of, { offset: next, index: 0 }).map(({ entry }) => entry);
       next = behind;
       return entries.length > 0 ? { entries, next } : undefined;
@@ -242,4 +243,18 @@ class KafkaEventLog implements EventLog {
   #checkOpen(): void {
     if (this.#closed) throw new Unavailable('the event log is closed');
   }
+}
+
+/** A broker hands batches over whole; who asked for less gets less. */
+function withinBytes(fetched: Fetched, maxBytes: number): Pick<Fetched, 'records' | 'next'> {
+  const { records } = fetched;
+  let bytes = 0;
+  for (const [i, { value }] of records.entries()) {
+    bytes += value?.length ?? 0;
+    const following = records[i + 1];
+    if (bytes >= maxBytes && following) {
+      return { records: records.slice(0, i + 1), next: Number(following.offset) };
+    }
+  }
+  return fetched;
 }

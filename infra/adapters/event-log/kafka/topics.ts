@@ -1,8 +1,10 @@
-import { LayoutMismatch, type Logger, type TopicSpec, Unavailable } from '@tributary/core';
-import kafkajs, { type Admin, type ITopicConfig } from 'kafkajs';
+import { LayoutMismatch, type Logger, type TopicSpec } from '@tributary/core';
+import kafkajs, { type Admin, type ITopicConfig, type ITopicMetadata } from 'kafkajs';
 import { pause } from '../stage-runner/waiting.ts';
+import type { KafkaClient } from './client/client.ts';
 import { clientOptions, type KafkaConnection } from './client/connection.ts';
 import { protocolErrorOf, translateKafkaError } from './client/errors.ts';
+import { stableEnds } from './client/offsets.ts';
 
 /** A record is at most a value of 1 MiB, its headers and what frames them. */
 const MAX_BATCH_BYTES = 2 * 1024 * 1024;
@@ -15,6 +17,8 @@ const LEADERS_WITHIN_MS = 30_000;
 
 export interface CreateTopicsOptions {
   readonly connection: KafkaConnection;
+  /** To ask the leaders. */
+  readonly client: KafkaClient;
   readonly topics: ReadonlyMap<string, TopicSpec>;
   /** The name of a topic in Kafka. */
   readonly nameOf: (topic: string) => string;
@@ -81,6 +85,8 @@ async function createMissing(
 function topicOf(spec: TopicSpec, topic: string, replicationFactor: number): ITopicConfig {
   const settings = {
     'cleanup.policy': 'delete',
+    // The broker's clock is one for all, and a writer's wrong one is not refused.
+    'message.timestamp.type': 'LogAppendTime',
     'retention.ms': spec.retentionMs === 'forever' ? '-1' : String(spec.retentionMs),
     'retention.bytes': '-1',
     'max.message.bytes': String(MAX_BATCH_BYTES),
@@ -101,30 +107,39 @@ function isAlreadyThere(thrown: unknown): boolean {
   return Array.isArray(errors) && errors.every((error) => protocolErrorOf(error) === 'TOPIC_ALREADY_EXISTS');
 }
 
-async function checkLayout(admin: Admin, { topics, nameOf }: CreateTopicsOptions): Promise<void> {
-  const names = [...topics.keys()].map(nameOf);
+/** Leaders are named before they answer, so each is asked for something. */
+async function checkLayout(admin: Admin, { client, topics, nameOf }: CreateTopicsOptions): Promise<void> {
   const never = new AbortController().signal;
   const giveUpAt = performance.now() + LEADERS_WITHIN_MS;
   for (;;) {
-    const metadata = await admin.fetchTopicMetadata({ topics: names }).catch((thrown: unknown) => {
-      if (!/LEADER_NOT_AVAILABLE|UNKNOWN_TOPIC/.test(protocolErrorOf(thrown) ?? '')) throw thrown;
-      return undefined;
-    });
-    const all = metadata?.topics ?? [];
-    const led =
-      all.length > 0 && all.every(({ partitions }) => partitions.every(({ leader }) => leader >= 0));
-    if (led) {
-      const counts = new Map(all.map(({ name, partitions }) => [name, partitions.length]));
-      const faults = [...topics.values()]
-        .filter(({ name, partitions }) => counts.get(nameOf(name)) !== partitions)
-        .map(
-          ({ name, partitions }) =>
-            `topic ${nameOf(name)} has ${counts.get(nameOf(name))} partitions, not ${partitions}`,
-        );
+    try {
+      const { topics: found } = await admin.fetchTopicMetadata({ topics: [...topics.keys()].map(nameOf) });
+      const faults = layoutFaults(found, topics, nameOf);
       if (faults.length > 0) throw new LayoutMismatch(faults);
+      const partitions = found.flatMap(({ name, partitions: of }) =>
+        of.map(({ partitionId }) => ({ topic: name, partition: partitionId })),
+      );
+      await stableEnds(client, partitions);
       return;
+    } catch (thrown) {
+      const isSoon = /LEADER|UNKNOWN_TOPIC/.test(protocolErrorOf(thrown) ?? '');
+      if (!isSoon || performance.now() > giveUpAt) throw thrown;
+      client.lookAgain();
+      await pause(50, never);
     }
-    if (performance.now() > giveUpAt) throw new Unavailable('Kafka: the topics have no leaders yet');
-    await pause(100, never);
   }
+}
+
+function layoutFaults(
+  found: readonly ITopicMetadata[],
+  topics: ReadonlyMap<string, TopicSpec>,
+  nameOf: (topic: string) => string,
+): readonly string[] {
+  const counts = new Map(found.map(({ name, partitions }) => [name, partitions.length]));
+  return [...topics.values()]
+    .filter(({ name, partitions }) => counts.get(nameOf(name)) !== partitions)
+    .map(
+      ({ name, partitions }) =>
+        `topic ${nameOf(name)} has ${counts.get(nameOf(name))} partitions, not ${partitions}`,
+    );
 }

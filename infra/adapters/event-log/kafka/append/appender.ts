@@ -1,5 +1,4 @@
 import {
-  type Clock,
   type NewEntry,
   type Position,
   type TopicSpec,
@@ -19,7 +18,6 @@ export interface AppenderOptions {
   /** The name of a topic in Kafka. */
   readonly nameOf: (topic: string) => string;
   readonly framing: ValueFraming;
-  readonly clock: Clock;
   readonly maxUnconfirmedBytes: number;
   /** How long the brokers may take to have a group in all in-sync replicas, ms. */
   readonly timeoutMs: number;
@@ -103,10 +101,9 @@ export class Appender {
     for (const request of group) {
       request.placed = request.entries.map((entry) => packer.place(request.spec, entry));
     }
-    const timestamp = this.#options.clock();
     const waiting = packer.partitions().map((records) => {
       this.#outcomes.set(records, { offsets: [] });
-      return { records, batches: batchesOf(records, this.#options.framing, timestamp), first: 0 };
+      return { records, batches: batchesOf(records, this.#options.framing), first: 0 };
     });
     const confirmations: Promise<void>[] = [];
     // A request takes one batch a partition.

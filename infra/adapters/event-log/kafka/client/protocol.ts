@@ -54,7 +54,6 @@ export interface RecordToWrite {
   readonly key: string | null;
   readonly value: Buffer;
   readonly headers: Readonly<Record<string, string>>;
-  readonly timestamp: number;
 }
 
 export interface ProduceRequest {

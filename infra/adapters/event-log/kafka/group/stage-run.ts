@@ -197,7 +197,7 @@ export class KafkaStageRun implements StageRun {
     transactionsClient: KafkaClient,
     leaving: AbortSignal,
   ): Promise<KafkaPartition> {
-    const { topics, framing, clock, metrics, logger } = this.#options;
+    const { topics, framing, metrics, logger } = this.#options;
     const name = this.#nameOf(source.topic);
     return KafkaPartition.acquire({
       stage: this.#stage.name,
@@ -214,7 +214,6 @@ export class KafkaStageRun implements StageRun {
         topics,
         nameOf: (topic) => this.#nameOf(topic),
         framing,
-        clock,
       }),
       leaving,
       metrics,

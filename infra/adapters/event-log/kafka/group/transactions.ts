@@ -1,4 +1,4 @@
-import type { Clock, Emission, TopicSpec, ValueFraming } from '@tributary/core';
+import type { Emission, TopicSpec, ValueFraming } from '@tributary/core';
 import { Unavailable } from '@tributary/core';
 import { type PartitionRecords, RecordPacker } from '../../append/record-packer.ts';
 import { pause } from '../../stage-runner/waiting.ts';
@@ -31,7 +31,6 @@ export interface TransactionsOptions {
   /** The name of a topic in Kafka. */
   readonly nameOf: (topic: string) => string;
   readonly framing: ValueFraming;
-  readonly clock: Clock;
 }
 
 interface ProducerIdentity {
@@ -130,9 +129,8 @@ export class Transactions {
 
   /** A request takes one batch a partition, so what has more goes in rounds. */
   async #write(identity: ProducerIdentity, partitions: readonly PartitionRecords[]): Promise<void> {
-    const { framing, clock } = this.#options;
-    const timestamp = clock();
-    const all = partitions.map((records) => ({ records, batches: batchesOf(records, framing, timestamp) }));
+    const { framing } = this.#options;
+    const all = partitions.map((records) => ({ records, batches: batchesOf(records, framing) }));
     for (let round = 0; all.some(({ batches }) => round < batches.length); round++) {
       const parts = all.flatMap(({ records, batches }) => {
         const batch = batches[round];

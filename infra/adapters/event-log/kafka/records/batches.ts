@@ -10,11 +10,7 @@ const BATCH_BYTES = 768 * 1024;
 const RECORD_BYTES = 256;
 
 /** The records of one partition, cut into batches that a topic takes, in order. */
-export function batchesOf(
-  records: PartitionRecords,
-  framing: ValueFraming,
-  timestamp: number,
-): RecordToWrite[][] {
+export function batchesOf(records: PartitionRecords, framing: ValueFraming): RecordToWrite[][] {
   const batches: RecordToWrite[][] = [];
   let batch: RecordToWrite[] = [];
   let bytes = 0;
@@ -34,7 +30,6 @@ export function batchesOf(
       key: key === undefined || key === '' ? null : key,
       value,
       headers: records.headers[i] ?? {},
-      timestamp,
     });
     bytes += size;
   }
