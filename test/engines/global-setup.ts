@@ -1,6 +1,9 @@
 import { describeMachine, enginesOf, type RunningEngine } from '@tributary/infra';
 import { ENGINE_VARIABLES, type Engines, engines } from '../helpers/engines.ts';
 
+/** Set once a run is known to go without: this setup is called for each of vitest's projects, and says so once. */
+const TOLD = 'none';
+
 /**
  * Starts the engines that the test files share, once for the whole run, and hands their addresses over in the
  * environment, which the workers inherit. Engines that the environment already names are used as they are.
@@ -8,19 +11,22 @@ import { ENGINE_VARIABLES, type Engines, engines } from '../helpers/engines.ts';
 export default async function setup(): Promise<(() => Promise<void>) | undefined> {
   if (engines() !== undefined) return undefined;
   const inCi = process.env.CI !== undefined;
-  if (process.env.TRIBUTARY_TEST_ENGINES === '0' && !inCi) {
-    console.warn('TRIBUTARY_TEST_ENGINES=0: every test that needs a real engine is SKIPPED.');
-    return undefined;
-  }
+  const wanted = process.env.TRIBUTARY_TEST_ENGINES;
+  if (wanted === TOLD && !inCi) return undefined;
+  if (wanted === '0' && !inCi) return skip('TRIBUTARY_TEST_ENGINES=0');
   const started = await startAll();
   if ('reasons' in started) {
     if (inCi) throw new Error(`the engines could not be started:\n${started.reasons.join('\n')}`);
-    console.warn(`NO ENGINES, every test that needs one is SKIPPED: ${started.reasons.join('; ')}`);
-    return undefined;
+    return skip(started.reasons.join('; '));
   }
   for (const [name, variable] of Object.entries(ENGINE_VARIABLES) as [keyof Engines, string][])
     process.env[variable] = started.running[name].url;
   return () => discard(Object.values(started.running));
+}
+
+function skip(reason: string): undefined {
+  process.env.TRIBUTARY_TEST_ENGINES = TOLD;
+  console.warn(`NO ENGINES, every test that needs one is SKIPPED: ${reason}`);
 }
 
 type Started =

@@ -25,6 +25,7 @@ export class Guard {
     // A session of its own: Ctrl-C in a terminal reaches the one who started the engine, not the guard.
     const shell = spawn('/bin/sh', ['-c', SCRIPT, 'tributary-guard', folder], {
       cwd: '/',
+      env: { PATH: '/usr/bin:/bin' },
       detached: true,
       stdio: ['pipe', 'ignore', 'ignore'],
     });
