@@ -43,6 +43,7 @@ async function serve(config: Config, closing: Closing, logger: Logger): Promise<
       snapshots: async () => [await metrics.snapshot()],
     }),
   );
+  logger.info({ url: server.url }, 'answering about itself');
   await provideTopics(log, config, patience);
   await catchUp(catalog, patience);
   process.stdout.write(`gateway ready at ${server.url}\n`);

@@ -45,6 +45,7 @@ async function work(
       snapshots: () => Promise.all([metrics.snapshot(), thread?.snapshot() ?? []]),
     }),
   );
+  logger.info({ url: server.url }, 'answering about itself');
   thread = closing.keep(startStagesThread({ config, ...(stages === undefined ? {} : { stages }) }));
   await thread.running;
   logger.info({ stages: stages ?? STAGE_NAMES }, 'the stages run');

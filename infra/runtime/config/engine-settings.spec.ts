@@ -1,0 +1,123 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ConfigError, describeConfig, readConfig } from './config.ts';
+
+const KAFKA = { KAFKA_BROKERS: 'a:9092, b:9093' };
+const SIGN_IN = { KAFKA_SASL_USERNAME: 'u', KAFKA_SASL_PASSWORD: 'hidden' };
+
+/** What `readConfig` finds wrong. */
+function problems(environment: Readonly<Record<string, string>>): readonly string[] {
+  try {
+    readConfig(environment);
+    return [];
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems;
+    throw error;
+  }
+}
+
+describe('the variables of the engines', () => {
+  let folder: string;
+  let keyFile: string;
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), 'tributary-'));
+    keyFile = join(folder, 'key.pem');
+    const { privateKey } = generateKeyPairSync('ed25519');
+    writeFileSync(keyFile, privateKey.export({ format: 'pem', type: 'pkcs8' }));
+  });
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+  it('choose nothing where they are absent', () => {
+    expect(readConfig({})).toMatchObject({ kafkaBrokers: [], prefix: '', createTopics: true });
+    expect(readConfig({}).redisUrl).toBeUndefined();
+    expect(readConfig({}).schemaRegistryUrl).toBeUndefined();
+    expect(readConfig({}).replication).toBeUndefined();
+  });
+
+  it('each choose on their own', () => {
+    expect(readConfig(KAFKA).kafkaBrokers).toEqual(['a:9092', 'b:9093']);
+    expect(readConfig({ REDIS_URL: 'redis://r:6379,redis://s:6379' }).redisUrl).toContain('redis://s');
+    expect(problems({ ...KAFKA, SCHEMA_REGISTRY_URL: 'https://r/apis/ccompat/v7' })).toEqual([]);
+    expect(
+      problems({
+        ...KAFKA,
+        KAFKA_TLS: '1',
+        KAFKA_SASL_MECHANISM: 'scram-sha-512',
+        ...SIGN_IN,
+      }),
+    ).toEqual([]);
+  });
+
+  it.each([
+    ['brokers without a port', { KAFKA_BROKERS: 'a' }, /^KAFKA_BROKERS must be host:port/],
+    ['a broker that is a URL', { KAFKA_BROKERS: 'http://a:9092' }, /^KAFKA_BROKERS must be host:port/],
+    [
+      'an unknown mechanism',
+      { ...KAFKA, ...SIGN_IN, KAFKA_SASL_MECHANISM: 'gssapi' },
+      /^KAFKA_SASL_MECHANISM must be one of plain/,
+    ],
+    ['a prefix that no topic may have', { TRIBUTARY_PREFIX: 'a/b' }, /^TRIBUTARY_PREFIX/],
+    ['a misspelt variable', { ...KAFKA, KAFKA_TLS_CAFILE: 'x' }, /^KAFKA_TLS_CAFILE is not a known variable/],
+    ['a Redis that is none', { REDIS_URL: 'localhost:6379' }, /^REDIS_URL must be redis:/],
+    [
+      'a registry with credentials in its URL',
+      { ...KAFKA, SCHEMA_REGISTRY_URL: 'http://u:hidden@r' },
+      /^SCHEMA_REGISTRY_URL must not hold credentials/,
+    ],
+    ['TLS without Kafka', { KAFKA_TLS: '1' }, /^KAFKA_TLS needs KAFKA_BROKERS$/],
+    [
+      'a registry without Kafka',
+      { SCHEMA_REGISTRY_URL: 'http://r' },
+      /^SCHEMA_REGISTRY_URL needs KAFKA_BROKERS$/,
+    ],
+    [
+      'a mechanism without a user',
+      { ...KAFKA, KAFKA_SASL_MECHANISM: 'plain' },
+      /^KAFKA_SASL_MECHANISM needs KAFKA_SASL_USERNAME$/,
+    ],
+    [
+      'a registry user without a password',
+      { ...KAFKA, SCHEMA_REGISTRY_URL: 'http://r', SCHEMA_REGISTRY_USERNAME: 'u' },
+      /^SCHEMA_REGISTRY_USERNAME needs SCHEMA_REGISTRY_PASSWORD$/,
+    ],
+    [
+      'a password without a user',
+      { ...KAFKA, SCHEMA_REGISTRY_URL: 'http://r', SCHEMA_REGISTRY_PASSWORD: 'hidden' },
+      /^SCHEMA_REGISTRY_PASSWORD needs SCHEMA_REGISTRY_USERNAME$/,
+    ],
+  ])('refuse %s', (_, environment, message) => {
+    const found = problems(environment as Record<string, string>);
+    expect(found).toEqual([expect.stringMatching(message)]);
+    expect(found.join()).not.toContain('hidden');
+  });
+
+  it('read PEM files, and say which is none without a word of what it holds', () => {
+    const tls = { ...KAFKA, KAFKA_TLS: '1' };
+    const wrong = problems({ ...tls, KAFKA_TLS_CA: keyFile, KAFKA_TLS_CERT: join(folder, 'gone.pem') });
+    expect(wrong).toEqual([
+      `KAFKA_TLS_CA must name a PEM file: ${keyFile} is none`,
+      `KAFKA_TLS_CERT must name a file that can be read, not ${join(folder, 'gone.pem')}`,
+      'KAFKA_TLS_CERT needs KAFKA_TLS_KEY',
+    ]);
+    expect(problems({ ...tls, KAFKA_TLS_KEY: keyFile })).toEqual(['KAFKA_TLS_KEY needs KAFKA_TLS_CERT']);
+  });
+
+  it('tell faults of combinations together with all others', () => {
+    expect(problems({ PORT: 'eighty', KAFKA_SASL_USERNAME: 'u', TRIBUTARY_RETENTION: '2h' })).toEqual([
+      expect.stringMatching(/^PORT /),
+      'KAFKA_SASL_USERNAME needs KAFKA_SASL_MECHANISM',
+      'KAFKA_SASL_USERNAME needs KAFKA_SASL_PASSWORD',
+      expect.stringMatching(/^TRIBUTARY_RETENTION .*RETRY_EXPIRY/),
+      expect.stringMatching(/^TRIBUTARY_RETENTION .*DEDUPE_WINDOW/),
+    ]);
+  });
+
+  it('are in the reference', () => {
+    for (const name of ['KAFKA_BROKERS', 'KAFKA_TLS_CA', 'REDIS_URL', 'TRIBUTARY_PREFIX']) {
+      expect(describeConfig()).toContain(`| \`${name}\` |`);
+    }
+  });
+});

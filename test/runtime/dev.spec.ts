@@ -1,0 +1,56 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { temporaryFolder } from '../helpers/folder.ts';
+import { ServerProcess } from '../helpers/server-process.ts';
+
+describe('tributary dev', () => {
+  let folder: Awaited<ReturnType<typeof temporaryFolder>>;
+  beforeAll(async () => {
+    folder = await temporaryFolder();
+  });
+  afterAll(() => folder.remove());
+
+  const dev = async (env: Readonly<Record<string, string>> = {}) => {
+    const server = new ServerProcess(['dev'], { TRIBUTARY_DATA_DIR: folder.path, ...env });
+    const url = new URL((await server.printed(/ready at (\S+)/))[1] ?? '');
+    return { server, url };
+  };
+
+  /** A request that never ends, which a leaving server waits for. */
+  async function endlessRequest(url: URL) {
+    const socket = connect(Number(url.port), url.hostname);
+    socket.on('error', () => {}); // it is reset in the end
+    await once(socket, 'connect');
+    socket.write('GET /livez HTTP/1.1\r\nHost: x\r\n\r\n');
+    await once(socket, 'data'); // so the server has the connection
+    socket.write('POST /api/v1/workspaces HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{');
+    return socket;
+  }
+
+  it('refuses a second process on the same data folder, in words', async () => {
+    const { server } = await dev();
+    await expect(dev()).rejects.toThrow(/tributary dev: .* is used by another running Tributary/);
+    expect(await server.stop()).toBe(0);
+  });
+
+  it('ends with code 1 when it cannot finish what it took within the grace', async () => {
+    const { server, url } = await dev({ TRIBUTARY_SHUTDOWN_GRACE: '300ms' });
+    const socket = await endlessRequest(url);
+    expect(await server.stop()).toBe(1);
+    expect(server.log).toContain('the grace is over');
+    socket.destroy();
+  });
+
+  it('ends at once with code 1 when it is told a second time', async () => {
+    const { server, url } = await dev({ LOG_LEVEL: 'info' });
+    const socket = await endlessRequest(url);
+    server.signal('SIGTERM');
+    await server.logged(/"message":"leaving"/);
+    const again = setInterval(() => server.signal('SIGTERM'), 200);
+    expect(await server.ended()).toBe(1);
+    clearInterval(again);
+    expect(server.log).toContain('told again');
+    socket.destroy();
+  });
+});
