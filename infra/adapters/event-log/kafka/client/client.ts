@@ -6,6 +6,7 @@ import apiKeys from 'kafkajs/src/protocol/requests/apiKeys.js';
 import protocol from 'kafkajs/src/protocol/requests/index.js';
 import { clientOptions, type KafkaConnection } from './connection.ts';
 import { protocolErrorOf, translateKafkaError } from './errors.ts';
+import './quiet-request-queues.ts';
 import type {
   Definition,
   FetchAnswer,

@@ -34,6 +34,13 @@ declare module 'kafkajs/src/loggers/index.js' {
   export default loggers;
 }
 
+declare module 'kafkajs/src/network/requestQueue/index.js' {
+  export default class RequestQueue {
+    readonly pending: readonly unknown[];
+    scheduleCheckPendingRequests(): void;
+  }
+}
+
 declare module 'kafkajs/src/network/socketFactory.js' {
   export default function socketFactory(): unknown;
 }
