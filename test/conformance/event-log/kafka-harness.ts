@@ -41,8 +41,6 @@ export const harness: EventLogHarness = {
       topics: TOPICS,
       metrics: NO_METRICS,
       logger: NO_LOGGER,
-        ? { debug() {}, info: console.log, warn: console.log, error: console.log }
-        : NO_LOGGER,
       sessionTimeoutMs: 2_000,
       appendTimeoutMs: 1_000,
       backoff: { firstMs: 5, capMs: 100 },
