@@ -27,7 +27,7 @@ export default defineConfig({
         test: {
           name: 'cluster',
           include: ['test/flows/**/*.spec.ts'],
-          setupFiles: ['test/helpers/skip-without-engines.ts'],
+          globalSetup: ['test/engines/skip-without-engines.ts'],
           env: { TRIBUTARY_TEST_WIRING: 'cluster' },
         },
       },
