@@ -3,7 +3,11 @@
 export { type LogCatalogOptions, openLogCatalog } from './adapters/catalog/log/index.ts';
 export { openRedisDeduplicator } from './adapters/deduplicator/redis/index.ts';
 export { openSqliteDeduplicator } from './adapters/deduplicator/sqlite/index.ts';
-export { type KafkaConnection, type KafkaEventLogOptions, openKafkaEventLog } from './adapters/event-log/kafka/index.ts';
+export {
+  type KafkaConnection,
+  type KafkaEventLogOptions,
+  openKafkaEventLog,
+} from './adapters/event-log/kafka/index.ts';
 export { openSqliteEventLog, type SqliteEventLogOptions } from './adapters/event-log/sqlite/index.ts';
 export { openSqliteHistory } from './adapters/history/sqlite/index.ts';
 export { openIsolatedVmSandbox } from './adapters/sandbox/isolated-vm/index.ts';
@@ -21,6 +25,7 @@ export {
   enginesOf,
   type KafkaOptions,
   type KafkaSecurity,
+  kafkaProgram,
   type Machine,
   type RedisOptions,
   type RunningEngine,
@@ -33,4 +38,5 @@ export { createMetrics } from './runtime/observability/metrics.ts';
 export { prepareQuickstart } from './runtime/quickstart/quickstart.ts';
 export { startServer } from './runtime/server/server.ts';
 export { openGateway } from './runtime/wiring/gateway.ts';
+export { openEventLog } from './runtime/wiring/ports/event-log.ts';
 export { configuredTopics } from './runtime/wiring/topics.ts';

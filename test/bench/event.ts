@@ -1,7 +1,7 @@
 /** A track event of about 450 bytes, as producers send them. No message_id: the gateway gives each its own. */
-export function benchEvent(user: number): object {
+export function benchEvent(user: number, name = 'Product Viewed'): object {
   return {
-    event: 'Product Viewed',
+    event: name,
     user_id: `user-${user}`,
     timestamp: '2026-01-02T03:04:05.678Z',
     properties: {
@@ -24,6 +24,12 @@ export function benchEvent(user: number): object {
   };
 }
 
-export function benchBatch(size: number): object {
-  return { batch: Array.from({ length: size }, (_, i) => ({ type: 'track', ...benchEvent(i) })) };
+/** Events of as many users, with these names in turn. */
+export function benchBatch(size: number, names: readonly string[] = ['Product Viewed']): object {
+  return {
+    batch: Array.from({ length: size }, (_, i) => ({
+      type: 'track',
+      ...benchEvent(i, names[i % names.length]),
+    })),
+  };
 }

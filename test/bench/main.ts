@@ -1,14 +1,20 @@
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import { startTributary } from '../helpers/tributary.ts';
+import { drainRows, scalingRows, startPair } from './cluster-rows.ts';
+import { LazyEngines } from './engines.ts';
 import { gatewayRows } from './gateway-rows.ts';
+import { EMBEDDED, onEngines } from './installation.ts';
 import { GENERATOR } from './load.ts';
 import { latencyRow, throughputRows } from './pipeline-rows.ts';
+import { claimRow, countRow } from './redis-row.ts';
 import { sandboxRow } from './sandbox-row.ts';
+import { routeRow, validateRow } from './stage-rows.ts';
 import { type BenchRow, drawTable } from './table.ts';
 
 const { values } = parseArgs({
   options: {
-    /** gateway, sandbox, pipeline, latency; all when absent. */
+    /** Names of suites, comma-separated; all when absent. */
     only: { type: 'string' },
     /** Fewer rounds and events: a look, not a figure to quote. */
     quick: { type: 'boolean', default: false },
@@ -17,22 +23,83 @@ const { values } = parseArgs({
   },
 });
 
+type Suite = () => Promise<readonly BenchRow[]>;
+
 const quick = values.quick;
-const suites: Readonly<Record<string, () => Promise<readonly BenchRow[]>>> = {
-  gateway: () => gatewayRows({ rounds: quick ? 1 : 5, seconds: quick ? 3 : 6 }),
-  sandbox: async () => [await sandboxRow({ rounds: quick ? 1 : 5 })],
-  latency: async () => [await latencyRow({ seconds: quick ? 5 : 20 })],
+const rounds = quick ? 1 : 5;
+const load = { rounds, seconds: quick ? 3 : 6 };
+const latency = { seconds: quick ? 5 : 20 };
+const engines = new LazyEngines();
+const kafka = async () => onEngines(await engines.get());
+
+const EMBEDDED_SUITES: Readonly<Record<string, Suite>> = {
+  gateway: () => gatewayRows({ ...load, wiring: EMBEDDED }),
+  sandbox: async () => [await sandboxRow({ rounds })],
+  latency: async () => [
+    await latencyRow({
+      path: 'POST to webhook, 500 events/s',
+      ...latency,
+      barMs: 150,
+      start: startTributary,
+    }),
+  ],
   pipeline: () => throughputRows({ events: quick ? 100_000 : 1_000_000 }),
 };
 
+const ENGINE_SUITES: Readonly<Record<string, Suite>> = {
+  'kafka-gateway': async () => gatewayRows({ ...load, wiring: await kafka() }),
+  'kafka-stages': async () => {
+    const options = { wiring: await kafka(), rounds: quick ? 1 : 5, events: quick ? 50_000 : 200_000 };
+    return [await validateRow(options), await routeRow(options)];
+  },
+  'kafka-latency': async () => {
+    const start = async () => startPair(await engines.get());
+    const path = 'POST to webhook, 500 events/s, Kafka';
+    return [await latencyRow({ path, ...latency, barMs: 400, start })];
+  },
+  'kafka-drain': async () => drainRows({ engines: await engines.get(), events: quick ? 100_000 : 1_000_000 }),
+  'kafka-scaling': async () =>
+    scalingRows({ engines: await engines.get(), events: quick ? 100_000 : 500_000 }),
+  redis: async () => {
+    const options = { url: (await engines.get()).redis.url, rounds, seconds: quick ? 1 : 3 };
+    return [await countRow(options), await claimRow(options)];
+  },
+};
+
+const suites = { ...EMBEDDED_SUITES, ...ENGINE_SUITES };
+const chosen = values.only?.split(',') ?? Object.keys(suites);
+const unknown = chosen.filter((name) => !(name in suites));
+if (unknown.length > 0) {
+  process.stderr.write(`there is no ${unknown.join(', ')}; there are ${Object.keys(suites).join(', ')}\n`);
+  process.exit(2);
+}
+
 const rows: BenchRow[] = [];
-for (const [name, run] of Object.entries(suites)) {
-  if (values.only !== undefined && values.only !== name) continue;
-  process.stderr.write(`${name} ...\n`);
-  rows.push(...(await run()));
+const missed: string[] = [];
+try {
+  for (const name of chosen) {
+    process.stderr.write(`${name} ...\n`);
+    if (name in ENGINE_SUITES && !(await enginesRun(name))) continue;
+    rows.push(...((await suites[name]?.()) ?? []));
+  }
+} finally {
+  await engines.stop();
 }
 process.stdout.write(
   `${drawTable(rows)}\n\nload by ${GENERATOR}; ratios are medians of pairs measured in turns\n`,
 );
+if (missed.length > 0)
+  process.stdout.write(`NOT MEASURED, as the engines are missing: ${missed.join(', ')}\n`);
 if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(rows, null, 2)}\n`);
-process.exitCode = rows.some(({ holds }) => holds === false) ? 1 : 0;
+process.exitCode = missed.length > 0 || rows.some(({ holds }) => holds === false) ? 1 : 0;
+
+async function enginesRun(name: string): Promise<boolean> {
+  try {
+    await engines.get();
+    return true;
+  } catch (error) {
+    process.stderr.write(`${name}: ${String(error)}\n`);
+    missed.push(name);
+    return false;
+  }
+}

@@ -2,6 +2,9 @@ import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
+/** kafkajs asks for a wait of less than nothing when it starts, of which Node warns. */
+const FLAGS = ['--disable-warning=ExperimentalWarning', '--disable-warning=TimeoutNegativeWarning'];
+
 /** A program of the bench in a process of its own; `hello` is the line of JSON it printed when it was ready. */
 export interface BenchProcess<Hello> {
   readonly hello: Hello;
@@ -12,9 +15,10 @@ export interface BenchProcess<Hello> {
 export async function startProcess<Hello>(
   file: string,
   env: Readonly<Record<string, string>> = {},
+  args: readonly string[] = [],
 ): Promise<BenchProcess<Hello>> {
   const path = fileURLToPath(new URL(file, import.meta.url));
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', path], {
+  const child = spawn(process.execPath, [...FLAGS, path, ...args], {
     env: { PATH: process.env.PATH, ...env },
     stdio: ['ignore', 'pipe', 'inherit'],
   });

@@ -1,0 +1,144 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type EventLog, NO_LOGGER, NO_METRICS, TOPIC } from '@tributary/core';
+import { openEventLog, readConfig } from '@tributary/infra';
+import { sendBacklog } from './backlog.ts';
+import { type Cluster, lagOf, startCluster } from './cluster.ts';
+import { countEntries } from './count-entries.ts';
+import type { BenchEngines } from './engines.ts';
+import { type Installation, onEngines } from './installation.ts';
+import { counted, forward, type LatencySubject, memoryRow } from './pipeline-rows.ts';
+import { type BenchRow, perSecond } from './table.ts';
+import { cpuSeconds, residentMiB } from './usage.ts';
+
+const SCALING_PARTITIONS = '12';
+const SAMPLE_MS = 250;
+
+interface BacklogOptions {
+  readonly engines: BenchEngines;
+  readonly events: number;
+}
+
+/** One gateway and one processor with every stage. */
+export async function startPair(engines: BenchEngines): Promise<LatencySubject> {
+  const cluster = await startCluster(onEngines(engines));
+  await cluster.startProcessor().printed(/ready at/);
+  return cluster;
+}
+
+/** Events a second of one processor with every stage, from a backlog to files, and its memory on the way. */
+export async function drainRows({ engines, events }: BacklogOptions): Promise<readonly BenchRow[]> {
+  const cluster = await startCluster(onEngines(engines));
+  try {
+    await forward(cluster.owner, { type: 'ndjson', settings: { folder: 'bench' } }, 'files');
+    await sendBacklog(cluster.producer, events);
+    const startedAt = performance.now();
+    const processor = cluster.startProcessor();
+    await processor.printed(/ready at/);
+    const memory: number[] = [];
+    while ((await lagOf(processor)) > 0) {
+      memory.push(residentMiB(processor.pid));
+      await sleep(SAMPLE_MS);
+    }
+    const seconds = (performance.now() - startedAt) / 1_000;
+    const volume = await counted(cluster.owner);
+    const path = `a processor works off ${events.toLocaleString('en')} events on Kafka`;
+    return [
+      {
+        path: `${path}, to files`,
+        figure: perSecond(events / seconds),
+        baseline: '-',
+        ratio: null,
+        bar: '-',
+        holds: volume === events,
+        note: `${volume.toLocaleString('en')} counted in ${seconds.toFixed(0)} s from its start`,
+      },
+      memoryRow(`${path}, memory`, memory),
+    ];
+  } finally {
+    await cluster.remove();
+  }
+}
+
+/** Events a second of validate in 1, 2 and 4 processes over a backlog on 12 partitions. */
+export async function scalingRows(options: BacklogOptions): Promise<readonly BenchRow[]> {
+  const rows: BenchRow[] = [];
+  for (const processes of [1, 2, 4]) rows.push(await scalingRow(options, processes));
+  return rows;
+}
+
+async function scalingRow({ engines, events }: BacklogOptions, processes: number): Promise<BenchRow> {
+  const cluster = await startCluster(onEngines(engines), { TRIBUTARY_PARTITIONS: SCALING_PARTITIONS });
+  try {
+    await sendBacklog(cluster.producer, events);
+    const { rate, cores } = await workOffTogether(cluster, processes, engines, events);
+    const accepted = await countEntries(cluster.installation, TOPIC.accepted);
+    return {
+      path: `validate on Kafka, ${processes} ${processes === 1 ? 'process' : 'processes'}, 12 partitions`,
+      figure: perSecond(rate),
+      baseline: '-',
+      ratio: null,
+      bar: '-',
+      holds: accepted === events,
+      note: `cores in use: processors ${cores.processors.toFixed(2)}, Kafka ${cores.kafka.toFixed(2)}, Redis ${cores.redis.toFixed(2)}; ${Math.max(0, events - accepted)} missing`,
+    };
+  } finally {
+    await cluster.remove();
+  }
+}
+
+interface Sample {
+  readonly at: number;
+  /** Offsets written to the accepted events. */
+  readonly written: number;
+  /** Seconds of processor time used so far. */
+  readonly cpu: { readonly processors: number; readonly kafka: number; readonly redis: number };
+}
+
+/** What the middle of the work was like: without the starts of the processes and without the last partitions. */
+async function workOffTogether(
+  { installation, startProcessor }: Cluster,
+  processes: number,
+  { kafka, redis }: BenchEngines,
+  events: number,
+): Promise<{ readonly rate: number; readonly cores: Sample['cpu'] }> {
+  const log = await openEventLog(readConfig(installation.env), { logger: NO_LOGGER, metrics: NO_METRICS });
+  try {
+    const processors = Array.from({ length: processes }, () => startProcessor(['validate']));
+    await Promise.all(processors.map((processor) => processor.printed(/ready at/)));
+    const samples: Sample[] = [];
+    do {
+      samples.push({
+        at: performance.now(),
+        written: await written(log),
+        cpu: {
+          processors: processors.reduce((sum, { pid }) => sum + cpuSeconds(pid), 0),
+          kafka: cpuSeconds(kafka.pid),
+          redis: cpuSeconds(redis.pid),
+        },
+      });
+      await sleep(SAMPLE_MS);
+    } while ((samples.at(-1)?.written ?? 0) < events);
+    return middleOf(samples);
+  } finally {
+    await log.close();
+  }
+}
+
+async function written(log: EventLog): Promise<number> {
+  const partitions = log.topics.get(TOPIC.accepted)?.partitions ?? 0;
+  const ends = Array.from({ length: partitions }, (_, partition) => log.end(TOPIC.accepted, partition));
+  return (await Promise.all(ends)).reduce((sum, end) => sum + end, 0);
+}
+
+function middleOf(samples: readonly Sample[]): { readonly rate: number; readonly cores: Sample['cpu'] } {
+  const all = samples.at(-1)?.written ?? 0;
+  const middle = samples.filter(({ written }) => written >= all * 0.15 && written <= all * 0.9);
+  const [first, last] = [middle[0], middle.at(-1)];
+  if (!first || !last || first === last) throw new Error('too few events to tell a rate');
+  const seconds = (last.at - first.at) / 1_000;
+  const cores = (of: keyof Sample['cpu']) => (last.cpu[of] - first.cpu[of]) / seconds;
+  return {
+    rate: (last.written - first.written) / seconds,
+    cores: { processors: cores('processors'), kafka: cores('kafka'), redis: cores('redis') },
+  };
+}

@@ -1,0 +1,49 @@
+import type { Client } from '../helpers/client.ts';
+import { ServerProcess } from '../helpers/server-process.ts';
+import { startGateway } from './gateway.ts';
+import type { Installation, Wiring } from './installation.ts';
+
+/** A gateway and processors of their own processes on the engines. */
+export interface Cluster {
+  readonly installation: Installation;
+  readonly owner: Client;
+  readonly producer: Client;
+  /** `tributary processor`, with all stages or these. Resolves before it is ready. */
+  startProcessor(stages?: readonly string[]): ServerProcess;
+  /** Ends all processes and removes what they kept. */
+  remove(): Promise<void>;
+}
+
+/** Starts the gateway of a new installation; its processors are for the caller to start. */
+export async function startCluster(
+  wiring: Wiring,
+  settings: Readonly<Record<string, string>> = {},
+): Promise<Cluster> {
+  const installation = wiring.install(settings);
+  const gateway = await startGateway(installation);
+  const processors: ServerProcess[] = [];
+  return {
+    installation,
+    owner: gateway.owner,
+    producer: gateway.producer,
+    startProcessor(stages) {
+      const chosen = stages === undefined ? [] : ['--stages', stages.join(',')];
+      const processor = new ServerProcess(['processor', ...chosen], installation.env);
+      processors.push(processor);
+      return processor;
+    },
+    async remove() {
+      await Promise.all(processors.map((processor) => processor.stop()));
+      await gateway.stop();
+      await installation.remove();
+    },
+  };
+}
+
+/** Records behind the ends over all stages of a processor. */
+export async function lagOf(processor: ServerProcess): Promise<number> {
+  const [, url = ''] = await processor.printed(/ready at (\S+)/);
+  const text = await (await fetch(`${url}/metrics`)).text();
+  const lags = [...text.matchAll(/^tributary_stage_lag\{[^}]*\} (\d+)/gm)].map(([, lag]) => Number(lag));
+  return lags.reduce((sum, lag) => sum + lag, 0);
+}

@@ -1,0 +1,137 @@
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createConnectors } from '@tributary/connectors';
+import { type BatchStage, createContractEvaluator, type EventLog, type Stage } from '@tributary/core';
+import {
+  createLogger,
+  createMetrics,
+  openEventLog,
+  openIsolatedVmSandbox,
+  openLogCatalog,
+  openRedisDeduplicator,
+  openSqliteHistory,
+  openSqliteVolumeCounters,
+  readConfig,
+} from '@tributary/infra';
+import { createPipeline, DEFAULT_PIPELINE } from '@tributary/processors';
+import type { StageSeconds, StageTask } from './stage-rows.ts';
+
+const SETTLE_POLL_MS = 5;
+
+const clock = Date.now;
+const config = readConfig(process.env);
+const logger = createLogger(config.logLevel, { part: 'stages' });
+const metrics = createMetrics({ processFigures: false });
+const tools = { logger, metrics };
+const log = await openEventLog(config, tools);
+const catalog = openLogCatalog({ log, logger });
+const sandbox = () => openIsolatedVmSandbox({ processes: config.sandboxProcesses, ...tools });
+const ports = {
+  catalog,
+  contracts: createContractEvaluator(),
+  counters: openSqliteVolumeCounters({ folder: join(config.dataFolder, 'volume'), clock }),
+  history: openSqliteHistory({
+    folder: join(config.dataFolder, 'history'),
+    clock,
+    retentionMs: config.retention,
+  }),
+  sandbox: sandbox(),
+  slowSandbox: sandbox(),
+  connectors: createConnectors({ egressAllow: [], dataFolder: config.dataFolder, clock, ...tools }),
+};
+await catalog.catchUp(config.startTimeout);
+
+// One stage and a bare copy of what it reads, in turns, in one process: each works off the same backlog from its start,
+// every time as a new group. One argument, the task as JSON; prints the seconds of each as JSON.
+const task = JSON.parse(process.argv[2] ?? '{}') as StageTask;
+const seconds: StageSeconds = { stage: [], copy: [] };
+for (let round = 0; round < task.rounds; round++) {
+  const stage = await pipelineStage(task.stage, round);
+  if (task.copyTo !== undefined) seconds.copy.push(await workOff(copyOf(stage, task.copyTo), round));
+  seconds.stage.push(await workOff(stage, round));
+}
+process.stdout.write(`${JSON.stringify(seconds)}\n`);
+process.exit(0);
+
+/** The stage over message ids that nobody has claimed yet. */
+async function pipelineStage(name: string, round: number): Promise<Stage> {
+  const deduplicator = await openRedisDeduplicator({
+    url: config.redisUrl ?? '',
+    prefix: `${config.prefix}${task.stage}.${round}.`,
+    windowMs: config.dedupeWindow,
+    logger,
+  });
+  const stages = createPipeline({
+    ...ports,
+    deduplicator,
+    unseal: () => {
+      throw new Error('nothing is delivered here');
+    },
+    clock,
+    elapsed: () => performance.now(),
+    ...tools,
+    receivedTopics: task.receivedTopics,
+  });
+  const found = stages.find((stage) => stage.name === name);
+  if (found === undefined) throw new Error(`there is no stage ${name}`);
+  return found;
+}
+
+/** Copies entries unchanged. Those of packed records have no key: they are spread. */
+function copyOf({ reads }: Stage, topic: string): BatchStage {
+  return {
+    kind: 'batch',
+    name: 'copy',
+    reads,
+    writes: [topic],
+    maxEntries: DEFAULT_PIPELINE.batchEntries,
+    process: async ({ entries }) =>
+      entries.map(({ key, value, headers, position: { offset, index } }) => ({
+        topic,
+        key: key === '' ? `${offset}/${index}` : key,
+        value,
+        headers,
+      })),
+  };
+}
+
+/** Seconds from the first entry that the stage was handed to the last commit. */
+async function workOff(stage: Stage, round: number): Promise<number> {
+  const watched = watch({ ...stage, name: `bench.${task.stage}.${stage.name}.${round}` });
+  const run = await log.run(watched.stage);
+  while (watched.entries() < task.events || (await lagOf(run)) > 0) await sleep(SETTLE_POLL_MS);
+  const took = (performance.now() - watched.firstAt()) / 1_000;
+  await run.stop();
+  return took;
+}
+
+async function lagOf(run: Awaited<ReturnType<EventLog['run']>>): Promise<number> {
+  return (await run.lag()).reduce((sum, { lag }) => sum + lag, 0);
+}
+
+/** The same stage; tells how many entries it was handed, and when the first. */
+function watch(stage: Stage): { readonly stage: Stage; entries(): number; firstAt(): number } {
+  let entries = 0;
+  let first: number | undefined;
+  const handed = (count: number) => {
+    first ??= performance.now();
+    entries += count;
+  };
+  const watched: Stage =
+    stage.kind === 'batch'
+      ? {
+          ...stage,
+          process(batch, context) {
+            handed(batch.entries.length);
+            return stage.process(batch, context);
+          },
+        }
+      : {
+          ...stage,
+          handle(entry, context) {
+            handed(1);
+            return stage.handle(entry, context);
+          },
+        };
+  return { stage: watched, entries: () => entries, firstAt: () => first ?? performance.now() };
+}

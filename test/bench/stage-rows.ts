@@ -1,0 +1,163 @@
+import { receivedTopic, TOPIC } from '@tributary/core';
+import type { Client } from '../helpers/client.ts';
+import { sendBacklog } from './backlog.ts';
+import { countEntries } from './count-entries.ts';
+import { benchEvent } from './event.ts';
+import { startGateway } from './gateway.ts';
+import type { Installation, Wiring } from './installation.ts';
+import { startProcess } from './process.ts';
+import { type BenchRow, median, perSecond } from './table.ts';
+
+const VALIDATE_BAR = 0.5;
+const ROUTE_BAR = 0.35;
+
+/** What `stage-process.ts` is to do. */
+export interface StageTask {
+  readonly stage: 'validate' | 'route';
+  readonly receivedTopics: readonly string[];
+  /** Where the copy of what the stage reads goes; absent: no copy. */
+  readonly copyTo?: string;
+  readonly events: number;
+  readonly rounds: number;
+}
+
+/** One a round. */
+export interface StageSeconds {
+  readonly stage: number[];
+  readonly copy: number[];
+}
+
+interface StageRowOptions {
+  readonly wiring: Wiring;
+  readonly events: number;
+  readonly rounds: number;
+}
+
+const NAMES = ['Product Viewed', 'Product Added', 'Cart Viewed', 'Order Completed'];
+const RECEIVED = [receivedTopic('production')];
+
+/** Events a second of one process through validate, every event under one of four contracts. */
+export async function validateRow(options: StageRowOptions): Promise<BenchRow> {
+  const task = { stage: 'validate', receivedTopics: RECEIVED, copyTo: TOPIC.accepted } as const;
+  return measure(options, makeContracts, async (installation, events, rounds) => {
+    const seconds = await work(installation, { ...task, events, rounds });
+    const accepted = await countEntries(installation, TOPIC.accepted);
+    return {
+      seconds,
+      path: 'validate (4 contracts)',
+      bar: VALIDATE_BAR,
+      missing: 2 * rounds * events - accepted,
+    };
+  });
+}
+
+/** Events a second of one process through route, every event through one transformation. */
+export async function routeRow(options: StageRowOptions): Promise<BenchRow> {
+  const task = { stage: 'route', receivedTopics: RECEIVED, copyTo: TOPIC.deliveries } as const;
+  return measure(options, makeRule, async (installation, events, rounds) => {
+    await work(installation, { stage: 'validate', receivedTopics: RECEIVED, events, rounds: 1 });
+    const seconds = await work(installation, { ...task, events, rounds });
+    const [routed, slow] = [
+      await countEntries(installation, TOPIC.deliveries),
+      await countEntries(installation, TOPIC.eventsSlow),
+    ];
+    const missing = 2 * rounds * events - routed - slow;
+    return { seconds, path: 'route (1 transformation)', bar: ROUTE_BAR, missing };
+  });
+}
+
+interface Measured {
+  readonly seconds: StageSeconds;
+  readonly path: string;
+  readonly bar: number;
+  readonly missing: number;
+}
+
+async function measure(
+  { wiring, events, rounds }: StageRowOptions,
+  prepare: (owner: Client) => Promise<void>,
+  run: (installation: Installation, events: number, rounds: number) => Promise<Measured>,
+): Promise<BenchRow> {
+  const installation = wiring.install();
+  try {
+    const gateway = await startGateway(installation);
+    try {
+      await prepare(gateway.owner);
+      await sendBacklog(gateway.producer, events, NAMES);
+    } finally {
+      await gateway.stop();
+    }
+    // The first round warms up.
+    const { seconds, path, bar, missing } = await run(installation, events, rounds + 1);
+    const [stage, copy] = [seconds.stage.slice(1), seconds.copy.slice(1)];
+    const ratio = median(stage.map((took, round) => (copy[round] ?? Number.NaN) / took));
+    return {
+      path: `${path} on Kafka`,
+      figure: perSecond(events / median(stage)),
+      baseline: `copy ${perSecond(events / median(copy))}`,
+      ratio,
+      bar: `>= ${bar}`,
+      holds: ratio >= bar && missing === 0,
+      note: `${events.toLocaleString('en')} events a round, ${missing} missing`,
+    };
+  } finally {
+    await installation.remove();
+  }
+}
+
+async function work({ env }: Installation, task: StageTask): Promise<StageSeconds> {
+  const { hello, stop } = await startProcess<StageSeconds>('./stage-process.ts', env, [JSON.stringify(task)]);
+  await stop();
+  return hello;
+}
+
+async function makeContracts(owner: Client): Promise<void> {
+  for (const name of NAMES) {
+    await owner.post('./event-contracts', {
+      name,
+      event_type: 'track',
+      event_name: name,
+      schema_definition: {
+        properties: {
+          product_id: { type: 'string', required: true, pattern: '^[0-9a-f]{23,24}$' },
+          sku: { type: 'string', required: true },
+          category: { type: 'string', enum: ['Games', 'Toys', 'Books'] },
+          name: { type: 'string' },
+          brand: { type: 'string' },
+          price: { type: 'number', required: true, minimum: 0 },
+          quantity: { type: 'integer', required: true, minimum: 1 },
+          currency: { type: 'string', enum: ['usd', 'eur'] },
+          url: { type: 'string', format: 'uri' },
+          position: { type: 'integer' },
+        },
+      },
+      enforcement_mode: 'block',
+      undeclared_fields: 'warn',
+    });
+  }
+}
+
+async function makeRule(owner: Client): Promise<void> {
+  const example = { type: 'track', user_id: 'u', ...benchEvent(1) };
+  const total = { ...example, properties: { price: 2, quantity: 3 } };
+  const { id: transformation_id } = await owner.post<{ id: string }>('./event-transformations', {
+    name: 'total',
+    source_code:
+      'function transform(event) { event.properties.total = event.properties.price * event.properties.quantity; return event; }',
+    test_input: total,
+    test_output: { ...total, properties: { price: 2, quantity: 3, total: 6 } },
+  });
+  const { id: destination_id } = await owner.post<{ id: string }>('./destinations', {
+    name: 'files',
+    type: 'ndjson',
+    settings: { folder: 'bench' },
+  });
+  await owner.post('./event-forwarding-rules', {
+    name: 'all',
+    destination_id,
+    event_types: ['track'],
+    event_names: [],
+    transformation_id,
+    enabled: true,
+  });
+}

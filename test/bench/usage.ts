@@ -1,0 +1,31 @@
+import { readFileSync } from 'node:fs';
+
+/** `getconf CLK_TCK` of every Linux in use. */
+const TICKS_A_SECOND = 100;
+const PAGE_BYTES = 4096;
+
+/** Seconds of processor time that a process with all its threads has used; 0 where it cannot be seen. */
+export function cpuSeconds(pid: number): number {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    // The name in parentheses may hold spaces. Behind it, from field 3 on: 14 is user time, 15 system time.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return (Number(fields[11]) + Number(fields[12])) / TICKS_A_SECOND;
+  } catch {
+    return 0;
+  }
+}
+
+/** Resident memory of a process, MiB. */
+export function residentMiB(pid: number): number {
+  const pages = Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[1]);
+  return (pages * PAGE_BYTES) / 1024 / 1024;
+}
+
+/** The memory of each quarter of a run, by its peak, MiB. */
+export function quarterPeaks(samples: readonly number[]): readonly number[] {
+  return [0, 1, 2, 3].map((quarter) => {
+    const from = Math.floor((samples.length * quarter) / 4);
+    return Math.max(...samples.slice(from, Math.floor((samples.length * (quarter + 1)) / 4)));
+  });
+}
