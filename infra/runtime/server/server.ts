@@ -3,6 +3,7 @@ import { createServer, type GatewayDependencies, gateway } from '@tributary/gate
 import type { FastifyInstance } from 'fastify';
 import type { Config } from '../config/settings.ts';
 import { type Operations, operationsRoutes } from '../observability/operations.ts';
+import { onceCaughtUp } from './once-caught-up.ts';
 
 /** A server on a port, with what every role answers about itself. */
 export interface RunningServer {
@@ -24,7 +25,7 @@ export class AddressUnavailable extends Error {
   }
 }
 
-/** Serves the gateway. */
+/** Serves the gateway; what it answers is 503 until its catalog was read. */
 export async function startServer(
   config: ServerConfig,
   dependencies: GatewayDependencies,
@@ -32,7 +33,10 @@ export async function startServer(
 ): Promise<RunningServer> {
   return listen(config, async (app) => {
     await app.register(operationsRoutes, operations);
-    await app.register(gateway, dependencies);
+    await app.register(async (api) => {
+      api.addHook('onRequest', onceCaughtUp(dependencies.catalog));
+      await api.register(gateway, dependencies);
+    });
   });
 }
 
