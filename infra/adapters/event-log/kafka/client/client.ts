@@ -1,9 +1,9 @@
 import { type Logger, messageOf, Unavailable } from '@tributary/core';
 import Cluster from 'kafkajs/src/cluster/index.js';
 import loggers from 'kafkajs/src/loggers/index.js';
-import socketFactory from 'kafkajs/src/network/socketFactory.js';
 import apiKeys from 'kafkajs/src/protocol/requests/apiKeys.js';
 import protocol from 'kafkajs/src/protocol/requests/index.js';
+import { unlessAborted } from '../../stage-runner/waiting.ts';
 import { clientOptions, type KafkaConnection } from './connection.ts';
 import { protocolErrorOf, translateKafkaError } from './errors.ts';
 import './quiet-request-queues.ts';
@@ -16,9 +16,13 @@ import type {
   ProduceAnswer,
   ProduceRequest,
 } from './protocol.ts';
+import { Sockets } from './sockets.ts';
 
 const METADATA_MAX_AGE_MS = 60_000;
 const LOG_LEVEL_WARN = 2;
+
+/** How long it may take to find a broker, connect and authenticate, ms. */
+const CONNECTED_WITHIN_MS = 15_000;
 
 /** Answers after which the places of leaders and coordinators are looked up again. */
 const MOVED = /NOT_LEADER|LEADER_NOT_AVAILABLE|COORDINATOR|UNKNOWN_TOPIC|LEADER_EPOCH|REPLICA_NOT_AVAILABLE/;
@@ -37,6 +41,9 @@ export interface KafkaClientOptions {
  */
 export class KafkaClient {
   readonly #cluster: Cluster;
+  readonly #sockets = new Sockets();
+  /** After so long a call is given up whatever it waits for, ms. */
+  readonly #patienceMs: number;
   readonly #topics = new Set<string>();
   readonly #coordinators = new Map<string, number>();
   #connected: Promise<void> | undefined;
@@ -44,6 +51,7 @@ export class KafkaClient {
   #closed = false;
 
   constructor({ connection, requestTimeoutMs = 10_000, logger }: KafkaClientOptions) {
+    this.#patienceMs = requestTimeoutMs + CONNECTED_WITHIN_MS;
     this.#cluster = new Cluster({
       ssl: undefined,
       sasl: undefined,
@@ -53,7 +61,7 @@ export class KafkaClient {
         logCreator: () => (entry: KafkaLogEntry) =>
           logger.debug({ of: entry.namespace }, `kafkajs: ${entry.log.message}`),
       }),
-      socketFactory: socketFactory(),
+      socketFactory: this.#sockets.factory,
       requestTimeout: requestTimeoutMs,
       enforceRequestTimeout: true,
       metadataMaxAge: METADATA_MAX_AGE_MS,
@@ -123,20 +131,29 @@ export class KafkaClient {
     this.#coordinators.clear();
   }
 
+  /** Calls under way are given up at once. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
+    this.#sockets.close();
     await this.#connected?.catch(() => {});
     await this.#cluster.disconnect();
   }
 
   async #guarded<T>(doing: string, call: () => Promise<T>): Promise<T> {
+    const patience = new AbortController();
+    const timer = setTimeout(() => {
+      patience.abort(new Unavailable(`no answer within ${this.#patienceMs} ms`));
+      this.#sockets.cut();
+    }, this.#patienceMs);
     try {
-      return await call();
+      return await unlessAborted(call(), patience.signal);
     } catch (thrown) {
       const type = protocolErrorOf(thrown);
       if (type === undefined || MOVED.test(type)) this.lookAgain();
       throw translateKafkaError(thrown, doing);
+    } finally {
+      clearTimeout(timer);
     }
   }
 

@@ -42,7 +42,7 @@ declare module 'kafkajs/src/network/requestQueue/index.js' {
 }
 
 declare module 'kafkajs/src/network/socketFactory.js' {
-  export default function socketFactory(): unknown;
+  export default function socketFactory(): (options: object) => import('node:net').Socket;
 }
 
 declare module 'kafkajs/src/protocol/requests/index.js' {
