@@ -1,7 +1,7 @@
 import { type Logger, Unavailable } from '@tributary/core';
 import assignerProtocol from 'kafkajs/src/consumer/assignerProtocol.js';
 import { type BackoffOptions, backoffMs } from '../../stage-runner/backoff.ts';
-import { pause } from '../../stage-runner/waiting.ts';
+import { pause, unlessAborted } from '../../stage-runner/waiting.ts';
 import { type KafkaClient, reason } from '../client/client.ts';
 import { protocolErrorOf } from '../client/errors.ts';
 import { assign, type Member } from './assignment.ts';
@@ -37,6 +37,9 @@ export interface MembershipOptions {
   readonly backoff: BackoffOptions;
   readonly logger: Logger;
 }
+
+/** How long a goodbye may take, ms: who does not get it hears of the end of the session. */
+const LEAVE_WITHIN_MS = 2_000;
 
 /** Errors that say: this member is none any more. */
 const GONE = new Set(['UNKNOWN_MEMBER_ID', 'ILLEGAL_GENERATION', 'FENCED_INSTANCE_ID', 'MEMBER_ID_REQUIRED']);
@@ -104,11 +107,12 @@ export class Membership {
     this.#generation = undefined;
     if (memberId !== '') {
       const { groupId, client, logger } = this.#options;
-      await client
-        .withGroup(groupId, 'leaving the group', (broker) => broker.leaveGroup({ groupId, memberId }))
-        .catch((thrown: unknown) =>
-          logger.warn({ group: groupId, error: reason(thrown) }, 'left without a word'),
-        );
+      const leaving = client.withGroup(groupId, 'leaving the group', (broker) =>
+        broker.leaveGroup({ groupId, memberId }),
+      );
+      await unlessAborted(leaving, AbortSignal.timeout(LEAVE_WITHIN_MS)).catch((thrown: unknown) =>
+        logger.warn({ group: groupId, error: reason(thrown) }, 'left without a word'),
+      );
     }
   }
 

@@ -2,6 +2,7 @@ import { type Emission, Fenced, type Logger, type Metrics, Unavailable } from '@
 import { type Cursor, compareCursors, type Taken } from '../../stage-runner/cursor.ts';
 import { PartitionLost } from '../../stage-runner/failure.ts';
 import type { FetchLimits, OwnedPartition } from '../../stage-runner/partition-loop.ts';
+import { unlessAborted } from '../../stage-runner/waiting.ts';
 import type { KafkaClient } from '../client/client.ts';
 import { OffsetOutOfRange } from '../client/fetcher.ts';
 import { offsetOf } from '../client/offsets.ts';
@@ -82,7 +83,12 @@ export class KafkaPartition implements OwnedPartition {
     return offsetOf(client, name, this.partition, 'end');
   };
 
+  /** What is under way when the partition is left ends as it may: whoever has it next fences first. */
   async commit(from: Cursor, to: Cursor, emissions: readonly Emission[]): Promise<void> {
+    await unlessAborted(this.#commit(from, to, emissions), this.#options.leaving);
+  }
+
+  async #commit(from: Cursor, to: Cursor, emissions: readonly Emission[]): Promise<void> {
     const { transactions, leaving } = this.#options;
     leaving.throwIfAborted();
     if (!transactions.begun) {

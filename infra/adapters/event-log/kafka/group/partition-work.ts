@@ -11,7 +11,7 @@ import { type BackoffOptions, backoffMs } from '../../stage-runner/backoff.ts';
 import type { Cursor } from '../../stage-runner/cursor.ts';
 import { PartitionLost } from '../../stage-runner/failure.ts';
 import { PartitionLoop } from '../../stage-runner/partition-loop.ts';
-import { pause } from '../../stage-runner/waiting.ts';
+import { pause, unlessAborted } from '../../stage-runner/waiting.ts';
 import type { KafkaPartition } from './owned-partition.ts';
 
 export interface PartitionWorkOptions {
@@ -53,6 +53,8 @@ export class PartitionWork {
   /** Takes nothing more, finishes what it has; drops what is not finished after so long. */
   async finish(graceMs: number): Promise<void> {
     this.#stopping.abort();
+    // Nothing was taken: there is nothing to wait for.
+    if (!this.#loop) this.drop();
     const grace = setTimeout(() => this.drop(), graceMs);
     await this.ended.catch(() => {});
     clearTimeout(grace);
@@ -71,7 +73,9 @@ export class PartitionWork {
     await after.catch(() => {});
     for (let failures = 0; !this.#stopping.signal.aborted; ) {
       try {
-        this.#loop = this.#loopOver(await this.#options.acquire(this.#leaving.signal));
+        const leaving = this.#leaving.signal;
+        this.#loop = undefined;
+        this.#loop = this.#loopOver(await unlessAborted(this.#options.acquire(leaving), leaving));
         failures = 0;
         await this.#loop.run();
       } catch (thrown) {
