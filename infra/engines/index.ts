@@ -6,6 +6,7 @@ import { schemaRegistryEngine } from './schema-registry/index.ts';
 
 export { type Engine, EngineFailed, EngineMissing, type RunningEngine, type StartOptions } from './engine.ts';
 export type { KafkaOptions, RunningKafka } from './kafka/index.ts';
+export { kafkaProgram } from './kafka/native.ts';
 export type { KafkaSecurity, KafkaUser, SaslMechanism } from './kafka/secured-listeners.ts';
 export { describeMachine, type Machine } from './machine.ts';
 export type { RedisOptions } from './redis/index.ts';
