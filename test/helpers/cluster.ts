@@ -3,8 +3,8 @@ import { openDevIssuer } from '@tributary/infra';
 import { Client } from './client.ts';
 import { engines, freshPrefix } from './engines.ts';
 import { removePrefix } from './remove-prefix.ts';
+import type { Tributary } from './running-tributary.ts';
 import { ServerProcess } from './server-process.ts';
-import type { Tributary } from './tributary.ts';
 
 const EMAIL = 'dev@tributary.localhost';
 

@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { Client } from './client.ts';
+import type { Tributary } from './running-tributary.ts';
 import { ServerProcess } from './server-process.ts';
-import type { Tributary } from './tributary.ts';
 
 /** `tributary dev`. Reads what a person would: the lines printed once it is ready. */
 export async function startEmbedded(

@@ -1,0 +1,26 @@
+import type { Client } from './client.ts';
+
+/** A Tributary of its own for a test: the real commands in processes of their own. */
+export interface Tributary {
+  readonly url: string;
+  readonly folder: string;
+  /** Of the process that serves `url`. */
+  readonly pid: number;
+  readonly workspaceId: string;
+  readonly writeKey: string;
+  readonly idToken: string;
+  /** Calls as the owner of the workspace, in it. */
+  readonly owner: Client;
+  /** Calls with the write key. */
+  readonly producer: Client;
+  /** Everything it logged. */
+  log(): string;
+  /** What all its processes say at `/metrics`. */
+  metrics(): Promise<string>;
+  /** SIGKILL, and waits until it is gone. */
+  kill(): Promise<void>;
+  /** SIGTERM; resolves to its exit code. */
+  stop(): Promise<number | null>;
+  /** Stops it and removes its folder and what it keeps elsewhere. */
+  remove(): Promise<void>;
+}
