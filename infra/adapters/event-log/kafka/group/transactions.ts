@@ -3,7 +3,7 @@ import { Unavailable } from '@tributary/core';
 import { type PartitionRecords, RecordPacker } from '../../append/record-packer.ts';
 import { pause } from '../../stage-runner/waiting.ts';
 import type { KafkaClient } from '../client/client.ts';
-import { failOn, protocolErrorOf } from '../client/errors.ts';
+import { failOn, protocolErrorOf, translateKafkaError } from '../client/errors.ts';
 import type { KafkaBroker, RecordToWrite } from '../client/protocol.ts';
 import { batchesOf } from '../records/batches.ts';
 
@@ -167,10 +167,21 @@ export class Transactions {
             })),
           })),
         });
-        for (const { partitions } of (await answer).topics)
-          for (const { errorCode } of partitions) failOn(errorCode);
+        for (const { topicName, partitions } of (await answer).topics)
+          for (const { partition, errorCode } of partitions)
+            this.#judge(errorCode, `writing to ${topicName}/${partition}`);
       }),
     );
+  }
+
+  /** Also a leader that moved, or an epoch that its coordinator ended: then `begin()` helps, as after any failure. */
+  #judge(errorCode: number, doing: string): void {
+    try {
+      failOn(errorCode);
+    } catch (thrown) {
+      this.#options.client.lookAgain();
+      throw translateKafkaError(thrown, doing);
+    }
   }
 
   #nextSequence({ topic, partition }: PartitionRecords, records: number): number {

@@ -1,0 +1,85 @@
+import { declareTopics, NO_LOGGER, PLAIN_FRAMING, TOPIC, Unavailable } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { KafkaClient } from '../client/client.ts';
+import type { KafkaBroker, ProduceAnswer } from '../client/protocol.ts';
+import { Transactions } from './transactions.ts';
+
+const INVALID_PRODUCER_EPOCH = 47;
+const NOT_LEADER_FOR_PARTITION = 6;
+
+/** A client that reaches nobody: calls of coordinators succeed, records are answered with a code. */
+class Answering extends KafkaClient {
+  looksAgain = 0;
+  readonly #errorCode: number;
+
+  constructor(errorCode: number) {
+    super({ connection: { brokers: ['127.0.0.1:9'], clientId: 'spec' }, logger: NO_LOGGER });
+    this.#errorCode = errorCode;
+  }
+
+  override async withTransaction<T>(
+    _id: string,
+    _doing: string,
+    _call: (broker: KafkaBroker) => Promise<T>,
+  ): Promise<T> {
+    return { producerId: '1', producerEpoch: 0 } as T; // what the one call that is looked at answers
+  }
+
+  override async withGroup<T>(): Promise<T> {
+    return undefined as T; // nobody looks at it
+  }
+
+  override async leaderId(): Promise<number> {
+    return 1;
+  }
+
+  override async produce(): Promise<{ readonly answer: Promise<ProduceAnswer> }> {
+    const partitions = [{ partition: 0, errorCode: this.#errorCode, baseOffset: '-1' }];
+    return { answer: Promise.resolve({ topics: [{ topicName: TOPIC.violations, partitions }] }) };
+  }
+
+  override lookAgain(): void {
+    this.looksAgain++;
+  }
+}
+
+async function commitAnswered(errorCode: number) {
+  const client = new Answering(errorCode);
+  const transactions = new Transactions({
+    transactionalId: 'validate.events.production.0',
+    client,
+    topics: declareTopics({ partitions: 1, retentionMs: 1, retryLabels: [], dedicated: [] }),
+    nameOf: (topic) => topic,
+    framing: PLAIN_FRAMING,
+  });
+  await transactions.begin();
+  const position = { groupId: 'validate', topic: 'events.production', partition: 0, offset: 1, metadata: '' };
+  const commit = transactions.commit(
+    [{ topic: TOPIC.violations, key: 'k', value: '{}', headers: {} }],
+    position,
+  );
+  await commit.catch(() => {});
+  return { client, transactions, commit };
+}
+
+describe('a transaction whose records are refused', () => {
+  // A process that was slower than its transaction's timeout ended for it: the stage died of the raw answer.
+  it('is in doubt, not the death of its stage, when its epoch was ended meanwhile', async () => {
+    const { commit, transactions } = await commitAnswered(INVALID_PRODUCER_EPOCH);
+    await expect(commit).rejects.toThrow(Unavailable);
+    await expect(commit).rejects.toThrow('writing to violations/0: INVALID_PRODUCER_EPOCH');
+    expect(transactions.begun).toBe(false);
+  });
+
+  it('looks for a leader that moved', async () => {
+    const { commit, client } = await commitAnswered(NOT_LEADER_FOR_PARTITION);
+    await expect(commit).rejects.toThrow(Unavailable);
+    expect(client.looksAgain).toBe(1);
+  });
+
+  it('is committed when they are taken', async () => {
+    const { commit, transactions } = await commitAnswered(0);
+    await commit;
+    expect(transactions.begun).toBe(true);
+  });
+});
