@@ -87,8 +87,13 @@ export class Fetcher {
         this.#wants.delete(nodeId);
         return;
       }
-      // A request names a partition once.
-      const now = [...new Map(wants.map((want) => [`${want.topic}/${want.partition}`, want])).values()];
+      // A request names a partition once: whoever wants it for the longest goes first.
+      const byPartition = new Map<string, Want>();
+      for (const want of wants) {
+        const name = `${want.topic}/${want.partition}`;
+        if (!byPartition.has(name)) byPartition.set(name, want);
+      }
+      const now = [...byPartition.values()];
       const later = wants.filter((want) => !now.includes(want));
       this.#wants.set(nodeId, later);
       const unanswered = await this.#ask(nodeId, now);
