@@ -27,6 +27,8 @@ export interface AppenderOptions {
 interface Request {
   readonly spec: TopicSpec;
   readonly entries: readonly NewEntry[];
+  /** By `performance.now()`: what is not on its way by then stays where it is. */
+  readonly sendUntil: number;
   placed: readonly Placed[];
 }
 
@@ -46,6 +48,9 @@ interface Part {
 }
 
 const GROUP_BYTES = 4 * 1024 * 1024;
+
+/** What an append that was refused may take beyond its timeout, ms. */
+const REFUSED_WITHIN_MS = 2_000;
 
 /**
  * Makes entries durable in groups: acks from all in-sync replicas. Nothing is sent again, so what is confirmed of one
@@ -71,8 +76,10 @@ export class Appender {
 
   /** The position of each entry. `bytes` is what they count for against the bounds. */
   async append(spec: TopicSpec, entries: readonly NewEntry[], bytes: number): Promise<readonly Position[]> {
-    const request: Request = { spec, entries, placed: [] };
-    await this.#groups.add(request, bytes);
+    const { timeoutMs } = this.#options;
+    const request: Request = { spec, entries, sendUntil: performance.now() + timeoutMs, placed: [] };
+    await within(timeoutMs + REFUSED_WITHIN_MS, this.#groups.add(request, bytes));
+    if (request.placed.length === 0) throw new Unavailable('Kafka: it did not come to be appended in time');
     return request.placed.map((placed) => this.#positionOf(spec.name, placed));
   }
 
@@ -98,7 +105,10 @@ export class Appender {
   /** Resolves to the confirmations once all of the group is on its way. */
   async #send(group: readonly Request[]): Promise<readonly Promise<void>[]> {
     const packer = new RecordPacker();
+    const now = performance.now();
     for (const request of group) {
+      // Its caller was told, or is about to be.
+      if (request.sendUntil < now) continue;
       request.placed = request.entries.map((entry) => packer.place(request.spec, entry));
     }
     const waiting = packer.partitions().map((records) => {
@@ -197,4 +207,12 @@ export class Appender {
       if (outcome) outcome.failure ??= translateKafkaError(thrown, doing);
     }
   }
+}
+
+/** Who waits behind others that wait for a silent broker does not wait for all of them. */
+function within(ms: number, confirmed: Promise<void>): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new Unavailable(`Kafka: not confirmed within ${ms} ms`)), ms);
+    confirmed.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
 }
