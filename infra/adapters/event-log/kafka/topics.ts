@@ -6,8 +6,8 @@ import { clientOptions, type KafkaConnection } from './client/connection.ts';
 import { protocolErrorOf, translateKafkaError } from './client/errors.ts';
 import { stableEnds } from './client/offsets.ts';
 
-/** A record is at most a value of 1 MiB, its headers and what frames them. */
-const MAX_BATCH_BYTES = 2 * 1024 * 1024;
+/** A record is at most a value of 1 MiB and its headers, or in `stages.dead` both once more, as JSON inside of JSON. */
+const MAX_BATCH_BYTES = 4 * 1024 * 1024;
 
 /** Replicas that survive the loss of one broker while another is being restarted. */
 const SAFE_REPLICATION = 3;
