@@ -39,6 +39,7 @@ export class KafkaPartition implements OwnedPartition {
   readonly partition: number;
   readonly #options: KafkaPartitionOptions;
   #committed: Cursor = { offset: 0, index: 0 };
+  #missedUntil = 0;
 
   /** Takes over. `Unavailable` while that is not possible; the same again may be. */
   static async acquire(options: KafkaPartitionOptions): Promise<KafkaPartition> {
@@ -69,12 +70,17 @@ export class KafkaPartition implements OwnedPartition {
       if (from.offset >= first) {
         throw new PartitionLost(`${topic}/${partition} does not reach to ${from.offset}`, { cause: thrown });
       }
-      metrics.count('tributary_stage_missed_total', { stage, topic }, first - from.offset);
-      logger.error(
-        { stage, topic, partition, from: from.offset, to: first },
-        'retention was faster than the stage',
-      );
-      return this.#options.reader.fetch({ offset: first, index: 0 }, signal);
+      // The same again, after a failure, is told once.
+      const missed = first - Math.max(from.offset, this.#missedUntil);
+      if (missed > 0) {
+        metrics.count('tributary_stage_missed_total', { stage, topic }, missed);
+        logger.error(
+          { stage, topic, partition, from: from.offset, to: first },
+          'retention was faster than the stage',
+        );
+      }
+      this.#missedUntil = first;
+      return this.#options.reader.fetch({ offset: first, index: 0 }, signal, from.offset);
     }
   }
 

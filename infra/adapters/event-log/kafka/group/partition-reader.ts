@@ -2,6 +2,7 @@ import type { TopicSpec, ValueFraming } from '@tributary/core';
 import type { Cursor, Taken } from '../../stage-runner/cursor.ts';
 import type { Fetched, Fetcher } from '../client/fetcher.ts';
 import { entriesOf } from '../records/entries.ts';
+import type { Waiting } from './stuck.ts';
 
 export interface PartitionReaderOptions {
   readonly fetcher: Fetcher;
@@ -31,17 +32,20 @@ export class PartitionReader {
   #ahead: Asked | undefined;
   /** Between the two there is nothing to hand over. */
   #gap = { from: 0, to: 0 };
-  #waitingSince: number | undefined;
+  #waiting: { readonly at: number; readonly since: number } | undefined;
 
   constructor(options: PartitionReaderOptions) {
     this.#options = options;
   }
 
-  /** Entries from the cursor on; empty once the signal fired. Rejects as `Fetcher.fetch`. */
-  async fetch(from: Cursor, signal: AbortSignal): Promise<readonly Taken[]> {
+  /**
+   * Entries from the cursor on; empty once the signal fired. Rejects as `Fetcher.fetch`. `position`: where the stage is,
+   * when what lies between it and the cursor is gone.
+   */
+  async fetch(from: Cursor, signal: AbortSignal, position = from.offset): Promise<readonly Taken[]> {
     const { spec, partition, framing } = this.#options;
     const of = { topic: spec.name, partition, packed: spec.packed, framing };
-    this.#gap = { from: from.offset, to: from.offset };
+    this.#gap = { from: position, to: from.offset };
     for (let cursor = from; ; cursor = { offset: this.#gap.to, index: 0 }) {
       const fetched = await this.#answer(cursor.offset, signal);
       if (!fetched) return [];
@@ -67,9 +71,9 @@ export class PartitionReader {
     return this.#ahead?.answeredAt === undefined ? undefined : now - this.#ahead.answeredAt;
   }
 
-  /** For how long a stage has waited for something to come, ms. */
-  waitingFor(now: number): number {
-    return this.#waitingSince === undefined ? 0 : now - this.#waitingSince;
+  /** What a stage waits for; undefined while it does not. */
+  waiting(now: number): Waiting | undefined {
+    return this.#waiting && { at: this.#waiting.at, ms: now - this.#waiting.since };
   }
 
   close(): void {
@@ -81,14 +85,14 @@ export class PartitionReader {
     if (this.#ahead?.from !== offset) this.#ahead?.cancel();
     const asked = this.#ahead?.from === offset ? this.#ahead : this.#ask(offset);
     this.#ahead = undefined;
-    this.#waitingSince = performance.now();
+    this.#waiting = { at: offset, since: performance.now() };
     signal.addEventListener('abort', asked.cancel, { once: true });
     if (signal.aborted) asked.cancel();
     try {
       return await asked.fetched;
     } finally {
       signal.removeEventListener('abort', asked.cancel);
-      this.#waitingSince = undefined;
+      this.#waiting = undefined;
     }
   }
 

@@ -21,6 +21,7 @@ import { type Assignee, Membership } from './membership.ts';
 import { KafkaPartition } from './owned-partition.ts';
 import { PartitionReader } from './partition-reader.ts';
 import { PartitionWork } from './partition-work.ts';
+import { isStuck } from './stuck.ts';
 import { Transactions } from './transactions.ts';
 
 const LAG_METRIC_MS = 5_000;
@@ -31,9 +32,6 @@ const BUSY_WAIT_MS = 25;
 
 /** A partition is busy when its next answer came within this time and was not asked for yet, ms. */
 const BUSY_FOR_MS = 1_000;
-
-/** How long a partition may wait for what its broker says is there, ms. */
-const STUCK_AFTER_MS = 30_000;
 
 export interface KafkaStageRunOptions {
   readonly connection: KafkaConnection;
@@ -48,6 +46,12 @@ export interface KafkaStageRunOptions {
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly logger: Logger;
+}
+
+/** How far a partition is. */
+interface Standing extends StageLag {
+  /** Where a read-committed reader gets to. */
+  readonly end: number;
 }
 
 interface AtWork {
@@ -81,8 +85,8 @@ export class KafkaStageRun implements StageRun {
       specOf(options.topics, topic);
     }
     const { connection, logger, sessionTimeoutMs } = options;
-    // Other members may take this long to join; a heartbeat tells each within a second.
-    const rebalanceTimeoutMs = 2 * sessionTimeoutMs + 5_000;
+    // Other members may take this long to join: first they finish what moves.
+    const rebalanceTimeoutMs = Math.max(2 * sessionTimeoutMs, options.stopGraceMs) + 5_000;
     this.#stage = stage;
     this.#options = options;
     this.#groupId = `${options.prefix}${stage.name}`;
@@ -115,6 +119,10 @@ export class KafkaStageRun implements StageRun {
   }
 
   async lag(): Promise<readonly StageLag[]> {
+    return (await this.#standings()).map(({ topic, partition, lag }) => ({ topic, partition, lag }));
+  }
+
+  async #standings(): Promise<readonly Standing[]> {
     const all = this.#stage.reads.flatMap(({ topic }) =>
       Array.from({ length: specOf(this.#options.topics, topic).partitions }, (_, partition) => ({
         topic,
@@ -130,7 +138,8 @@ export class KafkaStageRun implements StageRun {
       const atWork = this.#atWork.get(key);
       const committed = atWork?.work.committed?.offset ?? stored.get(key) ?? 0;
       const reached = atWork?.reader.pastGap(committed) ?? committed;
-      return { topic, partition, lag: Math.max(0, (ends.get(key) ?? 0) - reached) };
+      const end = ends.get(key) ?? 0;
+      return { topic, partition, end, lag: Math.max(0, end - reached) };
     });
   }
 
@@ -271,10 +280,11 @@ export class KafkaStageRun implements StageRun {
     const { metrics, logger } = this.#options;
     const stage = this.#stage.name;
     try {
-      for (const { topic, partition, lag } of await this.lag()) {
+      for (const standing of await this.#standings()) {
+        const { topic, partition, lag } = standing;
         if (!this.#atWork.has(`${this.#nameOf(topic)}/${partition}`)) continue;
         metrics.gauge('tributary_stage_lag', lag, { stage, topic, partition: String(partition) });
-        this.#watch(topic, partition, lag);
+        this.#watch(standing);
       }
     } catch (error) {
       logger.warn({ stage, error: messageOf(error) }, 'lag is not known');
@@ -282,15 +292,14 @@ export class KafkaStageRun implements StageRun {
   }
 
   /** A partition that waits although there is something: whatever holds it up, a new beginning does not. */
-  #watch(topic: string, partition: number, lag: number): void {
+  #watch({ topic, partition, end, lag }: Standing): void {
     const name = `${this.#nameOf(topic)}/${partition}`;
-    const atWork = this.#atWork.get(name);
-    const waitingMs = atWork?.reader.waitingFor(performance.now()) ?? 0;
-    if (!atWork || lag === 0 || waitingMs < STUCK_AFTER_MS) return;
+    const waiting = this.#atWork.get(name)?.reader.waiting(performance.now());
+    if (!isStuck(waiting, end)) return;
     const { metrics, logger } = this.#options;
     metrics.count('tributary_stage_stuck_total', { stage: this.#stage.name, topic });
     logger.error(
-      { stage: this.#stage.name, topic, partition, lag, waitingMs },
+      { stage: this.#stage.name, topic, partition, lag, end, ...waiting },
       'stuck; begins the partition anew',
     );
     this.#drop(name);
