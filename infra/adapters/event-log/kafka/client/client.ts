@@ -11,6 +11,8 @@ import type {
   Definition,
   FetchAnswer,
   FetchRequest,
+  JoinAnswer,
+  JoinRequest,
   KafkaBroker,
   KafkaLogEntry,
   ProduceAnswer,
@@ -86,6 +88,25 @@ export class KafkaClient {
   /** Calls the coordinator of a group. */
   async withGroup<T>(groupId: string, doing: string, call: (broker: KafkaBroker) => Promise<T>): Promise<T> {
     return this.#guarded(doing, async () => call(await this.#coordinator(groupId, 0)));
+  }
+
+  /**
+   * Joins a group. A new member is named before its join waits for the others, so that it can leave meanwhile: it would
+   * be waited for until its session ends.
+   */
+  joinGroup(request: JoinRequest, named: (memberId: string) => void): Promise<JoinAnswer> {
+    return this.withGroup(request.groupId, 'joining the group', async (broker) => {
+      if (request.memberId !== '') return broker.joinGroup(request);
+      const join = broker.lookupRequest(apiKeys.JoinGroup, protocol.requests.JoinGroup);
+      try {
+        return await broker.connectionPool.send(join({ ...request, protocolType: 'consumer' }));
+      } catch (thrown) {
+        const memberId = memberIdIn(thrown);
+        if (memberId === undefined) throw thrown;
+        named(memberId);
+        return broker.joinGroup({ ...request, memberId });
+      }
+    });
   }
 
   /** Calls the coordinator of a transactional id. */
@@ -228,6 +249,12 @@ async function prepared<Payload, Answer>(
       throw thrown;
     }
   };
+}
+
+/** The id a broker gives to a new member, with the answer that it needs one. */
+function memberIdIn(thrown: unknown): string | undefined {
+  if (!(thrown instanceof Error && thrown.name === 'KafkaJSMemberIdRequired')) return undefined;
+  return 'memberId' in thrown && typeof thrown.memberId === 'string' ? thrown.memberId : undefined;
 }
 
 /** For a log line. */

@@ -48,6 +48,10 @@ declare module 'kafkajs/src/network/socketFactory.js' {
 declare module 'kafkajs/src/protocol/requests/index.js' {
   const protocol: {
     readonly requests: {
+      readonly JoinGroup: import('./protocol.ts').Definition<
+        import('./protocol.ts').JoinRequest & { readonly protocolType: 'consumer' },
+        import('./protocol.ts').JoinAnswer
+      >;
       readonly Fetch: import('./protocol.ts').Definition<
         import('./protocol.ts').FetchRequest,
         import('./protocol.ts').FetchAnswer
@@ -62,7 +66,7 @@ declare module 'kafkajs/src/protocol/requests/index.js' {
 }
 
 declare module 'kafkajs/src/protocol/requests/apiKeys.js' {
-  const apiKeys: { readonly Fetch: number; readonly Produce: number };
+  const apiKeys: { readonly Fetch: number; readonly JoinGroup: number; readonly Produce: number };
   export default apiKeys;
 }
 

@@ -141,6 +141,24 @@ export interface FetchAnswer {
   }[];
 }
 
+export interface JoinRequest {
+  readonly groupId: string;
+  /** Empty: a new one. */
+  readonly memberId: string;
+  /** ms */
+  readonly sessionTimeout: number;
+  /** ms */
+  readonly rebalanceTimeout: number;
+  readonly groupProtocols: readonly { readonly name: string; readonly metadata: Buffer }[];
+}
+
+export interface JoinAnswer {
+  readonly generationId: number;
+  readonly leaderId: string;
+  readonly memberId: string;
+  readonly members: readonly { readonly memberId: string; readonly memberMetadata: Buffer }[];
+}
+
 /** One broker; connects as needed. Each call throws for an answer that says it failed. */
 export interface KafkaBroker {
   readonly nodeId: number;
@@ -152,20 +170,7 @@ export interface KafkaBroker {
     definition: Definition<Payload, Answer>,
   ): (payload: Payload) => Exchange<Answer>;
   disconnect(): Promise<void>;
-  joinGroup(request: {
-    readonly groupId: string;
-    readonly memberId: string;
-    /** ms */
-    readonly sessionTimeout: number;
-    /** ms */
-    readonly rebalanceTimeout: number;
-    readonly groupProtocols: readonly { readonly name: string; readonly metadata: Buffer }[];
-  }): Promise<{
-    readonly generationId: number;
-    readonly leaderId: string;
-    readonly memberId: string;
-    readonly members: readonly { readonly memberId: string; readonly memberMetadata: Buffer }[];
-  }>;
+  joinGroup(request: JoinRequest): Promise<JoinAnswer>;
   syncGroup(request: {
     readonly groupId: string;
     readonly memberId: string;

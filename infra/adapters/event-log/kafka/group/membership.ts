@@ -46,7 +46,7 @@ const GONE = new Set(['UNKNOWN_MEMBER_ID', 'ILLEGAL_GENERATION', 'FENCED_INSTANC
 
 /** What a member tells of itself when it joins. */
 interface Claim {
-  /** The generation in which it owned this. */
+  /** The generation in which it claimed this before, or got it. */
   readonly generation: number;
   readonly owned: readonly string[];
 }
@@ -62,6 +62,8 @@ export class Membership {
   #memberId = '';
   /** Of the last assignment; undefined while there is none to rely on. */
   #generation: number | undefined;
+  /** The last one it brought its claim into, also when it did not hear of its part: nobody else got what it claimed. */
+  #claimedIn = -1;
   #ended: Promise<void> | undefined;
 
   constructor(options: MembershipOptions) {
@@ -159,19 +161,22 @@ export class Membership {
   /** Takes part in the making of a generation. False: what was given back is for the others once it joins again. */
   async #join(): Promise<boolean> {
     const { groupId, joinClient, topics, assignee, sessionTimeoutMs, rebalanceTimeoutMs } = this.#options;
-    const claim: Claim = { generation: this.#generation ?? -1, owned: assignee.owned() };
-    const joined = await joinClient.withGroup(groupId, 'joining the group', (broker) =>
-      broker.joinGroup({
-        groupId,
-        memberId: this.#memberId,
-        sessionTimeout: sessionTimeoutMs,
-        rebalanceTimeout: rebalanceTimeoutMs,
-        groupProtocols: [{ name: PROTOCOL, metadata: encodeClaim([...topics.keys()], claim) }],
-      }),
-    );
+    const before = this.#generation === undefined ? undefined : this.#claimedIn;
+    const claim: Claim = { generation: before ?? -1, owned: assignee.owned() };
+    const request = {
+      groupId,
+      memberId: this.#memberId,
+      sessionTimeout: sessionTimeoutMs,
+      rebalanceTimeout: rebalanceTimeoutMs,
+      groupProtocols: [{ name: PROTOCOL, metadata: encodeClaim([...topics.keys()], claim) }],
+    };
+    const joined = await joinClient.joinGroup(request, (memberId) => {
+      this.#memberId = memberId;
+    });
     const { generationId, memberId, leaderId, members } = joined;
     this.#memberId = memberId;
-    if (!followsOn(generationId, this.#generation)) this.#lose('missed a generation');
+    if (!followsOn(generationId, before)) this.#lose('missed a generation');
+    this.#claimedIn = generationId;
     const groupAssignment = memberId === leaderId ? this.#shareOut(generationId, members) : [];
     const { memberAssignment } = await joinClient.withGroup(
       groupId,
@@ -252,7 +257,7 @@ export class Membership {
   }
 }
 
-/** Whether an owner in generation `before` owns on in this one: nobody can have had its part in between. */
+/** Whether who claimed in generation `before` owns on in this one: nobody can have had its part in between. */
 function followsOn(generation: number, before: number | undefined): boolean {
   return before === undefined || generation === before || generation === before + 1;
 }
