@@ -47,8 +47,9 @@ export function eachOf(each: (entry: LogEntry) => void): BatchStage['process'] {
     });
 }
 
-export async function caughtUp(run: StageRun): Promise<void> {
-  await eventually(async () => (await run.lag()).every(({ lag }) => lag === 0), 'the stage is behind');
+export async function caughtUp(run: StageRun, withinMs?: number): Promise<void> {
+  const isThere = async () => (await run.lag()).every(({ lag }) => lag === 0);
+  await eventually(isThere, 'the stage is behind', withinMs);
 }
 
 /** Runs the stage until it has caught up, then stops it. */
