@@ -7,6 +7,7 @@ import { unlessAborted } from '../../stage-runner/waiting.ts';
 import { clientOptions, type KafkaConnection } from './connection.ts';
 import { protocolErrorOf, translateKafkaError } from './errors.ts';
 import './quiet-request-queues.ts';
+import { PRODUCE } from './produce-request.ts';
 import type {
   Definition,
   FetchAnswer,
@@ -132,7 +133,7 @@ export class KafkaClient {
     request: ProduceRequest,
   ): Promise<{ readonly answer: Promise<ProduceAnswer> }> {
     const send = await this.#guarded('appending', async () =>
-      prepared(await this.#broker(nodeId), apiKeys.Produce, protocol.requests.Produce, request),
+      prepared(await this.#broker(nodeId), apiKeys.Produce, PRODUCE, request),
     );
     const answer = this.#guarded('appending', send);
     answer.catch(() => {}); // whoever appends hears of it

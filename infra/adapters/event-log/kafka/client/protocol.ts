@@ -36,10 +36,10 @@ export interface Exchange<Answer> {
 }
 
 /** Makes the exchange of one kind of request, in the newest version both sides know. */
-export type Definition<Payload, Answer> = {
-  readonly kind?: (payload: Payload) => Answer;
+export interface Definition<Payload, Answer> {
   readonly versions: readonly string[];
-};
+  protocol(chosen: { readonly version: string | number }): (payload: Payload) => Exchange<Answer>;
+}
 
 export interface OffsetsOfTopic {
   readonly topic: string;
