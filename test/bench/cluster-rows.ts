@@ -5,7 +5,7 @@ import { sendBacklog } from './backlog.ts';
 import { type Cluster, lagOf, startCluster } from './cluster.ts';
 import { countEntries } from './count-entries.ts';
 import type { BenchEngines } from './engines.ts';
-import { type Installation, onEngines } from './installation.ts';
+import { onEngines } from './installation.ts';
 import { counted, forward, type LatencySubject, memoryRow } from './pipeline-rows.ts';
 import { type BenchRow, perSecond } from './table.ts';
 import { cpuSeconds, residentMiB } from './usage.ts';

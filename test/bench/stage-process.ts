@@ -14,10 +14,13 @@ import {
   readConfig,
 } from '@tributary/infra';
 import { createPipeline, DEFAULT_PIPELINE } from '@tributary/processors';
-import type { StageSeconds, StageTask } from './stage-rows.ts';
+import { freshPrefix } from '../helpers/engines.ts';
+import type { StageTask, StageTimes, Took } from './stage-rows.ts';
 
 const SETTLE_POLL_MS = 5;
 
+/** Of the groups and claims of this process. */
+const fresh = freshPrefix();
 const clock = Date.now;
 const config = readConfig(process.env);
 const logger = createLogger(config.logLevel, { part: 'stages' });
@@ -42,22 +45,22 @@ const ports = {
 await catalog.catchUp(config.startTimeout);
 
 // One stage and a bare copy of what it reads, in turns, in one process: each works off the same backlog from its start,
-// every time as a new group. One argument, the task as JSON; prints the seconds of each as JSON.
+// every time as a new group. One argument, the task as JSON; prints what each took as JSON.
 const task = JSON.parse(process.argv[2] ?? '{}') as StageTask;
-const seconds: StageSeconds = { stage: [], copy: [] };
+const times: StageTimes = { stage: [], copy: [] };
 for (let round = 0; round < task.rounds; round++) {
   const stage = await pipelineStage(task.stage, round);
-  if (task.copyTo !== undefined) seconds.copy.push(await workOff(copyOf(stage, task.copyTo), round));
-  seconds.stage.push(await workOff(stage, round));
+  if (task.copyTo !== undefined) times.copy.push(await workOff(copyOf(stage, task.copyTo), round));
+  times.stage.push(await workOff(stage, round));
 }
-process.stdout.write(`${JSON.stringify(seconds)}\n`);
+process.stdout.write(`${JSON.stringify(times)}\n`);
 process.exit(0);
 
 /** The stage over message ids that nobody has claimed yet. */
 async function pipelineStage(name: string, round: number): Promise<Stage> {
   const deduplicator = await openRedisDeduplicator({
     url: config.redisUrl ?? '',
-    prefix: `${config.prefix}${task.stage}.${round}.`,
+    prefix: `${config.prefix}${fresh}${round}.`,
     windowMs: config.dedupeWindow,
     logger,
   });
@@ -95,12 +98,12 @@ function copyOf({ reads }: Stage, topic: string): BatchStage {
   };
 }
 
-/** Seconds from the first entry that the stage was handed to the last commit. */
-async function workOff(stage: Stage, round: number): Promise<number> {
-  const watched = watch({ ...stage, name: `bench.${task.stage}.${stage.name}.${round}` });
+/** From the first entry that the stage was handed to the last commit. */
+async function workOff(stage: Stage, round: number): Promise<Took> {
+  const watched = watch({ ...stage, name: `${fresh}${stage.name}.${round}` });
   const run = await log.run(watched.stage);
   while (watched.entries() < task.events || (await lagOf(run)) > 0) await sleep(SETTLE_POLL_MS);
-  const took = (performance.now() - watched.firstAt()) / 1_000;
+  const took = watched.took();
   await run.stop();
   return took;
 }
@@ -109,12 +112,12 @@ async function lagOf(run: Awaited<ReturnType<EventLog['run']>>): Promise<number>
   return (await run.lag()).reduce((sum, { lag }) => sum + lag, 0);
 }
 
-/** The same stage; tells how many entries it was handed, and when the first. */
-function watch(stage: Stage): { readonly stage: Stage; entries(): number; firstAt(): number } {
+/** The same stage; tells how many entries it was handed, and what has been used since the first. */
+function watch(stage: Stage): { readonly stage: Stage; entries(): number; took(): Took } {
   let entries = 0;
-  let first: number | undefined;
+  let first: { readonly at: number; readonly cpu: NodeJS.CpuUsage } | undefined;
   const handed = (count: number) => {
-    first ??= performance.now();
+    first ??= { at: performance.now(), cpu: process.cpuUsage() };
     entries += count;
   };
   const watched: Stage =
@@ -133,5 +136,15 @@ function watch(stage: Stage): { readonly stage: Stage; entries(): number; firstA
             return stage.handle(entry, context);
           },
         };
-  return { stage: watched, entries: () => entries, firstAt: () => first ?? performance.now() };
+  return {
+    stage: watched,
+    entries: () => entries,
+    took() {
+      const { user, system } = process.cpuUsage(first?.cpu);
+      return {
+        seconds: (performance.now() - (first?.at ?? Number.NaN)) / 1_000,
+        cpuSeconds: (user + system) / 1e6,
+      };
+    },
+  };
 }

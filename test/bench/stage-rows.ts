@@ -21,10 +21,17 @@ export interface StageTask {
   readonly rounds: number;
 }
 
+/** What one working off of the backlog took. */
+export interface Took {
+  readonly seconds: number;
+  /** Of processor time, of the process with all its threads, without its children. */
+  readonly cpuSeconds: number;
+}
+
 /** One a round. */
-export interface StageSeconds {
-  readonly stage: number[];
-  readonly copy: number[];
+export interface StageTimes {
+  readonly stage: Took[];
+  readonly copy: Took[];
 }
 
 interface StageRowOptions {
@@ -40,10 +47,10 @@ const RECEIVED = [receivedTopic('production')];
 export async function validateRow(options: StageRowOptions): Promise<BenchRow> {
   const task = { stage: 'validate', receivedTopics: RECEIVED, copyTo: TOPIC.accepted } as const;
   return measure(options, makeContracts, async (installation, events, rounds) => {
-    const seconds = await work(installation, { ...task, events, rounds });
+    const times = await work(installation, { ...task, events, rounds });
     const accepted = await countEntries(installation, TOPIC.accepted);
     return {
-      seconds,
+      times,
       path: 'validate (4 contracts)',
       bar: VALIDATE_BAR,
       missing: 2 * rounds * events - accepted,
@@ -56,18 +63,18 @@ export async function routeRow(options: StageRowOptions): Promise<BenchRow> {
   const task = { stage: 'route', receivedTopics: RECEIVED, copyTo: TOPIC.deliveries } as const;
   return measure(options, makeRule, async (installation, events, rounds) => {
     await work(installation, { stage: 'validate', receivedTopics: RECEIVED, events, rounds: 1 });
-    const seconds = await work(installation, { ...task, events, rounds });
+    const times = await work(installation, { ...task, events, rounds });
     const [routed, slow] = [
       await countEntries(installation, TOPIC.deliveries),
       await countEntries(installation, TOPIC.eventsSlow),
     ];
     const missing = 2 * rounds * events - routed - slow;
-    return { seconds, path: 'route (1 transformation)', bar: ROUTE_BAR, missing };
+    return { times, path: 'route (1 transformation)', bar: ROUTE_BAR, missing };
   });
 }
 
 interface Measured {
-  readonly seconds: StageSeconds;
+  readonly times: StageTimes;
   readonly path: string;
   readonly bar: number;
   readonly missing: number;
@@ -88,25 +95,28 @@ async function measure(
       await gateway.stop();
     }
     // The first round warms up.
-    const { seconds, path, bar, missing } = await run(installation, events, rounds + 1);
-    const [stage, copy] = [seconds.stage.slice(1), seconds.copy.slice(1)];
-    const ratio = median(stage.map((took, round) => (copy[round] ?? Number.NaN) / took));
+    const { times, path, bar, missing } = await run(installation, events, rounds + 1);
+    const [stage, copy] = [times.stage.slice(1), times.copy.slice(1)];
+    const ratio = median(stage.map(({ seconds }, round) => (copy[round]?.seconds ?? Number.NaN) / seconds));
+    const rate = (took: readonly Took[]) => perSecond(events / median(took.map(({ seconds }) => seconds)));
+    const cpu = (took: readonly Took[]) =>
+      ((median(took.map(({ cpuSeconds }) => cpuSeconds)) * 1e6) / events).toFixed(0);
     return {
       path: `${path} on Kafka`,
-      figure: perSecond(events / median(stage)),
-      baseline: `copy ${perSecond(events / median(copy))}`,
+      figure: rate(stage),
+      baseline: `copy ${rate(copy)}`,
       ratio,
       bar: `>= ${bar}`,
       holds: ratio >= bar && missing === 0,
-      note: `${events.toLocaleString('en')} events a round, ${missing} missing`,
+      note: `${events.toLocaleString('en')} events a round, ${missing} missing; CPU an event: ${cpu(stage)} us, copy ${cpu(copy)} us`,
     };
   } finally {
     await installation.remove();
   }
 }
 
-async function work({ env }: Installation, task: StageTask): Promise<StageSeconds> {
-  const { hello, stop } = await startProcess<StageSeconds>('./stage-process.ts', env, [JSON.stringify(task)]);
+async function work({ env }: Installation, task: StageTask): Promise<StageTimes> {
+  const { hello, stop } = await startProcess<StageTimes>('./stage-process.ts', env, [JSON.stringify(task)]);
   await stop();
   return hello;
 }
