@@ -1,0 +1,21 @@
+import { describe, expect, it } from 'vitest';
+import { engines } from '../helpers/engines.ts';
+import { LONG, SHORT } from './forms.ts';
+import { runChaos } from './run.ts';
+
+const isLong = process.env.TRIBUTARY_TEST_LONG !== undefined;
+const seed = Number(process.env.TRIBUTARY_CHAOS_SEED ?? Date.now() % 1_000_000);
+
+/**
+ * Two gateways and three processors on engines of their own, all of which are killed while events go through. Where
+ * the run goes without engines, so does this. It has one try: what shows up once in ten runs is a fault all the same.
+ */
+describe.skipIf(engines() === undefined)('chaos', () => {
+  it(`leaves each event once wherever it belongs (${isLong ? 'long' : 'short'} form)`, {
+    timeout: isLong ? 3_600_000 : 600_000,
+    retry: 0,
+  }, async () => {
+    const wrong = await runChaos({ ...(isLong ? LONG : SHORT), seed }, (line) => console.log(line));
+    expect(wrong).toEqual([]);
+  });
+});

@@ -1,0 +1,25 @@
+import type { ChaosOptions } from './run.ts';
+
+type Form = Omit<ChaosOptions, 'seed'>;
+
+/** For every run of the suite. */
+export const SHORT: Form = {
+  events: 24_000,
+  rate: 1_000,
+  kills: 1,
+  pauses: 1,
+  joins: 1,
+  kafkaRestarts: ['kill'],
+  drainWithinMs: 120_000,
+};
+
+/** For `npm run test:full` and `npm run chaos`. */
+export const LONG: Form = {
+  events: 201_000,
+  rate: 1_000,
+  kills: 4,
+  pauses: 2,
+  joins: 2,
+  kafkaRestarts: ['stop', 'kill'],
+  drainWithinMs: 600_000,
+};

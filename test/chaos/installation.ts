@@ -1,0 +1,155 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  describeMachine,
+  enginesOf,
+  openDevIssuer,
+  type RunningEngine,
+  type RunningKafka,
+} from '@tributary/infra';
+import { Client } from '../helpers/client.ts';
+import { freshPrefix } from '../helpers/engines.ts';
+import { GATEWAYS } from './schedule.ts';
+import { Supervised } from './supervisor.ts';
+
+export interface InstallationOptions {
+  /** Holds the data folder `data` and the logs. */
+  readonly folder: string;
+  readonly processors: number;
+  readonly partitions: number;
+  readonly sessionTimeoutMs: number;
+}
+
+const EMAIL = 'chaos@tributary.localhost';
+const READY_WITHIN_MS = 90_000;
+
+/**
+ * Two gateways and some processors under supervision, on engines of their own, with one prefix and one data folder.
+ * Redis writes its file every second to disk, but hands each write to the system before it answers: a SIGKILL of the
+ * process loses nothing that was answered, a power cut could. The same holds for Kafka and its page cache.
+ */
+export class Installation {
+  readonly prefix = freshPrefix();
+  readonly kafka: RunningKafka;
+  readonly redis: RunningEngine;
+  readonly folder: string;
+  readonly #registry: RunningEngine;
+  readonly #options: InstallationOptions;
+  readonly #processes = new Map<string, Supervised>();
+  /** Those that were taken away. */
+  readonly #gone: Supervised[] = [];
+
+  private constructor(
+    engines: readonly [RunningKafka, RunningEngine, RunningEngine],
+    options: InstallationOptions,
+  ) {
+    [this.kafka, this.redis, this.#registry] = engines;
+    this.folder = options.folder;
+    this.#options = options;
+  }
+
+  static async start(options: InstallationOptions): Promise<Installation> {
+    await mkdir(join(options.folder, 'data'), { recursive: true });
+    const found = enginesOf(describeMachine(process.env));
+    const logFolder = options.folder;
+    const starts = [
+      found.kafka.start({ logFolder }),
+      found.redis.start({ logFolder }),
+      found.schemaRegistry.start({ logFolder }),
+    ] as const;
+    const outcomes = await Promise.allSettled(starts);
+    if (outcomes.some(({ status }) => status === 'rejected'))
+      await Promise.all(outcomes.map(async (one) => one.status === 'fulfilled' && (await one.value.stop())));
+    const installation = new Installation(await Promise.all(starts), options);
+    try {
+      for (const name of GATEWAYS) await installation.add(name);
+      for (let i = 1; i <= options.processors; i++) await installation.add(`processor-${i}`);
+      await installation.becomesReady();
+      return installation;
+    } catch (error) {
+      await installation.stop();
+      throw error;
+    }
+  }
+
+  get gateways(): readonly [string, string] {
+    return [this.process(GATEWAYS[0]).url, this.process(GATEWAYS[1]).url];
+  }
+
+  /** Those at work. */
+  get processors(): readonly Supervised[] {
+    return [...this.#processes.values()].filter(({ name }) => name.startsWith('processor'));
+  }
+
+  /** All there ever were. */
+  get processes(): readonly Supervised[] {
+    return [...this.#processes.values(), ...this.#gone];
+  }
+
+  get dataFolder(): string {
+    return join(this.folder, 'data');
+  }
+
+  process(name: string): Supervised {
+    const found = this.#processes.get(name);
+    if (found === undefined) throw new Error(`there is no process ${name}`);
+    return found;
+  }
+
+  /** Starts one more process, e.g. `processor-4`; does not wait until it is ready. */
+  async add(name: string): Promise<Supervised> {
+    const added = await Supervised.start(name, this.#environment(), this.folder);
+    this.#processes.set(name, added);
+    return added;
+  }
+
+  /** Takes a process away with SIGTERM; resolves to how long it took, ms. */
+  async take(name: string): Promise<number> {
+    const leaving = this.process(name);
+    this.#processes.delete(name);
+    this.#gone.push(leaving);
+    return leaving.leave();
+  }
+
+  async person(): Promise<Client> {
+    const token = await openDevIssuer({ dataFolder: this.dataFolder, devIssuerKey: '' }).mint(EMAIL);
+    return new Client(this.gateways[0], token);
+  }
+
+  async becomesReady(): Promise<void> {
+    const deadline = Date.now() + READY_WITHIN_MS;
+    for (const each of this.#processes.values()) {
+      while (!(await each.isReady())) {
+        if (Date.now() > deadline) throw new Error(`${each.name} was not ready in ${READY_WITHIN_MS} ms`);
+        await sleep(50);
+      }
+    }
+  }
+
+  /** Ends everything. The engines get no time for it: their data are not needed any more. */
+  async stop(): Promise<void> {
+    await Promise.all([...this.#processes.values()].map((each) => each.leave()));
+    for (const engine of [this.kafka, this.redis, this.#registry]) {
+      await engine.kill();
+      await engine.stop();
+    }
+  }
+
+  #environment(): Readonly<Record<string, string>> {
+    return {
+      KAFKA_BROKERS: this.kafka.url,
+      KAFKA_SESSION_TIMEOUT: `${this.#options.sessionTimeoutMs}ms`,
+      REDIS_URL: this.redis.url,
+      SCHEMA_REGISTRY_URL: this.#registry.url,
+      TRIBUTARY_PREFIX: this.prefix,
+      TRIBUTARY_DATA_DIR: this.dataFolder,
+      TRIBUTARY_PARTITIONS: String(this.#options.partitions),
+      TRIBUTARY_DEV_ISSUER: '1',
+      TRIBUTARY_EGRESS_ALLOW: '127.0.0.0/8',
+      TRIBUTARY_RETRY_LADDER: '1s,3s',
+      TRIBUTARY_SANDBOX_PROCESSES: '1',
+      LOG_LEVEL: 'info',
+    };
+  }
+}

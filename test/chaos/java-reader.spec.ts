@@ -1,0 +1,18 @@
+import { expect, it } from 'vitest';
+import { jsonOf, parseRecord } from './java-reader.ts';
+
+it('takes a printed record apart', () => {
+  const printed =
+    'Partition:2\u001fOffset:71\u001fmessage-id:a:b\u001dtype:track\u001f\u0000\u0000\u0000\u0000\n{"a":1}';
+  const record = parseRecord(printed);
+  expect(record).toMatchObject({ partition: 2, offset: 71 });
+  expect([...record.headers]).toEqual([
+    ['message-id', 'a:b'],
+    ['type', 'track'],
+  ]);
+  expect(jsonOf(record.value)).toEqual({ a: 1 });
+});
+
+it('refuses what is none', () => {
+  expect(() => parseRecord('Processed a total of 3 messages')).toThrow('not a record');
+});

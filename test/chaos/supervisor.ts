@@ -1,0 +1,116 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { closeSync, openSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+
+const MAIN = fileURLToPath(new URL('../../infra/runtime/main.ts', import.meta.url));
+const ENDS_WITHIN_MS = 40_000;
+const RESTART_PAUSE_MS = 100;
+
+/**
+ * A role of `tributary` under a supervisor as an operator would have it: whenever it ends, for whatever reason, it is
+ * started again at once, on the same port. What it says goes to `<name>.log`.
+ */
+export class Supervised {
+  readonly name: string;
+  readonly url: string;
+  /** Starts, the first included. */
+  starts = 0;
+  kills = 0;
+  /** How often it ended without having been killed or told to, and with which code. */
+  readonly endedByItself: (number | string)[] = [];
+  readonly #role: string;
+  readonly #env: Readonly<Record<string, string>>;
+  readonly #logFile: string;
+  #child: ChildProcess | undefined;
+  #exited: Promise<void> = Promise.resolve();
+  #leaving = false;
+  #killed = false;
+
+  private constructor(name: string, port: number, env: Readonly<Record<string, string>>, logFolder: string) {
+    this.name = name;
+    this.url = `http://127.0.0.1:${port}`;
+    this.#role = name.replace(/-\d+$/, '');
+    this.#env = { PATH: process.env.PATH ?? '', HOST: '127.0.0.1', PORT: String(port), ...env };
+    this.#logFile = join(logFolder, `${name}.log`);
+  }
+
+  /** `name` is the role and a number, e.g. `gateway-1`. */
+  static async start(
+    name: string,
+    env: Readonly<Record<string, string>>,
+    logFolder: string,
+  ): Promise<Supervised> {
+    const supervised = new Supervised(name, await freePort(), env, logFolder);
+    supervised.#start();
+    return supervised;
+  }
+
+  /** SIGKILL, wherever it is; the supervisor starts it again. */
+  kill(): void {
+    if (this.#child === undefined || this.#killed) return;
+    this.#killed = true;
+    this.kills++;
+    this.#child.kill('SIGKILL');
+  }
+
+  /** SIGSTOP for so long: to everybody else it is dead, and then it goes on where it was. */
+  async pause(forMs: number): Promise<void> {
+    const child = this.#child;
+    child?.kill('SIGSTOP');
+    await sleep(forMs);
+    child?.kill('SIGCONT');
+  }
+
+  /** SIGTERM, and no other start. Resolves to how long it took, ms. */
+  async leave(): Promise<number> {
+    const from = performance.now();
+    this.#leaving = true;
+    this.#child?.kill('SIGCONT');
+    this.#child?.kill('SIGTERM');
+    const late = setTimeout(() => this.#child?.kill('SIGKILL'), ENDS_WITHIN_MS);
+    await this.#exited;
+    clearTimeout(late);
+    return performance.now() - from;
+  }
+
+  async isReady(): Promise<boolean> {
+    const answer = await this.get('/readyz').catch(() => undefined);
+    return answer?.ok === true;
+  }
+
+  get(path: string): Promise<Response> {
+    return fetch(`${this.url}${path}`, { signal: AbortSignal.timeout(5_000) });
+  }
+
+  #start(): void {
+    this.starts++;
+    this.#killed = false;
+    const log = openSync(this.#logFile, 'a');
+    const args = ['--disable-warning=ExperimentalWarning', MAIN, this.#role];
+    const child = spawn(process.execPath, args, { env: this.#env, stdio: ['ignore', log, log] });
+    closeSync(log);
+    this.#child = child;
+    this.#exited = new Promise((resolve) => {
+      child.once('exit', (code, signal) => {
+        this.#child = undefined;
+        if (!this.#leaving) {
+          if (!this.#killed) this.endedByItself.push(code ?? signal ?? 'unknown');
+          setTimeout(() => this.#leaving || this.#start(), this.#killed ? 0 : RESTART_PAUSE_MS);
+        } else if (code !== 0) this.endedByItself.push(code ?? signal ?? 'unknown');
+        resolve();
+      });
+    });
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  return address.port;
+}
