@@ -74,6 +74,7 @@ export class KafkaClient {
       maxInFlightRequests: null,
       isolationLevel: 1,
     });
+    acceptInPart(this.#cluster);
   }
 
   /** Calls the leader of a partition. Topics go by their names in Kafka. */
@@ -249,6 +250,25 @@ async function prepared<Payload, Answer>(
         await broker.disconnect();
       throw thrown;
     }
+  };
+}
+
+/**
+ * kafkajs refuses all that a broker says of topics when one of them is not there or one partition has no leader: then
+ * nobody's leaders were found. Who wants one that is missing is told so.
+ */
+function acceptInPart({ brokerPool }: Cluster): void {
+  const { createBroker } = brokerPool;
+  brokerPool.createBroker = (options) => {
+    const broker = createBroker(options);
+    broker.metadata = async (topics = []) =>
+      (
+        await prepared(broker, apiKeys.Metadata, protocol.requests.Metadata, {
+          topics,
+          allowAutoTopicCreation: false,
+        })
+      )();
+    return broker;
   };
 }
 

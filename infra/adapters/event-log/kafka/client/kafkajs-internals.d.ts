@@ -7,6 +7,7 @@ declare module 'kafkajs/src/cluster/index.js' {
 
   export default class Cluster {
     constructor(options: import('./protocol.ts').KafkaClusterOptions);
+    readonly brokerPool: { createBroker: (options: object) => KafkaBroker };
     connect(): Promise<void>;
     disconnect(): Promise<void>;
     refreshMetadata(): Promise<void>;
@@ -56,6 +57,7 @@ declare module 'kafkajs/src/protocol/requests/index.js' {
         import('./protocol.ts').FetchRequest,
         import('./protocol.ts').FetchAnswer
       >;
+      readonly Metadata: import('./protocol.ts').Definition<import('./protocol.ts').MetadataRequest, unknown>;
       readonly Produce: import('./protocol.ts').Definition<
         import('./protocol.ts').ProduceRequest,
         import('./protocol.ts').ProduceAnswer
@@ -66,7 +68,12 @@ declare module 'kafkajs/src/protocol/requests/index.js' {
 }
 
 declare module 'kafkajs/src/protocol/requests/apiKeys.js' {
-  const apiKeys: { readonly Fetch: number; readonly JoinGroup: number; readonly Produce: number };
+  const apiKeys: {
+    readonly Fetch: number;
+    readonly JoinGroup: number;
+    readonly Metadata: number;
+    readonly Produce: number;
+  };
   export default apiKeys;
 }
 

@@ -141,6 +141,12 @@ export interface FetchAnswer {
   }[];
 }
 
+export interface MetadataRequest {
+  /** None: all. */
+  readonly topics: readonly string[];
+  readonly allowAutoTopicCreation: false;
+}
+
 export interface JoinRequest {
   readonly groupId: string;
   /** Empty: a new one. */
@@ -170,6 +176,7 @@ export interface KafkaBroker {
     definition: Definition<Payload, Answer>,
   ): (payload: Payload) => Exchange<Answer>;
   disconnect(): Promise<void>;
+  metadata(topics?: readonly string[]): Promise<unknown>;
   joinGroup(request: JoinRequest): Promise<JoinAnswer>;
   syncGroup(request: {
     readonly groupId: string;
