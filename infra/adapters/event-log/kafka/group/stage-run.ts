@@ -136,9 +136,11 @@ export class KafkaStageRun implements StageRun {
     return all.map(({ topic, name, partition }) => {
       const key = `${name}/${partition}`;
       const atWork = this.#atWork.get(key);
-      const committed = atWork?.work.committed?.offset ?? stored.get(key) ?? 0;
-      const reached = atWork?.reader.pastGap(committed) ?? committed;
       const end = ends.get(key) ?? 0;
+      const before = stored.get(key) ?? 0;
+      // One that was stored behind the end is of a topic that is gone: the stage will begin at its start.
+      const committed = atWork?.work.committed?.offset ?? (before <= end ? before : 0);
+      const reached = atWork?.reader.pastGap(committed) ?? committed;
       return { topic, partition, end, lag: Math.max(0, end - reached) };
     });
   }
