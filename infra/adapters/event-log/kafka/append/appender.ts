@@ -60,6 +60,7 @@ export class Appender {
   readonly #options: AppenderOptions;
   readonly #groups: GroupCommit<Request>;
   readonly #outcomes = new WeakMap<PartitionRecords, Outcome>();
+  readonly #calls = new Set<Promise<void>>();
   /** Settles when the last group is on its way. */
   #turn: Promise<unknown> = Promise.resolve();
 
@@ -78,13 +79,16 @@ export class Appender {
   async append(spec: TopicSpec, entries: readonly NewEntry[], bytes: number): Promise<readonly Position[]> {
     const { timeoutMs } = this.#options;
     const request: Request = { spec, entries, sendUntil: performance.now() + timeoutMs, placed: [] };
-    await within(timeoutMs + REFUSED_WITHIN_MS, this.#groups.add(request, bytes));
+    const answered = within(timeoutMs + REFUSED_WITHIN_MS, this.#groups.add(request, bytes));
+    this.#calls.add(answered);
+    await answered.finally(() => this.#calls.delete(answered));
     if (request.placed.length === 0) throw new Unavailable('Kafka: it did not come to be appended in time');
     return request.placed.map((placed) => this.#positionOf(spec.name, placed));
   }
 
-  drained(): Promise<void> {
-    return this.#groups.drained();
+  /** Resolves when nobody waits for an answer. */
+  async drained(): Promise<void> {
+    while (this.#calls.size > 0) await Promise.allSettled(this.#calls);
   }
 
   #positionOf(topic: string, { records, record, index }: Placed): Position {
