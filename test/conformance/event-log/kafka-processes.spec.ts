@@ -145,7 +145,7 @@ describe.skipIf(engines() === undefined)('members on Kafka that are killed and s
           keys.flatMap((key) => numbered(key, 4, count)),
         );
         count += 4;
-        await setTimeout(10);
+        await setTimeout(50);
       }
     })();
     feeding.catch(() => {}); // awaited below
@@ -172,7 +172,7 @@ describe.skipIf(engines() === undefined)('members on Kafka that are killed and s
     stopping = true;
     await feeding;
     const runs = [await log.run(sparseBatch()), await log.run(sparseFlow())];
-    for (const run of runs) await caughtUp(run, 60_000);
+    for (const run of runs) await caughtUp(run, 100_000);
     for (const run of runs) await run.stop();
     const expected = numbers(count).filter(isCopied).map(String);
     console.log(`${count * keys.length} entries, ${JSON.stringify(told)}`);
