@@ -1,4 +1,5 @@
 import type { ChaosOptions } from './run.ts';
+import type { ScalingOptions } from './scaling.ts';
 
 type Form = Omit<ChaosOptions, 'seed'>;
 
@@ -21,5 +22,11 @@ export const LONG: Form = {
   pauses: 2,
   joins: 2,
   kafkaRestarts: ['stop', 'kill'],
+  drainWithinMs: 600_000,
+};
+
+export const SCALING: Omit<ScalingOptions, 'seed'> = {
+  events: 150_000,
+  phaseMs: 15_000,
   drainWithinMs: 600_000,
 };

@@ -1,17 +1,24 @@
 import { parseArgs } from 'node:util';
-import { LONG, SHORT } from './forms.ts';
+import { LONG, SCALING, SHORT } from './forms.ts';
 import { runChaos } from './run.ts';
+import { runScaling } from './scaling.ts';
 
-/** `npm run chaos`: the long form, or the short one with `--short`; `--events` and `--seed` override it. */
+/**
+ * `npm run chaos`: the long form, with `--short` the short one, with `--scaling` a processor that joins and leaves and
+ * nothing worse. `--events` and `--seed` (or TRIBUTARY_CHAOS_SEED) override the form.
+ */
 const { values } = parseArgs({
   options: {
     short: { type: 'boolean', default: false },
+    scaling: { type: 'boolean', default: false },
     events: { type: 'string' },
     seed: { type: 'string' },
   },
 });
-const form = values.short ? SHORT : LONG;
 const seed = Number(values.seed ?? process.env.TRIBUTARY_CHAOS_SEED ?? Date.now() % 1_000_000);
-const options = { ...form, seed, events: Number(values.events ?? form.events) };
-const wrong = await runChaos(options, (line) => process.stdout.write(`${line}\n`));
+const events = values.events === undefined ? {} : { events: Number(values.events) };
+const tell = (line: string) => process.stdout.write(`${line}\n`);
+const wrong = values.scaling
+  ? await runScaling({ ...SCALING, ...events, seed }, tell)
+  : await runChaos({ ...(values.short ? SHORT : LONG), ...events, seed }, tell);
 process.exitCode = wrong.length === 0 ? 0 : 1;

@@ -1,0 +1,142 @@
+import { mkdtempSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Dice } from './dice.ts';
+import { drained } from './drain.ts';
+import { gather } from './evidence.ts';
+import { longestStandstills, ratesOf } from './handover.ts';
+import { Installation } from './installation.ts';
+import { type Sample, watchPositions } from './positions.ts';
+import { produce, type SendingFigures } from './producers.ts';
+import { type FailingReceiver, startFailingReceiver } from './receiver.ts';
+import { drawFindings } from './report.ts';
+import { repeatFlights, shareOut } from './traffic.ts';
+import { type Finding, holds, verify } from './verify.ts';
+import { prepareChaosWorkspace } from './workspace.ts';
+
+export interface ScalingOptions {
+  readonly seed: number;
+  /** As many as keep the stages busy through all phases. */
+  readonly events: number;
+  /** How long each number of processors is measured, ms. */
+  readonly phaseMs: number;
+  readonly drainWithinMs: number;
+}
+
+const PARTITIONS = 4;
+const PRODUCERS = 8;
+const SESSION_TIMEOUT_MS = 6_000;
+/** What is taken for the time around a change of the group. */
+const AROUND_MS = 10_000;
+
+/**
+ * Events wait in the log; one processor works on them, a second joins, and leaves by SIGTERM. Tells what each number
+ * of them gets done and how long partitions stood still while they moved, and verifies what came out.
+ */
+export async function runScaling(
+  options: ScalingOptions,
+  tell: (line: string) => void,
+): Promise<readonly Finding[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'tributary-scaling-'));
+  const receiver = await startFailingReceiver(new Dice(options.seed));
+  let wrong: readonly Finding[] | undefined;
+  try {
+    const installation = await Installation.start({
+      folder,
+      processors: 0,
+      partitions: PARTITIONS,
+      sessionTimeoutMs: SESSION_TIMEOUT_MS,
+    });
+    try {
+      const findings = await scale(installation, receiver, options, tell);
+      wrong = findings.filter((finding) => !holds(finding));
+      return wrong;
+    } finally {
+      await installation.stop();
+    }
+  } finally {
+    await receiver.close();
+    if (wrong?.length === 0) await rm(folder, { recursive: true, force: true });
+    else tell(`the logs of all processes are in ${folder}`);
+  }
+}
+
+async function scale(
+  installation: Installation,
+  receiver: FailingReceiver,
+  { seed, events: count, phaseMs, drainWithinMs }: ScalingOptions,
+  tell: (line: string) => void,
+): Promise<readonly Finding[]> {
+  const workspace = await prepareChaosWorkspace(await installation.person(), receiver.url);
+  const events = repeatFlights(count);
+  const figures: SendingFigures = { confirmed: 0, duplicates: 0, answers: new Map(), slowestMs: 0 };
+  const { workspaceId, writeKey } = workspace;
+  await produce(
+    shareOut(events, PRODUCERS),
+    {
+      gateways: installation.gateways,
+      workspaceId,
+      writeKey,
+      rate: Number.POSITIVE_INFINITY,
+      dice: new Dice(seed),
+      patienceMs: 60_000,
+    },
+    figures,
+  );
+  tell(`${figures.confirmed} events wait in the log`);
+  const watching = new AbortController();
+  await installation.add('processor-1');
+  await installation.becomesReady();
+  const { samples, ended } = await watchPositions(
+    installation.kafka.url,
+    installation.prefix,
+    watching.signal,
+  );
+  await phases(installation, samples, phaseMs, tell);
+  watching.abort();
+  await ended;
+  await drained(installation, drainWithinMs);
+  const findings = verify(events, await gather(installation, workspace, receiver.ids), workspace.ruleIds);
+  tell(`\n${drawFindings(findings)}`);
+  return findings;
+}
+
+async function phases(
+  installation: Installation,
+  samples: readonly Sample[],
+  phaseMs: number,
+  tell: (line: string) => void,
+): Promise<void> {
+  const measured = async (what: string) => {
+    await sleep(AROUND_MS); // until it is warm, and the partitions have moved
+    const from = performance.now();
+    await sleep(phaseMs);
+    tell(`${what}: ${wordsOf(ratesOf(samples, from, performance.now()))}`);
+  };
+  const standstills = (what: string, from: number) => {
+    const found = longestStandstills(samples, from, from + AROUND_MS);
+    const longest = found.map(({ stage, partition, ms }) => `${stage}/${partition} ${Math.round(ms)} ms`);
+    tell(`longest standstill ${what}: ${longest.join(', ') || 'none'}`);
+  };
+  await measured('one processor');
+  standstills('with one processor', performance.now() - AROUND_MS);
+  const joins = performance.now();
+  await installation.add('processor-2');
+  await installation.becomesReady();
+  const joined = performance.now();
+  tell(`the second processor was ready ${Math.round(joined - joins)} ms after its start`);
+  await measured('two processors');
+  standstills('while it joined', joined - 1_000);
+  const leaves = performance.now();
+  tell(`it left by SIGTERM in ${Math.round(await installation.take('processor-2'))} ms`);
+  await measured('one processor again');
+  standstills('while it left', leaves);
+}
+
+function wordsOf(rates: ReadonlyMap<string, number>): string {
+  const all = [...rates.values()].reduce((sum, rate) => sum + rate, 0);
+  const each = [...rates].map(([stage, rate]) => `${stage} ${Math.round(rate)}/s`).join(', ');
+  return `${each}; ${Math.round(all)} records/s in all`;
+}
