@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { messageOf } from '@tributary/core';
 import {
   createLogger,
   createMetrics,
@@ -7,6 +9,8 @@ import {
   readConfig,
   startServer,
 } from '@tributary/infra';
+
+const WORKSPACE_ATTEMPTS = 10;
 
 // A gateway alone, as `tributary gateway` is: no stages beside it, so that the figure is the gateway's own.
 const config = readConfig({ TRIBUTARY_DEV_ISSUER: '1', PORT: '0', ...process.env });
@@ -21,10 +25,22 @@ const server = await startServer(config, opened.dependencies, {
   readiness: () => ({ ready: true, checks: {} }),
   snapshots: async () => [],
 });
-const quickstart = await prepareQuickstart(server.app, opened.dependencies, issuer, config.dataFolder);
-process.stdout.write(`${JSON.stringify({ url: server.url, ...quickstart })}\n`);
+process.stdout.write(`${JSON.stringify({ url: server.url, ...(await firstWorkspace()) })}\n`);
 process.once('SIGTERM', async () => {
   await server.app.close();
   await opened.close();
   process.exit(0);
 });
+
+/** A broker that has just made its topics may still be too busy to take the first facts in time. */
+async function firstWorkspace() {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await prepareQuickstart(server.app, opened.dependencies, issuer, config.dataFolder);
+    } catch (error) {
+      if (attempt === WORKSPACE_ATTEMPTS) throw error;
+      logger.warn({ error: messageOf(error) }, 'the first workspace is tried again');
+      await sleep(1_000);
+    }
+  }
+}

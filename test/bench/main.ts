@@ -76,11 +76,18 @@ if (unknown.length > 0) {
 
 const rows: BenchRow[] = [];
 const missed: string[] = [];
+const failed: string[] = [];
 try {
   for (const name of chosen) {
     process.stderr.write(`${name} ...\n`);
     if (name in ENGINE_SUITES && !(await enginesRun(name))) continue;
-    rows.push(...((await suites[name]?.()) ?? []));
+    try {
+      rows.push(...((await suites[name]?.()) ?? []));
+    } catch (error) {
+      // Hours of other rows are not given up for it.
+      process.stderr.write(`${name}: ${error instanceof Error ? error.stack : String(error)}\n`);
+      failed.push(name);
+    }
   }
 } finally {
   await engines.stop();
@@ -90,8 +97,9 @@ process.stdout.write(
 );
 if (missed.length > 0)
   process.stdout.write(`NOT MEASURED, as the engines are missing: ${missed.join(', ')}\n`);
+if (failed.length > 0) process.stdout.write(`FAILED, see above: ${failed.join(', ')}\n`);
 if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(rows, null, 2)}\n`);
-process.exitCode = missed.length > 0 || rows.some(({ holds }) => holds === false) ? 1 : 0;
+process.exitCode = missed.length + failed.length > 0 || rows.some(({ holds }) => holds === false) ? 1 : 0;
 
 async function enginesRun(name: string): Promise<boolean> {
   try {
