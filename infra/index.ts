@@ -30,6 +30,7 @@ export {
   type RedisOptions,
   type RunningEngine,
   type RunningKafka,
+  startKafkaCluster,
 } from './engines/index.ts';
 export { describeConfig, readConfig } from './runtime/config/config.ts';
 export { openDevIssuer } from './runtime/issuer/dev-issuer.ts';

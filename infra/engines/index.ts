@@ -5,6 +5,7 @@ import { redisEngine } from './redis/index.ts';
 import { schemaRegistryEngine } from './schema-registry/index.ts';
 
 export { type Engine, EngineFailed, EngineMissing, type RunningEngine, type StartOptions } from './engine.ts';
+export { startKafkaCluster } from './kafka/cluster.ts';
 export type { KafkaOptions, RunningKafka } from './kafka/index.ts';
 export { kafkaProgram } from './kafka/native.ts';
 export type { KafkaSecurity, KafkaUser, SaslMechanism } from './kafka/secured-listeners.ts';

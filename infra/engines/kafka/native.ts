@@ -27,7 +27,7 @@ const ARTIFACTS: readonly Artifact[] = [
   { group: 'org.slf4j', artifact: 'slf4j-simple', version: '1.7.36' },
 ];
 
-const JVM_FLAGS = [
+export const JVM_FLAGS = [
   '-Xms256m',
   '-Xmx1g',
   '-XX:-UsePerfData',
@@ -132,7 +132,7 @@ async function secure(keytool: string, folder: string, env: Readonly<Record<stri
 }
 
 /** Sixteen random bytes in the alphabet of URLs, as Kafka writes ids; one that starts with a dash would be an option. */
-function clusterId(): string {
+export function clusterId(): string {
   const id = randomBytes(16).toString('base64url');
   return id.startsWith('-') ? clusterId() : id;
 }
