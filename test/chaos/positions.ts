@@ -1,5 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { TOPIC } from '@tributary/core';
 import type { Admin } from 'kafkajs';
+import { eventually } from '../helpers/client.ts';
 import { withAdmin } from '../helpers/kafka.ts';
 
 /** How far a stage had got in one partition at a moment. */
@@ -22,23 +24,33 @@ export const STAGES = {
 
 const EVERY_MS = 100;
 
-/** Looks at the committed positions of the stages again and again, as any admin client may, until `signal` fires. */
+/** How long the coordinators may take to tell positions for the first time, ms. */
+const FIRST_WITHIN_MS = 30_000;
+
+/**
+ * Looks at the committed positions of the stages again and again, as any admin client may, until `signal` fires. A look
+ * that fails is left out: a coordinator that moves answers the next one.
+ */
 export async function watchPositions(
   brokers: string,
   prefix: string,
   signal: AbortSignal,
 ): Promise<{ readonly samples: readonly Sample[]; readonly ended: Promise<void> }> {
   const samples: Sample[] = [];
-  const first = Promise.withResolvers<void>();
   const ended = withAdmin(brokers, async (admin) => {
     while (!signal.aborted) {
       for (const [stage, topic] of Object.entries(STAGES))
-        samples.push(...(await sample(admin, `${prefix}${stage}`, `${prefix}${topic}`, stage)));
-      first.resolve();
-      await new Promise((resolve) => setTimeout(resolve, EVERY_MS));
+        samples.push(
+          ...(await sample(admin, `${prefix}${stage}`, `${prefix}${topic}`, stage).catch(() => [])),
+        );
+      await sleep(EVERY_MS);
     }
   });
-  await Promise.race([first.promise, ended]);
+  await eventually(
+    () => samples.length,
+    (seen) => seen > 0,
+    FIRST_WITHIN_MS,
+  );
   return { samples, ended };
 }
 

@@ -16,7 +16,7 @@ import { batchStage, caughtUp, copyOf, eachOf } from './stages.ts';
 const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
 const PARTITIONS = 4;
 const SESSION_MS = 2_000;
-const CHAOS_MS = LONG ? 240_000 : 12_000;
+const CHAOS_MS = LONG ? 240_000 : 6_000;
 
 interface Member {
   readonly process: ChildProcess;
