@@ -9,7 +9,7 @@ import { redisAnswer } from './redis-answer.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-describe.skipIf(engines() === undefined)('npm run engines', () => {
+describe.skipIf(engines() === undefined || !process.env.TRIBUTARY_TEST_LONG)('npm run engines', () => {
   it('prints the environment to use and ready, and ends all on SIGTERM', async () => {
     const command = spawn('npm', ['run', '--silent', 'engines'], {
       cwd: root,

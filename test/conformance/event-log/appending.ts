@@ -2,7 +2,7 @@ import { type EventLog, InvalidInput, Overloaded, partitionOf, Unavailable } fro
 import { expect, it } from 'vitest';
 import { startChild } from './child-process.ts';
 import { type EventLogHarness, type Medium, PARTITIONS, RECEIVED, SOURCE } from './harness.ts';
-import { numbered, numbers, readAll, readPartition, valuesOf } from './log-contents.ts';
+import { eventually, numbered, numbers, readAll, readPartition, valuesOf } from './log-contents.ts';
 
 const SIGKILLS = process.env.TRIBUTARY_TEST_LONG ? 20 : 3;
 
@@ -113,7 +113,7 @@ export function describeAppending(harness: EventLogHarness, medium: () => Medium
       expect(outcome).toMatchObject({ status: 'rejected', reason: expect.any(Unavailable) });
     }
     await restore();
-    await log().append(SOURCE, numbered('k', 1, 1));
+    await eventually(async () => (await log().append(SOURCE, numbered('k', 1, 1))).length === 1, 'an append');
     expect(await valuesOf(log(), SOURCE)).toEqual(expect.arrayContaining([0, 1]));
   });
 

@@ -17,12 +17,23 @@ export async function readPartition(
   from = 0,
 ): Promise<LogEntry[]> {
   const all: LogEntry[] = [];
-  for (let next = from; ; ) {
-    const result = await log.read(topic, partition, next);
-    if (result.next === next) return all;
-    all.push(...result.entries);
-    next = result.next;
-  }
+  let next = from;
+  let end: number | undefined;
+  // What was just committed may take a moment to be readable; a log that was just silent, to answer.
+  await eventually(
+    async () => {
+      end ??= await log.end(topic, partition);
+      for (;;) {
+        const result = await log.read(topic, partition, next);
+        if (result.next === next) return next >= end;
+        all.push(...result.entries);
+        next = result.next;
+      }
+    },
+    `${topic}/${partition} cannot be read to its end`,
+    30_000,
+  );
+  return all;
 }
 
 export async function valuesOf(log: EventLog, topic: string): Promise<unknown[]> {
