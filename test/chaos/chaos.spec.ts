@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { engines } from '../helpers/engines.ts';
-import { LONG, SHORT } from './forms.ts';
+import { LONG, SCALING, SHORT } from './forms.ts';
 import { runChaos } from './run.ts';
+import { runScaling } from './scaling.ts';
 
 const isLong = process.env.TRIBUTARY_TEST_LONG !== undefined;
 const seed = Number(process.env.TRIBUTARY_CHAOS_SEED ?? Date.now() % 1_000_000);

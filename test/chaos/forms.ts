@@ -26,7 +26,7 @@ export const LONG: Form = {
 };
 
 export const SCALING: Omit<ScalingOptions, 'seed'> = {
-  events: 150_000,
+  events: 201_000,
   phaseMs: 15_000,
   drainWithinMs: 600_000,
 };

@@ -26,8 +26,9 @@ const READY_WITHIN_MS = 90_000;
 
 /**
  * Two gateways and some processors under supervision, on engines of their own, with one prefix and one data folder.
- * Redis writes its file every second to disk, but hands each write to the system before it answers: a SIGKILL of the
- * process loses nothing that was answered, a power cut could. The same holds for Kafka and its page cache.
+ * What Kafka has confirmed outlives a SIGKILL of its process in the system's page cache. Redis hands its append-only
+ * file to the system before it answers, unless a slow disk makes it wait, for two seconds at most: what a kill takes
+ * then is counted and claimed again, so the same is expected of it.
  */
 export class Installation {
   readonly prefix = freshPrefix();

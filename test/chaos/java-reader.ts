@@ -16,7 +16,7 @@ const FIELD = '\u001f';
 const HEADER = '\u001d';
 
 /** The reader takes the topic to be at its end when nothing came for this long. */
-const QUIET_MS = 8_000;
+const QUIET_MS = 10_000;
 
 export interface ReaderOptions {
   readonly brokers: string;

@@ -113,30 +113,29 @@ async function phases(
     await sleep(AROUND_MS); // until it is warm, and the partitions have moved
     const from = performance.now();
     await sleep(phaseMs);
-    tell(`${what}: ${wordsOf(ratesOf(samples, from, performance.now()))}`);
+    const rates = ratesOf(samples, from, performance.now());
+    const all = [...rates.values()].reduce((sum, rate) => sum + rate, 0);
+    const each = [...rates].map(([stage, rate]) => `${stage} ${Math.round(rate)}/s`).join(', ');
+    tell(`${what}: ${each}; ${Math.round(all)} records/s in all`);
+    return all;
   };
   const standstills = (what: string, from: number) => {
     const found = longestStandstills(samples, from, from + AROUND_MS);
     const longest = found.map(({ stage, partition, ms }) => `${stage}/${partition} ${Math.round(ms)} ms`);
     tell(`longest standstill ${what}: ${longest.join(', ') || 'none'}`);
   };
-  await measured('one processor');
+  const one = await measured('one processor');
   standstills('with one processor', performance.now() - AROUND_MS);
   const joins = performance.now();
   await installation.add('processor-2');
   await installation.becomesReady();
   const joined = performance.now();
   tell(`the second processor was ready ${Math.round(joined - joins)} ms after its start`);
-  await measured('two processors');
+  const two = await measured('two processors');
+  tell(`two got ${(two / one).toFixed(2)} times as much done as one`);
   standstills('while it joined', joined - 1_000);
   const leaves = performance.now();
   tell(`it left by SIGTERM in ${Math.round(await installation.take('processor-2'))} ms`);
   await measured('one processor again');
   standstills('while it left', leaves);
-}
-
-function wordsOf(rates: ReadonlyMap<string, number>): string {
-  const all = [...rates.values()].reduce((sum, rate) => sum + rate, 0);
-  const each = [...rates].map(([stage, rate]) => `${stage} ${Math.round(rate)}/s`).join(', ');
-  return `${each}; ${Math.round(all)} records/s in all`;
 }
