@@ -19,4 +19,12 @@ describe.skipIf(engines() === undefined)('chaos', () => {
     const wrong = await runChaos({ ...(isLong ? LONG : SHORT), seed }, (line) => console.log(line));
     expect(wrong).toEqual([]);
   });
+
+  it.runIf(isLong)(
+    'a processor joins and leaves with no event lost or doubled',
+    { timeout: 1_800_000, retry: 0 },
+    async () => {
+      expect(await runScaling({ ...SCALING, seed }, (line) => console.log(line))).toEqual([]);
+    },
+  );
 });

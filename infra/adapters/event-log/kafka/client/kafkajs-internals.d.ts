@@ -35,6 +35,21 @@ declare module 'kafkajs/src/loggers/index.js' {
   export default loggers;
 }
 
+declare module 'kafkajs/src/network/connection.js' {
+  export default class Connection {
+    constructor(options: object);
+    /** Of an answer that is not complete yet. */
+    chunks: Buffer[];
+    bytesBuffered: number;
+    bytesNeeded: number;
+    readonly socket?: import('node:net').Socket;
+    isConnected(): boolean;
+    connect(): Promise<boolean>;
+    disconnect(): Promise<boolean>;
+    send(request: object): Promise<unknown>;
+  }
+}
+
 declare module 'kafkajs/src/network/requestQueue/index.js' {
   export default class RequestQueue {
     readonly pending: readonly unknown[];
