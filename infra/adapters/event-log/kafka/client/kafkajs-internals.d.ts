@@ -42,11 +42,9 @@ declare module 'kafkajs/src/network/connection.js' {
     chunks: Buffer[];
     bytesBuffered: number;
     bytesNeeded: number;
-    readonly socket?: import('node:net').Socket;
     isConnected(): boolean;
     connect(): Promise<boolean>;
     disconnect(): Promise<boolean>;
-    send(request: object): Promise<unknown>;
   }
 }
 
