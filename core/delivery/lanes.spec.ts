@@ -38,6 +38,30 @@ describe('the lanes of a window', () => {
     expect(window.decide('a', 10, 1_501)).toBe('fast');
   });
 
+  it('keeps a key aside for twice as long each time it is slow at once again, up to a bound', () => {
+    const window = lanes({ slowForMs: 1_000, slowForAtMostMs: 3_000 });
+    let now = 0;
+    for (const forMs of [1_000, 2_000, 3_000, 3_000]) {
+      window.end(window.begin('a', 10, now), now + 501);
+      now += 501 + forMs;
+      expect(window.decide('a', 10, now - 1)).toBe('slow');
+      expect(window.decide('a', 10, now)).toBe('fast');
+    }
+    // Quick for as long as it was aside: it begins at the beginning.
+    now += 3_000;
+    window.end(window.begin('a', 10, now), now + 501);
+    expect(window.decide('a', 10, now + 1_501)).toBe('fast');
+  });
+
+  it('takes pieces that were slow together for one time', () => {
+    const window = lanes({ slowForMs: 1_000 });
+    const pieces = Array.from({ length: 10 }, () => window.begin('a', 10, 0));
+    pieces.forEach((piece, at) => {
+      window.end(piece, 501 + at);
+    });
+    expect(window.decide('a', 10, 1_501)).toBe('fast');
+  });
+
   it('takes one piece of any size when nothing of its key is under way', () => {
     const window = lanes();
     expect(window.decide('a', 5_000, 0)).toBe('fast');
@@ -59,7 +83,7 @@ describe('the lanes of a window', () => {
     const window = lanes({ slowForMs: 1_000 });
     for (let key = 0; key < 100; key++) window.end(window.begin(`${key}`, 10, 0), 501);
     expect(window.remembered).toBe(100);
-    window.end(window.begin('late', 10, 2_000), 2_501);
+    window.end(window.begin('late', 10, 2_001), 2_502);
     expect(window.remembered).toBe(1);
   });
 

@@ -5,8 +5,12 @@ export interface LaneOptions {
   readonly share?: number;
   /** A key whose oldest work is older than this is slow. Default 500. */
   readonly slowAfterMs?: number;
-  /** How long a key stays slow after work of it took longer than that. Default 30,000. */
+  /**
+   * How long a key stays slow after work of it took longer than that: at first, and at most. Doubles each time it is
+   * slow again soon. Default 1,000 and 30,000.
+   */
   readonly slowForMs?: number;
+  readonly slowForAtMostMs?: number;
 }
 
 /** Work under way; hand it back to `end`. */
@@ -24,7 +28,14 @@ interface KeyLoad {
 
 export const DEFAULT_LANE_SHARE = 1 / 8;
 export const DEFAULT_SLOW_AFTER_MS = 500;
-export const DEFAULT_SLOW_FOR_MS = 30_000;
+export const DEFAULT_SLOW_FOR_MS = 1_000;
+export const DEFAULT_SLOW_FOR_AT_MOST_MS = 30_000;
+
+/** How a key was slow. */
+interface Slowness {
+  readonly until: number;
+  readonly forMs: number;
+}
 
 /**
  * What keys (destinations, transformations) do to one partition's window. One whose work takes long is `slow` and goes
@@ -32,9 +43,10 @@ export const DEFAULT_SLOW_FOR_MS = 30_000;
  */
 export class LaneWindow {
   readonly #loads = new Map<string, KeyLoad>();
-  /** Until when a key is slow for what it did, by key; the one that ends first is first. */
-  readonly #slowUntil = new Map<string, number>();
+  /** By key, for as long as it counts. */
+  readonly #slowness = new Map<string, Slowness>();
   readonly #slowForMs: number;
+  readonly #slowForAtMostMs: number;
   readonly #shareBytes: number;
   readonly #slowAfterMs: number;
 
@@ -42,11 +54,12 @@ export class LaneWindow {
     this.#shareBytes = options.windowBytes * (options.share ?? DEFAULT_LANE_SHARE);
     this.#slowAfterMs = options.slowAfterMs ?? DEFAULT_SLOW_AFTER_MS;
     this.#slowForMs = options.slowForMs ?? DEFAULT_SLOW_FOR_MS;
+    this.#slowForAtMostMs = options.slowForAtMostMs ?? DEFAULT_SLOW_FOR_AT_MOST_MS;
   }
 
   /** Keys kept in mind for having been slow. */
   get remembered(): number {
-    return this.#slowUntil.size;
+    return this.#slowness.size;
   }
 
   /**
@@ -78,25 +91,32 @@ export class LaneWindow {
   end(ticket: LaneTicket, now: number): void {
     const load = this.#loads.get(ticket.key);
     if (load === undefined || !load.tickets.delete(ticket)) return;
-    if (now - ticket.startedAt > this.#slowAfterMs) this.#remember(ticket.key, now);
+    if (now - ticket.startedAt > this.#slowAfterMs) this.#remember(ticket.key, ticket.startedAt, now);
     load.bytes -= ticket.bytes;
     if (load.tickets.size === 0) this.#loads.delete(ticket.key);
   }
 
-  #remember(key: string, now: number): void {
-    this.#slowUntil.delete(key);
-    this.#slowUntil.set(key, now + this.#slowForMs);
-    for (const [first, until] of this.#slowUntil) {
-      if (now < until) return;
-      this.#slowUntil.delete(first);
-    }
+  /**
+   * One hiccup, also one of this process, is soon forgiven; whoever is slow at each new try is tried ever less often.
+   * What was begun before it was found slow says nothing new.
+   */
+  #remember(key: string, startedAt: number, now: number): void {
+    const known = this.#slowness.get(key);
+    if (known !== undefined && startedAt < known.until - known.forMs) return;
+    const again = known !== undefined && !isForgotten(known, now);
+    const forMs = again ? Math.min(known.forMs * 2, this.#slowForAtMostMs) : this.#slowForMs;
+    for (const [other, slowness] of this.#slowness)
+      if (isForgotten(slowness, now)) this.#slowness.delete(other);
+    this.#slowness.set(key, { until: now + forMs, forMs });
   }
 
   #wasSlow(key: string, now: number): boolean {
-    const until = this.#slowUntil.get(key);
-    if (until === undefined) return false;
-    if (now < until) return true;
-    this.#slowUntil.delete(key);
-    return false;
+    const slowness = this.#slowness.get(key);
+    return slowness !== undefined && now < slowness.until;
   }
+}
+
+/** It was quick for as long as it was held for slow. */
+function isForgotten({ until, forMs }: Slowness, now: number): boolean {
+  return now >= until + forMs;
 }
