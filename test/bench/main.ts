@@ -39,6 +39,7 @@ const EMBEDDED_SUITES: Readonly<Record<string, Suite>> = {
     await latencyRow({
       path: 'POST to webhook, 500 events/s',
       ...latency,
+      warmUpSeconds: 3,
       barMs: 150,
       start: startTributary,
     }),
@@ -55,7 +56,7 @@ const ENGINE_SUITES: Readonly<Record<string, Suite>> = {
   'kafka-latency': async () => {
     const start = async () => startPair(await engines.get());
     const path = 'POST to webhook, 500 events/s, Kafka';
-    return [await latencyRow({ path, ...latency, barMs: 400, start })];
+    return [await latencyRow({ path, ...latency, warmUpSeconds: 20, barMs: 400, start })];
   },
   'kafka-drain': async () => drainRows({ engines: await engines.get(), events: quick ? 100_000 : 1_000_000 }),
   'kafka-scaling': async () =>

@@ -96,46 +96,44 @@ export interface LatencySubject {
 export interface LatencyRowOptions {
   readonly path: string;
   readonly seconds: number;
+  /** At a fifth of the rate, and until all of it has arrived: processes and engines that just started compile themselves. */
+  readonly warmUpSeconds: number;
   /** Of the 99th percentile, ms. */
   readonly barMs: number;
   readonly start: () => Promise<LatencySubject>;
 }
 
+const EVENTS_PER_SECOND = 500;
+const TICK_MS = 10;
+
 /** From the moment a producer sends until a webhook has it, at a steady 500 events a second. */
-export async function latencyRow({ path, seconds, barMs, start }: LatencyRowOptions): Promise<BenchRow> {
-  const tributary = await start();
-  const sentAt = new Map<string, number>();
-  const latencies: number[] = [];
+export async function latencyRow(options: LatencyRowOptions): Promise<BenchRow> {
+  const { path, seconds, warmUpSeconds, barMs, start } = options;
+  const subject = await start();
+  const underWay = new Map<string, number>();
+  let latencies: number[] = [];
   const webhook = await startWebhook((call, response) => {
     response.writeHead(204).end();
     for (const { event } of call.body.deliveries ?? [call.body]) {
-      const at = sentAt.get(event.message_id);
-      if (at !== undefined) latencies.push(performance.now() - at);
+      const at = underWay.get(event.message_id);
+      if (at === undefined) continue;
+      underWay.delete(event.message_id);
+      latencies.push(performance.now() - at);
     }
   });
-  try {
-    await forward(tributary.owner, { type: 'webhook', settings: { url: webhook.url } }, 'hook');
-    const perTick = 5;
-    const everyMs = 10;
-    const warmUpMs = 3_000;
-    const startedAt = performance.now();
-    const total = warmUpMs + seconds * 1_000;
-    for (let tick = 0; tick * everyMs < total; tick++) {
-      const wait = startedAt + tick * everyMs - performance.now();
-      if (wait > 0) await sleep(wait);
-      for (let i = 0; i < perTick; i++) {
-        const message_id = `latency-${tick}-${i}`;
-        if (tick * everyMs >= warmUpMs) sentAt.set(message_id, performance.now());
-        void tributary.producer.call('POST', './events/track', {
-          body: { ...benchEvent(tick * perTick + i), message_id },
-        });
-      }
-    }
+  const send = async (name: string, forSeconds: number, perSecond: number): Promise<void> => {
+    await sendSteadily(subject.producer, { name, seconds: forSeconds, perSecond }, underWay);
     await eventually(
-      () => latencies.length,
-      (count) => count >= sentAt.size,
+      () => underWay.size,
+      (size) => size === 0,
       60_000,
     );
+  };
+  try {
+    await forward(subject.owner, { type: 'webhook', settings: { url: webhook.url } }, 'hook');
+    await send('warm-up', warmUpSeconds, EVENTS_PER_SECOND / 5);
+    latencies = [];
+    await send('measured', seconds, EVENTS_PER_SECOND);
     const p99 = percentile(latencies, 0.99);
     return {
       path,
@@ -147,7 +145,34 @@ export async function latencyRow({ path, seconds, barMs, start }: LatencyRowOpti
       note: `${latencies.length.toLocaleString('en')} events`,
     };
   } finally {
-    await tributary.remove();
+    await subject.remove();
     await webhook.close();
+  }
+}
+
+interface Steady {
+  readonly name: string;
+  readonly seconds: number;
+  readonly perSecond: number;
+}
+
+/** Sends without waiting for answers, and notes when each was sent. */
+async function sendSteadily(
+  producer: Client,
+  { name, seconds, perSecond }: Steady,
+  sentAt: Map<string, number>,
+): Promise<void> {
+  const startedAt = performance.now();
+  const perTick = (perSecond * TICK_MS) / 1_000;
+  for (let tick = 0; tick * TICK_MS < seconds * 1_000; tick++) {
+    const wait = startedAt + tick * TICK_MS - performance.now();
+    if (wait > 0) await sleep(wait);
+    for (let i = 0; i < perTick; i++) {
+      const message_id = `${name}-${tick}-${i}`;
+      sentAt.set(message_id, performance.now());
+      void producer.call('POST', './events/track', {
+        body: { ...benchEvent(tick * perTick + i), message_id },
+      });
+    }
   }
 }

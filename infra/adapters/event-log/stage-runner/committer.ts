@@ -22,6 +22,8 @@ export interface CommitterOptions {
    * the newest. `Unavailable`: it may have happened, the same call again is safe. `Fenced`: someone newer owns it.
    */
   readonly commit: (from: Cursor, to: Cursor, emissions: readonly Emission[]) => Promise<void>;
+  /** See `OwnedPartition.restAfter`. */
+  readonly restAfter?: ((tookMs: number) => number) | undefined;
   readonly backoff: BackoffOptions;
   readonly metrics: Metrics;
   readonly logger: Logger;
@@ -31,6 +33,8 @@ export interface CommitterOptions {
 export class Committer {
   readonly #options: CommitterOptions;
   #committed: Cursor;
+  /** By `performance.now()`. */
+  #restedAt = 0;
 
   constructor(options: CommitterOptions) {
     this.#options = options;
@@ -39,6 +43,11 @@ export class Committer {
 
   get committed(): Cursor {
     return this.#committed;
+  }
+
+  /** How long the engine is better left alone, ms: what comes meanwhile shares the next commit. */
+  restMs(): number {
+    return Math.max(0, this.#restedAt - performance.now());
   }
 
   /** True for an entry read again after a rewind, whose emissions are in the log already. */
@@ -53,19 +62,24 @@ export class Committer {
    */
   async commit(to: Cursor, emissions: readonly Emission[], signal: AbortSignal): Promise<void> {
     if (compareCursors(to, this.#committed) <= 0) return;
-    const { metrics, stage } = this.#options;
     const startedAt = performance.now();
     for (let repetition = 0; ; repetition++) {
       signal.throwIfAborted();
       try {
         await this.#options.commit(this.#committed, to, emissions);
         this.#committed = to;
-        metrics.observe('tributary_stage_commit_seconds', (performance.now() - startedAt) / 1_000, { stage });
+        this.#noteTaken(performance.now() - startedAt);
         return;
       } catch (thrown) {
         await this.#judge(thrown, repetition, signal);
       }
     }
+  }
+
+  #noteTaken(tookMs: number): void {
+    const { metrics, stage, restAfter } = this.#options;
+    metrics.observe('tributary_stage_commit_seconds', tookMs / 1_000, { stage });
+    if (restAfter !== undefined) this.#restedAt = performance.now() + restAfter(tookMs);
   }
 
   async #judge(thrown: unknown, repetition: number, signal: AbortSignal): Promise<void> {

@@ -54,6 +54,11 @@ export class FlowWindow {
     return this.#bytes;
   }
 
+  /** Of those, the bytes of what is finished. */
+  get finishedBytes(): number {
+    return this.#finishedBytes;
+  }
+
   /** An empty window takes an entry of any size. */
   hasRoom(bytes: number): boolean {
     if (this.#uncommitted === 0) return true;

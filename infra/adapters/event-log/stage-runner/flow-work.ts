@@ -14,6 +14,10 @@ import { FlowWindow, type Slot } from './flow-window.ts';
 import { pause } from './waiting.ts';
 import { giveUp, type Work } from './work.ts';
 
+/** With so much of the window finished, a commit does not wait. */
+const NO_REST_SHARE = 1 / 16;
+const REST_STEP_MS = 10;
+
 /**
  * Hands the entries of one partition to a flow stage inside its window, and commits the finished prefix while others
  * go on. It ends for good at the first `Rewind` or `Fenced` of the stage and at a failed commit: that error is the
@@ -152,6 +156,7 @@ export class FlowWork {
     this.#committing = true;
     try {
       while (!this.ended.aborted) {
+        await this.#rest();
         const prefix = this.#window.takeFinished();
         if (!prefix) break;
         await this.#work.committer.commit(prefix.to, prefix.emissions, this.#work.signal);
@@ -163,6 +168,16 @@ export class FlowWork {
     } finally {
       this.#committing = false;
       this.#changed();
+    }
+  }
+
+  /** Until the engine is to be asked again; not when there is much to commit, nor when it is the last time. */
+  async #rest(): Promise<void> {
+    for (;;) {
+      const restMs = this.#work.committer.restMs();
+      if (restMs === 0 || this.#stopping.aborted || this.ended.aborted) return;
+      if (this.#window.finishedBytes >= this.#stage.windowBytes * NO_REST_SHARE) return;
+      await pause(Math.min(restMs, REST_STEP_MS), this.#stopping);
     }
   }
 

@@ -30,6 +30,8 @@ export interface FetchLimits {
   readonly maxBytes: number;
   /** Not cutting a record in two. */
   readonly maxEntries: number;
+  /** For how long more may be waited for once there is something, ms. Default 0. */
+  readonly gatherMs?: number;
 }
 
 /** The engine's part: one partition that this process owns for a stage. */
@@ -43,6 +45,8 @@ export interface OwnedPartition {
   readonly end?: () => Promise<number>;
   /** See `CommitterOptions.commit`. */
   commit(from: Cursor, to: Cursor, emissions: readonly Emission[]): Promise<void>;
+  /** How long to leave the engine alone after a commit that took so long, ms; absent: not at all. */
+  readonly restAfter?: (tookMs: number) => number;
 }
 
 export interface LoopOptions {
@@ -79,6 +83,7 @@ export class PartitionLoop {
       partition: owned.partition,
       committed: owned.committed,
       commit: (from, to, emissions) => owned.commit(from, to, emissions),
+      restAfter: owned.restAfter,
       backoff,
       metrics,
       logger,
@@ -211,7 +216,9 @@ export class PartitionLoop {
     const { owned, stage, backoff, logger, fetchBytes } = this.#options;
     for (let repetition = 0; !signal.aborted; repetition++) {
       try {
-        return await owned.fetch(from, { maxBytes: fetchBytes, maxEntries }, signal);
+        // A flow stage hands on at once and rests before it commits.
+        const gatherMs = stage.kind === 'batch' ? this.#committer.restMs() : 0;
+        return await owned.fetch(from, { maxBytes: fetchBytes, maxEntries, gatherMs }, signal);
       } catch (thrown) {
         if (failureOf(thrown) !== 'repeat') throw thrown;
         const { topic, partition } = owned;

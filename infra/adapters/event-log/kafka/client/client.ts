@@ -17,6 +17,8 @@ import type {
   JoinRequest,
   KafkaBroker,
   KafkaLogEntry,
+  OffsetCommitAnswer,
+  OffsetCommitRequest,
   ProduceAnswer,
   ProduceRequest,
 } from './protocol.ts';
@@ -146,6 +148,13 @@ export class KafkaClient {
   fetch(nodeId: number, request: FetchRequest): Promise<FetchAnswer> {
     return this.#guarded('reading', async () =>
       (await prepared(await this.#broker(nodeId), apiKeys.Fetch, protocol.requests.Fetch, request))(),
+    );
+  }
+
+  /** Stores positions of a group's member. The answer holds an error code a partition; it may be that of a failure. */
+  storeOffsets(request: OffsetCommitRequest): Promise<OffsetCommitAnswer> {
+    return this.withGroup(request.groupId, 'storing positions', async (broker) =>
+      (await prepared(broker, apiKeys.OffsetCommit, protocol.requests.OffsetCommit, request))(),
     );
   }
 

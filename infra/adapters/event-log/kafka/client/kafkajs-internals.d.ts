@@ -70,6 +70,10 @@ declare module 'kafkajs/src/protocol/requests/index.js' {
         import('./protocol.ts').FetchRequest,
         import('./protocol.ts').FetchAnswer
       >;
+      readonly OffsetCommit: import('./protocol.ts').Definition<
+        import('./protocol.ts').OffsetCommitRequest,
+        import('./protocol.ts').OffsetCommitAnswer
+      >;
       readonly Metadata: import('./protocol.ts').Definition<import('./protocol.ts').MetadataRequest, unknown>;
       readonly Produce: import('./protocol.ts').Definition<
         import('./protocol.ts').ProduceRequest,
@@ -85,6 +89,7 @@ declare module 'kafkajs/src/protocol/requests/apiKeys.js' {
     readonly Fetch: number;
     readonly JoinGroup: number;
     readonly Metadata: number;
+    readonly OffsetCommit: number;
     readonly Produce: number;
   };
   export default apiKeys;

@@ -50,6 +50,20 @@ export interface OffsetsOfTopic {
   }[];
 }
 
+export interface OffsetCommitRequest {
+  readonly groupId: string;
+  readonly memberId: string;
+  readonly groupGenerationId: number;
+  readonly topics: readonly OffsetsOfTopic[];
+}
+
+export interface OffsetCommitAnswer {
+  readonly responses: readonly {
+    readonly topic: string;
+    readonly partitions: readonly { readonly partition: number; readonly errorCode: number }[];
+  }[];
+}
+
 export interface RecordToWrite {
   readonly key: string | null;
   readonly value: Buffer;
@@ -190,12 +204,6 @@ export interface KafkaBroker {
     readonly groupGenerationId: number;
   }): Promise<unknown>;
   leaveGroup(request: { readonly groupId: string; readonly memberId: string }): Promise<unknown>;
-  offsetCommit(request: {
-    readonly groupId: string;
-    readonly memberId: string;
-    readonly groupGenerationId: number;
-    readonly topics: readonly OffsetsOfTopic[];
-  }): Promise<unknown>;
   offsetFetch(request: {
     readonly groupId: string;
     readonly topics: readonly {

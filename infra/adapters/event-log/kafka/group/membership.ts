@@ -5,6 +5,7 @@ import { pause, unlessAborted } from '../../stage-runner/waiting.ts';
 import { type KafkaClient, reason } from '../client/client.ts';
 import { protocolErrorOf } from '../client/errors.ts';
 import { assign, type Member } from './assignment.ts';
+import { StoredPositions } from './stored-positions.ts';
 
 const { MemberAssignment, MemberMetadata } = assignerProtocol;
 
@@ -58,6 +59,7 @@ interface Claim {
  */
 export class Membership {
   readonly #options: MembershipOptions;
+  readonly #positions: StoredPositions;
   readonly #leaving = new AbortController();
   #memberId = '';
   /** Of the last assignment; undefined while there is none to rely on. */
@@ -68,6 +70,7 @@ export class Membership {
 
   constructor(options: MembershipOptions) {
     this.#options = options;
+    this.#positions = new StoredPositions(options.client, options.groupId);
   }
 
   /** Joins, and joins again for as long as it takes, until `leave()`. */
@@ -89,16 +92,11 @@ export class Membership {
 
   /** Stores a position, if this member belongs to the present generation. */
   async commitOffset(topic: string, partition: number, offset: number, metadata: string): Promise<void> {
-    const { groupId, client } = this.#options;
     const generation = this.#generation;
     if (generation === undefined) throw new Unavailable('not a member of the group at present');
-    await client.withGroup(groupId, 'storing a position', (broker) =>
-      broker.offsetCommit({
-        groupId,
-        memberId: this.#memberId,
-        groupGenerationId: generation,
-        topics: [{ topic, partitions: [{ partition, offset: String(offset), metadata }] }],
-      }),
+    await this.#positions.store(
+      { topic, partition, offset, metadata },
+      { memberId: this.#memberId, generation },
     );
   }
 

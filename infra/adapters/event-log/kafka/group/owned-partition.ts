@@ -8,6 +8,7 @@ import { OffsetOutOfRange } from '../client/fetcher.ts';
 import { offsetOf } from '../client/offsets.ts';
 import type { Membership } from './membership.ts';
 import type { PartitionReader } from './partition-reader.ts';
+import { Rest } from './rest.ts';
 import type { Transactions } from './transactions.ts';
 
 export interface KafkaPartitionOptions {
@@ -37,6 +38,7 @@ export interface KafkaPartitionOptions {
 export class KafkaPartition implements OwnedPartition {
   readonly topic: string;
   readonly partition: number;
+  readonly restAfter = new Rest().after;
   readonly #options: KafkaPartitionOptions;
   #committed: Cursor = { offset: 0, index: 0 };
   #missedUntil = 0;
@@ -59,7 +61,20 @@ export class KafkaPartition implements OwnedPartition {
     return this.#committed;
   }
 
-  async fetch(from: Cursor, _limits: FetchLimits, signal: AbortSignal): Promise<readonly Taken[]> {
+  async fetch(from: Cursor, limits: FetchLimits, signal: AbortSignal): Promise<readonly Taken[]> {
+    const gathered = [...(await this.#read(from, signal))];
+    const until = performance.now() + (limits.gatherMs ?? 0);
+    while (weighsLess(gathered, limits)) {
+      const [last, leftMs] = [gathered.at(-1), until - performance.now()];
+      if (last === undefined || leftMs <= 0) break;
+      const more = await this.#options.reader.fetchWithin(leftMs, last.after, signal);
+      if (more.length === 0) break;
+      gathered.push(...more);
+    }
+    return gathered;
+  }
+
+  async #read(from: Cursor, signal: AbortSignal): Promise<readonly Taken[]> {
     try {
       return await this.#options.reader.fetch(from, signal);
     } catch (thrown) {
@@ -171,6 +186,11 @@ export class KafkaPartition implements OwnedPartition {
     const { groupId, name } = this.#options;
     return { groupId, topic: name, partition: this.partition, offset, metadata: metadataOf(index) };
   }
+}
+
+function weighsLess(taken: readonly Taken[], { maxEntries, maxBytes }: FetchLimits): boolean {
+  if (taken.length >= maxEntries) return false;
+  return taken.reduce((sum, { entry }) => sum + entry.value.length, 0) < maxBytes;
 }
 
 /** The index inside of a record stands beside the offset; none for most. */

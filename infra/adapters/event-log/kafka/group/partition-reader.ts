@@ -1,5 +1,6 @@
 import type { TopicSpec, ValueFraming } from '@tributary/core';
 import type { Cursor, Taken } from '../../stage-runner/cursor.ts';
+import { pause } from '../../stage-runner/waiting.ts';
 import type { Fetched, Fetcher } from '../client/fetcher.ts';
 import { entriesOf } from '../records/entries.ts';
 import type { Waiting } from './stuck.ts';
@@ -59,6 +60,19 @@ export class PartitionReader {
       // Whoever is done with the last one is done with what nobody sees behind it.
       return [...taken.slice(0, -1), { entry: last.entry, after: { offset: fetched.next, index: 0 } }];
     }
+  }
+
+  /** As `fetch` right behind the last answer, but empty when nothing comes in time; then nothing is lost by it. */
+  async fetchWithin(ms: number, from: Cursor, signal: AbortSignal): Promise<readonly Taken[]> {
+    const asked = this.#ahead;
+    if (asked?.from !== from.offset || from.index !== 0) return [];
+    const waited = new AbortController();
+    const came = asked.fetched.then((fetched) => fetched !== undefined);
+    const inTime = await Promise.race([
+      came,
+      pause(ms, AbortSignal.any([signal, waited.signal])).then(() => false),
+    ]).finally(() => waited.abort());
+    return inTime ? this.fetch(from, signal) : [];
   }
 
   /** A position moved over what there is nothing to hand over of. */
