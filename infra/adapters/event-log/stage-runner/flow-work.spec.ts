@@ -1,0 +1,89 @@
+import { type FlowStage, type LogEntry, NO_LOGGER, NO_METRICS } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { Committer } from './committer.ts';
+import { FlowWork } from './flow-work.ts';
+import type { Work } from './work.ts';
+
+const REST_MS = 150;
+
+/** A flow stage at work that rests after each commit, and the offsets committed with the time of each. */
+function setUp({ windowBytes = 1_000_000 } = {}) {
+  const commits: { readonly to: number; readonly at: number }[] = [];
+  const stopping = new AbortController();
+  const signal = new AbortController().signal;
+  const backoff = { firstMs: 1, capMs: 1 };
+  const committer = new Committer({
+    stage: 's',
+    topic: 't',
+    partition: 0,
+    committed: { offset: 0, index: 0 },
+    commit: async (_from, to) => {
+      commits.push({ to: to.offset, at: performance.now() });
+    },
+    restAfter: () => REST_MS,
+    backoff,
+    metrics: NO_METRICS,
+    logger: NO_LOGGER,
+  });
+  const stage: FlowStage = {
+    kind: 'flow',
+    name: 's',
+    reads: [{ topic: 't' }],
+    writes: ['out'],
+    windowBytes,
+    handle: async ({ key, value }) => [{ topic: 'out', key, value, headers: {} }],
+  };
+  const work: Work = {
+    stage: 's',
+    writes: new Set(stage.writes),
+    committer,
+    context: { signal },
+    signal,
+    backoff,
+    clock: Date.now,
+    metrics: NO_METRICS,
+    logger: NO_LOGGER,
+  };
+  const flow = new FlowWork(stage, work, 1_000, stopping.signal);
+  const admit = (offset: number, value = 'x') => {
+    const position = { topic: 't', partition: 0, offset, index: 0 };
+    const entry: LogEntry = { position, key: 'k', value, headers: {}, timestamp: 0 };
+    expect(flow.tryAdmit({ entry, after: { offset: offset + 1, index: 0 } })).toBe(true);
+  };
+  return { flow, commits, stopping, admit };
+}
+
+describe('a flow stage on an engine that wants rest between commits', () => {
+  it('commits what came first at once, and what comes during the rest together', async () => {
+    const { flow, commits, admit } = setUp();
+    admit(0);
+    await flow.drained();
+    for (const offset of [1, 2, 3]) admit(offset);
+    await flow.drained();
+    expect(commits.map(({ to }) => to)).toEqual([1, 4]);
+    const [first, second] = commits.map(({ at }) => at);
+    expect((second ?? 0) - (first ?? 0)).toBeGreaterThanOrEqual(REST_MS - 5);
+  });
+
+  it('does not rest with much to commit', async () => {
+    const { flow, commits, admit } = setUp({ windowBytes: 1_600 });
+    admit(0);
+    await flow.drained();
+    admit(1, 'x'.repeat(100));
+    await flow.drained();
+    const [first, second] = commits.map(({ at }) => at);
+    expect((second ?? 0) - (first ?? 0)).toBeLessThan(REST_MS);
+  });
+
+  it('does not rest when it stops', async () => {
+    const { flow, commits, stopping, admit } = setUp();
+    admit(0);
+    await flow.drained();
+    admit(1);
+    stopping.abort();
+    const stoppedAt = performance.now();
+    await flow.drained();
+    expect(commits.map(({ to }) => to)).toEqual([1, 2]);
+    expect(performance.now() - stoppedAt).toBeLessThan(REST_MS / 2);
+  });
+});
