@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type Clock, type Logger, Unavailable } from '@tributary/core';
 import {
   describeRefusal,
@@ -9,8 +10,9 @@ import { MAPPING } from './document.ts';
 import { isExpired, isLeased, MARKER_ID, type Marker } from './period-marker.ts';
 import { periodDaysFor, periodDaysOf, periodOf } from './periods.ts';
 
-/** Attempts to put into a period before the others who do so at the same time are given the time of a retry. */
+/** Attempts to put into a period while others do, and while the shard of its index starts; with their pauses 1 s. */
 const TRIES = 10;
+const PAUSE_MS = 20;
 
 export interface PeriodIndicesOptions {
   /** The alias of all indices, and what their names begin with. */
@@ -82,7 +84,7 @@ export class PeriodIndices {
   async dropExpired(): Promise<void> {
     for (const index of await this.names()) {
       const stored = await this.#read(index);
-      if (stored === undefined) continue;
+      if (stored === undefined || stored === 'starting') continue;
       if (await this.#condemn(stored)) await this.#delete(index);
     }
   }
@@ -90,9 +92,11 @@ export class PeriodIndices {
   async #touch(period: string): Promise<void> {
     let refused = 'others were faster every time';
     for (let attempt = 0; attempt < TRIES; attempt++) {
+      await sleep(attempt * PAUSE_MS);
       const now = this.#options.clock();
       const stored = await this.#read(period);
-      if (stored === undefined) refused = (await this.#create(period)) ?? refused;
+      if (stored === 'starting') refused = 'its shard does not start';
+      else if (stored === undefined) refused = (await this.#create(period)) ?? refused;
       else if (stored.marker?.condemned) await this.#delete(stored.index);
       else if (
         (stored.marker?.touched_at ?? Number.NEGATIVE_INFINITY) >= now ||
@@ -106,10 +110,11 @@ export class PeriodIndices {
   }
 
   /** By the name of an index, or by its period; undefined where there is none. */
-  async #read(name: string): Promise<StoredMarker | undefined> {
+  async #read(name: string): Promise<StoredMarker | 'starting' | undefined> {
     const { statusCode, body } = await this.#connection.call((client) =>
-      client.get<{ marker: Marker }>({ index: name, id: MARKER_ID }, { ignore: [404], meta: true }),
+      client.get<{ marker: Marker }>({ index: name, id: MARKER_ID }, { ignore: [404, 503], meta: true }),
     );
+    if (statusCode === 503) return 'starting';
     if (body._index === undefined) return undefined;
     const { _index: index, _source: source, _seq_no: seqNo, _primary_term: primaryTerm } = body;
     if (statusCode === 404 || source === undefined || seqNo === undefined || primaryTerm === undefined)
@@ -129,6 +134,7 @@ export class PeriodIndices {
 
   /** Writes the marker unless another did since it was read: whether it was written. */
   async #mark({ index, marker }: StoredMarker, touchedAt: number, condemned = false): Promise<boolean> {
+    if (marker === undefined) await this.#enlist(index);
     const expected =
       marker === undefined
         ? ({ op_type: 'create' } as const)
@@ -142,11 +148,16 @@ export class PeriodIndices {
     return statusCode !== 409;
   }
 
+  /** Lets readers see an index whose shard runs, before its first entry: one that starts would have them all refused. */
+  async #enlist(index: string): Promise<void> {
+    await this.#connection.call((client) => client.indices.putAlias({ index, name: this.#options.base }));
+  }
+
   /** Makes the index of a period; what the server said when it did not, e.g. as another process was faster. */
   async #create(period: string): Promise<string | undefined> {
     const index = `${period}-${randomBytes(4).toString('hex')}`;
     const { statusCode, body } = await this.#connection.call((client) =>
-      client.indices.create(indexOf(index, period, this.#options.base), { ignore: [400, 500], meta: true }),
+      client.indices.create(indexOf(index, period), { ignore: [400, 500], meta: true }),
     );
     const { error } = body as { error?: { type?: string } };
     return error === undefined ? undefined : describeRefusal(statusCode ?? 0, error.type);
@@ -161,18 +172,13 @@ export class PeriodIndices {
 }
 
 /**
- * One index to put into by the name of its period, and to read by the name of all. It is refreshed twice a second, so
- * that what was put is listed within one. Shards and their copies are one each unless a template of the operator says
- * otherwise; a second node, where there is one, has a copy.
+ * An index that is put into by the name of its period. It is refreshed twice a second, so that what was put is listed
+ * within one. It has one shard unless a template of the operator says otherwise, and a copy where there is a second node.
  */
-function indexOf(
-  index: string,
-  period: string,
-  all: string,
-): Parameters<ElasticsearchClient['indices']['create']>[0] {
+function indexOf(index: string, period: string): Parameters<ElasticsearchClient['indices']['create']>[0] {
   return {
     index,
-    aliases: { [all]: {}, [period]: { is_write_index: true } },
+    aliases: { [period]: { is_write_index: true } },
     mappings: MAPPING,
     settings: { refresh_interval: '500ms', auto_expand_replicas: '0-1' },
   };
