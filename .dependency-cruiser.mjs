@@ -35,7 +35,10 @@ export default {
         'An adapter may share code with the other engines of its port, and the way its engine is reached.',
       severity: 'error',
       from: { path: '^infra/adapters/([^/]+)/', pathNot: SPEC },
-      to: { path: OURS, pathNot: ['^core/', '^infra/adapters/$1/', '^infra/adapters/(sqlite|redis)/'] },
+      to: {
+        path: OURS,
+        pathNot: ['^core/', '^infra/adapters/$1/', '^infra/adapters/(sqlite|redis|elasticsearch)/'],
+      },
     },
     {
       name: 'only-runtime-wires',

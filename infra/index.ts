@@ -9,6 +9,10 @@ export {
   openKafkaEventLog,
 } from './adapters/event-log/kafka/index.ts';
 export { openSqliteEventLog, type SqliteEventLogOptions } from './adapters/event-log/sqlite/index.ts';
+export {
+  type ElasticsearchHistoryOptions,
+  openElasticsearchHistory,
+} from './adapters/history/elasticsearch/index.ts';
 export { openSqliteHistory } from './adapters/history/sqlite/index.ts';
 export { openIsolatedVmSandbox } from './adapters/sandbox/isolated-vm/index.ts';
 export {

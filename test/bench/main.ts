@@ -4,6 +4,7 @@ import { startTributary } from '../helpers/tributary.ts';
 import { drainRows, scalingRows, startPair } from './cluster-rows.ts';
 import { LazyEngines } from './engines.ts';
 import { gatewayRows } from './gateway-rows.ts';
+import { historyRow } from './history-row.ts';
 import { EMBEDDED, onEngines } from './installation.ts';
 import { GENERATOR } from './load.ts';
 import { latencyRow, throughputRows } from './pipeline-rows.ts';
@@ -65,6 +66,7 @@ const ENGINE_SUITES: Readonly<Record<string, Suite>> = {
     const options = { url: (await engines.get()).redis.url, rounds, seconds: quick ? 1 : 3 };
     return [await countRow(options), await claimRow(options)];
   },
+  history: async () => [await historyRow({ rounds, seconds: quick ? 2 : 4 })],
 };
 
 const suites = { ...EMBEDDED_SUITES, ...ENGINE_SUITES };

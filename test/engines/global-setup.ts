@@ -34,8 +34,8 @@ type Started =
   | { readonly reasons: readonly string[] };
 
 async function startAll(): Promise<Started> {
-  const { kafka, redis, schemaRegistry } = enginesOf(describeMachine(process.env));
-  const starts = [kafka.start(), redis.start(), schemaRegistry.start()] as const;
+  const { kafka, redis, schemaRegistry, elasticsearch } = enginesOf(describeMachine(process.env));
+  const starts = [kafka.start(), redis.start(), schemaRegistry.start(), elasticsearch.start()] as const;
   const outcomes = await Promise.allSettled(starts);
   const reasons = outcomes.flatMap((outcome) =>
     outcome.status === 'rejected' ? [String(outcome.reason)] : [],
@@ -44,8 +44,8 @@ async function startAll(): Promise<Started> {
     await discard(outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : [])));
     return { reasons };
   }
-  const [kafkaBrokers, redisUrl, schemaRegistryUrl] = await Promise.all(starts);
-  return { running: { kafkaBrokers, redisUrl, schemaRegistryUrl } };
+  const [kafkaBrokers, redisUrl, schemaRegistryUrl, elasticsearchUrl] = await Promise.all(starts);
+  return { running: { kafkaBrokers, redisUrl, schemaRegistryUrl, elasticsearchUrl } };
 }
 
 /** Their data are not needed any more, so they get no time to end in an orderly way. */

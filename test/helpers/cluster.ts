@@ -82,6 +82,7 @@ export function clusterEnvironment(prefix: string): Readonly<Record<string, stri
     KAFKA_BROKERS: found.kafkaBrokers,
     REDIS_URL: found.redisUrl,
     SCHEMA_REGISTRY_URL: found.schemaRegistryUrl,
+    ELASTICSEARCH_URL: found.elasticsearchUrl,
     TRIBUTARY_PREFIX: prefix,
     TRIBUTARY_PARTITIONS: '2',
     TRIBUTARY_DEV_ISSUER: '1',

@@ -7,6 +7,7 @@ export interface Engines {
   readonly redisUrl: string;
   /** Speaks Confluent's protocol. */
   readonly schemaRegistryUrl: string;
+  readonly elasticsearchUrl: string;
 }
 
 /** How the run's setup hands the addresses to the test files. */
@@ -14,6 +15,7 @@ export const ENGINE_VARIABLES = {
   kafkaBrokers: 'TRIBUTARY_TEST_KAFKA_BROKERS',
   redisUrl: 'TRIBUTARY_TEST_REDIS_URL',
   schemaRegistryUrl: 'TRIBUTARY_TEST_SCHEMA_REGISTRY_URL',
+  elasticsearchUrl: 'TRIBUTARY_TEST_ELASTICSEARCH_URL',
 } as const satisfies Record<keyof Engines, string>;
 
 /**
@@ -25,8 +27,9 @@ export function engines(): Engines | undefined {
   const kafkaBrokers = process.env[ENGINE_VARIABLES.kafkaBrokers];
   const redisUrl = process.env[ENGINE_VARIABLES.redisUrl];
   const schemaRegistryUrl = process.env[ENGINE_VARIABLES.schemaRegistryUrl];
-  if (!kafkaBrokers || !redisUrl || !schemaRegistryUrl) return undefined;
-  return { kafkaBrokers, redisUrl, schemaRegistryUrl };
+  const elasticsearchUrl = process.env[ENGINE_VARIABLES.elasticsearchUrl];
+  if (!kafkaBrokers || !redisUrl || !schemaRegistryUrl || !elasticsearchUrl) return undefined;
+  return { kafkaBrokers, redisUrl, schemaRegistryUrl, elasticsearchUrl };
 }
 
 /** A prefix that no other test uses, e.g. `t1f9a03bc.`. */

@@ -1,13 +1,15 @@
 import { Redis } from 'ioredis';
 import { Kafka, logLevel } from 'kafkajs';
+import { removeIndices } from './elasticsearch.ts';
 import { engines } from './engines.ts';
 
-/** Removes every topic, consumer group and Redis key of a prefix from the engines of the run. */
+/** Removes every topic, consumer group, Redis key and index of a prefix from the engines of the run. */
 export async function removePrefix(prefix: string): Promise<void> {
   const found = engines();
   if (found === undefined) return;
   await removeFromKafka(found.kafkaBrokers.split(','), prefix);
   await removeFromRedis(found.redisUrl, prefix);
+  await removeIndices(found.elasticsearchUrl, prefix);
 }
 
 async function removeFromKafka(brokers: string[], prefix: string): Promise<void> {

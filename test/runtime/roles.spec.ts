@@ -70,7 +70,12 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     expect(await status(`${url}/livez`)).toBe(200);
     expect(await (await fetch(`${url}/readyz`)).json()).toMatchObject({
       status: 'ready',
-      checks: { catalog: 'caught up', kafka: expect.any(String), redis: expect.any(String) },
+      checks: {
+        catalog: 'caught up',
+        kafka: expect.any(String),
+        redis: expect.any(String),
+        elasticsearch: expect.any(String),
+      },
     });
     const stages = await eventually(
       async () => {
@@ -84,8 +89,11 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     expect(await server.stop()).toBe(0);
   });
 
-  it('gateway: starts without Redis, takes events, and says 503 for what Redis holds', async () => {
-    const server = start(['gateway'], { REDIS_URL: `redis://127.0.0.1:${await freePort()}` });
+  it('gateway: starts without Redis and Elasticsearch, takes events, and says 503 for what they hold', async () => {
+    const server = start(['gateway'], {
+      REDIS_URL: `redis://127.0.0.1:${await freePort()}`,
+      ELASTICSEARCH_URL: `http://127.0.0.1:${await freePort()}`,
+    });
     const url = await readyAt(server);
     const token = await openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' }).mint('a@example.com');
     const person = new Client(url, token);
@@ -102,13 +110,19 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     const volume = await owner.call('GET', './event-volume');
     expect(volume).toMatchObject({ status: 503, body: { error: 'unavailable' } });
     expect(volume.headers.get('retry-after')).toMatch(/^\d+$/);
+    const deliveries = await owner.call('GET', './deliveries');
+    expect(deliveries).toMatchObject({ status: 503, body: { error: 'unavailable' } });
     const readyz = await eventually(
       async () => (await fetch(`${url}/readyz`)).json() as Promise<{ checks: Record<string, string> }>,
-      ({ checks }) => checks.redis !== 'not asked yet',
+      ({ checks }) => !Object.values(checks).includes('not asked yet'),
     );
     expect(readyz).toMatchObject({
       status: 'ready',
-      checks: { kafka: 'answers', redis: expect.stringMatching(/^does not answer/) },
+      checks: {
+        kafka: 'answers',
+        redis: expect.stringMatching(/^does not answer/),
+        elasticsearch: expect.stringMatching(/^does not answer/),
+      },
     });
     expect(await server.stop()).toBe(0);
   });

@@ -20,7 +20,8 @@ public final class EmbeddedNode {
         LogConfigurator.setNodeName("tributary");
         LogConfigurator.configure(environment, true);
         PluginsLoader plugins = PluginsLoader.createPluginsLoader(
-            PluginsLoader.loadModulesBundles(environment.modulesDir(), false), Set.of(), Map.of());
+            PluginsLoader.loadModulesBundles(environment.modulesDir(), false), Set.of(), Map.of(),
+            false); // nothing is exported to modules by name: all of it is on the class path
         Node node = new Node(environment, plugins);
         Runtime.getRuntime().addShutdownHook(new Thread(() -> close(node)));
         node.start();

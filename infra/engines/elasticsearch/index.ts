@@ -17,7 +17,7 @@ const CONTAINER: ContainerSpec = {
     'discovery.type': 'single-node',
     'xpack.security.enabled': 'false',
     'cluster.routing.allocation.disk.threshold_enabled': 'false',
-    ES_JAVA_OPTS: '-Xms512m -Xmx1g',
+    ES_JAVA_OPTS: '-Xms256m -Xmx512m',
   }),
   url: (address) => `http://${address}`,
   isReady: (address) => isHealthy(`http://${address}`),
@@ -50,6 +50,6 @@ async function prepareNode(machine: Machine, folder: string): Promise<Command> {
     url,
     env: machine.engineEnv,
     isReady: () => isHealthy(url),
-    missing: 'the JDK found has no bin/java',
+    missing: 'the Java found has no bin/java',
   };
 }

@@ -2,15 +2,17 @@ import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ElasticsearchProgram } from './program.ts';
 
-const SERVER = 'org.elasticsearch.server';
-const LUCENE = 'org.apache.lucene.core';
-
-const MODULE_FLAGS = [
-  '--add-modules=jdk.net,jdk.management.agent,jdk.incubator.vector,ALL-MODULE-PATH',
-  `--enable-native-access=org.elasticsearch.nativeaccess,org.elasticsearch.foreign,${LUCENE}`,
-  `--add-opens=${LUCENE}/org.apache.lucene.codecs.lucene99=${SERVER}`,
-  `--add-opens=${LUCENE}/org.apache.lucene.internal.vectorization=${SERVER}`,
-  `--add-opens=java.base/java.io=${SERVER}`,
+/**
+ * Everything is on the class path, as in Elasticsearch's own tests. As modules it would ask for all of a JDK, and the
+ * runtimes that come in packages are not whole.
+ */
+const JVM_FLAGS = [
+  '-Xms256m',
+  '-Xmx512m',
+  '-XX:-UsePerfData',
+  '--add-modules=jdk.net,jdk.management.agent',
+  '--enable-native-access=ALL-UNNAMED',
+  '--add-opens=java.base/java.io=ALL-UNNAMED',
 ];
 
 const PROPERTIES = {
@@ -69,15 +71,10 @@ function configuration({ http, transport }: NodePorts): string {
 export function nodeArguments(home: string, program: ElasticsearchProgram): readonly string[] {
   const properties = { 'es.path.home': home, 'java.io.tmpdir': join(home, 'tmp'), ...PROPERTIES };
   return [
-    '-Xms512m',
-    '-Xmx1g',
-    '-XX:-UsePerfData',
+    ...JVM_FLAGS,
     ...Object.entries(properties).map(([name, value]) => `-D${name}=${value}`),
-    ...MODULE_FLAGS,
-    '--module-path',
-    program.lib,
     '-cp',
-    program.launcher,
+    `${program.launcher}:${join(program.lib, '*')}`,
     'EmbeddedNode',
     home,
   ];

@@ -1,22 +1,36 @@
 import { createHash } from 'node:crypto';
-import { access, mkdir, readdir, readFile, rename, rm, symlink } from 'node:fs/promises';
+import { access, mkdir, readdir, readFile, rename, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Machine } from '../machine.ts';
 import { cachedFolder } from '../native/cache.ts';
-import { type JavaNeed, type Jdk, needJdk } from '../native/jdk.ts';
+import { type JavaNeed, needJdk } from '../native/jdk.ts';
 import { type Artifact, copyArtifacts } from '../native/maven.ts';
 import { runTool } from '../native/run-tool.ts';
 import { ELASTICSEARCH_VERSION } from './version.ts';
 
-const JAVA: JavaNeed = { engine: 'Elasticsearch', minimum: 21, program: 'javac' };
+const JAVA: JavaNeed = { engine: 'Elasticsearch', minimum: 21 };
 const TRANSPORT = 'transport-netty4';
 const SOURCE = fileURLToPath(new URL('EmbeddedNode.java', import.meta.url));
+/** Raised whenever the folder is assembled in another way. */
+const LAYOUT = 2;
 
 const ARTIFACTS: readonly Artifact[] = [
   { group: 'org.elasticsearch', artifact: 'elasticsearch', version: ELASTICSEARCH_VERSION },
   { group: 'org.elasticsearch.plugin', artifact: TRANSPORT, version: ELASTICSEARCH_VERSION },
 ];
+
+/** A compiler that a plain Java runtime can run: not every machine has a JDK. */
+const COMPILER: Artifact = { group: 'org.eclipse.jdt', artifact: 'ecj', version: '3.43.0' };
+
+/** As in the jar of the transport, but for the name of its module: it is loaded from a class path. */
+const DESCRIPTOR = `description=Netty 4 based transport implementation
+name=${TRANSPORT}
+version=${ELASTICSEARCH_VERSION}
+elasticsearch.version=${ELASTICSEARCH_VERSION}
+java.version=${JAVA.minimum}
+classname=org.elasticsearch.transport.netty4.Netty4Plugin
+`;
 
 /** The shared library that compresses stored documents best, where Debian, Fedora and Arch keep it. */
 const ZSTD = ['/usr/lib/x86_64-linux-gnu', '/usr/lib/aarch64-linux-gnu', '/usr/lib64', '/usr/lib'].map(
@@ -33,49 +47,43 @@ export interface ElasticsearchProgram {
 }
 
 export async function elasticsearchProgram(machine: Machine): Promise<ElasticsearchProgram> {
-  const jdk = await needJdk(machine, JAVA);
-  const { cacheFolder } = machine;
-  const home = await cachedFolder(cacheFolder, `elasticsearch-${ELASTICSEARCH_VERSION}`, (folder) =>
-    assemble(machine, jdk, folder),
-  );
+  const java = join((await needJdk(machine, JAVA)).home, 'bin', 'java');
+  const name = `elasticsearch-${ELASTICSEARCH_VERSION}-${LAYOUT}`;
+  const home = await cachedFolder(machine.cacheFolder, name, (folder) => assemble(machine, folder));
   const lib = join(home, 'lib');
+  return { java, lib, modules: join(home, 'modules'), launcher: await compiled(machine, java, lib) };
+}
+
+/** The folder of the launcher's class, compiled when its source has changed. */
+async function compiled(machine: Machine, java: string, lib: string): Promise<string> {
   const source = createHash('sha256')
     .update(await readFile(SOURCE))
     .digest('hex')
     .slice(0, 12);
-  const name = `elasticsearch-launcher-${ELASTICSEARCH_VERSION}-${source}`;
-  const launcher = await cachedFolder(cacheFolder, name, (folder) =>
-    runTool(
-      join(jdk.home, 'bin', 'javac'),
-      ['--release', String(JAVA.minimum), '-cp', join(lib, '*'), '-d', folder, SOURCE],
-      {
-        env: machine.engineEnv,
-      },
-    ),
+  const { cacheFolder, env, engineEnv } = machine;
+  const compiler = await cachedFolder(cacheFolder, `ecj-${COMPILER.version}`, (folder) =>
+    copyArtifacts([COMPILER], folder, env),
   );
-  return { java: join(jdk.home, 'bin', 'java'), lib, modules: join(home, 'modules'), launcher };
+  const name = `elasticsearch-launcher-${ELASTICSEARCH_VERSION}-${source}`;
+  return cachedFolder(cacheFolder, name, async (folder) => {
+    const jars = (await readdir(lib)).filter((file) => file.endsWith('.jar'));
+    const classpath = jars.map((jar) => join(lib, jar)).join(':');
+    const main = 'org.eclipse.jdt.internal.compiler.batch.Main';
+    const options = [`-${JAVA.minimum}`, '-proc:none', '-nowarn', '-classpath', classpath, '-d', folder];
+    await runTool(java, ['-cp', join(compiler, '*'), main, ...options, SOURCE], { env: engineEnv });
+  });
 }
 
 /** `lib/` holds the server; the transport and its network library are a module of their own. */
-async function assemble(machine: Machine, jdk: Jdk, home: string): Promise<void> {
+async function assemble(machine: Machine, home: string): Promise<void> {
   const lib = join(home, 'lib');
   const module = join(home, 'modules', TRANSPORT);
   await mkdir(module, { recursive: true });
   await copyArtifacts(ARTIFACTS, lib, machine.env);
   const ofModule = (jar: string) => jar.startsWith('netty-') || jar.startsWith(TRANSPORT);
   for (const jar of (await readdir(lib)).filter(ofModule)) await rename(join(lib, jar), join(module, jar));
-  await extractDescriptor(machine, jdk, module);
+  await writeFile(join(module, 'plugin-descriptor.properties'), DESCRIPTOR);
   await linkZstd(lib);
-}
-
-async function extractDescriptor(machine: Machine, jdk: Jdk, module: string): Promise<void> {
-  const name = 'plugin-descriptor.properties';
-  const inside = `META-INF/es-plugins/${TRANSPORT}/${name}`;
-  const jar = `${TRANSPORT}-${ELASTICSEARCH_VERSION}.jar`;
-  const options = { env: machine.engineEnv, cwd: module };
-  await runTool(join(jdk.home, 'bin', 'jar'), ['--extract', '--file', jar, inside], options);
-  await rename(join(module, inside), join(module, name));
-  await rm(join(module, 'META-INF'), { recursive: true });
 }
 
 /** Without it stored documents are compressed in another way, and a warning says so. */

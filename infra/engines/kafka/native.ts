@@ -18,7 +18,7 @@ import {
 } from './secured-listeners.ts';
 import { KAFKA_VERSION } from './version.ts';
 
-const JAVA: JavaNeed = { engine: 'Kafka', minimum: 17, program: 'java' };
+const JAVA: JavaNeed = { engine: 'Kafka', minimum: 17 };
 
 const ARTIFACTS: readonly Artifact[] = [
   { group: 'org.apache.kafka', artifact: 'kafka_2.13', version: KAFKA_VERSION },

@@ -14,12 +14,10 @@ export interface JavaPlaces {
   readonly jvmFolders: readonly string[];
 }
 
-/** What an engine asks of Java: the lowest feature release, and a program in its `bin` that tells it is all there. */
+/** What an engine asks of Java: the lowest feature release. A runtime without compiler will do. */
 export interface JavaNeed {
   readonly engine: string;
   readonly minimum: number;
-  /** `javac` asks for a whole JDK. */
-  readonly program: 'java' | 'javac';
 }
 
 /**
@@ -28,10 +26,10 @@ export interface JavaNeed {
  */
 export async function findJdk(places: JavaPlaces, need: JavaNeed): Promise<Jdk | undefined> {
   const serves = ({ version }: Jdk) => version >= need.minimum;
-  const named = (await readHomes(places.javaHomes, need)).find(serves);
+  const named = (await readHomes(places.javaHomes)).find(serves);
   if (named !== undefined) return named;
   const homes = await Promise.all(places.jvmFolders.map(homesIn));
-  const found = (await readHomes(homes.flat(), need)).filter(serves);
+  const found = (await readHomes(homes.flat())).filter(serves);
   return found.sort((a, b) => a.version - b.version)[0];
 }
 
@@ -39,7 +37,7 @@ export async function needJdk(places: JavaPlaces, need: JavaNeed): Promise<Jdk> 
   const jdk = await findJdk(places, need);
   if (jdk !== undefined) return jdk;
   throw new EngineMissing(
-    `${need.engine} needs a JDK ${need.minimum} or newer: install one below ${places.jvmFolders.join(' or ')}, or set JAVA_HOME`,
+    `${need.engine} needs Java ${need.minimum} or newer: install one below ${places.jvmFolders.join(' or ')}, or set JAVA_HOME`,
   );
 }
 
@@ -57,16 +55,16 @@ async function homesIn(folder: string): Promise<readonly string[]> {
   }
 }
 
-async function readHomes(homes: readonly string[], need: JavaNeed): Promise<Jdk[]> {
-  return (await Promise.all(homes.map((home) => readHome(home, need)))).filter((jdk) => jdk !== undefined);
+async function readHomes(homes: readonly string[]): Promise<Jdk[]> {
+  return (await Promise.all(homes.map(readHome))).filter((jdk) => jdk !== undefined);
 }
 
-async function readHome(home: string, { program }: JavaNeed): Promise<Jdk | undefined> {
+async function readHome(home: string): Promise<Jdk | undefined> {
   try {
-    await access(join(home, 'bin', program));
+    await access(join(home, 'bin', 'java'));
     const version = javaVersionOf(await readFile(join(home, 'release'), 'utf8'));
     return version === undefined ? undefined : { home, version };
   } catch {
-    return undefined; // not the home of such a Java
+    return undefined; // not the home of a Java
   }
 }

@@ -13,7 +13,7 @@ import { freePort } from '../native/ports.ts';
 import { runTool } from '../native/run-tool.ts';
 
 export const REGISTRY_VERSION = '3.3.3';
-const JAVA: JavaNeed = { engine: 'The schema registry', minimum: 21, program: 'java' };
+const JAVA: JavaNeed = { engine: 'The schema registry', minimum: 21 };
 /** Where the registry speaks as Confluent's does. */
 export const CONFLUENT_PATH = '/apis/ccompat/v7';
 

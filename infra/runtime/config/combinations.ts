@@ -14,6 +14,10 @@ const NEEDS: readonly { readonly key: Key; readonly other: Key; readonly togethe
   { key: 'kafkaSaslMechanism', other: 'kafkaSaslUsername', together: true },
   { key: 'kafkaSaslUsername', other: 'kafkaSaslPassword', together: true },
   { key: 'replication', other: 'kafkaBrokers' },
+  { key: 'elasticsearchApiKey', other: 'elasticsearchUrl' },
+  { key: 'elasticsearchUsername', other: 'elasticsearchUrl' },
+  { key: 'elasticsearchUsername', other: 'elasticsearchPassword', together: true },
+  { key: 'elasticsearchTlsCa', other: 'elasticsearchUrl' },
   { key: 'schemaRegistryUrl', other: 'kafkaBrokers' },
   { key: 'schemaRegistryUsername', other: 'schemaRegistryUrl' },
   { key: 'schemaRegistryUsername', other: 'schemaRegistryPassword', together: true },
@@ -32,6 +36,8 @@ export function combinationFaults(
     if (given(key) && !given(other)) return [`${nameOf(key)} needs ${nameOf(other)}`];
     return together && given(other) && !given(key) ? [`${nameOf(other)} needs ${nameOf(key)}`] : [];
   });
+  if (given('elasticsearchApiKey') && given('elasticsearchUsername'))
+    faults.push(`${nameOf('elasticsearchApiKey')} and ${nameOf('elasticsearchUsername')} exclude each other`);
   return [...faults, ...retentionFaults(parsed)];
 }
 

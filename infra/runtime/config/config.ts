@@ -13,7 +13,7 @@ export class ConfigError extends Error {
 }
 
 /** What begins like this is meant for Tributary; not so names that a platform sets for its services, e.g. `KAFKA_PORT`. */
-const OURS = ['TRIBUTARY_', 'KAFKA_TLS', 'KAFKA_SASL'];
+const OURS = ['TRIBUTARY_', 'KAFKA_TLS', 'KAFKA_SASL', 'ELASTICSEARCH_TLS'];
 const NOT_OURS = 'TRIBUTARY_TEST_';
 
 type Key = keyof typeof SETTINGS;

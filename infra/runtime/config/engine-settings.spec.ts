@@ -34,6 +34,7 @@ describe('the variables of the engines', () => {
     expect(readConfig({})).toMatchObject({ kafkaBrokers: [], prefix: '', createTopics: true });
     expect(readConfig({}).redisUrl).toBeUndefined();
     expect(readConfig({}).schemaRegistryUrl).toBeUndefined();
+    expect(readConfig({}).elasticsearchUrl).toBeUndefined();
     expect(readConfig({}).replication).toBeUndefined();
   });
 
@@ -41,6 +42,11 @@ describe('the variables of the engines', () => {
     expect(readConfig(KAFKA).kafkaBrokers).toEqual(['a:9092', 'b:9093']);
     expect(readConfig({ REDIS_URL: 'redis://r:6379,redis://s:6379' }).redisUrl).toContain('redis://s');
     expect(problems({ ...KAFKA, SCHEMA_REGISTRY_URL: 'https://r/apis/ccompat/v7' })).toEqual([]);
+    const search = { ELASTICSEARCH_URL: 'https://e:9200, https://f:9200', ELASTICSEARCH_API_KEY: 'hidden' };
+    expect(readConfig(search)).toMatchObject({
+      elasticsearchUrl: ['https://e:9200', 'https://f:9200'],
+      elasticsearchApiKey: 'hidden',
+    });
     expect(
       problems({
         ...KAFKA,
@@ -66,6 +72,41 @@ describe('the variables of the engines', () => {
       'a registry with credentials in its URL',
       { ...KAFKA, SCHEMA_REGISTRY_URL: 'http://u:hidden@r' },
       /^SCHEMA_REGISTRY_URL must not hold credentials/,
+    ],
+    [
+      'an Elasticsearch that is none',
+      { ELASTICSEARCH_URL: 'http://e:9200,f:9200' },
+      /^ELASTICSEARCH_URL must be http:/,
+    ],
+    [
+      'an Elasticsearch with credentials in its URL',
+      { ELASTICSEARCH_URL: 'http://e,http://u:hidden@f' },
+      /^ELASTICSEARCH_URL must not hold credentials/,
+    ],
+    [
+      'an API key for no Elasticsearch',
+      { ELASTICSEARCH_API_KEY: 'hidden' },
+      /^ELASTICSEARCH_API_KEY needs ELASTICSEARCH_URL$/,
+    ],
+    [
+      'an Elasticsearch user without a password',
+      { ELASTICSEARCH_URL: 'http://e', ELASTICSEARCH_USERNAME: 'u' },
+      /^ELASTICSEARCH_USERNAME needs ELASTICSEARCH_PASSWORD$/,
+    ],
+    [
+      'two ways to sign in to Elasticsearch',
+      {
+        ELASTICSEARCH_URL: 'http://e',
+        ELASTICSEARCH_API_KEY: 'hidden',
+        ELASTICSEARCH_USERNAME: 'u',
+        ELASTICSEARCH_PASSWORD: 'hidden',
+      },
+      /^ELASTICSEARCH_API_KEY and ELASTICSEARCH_USERNAME exclude each other$/,
+    ],
+    [
+      'a misspelt variable of Elasticsearch',
+      { ELASTICSEARCH_TLS_CAFILE: 'x' },
+      /^ELASTICSEARCH_TLS_CAFILE is not a known variable/,
     ],
     ['TLS without Kafka', { KAFKA_TLS: '1' }, /^KAFKA_TLS needs KAFKA_BROKERS$/],
     [
@@ -116,7 +157,13 @@ describe('the variables of the engines', () => {
   });
 
   it('are in the reference', () => {
-    for (const name of ['KAFKA_BROKERS', 'KAFKA_TLS_CA', 'REDIS_URL', 'TRIBUTARY_PREFIX']) {
+    for (const name of [
+      'KAFKA_BROKERS',
+      'KAFKA_TLS_CA',
+      'REDIS_URL',
+      'ELASTICSEARCH_URL',
+      'TRIBUTARY_PREFIX',
+    ]) {
       expect(describeConfig()).toContain(`| \`${name}\` |`);
     }
   });

@@ -48,7 +48,7 @@ export const ENGINE_SETTINGS = {
     'TRIBUTARY_PREFIX',
     '',
     prefix(),
-    'Put before the names of topics, consumer groups, schema subjects and Redis keys, so that several installations can share engines.',
+    'Put before the names of topics, consumer groups, schema subjects, Redis keys and Elasticsearch indices, so that several installations can share engines.',
   ),
   createTopics: setting(
     'TRIBUTARY_CREATE_TOPICS',
@@ -67,6 +67,36 @@ export const ENGINE_SETTINGS = {
     '',
     optional(redisUrls()),
     'Redis for deduplication and volume, as redis://[user:password@]host:port[/database] or rediss:// (TLS), comma-separated for the nodes of a cluster; without it they are on SQLite.',
+  ),
+  elasticsearchUrl: setting(
+    'ELASTICSEARCH_URL',
+    '',
+    optional(elasticsearchUrls()),
+    'Elasticsearch for the history (violations, deliveries, audit), as http:// or https:// (TLS) URLs, comma-separated for the nodes of a cluster; without it the history is on SQLite.',
+  ),
+  elasticsearchApiKey: setting(
+    'ELASTICSEARCH_API_KEY',
+    '',
+    optional(text()),
+    'The API key that signs in to Elasticsearch, in its encoded form.',
+  ),
+  elasticsearchUsername: setting(
+    'ELASTICSEARCH_USERNAME',
+    '',
+    optional(text()),
+    'Who signs in to Elasticsearch, instead of an API key.',
+  ),
+  elasticsearchPassword: setting(
+    'ELASTICSEARCH_PASSWORD',
+    '',
+    optional(text()),
+    'The password of that user.',
+  ),
+  elasticsearchTlsCa: setting(
+    'ELASTICSEARCH_TLS_CA',
+    '',
+    optional(pemFile((pem) => new X509Certificate(pem))),
+    'PEM file of the authority that signed the certificates of Elasticsearch; default: those Node knows.',
   ),
   schemaRegistryUrl: setting(
     'SCHEMA_REGISTRY_URL',
@@ -133,17 +163,37 @@ function redisUrls(): (value: string) => Parsed<string> {
   };
 }
 
+function elasticsearchUrls(): (value: string) => Parsed<readonly string[]> {
+  const urls = list();
+  return (value) => {
+    const parsed = urls(value);
+    if (!parsed.ok || parsed.value.length === 0 || !parsed.value.every((url) => isUrl(url, /^https?:$/)))
+      return { ok: false, message: 'must be http:// or https:// URLs' };
+    return parsed.value.every(hasNoCredentials)
+      ? parsed
+      : {
+          ok: false,
+          message:
+            'must not hold credentials: use ELASTICSEARCH_API_KEY, or ELASTICSEARCH_USERNAME and ELASTICSEARCH_PASSWORD',
+        };
+  };
+}
+
 function registryUrl(): (value: string) => Parsed<string> {
   return (value) => {
     if (!isUrl(value, /^https?:$/)) return { ok: false, message: 'must be an http:// or https:// URL' };
-    const { username, password } = new URL(value);
-    return username === '' && password === ''
+    return hasNoCredentials(value)
       ? { ok: true, value }
       : {
           ok: false,
           message: 'must not hold credentials: use SCHEMA_REGISTRY_USERNAME and SCHEMA_REGISTRY_PASSWORD',
         };
   };
+}
+
+function hasNoCredentials(url: string): boolean {
+  const { username, password } = new URL(url);
+  return username === '' && password === '';
 }
 
 function isUrl(value: string, protocol: RegExp): boolean {

@@ -12,8 +12,16 @@ export function readDistributedConfig(environment: Environment): Config {
 }
 
 /** Says what an operator has to see to beside a configuration that is fine by itself. */
-export function tellOfSharedFolder({ redisUrl, dataFolder: folder }: Config, logger: Logger): void {
-  logger.info({ folder }, 'the history is kept in this folder, which all processes must share');
+export function tellOfSharedFolder(
+  { redisUrl, elasticsearchUrl, dataFolder: folder }: Config,
+  logger: Logger,
+): void {
+  if (elasticsearchUrl === undefined) {
+    logger.warn(
+      { folder },
+      'ELASTICSEARCH_URL is not set: the history is kept in this folder, which all processes must share',
+    );
+  }
   if (redisUrl === undefined) {
     logger.warn(
       { folder },

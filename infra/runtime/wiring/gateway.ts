@@ -27,7 +27,7 @@ export interface GatewayTools {
   readonly addedCommitMs?: number;
 }
 
-/** Opens every port the gateway needs. Kafka and Redis, where chosen, need not answer yet. */
+/** Opens every port the gateway needs. The engines, where chosen, need not answer yet. */
 export async function openGateway(
   config: Config,
   issuers: readonly TrustedIssuer[],
@@ -62,7 +62,7 @@ async function openDependencies(
     counters: closing.keep(
       await openVolumeCounters(config, { logger, busyTimeoutMs: EVENT_LOOP_PATIENCE_MS }),
     ),
-    history: closing.keep(await openHistory(config)),
+    history: closing.keep(await openHistory(config, logger)),
     // Compiles and tests what people write; one process is enough, and it never shares a queue with the stages.
     sandbox: closing.keep(openIsolatedVmSandbox({ processes: 1, logger, metrics })),
     connectors: closing.keep(

@@ -69,18 +69,20 @@ async function open(
   const catalog = closing.keep(openLogCatalog({ log, logger }));
   await provideTopics(log, config, patience);
   const counters = await available('volume counters', () => openVolumeCounters(config, { logger }));
+  const deduplicator = await available('deduplicator', () => openDeduplicator(config, logger));
+  const history = await available('history', () => openHistory(config, logger));
   const pipeline = createPipeline({
     catalog,
     counters,
-    deduplicator: await available('deduplicator', () => openDeduplicator(config, logger)),
-    history: await available('history', () => openHistory(config)),
+    deduplicator,
+    history,
     ...localPorts(config, { logger, metrics }, closing),
     logger,
     metrics,
     receivedTopics: receivedTopics(config),
     options: { retryLabels: config.retryLadder, expiryMs: config.retryExpiry },
   });
-  const engines = closing.keep(watchConfiguredEngines(config, { log, counters }));
+  const engines = closing.keep(watchConfiguredEngines(config, { log, counters, history }));
   // A process that does not know the contracts and rules yet takes no partition from one that does.
   await catchUp(catalog, patience);
   const runs: StageRun[] = [];

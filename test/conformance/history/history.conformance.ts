@@ -136,7 +136,9 @@ export function historyConformance(harness: HistoryHarness): void {
         await expect(history.put([most, tooMany])).rejects.toThrow(InvalidInput);
         expect(await history.get('delivery', WORKSPACE_ID, most.id)).toBeUndefined();
         await history.put([most]);
-        expect(numbers((await allPages({ facets: most.facets })).flat())).toEqual([1]);
+        await expect
+          .poll(async () => numbers((await allPages({ facets: most.facets })).flat()), { timeout: 1_000 })
+          .toEqual([1]);
       });
 
       it('taken while others are under way takes none from them', async () => {

@@ -6,7 +6,7 @@ import {
   type HistoryQuery,
   InvalidInput,
 } from '@tributary/core';
-import { formatCursor, type Place, parseCursor } from './cursor.ts';
+import { formatCursor, type Place, parseCursor } from '../cursor.ts';
 import { entryOf, facetsOf } from './entry-row.ts';
 import { type Narrowing, narrowings } from './listings.ts';
 

@@ -1,0 +1,44 @@
+import { errors } from '@elastic/elasticsearch';
+import { InvalidInput, messageOf, TributaryError, Unavailable } from '@tributary/core';
+
+/** What no repetition makes right: a request that is malformed, or larger than the server takes. */
+const NEVER = [400, 413];
+
+/**
+ * `InvalidInput` for a request that can never succeed, `Unavailable` for everything else that Elasticsearch or the way
+ * to it answers: it passes by itself or by an operator's hand. Errors of ours and of the language stay what they are.
+ * No message repeats a reason of the server, which may quote what was sent.
+ */
+export function translateElasticsearchError(error: unknown): unknown {
+  if (error instanceof TributaryError) return error;
+  if (error instanceof TypeError || error instanceof RangeError) return error;
+  if (!(error instanceof errors.ResponseError))
+    return new Unavailable(`Elasticsearch: ${messageOf(error)}`, { cause: error });
+  const { statusCode } = error;
+  const message = describeRefusal(statusCode ?? 0, typeOf(error.body));
+  return statusCode !== undefined && NEVER.includes(statusCode)
+    ? new InvalidInput(message)
+    : new Unavailable(message);
+}
+
+/** Whether one entry of a bulk with this status can never be taken. */
+export function isNever(status: number): boolean {
+  return NEVER.includes(status);
+}
+
+export function describeRefusal(status: number, type: string | undefined): string {
+  return `Elasticsearch answered ${status}${type === undefined ? '' : ` (${type})`}`;
+}
+
+/** Why no call can succeed as things are set up; undefined where waiting may help. */
+export function refusalOf(error: unknown): string | undefined {
+  if (error instanceof errors.ProductNotSupportedError) return 'what answers there is no Elasticsearch';
+  if (error instanceof errors.ResponseError && error.statusCode === 401)
+    return 'the credentials are not accepted';
+  return undefined;
+}
+
+function typeOf(body: unknown): string | undefined {
+  const { error } = (body ?? {}) as { error?: { type?: unknown } | string };
+  return typeof error === 'object' && typeof error.type === 'string' ? error.type : undefined;
+}

@@ -1,0 +1,60 @@
+import { hash } from 'node:crypto';
+import type { HistoryEntry, HistoryKind } from '@tributary/core';
+
+/**
+ * The fields of every index. What lists are narrowed and sorted by is indexed; the entry itself is a text that is only
+ * stored, so that nothing in it (depth, names of fields, long values) can be refused. The marker is that of
+ * `period-marker.ts`.
+ */
+export const MAPPING = {
+  dynamic: 'strict',
+  properties: {
+    kind: { type: 'keyword', doc_values: false },
+    workspace_id: { type: 'keyword', doc_values: false },
+    facets: { type: 'keyword', doc_values: false },
+    at: { type: 'long' },
+    id: { type: 'keyword', index: false },
+    entry: { type: 'object', enabled: false },
+    marker: { type: 'object', enabled: false },
+  },
+} as const;
+
+/** An entry as it is stored. */
+export interface HistoryDocument {
+  readonly kind: HistoryKind;
+  readonly workspace_id: string;
+  /** `facetTerm` of each facet. */
+  readonly facets: readonly string[];
+  readonly at: number;
+  readonly id: string;
+  /** The entry as JSON. */
+  readonly entry: string;
+}
+
+export function documentOf(entry: HistoryEntry): HistoryDocument {
+  const { kind, workspaceId, facets, at, id } = entry;
+  return {
+    kind,
+    workspace_id: workspaceId,
+    facets: facetTerms(facets),
+    at,
+    id,
+    entry: JSON.stringify(entry),
+  };
+}
+
+export function entryOf({ entry }: HistoryDocument): HistoryEntry {
+  return JSON.parse(entry) as HistoryEntry;
+}
+
+/** The name of a document: of fixed length, whatever the id, and never the same for two workspaces. */
+export function documentId(kind: HistoryKind, workspaceId: string, id: string): string {
+  return hash('sha256', JSON.stringify([kind, workspaceId, id]), 'base64url');
+}
+
+/** What stands for facets in the index: of fixed length, so that a value of any length and kind is found exactly. */
+export function facetTerms(facets: HistoryEntry['facets']): readonly string[] {
+  return Object.entries(facets).map((facet) =>
+    hash('sha256', JSON.stringify(facet), 'base64url').slice(0, 22),
+  );
+}

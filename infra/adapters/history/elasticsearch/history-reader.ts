@@ -1,0 +1,105 @@
+import {
+  type HistoryEntry,
+  type HistoryKind,
+  type HistoryPage,
+  type HistoryQuery,
+  InvalidInput,
+  Unavailable,
+} from '@tributary/core';
+import { describeRefusal, type ElasticsearchConnection } from '../../elasticsearch/index.ts';
+import { formatCursor, parseCursor } from '../cursor.ts';
+import { documentId, entryOf, facetTerms, type HistoryDocument } from './document.ts';
+import type { PeriodIndices } from './period-indices.ts';
+
+/** Entries asked for in one request; a larger page takes several. */
+const ENTRIES_A_SEARCH = 1_000;
+const INDEX_NOT_FOUND = 'index_not_found_exception';
+
+/** Where a page goes on: behind this time and id, newest first. */
+type Place = readonly [at: number, id: string];
+
+/** The reading half. A list sees what was refreshed, `get` what was put. */
+export class HistoryReader {
+  readonly #connection: ElasticsearchConnection;
+  readonly #indices: PeriodIndices;
+  readonly #all: string;
+
+  constructor(connection: ElasticsearchConnection, indices: PeriodIndices, all: string) {
+    this.#connection = connection;
+    this.#indices = indices;
+    this.#all = all;
+  }
+
+  /** The id alone does not tell the period: every index is asked, in one request. */
+  async get(kind: HistoryKind, workspaceId: string, id: string): Promise<HistoryEntry | undefined> {
+    const names = await this.#indices.names();
+    if (names.length === 0) return undefined;
+    const _id = documentId(kind, workspaceId, id);
+    const { docs } = await this.#connection.call((client) =>
+      client.mget<HistoryDocument>({ docs: names.map((_index) => ({ _index, _id })) }),
+    );
+    for (const doc of docs) {
+      if ('error' in doc) {
+        // Dropped since it was named.
+        if (doc.error.type !== INDEX_NOT_FOUND) throw new Unavailable(describeRefusal(503, doc.error.type));
+      } else if (doc.found && doc._source !== undefined) return entryOf(doc._source);
+    }
+    return undefined;
+  }
+
+  async list(query: HistoryQuery): Promise<HistoryPage> {
+    const { limit, cursor } = query;
+    if (!(limit >= 1)) throw new InvalidInput('a page holds at least one entry');
+    const found: HistoryEntry[] = [];
+    let place = cursor === undefined ? undefined : placeOf(cursor);
+    while (found.length <= limit) {
+      const size = Math.min(limit + 1 - found.length, ENTRIES_A_SEARCH);
+      const some = await this.#search(query, size, place);
+      found.push(...some);
+      const last = some.at(-1);
+      if (last === undefined || some.length < size) return { entries: found };
+      place = [last.at, last.id];
+    }
+    const entries = found.slice(0, limit);
+    const last = entries.at(-1);
+    return last === undefined ? { entries } : { entries, next: formatCursor(last) };
+  }
+
+  async #search(
+    { kind, workspaceId, facets = {}, since, until }: HistoryQuery,
+    size: number,
+    place: Place | undefined,
+  ): Promise<readonly HistoryEntry[]> {
+    const filter = [
+      { term: { workspace_id: workspaceId } },
+      { term: { kind } },
+      ...facetTerms(facets).map((term) => ({ term: { facets: term } })),
+      {
+        range: {
+          at: {
+            ...(since === undefined ? {} : { gte: since }),
+            ...(until === undefined ? {} : { lt: until }),
+          },
+        },
+      },
+    ];
+    const { hits } = await this.#connection.call((client) =>
+      client.search<HistoryDocument>({
+        index: this.#all,
+        ignore_unavailable: true, // before the first put there is no index
+        allow_partial_search_results: false,
+        query: { bool: { filter } },
+        sort: [{ at: 'desc' }, { id: 'desc' }],
+        size,
+        track_total_hits: false,
+        ...(place === undefined ? {} : { search_after: [...place] }),
+      }),
+    );
+    return hits.hits.flatMap(({ _source }) => (_source === undefined ? [] : [entryOf(_source)]));
+  }
+}
+
+function placeOf(cursor: string): Place {
+  const { at, id } = parseCursor(cursor);
+  return [at, id];
+}

@@ -1,0 +1,1 @@
+export { type ElasticsearchHistoryOptions, openElasticsearchHistory } from './history.ts';
