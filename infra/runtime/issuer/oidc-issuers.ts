@@ -1,8 +1,7 @@
-import type { Logger, Metrics } from '@tributary/core';
 import type { TrustedIssuer } from '@tributary/gateway';
 import type { Config } from '../config/settings.ts';
 import { fetchKeys } from './fetch-keys.ts';
-import { IssuerKeys } from './issuer-keys.ts';
+import { IssuerKeys, type IssuerKeysOptions } from './issuer-keys.ts';
 import { REST_MS } from './key-schedule.ts';
 
 /** The identity platforms of the configuration. */
@@ -22,7 +21,7 @@ const LOOK_MS = REST_MS;
  */
 export function openOidcIssuers(
   { issuers }: Pick<Config, 'issuers'>,
-  tools: { readonly logger: Logger; readonly metrics: Metrics },
+  tools: Pick<IssuerKeysOptions, 'logger' | 'metrics' | 'now'>,
 ): OidcIssuers {
   const opened = issuers.map((settings) => {
     const { issuer } = settings;
