@@ -1,7 +1,7 @@
 import { createPublicKey, type JsonWebKey } from 'node:crypto';
 import { messageOf } from '@tributary/core';
 import type { JSONWebKeySet } from 'jose';
-import { isLoopback, isSafeUrl } from './provider-url.ts';
+import { keysUrlOf } from './provider-url.ts';
 
 /** A discovery document or a key set at most; real ones have a few KB. */
 const MAX_BYTES = 512 * 1024;
@@ -13,20 +13,13 @@ export async function fetchKeys(issuer: string, signal: AbortSignal): Promise<JS
   const discovery = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
   const { issuer: named, jwks_uri: keysUrl } = objectOf(await fetchJson(discovery, signal), discovery);
   if (named !== issuer) throw new Error(`${discovery} says its issuer is ${shown(named)}`);
-  const url = keysUrlOf(keysUrl, issuer);
+  const url = keysUrlOf(issuer, keysUrl);
+  if (url === undefined)
+    throw new Error(`the jwks_uri of ${issuer} is no https:// URL that may be used: ${shown(keysUrl)}`);
   const { keys } = objectOf(await fetchJson(url, signal), url);
   const usable = Array.isArray(keys) ? keys.filter(isPublicKey) : [];
   if (usable.length === 0) throw new Error(`${url} holds no public key`);
   return { keys: usable };
-}
-
-/** An issuer elsewhere has no keys on this machine: its document would make us ask what it cannot reach itself. */
-function keysUrlOf(value: unknown, issuer: string): string {
-  const url = typeof value === 'string' && URL.canParse(value) ? new URL(value) : undefined;
-  const isOurs = url !== undefined && isLoopback(url.hostname) && !isLoopback(new URL(issuer).hostname);
-  if (url === undefined || !isSafeUrl(url) || isOurs)
-    throw new Error(`the jwks_uri of ${issuer} is no https:// URL that may be used: ${shown(value)}`);
-  return url.href;
 }
 
 /** The start of what an issuer said: enough to see what is wrong. */
