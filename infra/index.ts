@@ -38,6 +38,7 @@ export {
 } from './engines/index.ts';
 export { describeConfig, readConfig } from './runtime/config/config.ts';
 export { openDevIssuer } from './runtime/issuer/dev-issuer.ts';
+export { openOidcIssuers } from './runtime/issuer/oidc-issuers.ts';
 export { createLogger } from './runtime/observability/logger.ts';
 export { createMetrics } from './runtime/observability/metrics.ts';
 export { prepareQuickstart } from './runtime/quickstart/quickstart.ts';

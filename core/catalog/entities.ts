@@ -13,7 +13,10 @@ interface Kept {
 export interface Account extends Kept {
   readonly issuer: string;
   readonly subject: string;
+  /** Verified by the issuer, as `normalizeEmail` writes it; null while it has verified none. */
   readonly email: string | null;
+  /** When the token that told `email` was issued: an older one, which is still good for a while, does not take it back. */
+  readonly email_issued_at?: string;
 }
 
 export interface Organization extends Kept {

@@ -16,6 +16,8 @@ import type {
 /** Facts of version 1, by type. The structure rules the fold checks for each are frozen with the version. */
 export interface FactData {
   'account.created': Draft<Account>;
+  /** Who somebody is never changes: only what the issuer tells about them. */
+  'account.updated': Required<Pick<Account, 'email' | 'email_issued_at'>>;
   /** With `organization`: that one is created too, and `owner` becomes its owner. */
   'workspace.created': {
     readonly workspace: Draft<Workspace>;

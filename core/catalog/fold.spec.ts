@@ -23,6 +23,49 @@ function fold(...facts: readonly Fact[]): { state: CatalogState; verdicts: reado
   return foldAll([workspace(), ...facts]);
 }
 
+describe('accounts', () => {
+  const created = fact('account.created', OWNER, { id: OWNER, issuer: 'i', subject: 's', email: null });
+  const told = (email: string, version?: number) => ({
+    ...fact('account.updated', OWNER, { email, email_issued_at: AT }),
+    ...(version === undefined ? {} : { expected_version: version }),
+  });
+
+  it('are made once, whoever of several gateways is first', () => {
+    const other = { ...created, data: { ...created.data, email: 'b@example.com' } };
+    const { state, verdicts } = fold(created, other);
+    expect(verdicts.at(-1)).toEqual(conflict('taken'));
+    expect(state.account(OWNER)).toMatchObject({ email: null, version: 1 });
+  });
+
+  it('learn an e-mail address, and stay who they are', () => {
+    const smuggled = { ...told('a@example.com'), data: { ...told('a@example.com').data, subject: 'root' } };
+    const { state, verdicts } = fold(created, smuggled);
+    expect(verdicts.at(-1)?.applied).toBe(true);
+    expect(state.account(OWNER)).toEqual({
+      id: OWNER,
+      issuer: 'i',
+      subject: 's',
+      email: 'a@example.com',
+      email_issued_at: AT,
+      version: 2,
+      created_at: AT,
+      updated_at: AT,
+    });
+  });
+
+  it('are not changed by who saw an older version, nor before they exist', () => {
+    const { state, verdicts } = fold(
+      told('x@example.com'),
+      created,
+      told('a@example.com', 1),
+      told('b@example.com', 1),
+    );
+    expect(verdicts[1]).toEqual(conflict('missing'));
+    expect(verdicts.at(-1)).toEqual(conflict('version'));
+    expect(state.account(OWNER)?.email).toBe('a@example.com');
+  });
+});
+
 describe('workspaces', () => {
   it('come with their organization and its owner', () => {
     const { state } = fold();

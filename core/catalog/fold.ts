@@ -29,6 +29,8 @@ function decide(state: CatalogState, fact: Fact, position: number): ConflictReas
       if (state.account(fact.entity) !== undefined) return 'taken';
       state.putAccount({ ...fact.data, ...kept });
       return undefined;
+    case 'account.updated':
+      return updateAccount(state, fact);
     case 'workspace.created':
       return createWorkspace(state, fact);
     case 'api_key.created':
@@ -85,6 +87,24 @@ function decide(state: CatalogState, fact: Fact, position: number): ConflictReas
     default:
       throw new UnknownFact(fact);
   }
+}
+
+function updateAccount(
+  state: CatalogState,
+  fact: Fact & { type: 'account.updated' },
+): ConflictReason | undefined {
+  const stored = state.account(fact.entity);
+  if (stored === undefined) return 'missing';
+  if (fact.expected_version !== undefined && fact.expected_version !== stored.version) return 'version';
+  const { email, email_issued_at } = fact.data;
+  state.putAccount({
+    ...stored,
+    email,
+    email_issued_at,
+    version: stored.version + 1,
+    updated_at: fact.at,
+  });
+  return undefined;
 }
 
 /** A new organization comes with its owner; nobody gets a role in one that exists already by this fact. */

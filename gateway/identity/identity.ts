@@ -2,7 +2,10 @@
 export interface Identity {
   readonly issuer: string;
   readonly subject: string;
+  /** Null unless the issuer says that it verified the address; as `normalizeEmail` writes it. */
   readonly email: string | null;
+  /** When the token was issued, ISO 8601: of two tokens that tell different things the later one is right. */
+  readonly issuedAt: string;
 }
 
 /** Verifies ID tokens. Undefined for any token that is not to be trusted; throws `Unavailable` when it cannot tell. */

@@ -1,3 +1,4 @@
+import { Unavailable } from '@tributary/core';
 import {
   createLocalJWKSet,
   exportJWK,
@@ -9,7 +10,7 @@ import {
 } from 'jose';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { IdentityVerifier } from './identity.ts';
-import { createIdentityVerifier } from './issuers.ts';
+import { createIdentityVerifier, type TrustedIssuer } from './issuers.ts';
 
 const NOW = Date.parse('2026-01-01T12:00:00Z') / 1000;
 const ISSUER = 'https://issuer.example';
@@ -18,7 +19,8 @@ const claims = {
   iss: ISSUER,
   aud: AUDIENCE,
   sub: 'ada',
-  email: 'ada@example.com',
+  email: 'Ada@example.com',
+  email_verified: true,
   iat: NOW - 60,
   exp: NOW + 3_540,
 };
@@ -26,26 +28,34 @@ const claims = {
 type Keys = Awaited<ReturnType<typeof generateKeyPair>>;
 let keys: Keys;
 let strangers: Keys;
+let publicKeys: TrustedIssuer['keys'];
 let verifier: IdentityVerifier;
 beforeAll(async () => {
   keys = await generateKeyPair('ES256', { extractable: true });
   strangers = await generateKeyPair('ES256');
   const published = { ...(await exportJWK(keys.publicKey)), kid: 'k1', alg: 'ES256', use: 'sig' };
-  verifier = createIdentityVerifier(
-    [
-      {
-        issuer: ISSUER,
-        audience: AUDIENCE,
-        // What is configured by mistake is not taken either.
-        algorithms: ['ES256', 'HS256', 'none'],
-        keys: createLocalJWKSet({ keys: [published] }),
-      },
-    ],
-    () => new Date(NOW * 1000),
-  );
+  publicKeys = createLocalJWKSet({ keys: [published] });
+  verifier = verifierOf({});
 });
 
-function sign(changes: JWTPayload = {}, header: { kid?: string } = { kid: 'k1' }, by: Keys = keys) {
+function verifierOf(changes: Partial<TrustedIssuer>): IdentityVerifier {
+  const trusted = {
+    issuer: ISSUER,
+    audiences: [AUDIENCE, 'tributary-cli'],
+    // What is configured by mistake is not taken either.
+    algorithms: ['ES256', 'HS256', 'none'],
+    emailDomains: [],
+    keys: publicKeys,
+    ...changes,
+  };
+  return createIdentityVerifier([trusted], () => new Date(NOW * 1000));
+}
+
+function sign(
+  changes: JWTPayload = {},
+  header: { kid?: string; typ?: string; alg?: string } = { kid: 'k1' },
+  by: Keys = keys,
+) {
   return new SignJWT({ ...claims, ...changes })
     .setProtectedHeader({ alg: 'ES256', ...header })
     .sign(by.privateKey);
@@ -57,13 +67,44 @@ function lacking(claim: keyof typeof claims): JWTPayload {
 }
 
 describe('an ID token', () => {
+  it('that its claims refuse is refused without a look at the issuer’s keys', async () => {
+    const down = verifierOf({
+      keys: () => {
+        throw new Unavailable('the issuer does not answer');
+      },
+    });
+    for (const changes of [{ exp: NOW - 31 }, { aud: 'elsewhere' }, { nbf: NOW + 31 }, { iat: NOW + 31 }])
+      expect(await down.verify(await sign(changes))).toBeUndefined();
+    expect(await down.verify(await hmac(await exportSPKI(keys.publicKey)))).toBeUndefined();
+    expect(await down.verify(new UnsecuredJWT(claims).encode())).toBeUndefined();
+    await expect(down.verify(await sign())).rejects.toThrow(Unavailable);
+  });
+
   it('names who is calling', async () => {
     expect(await verifier.verify(await sign())).toEqual({
       issuer: ISSUER,
       subject: 'ada',
       email: 'ada@example.com',
+      issuedAt: '2026-01-01T11:59:00.000Z',
     });
-    expect(await verifier.verify(await sign(lacking('email')))).toMatchObject({ email: null });
+    expect(await verifier.verify(await sign({ aud: 'tributary-cli' }))).toMatchObject({ subject: 'ada' });
+  });
+
+  it('is good without an e-mail address, or with one that is not verified, which does not count', async () => {
+    for (const changes of [lacking('email'), lacking('email_verified'), { email_verified: false }])
+      expect(await verifier.verify(await sign(changes))).toMatchObject({ subject: 'ada', email: null });
+  });
+
+  it('for several audiences was issued to one of ours', async () => {
+    const aud = [AUDIENCE, 'elsewhere'];
+    expect(await verifier.verify(await sign({ aud, azp: AUDIENCE }))).toMatchObject({ subject: 'ada' });
+  });
+
+  it('is of a person of a domain that is let in, where the issuer has such', async () => {
+    const strict = verifierOf({ emailDomains: ['example.com'] });
+    expect(await strict.verify(await sign())).toMatchObject({ subject: 'ada' });
+    for (const changes of [{ email: 'ada@example.org' }, { email_verified: false }, lacking('email')])
+      expect(await strict.verify(await sign(changes))).toBeUndefined();
   });
 
   it('may be off by the skew of two clocks', async () => {
@@ -77,6 +118,13 @@ describe('an ID token', () => {
     ['is not valid yet', () => sign({ nbf: NOW + 31 })],
     ['was issued so long ago that no expiry counts', () => sign({ iat: NOW - 25 * 3600 })],
     ['is for another audience', () => sign({ aud: 'elsewhere' })],
+    ['is for us and others, and does not say who asked for it', () => sign({ aud: [AUDIENCE, 'elsewhere'] })],
+    [
+      'is for us and others, and another asked for it',
+      () => sign({ aud: [AUDIENCE, 'elsewhere'], azp: 'elsewhere' }),
+    ],
+    ['is an access token', () => sign({}, { kid: 'k1', typ: 'at+jwt' })],
+    ['is a logout token', () => sign({}, { kid: 'k1', typ: 'logout+jwt' })],
     ['has no audience', () => sign(lacking('aud'))],
     ['is of an issuer that is not trusted', () => sign({ iss: 'https://other.example' })],
     ['has no issuer', () => sign(lacking('iss'))],

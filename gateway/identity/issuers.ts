@@ -1,20 +1,46 @@
-import { decodeJwt, errors, type JWTVerifyGetKey, jwtVerify } from 'jose';
+import {
+  decodeJwt,
+  errors,
+  type JWTVerifyGetKey,
+  type JWTVerifyOptions,
+  jwtVerify,
+  UnsecuredJWT,
+} from 'jose';
+import { isAdmitted, isIssuedToUs, subjectOf, verifiedEmail } from './claims.ts';
 import type { Identity, IdentityVerifier } from './identity.ts';
 
 /** An identity platform whose ID tokens are taken. */
 export interface TrustedIssuer {
   /** The exact `iss` of its tokens. */
   readonly issuer: string;
-  /** The `aud` its tokens must carry. */
-  readonly audience: string;
+  /** Its tokens must carry one of these as `aud`. */
+  readonly audiences: readonly string[];
   /** Asymmetric algorithms only; `none` and HMAC are never taken, whatever stands here. */
   readonly algorithms: readonly string[];
-  /** Finds the key a token names. */
+  /** Only people with a verified e-mail address of one of these domains, in lower case, are let in; empty = everybody. */
+  readonly emailDomains: readonly string[];
+  /** Finds the key a token names; throws `Unavailable` while it cannot know whether there is one. */
   readonly keys: JWTVerifyGetKey;
 }
 
-const ASYMMETRIC = /^(RS|PS|ES)(256|384|512)$|^EdDSA$|^Ed25519$/;
+/** What tokens of an issuer may be signed with. */
+export const SIGNATURE_ALGORITHMS = [
+  'RS256',
+  'RS384',
+  'RS512',
+  'PS256',
+  'PS384',
+  'PS512',
+  'ES256',
+  'ES384',
+  'ES512',
+  'EdDSA',
+  'Ed25519',
+] as const;
+
 const CLOCK_SKEW_SECONDS = 30;
+/** A bound on `iat`, which also refuses tokens issued in the future; issuers set `exp` well below it. */
+const MAX_TOKEN_AGE_SECONDS = 24 * 3600;
 
 /** Takes the tokens of the given issuers and of nobody else. */
 export function createIdentityVerifier(issuers: readonly TrustedIssuer[], now: () => Date): IdentityVerifier {
@@ -23,22 +49,16 @@ export function createIdentityVerifier(issuers: readonly TrustedIssuer[], now: (
     async verify(token: string): Promise<Identity | undefined> {
       const trusted = byName.get(claimedIssuer(token) ?? '');
       if (trusted === undefined) return undefined;
+      const { audiences, emailDomains } = trusted;
+      const rules = rulesOf(trusted, now());
       try {
-        const { payload } = await jwtVerify(token, trusted.keys, {
-          issuer: trusted.issuer,
-          audience: trusted.audience,
-          algorithms: trusted.algorithms.filter((algorithm) => ASYMMETRIC.test(algorithm)),
-          clockTolerance: CLOCK_SKEW_SECONDS,
-          currentDate: now(),
-          requiredClaims: ['exp', 'iat', 'sub'],
-          maxTokenAge: MAX_TOKEN_AGE_SECONDS,
-        });
-        if (typeof payload.sub !== 'string' || payload.sub === '') return undefined;
-        return {
-          issuer: trusted.issuer,
-          subject: payload.sub,
-          email: typeof payload.email === 'string' ? payload.email : null,
-        };
+        refuseByClaims(token, rules);
+        const { payload, protectedHeader } = await jwtVerify(token, trusted.keys, rules);
+        const subject = subjectOf(payload);
+        const email = verifiedEmail(payload);
+        if (subject === undefined || !isIdToken(protectedHeader.typ)) return undefined;
+        if (!isIssuedToUs(payload, audiences) || !isAdmitted(email, emailDomains)) return undefined;
+        return { issuer: trusted.issuer, subject, email, issuedAt: isoSeconds(payload.iat ?? 0) };
       } catch (error) {
         if (error instanceof errors.JOSEError) return undefined;
         throw error;
@@ -47,8 +67,38 @@ export function createIdentityVerifier(issuers: readonly TrustedIssuer[], now: (
   };
 }
 
-/** A bound on `iat`, which also refuses tokens issued in the future; issuers set `exp` well below it. */
-const MAX_TOKEN_AGE_SECONDS = 24 * 3600;
+function rulesOf({ issuer, audiences, algorithms }: TrustedIssuer, currentDate: Date): JWTVerifyOptions {
+  const asymmetric: readonly string[] = SIGNATURE_ALGORITHMS;
+  return {
+    issuer,
+    audience: [...audiences],
+    algorithms: algorithms.filter((algorithm) => asymmetric.includes(algorithm)),
+    clockTolerance: CLOCK_SKEW_SECONDS,
+    currentDate,
+    requiredClaims: ['exp', 'iat', 'sub'],
+    maxTokenAge: MAX_TOKEN_AGE_SECONDS,
+  };
+}
+
+/**
+ * Throws what the claims alone refuse, such as a token that expired: that needs no key, so it is answered while the
+ * issuer is down too, and nobody makes us ask it for keys by it. The claims are looked at again once the signature is
+ * known to be good.
+ */
+function refuseByClaims(token: string, rules: JWTVerifyOptions): void {
+  UnsecuredJWT.decode(`${UNSECURED_HEADER}.${token.split('.')[1]}.`, rules);
+}
+
+const UNSECURED_HEADER = Buffer.from('{"alg":"none"}').toString('base64url');
+
+/** An access token or a logout token of the same issuer is none, also when its audience is ours. */
+function isIdToken(typ: string | undefined): boolean {
+  return typ === undefined || /^(application\/)?jwt$/i.test(typ);
+}
+
+function isoSeconds(seconds: number): string {
+  return new Date(seconds * 1000).toISOString();
+}
 
 function claimedIssuer(token: string): string | undefined {
   try {

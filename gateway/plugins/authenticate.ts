@@ -1,9 +1,9 @@
-import { type CatalogView, hashKey, iso, messageOf, nameId, parseKey } from '@tributary/core';
+import { type CatalogView, hashKey, messageOf, parseKey } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../dependencies.ts';
 import type { Caller } from '../http/caller.ts';
 import { notAuthenticated, tooManyRequests } from '../http/errors.ts';
-import type { Identity } from '../identity/identity.ts';
+import { createFindAccount } from '../identity/accounts.ts';
 import { shareCatchUps } from './catch-up.ts';
 import { FailedAuthentications } from './failed-authentications.ts';
 
@@ -28,6 +28,7 @@ export function createAuthenticate(dependencies: AuthenticationDependencies): Au
   const { catalog, identity, clock, logger } = dependencies;
   const failures = new FailedAuthentications(clock);
   const catchUp = shareCatchUps(catalog, CATCH_UP_MS);
+  const findAccount = createFindAccount(dependencies);
 
   async function callerProven(token: string | undefined, request: FastifyRequest): Promise<Caller> {
     const caller = await (token?.startsWith(KEY_START)
@@ -60,7 +61,7 @@ export function createAuthenticate(dependencies: AuthenticationDependencies): Au
   ): Promise<Caller | undefined> {
     const proven = token === undefined ? undefined : await identity.verify(token);
     if (proven === undefined) return undefined;
-    const account = await provisionAccount(proven, request, dependencies);
+    const account = await findAccount(proven, { address: request.ip, request_id: request.id });
     return account && { kind: 'id_token', account };
   }
 
@@ -74,26 +75,4 @@ export function createAuthenticate(dependencies: AuthenticationDependencies): Au
 function activeKey(state: CatalogView, hash: string): Caller | undefined {
   const caller = state.keyByHash(hash);
   return caller?.key.status === 'active' ? caller : undefined;
-}
-
-/** The account of an identity, created at its first sign-in. Its id is derived, so two gateways create the same one. */
-async function provisionAccount(
-  identity: Identity,
-  request: FastifyRequest,
-  { catalog, clock }: AuthenticationDependencies,
-) {
-  const id = nameId('account', identity.issuer, identity.subject);
-  const known = catalog.state.account(id);
-  if (known !== undefined) return known;
-  await catalog.propose({
-    v: 1,
-    type: 'account.created',
-    entity: id,
-    expected_version: 0,
-    data: { id, issuer: identity.issuer, subject: identity.subject, email: identity.email },
-    by: id,
-    from: { address: request.ip, request_id: request.id },
-    at: iso(clock()),
-  });
-  return catalog.state.account(id);
 }

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { NO_LOGGER, NO_METRICS, type WorkspaceRole } from '@tributary/core';
 import { createServer, type GatewayDependencies, gateway } from '@tributary/gateway';
-import { openDevIssuer, openGateway, readConfig } from '@tributary/infra';
+import { openDevIssuer, openGateway, openOidcIssuers, readConfig } from '@tributary/infra';
 import type { FastifyInstance, RouteOptions } from 'fastify';
 
 /** An answer of the API. */
@@ -74,6 +74,7 @@ export class InjectClient {
 
 export interface TestGateway {
   readonly app: FastifyInstance;
+  readonly folder: string;
   readonly dependencies: GatewayDependencies;
   /** Every route there is, HEAD left out. */
   readonly routes: readonly RouteOptions[];
@@ -88,17 +89,26 @@ export interface TestGateway {
 
 export const DEDICATED_TOPIC = 'events.dedicated';
 
-/** A gateway on the embedded adapters, in a folder of its own. */
-export async function openTestGateway(): Promise<TestGateway> {
-  const folder = await mkdtemp(join(tmpdir(), 'tributary-gateway-'));
+export interface TestGatewayOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  /** That of another gateway, which removes it; default: one of its own. */
+  readonly folder?: string;
+}
+
+/** A gateway on the embedded adapters. */
+export async function openTestGateway(options: TestGatewayOptions = {}): Promise<TestGateway> {
+  const folder = options.folder ?? (await mkdtemp(join(tmpdir(), 'tributary-gateway-')));
   const config = readConfig({
     TRIBUTARY_DATA_DIR: folder,
     TRIBUTARY_DEV_ISSUER: '1',
     TRIBUTARY_TOPICS: DEDICATED_TOPIC,
+    ...options.env,
   });
-  const issuer = openDevIssuer(config);
-  const opened = await openGateway(config, [issuer.trusted], { logger: NO_LOGGER, metrics: NO_METRICS });
   const clock = createClock();
+  const tools = { logger: NO_LOGGER, metrics: NO_METRICS };
+  const issuer = openDevIssuer(config);
+  const oidc = openOidcIssuers(config, { ...tools, now: clock.now });
+  const opened = await openGateway(config, [issuer.trusted, ...oidc.trusted], tools);
   const dependencies = { ...opened.dependencies, clock: clock.now };
   const routes: RouteOptions[] = [];
   const app = createServer();
@@ -111,6 +121,7 @@ export async function openTestGateway(): Promise<TestGateway> {
   const signIn = async (email: string) => new InjectClient(app, await issuer.mint(email));
   return {
     app,
+    folder,
     dependencies,
     routes,
     clock,
@@ -123,7 +134,8 @@ export async function openTestGateway(): Promise<TestGateway> {
     async close() {
       await app.close();
       await opened.close();
-      await rm(folder, { recursive: true, force: true });
+      await oidc.close();
+      if (options.folder === undefined) await rm(folder, { recursive: true, force: true });
     },
   };
 }

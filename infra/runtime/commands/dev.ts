@@ -4,6 +4,7 @@ import { readConfig } from '../config/config.ts';
 import { lockFolder } from '../config/folder-lock.ts';
 import type { Config } from '../config/settings.ts';
 import { openDevIssuer } from '../issuer/dev-issuer.ts';
+import { openOidcIssuers } from '../issuer/oidc-issuers.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
 import { catalogReadiness } from '../observability/readiness.ts';
@@ -47,14 +48,16 @@ export async function dev(args: readonly string[], environment: Environment): Pr
 async function serve(config: Config, closing: Closing, logger: Logger): Promise<never> {
   const metrics = createMetrics({ processFigures: true });
   const issuer = openDevIssuer(config);
-  const { dependencies } = closing.keep(await openGateway(config, [issuer.trusted], { logger, metrics }));
+  const oidc = closing.keep(openOidcIssuers(config, { logger, metrics }));
+  const issuers = [issuer.trusted, ...oidc.trusted];
+  const { dependencies } = closing.keep(await openGateway(config, issuers, { logger, metrics }));
   const { catalog } = dependencies;
   const engines = closing.keep(watchConfiguredEngines(config, dependencies));
   const stages = closing.keep(startStagesThread({ config }));
   await stages.running;
   const server = closing.keep(
     await startServer(config, dependencies, {
-      readiness: () => catalogReadiness(catalog, engines.said()),
+      readiness: () => catalogReadiness(catalog, { ...engines.said(), ...oidc.said() }),
       snapshots: () => Promise.all([metrics.snapshot(), stages.snapshot()]),
     }),
   );

@@ -2,6 +2,7 @@ import type { Logger } from '@tributary/core';
 import type { Environment } from '../command.ts';
 import type { Config } from '../config/settings.ts';
 import { openDevIssuer } from '../issuer/dev-issuer.ts';
+import { openOidcIssuers } from '../issuer/oidc-issuers.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
 import { catalogReadiness } from '../observability/readiness.ts';
@@ -31,15 +32,16 @@ export async function runGateway(args: readonly string[], environment: Environme
 /** Answers about itself from the start; the rest is 503 until Kafka answers and the catalog was read. */
 async function serve(config: Config, closing: Closing, logger: Logger): Promise<never> {
   const metrics = createMetrics({ processFigures: true });
-  if (!config.devIssuer) logger.warn({}, 'no issuer is configured: ID tokens are refused');
-  const issuers = config.devIssuer ? [openDevIssuer(config).trusted] : [];
+  const oidc = closing.keep(openOidcIssuers(config, { logger, metrics }));
+  const issuers = [...(config.devIssuer ? [openDevIssuer(config).trusted] : []), ...oidc.trusted];
+  if (issuers.length === 0) logger.warn({}, 'no issuer is configured: ID tokens are refused');
   const patience = startPatience(config.startTimeout, logger);
   const { dependencies } = closing.keep(await openGateway(config, issuers, { logger, metrics }));
   const { catalog, log } = dependencies;
   const engines = closing.keep(watchConfiguredEngines(config, dependencies));
   const server = closing.keep(
     await startServer(config, dependencies, {
-      readiness: () => catalogReadiness(catalog, engines.said()),
+      readiness: () => catalogReadiness(catalog, { ...engines.said(), ...oidc.said() }),
       snapshots: async () => [await metrics.snapshot()],
     }),
   );

@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { parseRanges } from '@tributary/connectors';
 import { declareTopics, parseLadder, retryTopic } from '@tributary/core';
 import { ENGINE_SETTINGS } from './engine-settings.ts';
+import { ISSUER_SETTINGS } from './issuer-settings.ts';
 import { attempt, duration, flag, list, number, oneOf, type Parsed, text } from './parse.ts';
 import { type Setting, setting } from './setting.ts';
 
@@ -44,6 +45,7 @@ export const SETTINGS = {
     privateJwk(),
     'Private JWK (JSON, ES256) of the development issuer; default: made once in the data folder.',
   ),
+  ...ISSUER_SETTINGS,
   secretKeys: setting(
     'TRIBUTARY_SECRET_KEYS',
     '',

@@ -38,8 +38,9 @@ export function openDevIssuer(config: Pick<Config, 'dataFolder' | 'devIssuerKey'
   return {
     trusted: {
       issuer: ISSUER,
-      audience: AUDIENCE,
+      audiences: [AUDIENCE],
       algorithms: [ALGORITHM],
+      emailDomains: [],
       keys: createLocalJWKSet({ keys: [{ ...publicJwk, kty: 'EC' }] }),
     },
     mint(email, now = new Date()) {

@@ -1,0 +1,214 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { exportJWK, generateKeyPair, importJWK, type JWK, type JWTPayload, SignJWT } from 'jose';
+import Provider, { type KoaContextWithOIDC } from 'oidc-provider';
+
+export const CLIENT_ID = 'tributary-console';
+const CLIENT_SECRET = 'a secret of the tests';
+const REDIRECT_URI = 'https://console.example/signed-in';
+const ALGORITHM = 'RS256';
+
+/** Somebody who has an account at the provider. */
+export interface Person {
+  readonly sub: string;
+  readonly email?: string;
+  readonly email_verified?: boolean;
+}
+
+/** A certified OpenID Connect provider on a port of its own. */
+export interface OidcProvider {
+  /** Its address, and the `iss` of its tokens. */
+  readonly issuer: string;
+  /** The variable that makes a gateway trust it. */
+  readonly settings: { readonly issuer: string; readonly audiences: readonly string[] };
+  /** How often its keys were asked for. */
+  readonly asked: number;
+  /** The private key it signs with now. */
+  readonly key: JWK;
+  /** The ID token of a person who signs in as people do: authorization code flow with PKCE. */
+  signIn(person: Person): Promise<string>;
+  /** A token that only its key can sign, with what it would never say itself. */
+  sign(
+    changes?: Readonly<Record<string, unknown>>,
+    header?: Readonly<Record<string, unknown>>,
+  ): Promise<string>;
+  /** From now on it signs with a new key, and has forgotten the old one. */
+  rotate(): Promise<void>;
+  /** Nobody listens any more. */
+  goDown(): Promise<void>;
+  /** It takes connections and answers nothing. */
+  hang(): void;
+  comeBack(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function startOidcProvider(): Promise<OidcProvider> {
+  const people = new Map<string, Person>();
+  let key = await makeKey();
+  let asked = 0;
+  let handler: RequestListener = () => {};
+  const server = createServer((request, response) => handler(request, response));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const issuer = `http://127.0.0.1:${port}`;
+
+  const answer = () => {
+    const provider = openProvider(issuer, key, people);
+    const callback = provider.callback();
+    handler = (request, response) => {
+      if (request.url?.startsWith('/jwks')) asked++;
+      if (request.url?.startsWith('/interaction/')) void logIn(provider, request, response);
+      else void callback(request, response);
+    };
+  };
+  const goDown = async () => {
+    if (!server.listening) return;
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  };
+  answer();
+
+  return {
+    issuer,
+    settings: { issuer, audiences: [CLIENT_ID] },
+    get asked() {
+      return asked;
+    },
+    get key() {
+      return key;
+    },
+    signIn(person) {
+      people.set(person.sub, person);
+      return codeFlow(issuer, person.sub);
+    },
+    async sign(changes = {}, header = {}) {
+      const now = Math.floor(Date.now() / 1000);
+      const claims = { iss: issuer, aud: CLIENT_ID, sub: 'ada', iat: now, exp: now + 3600, ...changes };
+      return new SignJWT(claims as JWTPayload)
+        .setProtectedHeader({ alg: ALGORITHM, kid: String(key.kid), ...header })
+        .sign(await importJWK(key, ALGORITHM));
+    },
+    async rotate() {
+      key = await makeKey();
+      answer();
+    },
+    goDown,
+    hang() {
+      handler = () => {};
+    },
+    async comeBack() {
+      answer();
+      if (server.listening) return;
+      server.listen(port, '127.0.0.1');
+      await once(server, 'listening');
+    },
+    close: goDown,
+  };
+}
+
+async function makeKey(): Promise<JWK> {
+  const { privateKey } = await generateKeyPair(ALGORITHM, { extractable: true });
+  return {
+    ...(await exportJWK(privateKey)),
+    kid: randomBytes(6).toString('hex'),
+    alg: ALGORITHM,
+    use: 'sig',
+  };
+}
+
+function openProvider(issuer: string, key: JWK, people: ReadonlyMap<string, Person>): Provider {
+  return new Provider(issuer, {
+    clients: [
+      {
+        client_id: CLIENT_ID,
+        client_secret: CLIENT_SECRET,
+        redirect_uris: [REDIRECT_URI],
+        id_token_signed_response_alg: ALGORITHM,
+      },
+    ],
+    jwks: { keys: [{ ...key, kty: 'RSA' }] },
+    cookies: { keys: ['cookies of the tests'] },
+    claims: { email: ['email', 'email_verified'] },
+    conformIdTokenClaims: false,
+    features: { devInteractions: { enabled: false } },
+    interactions: { url: (_, { uid }) => `/interaction/${uid}` },
+    ttl: {
+      AccessToken: 3600,
+      AuthorizationCode: 60,
+      Grant: 3600,
+      IdToken: 3600,
+      Interaction: 60,
+      Session: 60,
+    },
+    findAccount: (_, accountId) => ({
+      accountId,
+      claims: () => ({ ...people.get(accountId), sub: accountId }),
+    }),
+    loadExistingGrant: grantAll,
+  });
+}
+
+/** Nobody is asked whether the client may know who they are. */
+async function grantAll({ oidc }: KoaContextWithOIDC) {
+  const { client, session, provider } = oidc;
+  if (client === undefined || session?.accountId === undefined) return undefined;
+  const grant = new provider.Grant({ clientId: client.clientId, accountId: session.accountId });
+  grant.addOIDCScope('openid email');
+  await grant.save();
+  return grant;
+}
+
+/** Logs in whom the client hinted at. */
+async function logIn(provider: Provider, ...[request, response]: Parameters<RequestListener>): Promise<void> {
+  const { params } = await provider.interactionDetails(request, response);
+  await provider.interactionFinished(request, response, { login: { accountId: String(params.login_hint) } });
+}
+
+/** What a browser and the client behind it do, one after the other. */
+async function codeFlow(issuer: string, person: string): Promise<string> {
+  const verifier = randomBytes(32).toString('base64url');
+  const query = new URLSearchParams({
+    client_id: CLIENT_ID,
+    response_type: 'code',
+    scope: 'openid email',
+    redirect_uri: REDIRECT_URI,
+    login_hint: person,
+    code_challenge: createHash('sha256').update(verifier).digest('base64url'),
+    code_challenge_method: 'S256',
+  });
+  const code = new URL(await followToClient(new URL(`${issuer}/auth?${query}`))).searchParams.get('code');
+  const answer = await fetch(`${issuer}/token`, {
+    method: 'POST',
+    headers: { authorization: `Basic ${btoa(`${CLIENT_ID}:${encodeURIComponent(CLIENT_SECRET)}`)}` },
+    body: new URLSearchParams({
+      grant_type: 'authorization_code',
+      code: String(code),
+      redirect_uri: REDIRECT_URI,
+      code_verifier: verifier,
+    }),
+  });
+  const { id_token: idToken } = (await answer.json()) as { id_token?: string };
+  if (idToken === undefined) throw new Error(`the provider gave no ID token: ${answer.status}`);
+  return idToken;
+}
+
+async function followToClient(start: URL): Promise<string> {
+  const cookies = new Map<string, string>();
+  let at = start;
+  for (let step = 0; step < 10; step++) {
+    const cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+    const answer = await fetch(at, { redirect: 'manual', headers: { cookie } });
+    for (const line of answer.headers.getSetCookie()) {
+      const [name = '', value = ''] = line.split(';')[0]?.split(/=(.*)/) ?? [];
+      cookies.set(name, value);
+    }
+    const location = answer.headers.get('location');
+    if (location === null) throw new Error(`${at} answered ${answer.status}: ${await answer.text()}`);
+    if (location.startsWith(REDIRECT_URI)) return location;
+    at = new URL(location, at);
+  }
+  throw new Error('the provider leads nowhere');
+}
