@@ -1,6 +1,10 @@
 /** The words and ports of Tributary, and its pure decisions. No I/O, no clock, no environment. */
 export * from './access/permissions.ts';
 export * from './access/roles.ts';
+export * from './audit/apply-audited.ts';
+export * from './audit/audit-entry.ts';
+export { AUDITED_TYPES } from './audit/audited.ts';
+export { AUDIT_MASK, MAX_AUDITED_BYTES } from './audit/masked.ts';
 export * from './catalog/catalog.ts';
 export * from './catalog/entities.ts';
 export * from './catalog/facts.ts';

@@ -60,6 +60,7 @@ export const PERMISSIONS = {
   'deliveries.read': reads,
   'deliveries.redrive': writes,
   'event-volume.read': reads,
+  'audit-log.list': administers,
 } as const satisfies Record<string, Permission>;
 
 export type Operation = keyof typeof PERMISSIONS;

@@ -1,6 +1,7 @@
 import type { FastifyPluginAsync } from 'fastify';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { apiKeyRoutes } from './api-keys/routes.ts';
+import { auditRoutes } from './audit-log/routes.ts';
 import { deliveryRoutes } from './deliveries/routes.ts';
 import { destinationRoutes } from './destinations/routes.ts';
 import { contractRoutes } from './event-contracts/routes.ts';
@@ -26,6 +27,7 @@ export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, depen
     destinationRoutes,
     deliveryRoutes,
     volumeRoutes,
+    auditRoutes,
   ])
     await app.register(resource, dependencies);
 };

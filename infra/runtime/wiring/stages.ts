@@ -70,6 +70,7 @@ async function open(
   await provideTopics(log, config, patience);
   const counters = await available('volume counters', () => openVolumeCounters(config, { logger }));
   const pipeline = createPipeline({
+    log,
     catalog,
     counters,
     deduplicator: await available('deduplicator', () => openDeduplicator(config, logger)),
