@@ -1,6 +1,7 @@
 import {
   type AuditEntry,
   applyAudited,
+  applyFact,
   CatalogState,
   type EventLog,
   type Fact,
@@ -49,7 +50,7 @@ export class AuditedFacts {
     for (const fact of facts) {
       const { offset } = fact.position;
       if (offset >= this.#next) {
-        const told = this.#apply(fact);
+        const told = this.#apply(fact, applyAudited);
         if (told === undefined) break;
         this.#told.set(offset, told);
       }
@@ -59,12 +60,15 @@ export class AuditedFacts {
   }
 
   /** Undefined for a fact that cannot be applied. It may have been in part: this fold is of no use behind it. */
-  #apply({ position: { offset }, value }: LogEntry): readonly AuditEntry[] | undefined {
+  #apply<Answer>(
+    { position: { offset }, value }: LogEntry,
+    apply: (state: CatalogState, fact: Fact, position: number) => Answer,
+  ): Answer | undefined {
     if (this.#stopped !== undefined) return undefined;
     try {
-      const told = applyAudited(this.#state, JSON.parse(value) as Fact, offset);
+      const answer = apply(this.#state, JSON.parse(value) as Fact, offset);
       this.#next = offset + 1;
-      return told;
+      return answer;
     } catch (error) {
       const message = `the catalog holds a fact at ${offset} that cannot be applied: ${messageOf(error)}`;
       this.#stopped = new Unavailable(message, { cause: error });
@@ -86,7 +90,7 @@ export class AuditedFacts {
       if (next <= from) throw new Unavailable(`the catalog ends at ${from}, before the fact at ${start}`);
       for (const entry of entries) {
         if (entry.position.offset >= start) break;
-        if (this.#apply(entry) === undefined) throw this.#stopped;
+        if (this.#apply(entry, applyFact) === undefined) throw this.#stopped;
       }
       this.#next = Math.min(next, start);
     }
