@@ -19,7 +19,7 @@ interface Entry {
 }
 
 /** Where events come from, which keys are still in use, and who changed what. */
-describe('12. Sources, keys in use and the audit log', () => {
+describe('16. Sources, keys in use and the audit log', () => {
   let tributary: Tributary;
   let webhook: Webhook;
   beforeAll(async () => {

@@ -19,7 +19,7 @@ interface Made {
 }
 
 /** Credentials are shown to nobody, values of events to nobody but those who may see the events. */
-describe('13. Nothing secret where it does not belong', () => {
+describe('17. Nothing secret where it does not belong', () => {
   /** Must be nowhere but in the answer that made them. */
   const credentials = new Planted();
   /** Of the catalog alone. */
