@@ -2,6 +2,10 @@
 export * from './access/email.ts';
 export * from './access/permissions.ts';
 export * from './access/roles.ts';
+export * from './audit/apply-audited.ts';
+export * from './audit/audit-entry.ts';
+export { AUDITED_TYPES } from './audit/audited.ts';
+export { AUDIT_MASK, MAX_AUDITED_BYTES } from './audit/masked.ts';
 export * from './catalog/catalog.ts';
 export * from './catalog/entities.ts';
 export * from './catalog/facts.ts';
@@ -23,6 +27,7 @@ export * from './event/event.ts';
 export * from './history/history.ts';
 export * from './ids/ids.ts';
 export * from './keys/key.ts';
+export * from './keys/usable.ts';
 export * from './log/event-log.ts';
 export * from './log/headers.ts';
 export * from './log/layout-mismatch.ts';

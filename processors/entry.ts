@@ -45,6 +45,13 @@ export function parseObject(text: string): Record<string, unknown> {
   return value as Record<string, unknown>;
 }
 
+/** Epoch ms of a time that is written down. Throws `InvalidInput` for what is none. */
+export function timeOf(iso: string): number {
+  const at = Date.parse(iso);
+  if (Number.isNaN(at)) throw new InvalidInput('no time');
+  return at;
+}
+
 /** Headers of an entry that is about `event`, caused by an entry with the headers `cause`. */
 export function eventHeaders(event: CanonicalEvent, cause: Headers, catalogPosition: number): Headers {
   const traceparent = cause[HEADER.traceparent];

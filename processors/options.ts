@@ -12,7 +12,7 @@ export interface PipelineOptions {
   readonly catalogWaitMs: number;
   /** Entries in a batch of validate and count. */
   readonly batchEntries: number;
-  /** Entries in a batch of history; each may hold an event and all its attempts. */
+  /** Entries in a batch of history and audit; each may hold an event and all its attempts, or a fact. */
   readonly historyEntries: number;
   /** Window of a partition of a flow stage. What it holds weighs about five times as much in memory. */
   readonly windowBytes: number;

@@ -8,6 +8,7 @@ import {
   type Deduplicator,
   type Destination,
   dueAt,
+  type EventLog,
   type FlowStage,
   HEADER,
   type History,
@@ -22,6 +23,7 @@ import {
   TOPIC,
   type VolumeCounters,
 } from '@tributary/core';
+import { audit } from './audit/audit.ts';
 import { count } from './count/count.ts';
 import { deliver, deliverSlow } from './deliver/deliver.ts';
 import { Deliverer } from './deliver/deliverer.ts';
@@ -36,6 +38,8 @@ import { validate } from './validate/validate.ts';
 
 /** Everything the stages reach the world by. Who makes these closes them, after the stages have stopped. */
 export interface PipelineDependencies {
+  /** To look facts up; the stages are handed their entries by who runs them. */
+  readonly log: Pick<EventLog, 'read'>;
   readonly catalog: Catalog;
   readonly deduplicator: Deduplicator;
   readonly contracts: ContractEvaluator;
@@ -75,6 +79,7 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
     batch('validate', received, [accepted, rejected, violations], steps.validate),
     batch('count', [accepted, rejected], [], steps.count),
     batch('history', [violations, dead, outcomes], [], steps.history, historyEntries),
+    batch('audit', [TOPIC.catalog], [], steps.audit, historyEntries),
     flow('route', [accepted], [deliveries, dead, eventsSlow], steps.route),
     flow('route.slow', [eventsSlow], [deliveries, dead, outcomes], steps.routeSlow),
     flow('deliver', [deliveries], [deliveriesSlow, ...settled], steps.deliver),
@@ -109,6 +114,7 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     validate: validate(parts),
     count: count(parts),
     history: history(parts),
+    audit: audit(parts),
     route: route(routing(parts.sandbox), lanes(parts.slowTransformationMs)),
     routeSlow: routeSlow(routing(parts.slowSandbox)),
     deliver: deliver(delivering, deliveryLanes()),

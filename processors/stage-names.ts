@@ -3,6 +3,7 @@ export const STAGE_NAMES = [
   'validate',
   'count',
   'history',
+  'audit',
   'route',
   'route.slow',
   'deliver',

@@ -28,6 +28,11 @@ export const PERMISSIONS = {
   'event-keys.create': administers,
   'event-keys.revoke': administers,
   'events.ingest': ingests,
+  'sources.list': reads,
+  'sources.create': writes,
+  'sources.read': reads,
+  'sources.update': writes,
+  'sources.delete': writes,
   'event-contracts.list': reads,
   'event-contracts.create': writes,
   'event-contracts.read': reads,
@@ -55,6 +60,7 @@ export const PERMISSIONS = {
   'deliveries.read': reads,
   'deliveries.redrive': writes,
   'event-volume.read': reads,
+  'audit-log.list': administers,
 } as const satisfies Record<string, Permission>;
 
 export type Operation = keyof typeof PERMISSIONS;

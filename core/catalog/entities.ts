@@ -46,6 +46,8 @@ interface KeyFields extends Kept {
 
 export interface ApiKey extends KeyFields {
   readonly role: WorkspaceRole;
+  /** From then on it is refused, as if it were revoked; null: never. */
+  readonly expires_at: string | null;
 }
 
 export interface WriteKey extends KeyFields {
@@ -53,6 +55,17 @@ export interface WriteKey extends KeyFields {
   /** The received topic its events go to. */
   readonly pubsub_topic: string;
   readonly source_id: string | null;
+}
+
+/** Where events come from, as people call it; write keys may name one. */
+export interface CatalogSource extends Kept {
+  readonly workspace_id: string;
+  readonly name: string;
+  /** What kind of thing it is, by the workspace's own word, e.g. `web`. */
+  readonly type: string;
+  readonly description: string | null;
+  readonly status: 'active';
+  readonly created_by: string;
 }
 
 export const ENFORCEMENT_MODES = ['allow', 'warn', 'block'] as const;

@@ -1,6 +1,7 @@
 import type {
   Account,
   ApiKey,
+  CatalogSource,
   Change,
   Contract,
   Destination,
@@ -24,10 +25,14 @@ export interface FactData {
     readonly organization?: Draft<Omit<Organization, 'org_id'>>;
     readonly owner?: Membership;
   };
-  'api_key.created': Draft<ApiKey>;
+  /** Without `expires_at`: never. */
+  'api_key.created': Omit<Draft<ApiKey>, 'expires_at'> & Partial<Pick<ApiKey, 'expires_at'>>;
   'api_key.revoked': Record<string, never>;
   'write_key.created': Draft<WriteKey>;
   'write_key.revoked': Record<string, never>;
+  'source.created': Draft<CatalogSource>;
+  'source.updated': Change<CatalogSource>;
+  'source.deleted': Record<string, never>;
   'contract.created': Draft<Contract>;
   'contract.updated': Change<Contract>;
   'contract.archived': Record<string, never>;
@@ -82,5 +87,5 @@ export type ConflictReason =
   | 'taken'
   /** What it refers to is missing, revoked, archived or deleted. */
   | 'missing'
-  /** An enabled rule names it. */
+  /** An enabled rule or an active write key names it. */
   | 'in_use';

@@ -9,6 +9,7 @@ import {
   fact,
   foldAll,
   rule,
+  source,
   transformation,
   workspace,
   writeKey,
@@ -17,7 +18,15 @@ import type { CatalogState, WorkspaceEntityKind } from './state.ts';
 
 /** Few ids, so that facts meet: the same id, pair, hash, version and reference come up again and again. */
 const WORKSPACES = ['w1', 'w2'];
-const KINDS = ['api_key', 'write_key', 'contract', 'transformation', 'destination', 'rule'] as const;
+const KINDS = [
+  'api_key',
+  'write_key',
+  'source',
+  'contract',
+  'transformation',
+  'destination',
+  'rule',
+] as const;
 const NAMES = ['', 'order', 'view'];
 const HASHES = ['h1', 'h2', 'h3'];
 const POSITIONS_PAST_END = 3;
@@ -29,7 +38,8 @@ const hash = fc.constantFrom(...HASHES);
 
 const created: readonly fc.Arbitrary<Fact>[] = [
   fc.tuple(id('k'), hash, inWorkspace).map((args) => apiKey(...args)),
-  fc.tuple(id('q'), hash, inWorkspace).map((args) => writeKey(...args)),
+  fc.tuple(id('q'), hash, inWorkspace, fc.option(id('s'))).map((args) => writeKey(...args)),
+  fc.tuple(id('s'), inWorkspace).map((args) => source(...args)),
   fc.tuple(id('c'), name, inWorkspace).map((args) => contract(...args)),
   fc
     .tuple(id('t'), fc.constantFrom('draft' as const, 'active' as const), inWorkspace)
@@ -41,6 +51,8 @@ const created: readonly fc.Arbitrary<Fact>[] = [
 const changed: readonly fc.Arbitrary<Fact>[] = [
   id('k').map((key) => fact('api_key.revoked', key, {})),
   id('q').map((key) => fact('write_key.revoked', key, {})),
+  id('s').map((entity) => fact('source.updated', entity, { name: 'renamed' })),
+  id('s').map((entity) => fact('source.deleted', entity, {})),
   fc.tuple(id('c'), name).map(([entity, event_name]) => fact('contract.updated', entity, { event_name })),
   id('c').map((entity) => fact('contract.updated', entity, { status: 'archived' })),
   id('c').map((entity) => fact('contract.archived', entity, {})),
@@ -213,6 +225,21 @@ describe('the fold', () => {
         ]);
         expect(new Set(keys.map((key) => key.hash)).size).toBe(keys.length);
         for (const key of keys) expect(state.keyByHash(key.hash)?.key).toBe(key);
+      }),
+    );
+  });
+
+  it('never has an active write key that names a missing source', () => {
+    fc.assert(
+      fc.property(history, (facts) => {
+        each(facts, ({ state }) => {
+          for (const workspaceId of WORKSPACES) {
+            for (const { status, source_id } of state.entities('write_key', workspaceId)) {
+              if (status === 'revoked' || source_id === null) continue;
+              expect(state.entity('source', workspaceId, source_id)).toBeDefined();
+            }
+          }
+        });
       }),
     );
   });

@@ -11,9 +11,11 @@ import {
   ORGANIZATION,
   OWNER,
   rule,
+  source,
   transformation,
   WORKSPACE,
   workspace,
+  writeKey,
 } from './samples.ts';
 import type { CatalogState } from './state.ts';
 
@@ -109,6 +111,34 @@ describe('keys', () => {
     const { state, verdicts } = fold(apiKey('k1', 'h1'), revoked, revoked);
     expect(verdicts.at(-1)?.applied).toBe(true);
     expect(state.entity('api_key', WORKSPACE, 'k1')?.version).toBe(2);
+  });
+});
+
+describe('sources', () => {
+  const deleted = fact('source.deleted', 's1', {});
+  const named = writeKey('q1', 'h1', WORKSPACE, 's1');
+
+  it('can be named by write keys of their workspace once they are there', () => {
+    const { state, verdicts } = fold(named, source('s1'), named);
+    expect(verdicts.slice(1).map(({ applied }) => applied)).toEqual([false, true, true]);
+    expect(state.keyByHash('h1')?.key).toMatchObject({ id: 'q1', source_id: 's1' });
+    const foreign = [workspace('w2', 'o2'), source('s2', 'w2'), writeKey('q1', 'h1', WORKSPACE, 's2')];
+    expect(fold(...foreign).verdicts.at(-1)).toEqual(conflict('missing'));
+  });
+
+  it('stay while an active write key names them', () => {
+    const { state, verdicts } = fold(source('s1'), named, deleted);
+    expect(verdicts.at(-1)).toEqual(conflict('in_use'));
+    expect(state.entity('source', WORKSPACE, 's1')).toBeDefined();
+  });
+
+  it('go once that key is revoked, and again; then no key can name them', () => {
+    const revoked = fact('write_key.revoked', 'q1', {});
+    const late = writeKey('q2', 'h2', WORKSPACE, 's1');
+    const { state, verdicts } = fold(source('s1'), named, revoked, deleted, deleted, late);
+    expect(verdicts.slice(-3)).toMatchObject([{ applied: true }, { applied: true }, conflict('missing')]);
+    expect(state.wasDeleted('source', WORKSPACE, 's1')).toBe(true);
+    expect(state.hasKey('h2')).toBe(false);
   });
 });
 

@@ -34,17 +34,24 @@ function decide(state: CatalogState, fact: Fact, position: number): ConflictReas
     case 'workspace.created':
       return createWorkspace(state, fact);
     case 'api_key.created':
+      return createKey(state, 'api_key', { expires_at: null, ...fact.data, ...kept });
     case 'write_key.created': {
-      if (state.hasKey(fact.data.hash)) return 'taken';
-      const kind = fact.type === 'api_key.created' ? 'api_key' : 'write_key';
-      const refused = create(state, kind, { ...fact.data, ...kept } as WorkspaceEntities[typeof kind]);
-      if (refused === undefined) state.putKeyHash(fact.data.hash, kind, fact.data.workspace_id, fact.entity);
-      return refused;
+      const { workspace_id, source_id } = fact.data;
+      if (source_id !== null && state.entity('source', workspace_id, source_id) === undefined)
+        return 'missing';
+      return createKey(state, 'write_key', { ...fact.data, ...kept });
     }
     case 'api_key.revoked':
       return revoke(state, 'api_key', fact);
     case 'write_key.revoked':
       return revoke(state, 'write_key', fact);
+    case 'source.created':
+      return create(state, 'source', { ...fact.data, ...kept });
+    case 'source.updated':
+      return change(state, 'source', fact, fact.data);
+    case 'source.deleted':
+      if (activeKeyNames(state, fact.entity)) return 'in_use';
+      return remove(state, 'source', fact);
     case 'contract.created': {
       const contract: Contract = { ...fact.data, ...kept };
       if (contract.status === 'active' && pairTaken(state, contract)) return 'taken';
@@ -138,6 +145,17 @@ function create<K extends WorkspaceEntityKind>(
   return undefined;
 }
 
+function createKey<K extends 'api_key' | 'write_key'>(
+  state: CatalogState,
+  kind: K,
+  key: WorkspaceEntities[K],
+): ConflictReason | undefined {
+  if (state.hasKey(key.hash)) return 'taken';
+  const refused = create(state, kind, key);
+  if (refused === undefined) state.putKeyHash(key.hash, kind, key.workspace_id, key.id);
+  return refused;
+}
+
 function find<K extends WorkspaceEntityKind>(
   state: CatalogState,
   kind: K,
@@ -225,6 +243,13 @@ function archiveContract(
 /** True when an enabled rule of the entity's workspace names it. */
 function ruleNames(state: CatalogState, id: string, named: (rule: Rule) => string | null): boolean {
   return state.enabledRules(state.workspaceOf(id) ?? '').some((rule) => named(rule) === id);
+}
+
+/** True when a write key that is not revoked names the source. */
+function activeKeyNames(state: CatalogState, id: string): boolean {
+  return state
+    .entities('write_key', state.workspaceOf(id) ?? '')
+    .some((key) => key.source_id === id && key.status === 'active');
 }
 
 /** A rule may name only what its workspace has; an enabled one only an active transformation. */

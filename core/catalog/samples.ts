@@ -33,7 +33,12 @@ export function apiKey(id: string, hash: string, workspaceId = WORKSPACE): Fact 
   return fact('api_key.created', id, { ...owned(id, workspaceId), ...fields });
 }
 
-export function writeKey(id: string, hash: string, workspaceId = WORKSPACE): Fact {
+export function writeKey(
+  id: string,
+  hash: string,
+  workspaceId = WORKSPACE,
+  sourceId: string | null = null,
+): Fact {
   return fact('write_key.created', id, {
     ...owned(id, workspaceId),
     hash,
@@ -41,8 +46,13 @@ export function writeKey(id: string, hash: string, workspaceId = WORKSPACE): Fac
     status: 'active',
     environment: 'production',
     pubsub_topic: 'events.production',
-    source_id: null,
+    source_id: sourceId,
   });
+}
+
+export function source(id: string, workspaceId = WORKSPACE): Fact {
+  const fields = { type: 'web', description: null, status: 'active' } as const;
+  return fact('source.created', id, { ...owned(id, workspaceId), ...fields });
 }
 
 export function contract(id: string, name = 'order', workspaceId = WORKSPACE): Fact {

@@ -3,6 +3,7 @@ import type { EventType } from '../event/event.ts';
 import type {
   Account,
   ApiKey,
+  CatalogSource,
   Contract,
   Destination,
   Organization,
@@ -16,6 +17,7 @@ import type {
 export interface WorkspaceEntities {
   api_key: ApiKey;
   write_key: WriteKey;
+  source: CatalogSource;
   contract: Contract;
   transformation: Transformation;
   destination: Destination;
@@ -78,6 +80,7 @@ function emptyIndex(): WorkspaceIndex {
     tables: {
       api_key: new Map(),
       write_key: new Map(),
+      source: new Map(),
       contract: new Map(),
       transformation: new Map(),
       destination: new Map(),

@@ -6,11 +6,12 @@ export type HistoryKind = (typeof HISTORY_KINDS)[number];
 /** An engine may index each facet and each pair of them: n facets cost it 1 + n + n(n-1)/2 rows of index, five 16. */
 export const MAX_HISTORY_FACETS = 5;
 
-/** Something that happened in a workspace and can be listed. */
+/** Something that happened in a workspace, or as an audit entry in an organization, and can be listed. */
 export interface HistoryEntry {
   readonly kind: HistoryKind;
   /** Unique within the kind; writing it again replaces, never doubles. */
   readonly id: string;
+  /** Of an audit entry also an organization's id: no workspace has the same. */
   readonly workspaceId: string;
   /** Epoch ms; the order of lists. Must not change between versions of one id. */
   readonly at: number;

@@ -53,11 +53,11 @@ export async function revokeKey(
   return { id: key.id, status: 'revoked' };
 }
 
-/** Deletes an entity. Deleting a deleted one changes nothing; 409 while an enabled rule names it. */
+/** Deletes an entity. Deleting a deleted one changes nothing; 409 while something at work names it. */
 export async function deleteEntity(
   request: FastifyRequest,
   dependencies: EntityDependencies,
-  kind: 'transformation' | 'destination' | 'rule',
+  kind: 'transformation' | 'destination' | 'rule' | 'source',
   id: string,
 ): Promise<{ id: string; status: 'deleted' }> {
   const gone = { id: id.toLowerCase(), status: 'deleted' } as const;

@@ -1,5 +1,5 @@
-import { type Environment, iso, makeKey, newId } from '@tributary/core';
-import type { FastifyRequest } from 'fastify';
+import { type Environment, iso, makeKey, messageOf, newId, TributaryError } from '@tributary/core';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { accountOf } from './caller.ts';
@@ -39,6 +39,29 @@ export function makeKeyFields(
     created_by: accountOf(request.caller),
   } as const;
   return { raw, fields };
+}
+
+/** Names the fields of an answer that are null because they cannot be known now. */
+const UNKNOWN_FIELDS = 'x-unknown-fields';
+
+/**
+ * The last uses of keys, epoch ms. While the counters do not answer there are none, and the answer says that it does
+ * not know: a list of keys is what one needs to revoke one, and that must not wait for the engine that counts.
+ */
+export async function readLastUses(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { counters, logger }: Pick<GatewayDependencies, 'counters' | 'logger'>,
+  keys: readonly { readonly id: string }[],
+): Promise<ReadonlyMap<string, number>> {
+  try {
+    return await counters.lastUsed(keys.map(({ id }) => id));
+  } catch (error) {
+    if (!(error instanceof TributaryError) || !error.retryable) throw error;
+    logger.warn({ request_id: request.id, error: messageOf(error) }, 'the last use of keys is not known now');
+    reply.header(UNKNOWN_FIELDS, 'last_used_at');
+    return NEVER_USED;
+  }
 }
 
 /** When a key was last used, as answers show it. */

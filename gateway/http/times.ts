@@ -1,3 +1,16 @@
+import { invalidRequest } from './errors.ts';
+
+const ISO_8601 = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2}))?$/;
+
+/** Epoch ms of a time in a query or body: a date (its start, UTC) or a date and time with its zone. 400 for any other. */
+export function parseTime(path: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const time = Date.parse(text);
+  if (!ISO_8601.test(text) || Number.isNaN(time) || !isCalendarDay(text))
+    throw invalidRequest({ path, message: 'must be an ISO 8601 time' });
+  return time;
+}
+
 /**
  * Whether the day a text starts with (`YYYY-MM-DD`) is in the calendar. `Date.parse` refuses day 32 but takes
  * February 31 for a day in March.

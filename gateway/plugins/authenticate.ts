@@ -1,4 +1,4 @@
-import { type CatalogView, hashKey, messageOf, parseKey } from '@tributary/core';
+import { type CatalogView, hashKey, isUsable, messageOf, parseKey } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../dependencies.ts';
 import type { Caller } from '../http/caller.ts';
@@ -52,7 +52,7 @@ export function createAuthenticate(dependencies: AuthenticationDependencies): Au
         logger.warn({ error: messageOf(error) }, 'the catalog did not catch up while an unknown key waited');
       }
     }
-    return activeKey(catalog.state, parsed.hash);
+    return usableKey(catalog.state, parsed.hash, clock());
   }
 
   async function callerOfIdToken(
@@ -67,12 +67,14 @@ export function createAuthenticate(dependencies: AuthenticationDependencies): Au
 
   return (request) => {
     const token = BEARER.exec(request.headers.authorization ?? '')?.[1];
-    const known = token?.startsWith(KEY_START) ? activeKey(catalog.state, hashKey(token)) : undefined;
+    const known = token?.startsWith(KEY_START)
+      ? usableKey(catalog.state, hashKey(token), clock())
+      : undefined;
     return known ?? callerProven(token, request);
   };
 }
 
-function activeKey(state: CatalogView, hash: string): Caller | undefined {
+function usableKey(state: CatalogView, hash: string, now: number): Caller | undefined {
   const caller = state.keyByHash(hash);
-  return caller?.key.status === 'active' ? caller : undefined;
+  return caller !== undefined && isUsable(caller.key, now) ? caller : undefined;
 }

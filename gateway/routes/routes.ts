@@ -1,6 +1,7 @@
 import type { FastifyPluginAsync } from 'fastify';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { apiKeyRoutes } from './api-keys/routes.ts';
+import { auditRoutes } from './audit-log/routes.ts';
 import { deliveryRoutes } from './deliveries/routes.ts';
 import { destinationRoutes } from './destinations/routes.ts';
 import { contractRoutes } from './event-contracts/routes.ts';
@@ -9,6 +10,7 @@ import { writeKeyRoutes } from './event-keys/routes.ts';
 import { transformationRoutes } from './event-transformations/routes.ts';
 import { volumeRoutes } from './event-volume/routes.ts';
 import { eventRoutes } from './events/routes.ts';
+import { sourceRoutes } from './sources/routes.ts';
 import { workspaceRoutes } from './workspaces/routes.ts';
 
 /** The resources of the platform API, one folder each. */
@@ -17,6 +19,7 @@ export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, depen
     workspaceRoutes,
     apiKeyRoutes,
     writeKeyRoutes,
+    sourceRoutes,
     eventRoutes,
     contractRoutes,
     transformationRoutes,
@@ -24,6 +27,7 @@ export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, depen
     destinationRoutes,
     deliveryRoutes,
     volumeRoutes,
+    auditRoutes,
   ])
     await app.register(resource, dependencies);
 };

@@ -1,14 +1,13 @@
 import {
   type DeliveryOutcome,
   type HistoryEntry,
-  InvalidInput,
   type JsonObject,
   type LogEntry,
   outcomeVersion,
   TOPIC,
   type Violation,
 } from '@tributary/core';
-import { parseObject } from '../entry.ts';
+import { parseObject, timeOf } from '../entry.ts';
 
 /**
  * What history keeps of an entry of `violations`, `deliveries.dead` or `deliveries.outcomes`. Its facets are those that
@@ -26,7 +25,7 @@ function violationEntry(violation: Violation & JsonObject): HistoryEntry {
     kind: 'violation',
     id: violation.id,
     workspaceId: violation.workspace_id,
-    at: time(violation.received_at),
+    at: timeOf(violation.received_at),
     version: 1,
     facets: {
       contract_id: violation.contract_id,
@@ -45,7 +44,7 @@ function deliveryEntry(outcome: DeliveryOutcome & JsonObject): HistoryEntry {
     kind: 'delivery',
     id: delivery.id,
     workspaceId: delivery.workspace_id,
-    at: time(delivery.event.received_at),
+    at: timeOf(delivery.event.received_at),
     version: outcomeVersion(outcome),
     facets: {
       status: outcome.status,
@@ -53,12 +52,6 @@ function deliveryEntry(outcome: DeliveryOutcome & JsonObject): HistoryEntry {
     },
     body: outcome,
   };
-}
-
-function time(iso: string): number {
-  const at = Date.parse(iso);
-  if (Number.isNaN(at)) throw new InvalidInput('no time');
-  return at;
 }
 
 /** One entry per id, its highest version: what a batch leaves behind. */

@@ -38,15 +38,19 @@ export class FailureWatch {
     this.#dependencies = dependencies;
   }
 
-  /** Notes how runs ended, in order, and with which message the last failing one did. */
-  note(transformation: Transformation, outcomes: readonly RunFailure[], lastError: string | undefined): void {
+  /** Notes how runs ended, in order. `lastError` tells the message of the last failing one, for people to see. */
+  note(
+    transformation: Transformation,
+    outcomes: readonly RunFailure[],
+    lastError: (() => string) | undefined,
+  ): void {
     const { limits } = this.#dependencies;
     const watched = this.#of(transformation);
     if (watched === undefined) return;
     watched.rate = afterRuns(watched.rate, outcomes, limits);
     if (lastError === undefined || watched.proposed || !isFailing(watched.rate, limits)) return;
     watched.proposed = true;
-    void this.#propose(transformation, lastError).then((decided) => {
+    void this.#propose(transformation, lastError()).then((decided) => {
       watched.proposed = decided;
     });
   }

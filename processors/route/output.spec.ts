@@ -42,6 +42,13 @@ describe('eventFrom', () => {
     });
   });
 
+  it('keeps the source, which a transformation that builds its event anew left out', () => {
+    const source = { ...SOURCE, source_id: 's1' };
+    const output = JSON.stringify({ type: 'track', event: 'B', user_id: 'u1', source_id: 'another' });
+    expect(eventFrom(source, output).source_id).toBe('s1');
+    expect(JSON.parse(JSON.stringify(eventFrom(SOURCE, output)))).not.toHaveProperty('source_id');
+  });
+
   it('takes the timestamp of an output that has one', () => {
     expect(from({ ...SOURCE, timestamp: '2020-01-01T00:00:00Z' }).timestamp).toBe('2020-01-01T00:00:00Z');
     expect(() => from({ ...SOURCE, timestamp: 'yesterday' })).toThrow('timestamp');

@@ -24,7 +24,7 @@ export type Transformed =
   | { readonly ok: true; readonly events: readonly CanonicalEvent[] }
   | { readonly ok: false; readonly kind: SandboxErrorKind; readonly message: string };
 
-const TEXTS = ['event', 'name', 'group_id', 'user_id', 'anonymous_id', 'source_id'] as const;
+const TEXTS = ['event', 'name', 'group_id', 'user_id', 'anonymous_id'] as const;
 const OBJECTS = ['properties', 'traits', 'context'] as const;
 
 /** Reads what the sandbox answered. One bad output fails the whole event: parts of it are never delivered. */
@@ -41,8 +41,8 @@ export function transformedFrom(source: CanonicalEvent, result: SandboxResult): 
 }
 
 /**
- * The event an output stands for. It keeps the source's message_id, workspace_id, environment and received_at whatever
- * the output says, and its timestamp where the output has none; null counts as absent. Throws `InvalidInput`
+ * The event an output stands for. It keeps the message_id, workspace_id, source_id, environment and received_at of the event it
+ * was made from whatever the output says, and its timestamp where the output has none; null counts as absent. Throws `InvalidInput`
  * for what is no event.
  */
 export function eventFrom(source: CanonicalEvent, output: string): CanonicalEvent {
@@ -63,7 +63,8 @@ export function eventFrom(source: CanonicalEvent, output: string): CanonicalEven
     received_at: source.received_at,
     environment: source.environment,
     workspace_id: source.workspace_id,
-  } as CanonicalEvent; // the loops above looked at the other fields
+    source_id: source.source_id,
+  } as CanonicalEvent; // the loops above looked at the other fields; an absent source_id is left out of the JSON text
   if (subjectOf(event) === '') throw new InvalidInput('neither user_id nor anonymous_id');
   if (exceeds(event, output)) throw new InvalidInput(`more than ${MAX_EVENT_BYTES} bytes`);
   return event;

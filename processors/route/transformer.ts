@@ -11,6 +11,7 @@ import { Patience } from '../patience.ts';
 import { RecentMap } from '../recent-map.ts';
 import { CallSize } from './call-size.ts';
 import type { FailureWatch } from './failure-watch.ts';
+import { messageWithoutValues } from './message-without-values.ts';
 import { type Transformed, transformedFrom } from './output.ts';
 
 /** Programs whose sizes of calls are remembered. */
@@ -198,17 +199,27 @@ export class Transformer {
       if (result === undefined) throw new Error('the sandbox answered for fewer events than it was given');
       return transformedFrom(event, result);
     });
-    const failed = outcomes.filter((outcome) => !outcome.ok);
     failures.note(
       transformation,
       outcomes.map((outcome) => (outcome.ok ? undefined : outcome.kind)),
-      failed.at(-1)?.message,
+      lastErrorOf(batch, outcomes),
     );
     outcomes.forEach((outcome, index) => {
       metrics.count('tributary_transformation_runs_total', { outcome: outcome.ok ? 'ok' : outcome.kind });
       batch[index]?.resolve(outcome);
     });
   }
+}
+
+/** The message of the last run that failed, told without the values of its event: it is kept longer than that. */
+function lastErrorOf(
+  batch: readonly { readonly event: CanonicalEvent }[],
+  outcomes: readonly Transformed[],
+): (() => string) | undefined {
+  const index = outcomes.findLastIndex((outcome) => !outcome.ok);
+  const [outcome, event] = [outcomes[index], batch[index]?.event];
+  if (outcome === undefined || outcome.ok || event === undefined) return undefined;
+  return () => messageWithoutValues(outcome.message, event);
 }
 
 function programId(transformation: Transformation): string {

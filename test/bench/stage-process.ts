@@ -65,6 +65,7 @@ async function pipelineStage(name: string, round: number): Promise<Stage> {
     logger,
   });
   const stages = createPipeline({
+    log,
     ...ports,
     deduplicator,
     unseal: () => {

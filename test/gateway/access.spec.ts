@@ -129,11 +129,9 @@ it('takes an empty body on DELETE and on a POST that needs none, whatever its co
 });
 
 it('is 503 while an engine does not answer, and says when to come back', async () => {
-  const lastUsed = vi
-    .spyOn(test.dependencies.counters, 'lastUsed')
-    .mockRejectedValue(new Unavailable('down'));
-  const answer = await owner.call('GET', './event-keys');
-  lastUsed.mockRestore();
+  const read = vi.spyOn(test.dependencies.counters, 'read').mockRejectedValue(new Unavailable('down'));
+  const answer = await owner.call('GET', './event-volume');
+  read.mockRestore();
   expect(answer).toMatchObject({ status: 503, body: { error: 'unavailable' } });
   expect(answer.headers['retry-after']).toBe('1');
 });

@@ -1,5 +1,6 @@
-import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { makeKey } from '@tributary/core';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { DEDICATED_TOPIC, type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
 
 let test: TestGateway;
@@ -65,6 +66,61 @@ it.each([
     status: 400,
     body: { error: 'invalid request', details: [{ path }] },
   });
+});
+
+it('names a source of its workspace, and no other', async () => {
+  const source = await owner.ok<{ id: string }>('POST', './sources', { name: 'Shop', type: 'web' });
+  const body = { name: 'Web', environment: 'production' };
+  expect(await owner.call('POST', './event-keys', { ...body, source_id: source.id })).toMatchObject({
+    status: 201,
+    body: { source_id: source.id },
+  });
+  expect(await owner.call('POST', './event-keys', { ...body, source_id: null })).toMatchObject({
+    status: 201,
+    body: { source_id: null },
+  });
+  const other = await test.openWorkspace('other@example.com');
+  const theirs = await other.ok<{ id: string }>('POST', './sources', { name: 'Theirs', type: 'web' });
+  for (const source_id of [theirs.id, randomUUID(), 'no-id', ''])
+    expect(await owner.call('POST', './event-keys', { ...body, source_id })).toMatchObject({
+      status: 400,
+      body: { error: 'invalid request', details: [{ path: '/source_id' }] },
+    });
+});
+
+it('is 503 when its topic is not declared any more: events got 500, and nobody knew why', async () => {
+  const made = await owner.ok<WriteKey>('POST', './event-keys', { name: 'Big', environment: 'production' });
+  const { catalog } = test.dependencies;
+  const stored = catalog.state.entity('write_key', String(owner.workspaceId), made.id);
+  if (stored === undefined) throw new Error('no key');
+  const { version, created_at, updated_at, ...data } = stored;
+  const { raw, hash } = makeKey('write_key', randomBytes(32));
+  const id = randomUUID();
+  const from = { address: '', request_id: '' };
+  await catalog.propose({
+    ...{ v: 1, type: 'write_key.created', entity: id, by: data.created_by, from, at: created_at },
+    data: { ...data, id, hash, pubsub_topic: 'events.closed-down' },
+  });
+  const producer = owner.with({ token: raw });
+  const event = { event: 'Clicked', user_id: 'u', message_id: 'm-1' };
+  const error = vi.spyOn(test.dependencies.logger, 'error');
+  for (let time = 0; time < 3; time++) {
+    const answer = await producer.call('POST', './events/track', event);
+    expect(answer).toMatchObject({ status: 503, body: { error: 'unavailable', message_id: 'm-1' } });
+    expect(answer.headers['retry-after']).toBe('1');
+  }
+  const batch = [{ type: 'track', ...event }, { type: 'nonsense' }];
+  expect(await producer.call('POST', './events/batch', { batch })).toMatchObject({
+    status: 503,
+    body: { error: 'unavailable', message_ids: ['m-1', null] },
+  });
+  expect(error.mock.calls).toEqual([
+    [
+      expect.objectContaining({ topic: 'events.closed-down', key_id: id }),
+      expect.stringMatching(/TRIBUTARY_TOPICS/),
+    ],
+  ]);
+  error.mockRestore();
 });
 
 it('sends events until it is revoked', async () => {

@@ -141,6 +141,7 @@ async function startEverything(deliver: (delivery: Delivery) => DeliveryResult) 
     openSqliteDeduplicator({ folder: join(folder, 'dedupe'), clock, windowMs: DAY_MS }),
   );
   const stages = createPipeline({
+    log,
     catalog,
     deduplicator,
     contracts: createContractEvaluator(),

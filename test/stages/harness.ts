@@ -12,6 +12,7 @@ import {
   Fenced,
   HEADER,
   type Headers,
+  type History,
   type LogEntry,
   NO_LOGGER,
   NO_METRICS,
@@ -19,6 +20,7 @@ import {
   type SandboxInput,
   type SandboxResult,
   type Stage,
+  TOPIC,
   type VolumeBatch,
   type VolumeCounters,
 } from '@tributary/core';
@@ -92,8 +94,14 @@ export function passing({ event }: SandboxInput): SandboxResult {
   return { ok: true, outputs: [event], logs: [], durationMs: 1 };
 }
 
-/** The whole pipeline with its stages in the hand of the test, over a world that does as it is told. */
-export function setUp(options: Partial<PipelineOptions> = {}) {
+/**
+ * The whole pipeline with its stages in the hand of the test, over a world that does as it is told. `shared` is what it
+ * has in common with another process.
+ */
+export function setUp(
+  options: Partial<PipelineOptions> = {},
+  shared: { readonly catalog?: MemoryCatalog; readonly history?: History } = {},
+) {
   const world: World = {
     transform: (_source, input) => passing(input),
     deliver: () => ({ outcome: 'delivered' }),
@@ -107,17 +115,19 @@ export function setUp(options: Partial<PipelineOptions> = {}) {
       time.elapsed += ms;
     },
   };
-  const catalog = new MemoryCatalog();
+  const catalog = shared.catalog ?? new MemoryCatalog();
   const counters = new RecordedCounters();
   const clock = () => time.now;
   const folder = mkdtempSync(join(tmpdir(), 'tributary-stages-'));
   const deduplicator = openSqliteDeduplicator({ folder: join(folder, 'dedupe'), windowMs: DAY_MS, clock });
-  const history = openSqliteHistory({ folder: join(folder, 'history'), retentionMs: DAY_MS, clock });
+  const history =
+    shared.history ?? openSqliteHistory({ folder: join(folder, 'history'), retentionMs: DAY_MS, clock });
   onTestFinished(async () => {
     await Promise.all([deduplicator.close(), history.close()]);
     rmSync(folder, { recursive: true, force: true });
   });
   const stages = createPipeline({
+    log: { read: async (topic, _partition, from) => factsFrom(catalog, topic, from) },
     catalog,
     deduplicator,
     contracts: { evaluate: (_contract, event) => world.evaluate(event) },
@@ -140,6 +150,13 @@ export function setUp(options: Partial<PipelineOptions> = {}) {
     options,
   });
   return { world, time, catalog, counters, history, stages, run: runner(stages) };
+}
+
+/** What the log answers to a read of the catalog's topic. */
+function factsFrom({ facts }: MemoryCatalog, topic: string, from: number) {
+  if (topic !== TOPIC.catalog) throw new Error(`no stage looks into ${topic}`);
+  const entries = facts.slice(from).map((fact, index) => entryOf(topic, from + index, fact));
+  return { entries, next: facts.length };
 }
 
 /** Hands entries to a stage as the log would, and holds it to the topics it declares. */

@@ -22,6 +22,8 @@ export class MemoryCatalog implements Catalog {
   readonly state = new CatalogState();
   readonly ready = true;
   readonly proposed: Fact[] = [];
+  /** Every fact there was, by position. */
+  readonly facts: Fact[] = [];
   position = 0;
 
   constructor() {
@@ -97,6 +99,7 @@ export class MemoryCatalog implements Catalog {
 
   #apply(fact: Fact): Verdict {
     const verdict = applyFact(this.state, fact, this.position);
+    this.facts.push(fact);
     this.position += 1;
     return verdict;
   }

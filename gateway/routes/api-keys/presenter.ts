@@ -3,7 +3,10 @@ import type { Static } from 'typebox';
 import { lastUse } from '../../http/keys.ts';
 import type { apiKeyResource } from './schemas.ts';
 
-/** `uses` holds the last use of keys, epoch ms. The hash stays inside. */
+/**
+ * `uses` holds the last use of keys, epoch ms. The hash stays inside. The status is the spec's, `active` until it is
+ * revoked: that a key has expired is read from `expires_at`.
+ */
 export function presentApiKey(key: ApiKey, uses: ReadonlyMap<string, number>): Static<typeof apiKeyResource> {
   return {
     id: key.id,
@@ -12,6 +15,7 @@ export function presentApiKey(key: ApiKey, uses: ReadonlyMap<string, number>): S
     key_prefix: key.key_prefix,
     role: key.role,
     status: key.status,
+    expires_at: key.expires_at,
     last_used_at: lastUse(uses, key.id),
     created_by: key.created_by,
     created_at: key.created_at,

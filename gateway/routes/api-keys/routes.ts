@@ -1,10 +1,11 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { entityOf, revokeKey } from '../../http/entities.ts';
-import { makeKeyFields, NEVER_USED } from '../../http/keys.ts';
+import { makeKeyFields, NEVER_USED, readLastUses } from '../../http/keys.ts';
 import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
 import { propose } from '../../http/propose.ts';
 import { closed, errorAnswers, goneAs, pathOf } from '../../http/schemas.ts';
+import { expiryOf } from './expiry.ts';
 import { presentApiKey } from './presenter.ts';
 import { apiKeyBody, apiKeyList, createdApiKey } from './schemas.ts';
 
@@ -12,7 +13,7 @@ const path = '/workspaces/:workspaceId/api-keys';
 
 /** `/workspaces/:workspaceId/api-keys`: the raw key is shown once, revoking is for good. */
 export const apiKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
-  const { catalog, counters } = dependencies;
+  const { catalog } = dependencies;
 
   app.get(
     path,
@@ -27,7 +28,7 @@ export const apiKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
     async (request, reply) => {
       const keys = catalog.state.entities('api_key', request.workspace.id);
       const page = pageOf(keys, pageRequest(request.query));
-      const uses = await counters.lastUsed(page.items.map((key) => key.id));
+      const uses = await readLastUses(request, reply, dependencies, page.items);
       linkNext(request, reply, page.next);
       return reply.code(200).send(page.items.map((key) => presentApiKey(key, uses)));
     },
@@ -40,13 +41,14 @@ export const apiKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
       schema: { params: pathOf(), body: apiKeyBody, response: { 201: createdApiKey, ...errorAnswers } },
     },
     async (request, reply) => {
-      const { name, role } = request.body;
+      const { name, role, expires_at } = request.body;
+      const expiry = expiryOf(expires_at ?? undefined, dependencies.clock());
       const { raw, fields } = makeKeyFields(request, dependencies, 'api_key', name);
       await propose(request, dependencies, {
         type: 'api_key.created',
         entity: fields.id,
         expected_version: 0,
-        data: { ...fields, role: role ?? 'editor' },
+        data: { ...fields, role: role ?? 'editor', expires_at: expiry },
       });
       const key = entityOf(request, dependencies, 'api_key', fields.id);
       return reply.code(201).send({ ...presentApiKey(key, NEVER_USED), key: raw });

@@ -1,8 +1,7 @@
 import type { HistoryEntry, HistoryQuery, Violation } from '@tributary/core';
 import type { Static } from 'typebox';
-import { invalidRequest } from '../../http/errors.ts';
 import { pageRequest } from '../../http/lists.ts';
-import { isCalendarDay } from '../../http/times.ts';
+import { parseTime } from '../../http/times.ts';
 import type { violationQuery } from './schemas.ts';
 
 /** The recorded violations of one contract that a query asks for; 400 for a time that is none. */
@@ -33,14 +32,4 @@ export function violationsOf(
 /** A violation as the history stage wrote it down. */
 export function violationIn(entry: HistoryEntry): Violation {
   return entry.body as unknown as Violation;
-}
-
-const ISO_8601 = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2}))?$/;
-
-function parseTime(name: string, text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
-  const time = Date.parse(text);
-  if (!ISO_8601.test(text) || Number.isNaN(time) || !isCalendarDay(text))
-    throw invalidRequest({ path: name, message: 'must be an ISO 8601 time' });
-  return time;
 }

@@ -1,19 +1,20 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { entityOf, revokeKey } from '../../http/entities.ts';
-import { makeKeyFields, NEVER_USED } from '../../http/keys.ts';
+import { makeKeyFields, NEVER_USED, readLastUses } from '../../http/keys.ts';
 import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
 import { propose } from '../../http/propose.ts';
 import { closed, errorAnswers, goneAs, pathOf } from '../../http/schemas.ts';
 import { presentWriteKey } from './presenter.ts';
 import { createdWriteKey, writeKeyBody, writeKeyList } from './schemas.ts';
+import { sourceNamed } from './source.ts';
 import { topicFor } from './topic.ts';
 
 const path = '/workspaces/:workspaceId/event-keys';
 
 /** `/workspaces/:workspaceId/event-keys`: write keys. The raw key is shown once, revoking is for good. */
 export const writeKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
-  const { catalog, counters, dedicatedTopics } = dependencies;
+  const { catalog, dedicatedTopics } = dependencies;
 
   app.get(
     path,
@@ -28,7 +29,7 @@ export const writeKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     async (request, reply) => {
       const keys = catalog.state.entities('write_key', request.workspace.id);
       const page = pageOf(keys, pageRequest(request.query));
-      const uses = await counters.lastUsed(page.items.map((key) => key.id));
+      const uses = await readLastUses(request, reply, dependencies, page.items);
       linkNext(request, reply, page.next);
       return reply.code(200).send(page.items.map((key) => presentWriteKey(key, uses)));
     },
@@ -41,14 +42,15 @@ export const writeKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       schema: { params: pathOf(), body: writeKeyBody, response: { 201: createdWriteKey, ...errorAnswers } },
     },
     async (request, reply) => {
-      const { name, environment, pubsub_topic: wanted } = request.body;
+      const { name, environment, pubsub_topic: wanted, source_id } = request.body;
       const topic = topicFor(environment, wanted ?? undefined, dedicatedTopics);
+      const sourceId = sourceNamed(source_id ?? undefined, request.workspace.id, catalog.state);
       const { raw, fields } = makeKeyFields(request, dependencies, 'write_key', name, environment);
       await propose(request, dependencies, {
         type: 'write_key.created',
         entity: fields.id,
         expected_version: 0,
-        data: { ...fields, environment, pubsub_topic: topic, source_id: null },
+        data: { ...fields, environment, pubsub_topic: topic, source_id: sourceId },
       });
       const key = entityOf(request, dependencies, 'write_key', fields.id);
       return reply.code(201).send({ ...presentWriteKey(key, NEVER_USED), key: raw });

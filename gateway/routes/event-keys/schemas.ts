@@ -9,6 +9,7 @@ export const writeKeyBody = closed({
   name,
   environment: oneOf(ENVIRONMENTS),
   pubsub_topic: optional(topic),
+  source_id: optional(Type.String({ format: 'uuid', description: 'The source its events come from.' })),
 });
 
 const fields = {

@@ -3,6 +3,7 @@ import type { FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { unavailable } from '../../http/errors.ts';
 import type { ShapedEvent } from './canonical.ts';
+import { createUndeclaredTopics } from './undeclared-topics.ts';
 
 const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 
@@ -25,7 +26,9 @@ export function createIngest({
   log,
   catalog,
   metrics,
-}: Pick<GatewayDependencies, 'log' | 'catalog' | 'metrics'>): Ingest {
+  ...dependencies
+}: Pick<GatewayDependencies, 'log' | 'catalog' | 'metrics' | 'clock' | 'logger'>): Ingest {
+  const undeclared = createUndeclaredTopics({ ...dependencies, metrics });
   const shared = new WeakMap<WriteKey, { position: number; headers: Headers }>();
 
   function headersFor(key: WriteKey, traceparent: unknown): Headers {
@@ -41,6 +44,10 @@ export function createIngest({
   }
 
   return async (request, key, events, unconfirmed) => {
+    if (!log.topics.has(key.pubsub_topic)) {
+      undeclared(key, events.length);
+      throw unavailable(unconfirmed());
+    }
     const headers = headersFor(key, request.headers.traceparent);
     try {
       await log.append(

@@ -72,6 +72,7 @@ async function open(
   const deduplicator = await available('deduplicator', () => openDeduplicator(config, logger));
   const history = await available('history', () => openHistory(config, logger));
   const pipeline = createPipeline({
+    log,
     catalog,
     counters,
     deduplicator,

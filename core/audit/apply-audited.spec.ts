@@ -1,0 +1,109 @@
+import { describe, expect, it } from 'vitest';
+import type { Fact } from '../catalog/facts.ts';
+import {
+  AT,
+  apiKey,
+  contract,
+  destination,
+  fact,
+  ORGANIZATION,
+  OWNER,
+  rule,
+  WORKSPACE,
+  workspace,
+} from '../catalog/samples.ts';
+import { CatalogState } from '../catalog/state.ts';
+import { applyAudited } from './apply-audited.ts';
+
+const account = fact('account.created', OWNER, {
+  id: OWNER,
+  issuer: 'i',
+  subject: 's',
+  email: 'owner@example.com',
+});
+
+/** What each fact did, in the order of the facts. */
+function told(...facts: readonly Fact[]) {
+  const state = new CatalogState();
+  return facts.map((each, position) => applyAudited(state, each, position));
+}
+
+const last = (...facts: readonly Fact[]) => told(account, workspace(), ...facts).at(-1) ?? [];
+
+describe('an applied fact', () => {
+  it('tells who did what to what, from where, and what was there before and after', () => {
+    const renamed = { ...fact('contract.updated', 'c1', { name: 'Orders' }), expected_version: 1 };
+    expect(last(contract('c1'), renamed)).toEqual([
+      {
+        id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+        scope_id: WORKSPACE,
+        at: AT,
+        action: 'updated',
+        actor: { type: 'account', id: OWNER, email: 'owner@example.com', key_prefix: null },
+        entity: { type: 'contract', id: 'c1', name: 'Orders' },
+        before: expect.objectContaining({ name: 'c1', version: 1 }),
+        after: expect.objectContaining({ name: 'Orders', version: 2 }),
+        address: '127.0.0.1',
+        request_id: 'r',
+      },
+    ]);
+  });
+
+  it('has nothing before a creation and nothing after a deletion', () => {
+    expect(last(destination('d1'))).toMatchObject([{ action: 'created', before: null, after: { id: 'd1' } }]);
+    const deleted = fact('destination.deleted', 'd1', {});
+    expect(last(destination('d1'), deleted)).toMatchObject([
+      { action: 'deleted', entity: { name: 'd1' }, before: { id: 'd1' }, after: null },
+    ]);
+  });
+
+  it('of an API key or a stage names it', () => {
+    const by = (author: string) => ({ ...fact('destination.updated', 'd1', { name: 'x' }), by: author });
+    const actor = (author: string) =>
+      last(apiKey('k1', 'h1'), destination('d1'), by(author)).map((entry) => entry.actor);
+    const nobody = { email: null, key_prefix: null };
+    expect(actor('key:k1')).toEqual([{ ...nobody, type: 'api_key', id: 'k1', key_prefix: 'trb_api_abc' }]);
+    expect(actor('stage:route')).toEqual([{ ...nobody, type: 'stage', id: 'route' }]);
+    expect(actor('operator:secrets')).toEqual([{ ...nobody, type: 'operator', id: 'secrets' }]);
+    expect(actor('stranger')).toEqual([{ ...nobody, type: 'account', id: 'stranger' }]);
+  });
+
+  it('about a workspace stands in the log of its organization too, each under an id of its own', () => {
+    const entries = told(account, workspace())[1] ?? [];
+    expect(entries.map((entry) => entry.scope_id)).toEqual([WORKSPACE, ORGANIZATION]);
+    expect(new Set(entries.map((entry) => entry.id)).size).toBe(2);
+  });
+
+  it('about an account stands in nobody’s log', () => {
+    expect(told(account)).toEqual([[]]);
+  });
+});
+
+it('is silent about a fact that was refused', () => {
+  expect(last(contract('c1'), contract('c2'))).toEqual([]);
+  expect(last(rule('r1', 'nowhere', null))).toEqual([]);
+});
+
+it('tells the same on every replay', () => {
+  const facts = [account, workspace(), contract('c1'), fact('contract.archived', 'c1', {})];
+  expect(told(...(JSON.parse(JSON.stringify(facts)) as Fact[]))).toEqual(told(...facts));
+  expect(new Set(told(...facts).flatMap((entries) => entries.map(({ id }) => id))).size).toBe(4);
+});
+
+it('does to the catalog what the fact says', () => {
+  const state = new CatalogState();
+  applyAudited(state, workspace(), 0);
+  applyAudited(state, apiKey('k1', 'h1'), 1);
+  expect(state.keyByHash('h1')?.key.id).toBe('k1');
+});
+
+it('throws for a fact that is not known: to leave it out would be to lie', () => {
+  const unknown = { ...workspace(), type: 'workspace.painted' } as unknown as Fact;
+  expect(() => told(unknown)).toThrow('does not know');
+});
+
+it('never shows the hash of a key', () => {
+  const entries = last(apiKey('k1', 'a-secret-hash'));
+  expect(entries).toMatchObject([{ after: { hash: '***', key_prefix: 'trb_api_abc' } }]);
+  expect(JSON.stringify(entries)).not.toContain('a-secret-hash');
+});

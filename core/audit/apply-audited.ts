@@ -1,0 +1,55 @@
+import type { Fact } from '../catalog/facts.ts';
+import { applyFact } from '../catalog/fold.ts';
+import type { CatalogState } from '../catalog/state.ts';
+import { nameId } from '../ids/ids.ts';
+import type { AuditActor, AuditEntry } from './audit-entry.ts';
+import { AUDITED, partsOf } from './audited.ts';
+import { maskedEntity } from './masked.ts';
+
+/**
+ * Applies the fact at `position` and tells what it did: one entry for each log it belongs in, none when the fold
+ * refused it. The same facts give the same entries, ids included, on every replay.
+ */
+export function applyAudited(state: CatalogState, fact: Fact, position: number): readonly AuditEntry[] {
+  const { entity: type, action } = partsOf(fact.type);
+  const audited = AUDITED[type];
+  const before = audited?.entity(state, fact.entity);
+  if (!applyFact(state, fact, position).applied) return [];
+  const after = audited.entity(state, fact.entity);
+  const told = {
+    at: fact.at,
+    action,
+    actor: actorOf(state, fact.by),
+    entity: { type, id: fact.entity, name: nameOf(after ?? before) },
+    before: before === undefined ? null : maskedEntity(before),
+    after: after === undefined ? null : maskedEntity(after),
+    address: fact.from.address,
+    request_id: fact.from.request_id,
+  };
+  return audited
+    .scopes(state, fact.entity)
+    .filter((scope) => scope !== undefined)
+    .map((scope) => ({
+      // Not of the position alone: a catalog that was written anew begins to count again.
+      id: nameId('audit', scope, position, fact.type, fact.entity, fact.at, fact.from.request_id),
+      scope_id: scope,
+      ...told,
+    }));
+}
+
+/** `by` of a fact: an account's id, or `key:`, `stage:` or `operator:` and what is called so. */
+function actorOf(state: CatalogState, by: string): AuditActor {
+  const colon = by.indexOf(':');
+  const [prefix, id] = [by.slice(0, Math.max(0, colon)), by.slice(colon + 1)];
+  const nobody = { email: null, key_prefix: null };
+  if (prefix === 'key') {
+    const key = state.entity('api_key', state.workspaceOf(id) ?? '', id);
+    return { type: 'api_key', id, ...nobody, key_prefix: key?.key_prefix ?? null };
+  }
+  if (prefix === 'stage' || prefix === 'operator') return { type: prefix, id, ...nobody };
+  return { type: 'account', id: by, ...nobody, email: state.account(by)?.email ?? null };
+}
+
+function nameOf(entity: object | undefined): string | null {
+  return entity !== undefined && 'name' in entity && typeof entity.name === 'string' ? entity.name : null;
+}

@@ -1,0 +1,115 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import { newId } from '@tributary/core';
+import type { GatewayDependencies } from '../../dependencies.ts';
+import { accountOf } from '../../http/caller.ts';
+import { deleteEntity, entityOf, isAlready } from '../../http/entities.ts';
+import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
+import { propose } from '../../http/propose.ts';
+import { closed, errorAnswers, goneAs, pathOf } from '../../http/schemas.ts';
+import { checkVersion, tagVersion } from '../../http/versions.ts';
+import { presentSource } from './presenter.ts';
+import { sourceBody, sourceList, sourceResource } from './schemas.ts';
+
+const path = '/workspaces/:workspaceId/sources';
+
+/** `/workspaces/:workspaceId/sources`: where events come from. Write keys may name one; events then carry its id. */
+export const sourceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+  const { catalog } = dependencies;
+
+  app.get(
+    path,
+    {
+      config: { operation: 'sources.list' },
+      schema: {
+        params: pathOf(),
+        querystring: closed(pageQuery),
+        response: { 200: sourceList, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const sources = catalog.state.entities('source', request.workspace.id);
+      const page = pageOf(sources, pageRequest(request.query));
+      linkNext(request, reply, page.next);
+      return reply.code(200).send(page.items.map(presentSource));
+    },
+  );
+
+  app.post(
+    path,
+    {
+      config: { operation: 'sources.create' },
+      schema: { params: pathOf(), body: sourceBody, response: { 201: sourceResource, ...errorAnswers } },
+    },
+    async (request, reply) => {
+      const { name, type, description } = request.body;
+      const id = newId();
+      await propose(request, dependencies, {
+        type: 'source.created',
+        entity: id,
+        expected_version: 0,
+        data: {
+          id,
+          workspace_id: request.workspace.id,
+          name,
+          type,
+          description: description ?? null,
+          status: 'active',
+          created_by: accountOf(request.caller),
+        },
+      });
+      const source = entityOf(request, dependencies, 'source', id);
+      tagVersion(reply, source);
+      return reply.code(201).send(presentSource(source));
+    },
+  );
+
+  app.get(
+    `${path}/:sourceId`,
+    {
+      config: { operation: 'sources.read' },
+      schema: { params: pathOf('sourceId'), response: { 200: sourceResource, ...errorAnswers } },
+    },
+    async (request, reply) => {
+      const source = entityOf(request, dependencies, 'source', request.params.sourceId);
+      tagVersion(reply, source);
+      return reply.code(200).send(presentSource(source));
+    },
+  );
+
+  app.put(
+    `${path}/:sourceId`,
+    {
+      config: { operation: 'sources.update' },
+      schema: {
+        params: pathOf('sourceId'),
+        body: sourceBody,
+        response: { 200: sourceResource, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const stored = entityOf(request, dependencies, 'source', request.params.sourceId);
+      checkVersion(request, stored);
+      const { name, type, description } = request.body;
+      const fields = { name, type, description: description ?? null };
+      if (!(await isAlready(request, dependencies, 'source', stored, fields)))
+        await propose(request, dependencies, {
+          type: 'source.updated',
+          entity: stored.id,
+          expected_version: stored.version,
+          data: fields,
+        });
+      const source = entityOf(request, dependencies, 'source', stored.id);
+      tagVersion(reply, source);
+      return reply.code(200).send(presentSource(source));
+    },
+  );
+
+  app.delete(
+    `${path}/:sourceId`,
+    {
+      config: { operation: 'sources.delete' },
+      schema: { params: pathOf('sourceId'), response: { 200: goneAs('deleted'), ...errorAnswers } },
+    },
+    async (request) => deleteEntity(request, dependencies, 'source', request.params.sourceId),
+  );
+};

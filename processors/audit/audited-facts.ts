@@ -1,0 +1,114 @@
+import {
+  type AuditEntry,
+  applyAudited,
+  applyFact,
+  CatalogState,
+  type EventLog,
+  type Fact,
+  type LogEntry,
+  messageOf,
+  TOPIC,
+  Unavailable,
+} from '@tributary/core';
+
+const PARTITION = 0;
+const READ_BYTES = 512 * 1024;
+
+/** What the facts of a batch did, as far as they could be applied. */
+export interface Audited {
+  readonly entries: readonly AuditEntry[];
+  /** Why the rest could not be: a fact that this release does not know. */
+  readonly stopped?: Unavailable;
+}
+
+/**
+ * A fold of the catalog that stands where the stage stands, as what a fact did can only be told beside the state before
+ * it. It is begun with the first batch, from the first fact on, and dropped with the partition: of the processes that
+ * run the stage, one holds the catalog twice.
+ */
+export class AuditedFacts {
+  readonly #log: Pick<EventLog, 'read'>;
+  #state = new CatalogState();
+  /** The offset of the next fact to apply. */
+  #next = 0;
+  /** What the facts of the last batch did, by offset: a batch may come again, also cut differently. */
+  #told = new Map<number, readonly AuditEntry[]>();
+  /** The first fact could not be applied, and so none after it will be. */
+  #stopped: Unavailable | undefined;
+  #watched: AbortSignal | undefined;
+
+  constructor(log: Pick<EventLog, 'read'>) {
+    this.#log = log;
+  }
+
+  /** `facts` are entries of the catalog, in order. `Unavailable` when those before them cannot be read. */
+  async of(facts: readonly LogEntry[], signal: AbortSignal): Promise<Audited> {
+    const start = facts[0]?.position.offset ?? this.#next;
+    this.#forgetOnLoss(signal);
+    await this.#standAt(start, facts, signal);
+    const entries: AuditEntry[] = [];
+    for (const fact of facts) {
+      const { offset } = fact.position;
+      if (offset >= this.#next) {
+        const told = this.#apply(fact, applyAudited);
+        if (told === undefined) break;
+        this.#told.set(offset, told);
+      }
+      entries.push(...(this.#told.get(offset) ?? []));
+    }
+    return { entries, ...(this.#stopped && { stopped: this.#stopped }) };
+  }
+
+  /** Undefined for a fact that cannot be applied. It may have been in part: this fold is of no use behind it. */
+  #apply<Answer>(
+    { position: { offset }, value }: LogEntry,
+    apply: (state: CatalogState, fact: Fact, position: number) => Answer,
+  ): Answer | undefined {
+    if (this.#stopped !== undefined) return undefined;
+    try {
+      const answer = apply(this.#state, JSON.parse(value) as Fact, offset);
+      this.#next = offset + 1;
+      return answer;
+    } catch (error) {
+      const message = `the catalog holds a fact at ${offset} that cannot be applied: ${messageOf(error)}`;
+      this.#stopped = new Unavailable(message, { cause: error });
+      return undefined;
+    }
+  }
+
+  /** Applies what comes before `start`; what was applied of `facts` already must be remembered, else all begins anew. */
+  async #standAt(start: number, facts: readonly LogEntry[], signal: AbortSignal): Promise<void> {
+    const known = ({ position: { offset } }: LogEntry) => offset >= this.#next || this.#told.has(offset);
+    if (this.#next > start && !facts.every(known)) this.#forget();
+    for (const offset of this.#told.keys()) if (offset < start) this.#told.delete(offset);
+    while (this.#next < start) {
+      const from = this.#next;
+      const { entries, next } = await this.#log.read(TOPIC.catalog, PARTITION, from, {
+        maxBytes: READ_BYTES,
+      });
+      if (signal.aborted) throw new Unavailable('the partition was lost'); // and all that was applied forgotten
+      if (next <= from) throw new Unavailable(`the catalog ends at ${from}, before the fact at ${start}`);
+      for (const entry of entries) {
+        if (entry.position.offset >= start) break;
+        if (this.#apply(entry, applyFact) === undefined) throw this.#stopped;
+      }
+      this.#next = Math.min(next, start);
+    }
+  }
+
+  #forgetOnLoss(signal: AbortSignal): void {
+    if (this.#watched === signal) return;
+    this.#watched = signal;
+    const forget = () => {
+      if (this.#watched === signal) this.#forget();
+    };
+    signal.addEventListener('abort', forget, { once: true });
+  }
+
+  #forget(): void {
+    this.#state = new CatalogState();
+    this.#next = 0;
+    this.#told = new Map();
+    this.#stopped = undefined;
+  }
+}

@@ -1,0 +1,66 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, it, onTestFinished } from 'vitest';
+import { eventually } from '../helpers/client.ts';
+import { Planted } from '../helpers/planted.ts';
+import { ServerProcess } from '../helpers/server-process.ts';
+
+/** A port at which nobody answers. */
+const NOBODY = '127.0.0.1:1';
+
+async function start(command: string, env: Readonly<Record<string, string>>): Promise<ServerProcess> {
+  const folder = await mkdtemp(join(tmpdir(), 'tributary-passwords-'));
+  const server = new ServerProcess([command], { TRIBUTARY_DATA_DIR: folder, LOG_LEVEL: 'trace', ...env });
+  onTestFinished(async () => {
+    await server.kill();
+    await rm(folder, { recursive: true, force: true });
+  });
+  return server;
+}
+
+it('a password in the address of an engine that is down is in no log, figure or report', async () => {
+  const planted = new Planted();
+  const server = await start('dev', {
+    REDIS_URL: `redis://someone:${planted.make('the password')}@${NOBODY}`,
+  });
+  const url = (await server.printed(/ready at (\S+)/))[1] ?? '';
+  const readiness = await eventually(
+    async () => (await fetch(`${url}/readyz`)).text(),
+    (text) => text.includes('does not answer'),
+  );
+  const metrics = await (await fetch(`${url}/metrics`)).text();
+  expect(server.log).toMatch(/Redis does not answer/);
+  expect(planted.in([server.log, server.output, readiness, metrics].join('\n'))).toEqual([]);
+}, 60_000);
+
+it('a password for brokers that are down is in no log, and in no last word', async () => {
+  const planted = new Planted();
+  const server = await start('gateway', {
+    KAFKA_BROKERS: NOBODY,
+    KAFKA_SASL_MECHANISM: 'plain',
+    KAFKA_SASL_USERNAME: 'someone',
+    KAFKA_SASL_PASSWORD: planted.make('the password'),
+    TRIBUTARY_DEV_ISSUER: '1',
+    TRIBUTARY_START_TIMEOUT: '1s',
+  });
+  expect(await server.ended()).toBe(1);
+  expect(server.log).toMatch(/the catalog cannot be read/);
+  expect(planted.in(server.log + server.output)).toEqual([]);
+}, 60_000);
+
+it('a setting that is refused is named, and what it holds is not', async () => {
+  const planted = new Planted();
+  const secret = planted.make('a secret');
+  for (const env of [
+    { TRIBUTARY_SECRET_KEYS: `k:${secret}` },
+    { TRIBUTARY_SECRET_KEYS: secret },
+    { REDIS_URL: `redis+ssl://u:${secret}@r:6379` },
+    { TRIBUTARY_DEV_ISSUER_KEY: secret },
+  ]) {
+    const server = await start('dev', env);
+    expect(await server.ended()).not.toBe(0);
+    expect(server.log + server.output).toContain(Object.keys(env)[0]);
+    expect(planted.in(server.log + server.output)).toEqual([]);
+  }
+}, 60_000);

@@ -1,0 +1,130 @@
+import { type Fact, type History, type LogEntry, TOPIC, Unavailable } from '@tributary/core';
+import { expect, it, onTestFinished, vi } from 'vitest';
+import { entryOf, setUp, until } from './harness.ts';
+import { type MemoryCatalog, WORKSPACE } from './memory-catalog.ts';
+import { openLog, runOn } from './on-log.ts';
+
+const list = async (history: History, scope = WORKSPACE) =>
+  (await history.list({ kind: 'audit', workspaceId: scope, limit: 1_000 })).entries;
+
+const entriesOf = (facts: readonly Fact[], from = 0): readonly LogEntry[] =>
+  facts.slice(from).map((fact, index) => entryOf(TOPIC.catalog, from + index, fact));
+
+/** A destination that is made, renamed twice and deleted, and a rename that comes too late. */
+function fill(catalog: MemoryCatalog): void {
+  catalog.addDestination('d1', { name: 'one' });
+  catalog.add('destination.updated', 'd1', { name: 'two' });
+  catalog.add('destination.updated', 'd1', { name: 'three' });
+  catalog.add('destination.deleted', 'd1', {});
+  void catalog.propose({ ...catalog.facts[2], data: { name: 'late' } } as Fact);
+}
+
+/** Names before and after, oldest first. */
+async function names(history: History) {
+  const entries = (await list(history)).filter(({ facets }) => facets.entity_type === 'destination');
+  return entries
+    .map(
+      ({ body }) =>
+        body as { before: { name: string; version: number } | null; after: { name: string } | null },
+    )
+    .toSorted((a, b) => (a.before?.version ?? 0) - (b.before?.version ?? 0))
+    .map(({ before, after }) => [before?.name ?? null, after?.name ?? null]);
+}
+
+const EXPECTED = [
+  [null, 'one'],
+  ['one', 'two'],
+  ['two', 'three'],
+  ['three', null],
+];
+
+it('lists every applied fact with what was there before and after, and no refused one', async () => {
+  const { catalog, history, run } = setUp();
+  fill(catalog);
+  await run('audit', entriesOf(catalog.facts));
+  expect(await names(history)).toEqual(EXPECTED);
+  expect((await list(history)).map(({ facets }) => facets.action).toSorted()).toEqual([
+    'created',
+    'created',
+    'deleted',
+    'updated',
+    'updated',
+  ]);
+});
+
+it('knows what was there before also when it begins in the midst: another process had come so far', async () => {
+  const { catalog, history, run } = setUp();
+  fill(catalog);
+  await run('audit', entriesOf(catalog.facts, 3));
+  expect(await names(history)).toEqual(EXPECTED.slice(2));
+});
+
+it('lists a fact once however often, and cut however, it is handed over', async () => {
+  const { catalog, history, run } = setUp();
+  fill(catalog);
+  const facts = entriesOf(catalog.facts);
+  await run('audit', facts.slice(0, 3));
+  await run('audit', facts.slice(0, 3));
+  await run('audit', facts.slice(1, 2));
+  await run('audit', facts.slice(2, 5));
+  await run('audit', facts.slice(0, 1));
+  await run('audit', facts);
+  expect(await names(history)).toEqual(EXPECTED);
+});
+
+it('forgets with the partition what it had folded, and folds anew when it comes back', async () => {
+  const { catalog, history, run } = setUp();
+  fill(catalog);
+  const facts = entriesOf(catalog.facts);
+  const [lost, back] = [new AbortController(), new AbortController()];
+  await run('audit', facts.slice(0, 2), lost.signal);
+  lost.abort();
+  await run('audit', facts.slice(2), back.signal);
+  expect(await names(history)).toEqual(EXPECTED);
+});
+
+it('puts a batch again that history did not take', async () => {
+  const { catalog, history, run } = setUp();
+  fill(catalog);
+  const put = vi.spyOn(history, 'put').mockRejectedValueOnce(new Unavailable('down'));
+  onTestFinished(() => put.mockRestore());
+  await expect(run('audit', entriesOf(catalog.facts))).rejects.toThrow(Unavailable);
+  expect(await list(history)).toEqual([]);
+  await run('audit', entriesOf(catalog.facts));
+  expect(await names(history)).toEqual(EXPECTED);
+});
+
+it('lists what comes before a fact it does not know, waits there, and goes by none after it', async () => {
+  const { catalog, history, run } = setUp();
+  fill(catalog);
+  const facts = entriesOf(catalog.facts);
+  const unknown = entryOf(TOPIC.catalog, 3, { ...catalog.facts[3], type: 'destination.painted' });
+  const stuck = [...facts.slice(0, 3), unknown, ...facts.slice(4)];
+  for (let time = 0; time < 2; time++) {
+    await expect(run('audit', stuck)).rejects.toThrow(Unavailable);
+    expect(await names(history)).toEqual(EXPECTED.slice(0, 2));
+  }
+});
+
+it('works off the topic of the catalog on a log, and once more after a restart', async () => {
+  const { catalog, history, stages } = setUp();
+  fill(catalog);
+  const log = await openLog();
+  const append = (facts: readonly Fact[]) =>
+    log.append(
+      TOPIC.catalog,
+      facts.map((fact) => ({
+        key: fact.entity,
+        value: JSON.stringify(fact),
+        headers: { 'catalog-position': '0' },
+      })),
+    );
+  await append(catalog.facts.slice(0, 3));
+  const first = (await runOn(log, stages, ['audit'])).get('audit');
+  await until(async () => (await list(history)).length >= 3);
+  await first?.stop();
+  await append(catalog.facts.slice(3));
+  await runOn(log, setUp({}, { history, catalog }).stages, ['audit']);
+  await until(async () => (await list(history)).length >= 5);
+  expect(await names(history)).toEqual(EXPECTED);
+});
