@@ -2,14 +2,18 @@ import type {
   Account,
   ApiKey,
   Change,
+  ClientKey,
   Contract,
   Destination,
   Draft,
   Membership,
+  NewMember,
   Organization,
+  OrganizationMember,
   Rule,
   Transformation,
   Workspace,
+  WorkspaceMember,
   WriteKey,
 } from './entities.ts';
 
@@ -22,6 +26,22 @@ export interface FactData {
     readonly organization?: Draft<Omit<Organization, 'org_id'>>;
     readonly owner?: Membership;
   };
+  'workspace.updated': Pick<Workspace, 'name' | 'region'>;
+  'workspace.archived': Record<string, never>;
+  'organization.created': {
+    readonly organization: Draft<Omit<Organization, 'org_id'>>;
+    readonly owner: Membership;
+  };
+  'organization.updated': Pick<Organization, 'name' | 'regions' | 'notification_email'>;
+  'organization_member.added': NewMember<OrganizationMember>;
+  'organization_member.updated': Pick<OrganizationMember, 'role'>;
+  /** Takes the person out of the organization's workspaces too. */
+  'organization_member.removed': Record<string, never>;
+  'workspace_member.added': NewMember<WorkspaceMember>;
+  'workspace_member.updated': Pick<WorkspaceMember, 'role'>;
+  'workspace_member.removed': Record<string, never>;
+  'client_key.created': Draft<ClientKey>;
+  'client_key.revoked': Record<string, never>;
   'api_key.created': Draft<ApiKey>;
   'api_key.revoked': Record<string, never>;
   'write_key.created': Draft<WriteKey>;
@@ -76,9 +96,11 @@ export type Verdict =
 export type ConflictReason =
   /** The entity is not at the expected version. */
   | 'version'
-  /** An id, a key hash or a contract's (type, name) pair is taken. */
+  /** An id, a key hash, a contract's (type, name) pair or a person's place among the members is taken. */
   | 'taken'
   /** What it refers to is missing, revoked, archived or deleted. */
   | 'missing'
-  /** An enabled rule names it. */
-  | 'in_use';
+  /** An enabled rule names it; a region: a workspace is in it. */
+  | 'in_use'
+  /** The organization would be left without an owner. */
+  | 'last_owner';
