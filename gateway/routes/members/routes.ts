@@ -24,7 +24,7 @@ export const memberRoutes: FastifyPluginAsync<GatewayDependencies> = async (app,
 function routesOf<M extends Member, Role extends string>(
   scope: MemberScope<M, Role>,
 ): FastifyPluginAsyncTypebox<GatewayDependencies> {
-  const { path, params, roles, operations } = scope;
+  const { path, params, memberParams, roles, operations } = scope;
   const resource = memberResource(roles);
 
   return async (app, dependencies) => {
@@ -73,7 +73,7 @@ function routesOf<M extends Member, Role extends string>(
       `${path}/:memberId`,
       {
         config: { operation: operations.read },
-        schema: { params, response: { 200: resource, ...errorAnswers } },
+        schema: { params: memberParams, response: { 200: resource, ...errorAnswers } },
       },
       async (request, reply) => {
         const member = memberNamed(request, request.params.memberId);
@@ -86,7 +86,11 @@ function routesOf<M extends Member, Role extends string>(
       `${path}/:memberId`,
       {
         config: { operation: operations.update },
-        schema: { params, body: memberReplacement(roles), response: { 200: resource, ...errorAnswers } },
+        schema: {
+          params: memberParams,
+          body: memberReplacement(roles),
+          response: { 200: resource, ...errorAnswers },
+        },
       },
       async (request, reply) => {
         const stored = memberNamed(request, request.params.memberId);
@@ -108,7 +112,7 @@ function routesOf<M extends Member, Role extends string>(
       `${path}/:memberId`,
       {
         config: { operation: operations.delete },
-        schema: { params, response: { 200: goneAs('deleted'), ...errorAnswers } },
+        schema: { params: memberParams, response: { 200: goneAs('deleted'), ...errorAnswers } },
       },
       async (request, reply) => {
         const gone = { id: request.params.memberId.toLowerCase(), status: 'deleted' } as const;

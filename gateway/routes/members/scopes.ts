@@ -27,7 +27,10 @@ type MembersOperation<Verb extends string> = Extract<Operation, `${string}-membe
 /** What members can be members of. */
 export interface MemberScope<M extends Member, Role extends string> {
   readonly path: string;
-  readonly params: ReturnType<typeof pathOf<'memberId'>> | ReturnType<typeof organizationPathOf<'memberId'>>;
+  readonly params: ReturnType<typeof pathOf> | ReturnType<typeof organizationPathOf>;
+  readonly memberParams:
+    | ReturnType<typeof pathOf<'memberId'>>
+    | ReturnType<typeof organizationPathOf<'memberId'>>;
   readonly roles: readonly Role[];
   readonly operations: {
     readonly [Verb in 'list' | 'create' | 'read' | 'update' | 'delete']: MembersOperation<Verb>;
@@ -43,7 +46,8 @@ export interface MemberScope<M extends Member, Role extends string> {
 
 export const ORGANIZATION_SCOPE: MemberScope<OrganizationMember, OrganizationRole> = {
   path: '/organizations/:organizationId/members',
-  params: organizationPathOf('memberId'),
+  params: organizationPathOf(),
+  memberParams: organizationPathOf('memberId'),
   roles: ORGANIZATION_ROLES,
   operations: {
     list: 'organization-members.list',
@@ -75,7 +79,8 @@ export const ORGANIZATION_SCOPE: MemberScope<OrganizationMember, OrganizationRol
 
 export const WORKSPACE_SCOPE: MemberScope<WorkspaceMember, WorkspaceRole> = {
   path: '/workspaces/:workspaceId/members',
-  params: pathOf('memberId'),
+  params: pathOf(),
+  memberParams: pathOf('memberId'),
   roles: WORKSPACE_ROLES,
   operations: {
     list: 'workspace-members.list',
