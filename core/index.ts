@@ -1,5 +1,6 @@
 /** The words and ports of Tributary, and its pure decisions. No I/O, no clock, no environment. */
 export * from './access/email.ts';
+export * from './access/permission-reference.ts';
 export * from './access/permissions.ts';
 export * from './access/roles.ts';
 export * from './catalog/catalog.ts';

@@ -85,6 +85,8 @@ describe('15. Who may do what', () => {
     for (const { method, url, config } of routes) {
       const { credentials, role, organizationRole } = permissionOf(config?.operation as Operation);
       const route = `${String(method)} ${url}`;
+      const verb = config?.operation?.split('.')[1] ?? '';
+      if (verb in METHODS) expect(method, `${route} is ${config?.operation}`).toBe(METHODS[verb]);
       if (url.includes(':organizationId')) expect(organizationRole, route).toBeDefined();
       else expect(organizationRole, route).toBeUndefined();
       if (!url.includes(':workspaceId')) expect(role, route).toBeUndefined();
@@ -242,6 +244,17 @@ describe('15. Who may do what', () => {
     };
   }
 });
+
+/** A route that names the operation of another would be judged by that one's roles. */
+const METHODS: Readonly<Record<string, string>> = {
+  list: 'GET',
+  read: 'GET',
+  create: 'POST',
+  update: 'PUT',
+  delete: 'DELETE',
+  archive: 'DELETE',
+  revoke: 'DELETE',
+};
 
 const ALLOWED = 'let in';
 /** The bodies are the spec's, to the letter. */
