@@ -1,5 +1,6 @@
 /** The words and ports of Tributary, and its pure decisions. No I/O, no clock, no environment. */
 export * from './access/email.ts';
+export * from './access/permission-reference.ts';
 export * from './access/permissions.ts';
 export * from './access/roles.ts';
 export * from './audit/apply-audited.ts';
@@ -10,6 +11,7 @@ export * from './catalog/catalog.ts';
 export * from './catalog/entities.ts';
 export * from './catalog/facts.ts';
 export * from './catalog/fold.ts';
+export type { Member, MembersView } from './catalog/members.ts';
 export * from './catalog/state.ts';
 export * from './connector/connector.ts';
 export * from './contracts/contract.ts';

@@ -2,6 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { type Operation, PERMISSIONS, permissionOf } from './permissions.ts';
 
 const operations = Object.keys(PERMISSIONS) as Operation[];
+/** Makes something of the caller's own. */
+const FOR_ANYBODY: readonly Operation[] = ['organizations.create', 'workspaces.create'];
 
 describe('the permission table', () => {
   it('lets write keys ingest and do nothing else', () => {
@@ -22,16 +24,42 @@ describe('the permission table', () => {
   it('asks for more than a viewer wherever something changes', () => {
     const changes = /\.(create|update|delete|archive|revoke|redrive)$/;
     for (const operation of operations) {
-      if (!changes.test(operation) || operation === 'workspaces.create') continue;
-      expect(['editor', 'admin'], operation).toContain(permissionOf(operation).role);
+      if (!changes.test(operation) || FOR_ANYBODY.includes(operation)) continue;
+      const { role, organizationRole } = permissionOf(operation);
+      if (organizationRole === undefined) expect(['editor', 'admin'], operation).toContain(role);
+      else expect(organizationRole, operation).toBe('admin');
     }
   });
 
-  it('leaves keys to admins', () => {
-    for (const operation of operations) {
-      if (/^(api|event)-keys\.(create|revoke)$/.test(operation))
-        expect(permissionOf(operation).role).toBe('admin');
+  it('leaves keys, members and the workspace itself to admins', () => {
+    const governing = operations.filter((operation) =>
+      /^((api|event)-keys|workspace-members|workspaces)\.(create|revoke|update|delete|archive)$/.test(
+        operation,
+      ),
+    );
+    expect(governing.length).toBeGreaterThan(8);
+    for (const operation of governing) {
+      if (!FOR_ANYBODY.includes(operation)) expect(permissionOf(operation).role, operation).toBe('admin');
     }
+  });
+
+  it('leaves organizations to people', () => {
+    for (const operation of operations) {
+      const { credentials, organizationRole, role } = permissionOf(operation);
+      if (organizationRole === undefined) continue;
+      expect(credentials, operation).toEqual(['id_token']);
+      expect(role, operation).toBeUndefined();
+    }
+  });
+
+  it('lets people do something to themselves only where they may leave', () => {
+    const own = operations.filter((operation) => permissionOf(operation).self);
+    expect(own.toSorted()).toEqual(['organization-members.delete', 'workspace-members.delete']);
+  });
+
+  it('leaves of an archived workspace what tells of it and archives it', () => {
+    const open = operations.filter((operation) => permissionOf(operation).archived);
+    expect(open.toSorted()).toEqual(['workspaces.archive', 'workspaces.read']);
   });
 
   it('lets no client key call the platform API', () => {

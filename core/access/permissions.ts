@@ -1,4 +1,4 @@
-import type { WorkspaceRole } from './roles.ts';
+import type { OrganizationRole, WorkspaceRole } from './roles.ts';
 
 export type CredentialKind = 'id_token' | 'api_key' | 'write_key' | 'client_key';
 
@@ -7,6 +7,12 @@ export interface Permission {
   readonly credentials: readonly CredentialKind[];
   /** Least role in the workspace; absent where the operation is not scoped to one, or a write key suffices. */
   readonly role?: WorkspaceRole;
+  /** Least role in the organization; absent where the operation is not scoped to one. */
+  readonly organizationRole?: OrganizationRole;
+  /** Also for the person whom the path names, whatever their role. */
+  readonly self?: true;
+  /** Also in a workspace that is archived, for people. */
+  readonly archived?: true;
 }
 
 const WORKSPACE_CALLERS = ['id_token', 'api_key'] as const;
@@ -14,13 +20,37 @@ const WORKSPACE_CALLERS = ['id_token', 'api_key'] as const;
 const reads = { credentials: WORKSPACE_CALLERS, role: 'viewer' } as const;
 const writes = { credentials: WORKSPACE_CALLERS, role: 'editor' } as const;
 const administers = { credentials: WORKSPACE_CALLERS, role: 'admin' } as const;
+const PEOPLE = ['id_token'] as const;
+
+const belongs = { credentials: PEOPLE, organizationRole: 'member' } as const;
+const governs = { credentials: PEOPLE, organizationRole: 'admin' } as const;
 const ingests = { credentials: ['write_key'] } as const;
 
 /** The one permission table. Every route names one of these operations; a route without one does not start. */
 export const PERMISSIONS = {
-  'workspaces.list': { credentials: ['id_token'] },
-  'workspaces.create': { credentials: ['id_token'] },
-  'workspaces.read': reads,
+  'organizations.list': { credentials: PEOPLE },
+  'organizations.create': { credentials: PEOPLE },
+  'organizations.read': belongs,
+  'organizations.update': governs,
+  'organization-members.list': belongs,
+  'organization-members.create': governs,
+  'organization-members.read': belongs,
+  'organization-members.update': governs,
+  'organization-members.delete': { ...governs, self: true },
+  'client-keys.list': governs,
+  'client-keys.create': governs,
+  'client-keys.revoke': governs,
+  'organization-audit-log.list': governs,
+  'workspaces.list': { credentials: PEOPLE },
+  'workspaces.create': { credentials: PEOPLE },
+  'workspaces.read': { ...reads, archived: true },
+  'workspaces.update': administers,
+  'workspaces.archive': { ...administers, archived: true },
+  'workspace-members.list': reads,
+  'workspace-members.create': administers,
+  'workspace-members.read': reads,
+  'workspace-members.update': administers,
+  'workspace-members.delete': { ...administers, self: true },
   'api-keys.list': administers,
   'api-keys.create': administers,
   'api-keys.revoke': administers,

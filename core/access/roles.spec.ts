@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import {
   effectiveRole,
+  includesOrganizationRole,
   includesRole,
   ORGANIZATION_ROLES,
   WORKSPACE_ROLES,
@@ -15,6 +16,15 @@ describe('includesRole', () => {
 
   it('lets a role that does not exist do nothing', () => {
     for (const needed of WORKSPACE_ROLES) expect(includesRole('root' as WorkspaceRole, needed)).toBe(false);
+  });
+});
+
+describe('includesOrganizationRole', () => {
+  it('lets each role do what it and the lesser ones may', () => {
+    const may = ORGANIZATION_ROLES.map((role) =>
+      ORGANIZATION_ROLES.filter((needed) => includesOrganizationRole(role, needed)),
+    );
+    expect(may).toEqual([['owner', 'admin', 'member'], ['admin', 'member'], ['member']]);
   });
 });
 

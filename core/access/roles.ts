@@ -1,3 +1,4 @@
+/** From most to least. */
 export const ORGANIZATION_ROLES = ['owner', 'admin', 'member'] as const;
 export type OrganizationRole = (typeof ORGANIZATION_ROLES)[number];
 
@@ -7,8 +8,17 @@ export type WorkspaceRole = (typeof WORKSPACE_ROLES)[number];
 
 /** True when `role` may do what `needed` may. A role that does not exist may do nothing. */
 export function includesRole(role: WorkspaceRole, needed: WorkspaceRole): boolean {
-  const rank = WORKSPACE_ROLES.indexOf(role);
-  return rank >= 0 && rank <= WORKSPACE_ROLES.indexOf(needed);
+  return ranks(WORKSPACE_ROLES, role, needed);
+}
+
+/** The same in an organization. */
+export function includesOrganizationRole(role: OrganizationRole, needed: OrganizationRole): boolean {
+  return ranks(ORGANIZATION_ROLES, role, needed);
+}
+
+function ranks<Role>(roles: readonly Role[], role: Role, needed: Role): boolean {
+  const rank = roles.indexOf(role);
+  return rank >= 0 && rank <= roles.indexOf(needed);
 }
 
 /** Owners and admins of the organization are admins of its workspaces; a member is what the workspace says. */

@@ -25,6 +25,19 @@ export const AUDITED: Readonly<Record<AuditedType, Audited>> = {
     entity: (state, id) => state.workspace(id),
     scopes: (state, id) => [id, state.workspace(id)?.organization_id],
   },
+  workspace_member: {
+    entity: (state, id) => state.workspaceMembers.get(state.workspaceMembers.scopeOf(id) ?? '', id),
+    scopes: (state, id) => [state.workspaceMembers.scopeOf(id)],
+  },
+  organization: { entity: (state, id) => state.organization(id), scopes: (_state, id) => [id] },
+  organization_member: {
+    entity: (state, id) => state.organizationMembers.get(state.organizationMembers.scopeOf(id) ?? '', id),
+    scopes: (state, id) => [state.organizationMembers.scopeOf(id)],
+  },
+  client_key: {
+    entity: (state, id) => state.clientKeys.get(state.clientKeys.organizationOf(id) ?? '', id),
+    scopes: (state, id) => [state.clientKeys.organizationOf(id)],
+  },
   api_key: ofWorkspace('api_key'),
   write_key: ofWorkspace('write_key'),
   source: ofWorkspace('source'),

@@ -68,6 +68,15 @@ export interface CatalogSource extends Kept {
   readonly created_by: string;
 }
 
+export const CLIENT_KEY_SCOPES = ['profile.write', 'profile.read', 'profile.delete'] as const;
+export type ClientKeyScope = (typeof CLIENT_KEY_SCOPES)[number];
+
+/** Calls the profile API of its organization, within its scopes. */
+export interface ClientKey extends Omit<KeyFields, 'workspace_id'> {
+  readonly organization_id: string;
+  readonly scopes: readonly ClientKeyScope[];
+}
+
 export const ENFORCEMENT_MODES = ['allow', 'warn', 'block'] as const;
 export type EnforcementMode = (typeof ENFORCEMENT_MODES)[number];
 export const UNDECLARED_FIELDS = ['allow', 'warn', 'omit', 'block'] as const;
@@ -126,16 +135,29 @@ export interface Rule extends Kept {
   readonly created_by: string;
 }
 
-export interface Membership {
-  readonly account_id: string;
+interface MemberFields extends Kept {
+  /** Null while it is pending: nobody whose e-mail address this is has signed in. */
+  readonly account_id: string | null;
+  /** The address it was made for, as `normalizeEmail` writes it; null for who made the organization. */
+  readonly email: string | null;
+  readonly created_by: string;
+}
+
+export interface OrganizationMember extends MemberFields {
   readonly organization_id: string;
   readonly role: OrganizationRole;
 }
 
-export interface WorkspaceMembership {
-  readonly account_id: string;
+export interface WorkspaceMember extends MemberFields {
   readonly workspace_id: string;
   readonly role: WorkspaceRole;
+}
+
+/** Who owns a new organization. */
+export interface Membership {
+  readonly account_id: string;
+  readonly organization_id: string;
+  readonly role: OrganizationRole;
 }
 
 /** What a fact carries of a new entity: everything the fold does not set itself. */
@@ -143,3 +165,8 @@ export type Draft<Entity extends Kept> = Omit<Entity, 'version' | 'created_at' |
 
 /** What a fact carries of a change: the fields that change. */
 export type Change<Entity extends Kept> = Partial<Omit<Entity, keyof Kept | 'workspace_id'>>;
+
+/** What a fact carries of a new member. Whose account it is, if anybody's yet, the fold finds out. */
+export type NewMember<Entity extends MemberFields> = Omit<Draft<Entity>, 'account_id' | 'email'> & {
+  readonly email: string;
+};

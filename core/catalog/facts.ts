@@ -3,14 +3,18 @@ import type {
   ApiKey,
   CatalogSource,
   Change,
+  ClientKey,
   Contract,
   Destination,
   Draft,
   Membership,
+  NewMember,
   Organization,
+  OrganizationMember,
   Rule,
   Transformation,
   Workspace,
+  WorkspaceMember,
   WriteKey,
 } from './entities.ts';
 
@@ -25,6 +29,22 @@ export interface FactData {
     readonly organization?: Draft<Omit<Organization, 'org_id'>>;
     readonly owner?: Membership;
   };
+  'workspace.updated': Pick<Workspace, 'name' | 'region'>;
+  'workspace.archived': Record<string, never>;
+  'organization.created': {
+    readonly organization: Draft<Omit<Organization, 'org_id'>>;
+    readonly owner: Membership;
+  };
+  'organization.updated': Pick<Organization, 'name' | 'regions' | 'notification_email'>;
+  'organization_member.added': NewMember<OrganizationMember>;
+  'organization_member.updated': Pick<OrganizationMember, 'role'>;
+  /** Takes the person out of the organization's workspaces too. */
+  'organization_member.removed': Record<string, never>;
+  'workspace_member.added': NewMember<WorkspaceMember>;
+  'workspace_member.updated': Pick<WorkspaceMember, 'role'>;
+  'workspace_member.removed': Record<string, never>;
+  'client_key.created': Draft<ClientKey>;
+  'client_key.revoked': Record<string, never>;
   /** Without `expires_at`: never. */
   'api_key.created': Omit<Draft<ApiKey>, 'expires_at'> & Partial<Pick<ApiKey, 'expires_at'>>;
   'api_key.revoked': Record<string, never>;
@@ -83,9 +103,11 @@ export type Verdict =
 export type ConflictReason =
   /** The entity is not at the expected version. */
   | 'version'
-  /** An id, a key hash or a contract's (type, name) pair is taken. */
+  /** An id, a key hash, a contract's (type, name) pair or a person's place among the members is taken. */
   | 'taken'
   /** What it refers to is missing, revoked, archived or deleted. */
   | 'missing'
-  /** An enabled rule or an active write key names it. */
-  | 'in_use';
+  /** An enabled rule or an active write key names it; a region: a workspace is in it. */
+  | 'in_use'
+  /** The organization would be left without an owner. */
+  | 'last_owner';

@@ -1,6 +1,9 @@
-import type { Contract, Rule, Transformation } from './entities.ts';
+import type { ClientKey, Contract, Rule, Transformation } from './entities.ts';
 import type { ConflictReason, Fact, Verdict } from './facts.ts';
+import { decideMember } from './member-facts.ts';
+import { createOrganization, updateOrganization } from './organization-facts.ts';
 import type { CatalogState, WorkspaceEntities, WorkspaceEntityKind } from './state.ts';
+import { archiveWorkspace, createWorkspace, updateWorkspace } from './workspace-facts.ts';
 
 /** Thrown for a fact this code does not know: the process is not ready, it never ignores. */
 export class UnknownFact extends Error {
@@ -33,6 +36,25 @@ function decide(state: CatalogState, fact: Fact, position: number): ConflictReas
       return updateAccount(state, fact);
     case 'workspace.created':
       return createWorkspace(state, fact);
+    case 'workspace.updated':
+      return updateWorkspace(state, fact);
+    case 'workspace.archived':
+      return archiveWorkspace(state, fact);
+    case 'organization.created':
+      return createOrganization(state, fact);
+    case 'organization.updated':
+      return updateOrganization(state, fact);
+    case 'organization_member.added':
+    case 'organization_member.updated':
+    case 'organization_member.removed':
+    case 'workspace_member.added':
+    case 'workspace_member.updated':
+    case 'workspace_member.removed':
+      return decideMember(state, fact);
+    case 'client_key.created':
+      return createClientKey(state, { ...fact.data, ...kept });
+    case 'client_key.revoked':
+      return revokeClientKey(state, fact);
     case 'api_key.created':
       return createKey(state, 'api_key', { expires_at: null, ...fact.data, ...kept });
     case 'write_key.created': {
@@ -114,26 +136,6 @@ function updateAccount(
   return undefined;
 }
 
-/** A new organization comes with its owner; nobody gets a role in one that exists already by this fact. */
-function createWorkspace(
-  state: CatalogState,
-  fact: Fact & { type: 'workspace.created' },
-): ConflictReason | undefined {
-  const { workspace, organization, owner } = fact.data;
-  const kept = { version: 1, created_at: fact.at, updated_at: fact.at };
-  if (state.workspace(fact.entity) !== undefined) return 'taken';
-  if (organization === undefined) {
-    if (state.organization(workspace.organization_id) === undefined) return 'missing';
-  } else {
-    if (state.organization(organization.id) !== undefined) return 'taken';
-    if (workspace.organization_id !== organization.id) return 'missing';
-    state.putOrganization({ ...organization, org_id: state.organizationCount + 1, ...kept });
-    if (owner !== undefined) state.putOrganizationRole(owner.account_id, organization.id, owner.role);
-  }
-  state.putWorkspace({ ...workspace, ...kept, id: fact.entity });
-  return undefined;
-}
-
 function create<K extends WorkspaceEntityKind>(
   state: CatalogState,
   kind: K,
@@ -183,6 +185,22 @@ function change<K extends WorkspaceEntityKind>(
 function revoke(state: CatalogState, kind: 'api_key' | 'write_key', fact: Fact): ConflictReason | undefined {
   if (find(state, kind, fact.entity)?.status === 'revoked') return undefined;
   return change(state, kind, fact, { status: 'revoked' });
+}
+
+function createClientKey(state: CatalogState, key: ClientKey): ConflictReason | undefined {
+  if (state.organization(key.organization_id) === undefined) return 'missing';
+  if (state.hasKey(key.hash) || state.clientKeys.organizationOf(key.id) !== undefined) return 'taken';
+  state.clientKeys.put(key);
+  return undefined;
+}
+
+/** Once and for good, as every key. */
+function revokeClientKey({ clientKeys }: CatalogState, { entity, at }: Fact): ConflictReason | undefined {
+  const stored = clientKeys.get(clientKeys.organizationOf(entity) ?? '', entity);
+  if (stored === undefined) return 'missing';
+  if (stored.status === 'revoked') return undefined;
+  clientKeys.put({ ...stored, status: 'revoked', version: stored.version + 1, updated_at: at });
+  return undefined;
 }
 
 /** Deleting what is deleted already is applied and changes nothing. */

@@ -1,3 +1,4 @@
+import type { OrganizationRole, WorkspaceRole } from '../access/roles.ts';
 import type { Fact, FactData, FactType, Verdict } from './facts.ts';
 import { applyFact } from './fold.ts';
 import { CatalogState } from './state.ts';
@@ -18,6 +19,50 @@ export function workspace(id = WORKSPACE, organization = ORGANIZATION): Fact {
     workspace: { id, name: id, organization_id: organization, region: 'eu', status: 'active' },
     organization: { id: organization, name: organization, regions: ['eu'], notification_email: null },
     owner: { account_id: OWNER, organization_id: organization, role: 'owner' },
+  });
+}
+
+export function organization(id: string, owner = OWNER): Fact {
+  return fact('organization.created', id, {
+    organization: { id, name: id, regions: ['eu'], notification_email: null },
+    owner: { account_id: owner, organization_id: id, role: 'owner' },
+  });
+}
+
+export function account(id: string, email: string | null): Fact {
+  return fact('account.created', id, { id, issuer: 'i', subject: id, email });
+}
+
+export function organizationMember(
+  id: string,
+  email: string,
+  role: OrganizationRole = 'member',
+  organizationId = ORGANIZATION,
+): Fact {
+  const fields = { id, organization_id: organizationId, email, role, created_by: OWNER };
+  return fact('organization_member.added', id, fields);
+}
+
+export function workspaceMember(
+  id: string,
+  email: string,
+  role: WorkspaceRole = 'viewer',
+  workspaceId = WORKSPACE,
+): Fact {
+  const fields = { id, workspace_id: workspaceId, email, role, created_by: OWNER };
+  return fact('workspace_member.added', id, fields);
+}
+
+export function clientKey(id: string, hash: string, organizationId = ORGANIZATION): Fact {
+  return fact('client_key.created', id, {
+    id,
+    organization_id: organizationId,
+    name: id,
+    hash,
+    key_prefix: 'trb_client_abc',
+    scopes: ['profile.read'],
+    status: 'active',
+    created_by: OWNER,
   });
 }
 

@@ -1,17 +1,28 @@
-import { effectiveRole, type OrganizationRole, type WorkspaceRole } from '../access/roles.ts';
+import {
+  effectiveRole,
+  ORGANIZATION_ROLES,
+  type OrganizationRole,
+  WORKSPACE_ROLES,
+  type WorkspaceRole,
+} from '../access/roles.ts';
 import type { EventType } from '../event/event.ts';
+import { ClientKeys, type ClientKeysView } from './client-keys.ts';
 import type {
   Account,
   ApiKey,
   CatalogSource,
+  ClientKey,
   Contract,
   Destination,
   Organization,
+  OrganizationMember,
   Rule,
   Transformation,
   Workspace,
+  WorkspaceMember,
   WriteKey,
 } from './entities.ts';
+import { Members, type MembersView } from './members.ts';
 
 /** Entities that belong to a workspace, by the word their resource has. */
 export interface WorkspaceEntities {
@@ -26,20 +37,29 @@ export interface WorkspaceEntities {
 
 export type WorkspaceEntityKind = keyof WorkspaceEntities;
 
+/** A key of any kind, as its raw text finds it. */
+export type FoundKey =
+  | { readonly kind: 'api_key'; readonly key: ApiKey }
+  | { readonly kind: 'write_key'; readonly key: WriteKey }
+  | { readonly kind: 'client_key'; readonly key: ClientKey };
+
 /** Read access to the fold. Everything answered is immutable; a later fact makes new objects. */
 export interface CatalogView {
   account(id: string): Account | undefined;
   organization(id: string): Organization | undefined;
   organizationRole(accountId: string, organizationId: string): OrganizationRole | undefined;
+  /** Organizations the account is a member of. */
+  organizationsOf(accountId: string): readonly Organization[];
+  readonly organizationMembers: MembersView<OrganizationMember>;
+  readonly workspaceMembers: MembersView<WorkspaceMember>;
+  readonly clientKeys: ClientKeysView;
   workspace(id: string): Workspace | undefined;
   /** The role of an account in a workspace, that of its organization counted in; undefined = not a member. */
   workspaceRole(accountId: string, workspaceId: string): WorkspaceRole | undefined;
-  /** Workspaces the account belongs to, newest first. */
+  /** Workspaces the account belongs to, archived ones too, newest first. */
   workspacesOf(accountId: string): readonly Workspace[];
-  /** An API key or write key by the SHA-256 of its raw text, revoked ones too. */
-  keyByHash(
-    hash: string,
-  ): { kind: 'api_key'; key: ApiKey } | { kind: 'write_key'; key: WriteKey } | undefined;
+  /** A key by the SHA-256 of its raw text, revoked ones too. */
+  keyByHash(hash: string): FoundKey | undefined;
   /** One entity of a workspace; undefined when it is missing, deleted, or another workspace's. */
   entity<K extends WorkspaceEntityKind>(
     kind: K,
@@ -95,14 +115,20 @@ function emptyIndex(): WorkspaceIndex {
 /** What the fold writes to. Only `fold.ts` calls the methods that change it. */
 export class CatalogState implements CatalogView {
   readonly #accounts = new Map<string, Account>();
+  /** Accounts by e-mail address, whoever had it first before the others. */
+  readonly #accountsOfEmail = new Map<string, Set<string>>();
   readonly #organizations = new Map<string, Organization>();
-  readonly #organizationRoles = new Map<string, Map<string, OrganizationRole>>();
   readonly #workspaces = new Map<string, Workspace>();
   readonly #workspacesOfOrganization = new Map<string, string[]>();
-  readonly #workspaceRoles = new Map<string, Map<string, WorkspaceRole>>();
   readonly #indexes = new Map<string, WorkspaceIndex>();
   readonly #keys = new Map<string, { kind: 'api_key' | 'write_key'; workspaceId: string; id: string }>();
   readonly #workspaceOf = new Map<string, string>();
+  readonly organizationMembers = new Members<OrganizationMember>(
+    ORGANIZATION_ROLES,
+    (member) => member.organization_id,
+  );
+  readonly workspaceMembers = new Members<WorkspaceMember>(WORKSPACE_ROLES, (member) => member.workspace_id);
+  readonly clientKeys = new ClientKeys();
 
   account(id: string): Account | undefined {
     return this.#accounts.get(id);
@@ -117,7 +143,14 @@ export class CatalogState implements CatalogView {
   }
 
   organizationRole(accountId: string, organizationId: string): OrganizationRole | undefined {
-    return this.#organizationRoles.get(accountId)?.get(organizationId);
+    return this.organizationMembers.ofAccount(accountId, organizationId)?.role;
+  }
+
+  organizationsOf(accountId: string): readonly Organization[] {
+    return this.organizationMembers
+      .scopesOf(accountId)
+      .flatMap((id) => this.#organizations.get(id) ?? [])
+      .sort((a, b) => (a.id < b.id ? 1 : -1));
   }
 
   workspace(id: string): Workspace | undefined {
@@ -129,13 +162,13 @@ export class CatalogState implements CatalogView {
     if (workspace === undefined) return undefined;
     return effectiveRole(
       this.organizationRole(accountId, workspace.organization_id),
-      this.#workspaceRoles.get(accountId)?.get(workspaceId),
+      this.workspaceMembers.ofAccount(accountId, workspaceId)?.role,
     );
   }
 
   workspacesOf(accountId: string): readonly Workspace[] {
-    const ids = new Set(this.#workspaceRoles.get(accountId)?.keys());
-    for (const [organizationId] of this.#organizationRoles.get(accountId) ?? []) {
+    const ids = new Set(this.workspaceMembers.scopesOf(accountId));
+    for (const organizationId of this.organizationMembers.scopesOf(accountId)) {
       for (const id of this.#workspacesOfOrganization.get(organizationId) ?? []) ids.add(id);
     }
     const found = [...ids].flatMap((id) => {
@@ -145,11 +178,18 @@ export class CatalogState implements CatalogView {
     return found.sort((a, b) => (a.id < b.id ? 1 : -1));
   }
 
-  keyByHash(
-    hash: string,
-  ): { kind: 'api_key'; key: ApiKey } | { kind: 'write_key'; key: WriteKey } | undefined {
+  /** Every workspace of an organization, oldest first. */
+  workspacesIn(organizationId: string): readonly Workspace[] {
+    const ids = this.#workspacesOfOrganization.get(organizationId) ?? [];
+    return ids.flatMap((id) => this.#workspaces.get(id) ?? []);
+  }
+
+  keyByHash(hash: string): FoundKey | undefined {
     const found = this.#keys.get(hash);
-    if (found === undefined) return undefined;
+    if (found === undefined) {
+      const key = this.clientKeys.byHash(hash);
+      return key && { kind: 'client_key', key };
+    }
     if (found.kind === 'api_key') {
       const key = this.entity('api_key', found.workspaceId, found.id);
       return key && { kind: 'api_key', key };
@@ -203,25 +243,28 @@ export class CatalogState implements CatalogView {
   }
 
   hasKey(hash: string): boolean {
-    return this.#keys.has(hash);
+    return this.keyByHash(hash) !== undefined;
   }
 
+  /** Whoever has an e-mail address first gets what is for it: also the memberships that waited for somebody with it. */
   putAccount(account: Account): void {
+    const before = this.#accounts.get(account.id)?.email ?? null;
     this.#accounts.set(account.id, account);
+    if (account.email === before) return;
+    if (before !== null) this.#accountsOfEmail.get(before)?.delete(account.id);
+    if (account.email === null) return;
+    const others = this.#accountsOfEmail.get(account.email) ?? new Set<string>();
+    this.#accountsOfEmail.set(account.email, others.add(account.id));
+    this.organizationMembers.admit(account);
+    this.workspaceMembers.admit(account);
+  }
+
+  accountOfEmail(email: string): string | undefined {
+    return this.#accountsOfEmail.get(email)?.values().next().value;
   }
 
   putOrganization(organization: Organization): void {
     this.#organizations.set(organization.id, organization);
-  }
-
-  putOrganizationRole(accountId: string, organizationId: string, role: OrganizationRole): void {
-    const roles = this.#organizationRoles.get(accountId) ?? new Map<string, OrganizationRole>();
-    this.#organizationRoles.set(accountId, roles.set(organizationId, role));
-  }
-
-  putWorkspaceRole(accountId: string, workspaceId: string, role: WorkspaceRole): void {
-    const roles = this.#workspaceRoles.get(accountId) ?? new Map<string, WorkspaceRole>();
-    this.#workspaceRoles.set(accountId, roles.set(workspaceId, role));
   }
 
   putWorkspace(workspace: Workspace): void {

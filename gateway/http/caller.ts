@@ -1,10 +1,15 @@
-import type { Account, ApiKey, Operation, Workspace, WorkspaceRole, WriteKey } from '@tributary/core';
+import type {
+  Account,
+  FoundKey,
+  Operation,
+  Organization,
+  OrganizationRole,
+  Workspace,
+  WorkspaceRole,
+} from '@tributary/core';
 
 /** Who is calling, once the credential was verified. */
-export type Caller =
-  | { readonly kind: 'id_token'; readonly account: Account }
-  | { readonly kind: 'api_key'; readonly key: ApiKey }
-  | { readonly kind: 'write_key'; readonly key: WriteKey };
+export type Caller = { readonly kind: 'id_token'; readonly account: Account } | FoundKey;
 
 /** How facts name their author. */
 export function authorOf(caller: Caller): string {
@@ -24,6 +29,10 @@ declare module 'fastify' {
     workspace: Workspace;
     /** The caller's role in `workspace`; a write key has none. */
     role: WorkspaceRole | undefined;
+    /** Set on every route below `/organizations/:id`. */
+    organization: Organization;
+    /** The caller's role in `organization`. */
+    organizationRole: OrganizationRole;
   }
   interface FastifyContextConfig {
     /** What the route does, from the permission table. A route without one does not start. */

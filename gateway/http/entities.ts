@@ -35,9 +35,19 @@ export async function isAlready<K extends WorkspaceEntityKind>(
   stored: WorkspaceEntities[K],
   wanted: Partial<WorkspaceEntities[K]>,
 ): Promise<boolean> {
+  return isUnchanged(dependencies, stored, wanted, () => entityOf(request, dependencies, kind, stored.id));
+}
+
+/** The same of anything a catalog holds: `current` finds it again. */
+export async function isUnchanged<Entity extends object>(
+  { catalog }: Pick<GatewayDependencies, 'catalog'>,
+  stored: Entity,
+  wanted: Partial<Entity>,
+  current: () => Entity | undefined,
+): Promise<boolean> {
   if (!isDeepStrictEqual({ ...stored, ...wanted }, { ...stored })) return false;
-  await dependencies.catalog.catchUp(CATCH_UP_MS);
-  return entityOf(request, dependencies, kind, stored.id) === stored; // a change makes a new object
+  await catalog.catchUp(CATCH_UP_MS);
+  return current() === stored; // a change makes a new object
 }
 
 /** Revokes a key for good. Revoking a revoked one changes nothing. */

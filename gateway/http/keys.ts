@@ -18,7 +18,7 @@ export const keyFields = {
 /** The raw key beside its resource, in the answer to its creation and nowhere else. */
 export const rawKey = { key: Type.String({ description: 'The raw key. It is not shown again.' }) };
 
-const KEY_BYTES = 32;
+export const KEY_BYTES = 32;
 
 /** Makes a key and the fields of its entity; the raw text is kept by nobody but the caller. */
 export function makeKeyFields(

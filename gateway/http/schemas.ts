@@ -71,9 +71,19 @@ export const version = Type.Integer({ description: 'Grows by one with every chan
 
 /** Parameters of a path below a workspace. Any text: what is no id is simply not found. */
 export function pathOf<const Names extends string>(...names: readonly Names[]) {
-  const properties = Object.fromEntries(
-    ['workspaceId', ...names].map((param) => [param, Type.String()]),
-  ) as Record<Names | 'workspaceId', ReturnType<typeof Type.String>>;
+  return parameters<Names | 'workspaceId'>(['workspaceId', ...names]);
+}
+
+/** The same below an organization. */
+export function organizationPathOf<const Names extends string>(...names: readonly Names[]) {
+  return parameters<Names | 'organizationId'>(['organizationId', ...names]);
+}
+
+function parameters<Names extends string>(names: readonly Names[]) {
+  const properties = Object.fromEntries(names.map((param) => [param, Type.String()])) as Record<
+    Names,
+    ReturnType<typeof Type.String>
+  >;
   return Type.Object(properties);
 }
 

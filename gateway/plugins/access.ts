@@ -1,4 +1,14 @@
-import { includesRole, type Operation, PERMISSIONS, type Permission, permissionOf } from '@tributary/core';
+import {
+  type CatalogView,
+  includesOrganizationRole,
+  includesRole,
+  type Member,
+  type MembersView,
+  type Operation,
+  PERMISSIONS,
+  type Permission,
+  permissionOf,
+} from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import type { GatewayDependencies } from '../dependencies.ts';
@@ -19,7 +29,8 @@ export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, depen
   const authenticate = createAuthenticate(dependencies);
   const noteKeyUse = createKeyUseNotes(dependencies);
   // Declared before any request: all requests then have one shape, which is what keeps access to them quick.
-  for (const property of ['caller', 'workspace', 'role']) app.decorateRequest(property);
+  for (const property of ['caller', 'workspace', 'role', 'organization', 'organizationRole'])
+    app.decorateRequest(property);
   app.addHook('onRoute', (route) => {
     const operation = route.config?.operation;
     if (operation === undefined || !(operation in PERMISSIONS)) {
@@ -47,31 +58,75 @@ export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, depen
 
 function authorize(request: FastifyRequest, operation: Operation, { catalog }: GatewayDependencies): void {
   const permission = permissionOf(operation);
-  const workspaceId = (request.params as { workspaceId?: string }).workspaceId;
+  const { workspaceId, organizationId } = request.params as PathParameters;
   if (workspaceId !== undefined) checkWorkspaceHeader(request, workspaceId.toLowerCase(), request.caller);
   if (!permission.credentials.includes(request.caller.kind)) throw permissionDenied();
-  if (workspaceId === undefined) return;
-  const workspace = catalog.state.workspace(workspaceId.toLowerCase());
-  if (workspace === undefined || workspace.status !== 'active') throw permissionDenied();
-  request.workspace = workspace;
-  authorizeInWorkspace(request, permission, roleIn(request.caller, workspace.id, catalog.state));
+  if (workspaceId !== undefined)
+    authorizeInWorkspace(request, permission, workspaceId.toLowerCase(), catalog.state);
+  if (organizationId !== undefined)
+    authorizeInOrganization(request, permission, organizationId.toLowerCase(), catalog.state);
+}
+
+interface PathParameters {
+  readonly workspaceId?: string;
+  readonly organizationId?: string;
+  readonly memberId?: string;
 }
 
 function authorizeInWorkspace(
   request: FastifyRequest,
   permission: Permission,
-  role: ReturnType<typeof roleIn>,
+  workspaceId: string,
+  state: CatalogView,
 ): void {
+  const { caller } = request;
+  const workspace = state.workspace(workspaceId);
+  if (workspace === undefined) throw permissionDenied();
+  const staysOpen = permission.archived === true && caller.kind === 'id_token';
+  if (workspace.status !== 'active' && !staysOpen) throw permissionDenied();
+  request.workspace = workspace;
+  const role = roleIn(caller, workspace.id, state);
   if (role === 'foreign') throw permissionDenied();
   request.role = role;
-  if (permission.role !== undefined && (role === undefined || !includesRole(role, permission.role)))
-    throw permissionDenied();
+  if (permission.role === undefined || (role !== undefined && includesRole(role, permission.role))) return;
+  if (!isSelf(request, permission, state.workspaceMembers, workspace.id)) throw permissionDenied();
+}
+
+/** Of an organization people alone are members; one that is foreign is as good as missing. */
+function authorizeInOrganization(
+  request: FastifyRequest,
+  permission: Permission,
+  organizationId: string,
+  state: CatalogView,
+): void {
+  const { caller } = request;
+  const organization = state.organization(organizationId);
+  const role =
+    caller.kind === 'id_token' ? state.organizationRole(caller.account.id, organizationId) : undefined;
+  if (organization === undefined || role === undefined) throw permissionDenied();
+  request.organization = organization;
+  request.organizationRole = role;
+  const needed = permission.organizationRole ?? 'owner';
+  if (includesOrganizationRole(role, needed)) return;
+  if (!isSelf(request, permission, state.organizationMembers, organization.id)) throw permissionDenied();
+}
+
+/** True when the operation is open to the very person the path names, and that is who calls. */
+function isSelf(
+  { caller, params }: FastifyRequest,
+  permission: Permission,
+  members: MembersView<Member>,
+  scopeId: string,
+): boolean {
+  if (permission.self !== true || caller.kind !== 'id_token') return false;
+  const { memberId } = params as PathParameters;
+  return members.get(scopeId, memberId?.toLowerCase() ?? '')?.account_id === caller.account.id;
 }
 
 /** The caller's role in a workspace; undefined for a write key of it, `foreign` for anybody without access. */
-function roleIn(caller: Caller, workspaceId: string, state: GatewayDependencies['catalog']['state']) {
+function roleIn(caller: Caller, workspaceId: string, state: CatalogView) {
   if (caller.kind === 'id_token') return state.workspaceRole(caller.account.id, workspaceId) ?? 'foreign';
-  if (caller.key.workspace_id !== workspaceId) return 'foreign';
+  if (caller.kind === 'client_key' || caller.key.workspace_id !== workspaceId) return 'foreign';
   return caller.kind === 'api_key' ? caller.key.role : undefined;
 }
 

@@ -2,6 +2,7 @@ import type { FastifyPluginAsync } from 'fastify';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { apiKeyRoutes } from './api-keys/routes.ts';
 import { auditRoutes } from './audit-log/routes.ts';
+import { clientKeyRoutes } from './client-keys/routes.ts';
 import { deliveryRoutes } from './deliveries/routes.ts';
 import { destinationRoutes } from './destinations/routes.ts';
 import { contractRoutes } from './event-contracts/routes.ts';
@@ -10,12 +11,17 @@ import { writeKeyRoutes } from './event-keys/routes.ts';
 import { transformationRoutes } from './event-transformations/routes.ts';
 import { volumeRoutes } from './event-volume/routes.ts';
 import { eventRoutes } from './events/routes.ts';
+import { memberRoutes } from './members/routes.ts';
+import { organizationRoutes } from './organizations/routes.ts';
 import { sourceRoutes } from './sources/routes.ts';
 import { workspaceRoutes } from './workspaces/routes.ts';
 
 /** The resources of the platform API, one folder each. */
 export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
   for (const resource of [
+    organizationRoutes,
+    clientKeyRoutes,
+    memberRoutes,
     workspaceRoutes,
     apiKeyRoutes,
     writeKeyRoutes,

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openTestGateway, type TestGateway } from '../helpers/gateway.ts';
 
 let test: TestGateway;
@@ -119,5 +119,68 @@ it('tells an API key its own role', async () => {
   expect(await viewer.call('GET', `/workspaces/${owner.workspaceId}`)).toMatchObject({
     status: 200,
     body: { role: 'viewer' },
+  });
+});
+
+describe('a workspace', () => {
+  it('is renamed and moved among the regions of its organization', async () => {
+    const ann = await test.signIn('ann@example.com');
+    const organization = await ann.ok<{ id: string }>('POST', '/organizations', {
+      name: 'Org',
+      regions: ['eu', 'us'],
+    });
+    const { id } = await ann.ok<Workspace>('POST', '/workspaces', {
+      name: 'Shop',
+      organization_id: organization.id,
+    });
+    const inside = ann.with({ workspaceId: id });
+    const fields = { name: 'Moved', region: 'us' };
+    const changed = await inside.call('PUT', `/workspaces/${id}`, fields, { 'if-match': '"1"' });
+    expect(changed).toMatchObject({
+      status: 200,
+      body: { ...fields, role: 'admin' },
+      headers: { etag: '"2"' },
+    });
+    expect((await inside.call('PUT', `/workspaces/${id}`, fields, { 'if-match': '"1"' })).status).toBe(412);
+    expect((await inside.call('PUT', `/workspaces/${id}`, fields)).headers.etag).toBe('"2"');
+    const astray = await inside.call('PUT', `/workspaces/${id}`, { name: 'x', region: 'mars' });
+    expect(astray).toMatchObject({
+      status: 400,
+      body: { details: [{ path: '/region', message: 'must be one of eu, us' }] },
+    });
+    expect((await inside.call('PUT', `/workspaces/${id}`, { name: 'x' })).status).toBe(400);
+  });
+
+  it('that is archived takes nothing any more, and its admins can still see and archive it', async () => {
+    const owner = await test.openWorkspace('archivist@example.com');
+    const path = `/workspaces/${owner.workspaceId}`;
+    const server = await owner.withApiKey('admin');
+    const { key } = await owner.ok<{ key: string }>('POST', './event-keys', {
+      name: 'site',
+      environment: 'production',
+    });
+    const site = owner.with({ token: key });
+    const event = { event: 'E', user_id: 'u' };
+    expect((await site.call('POST', './events/track', event)).status).toBe(202);
+    expect((await owner.call('DELETE', path, undefined, { 'if-match': '"7"' })).status).toBe(412);
+    for (let time = 0; time < 2; time++)
+      expect(await owner.call('DELETE', path)).toMatchObject({
+        status: 200,
+        body: { id: owner.workspaceId, status: 'archived' },
+      });
+    const denied = { status: 403, body: { error: 'permission denied' } };
+    expect(await site.call('POST', './events/track', event)).toMatchObject(denied);
+    expect(await server.call('GET', path)).toMatchObject(denied);
+    expect(await server.call('GET', './event-contracts')).toMatchObject(denied);
+    expect(await owner.call('GET', './event-contracts')).toMatchObject(denied);
+    expect(await owner.call('PUT', path, { name: 'x', region: 'eu' })).toMatchObject(denied);
+    expect(await owner.ok('GET', path)).toMatchObject({ status: 'archived', role: 'admin' });
+    const stranger = await test.signIn('stranger@example.com');
+    expect((await stranger.with({ workspaceId: String(owner.workspaceId) }).call('GET', path)).status).toBe(
+      403,
+    );
+    const listed = await owner.ok<Workspace[]>('GET', '/workspaces');
+    expect(listed.map(({ id }) => id)).not.toContain(owner.workspaceId);
+    expect(await owner.ok('GET', '/workspaces?status=archived')).toMatchObject([{ id: owner.workspaceId }]);
   });
 });

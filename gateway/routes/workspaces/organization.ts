@@ -2,7 +2,7 @@ import type { CatalogView, FactData } from '@tributary/core';
 import { invalidRequest, permissionDenied } from '../../http/errors.ts';
 
 /** Regions of an organization that nobody said more about, and the region of a workspace likewise. */
-const DEFAULT_REGION = 'eu';
+export const DEFAULT_REGION = 'eu';
 
 type NewWorkspace = FactData['workspace.created'];
 
@@ -48,7 +48,8 @@ function workspaceIn(
   return { id, name, organization_id: organizationId, region, status: 'active' };
 }
 
-function checkRegion(region: string, regions: readonly string[]): void {
+/** 400 for a region that is none of the organization's. */
+export function checkRegion(region: string, regions: readonly string[]): void {
   if (!regions.includes(region))
     throw invalidRequest({ path: '/region', message: `must be one of ${regions.join(', ')}` });
 }

@@ -2,14 +2,21 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { newId, type Workspace } from '@tributary/core';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { accountOf } from '../../http/caller.ts';
+import { isUnchanged } from '../../http/entities.ts';
 import { permissionDenied } from '../../http/errors.ts';
-import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
+import { linkNext, pageOf, pageRequest } from '../../http/lists.ts';
 import { propose } from '../../http/propose.ts';
-import { closed, errorAnswers, pathOf } from '../../http/schemas.ts';
-import { tagVersion } from '../../http/versions.ts';
-import { planWorkspace } from './organization.ts';
+import { errorAnswers, goneAs, pathOf } from '../../http/schemas.ts';
+import { checkVersion, namesVersion, tagVersion } from '../../http/versions.ts';
+import { checkRegion, planWorkspace } from './organization.ts';
 import { presentWorkspace } from './presenter.ts';
-import { workspaceBody, workspaceList, workspaceResource } from './schemas.ts';
+import {
+  workspaceBody,
+  workspaceList,
+  workspaceQuery,
+  workspaceReplacement,
+  workspaceResource,
+} from './schemas.ts';
 
 /** `/workspaces`: those the caller belongs to, a new one, one by id. */
 export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
@@ -19,11 +26,13 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
     '/workspaces',
     {
       config: { operation: 'workspaces.list' },
-      schema: { querystring: closed(pageQuery), response: { 200: workspaceList, ...errorAnswers } },
+      schema: { querystring: workspaceQuery, response: { 200: workspaceList, ...errorAnswers } },
     },
     async (request, reply) => {
       const accountId = accountOf(request.caller);
-      const page = pageOf(catalog.state.workspacesOf(accountId), pageRequest(request.query));
+      const wanted = request.query.status ?? 'active';
+      const workspaces = catalog.state.workspacesOf(accountId).filter(({ status }) => status === wanted);
+      const page = pageOf(workspaces, pageRequest(request.query));
       linkNext(request, reply, page.next);
       return reply.code(200).send(page.items.map((workspace) => present(workspace, accountId)));
     },
@@ -56,8 +65,7 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
         expected_version: 0,
         data: plan,
       });
-      const workspace = catalog.state.workspace(id);
-      if (workspace === undefined) throw new Error(`workspace ${id} was applied and is not there`);
+      const workspace = workspaceNow(id);
       tagVersion(reply, workspace);
       return reply.code(201).send(present(workspace, accountId));
     },
@@ -75,6 +83,61 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
       return reply.code(200).send(presentWorkspace(workspace, role));
     },
   );
+
+  app.put(
+    '/workspaces/:workspaceId',
+    {
+      config: { operation: 'workspaces.update' },
+      schema: {
+        params: pathOf(),
+        body: workspaceReplacement,
+        response: { 200: workspaceResource, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { workspace: stored, role, body: fields } = request;
+      if (role === undefined) throw permissionDenied();
+      checkVersion(request, stored);
+      checkRegion(fields.region, catalog.state.organization(stored.organization_id)?.regions ?? []);
+      if (!(await isUnchanged(dependencies, stored, fields, () => catalog.state.workspace(stored.id))))
+        await propose(request, dependencies, {
+          type: 'workspace.updated',
+          entity: stored.id,
+          expected_version: stored.version,
+          data: fields,
+        });
+      const workspace = workspaceNow(stored.id);
+      tagVersion(reply, workspace);
+      return reply.code(200).send(presentWorkspace(workspace, role));
+    },
+  );
+
+  app.delete(
+    '/workspaces/:workspaceId',
+    {
+      config: { operation: 'workspaces.archive' },
+      schema: { params: pathOf(), response: { 200: goneAs('archived'), ...errorAnswers } },
+    },
+    async (request, reply) => {
+      const { workspace } = request;
+      if (workspace.status !== 'archived') {
+        checkVersion(request, workspace);
+        await propose(request, dependencies, {
+          type: 'workspace.archived',
+          entity: workspace.id,
+          ...(namesVersion(request) ? { expected_version: workspace.version } : {}),
+          data: {},
+        });
+      }
+      return reply.code(200).send({ id: workspace.id, status: 'archived' });
+    },
+  );
+
+  function workspaceNow(id: string): Workspace {
+    const workspace = catalog.state.workspace(id);
+    if (workspace === undefined) throw new Error(`workspace ${id} was applied and is not there`);
+    return workspace;
+  }
 
   function present(workspace: Workspace, accountId: string) {
     const role = catalog.state.workspaceRole(accountId, workspace.id);

@@ -1,5 +1,6 @@
 import { WORKSPACE_ROLES } from '@tributary/core';
 import { Type } from 'typebox';
+import { pageQuery } from '../../http/lists.ts';
 import { closed, listOf, name, oneOf, optional, times, uuid } from '../../http/schemas.ts';
 
 export const workspaceBody = closed({
@@ -12,12 +13,19 @@ export const workspaceBody = closed({
   ),
 });
 
+/** What is left out of a replacement would be lost: the region has to be told. */
+export const workspaceReplacement = closed({ name, region: Type.String({ minLength: 1, maxLength: 50 }) });
+
+const status = oneOf(['active', 'archived']);
+
+export const workspaceQuery = closed({ ...pageQuery, status: Type.Optional(status) });
+
 export const workspaceResource = Type.Object({
   id: uuid,
   name,
   organization_id: uuid,
   region: Type.String({ description: 'Where its profiles live.' }),
-  status: oneOf(['active', 'archived']),
+  status,
   role: oneOf(WORKSPACE_ROLES, 'What the caller is in it.'),
   ...times,
 });

@@ -31,15 +31,27 @@ export async function prepareQuickstart(
   const file = join(dataFolder, 'quickstart.json');
   const stored = readStored(file);
   const hash = parseKey(stored?.writeKey ?? '')?.hash;
-  if (stored !== undefined && hash !== undefined && catalog.state.keyByHash(hash)?.key.status === 'active') {
-    return { ...stored, idToken };
-  }
-  // The file may outlive the catalog it spoke of: then everything is made anew.
-  const known = catalog.state.workspace(stored?.workspaceId ?? '')?.id;
-  const made = await makeQuickstart(app, idToken, known);
+  // The file may outlive the catalog it spoke of, the workspace be archived, its maker be sent away: then everything is
+  // made anew.
+  const isKnown = stored !== undefined && (await isOpen(app, idToken, stored.workspaceId));
+  const isGood = hash !== undefined && catalog.state.keyByHash(hash)?.key.status === 'active';
+  if (isKnown && isGood) return { ...stored, idToken };
+  const made = await makeQuickstart(app, idToken, isKnown ? stored.workspaceId : undefined);
   writeFileSync(`${file}.new`, JSON.stringify(made), { mode: 0o600, flush: true });
   renameSync(`${file}.new`, file);
   return { ...made, idToken };
+}
+
+/** Whether the workspace is there, at work, and the person's to administer. */
+async function isOpen(app: FastifyInstance, idToken: string, workspaceId: string): Promise<boolean> {
+  const answer = await app.inject({
+    method: 'GET',
+    url: `/api/v1/workspaces/${workspaceId}`,
+    headers: { authorization: `Bearer ${idToken}`, 'x-workspace-id': workspaceId },
+  });
+  if (answer.statusCode !== 200) return false;
+  const { status, role } = answer.json<{ status: string; role: string }>();
+  return status === 'active' && role === 'admin';
 }
 
 async function makeQuickstart(

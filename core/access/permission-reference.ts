@@ -1,0 +1,54 @@
+import { type CredentialKind, type Operation, type Permission, permissionOf } from './permissions.ts';
+
+/** A call of the API and the operation it is. */
+export interface Call {
+  readonly method: string;
+  /** Below `/api/v1`, with `:parameters`. */
+  readonly path: string;
+  readonly operation: Operation;
+}
+
+/** The permission table with the calls of each operation, in Markdown: `docs/permissions.md`. */
+export function describePermissions(calls: readonly Call[]): string {
+  const rows = calls
+    .toSorted((a, b) => order(a.path, b.path) || order(a.method, b.method))
+    .map((call) => `| ${cellsOf(call).join(' | ')} |`);
+  const table = ['| call | operation | ID token | API key | write key | client key |', LINE, ...rows];
+  return `${[...INTRODUCTION, table.join('\n')].join('\n\n')}\n`;
+}
+
+const LINE = '|---|---|---|---|---|---|';
+
+const INTRODUCTION = [
+  '# Who may do what',
+  'Made from the permission table in `core/access/permissions.ts` and the routes of the gateway; `test/gateway/permission-reference.spec.ts` keeps it up to date, and writes it anew when run with `-u`. `test/flows/15-who-may-do-what.spec.ts` calls every route with every kind of credential and every role.',
+  'A role includes those after it: in an organization owner, admin, member; in a workspace admin, editor, viewer. Owners and admins of an organization are admins of its workspaces; a member sees the workspaces they were added to. An API key has a role in its one workspace. Where nothing stands the answer is 403 `permission denied`, as it is for a role that does not suffice; without a credential that is good it is 401 `not authenticated`.',
+];
+
+function order(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+function cellsOf({ method, path, operation }: Call): readonly string[] {
+  const permission = permissionOf(operation);
+  const shown = path.replaceAll(/:([a-zA-Z]+)/g, '{$1}');
+  const kinds = ['id_token', 'api_key', 'write_key', 'client_key'] as const;
+  return [`\`${method} ${shown}\``, operation, ...kinds.map((kind) => cellOf(kind, permission))];
+}
+
+function cellOf(kind: CredentialKind, permission: Permission): string {
+  const { credentials, role, organizationRole, self, archived } = permission;
+  if (!credentials.includes(kind)) return '';
+  if (kind !== 'id_token') return role ?? 'yes';
+  const least =
+    organizationRole !== undefined
+      ? `${organizationRole} of the organization`
+      : role !== undefined
+        ? `${role} of the workspace`
+        : 'anybody who signed in';
+  return [
+    least,
+    ...(self ? ['or the member themselves'] : []),
+    ...(archived ? ['also when archived'] : []),
+  ].join(', ');
+}

@@ -1,0 +1,43 @@
+import type { ClientKey } from './entities.ts';
+
+/** Read access to the client keys of every organization. */
+export interface ClientKeysView {
+  get(organizationId: string, id: string): ClientKey | undefined;
+  /** Revoked ones too, newest first. */
+  list(organizationId: string): readonly ClientKey[];
+  organizationOf(id: string): string | undefined;
+}
+
+/** The client keys of every organization, revoked ones too. */
+export class ClientKeys implements ClientKeysView {
+  /** By organization and id, oldest first. */
+  readonly #keys = new Map<string, Map<string, ClientKey>>();
+  /** The organization of a key by its id. */
+  readonly #organizations = new Map<string, string>();
+  /** The id of a key by its hash. */
+  readonly #hashes = new Map<string, string>();
+
+  get(organizationId: string, id: string): ClientKey | undefined {
+    return this.#keys.get(organizationId)?.get(id);
+  }
+
+  list(organizationId: string): readonly ClientKey[] {
+    return [...(this.#keys.get(organizationId)?.values() ?? [])].reverse();
+  }
+
+  organizationOf(id: string): string | undefined {
+    return this.#organizations.get(id);
+  }
+
+  byHash(hash: string): ClientKey | undefined {
+    const id = this.#hashes.get(hash) ?? '';
+    return this.get(this.organizationOf(id) ?? '', id);
+  }
+
+  put(key: ClientKey): void {
+    const keys = this.#keys.get(key.organization_id) ?? new Map<string, ClientKey>();
+    this.#keys.set(key.organization_id, keys.set(key.id, key));
+    this.#organizations.set(key.id, key.organization_id);
+    this.#hashes.set(key.hash, key.id);
+  }
+}

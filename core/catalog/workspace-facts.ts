@@ -1,0 +1,51 @@
+import type { ConflictReason, Fact } from './facts.ts';
+import { foundOrganization } from './organization-facts.ts';
+import type { CatalogState } from './state.ts';
+
+type FactOf<Type extends Fact['type']> = Fact & { readonly type: Type };
+
+/**
+ * A new organization comes with its owner; nobody gets a role in one that exists already by this fact. The region is
+ * one of the organization's.
+ */
+export function createWorkspace(
+  state: CatalogState,
+  fact: FactOf<'workspace.created'>,
+): ConflictReason | undefined {
+  const { workspace, organization, owner } = fact.data;
+  const kept = { version: 1, created_at: fact.at, updated_at: fact.at };
+  if (state.workspace(fact.entity) !== undefined) return 'taken';
+  if (organization !== undefined && state.organization(organization.id) !== undefined) return 'taken';
+  const home = organization ?? state.organization(workspace.organization_id);
+  if (home === undefined || home.id !== workspace.organization_id) return 'missing';
+  if (!home.regions.includes(workspace.region)) return 'missing';
+  if (organization !== undefined) foundOrganization(state, organization, owner, fact.at);
+  state.putWorkspace({ ...workspace, ...kept, id: fact.entity });
+  return undefined;
+}
+
+export function updateWorkspace(
+  state: CatalogState,
+  { entity, expected_version, data, at }: FactOf<'workspace.updated'>,
+): ConflictReason | undefined {
+  const stored = state.workspace(entity);
+  if (stored?.status !== 'active') return 'missing';
+  if (expected_version !== undefined && expected_version !== stored.version) return 'version';
+  const { name, region } = data;
+  if (!state.organization(stored.organization_id)?.regions.includes(region)) return 'missing';
+  state.putWorkspace({ ...stored, name, region, version: stored.version + 1, updated_at: at });
+  return undefined;
+}
+
+/** For good; archiving an archived one is applied and changes nothing. */
+export function archiveWorkspace(
+  state: CatalogState,
+  { entity, expected_version, at }: FactOf<'workspace.archived'>,
+): ConflictReason | undefined {
+  const stored = state.workspace(entity);
+  if (stored === undefined) return 'missing';
+  if (stored.status === 'archived') return undefined;
+  if (expected_version !== undefined && expected_version !== stored.version) return 'version';
+  state.putWorkspace({ ...stored, status: 'archived', version: stored.version + 1, updated_at: at });
+  return undefined;
+}

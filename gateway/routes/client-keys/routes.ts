@@ -1,0 +1,88 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import { type ClientKey, makeKey, newId } from '@tributary/core';
+import type { FastifyRequest } from 'fastify';
+import type { GatewayDependencies } from '../../dependencies.ts';
+import { accountOf } from '../../http/caller.ts';
+import { notFound } from '../../http/errors.ts';
+import { KEY_BYTES } from '../../http/keys.ts';
+import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
+import { propose } from '../../http/propose.ts';
+import { closed, errorAnswers, goneAs, organizationPathOf } from '../../http/schemas.ts';
+import { presentClientKey } from './presenter.ts';
+import { clientKeyBody, clientKeyList, createdClientKey } from './schemas.ts';
+
+const path = '/organizations/:organizationId/client-keys';
+
+/** `/organizations/:organizationId/client-keys`: the raw key is shown once, revoking is for good. */
+export const clientKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+  const { catalog, random } = dependencies;
+
+  app.get(
+    path,
+    {
+      config: { operation: 'client-keys.list' },
+      schema: {
+        params: organizationPathOf(),
+        querystring: closed(pageQuery),
+        response: { 200: clientKeyList, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const keys = catalog.state.clientKeys.list(request.organization.id);
+      const page = pageOf(keys, pageRequest(request.query));
+      linkNext(request, reply, page.next);
+      return reply.code(200).send(page.items.map(presentClientKey));
+    },
+  );
+
+  app.post(
+    path,
+    {
+      config: { operation: 'client-keys.create' },
+      schema: {
+        params: organizationPathOf(),
+        body: clientKeyBody,
+        response: { 201: createdClientKey, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { raw, hash, prefix } = makeKey('client_key', random(KEY_BYTES));
+      const id = newId();
+      await propose(request, dependencies, {
+        type: 'client_key.created',
+        entity: id,
+        expected_version: 0,
+        data: {
+          id,
+          organization_id: request.organization.id,
+          ...request.body,
+          hash,
+          key_prefix: prefix,
+          status: 'active',
+          created_by: accountOf(request.caller),
+        },
+      });
+      return reply.code(201).send({ ...presentClientKey(keyNamed(request, id)), key: raw });
+    },
+  );
+
+  app.delete(
+    `${path}/:keyId`,
+    {
+      config: { operation: 'client-keys.revoke' },
+      schema: { params: organizationPathOf('keyId'), response: { 200: goneAs('revoked'), ...errorAnswers } },
+    },
+    async (request) => {
+      const key = keyNamed(request, request.params.keyId);
+      if (key.status !== 'revoked')
+        await propose(request, dependencies, { type: 'client_key.revoked', entity: key.id, data: {} });
+      return { id: key.id, status: 'revoked' } as const;
+    },
+  );
+
+  function keyNamed({ organization }: FastifyRequest, id: string): ClientKey {
+    const key = catalog.state.clientKeys.get(organization.id, id.toLowerCase());
+    if (key === undefined) throw notFound();
+    return key;
+  }
+};

@@ -1,0 +1,37 @@
+import { CLIENT_KEY_SCOPES, type ClientKeyScope } from '@tributary/core';
+import { type TSchema, Type } from 'typebox';
+import { keyFields, rawKey } from '../../http/keys.ts';
+import { closed, listOf, name, oneOf, uuid } from '../../http/schemas.ts';
+
+const scope = oneOf(CLIENT_KEY_SCOPES);
+
+export const clientKeyBody = closed({
+  name,
+  scopes: Type.Unsafe<readonly ClientKeyScope[]>({
+    type: 'array',
+    items: scope,
+    minItems: 1,
+    uniqueItems: true,
+    description: 'What the key may do with profiles, at most.',
+  } satisfies TSchema),
+});
+
+const { id, key_prefix, status, created_by, created_at, updated_at } = keyFields;
+
+const fields = {
+  id,
+  organization_id: uuid,
+  name,
+  key_prefix,
+  scopes: listOf(scope),
+  status,
+  created_by,
+  created_at,
+  updated_at,
+};
+
+export const clientKeyResource = Type.Object(fields);
+
+export const createdClientKey = Type.Object({ ...fields, ...rawKey });
+
+export const clientKeyList = listOf(clientKeyResource);

@@ -1,0 +1,137 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import { type Member, newId } from '@tributary/core';
+import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
+import type { GatewayDependencies } from '../../dependencies.ts';
+import { accountOf } from '../../http/caller.ts';
+import { readEmail } from '../../http/emails.ts';
+import { isUnchanged } from '../../http/entities.ts';
+import { notFound } from '../../http/errors.ts';
+import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
+import { propose } from '../../http/propose.ts';
+import { closed, errorAnswers, goneAs, listOf } from '../../http/schemas.ts';
+import { checkVersion, namesVersion, tagVersion } from '../../http/versions.ts';
+import { presentMember } from './presenter.ts';
+import { memberBody, memberReplacement, memberResource } from './schemas.ts';
+import { type MemberScope, ORGANIZATION_SCOPE, WORKSPACE_SCOPE } from './scopes.ts';
+
+/** `/organizations/:organizationId/members` and `/workspaces/:workspaceId/members`. */
+export const memberRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
+  await app.register(routesOf(ORGANIZATION_SCOPE), dependencies);
+  await app.register(routesOf(WORKSPACE_SCOPE), dependencies);
+};
+
+/** Members are added by e-mail address, also before that person's first sign-in. */
+function routesOf<M extends Member, Role extends string>(
+  scope: MemberScope<M, Role>,
+): FastifyPluginAsyncTypebox<GatewayDependencies> {
+  const { path, params, memberParams, roles, operations } = scope;
+  const resource = memberResource(roles);
+
+  return async (app, dependencies) => {
+    const { state } = dependencies.catalog;
+    const members = scope.members(state);
+
+    app.get(
+      path,
+      {
+        config: { operation: operations.list },
+        schema: {
+          params,
+          querystring: closed(pageQuery),
+          response: { 200: listOf(resource), ...errorAnswers },
+        },
+      },
+      async (request, reply) => {
+        const page = pageOf(members.list(scope.idOf(request)), pageRequest(request.query));
+        linkNext(request, reply, page.next);
+        return reply.code(200).send(page.items.map((member) => presentMember(member, state)));
+      },
+    );
+
+    app.post(
+      path,
+      {
+        config: { operation: operations.create },
+        schema: { params, body: memberBody(roles), response: { 201: resource, ...errorAnswers } },
+      },
+      async (request, reply) => {
+        const { role } = request.body;
+        scope.checkGrant(request, role);
+        const fields = {
+          id: newId(),
+          email: readEmail(request.body.email, '/email'),
+          created_by: accountOf(request.caller),
+        };
+        await propose(request, dependencies, scope.added(fields, scope.idOf(request), role));
+        const member = memberNamed(request, fields.id);
+        tagVersion(reply, member);
+        return reply.code(201).send(presentMember(member, state));
+      },
+    );
+
+    app.get(
+      `${path}/:memberId`,
+      {
+        config: { operation: operations.read },
+        schema: { params: memberParams, response: { 200: resource, ...errorAnswers } },
+      },
+      async (request, reply) => {
+        const member = memberNamed(request, request.params.memberId);
+        tagVersion(reply, member);
+        return reply.code(200).send(presentMember(member, state));
+      },
+    );
+
+    app.put(
+      `${path}/:memberId`,
+      {
+        config: { operation: operations.update },
+        schema: {
+          params: memberParams,
+          body: memberReplacement(roles),
+          response: { 200: resource, ...errorAnswers },
+        },
+      },
+      async (request, reply) => {
+        const stored = memberNamed(request, request.params.memberId);
+        const { role } = request.body;
+        scope.checkGrant(request, stored.role);
+        scope.checkGrant(request, role);
+        checkVersion(request, stored);
+        const wanted = { role } as Partial<Member>;
+        const current = () => members.get(scope.idOf(request), stored.id);
+        if (!(await isUnchanged<Member>(dependencies, stored, wanted, current)))
+          await propose(request, dependencies, scope.updated(stored, role));
+        const member = memberNamed(request, stored.id);
+        tagVersion(reply, member);
+        return reply.code(200).send(presentMember(member, state));
+      },
+    );
+
+    app.delete(
+      `${path}/:memberId`,
+      {
+        config: { operation: operations.delete },
+        schema: { params: memberParams, response: { 200: goneAs('deleted'), ...errorAnswers } },
+      },
+      async (request, reply) => {
+        const gone = { id: request.params.memberId.toLowerCase(), status: 'deleted' } as const;
+        if (members.wasRemoved(scope.idOf(request), gone.id)) return reply.code(200).send(gone);
+        const stored = memberNamed(request, gone.id);
+        scope.checkGrant(request, stored.role);
+        checkVersion(request, stored);
+        await propose(request, dependencies, {
+          ...scope.removed(stored),
+          ...(namesVersion(request) ? { expected_version: stored.version } : {}),
+        });
+        return reply.code(200).send(gone);
+      },
+    );
+
+    function memberNamed(request: FastifyRequest, id: string): M {
+      const member = members.get(scope.idOf(request), id.toLowerCase());
+      if (member === undefined) throw notFound();
+      return member;
+    }
+  };
+}

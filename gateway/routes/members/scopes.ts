@@ -1,0 +1,108 @@
+import {
+  type CatalogView,
+  type Member,
+  type MembersView,
+  type Operation,
+  ORGANIZATION_ROLES,
+  type OrganizationMember,
+  type OrganizationRole,
+  WORKSPACE_ROLES,
+  type WorkspaceMember,
+  type WorkspaceRole,
+} from '@tributary/core';
+import type { FastifyRequest } from 'fastify';
+import { permissionDenied } from '../../http/errors.ts';
+import type { Proposal } from '../../http/propose.ts';
+import { organizationPathOf, pathOf } from '../../http/schemas.ts';
+
+/** What a new member is whatever it is a member of. */
+export interface NewMemberFields {
+  readonly id: string;
+  readonly email: string;
+  readonly created_by: string;
+}
+
+type MembersOperation<Verb extends string> = Extract<Operation, `${string}-members.${Verb}`>;
+
+/** What members can be members of. */
+export interface MemberScope<M extends Member, Role extends string> {
+  readonly path: string;
+  readonly params: ReturnType<typeof pathOf> | ReturnType<typeof organizationPathOf>;
+  readonly memberParams:
+    | ReturnType<typeof pathOf<'memberId'>>
+    | ReturnType<typeof organizationPathOf<'memberId'>>;
+  readonly roles: readonly Role[];
+  readonly operations: {
+    readonly [Verb in 'list' | 'create' | 'read' | 'update' | 'delete']: MembersOperation<Verb>;
+  };
+  idOf(request: FastifyRequest): string;
+  members(state: CatalogView): MembersView<M>;
+  /** 403 for a caller who may not give, change or take this role. */
+  checkGrant(request: FastifyRequest, role: string): void;
+  added(fields: NewMemberFields, scopeId: string, role: Role): Proposal;
+  updated(member: M, role: Role): Proposal;
+  removed(member: M): Proposal;
+}
+
+export const ORGANIZATION_SCOPE: MemberScope<OrganizationMember, OrganizationRole> = {
+  path: '/organizations/:organizationId/members',
+  params: organizationPathOf(),
+  memberParams: organizationPathOf('memberId'),
+  roles: ORGANIZATION_ROLES,
+  operations: {
+    list: 'organization-members.list',
+    create: 'organization-members.create',
+    read: 'organization-members.read',
+    update: 'organization-members.update',
+    delete: 'organization-members.delete',
+  },
+  idOf: ({ organization }) => organization.id,
+  members: (state) => state.organizationMembers,
+  /** Owners alone make owners and unmake them. */
+  checkGrant({ organizationRole }, role) {
+    if (role === 'owner' && organizationRole !== 'owner') throw permissionDenied();
+  },
+  added: (fields, organization_id, role) => ({
+    type: 'organization_member.added',
+    entity: fields.id,
+    expected_version: 0,
+    data: { ...fields, organization_id, role },
+  }),
+  updated: ({ id, version }, role) => ({
+    type: 'organization_member.updated',
+    entity: id,
+    expected_version: version,
+    data: { role },
+  }),
+  removed: ({ id }) => ({ type: 'organization_member.removed', entity: id, data: {} }),
+};
+
+export const WORKSPACE_SCOPE: MemberScope<WorkspaceMember, WorkspaceRole> = {
+  path: '/workspaces/:workspaceId/members',
+  params: pathOf(),
+  memberParams: pathOf('memberId'),
+  roles: WORKSPACE_ROLES,
+  operations: {
+    list: 'workspace-members.list',
+    create: 'workspace-members.create',
+    read: 'workspace-members.read',
+    update: 'workspace-members.update',
+    delete: 'workspace-members.delete',
+  },
+  idOf: ({ workspace }) => workspace.id,
+  members: (state) => state.workspaceMembers,
+  checkGrant() {},
+  added: (fields, workspace_id, role) => ({
+    type: 'workspace_member.added',
+    entity: fields.id,
+    expected_version: 0,
+    data: { ...fields, workspace_id, role },
+  }),
+  updated: ({ id, version }, role) => ({
+    type: 'workspace_member.updated',
+    entity: id,
+    expected_version: version,
+    data: { role },
+  }),
+  removed: ({ id }) => ({ type: 'workspace_member.removed', entity: id, data: {} }),
+};

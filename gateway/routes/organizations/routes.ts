@@ -1,0 +1,127 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import { newId, type Organization } from '@tributary/core';
+import type { GatewayDependencies } from '../../dependencies.ts';
+import { accountOf } from '../../http/caller.ts';
+import { readEmail } from '../../http/emails.ts';
+import { isUnchanged } from '../../http/entities.ts';
+import { permissionDenied } from '../../http/errors.ts';
+import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
+import { propose } from '../../http/propose.ts';
+import { closed, errorAnswers, organizationPathOf } from '../../http/schemas.ts';
+import { checkVersion, tagVersion } from '../../http/versions.ts';
+import { DEFAULT_REGION } from '../workspaces/organization.ts';
+import { presentOrganization } from './presenter.ts';
+import {
+  organizationBody,
+  organizationList,
+  organizationReplacement,
+  organizationResource,
+} from './schemas.ts';
+
+/** `/organizations`: those the caller is a member of, a new one, one by id. */
+export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
+  app,
+  dependencies,
+) => {
+  const { catalog } = dependencies;
+
+  app.get(
+    '/organizations',
+    {
+      config: { operation: 'organizations.list' },
+      schema: { querystring: closed(pageQuery), response: { 200: organizationList, ...errorAnswers } },
+    },
+    async (request, reply) => {
+      const accountId = accountOf(request.caller);
+      const page = pageOf(catalog.state.organizationsOf(accountId), pageRequest(request.query));
+      linkNext(request, reply, page.next);
+      return reply.code(200).send(page.items.map((organization) => present(organization, accountId)));
+    },
+  );
+
+  app.post(
+    '/organizations',
+    {
+      config: { operation: 'organizations.create' },
+      schema: { body: organizationBody, response: { 201: organizationResource, ...errorAnswers } },
+    },
+    async (request, reply) => {
+      const id = newId();
+      const accountId = accountOf(request.caller);
+      const { name, regions, notification_email } = request.body;
+      await propose(request, dependencies, {
+        type: 'organization.created',
+        entity: id,
+        expected_version: 0,
+        data: {
+          organization: {
+            id,
+            name,
+            regions: regions ?? [DEFAULT_REGION],
+            notification_email: addressOf(notification_email),
+          },
+          owner: { account_id: accountId, organization_id: id, role: 'owner' },
+        },
+      });
+      const organization = organizationNow(id);
+      tagVersion(reply, organization);
+      return reply.code(201).send(present(organization, accountId));
+    },
+  );
+
+  app.get(
+    '/organizations/:organizationId',
+    {
+      config: { operation: 'organizations.read' },
+      schema: { params: organizationPathOf(), response: { 200: organizationResource, ...errorAnswers } },
+    },
+    async ({ organization, organizationRole }, reply) => {
+      tagVersion(reply, organization);
+      return reply.code(200).send(presentOrganization(organization, organizationRole));
+    },
+  );
+
+  app.put(
+    '/organizations/:organizationId',
+    {
+      config: { operation: 'organizations.update' },
+      schema: {
+        params: organizationPathOf(),
+        body: organizationReplacement,
+        response: { 200: organizationResource, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const stored = request.organization;
+      checkVersion(request, stored);
+      const { name, regions, notification_email } = request.body;
+      const fields = { name, regions, notification_email: addressOf(notification_email) };
+      if (!(await isUnchanged(dependencies, stored, fields, () => catalog.state.organization(stored.id))))
+        await propose(request, dependencies, {
+          type: 'organization.updated',
+          entity: stored.id,
+          expected_version: stored.version,
+          data: fields,
+        });
+      const organization = organizationNow(stored.id);
+      tagVersion(reply, organization);
+      return reply.code(200).send(presentOrganization(organization, request.organizationRole));
+    },
+  );
+
+  function organizationNow(id: string): Organization {
+    const organization = catalog.state.organization(id);
+    if (organization === undefined) throw new Error(`organization ${id} was applied and is not there`);
+    return organization;
+  }
+
+  function present(organization: Organization, accountId: string) {
+    const role = catalog.state.organizationRole(accountId, organization.id);
+    if (role === undefined) throw permissionDenied();
+    return presentOrganization(organization, role);
+  }
+};
+
+function addressOf(text: string | null | undefined): string | null {
+  return text == null ? null : readEmail(text, '/notification_email');
+}
