@@ -22,6 +22,7 @@ export * from './event/event.ts';
 export * from './history/history.ts';
 export * from './ids/ids.ts';
 export * from './keys/key.ts';
+export * from './live/live-tail.ts';
 export * from './log/event-log.ts';
 export * from './log/headers.ts';
 export * from './log/layout-mismatch.ts';
