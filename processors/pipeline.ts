@@ -12,6 +12,7 @@ import {
   HEADER,
   type History,
   type Ladder,
+  type LiveTail,
   type Logger,
   type Metrics,
   parseLadder,
@@ -26,6 +27,7 @@ import { count } from './count/count.ts';
 import { deliver, deliverSlow } from './deliver/deliver.ts';
 import { Deliverer } from './deliver/deliverer.ts';
 import { history } from './history/history.ts';
+import { live } from './live/live.ts';
 import { DEFAULT_PIPELINE, type PipelineOptions } from './options.ts';
 import { PartitionLanes } from './partition-lanes.ts';
 import { FailureWatch } from './route/failure-watch.ts';
@@ -41,6 +43,7 @@ export interface PipelineDependencies {
   readonly contracts: ContractEvaluator;
   readonly counters: VolumeCounters;
   readonly history: History;
+  readonly liveTail: LiveTail;
   readonly sandbox: Sandbox;
   /** One of its own for the slow lane, so that slow programs hold up none of the quick ones. */
   readonly slowSandbox: Sandbox;
@@ -74,6 +77,7 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
   return [
     batch('validate', received, [accepted, rejected, violations], steps.validate),
     batch('count', [accepted, rejected], [], steps.count),
+    batch('live', [accepted, rejected], [], steps.live),
     batch('history', [violations, dead, outcomes], [], steps.history, historyEntries),
     flow('route', [accepted], [deliveries, dead, eventsSlow], steps.route),
     flow('route.slow', [eventsSlow], [deliveries, dead, outcomes], steps.routeSlow),
@@ -108,6 +112,7 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
   return {
     validate: validate(parts),
     count: count(parts),
+    live: live(parts),
     history: history(parts),
     route: route(routing(parts.sandbox), lanes(parts.slowTransformationMs)),
     routeSlow: routeSlow(routing(parts.slowSandbox)),

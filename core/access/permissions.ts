@@ -28,6 +28,7 @@ export const PERMISSIONS = {
   'event-keys.create': administers,
   'event-keys.revoke': administers,
   'events.ingest': ingests,
+  'events.live': reads,
   'event-contracts.list': reads,
   'event-contracts.create': writes,
   'event-contracts.read': reads,

@@ -2,7 +2,12 @@ import type { Account, ApiKey, Operation, Workspace, WorkspaceRole, WriteKey } f
 
 /** Who is calling, once the credential was verified. */
 export type Caller =
-  | { readonly kind: 'id_token'; readonly account: Account }
+  | {
+      readonly kind: 'id_token';
+      readonly account: Account;
+      /** Epoch ms: from then on the token is taken no more. */
+      readonly expiresAt: number;
+    }
   | { readonly kind: 'api_key'; readonly key: ApiKey }
   | { readonly kind: 'write_key'; readonly key: WriteKey };
 

@@ -62,6 +62,7 @@ describe('an ID token', () => {
       issuer: ISSUER,
       subject: 'ada',
       email: 'ada@example.com',
+      expiresAt: (claims.exp + 30) * 1000,
     });
     expect(await verifier.verify(await sign(lacking('email')))).toMatchObject({ email: null });
   });

@@ -1,4 +1,4 @@
-import { decodeJwt, errors, type JWTVerifyGetKey, jwtVerify } from 'jose';
+import { decodeJwt, errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose';
 import type { Identity, IdentityVerifier } from './identity.ts';
 
 /** An identity platform whose ID tokens are taken. */
@@ -38,6 +38,7 @@ export function createIdentityVerifier(issuers: readonly TrustedIssuer[], now: (
           issuer: trusted.issuer,
           subject: payload.sub,
           email: typeof payload.email === 'string' ? payload.email : null,
+          expiresAt: expiryOf(payload),
         };
       } catch (error) {
         if (error instanceof errors.JOSEError) return undefined;
@@ -49,6 +50,11 @@ export function createIdentityVerifier(issuers: readonly TrustedIssuer[], now: (
 
 /** A bound on `iat`, which also refuses tokens issued in the future; issuers set `exp` well below it. */
 const MAX_TOKEN_AGE_SECONDS = 24 * 3600;
+
+/** When the verification above stops taking these claims, which it requires; epoch ms. */
+function expiryOf({ exp = 0, iat = 0 }: JWTPayload): number {
+  return (Math.min(exp, iat + MAX_TOKEN_AGE_SECONDS) + CLOCK_SKEW_SECONDS) * 1000;
+}
 
 function claimedIssuer(token: string): string | undefined {
   try {

@@ -69,7 +69,7 @@ function authorizeInWorkspace(
 }
 
 /** The caller's role in a workspace; undefined for a write key of it, `foreign` for anybody without access. */
-function roleIn(caller: Caller, workspaceId: string, state: GatewayDependencies['catalog']['state']) {
+export function roleIn(caller: Caller, workspaceId: string, state: GatewayDependencies['catalog']['state']) {
   if (caller.kind === 'id_token') return state.workspaceRole(caller.account.id, workspaceId) ?? 'foreign';
   if (caller.key.workspace_id !== workspaceId) return 'foreign';
   return caller.kind === 'api_key' ? caller.key.role : undefined;

@@ -61,7 +61,7 @@ export function createAuthenticate(dependencies: AuthenticationDependencies): Au
     const proven = token === undefined ? undefined : await identity.verify(token);
     if (proven === undefined) return undefined;
     const account = await provisionAccount(proven, request, dependencies);
-    return account && { kind: 'id_token', account };
+    return account && { kind: 'id_token', account, expiresAt: proven.expiresAt };
   }
 
   return (request) => {
@@ -71,7 +71,8 @@ export function createAuthenticate(dependencies: AuthenticationDependencies): Au
   };
 }
 
-function activeKey(state: CatalogView, hash: string): Caller | undefined {
+/** The caller a key of this hash stands for; undefined where it is unknown or not good any more. */
+export function activeKey(state: CatalogView, hash: string): Caller | undefined {
   const caller = state.keyByHash(hash);
   return caller?.key.status === 'active' ? caller : undefined;
 }

@@ -9,6 +9,7 @@ import { writeKeyRoutes } from './event-keys/routes.ts';
 import { transformationRoutes } from './event-transformations/routes.ts';
 import { volumeRoutes } from './event-volume/routes.ts';
 import { eventRoutes } from './events/routes.ts';
+import { liveRoutes } from './events-live/routes.ts';
 import { workspaceRoutes } from './workspaces/routes.ts';
 
 /** The resources of the platform API, one folder each. */
@@ -18,6 +19,7 @@ export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, depen
     apiKeyRoutes,
     writeKeyRoutes,
     eventRoutes,
+    liveRoutes,
     contractRoutes,
     transformationRoutes,
     ruleRoutes,

@@ -89,7 +89,7 @@ export interface TestGateway {
 export const DEDICATED_TOPIC = 'events.dedicated';
 
 /** A gateway on the embedded adapters, in a folder of its own. */
-export async function openTestGateway(): Promise<TestGateway> {
+export async function openTestGateway(changes: Partial<GatewayDependencies> = {}): Promise<TestGateway> {
   const folder = await mkdtemp(join(tmpdir(), 'tributary-gateway-'));
   const config = readConfig({
     TRIBUTARY_DATA_DIR: folder,
@@ -99,7 +99,7 @@ export async function openTestGateway(): Promise<TestGateway> {
   const issuer = openDevIssuer(config);
   const opened = await openGateway(config, [issuer.trusted], { logger: NO_LOGGER, metrics: NO_METRICS });
   const clock = createClock();
-  const dependencies = { ...opened.dependencies, clock: clock.now };
+  const dependencies = { ...opened.dependencies, clock: clock.now, ...changes };
   const routes: RouteOptions[] = [];
   const app = createServer();
   app.addHook('onRoute', (route) => {

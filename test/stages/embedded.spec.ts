@@ -19,6 +19,7 @@ import {
   type VolumeCounters,
 } from '@tributary/core';
 import {
+  openInProcessLiveTail,
   openIsolatedVmSandbox,
   openLogCatalog,
   openSqliteDeduplicator,
@@ -141,6 +142,7 @@ async function startEverything(deliver: (delivery: Delivery) => DeliveryResult) 
     openSqliteDeduplicator({ folder: join(folder, 'dedupe'), clock, windowMs: DAY_MS }),
   );
   const stages = createPipeline({
+    liveTail: openInProcessLiveTail({ logger: NO_LOGGER }),
     catalog,
     deduplicator,
     contracts: createContractEvaluator(),

@@ -22,7 +22,7 @@ import {
   type VolumeBatch,
   type VolumeCounters,
 } from '@tributary/core';
-import { openSqliteDeduplicator, openSqliteHistory } from '@tributary/infra';
+import { openInProcessLiveTail, openSqliteDeduplicator, openSqliteHistory } from '@tributary/infra';
 import { createPipeline, type PipelineOptions } from '@tributary/processors';
 import { onTestFinished } from 'vitest';
 import { MemoryCatalog, WORKSPACE } from './memory-catalog.ts';
@@ -114,15 +114,17 @@ export function setUp(options: Partial<PipelineOptions> = {}) {
   const deduplicator = openSqliteDeduplicator({ folder: join(folder, 'dedupe'), windowMs: DAY_MS, clock });
   const history = openSqliteHistory({ folder: join(folder, 'history'), retentionMs: DAY_MS, clock });
   onTestFinished(async () => {
-    await Promise.all([deduplicator.close(), history.close()]);
+    await Promise.all([deduplicator.close(), history.close(), liveTail.close()]);
     rmSync(folder, { recursive: true, force: true });
   });
+  const liveTail = openInProcessLiveTail({ logger: NO_LOGGER });
   const stages = createPipeline({
     catalog,
     deduplicator,
     contracts: { evaluate: (_contract, event) => world.evaluate(event) },
     counters,
     history,
+    liveTail,
     sandbox: scriptedSandbox(world),
     slowSandbox: scriptedSandbox(world),
     connectors: scriptedConnectors(world),
@@ -139,7 +141,7 @@ export function setUp(options: Partial<PipelineOptions> = {}) {
     receivedTopics: ['events.production', 'events.development'],
     options,
   });
-  return { world, time, catalog, counters, history, stages, run: runner(stages) };
+  return { world, time, catalog, counters, history, liveTail, stages, run: runner(stages) };
 }
 
 /** Hands entries to a stage as the log would, and holds it to the topics it declares. */

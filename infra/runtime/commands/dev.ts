@@ -1,3 +1,4 @@
+import { MessageChannel } from 'node:worker_threads';
 import type { Logger } from '@tributary/core';
 import type { Environment } from '../command.ts';
 import { readConfig } from '../config/config.ts';
@@ -47,10 +48,13 @@ export async function dev(args: readonly string[], environment: Environment): Pr
 async function serve(config: Config, closing: Closing, logger: Logger): Promise<never> {
   const metrics = createMetrics({ processFigures: true });
   const issuer = openDevIssuer(config);
-  const { dependencies } = closing.keep(await openGateway(config, [issuer.trusted], { logger, metrics }));
+  const live = new MessageChannel();
+  const { dependencies } = closing.keep(
+    await openGateway(config, [issuer.trusted], { logger, metrics, liveLink: live.port1 }),
+  );
   const { catalog } = dependencies;
   const engines = closing.keep(watchConfiguredEngines(config, dependencies));
-  const stages = closing.keep(startStagesThread({ config }));
+  const stages = closing.keep(startStagesThread({ config, liveLink: live.port2 }));
   await stages.running;
   const server = closing.keep(
     await startServer(config, dependencies, {
