@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 import { eventually } from '../helpers/client.ts';
 import { type EventStream, openEventStream, type StreamOptions } from '../helpers/event-stream.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';
+import { loadWithStreams } from './live-load.ts';
 
 interface Shown {
   readonly message_id: string;
@@ -140,4 +141,19 @@ describe('12. The live stream', () => {
     // Redis keeps the tail while gateways come and go; in one process it ends with the process.
     expect(second.notices('missed')).toEqual(isCluster ? [] : [{ count: null }]);
   });
+
+  it('500 streams, one of which does not read, cost bounded memory and no throughput', async () => {
+    const { without, among, grownMiB, seen, missed } = await loadWithStreams(tributary, 500);
+    const said = ({ rate, cpu }: typeof without) =>
+      `${rate.toFixed(0)} events/s, ${cpu.toFixed(0)} us of CPU each`;
+    console.log(
+      `without streams ${said(without)}; with 500 ${said(among)}; memory grew by ${grownMiB.toFixed(0)} MiB; ` +
+        `one stream was shown ${seen} events and told that it missed ${missed}`,
+    );
+    // A busy machine moves rates more than the streams do: what these take of a core says it better.
+    expect(among.rate * (among.cpu - without.cpu)).toBeLessThan(0.25 * 1e6);
+    expect(among.rate / without.rate).toBeGreaterThan(0.4);
+    expect(grownMiB).toBeLessThan(200);
+    expect(seen).toBeGreaterThan(0);
+  }, 240_000);
 });

@@ -5,7 +5,7 @@ import type { Admitted } from '../../plugins/still-admitted.ts';
 import { commentFrame, type EndReason, endFrame, eventFrame, noticeFrame, openingFrame } from './frames.ts';
 
 /** Bytes that wait for the connection before no more are made for it. */
-const BUFFERED_BYTES = 32 * 1024;
+const BUFFERED_BYTES = 16 * 1024;
 /** How long a client may take to read the rest of a stream that ended, ms. */
 const LINGER_MS = 1_000;
 

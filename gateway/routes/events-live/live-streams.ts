@@ -9,7 +9,7 @@ import { LiveStream } from './live-stream.ts';
 import { Pump } from './pump.ts';
 
 /** Characters of events that one stream is sent at a time. */
-const TURN_CHARACTERS = 32 * 1024;
+const TURN_CHARACTERS = 16 * 1024;
 /** How often it is looked whether a stream may stay open, ms: well within the second it may take. */
 const LOOK_EVERY_MS = 250;
 /** When to try again where there are too many, seconds. */

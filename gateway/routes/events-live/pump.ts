@@ -2,10 +2,11 @@ import type { Clock } from '@tributary/core';
 
 /**
  * Of each window this much at most goes to streams, ms: so however many there are and however much there is to send,
- * they take a small share of the thread that also takes events in.
+ * they take a small share of the thread that also takes events in. (What the system does for a turn afterwards costs about
+ * twice the turn itself.)
  */
-export const WORK_MS = 4;
-export const WINDOW_MS = 80;
+export const WORK_MS = 2;
+export const WINDOW_MS = 100;
 
 /**
  * Serves whoever has something to be sent, in turns and at once, until the work of the window is done; the next in turn
