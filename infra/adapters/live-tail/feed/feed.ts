@@ -1,8 +1,17 @@
-import { type FollowOptions, RECENT_EVENTS, type TailFollower, type TailLimits } from '@tributary/core';
+import {
+  type Clock,
+  type FollowOptions,
+  RECENT_EVENTS,
+  type TailFollower,
+  type TailLimits,
+} from '@tributary/core';
 import { FeedFollower, type Followed } from './follower.ts';
 import { KeptEvents } from './kept-events.ts';
-import { parseId } from './numbered-event.ts';
+import { type NumberedEvent, parseId } from './numbered-event.ts';
 import type { TailSource } from './source.ts';
+
+/** Of the time a tail is kept: two clocks tell it, and events are read a little after they were appended. */
+const FORGOTTEN_SHARE = 0.9;
 
 /**
  * The tail of one workspace as this process has it while somebody follows: one copy within the tail's limits, read
@@ -11,19 +20,28 @@ import type { TailSource } from './source.ts';
 export class Feed implements Followed {
   readonly workspaceId: string;
   readonly #source: TailSource;
+  readonly #limits: TailLimits;
+  readonly #elapsed: Clock;
   readonly #followers = new Set<FeedFollower>();
   readonly kept: KeptEvents;
   generation = 0;
+  losses = 0;
   isInterrupted = false;
   /** Followers, and those who are about to follow. */
   holders = 0;
   #next: string | undefined;
+  /** When events came last, ms. */
+  #grewAt: number;
   #reading: Promise<void> | undefined;
   #readingNext: Promise<void> | undefined;
 
-  constructor(workspaceId: string, source: TailSource, limits: TailLimits) {
+  /** `elapsed`: ms that never go back. */
+  constructor(workspaceId: string, source: TailSource, limits: TailLimits, elapsed: Clock) {
     this.workspaceId = workspaceId;
     this.#source = source;
+    this.#limits = limits;
+    this.#elapsed = elapsed;
+    this.#grewAt = elapsed();
     this.kept = new KeptEvents(limits);
   }
 
@@ -61,11 +79,7 @@ export class Feed implements Followed {
     try {
       while (more) {
         const part = await this.#source.read(this.workspaceId, this.#next);
-        for (const event of part.events) {
-          const { newest, last } = this.kept;
-          if (newest !== undefined && (event.number <= last || event.era !== newest.era)) this.generation++;
-          this.kept.push(event);
-        }
+        for (const event of part.events) this.#add(event);
         this.#next = part.next;
         more = part.more;
         if (part.events.length > 0 || this.isInterrupted) this.#wakeAll(false);
@@ -74,6 +88,20 @@ export class Feed implements Followed {
       if (!this.isInterrupted) this.#wakeAll(true);
       throw error;
     }
+  }
+
+  #add(event: NumberedEvent): void {
+    const { newest, last } = this.kept;
+    const isAnew = newest !== undefined && event.era !== newest.era;
+    if (isAnew || event.number <= last) {
+      this.generation++;
+      // A tail that had been quiet for as long as it is kept was forgotten as it should be, and nothing with it.
+      const wasForgotten =
+        isAnew && this.#elapsed() - this.#grewAt > this.#limits.retentionMs * FORGOTTEN_SHARE;
+      if (!wasForgotten) this.losses++;
+    }
+    this.#grewAt = this.#elapsed();
+    this.kept.push(event);
   }
 
   #wakeAll(isInterrupted: boolean): void {

@@ -58,7 +58,7 @@ export class Feeds {
   #hold(workspaceId: string): Feed {
     let feed = this.#feeds.get(workspaceId);
     if (feed === undefined) {
-      feed = new Feed(workspaceId, this.#source, this.#options.limits);
+      feed = new Feed(workspaceId, this.#source, this.#options.limits, () => performance.now());
       this.#feeds.set(workspaceId, feed);
       this.#source.watch(workspaceId);
     }

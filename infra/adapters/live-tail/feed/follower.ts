@@ -6,6 +6,8 @@ export interface Followed {
   readonly kept: KeptEvents;
   /** Grows when the tail began anew: numbers of before mean nothing any more. */
   readonly generation: number;
+  /** Grows when nobody knows what came between two events. */
+  readonly losses: number;
   readonly isInterrupted: boolean;
 }
 
@@ -15,10 +17,10 @@ export class FeedFollower implements TailFollower {
   readonly #wake: () => void;
   readonly #onClose: () => void;
   #generation: number;
+  #losses: number;
   /** Number of the last event that was taken. */
   #number: number;
   #place: string | undefined;
-  #isLost: boolean;
   #wasInterrupted = false;
   #closed = false;
 
@@ -30,9 +32,9 @@ export class FeedFollower implements TailFollower {
   ) {
     this.#feed = feed;
     this.#generation = feed.generation;
+    this.#losses = feed.losses - (isLost ? 1 : 0);
     this.#number = number;
     this.#place = feed.kept.at(number)?.id;
-    this.#isLost = isLost;
     this.#wake = wake;
     this.#onClose = onClose;
   }
@@ -71,7 +73,7 @@ export class FeedFollower implements TailFollower {
   }
 
   #noteGaps(items: TailItem[]): void {
-    const { kept, generation, isInterrupted } = this.#feed;
+    const { kept, generation, losses, isInterrupted } = this.#feed;
     if (this.#wasInterrupted && !isInterrupted) {
       this.#wasInterrupted = false;
       items.push({ kind: 'resumed' });
@@ -79,10 +81,9 @@ export class FeedFollower implements TailFollower {
     if (this.#generation !== generation) {
       this.#generation = generation;
       this.#number = kept.first - 1;
-      this.#isLost = true;
     }
-    if (this.#isLost) {
-      this.#isLost = false;
+    if (this.#losses !== losses) {
+      this.#losses = losses;
       items.push({ kind: 'missed' });
     }
     const count = kept.first - 1 - this.#number;

@@ -55,9 +55,12 @@ export class Tails {
     const now = this.#options.elapsed();
     this.#dropExpired(now);
     const changed = new Set<string>();
-    let next = mark;
+    let [next, isHeld] = [mark, false];
     for (const { workspaceId, environment, data, offset } of events) {
-      if (offset < mark) continue;
+      if (offset < mark) {
+        isHeld = true;
+        continue;
+      }
       next = offset + 1;
       const tail = this.#tailOf(workspaceId, now);
       const number = tail.kept.last + 1;
@@ -70,7 +73,7 @@ export class Tails {
     for (const workspaceId of changed) this.#makeNewest(workspaceId);
     this.#dropQuiet();
     for (const listener of this.#listeners) for (const workspaceId of changed) listener(workspaceId);
-    return events.some(({ offset }) => offset < mark) ? mark : 0;
+    return isHeld ? mark : 0;
   }
 
   read(workspaceId: string, from: string | undefined): TailPart {
