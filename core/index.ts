@@ -30,6 +30,7 @@ export * from './history/history.ts';
 export * from './ids/ids.ts';
 export * from './keys/key.ts';
 export * from './keys/usable.ts';
+export * from './live/live-tail.ts';
 export * from './log/event-log.ts';
 export * from './log/headers.ts';
 export * from './log/layout-mismatch.ts';

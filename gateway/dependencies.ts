@@ -6,12 +6,14 @@ import type {
   EventLog,
   History,
   JsonObject,
+  LiveTail,
   Logger,
   Metrics,
   Sandbox,
   VolumeCounters,
 } from '@tributary/core';
 import type { IdentityVerifier } from './identity/identity.ts';
+import type { LiveLimits } from './routes/events-live/limits.ts';
 
 /** Everything the gateway reaches the world by. */
 export interface GatewayDependencies {
@@ -19,6 +21,8 @@ export interface GatewayDependencies {
   readonly catalog: Catalog;
   readonly counters: VolumeCounters;
   readonly history: History;
+  readonly liveTail: LiveTail;
+  readonly liveLimits: LiveLimits;
   readonly sandbox: Sandbox;
   readonly connectors: ConnectorCatalog;
   readonly contracts: ContractEvaluator;

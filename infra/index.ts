@@ -14,6 +14,12 @@ export {
   openElasticsearchHistory,
 } from './adapters/history/elasticsearch/index.ts';
 export { openSqliteHistory } from './adapters/history/sqlite/index.ts';
+export {
+  type InProcessLiveTailOptions,
+  openInProcessLiveTail,
+  openLinkedLiveTail,
+} from './adapters/live-tail/in-process/index.ts';
+export { openRedisLiveTail, type RedisLiveTailOptions } from './adapters/live-tail/redis/index.ts';
 export { openIsolatedVmSandbox } from './adapters/sandbox/isolated-vm/index.ts';
 export {
   type ConfluentFramingOptions,

@@ -13,6 +13,7 @@ import {
   HEADER,
   type History,
   type Ladder,
+  type LiveTail,
   type Logger,
   type Metrics,
   parseLadder,
@@ -28,6 +29,7 @@ import { count } from './count/count.ts';
 import { deliver, deliverSlow } from './deliver/deliver.ts';
 import { Deliverer } from './deliver/deliverer.ts';
 import { history } from './history/history.ts';
+import { live } from './live/live.ts';
 import { DEFAULT_PIPELINE, type PipelineOptions } from './options.ts';
 import { PartitionLanes } from './partition-lanes.ts';
 import { FailureWatch } from './route/failure-watch.ts';
@@ -45,6 +47,7 @@ export interface PipelineDependencies {
   readonly contracts: ContractEvaluator;
   readonly counters: VolumeCounters;
   readonly history: History;
+  readonly liveTail: LiveTail;
   readonly sandbox: Sandbox;
   /** One of its own for the slow lane, so that slow programs hold up none of the quick ones. */
   readonly slowSandbox: Sandbox;
@@ -78,6 +81,7 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
   return [
     batch('validate', received, [accepted, rejected, violations], steps.validate),
     batch('count', [accepted, rejected], [], steps.count),
+    batch('live', [accepted, rejected], [], steps.live),
     batch('history', [violations, dead, outcomes], [], steps.history, historyEntries),
     batch('audit', [TOPIC.catalog], [], steps.audit, historyEntries),
     flow('route', [accepted], [deliveries, dead, eventsSlow], steps.route),
@@ -113,6 +117,7 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
   return {
     validate: validate(parts),
     count: count(parts),
+    live: live(parts),
     history: history(parts),
     audit: audit(parts),
     route: route(routing(parts.sandbox), lanes(parts.slowTransformationMs)),

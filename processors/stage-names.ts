@@ -2,6 +2,7 @@
 export const STAGE_NAMES = [
   'validate',
   'count',
+  'live',
   'history',
   'audit',
   'route',

@@ -63,6 +63,7 @@ export const PERMISSIONS = {
   'sources.read': reads,
   'sources.update': writes,
   'sources.delete': writes,
+  'events.live': reads,
   'event-contracts.list': reads,
   'event-contracts.create': writes,
   'event-contracts.read': reads,

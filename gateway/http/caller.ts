@@ -9,7 +9,14 @@ import type {
 } from '@tributary/core';
 
 /** Who is calling, once the credential was verified. */
-export type Caller = { readonly kind: 'id_token'; readonly account: Account } | FoundKey;
+export type Caller =
+  | {
+      readonly kind: 'id_token';
+      readonly account: Account;
+      /** Epoch ms: from then on the token is taken no more. */
+      readonly expiresAt: number;
+    }
+  | FoundKey;
 
 /** How facts name their author. */
 export function authorOf(caller: Caller): string {

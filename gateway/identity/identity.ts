@@ -6,6 +6,8 @@ export interface Identity {
   readonly email: string | null;
   /** When the token was issued, ISO 8601: of two tokens that tell different things the later one is right. */
   readonly issuedAt: string;
+  /** Epoch ms: from then on the token is nobody's. */
+  readonly expiresAt: number;
 }
 
 /** Verifies ID tokens. Undefined for any token that is not to be trusted; throws `Unavailable` when it cannot tell. */

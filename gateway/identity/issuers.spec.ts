@@ -86,6 +86,7 @@ describe('an ID token', () => {
       subject: 'ada',
       email: 'ada@example.com',
       issuedAt: '2026-01-01T11:59:00.000Z',
+      expiresAt: (claims.exp + 30) * 1000,
     });
     expect(await verifier.verify(await sign({ aud: 'tributary-cli' }))).toMatchObject({ subject: 'ada' });
   });

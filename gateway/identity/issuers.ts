@@ -1,6 +1,7 @@
 import {
   decodeJwt,
   errors,
+  type JWTPayload,
   type JWTVerifyGetKey,
   type JWTVerifyOptions,
   jwtVerify,
@@ -58,7 +59,8 @@ export function createIdentityVerifier(issuers: readonly TrustedIssuer[], now: (
         const email = verifiedEmail(payload);
         if (subject === undefined || !isIdToken(protectedHeader.typ)) return undefined;
         if (!isIssuedToUs(payload, audiences) || !isAdmitted(email, emailDomains)) return undefined;
-        return { issuer: trusted.issuer, subject, email, issuedAt: isoSeconds(payload.iat ?? 0) };
+        const issuedAt = isoSeconds(payload.iat ?? 0);
+        return { issuer: trusted.issuer, subject, email, issuedAt, expiresAt: expiryOf(payload) };
       } catch (error) {
         if (error instanceof errors.JOSEError) return undefined;
         throw error;
@@ -98,6 +100,11 @@ function isIdToken(typ: string | undefined): boolean {
 
 function isoSeconds(seconds: number): string {
   return new Date(seconds * 1000).toISOString();
+}
+
+/** When the verification above stops taking these claims, which it requires; epoch ms. */
+function expiryOf({ exp = 0, iat = 0 }: JWTPayload): number {
+  return (Math.min(exp, iat + MAX_TOKEN_AGE_SECONDS) + CLOCK_SKEW_SECONDS) * 1000;
 }
 
 function claimedIssuer(token: string): string | undefined {

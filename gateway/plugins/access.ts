@@ -124,7 +124,7 @@ function isSelf(
 }
 
 /** The caller's role in a workspace; undefined for a write key of it, `foreign` for anybody without access. */
-function roleIn(caller: Caller, workspaceId: string, state: CatalogView) {
+export function roleIn(caller: Caller, workspaceId: string, state: CatalogView) {
   if (caller.kind === 'id_token') return state.workspaceRole(caller.account.id, workspaceId) ?? 'foreign';
   if (caller.kind === 'client_key' || caller.key.workspace_id !== workspaceId) return 'foreign';
   return caller.kind === 'api_key' ? caller.key.role : undefined;

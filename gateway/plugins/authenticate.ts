@@ -62,7 +62,7 @@ export function createAuthenticate(dependencies: AuthenticationDependencies): Au
     const proven = token === undefined ? undefined : await identity.verify(token);
     if (proven === undefined) return undefined;
     const account = await findAccount(proven, { address: request.ip, request_id: request.id });
-    return account && { kind: 'id_token', account };
+    return account && { kind: 'id_token', account, expiresAt: proven.expiresAt };
   }
 
   return (request) => {
@@ -74,7 +74,8 @@ export function createAuthenticate(dependencies: AuthenticationDependencies): Au
   };
 }
 
-function usableKey(state: CatalogView, hash: string, now: number): Caller | undefined {
+/** The caller a key of this hash stands for; undefined where it is unknown or not good any more. `now`: epoch ms. */
+export function usableKey(state: CatalogView, hash: string, now: number): Caller | undefined {
   const caller = state.keyByHash(hash);
   return caller !== undefined && isUsable(caller.key, now) ? caller : undefined;
 }

@@ -11,6 +11,7 @@ import { writeKeyRoutes } from './event-keys/routes.ts';
 import { transformationRoutes } from './event-transformations/routes.ts';
 import { volumeRoutes } from './event-volume/routes.ts';
 import { eventRoutes } from './events/routes.ts';
+import { liveRoutes } from './events-live/routes.ts';
 import { memberRoutes } from './members/routes.ts';
 import { organizationRoutes } from './organizations/routes.ts';
 import { sourceRoutes } from './sources/routes.ts';
@@ -27,6 +28,7 @@ export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, depen
     writeKeyRoutes,
     sourceRoutes,
     eventRoutes,
+    liveRoutes,
     contractRoutes,
     transformationRoutes,
     ruleRoutes,

@@ -16,6 +16,7 @@ import {
 } from '@tributary/core';
 import { catalogPositionOf, eventHeaders } from '../entry.ts';
 import { shorten } from '../text.ts';
+import { violationsHeader } from '../violations-header.ts';
 
 /** Characters of a path or message that are recorded: a producer chooses field names of up to an event's size. */
 const RECORDED_TEXT = 500;
@@ -49,7 +50,12 @@ export function judgementOf(judged: Judged): readonly Emission[] {
   const first: Emission =
     verdict?.outcome === 'rejected'
       ? { topic: TOPIC.rejected, key, value: rejectedValue(entry.value, violations), headers }
-      : { topic: TOPIC.accepted, key, value: acceptedValue(judged), headers };
+      : {
+          topic: TOPIC.accepted,
+          key,
+          value: acceptedValue(judged),
+          headers: { ...headers, ...violationsHeader(violations) },
+        };
   const recorded = violations.map((violation) => ({
     topic: TOPIC.violations,
     key,

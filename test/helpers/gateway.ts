@@ -93,6 +93,8 @@ export interface TestGatewayOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** That of another gateway, which removes it; default: one of its own. */
   readonly folder?: string;
+  /** In place of those it would open. */
+  readonly dependencies?: Partial<GatewayDependencies>;
 }
 
 /** A gateway on the embedded adapters. */
@@ -109,7 +111,7 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
   const issuer = openDevIssuer(config);
   const oidc = openOidcIssuers(config, { ...tools, now: clock.now });
   const opened = await openGateway(config, [issuer.trusted, ...oidc.trusted], tools);
-  const dependencies = { ...opened.dependencies, clock: clock.now };
+  const dependencies = { ...opened.dependencies, clock: clock.now, ...options.dependencies };
   const routes: RouteOptions[] = [];
   const app = createServer();
   app.addHook('onRoute', (route) => {

@@ -19,6 +19,7 @@ import {
   type VolumeCounters,
 } from '@tributary/core';
 import {
+  openInProcessLiveTail,
   openIsolatedVmSandbox,
   openLogCatalog,
   openSqliteDeduplicator,
@@ -142,6 +143,7 @@ async function startEverything(deliver: (delivery: Delivery) => DeliveryResult) 
   );
   const stages = createPipeline({
     log,
+    liveTail: openInProcessLiveTail({ logger: NO_LOGGER }),
     catalog,
     deduplicator,
     contracts: createContractEvaluator(),

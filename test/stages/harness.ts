@@ -24,7 +24,7 @@ import {
   type VolumeBatch,
   type VolumeCounters,
 } from '@tributary/core';
-import { openSqliteDeduplicator, openSqliteHistory } from '@tributary/infra';
+import { openInProcessLiveTail, openSqliteDeduplicator, openSqliteHistory } from '@tributary/infra';
 import { createPipeline, type PipelineOptions } from '@tributary/processors';
 import { onTestFinished } from 'vitest';
 import { MemoryCatalog, WORKSPACE } from './memory-catalog.ts';
@@ -123,9 +123,10 @@ export function setUp(
   const history =
     shared.history ?? openSqliteHistory({ folder: join(folder, 'history'), retentionMs: DAY_MS, clock });
   onTestFinished(async () => {
-    await Promise.all([deduplicator.close(), history.close()]);
+    await Promise.all([deduplicator.close(), history.close(), liveTail.close()]);
     rmSync(folder, { recursive: true, force: true });
   });
+  const liveTail = openInProcessLiveTail({ logger: NO_LOGGER });
   const stages = createPipeline({
     log: { read: async (topic, _partition, from) => factsFrom(catalog, topic, from) },
     catalog,
@@ -133,6 +134,7 @@ export function setUp(
     contracts: { evaluate: (_contract, event) => world.evaluate(event) },
     counters,
     history,
+    liveTail,
     sandbox: scriptedSandbox(world),
     slowSandbox: scriptedSandbox(world),
     connectors: scriptedConnectors(world),
@@ -149,7 +151,7 @@ export function setUp(
     receivedTopics: ['events.production', 'events.development'],
     options,
   });
-  return { world, time, catalog, counters, history, stages, run: runner(stages) };
+  return { world, time, catalog, counters, history, liveTail, stages, run: runner(stages) };
 }
 
 /** What the log answers to a read of the catalog's topic. */

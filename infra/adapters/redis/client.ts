@@ -44,6 +44,25 @@ export function createClient(address: RedisAddress, cluster: boolean, timeoutMs:
   });
 }
 
+/**
+ * A connection of its own to one node, for subscribing: it does not come back by itself once it is lost, so that
+ * whoever made it can go on with another node. A channel of a cluster is heard at each of its nodes.
+ */
+export function createSubscriber(address: RedisAddress, node: number, timeoutMs: number): Redis {
+  return new Redis({
+    ...credentialsOf(address),
+    ...address.nodes[node % address.nodes.length],
+    connectTimeout: timeoutMs,
+    socketTimeout: timeoutMs,
+    maxRetriesPerRequest: 0,
+    autoResendUnfulfilledCommands: false,
+    autoResubscribe: false,
+    lazyConnect: true,
+    enableOfflineQueue: false,
+    retryStrategy: () => null,
+  });
+}
+
 function credentialsOf({ username, password, tls }: RedisAddress) {
   return {
     ...(username === undefined ? {} : { username }),

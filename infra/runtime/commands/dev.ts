@@ -1,3 +1,4 @@
+import { MessageChannel } from 'node:worker_threads';
 import type { Logger } from '@tributary/core';
 import type { Environment } from '../command.ts';
 import { readConfig } from '../config/config.ts';
@@ -50,10 +51,13 @@ async function serve(config: Config, closing: Closing, logger: Logger): Promise<
   const issuer = openDevIssuer(config);
   const oidc = closing.keep(openOidcIssuers(config, { logger, metrics }));
   const issuers = [issuer.trusted, ...oidc.trusted];
-  const { dependencies } = closing.keep(await openGateway(config, issuers, { logger, metrics }));
+  const live = new MessageChannel();
+  const { dependencies } = closing.keep(
+    await openGateway(config, issuers, { logger, metrics, liveLink: live.port1 }),
+  );
   const { catalog } = dependencies;
   const engines = closing.keep(watchConfiguredEngines(config, dependencies));
-  const stages = closing.keep(startStagesThread({ config }));
+  const stages = closing.keep(startStagesThread({ config, liveLink: live.port2 }));
   await stages.running;
   const server = closing.keep(
     await startServer(config, dependencies, {

@@ -66,7 +66,7 @@ export const ENGINE_SETTINGS = {
     'REDIS_URL',
     '',
     optional(redisUrls()),
-    'Redis for deduplication and volume, as redis://[user:password@]host:port[/database] or rediss:// (TLS), comma-separated for the nodes of a cluster; without it they are on SQLite.',
+    'Redis for deduplication, volume and the live stream, as redis://[user:password@]host:port[/database] or rediss:// (TLS), comma-separated for the nodes of a cluster; without it they are on SQLite.',
   ),
   elasticsearchUrl: setting(
     'ELASTICSEARCH_URL',

@@ -106,6 +106,18 @@ export const SETTINGS = {
     number(1, 64),
     'Processes that run transformations, per lane.',
   ),
+  liveStreams: setting(
+    'TRIBUTARY_LIVE_STREAMS',
+    '1000',
+    number(1, 100_000),
+    'Live streams open at once at one gateway; more are answered 429.',
+  ),
+  liveWorkspaceStreams: setting(
+    'TRIBUTARY_LIVE_STREAMS_PER_WORKSPACE',
+    '100',
+    number(1, 100_000),
+    'The same of one workspace.',
+  ),
   startTimeout: setting(
     'TRIBUTARY_START_TIMEOUT',
     '60s',

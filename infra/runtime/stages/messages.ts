@@ -1,3 +1,4 @@
+import type { MessagePort } from 'node:worker_threads';
 import type { Config } from '../config/settings.ts';
 import type { MetricsSnapshot } from '../observability/metrics.ts';
 import type { Readiness } from '../observability/readiness.ts';
@@ -7,6 +8,8 @@ export interface StagesStart {
   readonly config: Config;
   /** Which of the pipeline's stages run; all when absent. */
   readonly stages?: readonly string[];
+  /** Leads to the gateway of this process, for its live tail. */
+  readonly liveLink?: MessagePort;
 }
 
 export type ToStages = { readonly type: 'stop' } | { readonly type: 'metrics'; readonly request: number };

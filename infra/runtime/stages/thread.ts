@@ -32,7 +32,11 @@ export interface StagesThread {
 export const STARTING: Readiness = { ready: false, checks: { catalog: 'not read yet' } };
 
 export function startStagesThread(start: StagesStart): StagesThread {
-  const worker = new Worker(new URL('./worker.ts', import.meta.url), { workerData: start, name: 'stages' });
+  const worker = new Worker(new URL('./worker.ts', import.meta.url), {
+    workerData: start,
+    transferList: start.liveLink === undefined ? [] : [start.liveLink],
+    name: 'stages',
+  });
   const send = (message: ToStages) => worker.postMessage(message);
   const snapshots = new Map<number, (snapshot: MetricsSnapshot) => void>();
   const running = Promise.withResolvers<void>();

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import type { MessagePort } from 'node:worker_threads';
 import { createConnectors } from '@tributary/connectors';
 import { createContractEvaluator, type Logger, type Metrics } from '@tributary/core';
 import { createIdentityVerifier, type GatewayDependencies, type TrustedIssuer } from '@tributary/gateway';
@@ -9,6 +10,7 @@ import { openSecrets } from '../secrets/secrets.ts';
 import { Closing } from './closing.ts';
 import { openEventLog } from './ports/event-log.ts';
 import { openHistory } from './ports/history.ts';
+import { openGatewayLiveTail } from './ports/live-tail.ts';
 import { openVolumeCounters } from './ports/volume-counters.ts';
 
 /** How long a write of the gateway's own thread may wait for one of the stages', which holds up every answer. */
@@ -25,6 +27,8 @@ export interface GatewayTools {
   readonly metrics: Metrics;
   /** Added to each commit of the log, ms, as if the disk were that much slower: for the bench. */
   readonly addedCommitMs?: number;
+  /** Leads to the stages of this process, for the live tail. */
+  readonly liveLink?: MessagePort;
 }
 
 /** Opens every port the gateway needs. The engines, where chosen, need not answer yet. */
@@ -48,7 +52,7 @@ export async function openGateway(
 async function openDependencies(
   config: Config,
   issuers: readonly TrustedIssuer[],
-  { logger, metrics, addedCommitMs = 0 }: GatewayTools,
+  { logger, metrics, addedCommitMs = 0, liveLink: link }: GatewayTools,
   closing: Closing,
 ): Promise<GatewayDependencies> {
   const clock = Date.now;
@@ -63,6 +67,8 @@ async function openDependencies(
       await openVolumeCounters(config, { logger, busyTimeoutMs: EVENT_LOOP_PATIENCE_MS }),
     ),
     history: closing.keep(await openHistory(config, logger)),
+    liveTail: closing.keep(await openGatewayLiveTail(config, { logger, link })),
+    liveLimits: { streams: config.liveStreams, workspaceStreams: config.liveWorkspaceStreams },
     // Compiles and tests what people write; one process is enough, and it never shares a queue with the stages.
     sandbox: closing.keep(openIsolatedVmSandbox({ processes: 1, logger, metrics })),
     connectors: closing.keep(

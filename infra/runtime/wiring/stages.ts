@@ -21,6 +21,7 @@ import { watchConfiguredEngines } from './engines.ts';
 import { openDeduplicator } from './ports/deduplicator.ts';
 import { openEventLog } from './ports/event-log.ts';
 import { openHistory } from './ports/history.ts';
+import { openStagesLiveTail } from './ports/live-tail.ts';
 import { openValueFraming } from './ports/value-framing.ts';
 import { openVolumeCounters } from './ports/volume-counters.ts';
 import { provideTopics } from './provide-topics.ts';
@@ -57,7 +58,7 @@ export async function openStages(
 }
 
 async function open(
-  { config, stages }: StagesStart,
+  { config, stages, liveLink: link }: StagesStart,
   { logger, metrics }: StagesTools,
   patience: Patience,
   closing: Closing,
@@ -77,6 +78,7 @@ async function open(
     counters,
     deduplicator,
     history,
+    liveTail: await available('live tail', () => openStagesLiveTail(config, { logger, link })),
     ...localPorts(config, { logger, metrics }, closing),
     logger,
     metrics,

@@ -1,0 +1,132 @@
+import type { ServerResponse } from 'node:http';
+import type { Readable } from 'node:stream';
+import type { Environment } from '@tributary/core';
+import type { GatewayDependencies } from '../../dependencies.ts';
+import { tooManyRequests, unavailable } from '../../http/errors.ts';
+import { type Admitted, refusalNow } from '../../plugins/still-admitted.ts';
+import { COMMENT_EVERY_MS, PATIENCE_MS } from './limits.ts';
+import { LiveStream } from './live-stream.ts';
+import { Pump } from './pump.ts';
+
+/** Characters of events that one stream is sent at a time. */
+const TURN_CHARACTERS = 16 * 1024;
+/** How often it is looked whether a stream may stay open, ms: well within the second it may take. */
+const LOOK_EVERY_MS = 250;
+/** When to try again where there are too many, seconds. */
+const RETRY_AFTER_SECONDS = 5;
+
+type LiveDependencies = Pick<
+  GatewayDependencies,
+  'liveTail' | 'liveLimits' | 'catalog' | 'clock' | 'metrics'
+>;
+
+export interface LiveRequest {
+  readonly admitted: Admitted;
+  readonly environment: Environment | undefined;
+  /** The id behind which to begin. */
+  readonly after: string | undefined;
+  readonly response: ServerResponse;
+}
+
+/** The live streams that are open at this gateway. */
+export class LiveStreams {
+  readonly #dependencies: LiveDependencies;
+  readonly #open = new Set<LiveStream>();
+  /** Open ones and those about to be, by workspace. */
+  readonly #taken = new Map<string, number>();
+  readonly #pump: Pump<LiveStream>;
+  #total = 0;
+  #looking: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor(dependencies: LiveDependencies) {
+    this.#dependencies = dependencies;
+    this.#pump = new Pump((stream) => this.#serve(stream), now);
+  }
+
+  /** 429 where too many are open; `Unavailable` where the tail cannot be had. */
+  async open({ admitted, environment, after, response }: LiveRequest): Promise<Readable> {
+    if (response.closed) throw unavailable(); // nobody reads it
+    this.#take(admitted.workspaceId);
+    // From here on the end of the connection, which comes in any case, gives the place back.
+    let stream: LiveStream | undefined;
+    response.once('close', () => this.#forget(admitted.workspaceId, stream));
+    const wake = () => {
+      if (stream !== undefined) this.#pump.wake(stream);
+    };
+    const follower = await this.#dependencies.liveTail.follow(admitted.workspaceId, {
+      wake,
+      ...(after === undefined ? {} : { after }),
+    });
+    stream = new LiveStream({ admitted, environment, response, random: Math.random(), onRoom: wake }, now());
+    stream.follow(follower);
+    if (response.destroyed || this.#closed) {
+      stream.close();
+      stream.cut();
+      return stream.body;
+    }
+    this.#open.add(stream);
+    this.#looking ??= setInterval(() => this.#look(), LOOK_EVERY_MS).unref();
+    wake();
+    return stream.body;
+  }
+
+  /** Ends them all, tells why, and takes no more. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#pump.stop();
+    clearInterval(this.#looking);
+    await Promise.all([...this.#open].map((stream) => stream.end('shutting down')));
+  }
+
+  #take(workspaceId: string): void {
+    const { streams, workspaceStreams } = this.#dependencies.liveLimits;
+    const taken = this.#taken.get(workspaceId) ?? 0;
+    if (this.#total >= streams || taken >= workspaceStreams) throw tooManyRequests(RETRY_AFTER_SECONDS);
+    this.#taken.set(workspaceId, taken + 1);
+    this.#setTotal(this.#total + 1);
+  }
+
+  #forget(workspaceId: string, stream: LiveStream | undefined): void {
+    const taken = (this.#taken.get(workspaceId) ?? 0) - 1;
+    if (taken > 0) this.#taken.set(workspaceId, taken);
+    else this.#taken.delete(workspaceId);
+    this.#setTotal(this.#total - 1);
+    if (stream === undefined) return;
+    stream.close();
+    this.#pump.forget(stream);
+    this.#open.delete(stream);
+    if (this.#open.size > 0) return;
+    clearInterval(this.#looking);
+    this.#looking = undefined;
+  }
+
+  #setTotal(total: number): void {
+    this.#total = total;
+    this.#dependencies.metrics.gauge('tributary_live_streams', total);
+  }
+
+  #serve(stream: LiveStream): boolean {
+    const { metrics } = this.#dependencies;
+    const { events, missed, more } = stream.pump(TURN_CHARACTERS, now());
+    if (events > 0) metrics.count('tributary_live_events_sent_total', {}, events);
+    if (missed > 0) metrics.count('tributary_live_events_missed_total', {}, missed);
+    return more;
+  }
+
+  #look(): void {
+    const { liveLimits } = this.#dependencies;
+    const { commentEveryMs = COMMENT_EVERY_MS, patienceMs = PATIENCE_MS } = liveLimits;
+    for (const stream of this.#open) {
+      const refusal = refusalNow(stream.admitted, this.#dependencies);
+      if (refusal !== undefined) void stream.end(refusal);
+      else if (stream.stalledFor(now()) > patienceMs) stream.cut();
+      else stream.comment(commentEveryMs, now());
+    }
+  }
+}
+
+/** Ms that never go back. */
+function now(): number {
+  return performance.now();
+}

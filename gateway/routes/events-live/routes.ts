@@ -1,0 +1,50 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import type { FastifyRequest } from 'fastify';
+import type { GatewayDependencies } from '../../dependencies.ts';
+import { errorAnswers, pathOf } from '../../http/schemas.ts';
+import { LiveStreams } from './live-streams.ts';
+import { liveBody, liveQuery } from './schemas.ts';
+
+const operation = 'events.live';
+
+/**
+ * `GET /workspaces/:workspaceId/events/live`: the events of a workspace as they are accepted or rejected, as
+ * Server-Sent Events. It begins with the recent ones, or behind `Last-Event-ID`, and stays open.
+ */
+export const liveRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+  const streams = new LiveStreams(dependencies);
+  // Before the server waits for its connections to finish, which these never do by themselves.
+  app.addHook('preClose', () => streams.close());
+
+  app.get(
+    '/workspaces/:workspaceId/events/live',
+    {
+      config: { operation },
+      // What answers HEAD would read the body, which does not end.
+      exposeHeadRoute: false,
+      schema: { params: pathOf(), querystring: liveQuery, response: { 200: liveBody, ...errorAnswers } },
+    },
+    async (request, reply) => {
+      const body = await streams.open({
+        admitted: { caller: request.caller, operation, workspaceId: request.workspace.id },
+        environment: request.query.environment,
+        after: lastEventId(request),
+        response: reply.raw,
+      });
+      return reply
+        .code(200)
+        .headers({
+          'content-type': 'text/event-stream; charset=utf-8',
+          'cache-control': 'no-cache, no-transform',
+          // Proxies of nginx's kind hold an answer back until they have some of it.
+          'x-accel-buffering': 'no',
+        })
+        .send(body);
+    },
+  );
+};
+
+function lastEventId({ headers }: FastifyRequest): string | undefined {
+  const id = headers['last-event-id'];
+  return typeof id === 'string' && id !== '' ? id : undefined;
+}

@@ -1,0 +1,1 @@
+export { openRedisLiveTail, type RedisLiveTailOptions } from './live-tail.ts';
