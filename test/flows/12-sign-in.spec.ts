@@ -90,6 +90,9 @@ describe('12. Sign-in', () => {
     );
     expect(await listing(token)).toMatchObject(UNDECIDED);
     expect(tributary.log()).toContain('the keys of an issuer are not to be had');
+    expect(await tributary.metrics()).toMatch(
+      /^tributary_issuer_key_fetches_total\{.*outcome="failed".*\} [1-9]/m,
+    );
     expect(await readyz()).toMatchObject({
       status: 'ready',
       checks: { [`issuer ${provider.issuer}`]: expect.stringMatching(/^does not answer: .*ECONNREFUSED/) },

@@ -108,7 +108,13 @@ describe('an answer that is none', () => {
   });
 
   it('is also nobody listening', async () => {
-    await expect(fetched('http://127.0.0.1:1')).rejects.toThrow(/could not be fetched: /);
+    const server = createServer().listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    server.close();
+    await once(server, 'close');
+    for (const host of ['127.0.0.1', 'localhost'])
+      await expect(fetched(`http://${host}:${port}`)).rejects.toThrow(/could not be fetched: .*ECONNREFUSED/);
   });
 
   it('shows no more than the start of what it said', async () => {

@@ -79,7 +79,9 @@ async function boundedText({ body }: Response): Promise<string> {
   return Buffer.concat(chunks).toString('utf8');
 }
 
-/** `fetch` says why it failed in the cause alone. */
+/** `fetch` says why it failed in the cause alone, which has but a code where several addresses were tried. */
 function reasonOf(error: unknown): string {
-  return error instanceof Error && error.cause instanceof Error ? error.cause.message : messageOf(error);
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+  const message = messageOf(cause);
+  return message === '' && cause instanceof Error && 'code' in cause ? String(cause.code) : message;
 }
