@@ -13,6 +13,7 @@ import {
   workspace,
 } from '../catalog/samples.ts';
 import { CatalogState } from '../catalog/state.ts';
+import { isUuid } from '../ids/ids.ts';
 import { applyAudited } from './apply-audited.ts';
 
 const account = fact('account.created', OWNER, {
@@ -88,6 +89,16 @@ it('tells the same on every replay', () => {
   const facts = [account, workspace(), contract('c1'), fact('contract.archived', 'c1', {})];
   expect(told(...(JSON.parse(JSON.stringify(facts)) as Fact[]))).toEqual(told(...facts));
   expect(new Set(told(...facts).flatMap((entries) => entries.map(({ id }) => id))).size).toBe(4);
+});
+
+it('gives facts of one millisecond ids in their order, and those of a catalog written anew others', () => {
+  const facts = [account, workspace(), ...Array.from({ length: 20 }, (_, n) => destination(`d${n}`))];
+  const ids = told(...facts).flatMap((entries) => entries.slice(0, 1).map(({ id }) => id));
+  expect(ids.toSorted()).toEqual(ids);
+  expect(ids.every(isUuid)).toBe(true);
+  const anew = facts.map((each) => ({ ...each, at: '2027-01-01T00:00:00.000Z' }));
+  const others = told(...anew).flatMap((entries) => entries.map(({ id }) => id));
+  expect(others.filter((id) => ids.includes(id))).toEqual([]);
 });
 
 it('does to the catalog what the fact says', () => {

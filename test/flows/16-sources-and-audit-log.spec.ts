@@ -107,7 +107,7 @@ describe('16. Sources, keys in use and the audit log', () => {
   });
 
   it('an API key with an expiry is refused from then on', async () => {
-    const expires = Date.now() + 1_500;
+    const expires = Date.now() + 3_000;
     const { key } = await tributary.owner.post<Made>('./api-keys', {
       name: 'short',
       expires_at: new Date(expires).toISOString(),
