@@ -55,8 +55,8 @@ export interface HistoryPage {
  * whatever its `at`: what is still changing does not vanish. A `put` does not hold up the thread for longer than some ms
  * at a time, however many entries it has.
  *
- * Errors: `Unavailable` (part of the entries may have been put; put all again), `InvalidInput` for a bad cursor and for
- * an entry with too many facets (no entry was put).
+ * Errors: `Unavailable` (part of the entries may have been put; put all again), `InvalidInput` for a bad cursor, for an
+ * entry with too many facets (no entry was put) and for one that the engine can never hold (others may have been put).
  *
  * An implementer must not let one workspace see another's entries, whatever the query.
  */

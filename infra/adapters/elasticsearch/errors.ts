@@ -3,6 +3,8 @@ import { InvalidInput, messageOf, TributaryError, Unavailable } from '@tributary
 
 /** What no repetition makes right: a request that is malformed, or larger than the server takes. */
 const NEVER = [400, 413];
+/** Told as a malformed request, but an operator opens it again. */
+const CLOSED = 'index_closed_exception';
 
 /**
  * `InvalidInput` for a request that can never succeed, `Unavailable` for everything else that Elasticsearch or the way
@@ -14,20 +16,13 @@ export function translateElasticsearchError(error: unknown): unknown {
   if (error instanceof TypeError || error instanceof RangeError) return error;
   if (!(error instanceof errors.ResponseError))
     return new Unavailable(`Elasticsearch: ${messageOf(error)}`, { cause: error });
-  const { statusCode } = error;
-  const message = describeRefusal(statusCode ?? 0, typeOf(error.body));
-  return statusCode !== undefined && NEVER.includes(statusCode)
-    ? new InvalidInput(message)
-    : new Unavailable(message);
+  return refused(error.statusCode ?? 0, typeOf(error.body));
 }
 
-/** Whether one entry of a bulk with this status can never be taken. */
-export function isNever(status: number): boolean {
-  return NEVER.includes(status);
-}
-
-export function describeRefusal(status: number, type: string | undefined): string {
-  return `Elasticsearch answered ${status}${type === undefined ? '' : ` (${type})`}`;
+/** What a status of Elasticsearch, of a request or of one entry of a bulk, comes to. */
+export function refused(status: number, type: string | undefined): InvalidInput | Unavailable {
+  const message = `Elasticsearch answered ${status}${type === undefined ? '' : ` (${type})`}`;
+  return NEVER.includes(status) && type !== CLOSED ? new InvalidInput(message) : new Unavailable(message);
 }
 
 /** Why no call can succeed as things are set up; undefined where waiting may help. */

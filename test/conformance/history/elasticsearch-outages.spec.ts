@@ -113,8 +113,10 @@ describe.skipIf(!engines())('a history whose Elasticsearch fails', () => {
 });
 
 describe('a history whose Elasticsearch lets nobody in', () => {
+  const asked: (string | undefined)[] = [];
   const answering = async (status: number, product: string | undefined) => {
-    const server = createServer((_, response) => {
+    const server = createServer((request, response) => {
+      asked.push(request.headers.authorization);
       response.writeHead(status, {
         'content-type': 'application/json',
         ...(product === undefined ? {} : { 'x-elastic-product': product }),
@@ -133,6 +135,23 @@ describe('a history whose Elasticsearch lets nobody in', () => {
     await expect(opening).rejects.toThrow(
       /^Elasticsearch at 127\.0\.0\.1:\d+: the credentials are not accepted$/,
     );
+  });
+
+  it.each([
+    [{ apiKey: 'encoded' }, 'ApiKey encoded'],
+    [{ username: 'me', password: 'p@ss' }, `Basic ${Buffer.from('me:p@ss').toString('base64')}`],
+  ])('is told who asks: %o', async (credentials, header) => {
+    const urls = [await answering(401, 'Elasticsearch')];
+    asked.length = 0;
+    const opening = openElasticsearchHistory({
+      access: { urls, credentials },
+      prefix: '',
+      clock: Date.now,
+      retentionMs: RETENTION_MS,
+      logger: NO_LOGGER,
+    });
+    await expect(opening).rejects.toThrow(InvalidInput);
+    expect(asked).toEqual([header]);
   });
 
   it('is not opened where something else answers', async () => {

@@ -1,5 +1,5 @@
-import { InvalidInput, type TributaryError, Unavailable } from '@tributary/core';
-import { describeRefusal, isNever } from '../../elasticsearch/index.ts';
+import { type InvalidInput, Unavailable } from '@tributary/core';
+import { refused } from '../../elasticsearch/index.ts';
 
 /** What Elasticsearch answers to one entry of a bulk. */
 export interface ItemAnswer {
@@ -11,7 +11,7 @@ export interface BulkOutcome {
   /** Indices of the entries whose period has no index. */
   readonly homeless: readonly number[];
   /** Absent where every entry was put, or ignored as a higher version is stored. */
-  readonly fault?: TributaryError;
+  readonly fault?: InvalidInput | Unavailable;
 }
 
 const [CONFLICT, NOT_FOUND] = [409, 404];
@@ -22,9 +22,7 @@ export function outcomeOf(items: readonly ItemAnswer[]): BulkOutcome {
     ([, { status, error }]) => error !== undefined && status !== CONFLICT,
   );
   const homeless = failed.flatMap(([index, { status }]) => (status === NOT_FOUND ? [index] : []));
-  const later = failed.find(([, { status }]) => !isNever(status));
-  const [, first] = later ?? failed[0] ?? [];
-  if (first === undefined) return { homeless };
-  const message = describeRefusal(first.status, first.error?.type);
-  return { homeless, fault: later === undefined ? new InvalidInput(message) : new Unavailable(message) };
+  const faults = failed.map(([, { status, error }]) => refused(status, error?.type));
+  const fault = faults.find((one) => one instanceof Unavailable) ?? faults[0];
+  return fault === undefined ? { homeless } : { homeless, fault };
 }

@@ -6,7 +6,7 @@ import {
   InvalidInput,
   Unavailable,
 } from '@tributary/core';
-import { describeRefusal, type ElasticsearchConnection } from '../../elasticsearch/index.ts';
+import type { ElasticsearchConnection } from '../../elasticsearch/index.ts';
 import { formatCursor, parseCursor } from '../cursor.ts';
 import { documentId, entryOf, facetTerms, type HistoryDocument } from './document.ts';
 import type { PeriodIndices } from './period-indices.ts';
@@ -41,7 +41,7 @@ export class HistoryReader {
     for (const doc of docs) {
       if ('error' in doc) {
         // Dropped since it was named.
-        if (doc.error.type !== INDEX_NOT_FOUND) throw new Unavailable(describeRefusal(503, doc.error.type));
+        if (doc.error.type !== INDEX_NOT_FOUND) throw new Unavailable(`Elasticsearch: ${doc.error.type}`);
       } else if (doc.found && doc._source !== undefined) return entryOf(doc._source);
     }
     return undefined;

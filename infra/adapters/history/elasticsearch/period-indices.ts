@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Clock, type Logger, Unavailable } from '@tributary/core';
+import { type Clock, InvalidInput, type Logger, Unavailable } from '@tributary/core';
 import {
-  describeRefusal,
   type ElasticsearchClient,
   type ElasticsearchConnection,
+  refused,
 } from '../../elasticsearch/index.ts';
 import { MAPPING } from './document.ts';
 import { isExpired, isLeased, MARKER_ID, type Marker } from './period-marker.ts';
@@ -58,7 +58,10 @@ export class PeriodIndices {
     return periodOf(at, this.#days, base);
   }
 
-  /** Resolves once this process may put into a period: its index is there and will not be dropped meanwhile. */
+  /**
+   * Resolves once this process may put into a period: its index is there and will not be dropped meanwhile. The marker
+   * is always written for that, even where another just did: what is read may not be durable yet.
+   */
   async open(period: string): Promise<void> {
     if (isLeased(this.#leases.get(period), this.#options.clock())) return;
     const opening = this.#opening.get(period) ?? this.#touch(period);
@@ -74,44 +77,44 @@ export class PeriodIndices {
   /** The names of all indices there are. */
   async names(): Promise<readonly string[]> {
     const { base } = this.#options;
-    const { statusCode, body } = await this.#connection.call((client) =>
+    const { statusCode, body } = await this.#ask((client) =>
       client.indices.getAlias({ name: base }, { ignore: [404], meta: true }),
     );
     return statusCode === 404 ? [] : Object.keys(body);
   }
 
-  /** Deletes every index that is past its time. */
+  /** Deletes every index that is past its time. One without a marker gets it, and its time begins. */
   async dropExpired(): Promise<void> {
+    const { clock, retentionMs } = this.#options;
     for (const index of await this.names()) {
       const stored = await this.#read(index);
       if (stored === undefined || stored === 'starting') continue;
-      if (await this.#condemn(stored)) await this.#delete(index);
+      const { marker } = stored;
+      if (marker === undefined) await this.#mark(stored, clock());
+      else if (marker.condemned || isExpired(marker, clock(), retentionMs)) await this.#drop(stored, marker);
     }
   }
 
   async #touch(period: string): Promise<void> {
-    let refused = 'others were faster every time';
+    let why = 'others were faster every time';
     for (let attempt = 0; attempt < TRIES; attempt++) {
       await sleep(attempt * PAUSE_MS);
       const now = this.#options.clock();
       const stored = await this.#read(period);
-      if (stored === 'starting') refused = 'its shard does not start';
-      else if (stored === undefined) refused = (await this.#create(period)) ?? refused;
-      else if (stored.marker?.condemned) await this.#delete(stored.index);
-      else if (
-        (stored.marker?.touched_at ?? Number.NEGATIVE_INFINITY) >= now ||
-        (await this.#mark(stored, now))
-      ) {
+      if (stored === 'starting') why = 'its shard does not start';
+      else if (stored === undefined) why = (await this.#create(period)) ?? why;
+      else if (stored.marker?.condemned) await this.#drop(stored, stored.marker);
+      else if (await this.#mark(stored, Math.max(now, stored.marker?.touched_at ?? now))) {
         this.#leases.set(period, now);
         return;
       }
     }
-    throw new Unavailable(`the index of ${period} cannot be made: ${refused}`);
+    throw new Unavailable(`the index of ${period} cannot be put into: ${why}`);
   }
 
   /** By the name of an index, or by its period; undefined where there is none. */
   async #read(name: string): Promise<StoredMarker | 'starting' | undefined> {
-    const { statusCode, body } = await this.#connection.call((client) =>
+    const { statusCode, body } = await this.#ask((client) =>
       client.get<{ marker: Marker }>({ index: name, id: MARKER_ID }, { ignore: [404, 503], meta: true }),
     );
     if (statusCode === 503) return 'starting';
@@ -122,14 +125,17 @@ export class PeriodIndices {
     return { index, marker: { ...source.marker, seqNo, primaryTerm } };
   }
 
-  /** True once the index is condemned. One without a marker gets it, and its time begins. */
-  async #condemn(stored: StoredMarker): Promise<boolean> {
-    const { clock, retentionMs } = this.#options;
-    const { marker } = stored;
-    if (marker?.condemned) return true;
-    if (marker === undefined) await this.#mark(stored, clock());
-    else if (isExpired(marker, clock(), retentionMs)) return this.#mark(stored, marker.touched_at, true);
-    return false;
+  /**
+   * Condemns an index and deletes it. One that was found condemned is condemned again first: what is read may not be
+   * durable yet, and after a failover somebody might put into what is deleted here.
+   */
+  async #drop(stored: StoredMarker, { touched_at }: Marker): Promise<void> {
+    if (!(await this.#mark(stored, touched_at, true))) return;
+    const { statusCode } = await this.#ask((client) =>
+      client.indices.delete({ index: stored.index }, { ignore: [404], meta: true }),
+    );
+    if (statusCode !== 404)
+      this.#options.logger.info({ index: stored.index }, 'history past its time was dropped');
   }
 
   /** Writes the marker unless another did since it was read: whether it was written. */
@@ -139,7 +145,7 @@ export class PeriodIndices {
       marker === undefined
         ? ({ op_type: 'create' } as const)
         : { if_seq_no: marker.seqNo, if_primary_term: marker.primaryTerm };
-    const { statusCode } = await this.#connection.call((client) =>
+    const { statusCode } = await this.#ask((client) =>
       client.index(
         { index, id: MARKER_ID, document: { marker: { touched_at: touchedAt, condemned } }, ...expected },
         { ignore: [409], meta: true },
@@ -150,24 +156,26 @@ export class PeriodIndices {
 
   /** Lets readers see an index whose shard runs, before its first entry: one that starts would have them all refused. */
   async #enlist(index: string): Promise<void> {
-    await this.#connection.call((client) => client.indices.putAlias({ index, name: this.#options.base }));
+    await this.#ask((client) => client.indices.putAlias({ index, name: this.#options.base }));
   }
 
   /** Makes the index of a period; what the server said when it did not, e.g. as another process was faster. */
   async #create(period: string): Promise<string | undefined> {
     const index = `${period}-${randomBytes(4).toString('hex')}`;
-    const { statusCode, body } = await this.#connection.call((client) =>
+    const { statusCode, body } = await this.#ask((client) =>
       client.indices.create(indexOf(index, period), { ignore: [400, 500], meta: true }),
     );
     const { error } = body as { error?: { type?: string } };
-    return error === undefined ? undefined : describeRefusal(statusCode ?? 0, error.type);
+    return error === undefined ? undefined : refused(statusCode ?? 0, error.type).message;
   }
 
-  async #delete(index: string): Promise<void> {
-    const { statusCode } = await this.#connection.call((client) =>
-      client.indices.delete({ index }, { ignore: [404], meta: true }),
-    );
-    if (statusCode !== 404) this.#options.logger.info({ index }, 'history past its time was dropped');
+  /** No entry is at fault for what is refused here, e.g. as an index was closed: all of it passes. */
+  async #ask<T>(work: (client: ElasticsearchClient) => Promise<T>): Promise<T> {
+    try {
+      return await this.#connection.call(work);
+    } catch (error) {
+      throw error instanceof InvalidInput ? new Unavailable(error.message, { cause: error }) : error;
+    }
   }
 }
 
