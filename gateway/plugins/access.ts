@@ -106,7 +106,7 @@ function authorizeInOrganization(
   if (organization === undefined || role === undefined) throw permissionDenied();
   request.organization = organization;
   request.organizationRole = role;
-  const needed = permission.organizationRole ?? 'owner';
+  const needed = permission.organizationRole ?? 'owner'; // a row that forgets to say opens nothing to others
   if (includesOrganizationRole(role, needed)) return;
   if (!isSelf(request, permission, state.organizationMembers, organization.id)) throw permissionDenied();
 }
