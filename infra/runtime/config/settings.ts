@@ -104,6 +104,12 @@ export const SETTINGS = {
     number(1, 64),
     'Processes that run transformations, per lane.',
   ),
+  catalogStaleness: setting(
+    'TRIBUTARY_CATALOG_STALENESS',
+    '60s',
+    duration(3_000, 24 * HOUR),
+    'How long a gateway that hears nothing of the log goes on to trust what it knows of keys and roles; then it answers 503.',
+  ),
   startTimeout: setting(
     'TRIBUTARY_START_TIMEOUT',
     '60s',

@@ -3,7 +3,7 @@ import { createServer, type GatewayDependencies, gateway } from '@tributary/gate
 import type { FastifyInstance } from 'fastify';
 import type { Config } from '../config/settings.ts';
 import { type Operations, operationsRoutes } from '../observability/operations.ts';
-import { onceCaughtUp } from './once-caught-up.ts';
+import { whileTrusted } from './while-trusted.ts';
 
 /** A server on a port, with what every role answers about itself. */
 export interface RunningServer {
@@ -25,7 +25,7 @@ export class AddressUnavailable extends Error {
   }
 }
 
-/** Serves the gateway; what it answers is 503 until its catalog was read. */
+/** Serves the gateway; what it answers is 503 while its catalog is not to be trusted. */
 export async function startServer(
   config: ServerConfig,
   dependencies: GatewayDependencies,
@@ -34,7 +34,10 @@ export async function startServer(
   return listen(config, async (app) => {
     await app.register(operationsRoutes, operations);
     await app.register(async (api) => {
-      api.addHook('onRequest', onceCaughtUp(dependencies.catalog));
+      api.addHook(
+        'onRequest',
+        whileTrusted(dependencies.catalog, config.catalogStaleness ?? CATALOG_STALENESS_MS),
+      );
       await api.register(gateway, dependencies);
     });
   });
@@ -50,7 +53,10 @@ export async function startOperationsServer(
   });
 }
 
-type ServerConfig = Pick<Config, 'host' | 'port' | 'trustProxy'>;
+type ServerConfig = Pick<Config, 'host' | 'port' | 'trustProxy'> & Partial<Pick<Config, 'catalogStaleness'>>;
+
+/** Where nothing is configured. */
+const CATALOG_STALENESS_MS = 60_000;
 
 async function listen(
   config: ServerConfig,

@@ -2,11 +2,11 @@ import { randomBytes } from 'node:crypto';
 import { createConnectors } from '@tributary/connectors';
 import { createContractEvaluator, type Logger, type Metrics } from '@tributary/core';
 import { createIdentityVerifier, type GatewayDependencies, type TrustedIssuer } from '@tributary/gateway';
-import { openLogCatalog } from '../../adapters/catalog/log/index.ts';
 import { openIsolatedVmSandbox } from '../../adapters/sandbox/isolated-vm/index.ts';
 import type { Config } from '../config/settings.ts';
 import { openSecrets } from '../secrets/secrets.ts';
 import { Closing } from './closing.ts';
+import { openCatalog } from './ports/catalog.ts';
 import { openEventLog } from './ports/event-log.ts';
 import { openHistory } from './ports/history.ts';
 import { openVolumeCounters } from './ports/volume-counters.ts';
@@ -58,7 +58,7 @@ async function openDependencies(
   );
   return {
     log,
-    catalog: closing.keep(openLogCatalog({ log, logger })),
+    catalog: closing.keep(openCatalog(config, { log, logger })),
     counters: closing.keep(
       await openVolumeCounters(config, { logger, busyTimeoutMs: EVENT_LOOP_PATIENCE_MS }),
     ),

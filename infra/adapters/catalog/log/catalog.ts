@@ -23,6 +23,7 @@ import { Waiters } from './waiters.ts';
 export interface LogCatalogOptions {
   readonly log: Pick<EventLog, 'append' | 'read' | 'end'>;
   readonly logger: Logger;
+  /** Any that only goes forward, ms; default the process's own, which nobody can set back. */
   readonly clock?: Clock;
   /** Without a successful fetch for this long it is not ready, ms. Default 15,000; more than `fetchWaitMs`. */
   readonly staleAfterMs?: number;
@@ -61,7 +62,7 @@ class LogCatalog implements Catalog {
 
   constructor(options: LogCatalogOptions) {
     this.#options = {
-      clock: Date.now,
+      clock: () => performance.now(),
       staleAfterMs: 15_000,
       fetchWaitMs: 1_000,
       proposeTimeoutMs: 10_000,
@@ -79,8 +80,11 @@ class LogCatalog implements Catalog {
   }
 
   get ready(): boolean {
-    const { clock, staleAfterMs } = this.#options;
-    return this.#stopped === undefined && this.#caughtUp && clock() - this.#fetchedAt <= staleAfterMs;
+    return this.#stopped === undefined && this.#caughtUp && this.age <= this.#options.staleAfterMs;
+  }
+
+  get age(): number {
+    return this.#options.clock() - this.#fetchedAt;
   }
 
   async propose(fact: Fact): Promise<Verdict> {
