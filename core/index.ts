@@ -5,6 +5,7 @@ export * from './catalog/catalog.ts';
 export * from './catalog/entities.ts';
 export * from './catalog/facts.ts';
 export * from './catalog/fold.ts';
+export * from './catalog/rows.ts';
 export * from './catalog/state.ts';
 export * from './connector/connector.ts';
 export * from './contracts/contract.ts';

@@ -61,12 +61,15 @@ export interface CatalogView {
 }
 
 /** One contract pair's past: what was active from which catalog position on. */
-interface ContractEra {
+export interface ContractEra {
   readonly from: number;
+  /** When the fact that began it was made, ISO 8601. */
+  readonly at: string;
   readonly contract: Contract | undefined;
 }
 
-interface WorkspaceIndex {
+/** What belongs to one workspace. */
+export interface WorkspaceIndex {
   readonly tables: { [K in WorkspaceEntityKind]: Map<string, WorkspaceEntities[K]> };
   readonly deleted: Set<string>;
   readonly eras: Map<string, ContractEra[]>;
@@ -254,20 +257,57 @@ export class CatalogState implements CatalogView {
     return this.#indexes.get(workspaceId)?.eras.get(pairKey(type, name))?.at(-1)?.contract;
   }
 
-  /** From catalog position `from` on, `contract` judges the pair (undefined: none does). */
-  startEra(
-    workspaceId: string,
-    type: EventType,
-    name: string,
-    from: number,
-    contract: Contract | undefined,
-  ): void {
+  /** From a catalog position on, the contract of the era judges the pair (undefined: none does). */
+  startEra(workspaceId: string, type: EventType, name: string, era: ContractEra): void {
     const eras = this.#indexes.get(workspaceId)?.eras;
     if (eras === undefined) return;
     const key = pairKey(type, name);
     const list = eras.get(key) ?? [];
-    list.push({ from, contract });
+    list.push(era);
     eras.set(key, list);
+  }
+
+  /**
+   * Forgets the contracts that judge nothing any more: those that were followed by another before `before` (ISO 8601).
+   * No event that old may still be judged; one that is all the same is judged by the oldest contract kept.
+   */
+  forgetEras(before: string): void {
+    for (const { eras } of this.#indexes.values()) {
+      for (const [pair, list] of eras) {
+        let gone = 0;
+        while ((list[gone + 1]?.at ?? before) < before) gone++;
+        const [first, ...rest] = list.slice(gone);
+        if (gone > 0 && first !== undefined) eras.set(pair, [{ ...first, from: 0 }, ...rest]);
+      }
+    }
+  }
+
+  /** Remembers a deleted entity whose fields are gone. */
+  putDeleted(kind: WorkspaceEntityKind, workspaceId: string, id: string): void {
+    this.#indexes.get(workspaceId)?.deleted.add(`${kind}:${id}`);
+    this.#workspaceOf.set(id, workspaceId);
+  }
+
+  /** All that belongs to workspaces, for `rows.ts` alone. */
+  get indexes(): ReadonlyMap<string, WorkspaceIndex> {
+    return this.#indexes;
+  }
+
+  get workspaces(): ReadonlyMap<string, Workspace> {
+    return this.#workspaces;
+  }
+
+  /**
+   * Everything else there is, by name, as maps and sets however deep, for `rows.ts` alone. A field that is missing here
+   * is missing from every snapshot.
+   */
+  tables() {
+    return {
+      accounts: this.#accounts,
+      organizations: this.#organizations,
+      organizationRoles: this.#organizationRoles,
+      workspaceRoles: this.#workspaceRoles,
+    } as const;
   }
 }
 

@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import type { Catalog, EventLog, Logger } from '@tributary/core';
 import { openLogCatalog } from '../../../adapters/catalog/log/index.ts';
 import type { Config } from '../../config/settings.ts';
@@ -12,8 +13,13 @@ export interface CatalogTools {
 
 /** The catalog, a fold over its topic in whatever log there is. */
 export function openCatalog(
-  { catalogStaleness }: Pick<Config, 'catalogStaleness'>,
+  { catalogStaleness, retention: retentionMs, dataFolder, prefix }: Config,
   { log, logger }: CatalogTools,
 ): Catalog {
-  return openLogCatalog({ log, logger, staleAfterMs: Math.min(READY_WITHIN_MS, catalogStaleness) });
+  return openLogCatalog({
+    log,
+    logger,
+    staleAfterMs: Math.min(READY_WITHIN_MS, catalogStaleness),
+    snapshot: { file: join(dataFolder, `${prefix}catalog.snapshot`), retentionMs },
+  });
 }
