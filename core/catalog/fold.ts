@@ -41,9 +41,7 @@ function decide(state: CatalogState, fact: Fact, position: number): ConflictReas
     case 'write_key.created': {
       if (state.hasKey(fact.data.hash)) return 'taken';
       const kind = fact.type === 'api_key.created' ? 'api_key' : 'write_key';
-      const refused = create(state, kind, { ...fact.data, ...kept } as WorkspaceEntities[typeof kind]);
-      if (refused === undefined) state.putKeyHash(fact.data.hash, kind, fact.data.workspace_id, fact.entity);
-      return refused;
+      return create(state, kind, { ...fact.data, ...kept } as WorkspaceEntities[typeof kind]);
     }
     case 'api_key.revoked':
       return revoke(state, 'api_key', fact);

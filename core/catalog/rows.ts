@@ -68,7 +68,7 @@ export class RowsReader {
         this.state.putWorkspace(row[1]);
         return;
       case 'entity':
-        this.#addEntity(row[1], row[2]);
+        this.state.put(row[1], row[2]);
         return;
       case 'deleted':
         this.state.putDeleted(row[2], row[1], row[3]);
@@ -79,12 +79,6 @@ export class RowsReader {
       default:
         throw new Error(`a state has no rows of kind ${String(row[0])}`);
     }
-  }
-
-  #addEntity(kind: WorkspaceEntityKind, entity: WorkspaceEntities[WorkspaceEntityKind]): void {
-    this.state.put(kind, entity);
-    if ((kind === 'api_key' || kind === 'write_key') && 'hash' in entity)
-      this.state.putKeyHash(entity.hash, kind, entity.workspace_id, entity.id);
   }
 
   #addEra(

@@ -24,6 +24,11 @@ export interface WorkspaceEntities {
 
 export type WorkspaceEntityKind = keyof WorkspaceEntities;
 
+/** A key and what it is a key for. */
+export type KnownKey =
+  | { readonly kind: 'api_key'; readonly key: ApiKey }
+  | { readonly kind: 'write_key'; readonly key: WriteKey };
+
 /** Read access to the fold. Everything answered is immutable; a later fact makes new objects. */
 export interface CatalogView {
   account(id: string): Account | undefined;
@@ -35,9 +40,7 @@ export interface CatalogView {
   /** Workspaces the account belongs to, newest first. */
   workspacesOf(accountId: string): readonly Workspace[];
   /** An API key or write key by the SHA-256 of its raw text, revoked ones too. */
-  keyByHash(
-    hash: string,
-  ): { kind: 'api_key'; key: ApiKey } | { kind: 'write_key'; key: WriteKey } | undefined;
+  keyByHash(hash: string): KnownKey | undefined;
   /** One entity of a workspace; undefined when it is missing, deleted, or another workspace's. */
   entity<K extends WorkspaceEntityKind>(
     kind: K,
@@ -101,7 +104,7 @@ export class CatalogState implements CatalogView {
   readonly #workspacesOfOrganization = new Map<string, string[]>();
   readonly #workspaceRoles = new Map<string, Map<string, WorkspaceRole>>();
   readonly #indexes = new Map<string, WorkspaceIndex>();
-  readonly #keys = new Map<string, { kind: 'api_key' | 'write_key'; workspaceId: string; id: string }>();
+  readonly #keys = new Map<string, KnownKey>();
   readonly #workspaceOf = new Map<string, string>();
 
   account(id: string): Account | undefined {
@@ -145,17 +148,8 @@ export class CatalogState implements CatalogView {
     return found.sort((a, b) => (a.id < b.id ? 1 : -1));
   }
 
-  keyByHash(
-    hash: string,
-  ): { kind: 'api_key'; key: ApiKey } | { kind: 'write_key'; key: WriteKey } | undefined {
-    const found = this.#keys.get(hash);
-    if (found === undefined) return undefined;
-    if (found.kind === 'api_key') {
-      const key = this.entity('api_key', found.workspaceId, found.id);
-      return key && { kind: 'api_key', key };
-    }
-    const key = this.entity('write_key', found.workspaceId, found.id);
-    return key && { kind: 'write_key', key };
+  keyByHash(hash: string): KnownKey | undefined {
+    return this.#keys.get(hash);
   }
 
   entity<K extends WorkspaceEntityKind>(
@@ -240,10 +234,11 @@ export class CatalogState implements CatalogView {
     index.tables[kind].set(entity.id, entity);
     this.#workspaceOf.set(entity.id, entity.workspace_id);
     if (kind === 'rule') index.enabledRules = undefined;
-  }
-
-  putKeyHash(hash: string, kind: 'api_key' | 'write_key', workspaceId: string, id: string): void {
-    this.#keys.set(hash, { kind, workspaceId, id });
+    // Found by one step on the way of every event.
+    if (kind === 'api_key' || kind === 'write_key') {
+      const known = { kind, key: entity } as unknown as KnownKey;
+      this.#keys.set(known.key.hash, known);
+    }
   }
 
   remove(kind: WorkspaceEntityKind, workspaceId: string, id: string): void {
