@@ -23,6 +23,8 @@ export * from './event/event.ts';
 export * from './history/history.ts';
 export * from './ids/ids.ts';
 export * from './keys/key.ts';
+export * from './limits/rate-limiter.ts';
+export * from './limits/token-buckets.ts';
 export * from './log/event-log.ts';
 export * from './log/headers.ts';
 export * from './log/layout-mismatch.ts';

@@ -10,6 +10,8 @@ export {
 } from './adapters/event-log/kafka/index.ts';
 export { openSqliteEventLog, type SqliteEventLogOptions } from './adapters/event-log/sqlite/index.ts';
 export { openSqliteHistory } from './adapters/history/sqlite/index.ts';
+export { openMemoryRateLimiter } from './adapters/rate-limiter/memory/index.ts';
+export { openRedisRateLimiter } from './adapters/rate-limiter/redis/index.ts';
 export { openIsolatedVmSandbox } from './adapters/sandbox/isolated-vm/index.ts';
 export {
   type ConfluentFramingOptions,
