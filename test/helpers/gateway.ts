@@ -75,7 +75,7 @@ export class InjectClient {
 export interface TestGateway {
   readonly app: FastifyInstance;
   readonly dependencies: GatewayDependencies;
-  /** Every route there is, HEAD left out. */
+  /** Every route of the API, HEAD left out. */
   readonly routes: readonly RouteOptions[];
   /** The gateway's clock; `pass` moves it. */
   readonly clock: { now(): number; pass(ms: number): void };
@@ -103,7 +103,7 @@ export async function openTestGateway(): Promise<TestGateway> {
   const routes: RouteOptions[] = [];
   const app = createServer();
   app.addHook('onRoute', (route) => {
-    if (route.method !== 'HEAD') routes.push(route);
+    if (route.method !== 'HEAD' && route.url.startsWith('/api/')) routes.push(route);
   });
   await app.register(gateway, dependencies);
   await app.ready();

@@ -1,14 +1,15 @@
 import { HEADER, type Headers, TributaryError, type WriteKey } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { unavailable } from '../../http/errors.ts';
+import { tooManyRequests, unavailable } from '../../http/errors.ts';
 import type { ShapedEvent } from './canonical.ts';
 
 const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 
 /**
  * Makes events durable. Resolves once the log confirmed all of them. When it could not, 503 with the fields of
- * `unconfirmed`: what a producer needs to send the same again.
+ * `unconfirmed`: what a producer needs to send the same again. 429, and none of them is taken, for a key that sends more
+ * than it may.
  */
 export type Ingest = (
   request: FastifyRequest,
@@ -25,7 +26,8 @@ export function createIngest({
   log,
   catalog,
   metrics,
-}: Pick<GatewayDependencies, 'log' | 'catalog' | 'metrics'>): Ingest {
+  limits,
+}: Pick<GatewayDependencies, 'log' | 'catalog' | 'metrics' | 'limits'>): Ingest {
   const shared = new WeakMap<WriteKey, { position: number; headers: Headers }>();
 
   function headersFor(key: WriteKey, traceparent: unknown): Headers {
@@ -41,6 +43,8 @@ export function createIngest({
   }
 
   return async (request, key, events, unconfirmed) => {
+    const wait = limits?.events?.take(key.id, events.length) ?? 0;
+    if (wait > 0) throw tooManyRequests(Math.ceil(wait / 1_000));
     const headers = headersFor(key, request.headers.traceparent);
     try {
       await log.append(

@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { parseRanges } from '@tributary/connectors';
 import { declareTopics, parseLadder, retryTopic } from '@tributary/core';
 import { ENGINE_SETTINGS } from './engine-settings.ts';
+import { LIMIT_SETTINGS } from './limit-settings.ts';
 import { attempt, duration, flag, list, number, oneOf, type Parsed, text } from './parse.ts';
 import { type Setting, setting } from './setting.ts';
 
@@ -29,8 +30,8 @@ export const SETTINGS = {
   trustProxy: setting(
     'TRUST_PROXY',
     '',
-    ranges(),
-    'Addresses or CIDR ranges of proxies whose X-Forwarded-For is believed, comma-separated.',
+    proxies(),
+    'Proxies whose X-Forwarded-For is believed: addresses or CIDR ranges, comma-separated, or how many there are in a row.',
   ),
   devIssuer: setting(
     'TRIBUTARY_DEV_ISSUER',
@@ -123,6 +124,7 @@ export const SETTINGS = {
     'How long a leaving process may take to finish what it took.',
   ),
   ...ENGINE_SETTINGS,
+  ...LIMIT_SETTINGS,
 } as const;
 
 type ValueOf<S> = S extends Setting<infer T> ? T : never;
@@ -163,6 +165,12 @@ function ranges(): (value: string) => Parsed<readonly string[]> {
     const parsed = cidrs(value);
     return parsed.ok ? attempt(() => parseRanges(parsed.value), parsed) : parsed;
   };
+}
+
+/** Ranges, or a number of hops. */
+function proxies(): (value: string) => Parsed<readonly string[] | number> {
+  const [hops, addresses] = [number(1, 32), ranges()];
+  return (value) => (/^\d+$/.test(value) ? hops(value) : addresses(value));
 }
 
 /** The text of an EC private key as a JWK, or nothing. */

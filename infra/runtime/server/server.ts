@@ -1,5 +1,5 @@
 import type { AddressInfo } from 'node:net';
-import { createServer, type GatewayDependencies, gateway } from '@tributary/gateway';
+import { createServer, type GatewayDependencies, gateway, type ServerOptions } from '@tributary/gateway';
 import type { FastifyInstance } from 'fastify';
 import type { Config } from '../config/settings.ts';
 import { type Operations, operationsRoutes } from '../observability/operations.ts';
@@ -53,7 +53,18 @@ export async function startOperationsServer(
   });
 }
 
-type ServerConfig = Pick<Config, 'host' | 'port' | 'trustProxy'> & Partial<Pick<Config, 'catalogStaleness'>>;
+type ServerConfig = Pick<Config, 'host' | 'port' | 'trustProxy'> &
+  Partial<
+    Pick<
+      Config,
+      | 'catalogStaleness'
+      | 'requestTimeout'
+      | 'headersTimeout'
+      | 'keepAliveTimeout'
+      | 'maxConnections'
+      | 'hsts'
+    >
+  >;
 
 /** Where nothing is configured. */
 const CATALOG_STALENESS_MS = 60_000;
@@ -62,7 +73,7 @@ async function listen(
   config: ServerConfig,
   register: (app: FastifyInstance) => Promise<void>,
 ): Promise<RunningServer> {
-  const app = createServer({ trustProxy: config.trustProxy });
+  const app = createServer(optionsOf(config));
   await register(app);
   try {
     await app.listen({ host: config.host, port: config.port, backlog: 1024 });
@@ -73,4 +84,16 @@ async function listen(
   const { port } = app.server.address() as AddressInfo;
   const host = config.host.includes(':') ? `[${config.host}]` : config.host;
   return { app, url: `http://${host}:${port}`, close: () => app.close() };
+}
+
+function optionsOf(config: ServerConfig): ServerOptions {
+  const { trustProxy, requestTimeout, headersTimeout, keepAliveTimeout, maxConnections, hsts } = config;
+  return {
+    trustProxy,
+    ...(requestTimeout === undefined ? {} : { requestTimeoutMs: requestTimeout }),
+    ...(headersTimeout === undefined ? {} : { headersTimeoutMs: headersTimeout }),
+    ...(keepAliveTimeout === undefined ? {} : { keepAliveTimeoutMs: keepAliveTimeout }),
+    ...(maxConnections === undefined ? {} : { maxConnections }),
+    ...(hsts === undefined ? {} : { hstsSeconds: Math.floor(hsts / 1_000) }),
+  };
 }

@@ -1,7 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { createConnectors } from '@tributary/connectors';
-import { createContractEvaluator, type Logger, type Metrics } from '@tributary/core';
-import { createIdentityVerifier, type GatewayDependencies, type TrustedIssuer } from '@tributary/gateway';
+import { createContractEvaluator, type Logger, type Metrics, TokenBuckets } from '@tributary/core';
+import {
+  createIdentityVerifier,
+  type GatewayDependencies,
+  type Limits,
+  type TrustedIssuer,
+} from '@tributary/gateway';
 import { openIsolatedVmSandbox } from '../../adapters/sandbox/isolated-vm/index.ts';
 import type { Config } from '../config/settings.ts';
 import { openSecrets } from '../secrets/secrets.ts';
@@ -9,6 +14,7 @@ import { Closing } from './closing.ts';
 import { openCatalog } from './ports/catalog.ts';
 import { openEventLog } from './ports/event-log.ts';
 import { openHistory } from './ports/history.ts';
+import { openRateLimiter } from './ports/rate-limiter.ts';
 import { openVolumeCounters } from './ports/volume-counters.ts';
 
 /** How long a write of the gateway's own thread may wait for one of the stages', which holds up every answer. */
@@ -76,5 +82,27 @@ async function openDependencies(
     logger,
     metrics,
     dedicatedTopics: config.dedicatedTopics,
+    limits: await openLimits(config, logger, closing),
+    crossOrigin: { origins: config.corsOrigins, ingestionOrigins: config.corsEventOrigins },
+  };
+}
+
+/** Events a bucket holds at least: those of the largest batch. */
+const LARGEST_BATCH = 2_500;
+
+async function openLimits(config: Config, logger: Logger, closing: Closing): Promise<Limits> {
+  const { eventRate } = config;
+  const calls = await openRateLimiter(config, logger);
+  return {
+    ...(calls === undefined ? {} : { calls: closing.keep(calls) }),
+    ...(eventRate === undefined
+      ? {}
+      : {
+          events: new TokenBuckets({
+            perSecond: eventRate,
+            burst: Math.max(eventRate, LARGEST_BATCH),
+            clock: () => performance.now(),
+          }),
+        }),
   };
 }
