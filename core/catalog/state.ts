@@ -35,6 +35,8 @@ export interface CatalogView {
   organization(id: string): Organization | undefined;
   organizationRole(accountId: string, organizationId: string): OrganizationRole | undefined;
   workspace(id: string): Workspace | undefined;
+  /** Of all workspaces, oldest first. */
+  workspaceIds(): Iterable<string>;
   /** The role of an account in a workspace, that of its organization counted in; undefined = not a member. */
   workspaceRole(accountId: string, workspaceId: string): WorkspaceRole | undefined;
   /** Workspaces the account belongs to, newest first. */
@@ -125,6 +127,10 @@ export class CatalogState implements CatalogView {
 
   workspace(id: string): Workspace | undefined {
     return this.#workspaces.get(id);
+  }
+
+  workspaceIds(): Iterable<string> {
+    return this.#workspaces.keys();
   }
 
   workspaceRole(accountId: string, workspaceId: string): WorkspaceRole | undefined {
