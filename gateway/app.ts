@@ -4,28 +4,52 @@ import type { GatewayDependencies } from './dependencies.ts';
 import { answerUnreadable, answerUnroutable } from './http/unreadable.ts';
 import { accessPlugin } from './plugins/access.ts';
 import { bodyPlugin } from './plugins/body.ts';
+import { crossOriginPlugin } from './plugins/cross-origin.ts';
 import { errorsPlugin } from './plugins/errors.ts';
+import { rateLimitsPlugin } from './plugins/rate-limits.ts';
 import { routes } from './routes/routes.ts';
 
 /** A body at most, inflated. */
 export const MAX_BODY_BYTES = 4 * 1024 * 1024;
 
 export interface ServerOptions {
-  /** Addresses or ranges of proxies whose `X-Forwarded-For` is believed. */
-  readonly trustProxy?: readonly string[];
+  /** Proxies whose `X-Forwarded-For` is believed: addresses or ranges, or how many there are in a row. Default none. */
+  readonly trustProxy?: readonly string[] | number;
+  /** How long a client may take to send a request, ms. Default 30,000. */
+  readonly requestTimeoutMs?: number;
+  /** And its headers, ms; never longer than the request. Default 10,000. */
+  readonly headersTimeoutMs?: number;
+  /** How long a connection may be idle between two requests, ms. Default 72,000: longer than load balancers keep one. */
+  readonly keepAliveTimeoutMs?: number;
+  /** Connections at once; one more is closed as it comes. Default any number. */
+  readonly maxConnections?: number;
+  /** For how long browsers are told to come by HTTPS alone, s. Default: they are told nothing. */
+  readonly hstsSeconds?: number;
 }
 
-/** How long a client may take to send a request. */
-const REQUEST_TIMEOUT_MS = 30_000;
+/** Bytes of a request's headers. */
+const MAX_HEADER_BYTES = 16 * 1024;
 
-/** A Fastify instance as the gateway needs it: strict validation, request ids, no library wording. */
+/** How often connections are looked at for what they may take, at most, ms. */
+const CHECK_EVERY_MS = 1_000;
+
+/** Of every answer: it is what it says it is, and nobody on the way keeps it. */
+const FIXED_HEADERS = { 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' } as const;
+
+/** A Fastify instance as the gateway needs it: strict validation, request ids, limits, no library wording. */
 export function createServer(options: ServerOptions = {}): FastifyInstance {
-  const trustProxy = options.trustProxy ?? [];
+  const { requestTimeoutMs = 30_000, headersTimeoutMs = 10_000, keepAliveTimeoutMs = 72_000 } = options;
   const app = Fastify({
-    trustProxy: trustProxy.length === 0 ? false : [...trustProxy],
+    trustProxy: trusted(options.trustProxy ?? []),
     logger: false,
     bodyLimit: MAX_BODY_BYTES,
-    requestTimeout: REQUEST_TIMEOUT_MS,
+    requestTimeout: requestTimeoutMs,
+    keepAliveTimeout: keepAliveTimeoutMs,
+    http: {
+      headersTimeout: Math.min(headersTimeoutMs, requestTimeoutMs),
+      connectionsCheckingInterval: Math.min(CHECK_EVERY_MS, headersTimeoutMs),
+      maxHeaderSize: MAX_HEADER_BYTES,
+    },
     genReqId: () => newId(),
     requestIdHeader: false,
     return503OnClosing: false,
@@ -43,19 +67,33 @@ export function createServer(options: ServerOptions = {}): FastifyInstance {
       },
     },
   });
+  if (options.maxConnections !== undefined) app.server.maxConnections = options.maxConnections;
+  const headers: Readonly<Record<string, string>> = {
+    ...FIXED_HEADERS,
+    ...(options.hstsSeconds === undefined
+      ? {}
+      : { 'strict-transport-security': `max-age=${options.hstsSeconds}` }),
+  };
   app.addHook('onRequest', (request, reply, done) => {
-    reply.header('x-request-id', request.id);
+    reply.header('x-request-id', request.id).headers(headers);
     done();
   });
   return app;
 }
 
+function trusted(proxies: readonly string[] | number) {
+  if (typeof proxies === 'number') return (_address: string, hop: number) => hop < proxies;
+  return proxies.length === 0 ? false : [...proxies];
+}
+
 /** The HTTP side of Tributary as a plugin: registers on any server, needs no port of its own in tests. */
 export const gateway: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
   await app.register(errorsPlugin, dependencies);
+  await app.register(crossOriginPlugin, dependencies.crossOrigin ?? {});
   await app.register(async (api) => {
     await api.register(bodyPlugin);
     await api.register(accessPlugin, dependencies);
+    await api.register(rateLimitsPlugin, dependencies);
     await api.register(async (v1) => v1.register(routes, dependencies), { prefix: '/api/v1' });
   });
 };

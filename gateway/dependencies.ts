@@ -9,11 +9,22 @@ import type {
   LiveTail,
   Logger,
   Metrics,
+  RateLimiter,
   Sandbox,
+  TokenBuckets,
   VolumeCounters,
 } from '@tributary/core';
 import type { IdentityVerifier } from './identity/identity.ts';
+import type { CrossOriginOptions } from './plugins/cross-origin.ts';
 import type { LiveLimits } from './routes/events-live/limits.ts';
+
+/** What callers may do in a stretch of time; what is absent is not limited. */
+export interface Limits {
+  /** Events, by write key. */
+  readonly events?: TokenBuckets;
+  /** Calls of everything else, by credential. */
+  readonly calls?: RateLimiter;
+}
 
 /** Everything the gateway reaches the world by. */
 export interface GatewayDependencies {
@@ -35,4 +46,7 @@ export interface GatewayDependencies {
   readonly metrics: Metrics;
   /** Received topics the operator declared beyond the two standing ones. */
   readonly dedicatedTopics: readonly string[];
+  readonly limits?: Limits;
+  /** Which pages of other origins browsers let call. */
+  readonly crossOrigin?: CrossOriginOptions;
 }

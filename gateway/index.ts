@@ -1,4 +1,4 @@
-export { createServer, gateway, MAX_BODY_BYTES } from './app.ts';
-export type { GatewayDependencies } from './dependencies.ts';
+export { createServer, gateway, MAX_BODY_BYTES, type ServerOptions } from './app.ts';
+export type { GatewayDependencies, Limits } from './dependencies.ts';
 export type { Identity, IdentityVerifier } from './identity/identity.ts';
 export { createIdentityVerifier, SIGNATURE_ALGORITHMS, type TrustedIssuer } from './identity/issuers.ts';

@@ -20,6 +20,8 @@ export {
   openLinkedLiveTail,
 } from './adapters/live-tail/in-process/index.ts';
 export { openRedisLiveTail, type RedisLiveTailOptions } from './adapters/live-tail/redis/index.ts';
+export { openMemoryRateLimiter } from './adapters/rate-limiter/memory/index.ts';
+export { openRedisRateLimiter } from './adapters/rate-limiter/redis/index.ts';
 export { openIsolatedVmSandbox } from './adapters/sandbox/isolated-vm/index.ts';
 export {
   type ConfluentFramingOptions,
@@ -48,6 +50,9 @@ export { openOidcIssuers } from './runtime/issuer/oidc-issuers.ts';
 export { createLogger } from './runtime/observability/logger.ts';
 export { createMetrics } from './runtime/observability/metrics.ts';
 export { prepareQuickstart } from './runtime/quickstart/quickstart.ts';
+export { addKeyToFile } from './runtime/secrets/key-file.ts';
+export { rotateSecrets, SecretsUnreadable, secretsByKey } from './runtime/secrets/rotation.ts';
+export { openSecrets, readKeyRing } from './runtime/secrets/secrets.ts';
 export { startServer } from './runtime/server/server.ts';
 export { openGateway } from './runtime/wiring/gateway.ts';
 export { openEventLog } from './runtime/wiring/ports/event-log.ts';

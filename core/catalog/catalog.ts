@@ -15,6 +15,8 @@ export interface Catalog {
   readonly position: number;
   /** True once it caught up with the end it saw at start, its last successful fetch is recent, and every fact was known. */
   readonly ready: boolean;
+  /** Milliseconds since its last successful fetch, by a clock that nobody sets; `Infinity` before the first. */
+  readonly age: number;
   propose(fact: Fact): Promise<Verdict>;
   /** Resolves once `position` is at least this; `Unavailable` after `timeoutMs`. */
   waitFor(position: number, timeoutMs: number): Promise<void>;

@@ -1,4 +1,5 @@
 import type { ClientKey } from './entities.ts';
+import type { Table } from './tables.ts';
 
 /** Read access to the client keys of every organization. */
 export interface ClientKeysView {
@@ -39,5 +40,10 @@ export class ClientKeys implements ClientKeysView {
     this.#keys.set(key.organization_id, keys.set(key.id, key));
     this.#organizations.set(key.id, key.organization_id);
     this.#hashes.set(key.hash, key.id);
+  }
+
+  /** Everything there is, by name, for `rows.ts` alone. A field that is missing here is missing from every snapshot. */
+  tables(): Readonly<Record<string, Table>> {
+    return { keys: this.#keys, organizations: this.#organizations, hashes: this.#hashes };
   }
 }

@@ -87,7 +87,7 @@ export type Fact = {
     readonly entity: string;
     readonly expected_version?: number;
     readonly data: FactData[T];
-    /** Account id, or `key:<id>` of an API key, or `stage:<name>`. */
+    /** Account id, or `key:<id>` of an API key, or `stage:<name>`, or `command:<name>`. */
     readonly by: string;
     readonly from: FactOrigin;
     /** ISO 8601 */

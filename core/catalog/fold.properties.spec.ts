@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Fact } from './facts.ts';
 import { applyFact } from './fold.ts';
+import { type CatalogRow, RowsReader, rowsOf } from './rows.ts';
 import {
   apiKey,
   contract,
@@ -292,6 +293,26 @@ describe('the fold', () => {
             }
           }
         });
+      }),
+    );
+  });
+
+  it('goes on from its rows as from the facts themselves', () => {
+    fc.assert(
+      fc.property(history, history, (facts, later) => {
+        const { state } = foldAll(facts);
+        const rows = JSON.parse(JSON.stringify(rowsOf(state))) as readonly CatalogRow[];
+        const reader = new RowsReader();
+        for (const row of rows) reader.add(row);
+        expect(JSON.stringify(rowsOf(reader.state))).toBe(JSON.stringify(rowsOf(state)));
+        for (const [n, fact] of later.entries()) {
+          const position = facts.length + n;
+          expect(applyFact(reader.state, fact, position)).toEqual(applyFact(state, fact, position));
+        }
+        expect(versions(reader.state)).toEqual(versions(state));
+        for (let position = 0; position < facts.length + later.length + POSITIONS_PAST_END; position++)
+          for (const workspaceId of WORKSPACES)
+            expect(judges(reader.state, workspaceId, position)).toEqual(judges(state, workspaceId, position));
       }),
     );
   });

@@ -5,6 +5,12 @@ import { createOrganization, updateOrganization } from './organization-facts.ts'
 import type { CatalogState, WorkspaceEntities, WorkspaceEntityKind } from './state.ts';
 import { archiveWorkspace, createWorkspace, updateWorkspace } from './workspace-facts.ts';
 
+/**
+ * Raised whenever the same facts would make another state, or the rows of a state change their form: a snapshot of
+ * another version is not read.
+ */
+export const FOLD_VERSION = 1;
+
 /** Thrown for a fact this code does not know: the process is not ready, it never ignores. */
 export class UnknownFact extends Error {
   constructor(fact: { v?: unknown; type?: unknown }) {
@@ -153,9 +159,7 @@ function createKey<K extends 'api_key' | 'write_key'>(
   key: WorkspaceEntities[K],
 ): ConflictReason | undefined {
   if (state.hasKey(key.hash)) return 'taken';
-  const refused = create(state, kind, key);
-  if (refused === undefined) state.putKeyHash(key.hash, kind, key.workspace_id, key.id);
-  return refused;
+  return create(state, kind, key);
 }
 
 function find<K extends WorkspaceEntityKind>(
@@ -220,11 +224,13 @@ function pairTaken(state: CatalogState, contract: Contract): boolean {
 
 /** An event that carries position `p` knows the facts below `p`: this contract judges from the next position on. */
 function startEra(state: CatalogState, contract: Contract, position: number): void {
-  state.startEra(contract.workspace_id, contract.event_type, contract.event_name, position + 1, contract);
+  const { workspace_id, event_type, event_name, updated_at: at } = contract;
+  state.startEra(workspace_id, event_type, event_name, { from: position + 1, at, contract });
 }
 
-function endEra(state: CatalogState, contract: Contract, position: number): void {
-  state.startEra(contract.workspace_id, contract.event_type, contract.event_name, position + 1, undefined);
+function endEra(state: CatalogState, contract: Contract, position: number, at: string): void {
+  const { workspace_id, event_type, event_name } = contract;
+  state.startEra(workspace_id, event_type, event_name, { from: position + 1, at, contract: undefined });
 }
 
 function updateContract(
@@ -240,7 +246,7 @@ function updateContract(
   const changed = find(state, 'contract', fact.entity);
   if (refused !== undefined || changed === undefined) return refused;
   const moved = changed.event_type !== stored.event_type || changed.event_name !== stored.event_name;
-  if (moved || changed.status === 'archived') endEra(state, stored, position);
+  if (moved || changed.status === 'archived') endEra(state, stored, position, fact.at);
   if (changed.status === 'active') startEra(state, changed, position);
   return undefined;
 }
@@ -254,7 +260,7 @@ function archiveContract(
   if (stored === undefined) return 'missing';
   if (stored.status === 'archived') return undefined;
   const refused = change(state, 'contract', fact, { status: 'archived' });
-  if (refused === undefined) endEra(state, stored, position);
+  if (refused === undefined) endEra(state, stored, position, fact.at);
   return refused;
 }
 

@@ -23,6 +23,7 @@ import type {
   WriteKey,
 } from './entities.ts';
 import { Members, type MembersView } from './members.ts';
+import { type Table, under } from './tables.ts';
 
 /** Entities that belong to a workspace, by the word their resource has. */
 export interface WorkspaceEntities {
@@ -54,6 +55,8 @@ export interface CatalogView {
   readonly workspaceMembers: MembersView<WorkspaceMember>;
   readonly clientKeys: ClientKeysView;
   workspace(id: string): Workspace | undefined;
+  /** Of all workspaces, oldest first. */
+  workspaceIds(): Iterable<string>;
   /** The role of an account in a workspace, that of its organization counted in; undefined = not a member. */
   workspaceRole(accountId: string, workspaceId: string): WorkspaceRole | undefined;
   /** Workspaces the account belongs to, archived ones too, newest first. */
@@ -83,12 +86,15 @@ export interface CatalogView {
 }
 
 /** One contract pair's past: what was active from which catalog position on. */
-interface ContractEra {
+export interface ContractEra {
   readonly from: number;
+  /** When the fact that began it was made, ISO 8601. */
+  readonly at: string;
   readonly contract: Contract | undefined;
 }
 
-interface WorkspaceIndex {
+/** What belongs to one workspace. */
+export interface WorkspaceIndex {
   readonly tables: { [K in WorkspaceEntityKind]: Map<string, WorkspaceEntities[K]> };
   readonly deleted: Set<string>;
   readonly eras: Map<string, ContractEra[]>;
@@ -121,7 +127,7 @@ export class CatalogState implements CatalogView {
   readonly #workspaces = new Map<string, Workspace>();
   readonly #workspacesOfOrganization = new Map<string, string[]>();
   readonly #indexes = new Map<string, WorkspaceIndex>();
-  readonly #keys = new Map<string, { kind: 'api_key' | 'write_key'; workspaceId: string; id: string }>();
+  readonly #keys = new Map<string, FoundKey>();
   readonly #workspaceOf = new Map<string, string>();
   readonly organizationMembers = new Members<OrganizationMember>(
     ORGANIZATION_ROLES,
@@ -157,6 +163,10 @@ export class CatalogState implements CatalogView {
     return this.#workspaces.get(id);
   }
 
+  workspaceIds(): Iterable<string> {
+    return this.#workspaces.keys();
+  }
+
   workspaceRole(accountId: string, workspaceId: string): WorkspaceRole | undefined {
     const workspace = this.#workspaces.get(workspaceId);
     if (workspace === undefined) return undefined;
@@ -185,17 +195,10 @@ export class CatalogState implements CatalogView {
   }
 
   keyByHash(hash: string): FoundKey | undefined {
-    const found = this.#keys.get(hash);
-    if (found === undefined) {
-      const key = this.clientKeys.byHash(hash);
-      return key && { kind: 'client_key', key };
-    }
-    if (found.kind === 'api_key') {
-      const key = this.entity('api_key', found.workspaceId, found.id);
-      return key && { kind: 'api_key', key };
-    }
-    const key = this.entity('write_key', found.workspaceId, found.id);
-    return key && { kind: 'write_key', key };
+    const known = this.#keys.get(hash);
+    if (known !== undefined) return known;
+    const key = this.clientKeys.byHash(hash);
+    return key && { kind: 'client_key', key };
   }
 
   entity<K extends WorkspaceEntityKind>(
@@ -283,10 +286,11 @@ export class CatalogState implements CatalogView {
     index.tables[kind].set(entity.id, entity);
     this.#workspaceOf.set(entity.id, entity.workspace_id);
     if (kind === 'rule') index.enabledRules = undefined;
-  }
-
-  putKeyHash(hash: string, kind: 'api_key' | 'write_key', workspaceId: string, id: string): void {
-    this.#keys.set(hash, { kind, workspaceId, id });
+    // Found by one step on the way of every event.
+    if (kind === 'api_key' || kind === 'write_key') {
+      const known = { kind, key: entity } as unknown as FoundKey;
+      this.#keys.set(known.key.hash, known);
+    }
   }
 
   remove(kind: WorkspaceEntityKind, workspaceId: string, id: string): void {
@@ -300,20 +304,59 @@ export class CatalogState implements CatalogView {
     return this.#indexes.get(workspaceId)?.eras.get(pairKey(type, name))?.at(-1)?.contract;
   }
 
-  /** From catalog position `from` on, `contract` judges the pair (undefined: none does). */
-  startEra(
-    workspaceId: string,
-    type: EventType,
-    name: string,
-    from: number,
-    contract: Contract | undefined,
-  ): void {
+  /** From a catalog position on, the contract of the era judges the pair (undefined: none does). */
+  startEra(workspaceId: string, type: EventType, name: string, era: ContractEra): void {
     const eras = this.#indexes.get(workspaceId)?.eras;
     if (eras === undefined) return;
     const key = pairKey(type, name);
     const list = eras.get(key) ?? [];
-    list.push({ from, contract });
+    list.push(era);
     eras.set(key, list);
+  }
+
+  /**
+   * Forgets the contracts that judge nothing any more: those that were followed by another before `before` (ISO 8601).
+   * No event that old may still be judged; one that is all the same is judged by the oldest contract kept.
+   */
+  forgetEras(before: string): void {
+    for (const { eras } of this.#indexes.values()) {
+      for (const [pair, list] of eras) {
+        let gone = 0;
+        while ((list[gone + 1]?.at ?? before) < before) gone++;
+        const [first, ...rest] = list.slice(gone);
+        if (gone > 0 && first !== undefined) eras.set(pair, [{ ...first, from: 0 }, ...rest]);
+      }
+    }
+  }
+
+  /** Remembers a deleted entity whose fields are gone. */
+  putDeleted(kind: WorkspaceEntityKind, workspaceId: string, id: string): void {
+    this.#indexes.get(workspaceId)?.deleted.add(`${kind}:${id}`);
+    this.#workspaceOf.set(id, workspaceId);
+  }
+
+  /** All that belongs to workspaces, for `rows.ts` alone. */
+  get indexes(): ReadonlyMap<string, WorkspaceIndex> {
+    return this.#indexes;
+  }
+
+  get workspaces(): ReadonlyMap<string, Workspace> {
+    return this.#workspaces;
+  }
+
+  /**
+   * Everything else there is, by name, as maps and sets however deep, for `rows.ts` alone. A field that is missing here
+   * is missing from every snapshot.
+   */
+  tables(): Readonly<Record<string, Table>> {
+    return {
+      accounts: this.#accounts,
+      accountsOfEmail: this.#accountsOfEmail,
+      organizations: this.#organizations,
+      ...under('organizationMembers', this.organizationMembers.tables()),
+      ...under('workspaceMembers', this.workspaceMembers.tables()),
+      ...under('clientKeys', this.clientKeys.tables()),
+    };
   }
 }
 

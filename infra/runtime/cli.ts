@@ -3,6 +3,7 @@ import { printConfig } from './commands/config.ts';
 import { dev } from './commands/dev.ts';
 import { runGateway } from './commands/gateway.ts';
 import { runProcessor } from './commands/processor.ts';
+import { secrets } from './commands/secrets.ts';
 import { printToken } from './commands/token.ts';
 import { makeTopics } from './commands/topics.ts';
 import { ConfigError } from './config/config.ts';
@@ -13,6 +14,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   gateway: { summary: 'the HTTP side alone, on Kafka', run: runGateway },
   processor: { summary: 'all stages, or some: --stages a,b; on Kafka', run: runProcessor },
   topics: { summary: 'create the topics on Kafka', run: makeTopics },
+  secrets: { summary: 'rotate: seal all secrets under the first key', run: secrets },
   token: { summary: 'print an ID token of the development issuer: --email a@b.c', run: printToken },
   config: { summary: 'print the reference of all environment variables', run: printConfig },
 };

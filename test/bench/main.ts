@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { startTributary } from '../helpers/tributary.ts';
+import { catalogRows } from './catalog-row.ts';
 import { drainRows, scalingRows, startPair } from './cluster-rows.ts';
 import { LazyEngines } from './engines.ts';
 import { gatewayRows } from './gateway-rows.ts';
@@ -36,6 +37,7 @@ const kafka = async () => onEngines(await engines.get());
 const EMBEDDED_SUITES: Readonly<Record<string, Suite>> = {
   gateway: () => gatewayRows({ ...load, wiring: EMBEDDED }),
   sandbox: async () => [await sandboxRow({ rounds })],
+  catalog: () => catalogRows({ rounds }),
   latency: async () => [
     await latencyRow({
       path: 'POST to webhook, 500 events/s',

@@ -76,7 +76,7 @@ export interface TestGateway {
   readonly app: FastifyInstance;
   readonly folder: string;
   readonly dependencies: GatewayDependencies;
-  /** Every route there is, HEAD left out. */
+  /** Every route of the API, HEAD left out. */
   readonly routes: readonly RouteOptions[];
   /** The gateway's clock; `pass` moves it. */
   readonly clock: { now(): number; pass(ms: number): void };
@@ -115,7 +115,7 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
   const routes: RouteOptions[] = [];
   const app = createServer();
   app.addHook('onRoute', (route) => {
-    if (route.method !== 'HEAD') routes.push(route);
+    if (route.method !== 'HEAD' && route.url.startsWith('/api/')) routes.push(route);
   });
   await app.register(gateway, dependencies);
   await app.ready();

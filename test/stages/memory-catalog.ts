@@ -21,6 +21,7 @@ const AT = '2026-01-01T00:00:00.000Z';
 export class MemoryCatalog implements Catalog {
   readonly state = new CatalogState();
   readonly ready = true;
+  readonly age = 0;
   readonly proposed: Fact[] = [];
   /** Every fact there was, by position. */
   readonly facts: Fact[] = [];

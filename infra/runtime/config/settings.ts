@@ -4,6 +4,7 @@ import { parseRanges } from '@tributary/connectors';
 import { declareTopics, parseLadder, retryTopic } from '@tributary/core';
 import { ENGINE_SETTINGS } from './engine-settings.ts';
 import { ISSUER_SETTINGS } from './issuer-settings.ts';
+import { LIMIT_SETTINGS } from './limit-settings.ts';
 import { attempt, duration, flag, list, number, oneOf, type Parsed, text } from './parse.ts';
 import { type Setting, setting } from './setting.ts';
 
@@ -30,8 +31,8 @@ export const SETTINGS = {
   trustProxy: setting(
     'TRUST_PROXY',
     '',
-    ranges(),
-    'Addresses or CIDR ranges of proxies whose X-Forwarded-For is believed, comma-separated.',
+    proxies(),
+    'Proxies whose X-Forwarded-For is believed: addresses or CIDR ranges, comma-separated, or how many there are in a row.',
   ),
   devIssuer: setting(
     'TRIBUTARY_DEV_ISSUER',
@@ -118,6 +119,12 @@ export const SETTINGS = {
     number(1, 100_000),
     'The same of one workspace.',
   ),
+  catalogStaleness: setting(
+    'TRIBUTARY_CATALOG_STALENESS',
+    '60s',
+    duration(3_000, 24 * HOUR),
+    'How long a gateway that hears nothing of the log goes on to trust what it knows of keys and roles; then it answers 503.',
+  ),
   startTimeout: setting(
     'TRIBUTARY_START_TIMEOUT',
     '60s',
@@ -131,6 +138,7 @@ export const SETTINGS = {
     'How long a leaving process may take to finish what it took.',
   ),
   ...ENGINE_SETTINGS,
+  ...LIMIT_SETTINGS,
 } as const;
 
 type ValueOf<S> = S extends Setting<infer T> ? T : never;
@@ -171,6 +179,12 @@ function ranges(): (value: string) => Parsed<readonly string[]> {
     const parsed = cidrs(value);
     return parsed.ok ? attempt(() => parseRanges(parsed.value), parsed) : parsed;
   };
+}
+
+/** Ranges, or a number of hops. */
+function proxies(): (value: string) => Parsed<readonly string[] | number> {
+  const [hops, addresses] = [number(1, 32), ranges()];
+  return (value) => (/^\d+$/.test(value) ? hops(value) : addresses(value));
 }
 
 /** The text of an EC private key as a JWK, or nothing. */

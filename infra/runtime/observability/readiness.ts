@@ -8,8 +8,18 @@ export interface Readiness {
 
 /** As far as the catalog goes. `engines` are reported and gate nothing: an outage takes no process out. */
 export function catalogReadiness(
-  { ready }: Pick<Catalog, 'ready'>,
+  catalog: Pick<Catalog, 'ready' | 'age'>,
   engines: Readonly<Record<string, string>> = {},
 ): Readiness {
-  return { ready, checks: { catalog: ready ? 'caught up' : 'catching up', ...engines } };
+  return { ready: catalog.ready, checks: { catalog: wordsFor(catalog), ...engines } };
+}
+
+/** Below this a process that is not ready is thought to be reading, not to be cut off, ms. */
+const SILENCE_MS = 5_000;
+
+function wordsFor({ ready, age }: Pick<Catalog, 'ready' | 'age'>): string {
+  if (ready) return 'caught up';
+  return Number.isFinite(age) && age > SILENCE_MS
+    ? `nothing heard of the log for ${Math.round(age / 1_000)} s`
+    : 'catching up';
 }

@@ -1,9 +1,9 @@
 import type { AddressInfo } from 'node:net';
-import { createServer, type GatewayDependencies, gateway } from '@tributary/gateway';
+import { createServer, type GatewayDependencies, gateway, type ServerOptions } from '@tributary/gateway';
 import type { FastifyInstance } from 'fastify';
 import type { Config } from '../config/settings.ts';
 import { type Operations, operationsRoutes } from '../observability/operations.ts';
-import { onceCaughtUp } from './once-caught-up.ts';
+import { whileTrusted } from './while-trusted.ts';
 
 /** A server on a port, with what every role answers about itself. */
 export interface RunningServer {
@@ -25,7 +25,7 @@ export class AddressUnavailable extends Error {
   }
 }
 
-/** Serves the gateway; what it answers is 503 until its catalog was read. */
+/** Serves the gateway; what it answers is 503 while its catalog is not to be trusted. */
 export async function startServer(
   config: ServerConfig,
   dependencies: GatewayDependencies,
@@ -34,7 +34,10 @@ export async function startServer(
   return listen(config, async (app) => {
     await app.register(operationsRoutes, operations);
     await app.register(async (api) => {
-      api.addHook('onRequest', onceCaughtUp(dependencies.catalog));
+      api.addHook(
+        'onRequest',
+        whileTrusted(dependencies.catalog, config.catalogStaleness ?? CATALOG_STALENESS_MS),
+      );
       await api.register(gateway, dependencies);
     });
   });
@@ -50,13 +53,27 @@ export async function startOperationsServer(
   });
 }
 
-type ServerConfig = Pick<Config, 'host' | 'port' | 'trustProxy'>;
+type ServerConfig = Pick<Config, 'host' | 'port' | 'trustProxy'> &
+  Partial<
+    Pick<
+      Config,
+      | 'catalogStaleness'
+      | 'requestTimeout'
+      | 'headersTimeout'
+      | 'keepAliveTimeout'
+      | 'maxConnections'
+      | 'hsts'
+    >
+  >;
+
+/** Where nothing is configured. */
+const CATALOG_STALENESS_MS = 60_000;
 
 async function listen(
   config: ServerConfig,
   register: (app: FastifyInstance) => Promise<void>,
 ): Promise<RunningServer> {
-  const app = createServer({ trustProxy: config.trustProxy });
+  const app = createServer(optionsOf(config));
   await register(app);
   try {
     await app.listen({ host: config.host, port: config.port, backlog: 1024 });
@@ -67,4 +84,16 @@ async function listen(
   const { port } = app.server.address() as AddressInfo;
   const host = config.host.includes(':') ? `[${config.host}]` : config.host;
   return { app, url: `http://${host}:${port}`, close: () => app.close() };
+}
+
+function optionsOf(config: ServerConfig): ServerOptions {
+  const { trustProxy, requestTimeout, headersTimeout, keepAliveTimeout, maxConnections, hsts } = config;
+  return {
+    trustProxy,
+    ...(requestTimeout === undefined ? {} : { requestTimeoutMs: requestTimeout }),
+    ...(headersTimeout === undefined ? {} : { headersTimeoutMs: headersTimeout }),
+    ...(keepAliveTimeout === undefined ? {} : { keepAliveTimeoutMs: keepAliveTimeout }),
+    ...(maxConnections === undefined ? {} : { maxConnections }),
+    ...(hsts === undefined ? {} : { hstsSeconds: Math.floor(hsts / 1_000) }),
+  };
 }

@@ -1,16 +1,22 @@
 import { randomBytes } from 'node:crypto';
 import type { MessagePort } from 'node:worker_threads';
 import { createConnectors } from '@tributary/connectors';
-import { createContractEvaluator, type Logger, type Metrics } from '@tributary/core';
-import { createIdentityVerifier, type GatewayDependencies, type TrustedIssuer } from '@tributary/gateway';
-import { openLogCatalog } from '../../adapters/catalog/log/index.ts';
+import { createContractEvaluator, type Logger, type Metrics, TokenBuckets } from '@tributary/core';
+import {
+  createIdentityVerifier,
+  type GatewayDependencies,
+  type Limits,
+  type TrustedIssuer,
+} from '@tributary/gateway';
 import { openIsolatedVmSandbox } from '../../adapters/sandbox/isolated-vm/index.ts';
 import type { Config } from '../config/settings.ts';
 import { openSecrets } from '../secrets/secrets.ts';
 import { Closing } from './closing.ts';
+import { openCatalog } from './ports/catalog.ts';
 import { openEventLog } from './ports/event-log.ts';
 import { openHistory } from './ports/history.ts';
 import { openGatewayLiveTail } from './ports/live-tail.ts';
+import { openRateLimiter } from './ports/rate-limiter.ts';
 import { openVolumeCounters } from './ports/volume-counters.ts';
 
 /** How long a write of the gateway's own thread may wait for one of the stages', which holds up every answer. */
@@ -62,7 +68,7 @@ async function openDependencies(
   );
   return {
     log,
-    catalog: closing.keep(openLogCatalog({ log, logger })),
+    catalog: closing.keep(openCatalog(config, { log, logger })),
     counters: closing.keep(
       await openVolumeCounters(config, { logger, busyTimeoutMs: EVENT_LOOP_PATIENCE_MS }),
     ),
@@ -82,5 +88,27 @@ async function openDependencies(
     logger,
     metrics,
     dedicatedTopics: config.dedicatedTopics,
+    limits: await openLimits(config, logger, closing),
+    crossOrigin: { origins: config.corsOrigins, ingestionOrigins: config.corsEventOrigins },
+  };
+}
+
+/** Events a bucket holds at least: those of the largest batch. */
+const LARGEST_BATCH = 2_500;
+
+async function openLimits(config: Config, logger: Logger, closing: Closing): Promise<Limits> {
+  const { eventRate } = config;
+  const calls = await openRateLimiter(config, logger);
+  return {
+    ...(calls === undefined ? {} : { calls: closing.keep(calls) }),
+    ...(eventRate === undefined
+      ? {}
+      : {
+          events: new TokenBuckets({
+            perSecond: eventRate,
+            burst: Math.max(eventRate, LARGEST_BATCH),
+            clock: () => performance.now(),
+          }),
+        }),
   };
 }

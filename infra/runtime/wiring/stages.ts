@@ -8,7 +8,6 @@ import {
   type StageRun,
 } from '@tributary/core';
 import { createPipeline } from '@tributary/processors';
-import { openLogCatalog } from '../../adapters/catalog/log/index.ts';
 import { openIsolatedVmSandbox } from '../../adapters/sandbox/isolated-vm/index.ts';
 import type { Config } from '../config/settings.ts';
 import { catalogReadiness, type Readiness } from '../observability/readiness.ts';
@@ -18,6 +17,7 @@ import type { StagesStart } from '../stages/messages.ts';
 import { catchUp } from './catch-up.ts';
 import { Closing } from './closing.ts';
 import { watchConfiguredEngines } from './engines.ts';
+import { openCatalog } from './ports/catalog.ts';
 import { openDeduplicator } from './ports/deduplicator.ts';
 import { openEventLog } from './ports/event-log.ts';
 import { openHistory } from './ports/history.ts';
@@ -67,7 +67,7 @@ async function open(
     closing.keep(await whenAvailable(`opening the ${what}`, patience, attempt));
   const framing = await available('schemas', () => openValueFraming(config, logger));
   const log = await available('event log', () => openEventLog(config, { logger, metrics, framing }));
-  const catalog = closing.keep(openLogCatalog({ log, logger }));
+  const catalog = closing.keep(openCatalog(config, { log, logger }));
   await provideTopics(log, config, patience);
   const counters = await available('volume counters', () => openVolumeCounters(config, { logger }));
   const deduplicator = await available('deduplicator', () => openDeduplicator(config, logger));

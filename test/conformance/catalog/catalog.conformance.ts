@@ -212,6 +212,20 @@ export function catalogConformance(harness: CatalogHarness): void {
         await ready(catalog);
       });
 
+      it('tells how long nothing was heard of the log', async () => {
+        const troubled = new TroubledLog(log);
+        troubled.failing = true;
+        const catalog = await opened(troubled);
+        expect(catalog.age).toBe(Number.POSITIVE_INFINITY);
+        troubled.failing = false;
+        await ready(catalog);
+        expect(catalog.age).toBeLessThan(5_000);
+        troubled.silentReads = true;
+        await expect.poll(() => catalog.age, { timeout: 5_000 }).toBeGreaterThan(700);
+        troubled.silentReads = false;
+        await expect.poll(() => catalog.age, { timeout: 5_000 }).toBeLessThan(300);
+      });
+
       it.each([
         ['a type', { ...workspaceFact('w2'), type: 'workspace.painted' }],
         ['a version', { ...workspaceFact('w2'), v: 2 }],

@@ -17,12 +17,14 @@ import {
   type Verdict,
 } from '@tributary/core';
 import { withDeadline } from './deadline.ts';
+import { type FactText, type Snapped, type SnapshotOptions, Snapshots } from './snapshots.ts';
 import { Verdicts } from './verdicts.ts';
 import { Waiters } from './waiters.ts';
 
 export interface LogCatalogOptions {
   readonly log: Pick<EventLog, 'append' | 'read' | 'end'>;
   readonly logger: Logger;
+  /** Any that only goes forward, ms; default the process's own, which nobody can set back. */
   readonly clock?: Clock;
   /** Without a successful fetch for this long it is not ready, ms. Default 15,000; more than `fetchWaitMs`. */
   readonly staleAfterMs?: number;
@@ -30,6 +32,8 @@ export interface LogCatalogOptions {
   readonly fetchWaitMs?: number;
   /** How long a proposal waits for its verdict, ms. Default 10,000. */
   readonly proposeTimeoutMs?: number;
+  /** Where a start begins from and what is written for the next one; without it every start reads all facts. */
+  readonly snapshot?: SnapshotOptions;
 }
 
 const PARTITION = 0;
@@ -38,14 +42,15 @@ const FETCH_BYTES = 512 * 1024;
 const FIRST_BACKOFF_MS = 50;
 const LONGEST_BACKOFF_MS = 2_000;
 
-/** Follows the topic `catalog` of any `EventLog` from its beginning until `close`. The log must have its topics. */
+/** Follows the topic `catalog` of any `EventLog`, from its snapshot or its beginning, until `close`. The log must have its topics. */
 export function openLogCatalog(options: LogCatalogOptions): Catalog {
   return new LogCatalog(options);
 }
 
 class LogCatalog implements Catalog {
-  readonly #options: Required<LogCatalogOptions>;
-  readonly #state = new CatalogState();
+  readonly #options: Required<Omit<LogCatalogOptions, 'snapshot'>>;
+  readonly #snapshots: Snapshots | undefined;
+  #state = new CatalogState();
   readonly #waiters = new Waiters();
   readonly #verdicts = new Verdicts();
   readonly #closing = new AbortController();
@@ -56,17 +61,23 @@ class LogCatalog implements Catalog {
   #caughtUp = false;
   #fetchedAt = Number.NEGATIVE_INFINITY;
   #failures = 0;
+  /** The last fact that was folded. */
+  #last: FactText | undefined;
+  /** A fact that could not be applied may have left half of itself. */
+  #isTorn = false;
   /** Why nothing will be folded any more: a fact this release does not know, or `close`. */
   #stopped: Unavailable | undefined;
 
   constructor(options: LogCatalogOptions) {
     this.#options = {
-      clock: Date.now,
+      clock: () => performance.now(),
       staleAfterMs: 15_000,
       fetchWaitMs: 1_000,
       proposeTimeoutMs: 10_000,
       ...options,
     };
+    const { snapshot, logger } = options;
+    this.#snapshots = snapshot && new Snapshots(snapshot, logger, () => this.#snapped());
     this.#following = this.#follow();
   }
 
@@ -79,8 +90,11 @@ class LogCatalog implements Catalog {
   }
 
   get ready(): boolean {
-    const { clock, staleAfterMs } = this.#options;
-    return this.#stopped === undefined && this.#caughtUp && clock() - this.#fetchedAt <= staleAfterMs;
+    return this.#stopped === undefined && this.#caughtUp && this.age <= this.#options.staleAfterMs;
+  }
+
+  get age(): number {
+    return this.#options.clock() - this.#fetchedAt;
   }
 
   async propose(fact: Fact): Promise<Verdict> {
@@ -120,6 +134,11 @@ class LogCatalog implements Catalog {
     this.#stop(new Unavailable('the catalog is closed'));
     this.#closing.abort();
     await this.#following;
+    await this.#snapshots?.close();
+  }
+
+  #snapped(): Snapped | undefined {
+    return this.#isTorn ? undefined : { state: this.#state, position: this.#position, last: this.#last };
   }
 
   async #append(fact: Fact): Promise<number> {
@@ -145,8 +164,15 @@ class LogCatalog implements Catalog {
   async #fetch(): Promise<void> {
     const { log, fetchWaitMs } = this.#options;
     if (this.#endAtStart === undefined) {
-      this.#endAtStart = await log.end(TOPIC.catalog, PARTITION);
-      this.#fetched(this.#endAtStart);
+      const end = await log.end(TOPIC.catalog, PARTITION);
+      const found = await this.#snapshots?.load(log);
+      if (this.#stopped !== undefined) return;
+      if (found !== undefined) {
+        this.#state = found.state;
+        this.#position = found.position;
+      }
+      this.#endAtStart = end;
+      this.#fetched(end);
     }
     const { entries, next } = await log.read(TOPIC.catalog, PARTITION, this.#position, {
       maxBytes: FETCH_BYTES,
@@ -174,9 +200,11 @@ class LogCatalog implements Catalog {
     try {
       this.#verdicts.note(offset, applyFact(this.#state, JSON.parse(entry.value) as Fact, offset));
       this.#position = offset + 1;
+      this.#last = { offset, text: entry.value };
     } catch (error) {
       // Everything below this fact is folded and nothing above it ever will be: to skip it would be to disagree.
       this.#position = offset;
+      this.#isTorn = true;
       this.#options.logger.error(
         { position: offset, error: messageOf(error) },
         'the catalog holds a fact that cannot be applied: this process is not ready and stays so',

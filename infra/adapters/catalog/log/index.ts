@@ -1,1 +1,2 @@
 export { type LogCatalogOptions, openLogCatalog } from './catalog.ts';
+export type { SnapshotOptions } from './snapshots.ts';

@@ -1,0 +1,160 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { FOLD_VERSION } from './fold.ts';
+import { type CatalogRow, RowsReader, rowsOf } from './rows.ts';
+import {
+  account,
+  apiKey,
+  clientKey,
+  contract,
+  destination,
+  fact,
+  foldAll,
+  ORGANIZATION,
+  organizationMember,
+  rule,
+  source,
+  transformation,
+  WORKSPACE,
+  workspace,
+  workspaceMember,
+  writeKey,
+} from './samples.ts';
+import { CatalogState } from './state.ts';
+
+const HISTORY = [
+  fact('account.created', 'a1', { id: 'a1', issuer: 'i', subject: 's', email: 'a@example.com' }),
+  workspace(),
+  apiKey('k1', 'h1'),
+  writeKey('q1', 'h2'),
+  contract('c1'),
+  fact('contract.updated', 'c1', { name: 'changed' }),
+  contract('c2', 'view'),
+  fact('contract.archived', 'c2', {}),
+  transformation('t1'),
+  destination('d1'),
+  destination('d2'),
+  rule('r1', 'd1', 't1'),
+  fact('destination.deleted', 'd2', {}),
+  fact('write_key.revoked', 'q1', {}),
+  source('s1'),
+  organizationMember('m1', 'm1@example.com'),
+  organizationMember('m2', 'm2@example.com'),
+  workspaceMember('m3', 'm1@example.com'),
+  fact('organization_member.removed', 'm2', {}),
+  account('a2', 'm1@example.com'),
+  clientKey('ck1', 'h3'),
+];
+
+/** Of the rows of `HISTORY`, by the fold's version. */
+const DIGESTS: Readonly<Record<number, string>> = {
+  1: '978473d18560752cea96358efc146cfddd30714be6fe80093ea2d0fc448f5b3a',
+};
+
+function restored(state: CatalogState): CatalogState {
+  const reader = new RowsReader();
+  for (const row of JSON.parse(JSON.stringify(rowsOf(state))) as readonly CatalogRow[]) reader.add(row);
+  return reader.state;
+}
+
+describe('the rows of a state', () => {
+  it('give back all that can be looked up', () => {
+    const state = restored(foldAll(HISTORY).state);
+    expect(state.account('a1')?.email).toBe('a@example.com');
+    expect(state.workspacesOf('a1').map(({ id }) => id)).toEqual([WORKSPACE]);
+    expect(state.keyByHash('h1')?.key.id).toBe('k1');
+    expect(state.keyByHash('h2')?.key.status).toBe('revoked');
+    expect(state.keyByHash('h3')?.kind).toBe('client_key');
+    expect(state.entity('source', WORKSPACE, 's1')?.id).toBe('s1');
+    expect(state.workspaceMembers.ofAccount('a2', WORKSPACE)?.role).toBe('viewer');
+    expect(state.organizationRole('a2', ORGANIZATION)).toBe('member');
+    expect(state.organizationMembers.wasRemoved(ORGANIZATION, 'm2')).toBe(true);
+    expect(state.wasDeleted('destination', WORKSPACE, 'd2')).toBe(true);
+    expect(state.workspaceOf('d2')).toBe(WORKSPACE);
+    expect(state.enabledRules(WORKSPACE).map(({ id }) => id)).toEqual(['r1']);
+    expect(state.contractAt(WORKSPACE, 'track', 'order', 5)?.name).toBe('c1');
+    expect(state.contractAt(WORKSPACE, 'track', 'order', 6)?.name).toBe('changed');
+    expect(state.contractAt(WORKSPACE, 'track', 'view', 7)?.id).toBe('c2');
+    expect(state.contractAt(WORKSPACE, 'track', 'view', 8)).toBeUndefined();
+  });
+
+  it('share the contract that judges now with its table, so that it costs memory once', () => {
+    const state = restored(foldAll(HISTORY).state);
+    expect(state.contractAt(WORKSPACE, 'track', 'order', 9)).toBe(state.entity('contract', WORKSPACE, 'c1'));
+  });
+
+  it('hold every field that a state and its parts have', () => {
+    const fieldsOf = (file: string) => {
+      const source = readFileSync(new URL(file, import.meta.url), 'utf8');
+      return [...source.matchAll(/^ {2}readonly #?(\w+) = new/gm)].map(([, name]) => name ?? '');
+    };
+    const names = Object.keys(new CatalogState().tables());
+    // These are made anew from the rows of workspaces and their entities.
+    const derived = ['workspaces', 'workspacesOfOrganization', 'indexes', 'keys', 'workspaceOf'];
+    const held = new Set(names.map((name) => name.split('.')[0] ?? ''));
+    expect([...held, ...derived].sort()).toEqual([...fieldsOf('./state.ts')].sort());
+    const parts = {
+      './members.ts': ['organizationMembers', 'workspaceMembers'],
+      './client-keys.ts': ['clientKeys'],
+    };
+    for (const [file, fields] of Object.entries(parts))
+      for (const field of fields) {
+        const inner = names.filter((name) => name.startsWith(`${field}.`)).map((name) => name.split('.')[1]);
+        expect(inner.length).toBeGreaterThan(0);
+        expect(inner.sort()).toEqual(fieldsOf(file).sort());
+      }
+  });
+
+  it('are refused where they fit nowhere', () => {
+    const reader = new RowsReader();
+    expect(() => reader.add(['table', 'nothing', ['a'], 1])).toThrow('no table nothing');
+    expect(() => reader.add(['bogus'] as unknown as CatalogRow)).toThrow('no rows of kind bogus');
+    reader.add(['workspace', foldAll(HISTORY).state.workspaces.get(WORKSPACE) as never]);
+    expect(() => reader.add(['era', WORKSPACE, 'track:x', 1, '', 'c9'])).toThrow('no contract c9');
+  });
+
+  it('change only with the version of the fold', () => {
+    const rows = JSON.stringify(rowsOf(foldAll(HISTORY).state));
+    expect(createHash('sha256').update(rows).digest('hex')).toBe(DIGESTS[FOLD_VERSION]);
+  });
+});
+
+describe('contracts that judge nothing any more', () => {
+  const at = (day: number) => `2026-01-${String(day).padStart(2, '0')}T00:00:00.000Z`;
+  const on = (day: number, ...[type, entity, data]: Parameters<typeof fact>) => ({
+    ...fact(type, entity, data),
+    at: at(day),
+  });
+  const history = [
+    workspace(),
+    { ...contract('c1'), at: at(1) },
+    on(2, 'contract.updated', 'c1', { name: 'second' }),
+    on(10, 'contract.updated', 'c1', { name: 'third' }),
+    on(11, 'contract.archived', 'c1', {}),
+  ] as Parameters<typeof foldAll>[0];
+  const names = (state: CatalogState) =>
+    [2, 3, 4, 5].map((position) => state.contractAt(WORKSPACE, 'track', 'order', position)?.name);
+
+  it('are forgotten once they were followed by another for long enough', () => {
+    const { state } = foldAll(history);
+    expect(names(state)).toEqual(['c1', 'second', 'third', undefined]);
+    state.forgetEras(at(5));
+    // What is older than anything kept is judged by the oldest that is.
+    expect(names(state)).toEqual(['second', 'second', 'third', undefined]);
+    state.forgetEras(at(31));
+    expect(names(state)).toEqual([undefined, undefined, undefined, undefined]);
+  });
+
+  it('stay while an event of their time may still be judged', () => {
+    const { state } = foldAll(history);
+    state.forgetEras(at(2));
+    expect(names(state)).toEqual(['c1', 'second', 'third', undefined]);
+  });
+
+  it('never take the one that judges now with them', () => {
+    const { state } = foldAll(history.slice(0, 4));
+    state.forgetEras(at(31));
+    expect(names(state)).toEqual(['third', 'third', 'third', 'third']);
+  });
+});

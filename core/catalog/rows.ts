@@ -1,0 +1,123 @@
+import type { EventType } from '../event/event.ts';
+import type { Contract, Workspace } from './entities.ts';
+import { CatalogState, type ContractEra, type WorkspaceEntities, type WorkspaceEntityKind } from './state.ts';
+import type { Table } from './tables.ts';
+
+/** One piece of a state, as JSON: which table it is of, where in it, and what is there. */
+export type CatalogRow =
+  | readonly ['table', name: string, path: readonly string[], value?: unknown]
+  | readonly ['workspace', Workspace]
+  | readonly ['entity', WorkspaceEntityKind, WorkspaceEntities[WorkspaceEntityKind]]
+  | readonly ['deleted', workspaceId: string, WorkspaceEntityKind, id: string]
+  /** The contract is named where it is the one of its table, whole where it was changed since, null where none judges. */
+  | readonly ['era', workspaceId: string, pair: string, from: number, at: string, Contract | string | null];
+
+const KINDS = [
+  'api_key',
+  'write_key',
+  'source',
+  'contract',
+  'transformation',
+  'destination',
+  'rule',
+] as const;
+
+/**
+ * Everything a state holds, as rows in an order in which they can be put back. The rows are what the state was at the
+ * moment of the call: entities are never changed in place.
+ */
+export function rowsOf(state: CatalogState): readonly CatalogRow[] {
+  const rows: CatalogRow[] = [];
+  for (const [name, table] of Object.entries(state.tables())) addTable(rows, name, [], table);
+  for (const workspace of state.workspaces.values()) rows.push(['workspace', workspace]);
+  for (const [workspaceId, { tables, deleted, eras }] of state.indexes) {
+    for (const kind of KINDS) for (const entity of tables[kind].values()) rows.push(['entity', kind, entity]);
+    for (const gone of deleted) {
+      const colon = gone.indexOf(':');
+      rows.push(['deleted', workspaceId, gone.slice(0, colon) as WorkspaceEntityKind, gone.slice(colon + 1)]);
+    }
+    for (const [pair, list] of eras)
+      for (const { from, at, contract } of list) {
+        const isCurrent = contract !== undefined && tables.contract.get(contract.id) === contract;
+        rows.push(['era', workspaceId, pair, from, at, isCurrent ? contract.id : (contract ?? null)]);
+      }
+  }
+  return rows;
+}
+
+function addTable(rows: CatalogRow[], name: string, path: readonly string[], table: Table): void {
+  if (table instanceof Set) {
+    for (const item of table) rows.push(['table', name, [...path, item]]);
+    return;
+  }
+  for (const [key, value] of table) {
+    if (value instanceof Map || value instanceof Set) addTable(rows, name, [...path, key], value);
+    else rows.push(['table', name, [...path, key], value]);
+  }
+}
+
+/** Puts rows back into a state, in their order. Throws for a row that fits nowhere. */
+export class RowsReader {
+  readonly state = new CatalogState();
+  readonly #tables: Readonly<Record<string, Table>> = this.state.tables();
+
+  add(row: CatalogRow): void {
+    switch (row[0]) {
+      case 'table': {
+        const [, name, path, value] = row;
+        const table = this.#tables[name];
+        if (table === undefined) throw new Error(`a state has no table ${name}`);
+        putAt(table, path, row.length > 3 ? { value } : undefined);
+        return;
+      }
+      case 'workspace':
+        this.state.putWorkspace(row[1]);
+        return;
+      case 'entity':
+        this.state.put(row[1], row[2]);
+        return;
+      case 'deleted':
+        this.state.putDeleted(row[2], row[1], row[3]);
+        return;
+      case 'era':
+        this.#addEra(row[1], row[2], { from: row[3], at: row[4] }, row[5]);
+        return;
+      default:
+        throw new Error(`a state has no rows of kind ${String(row[0])}`);
+    }
+  }
+
+  #addEra(
+    workspaceId: string,
+    pair: string,
+    era: Omit<ContractEra, 'contract'>,
+    judge: Contract | string | null,
+  ): void {
+    const contract =
+      typeof judge === 'string' ? this.state.entity('contract', workspaceId, judge) : (judge ?? undefined);
+    if (typeof judge === 'string' && contract === undefined) throw new Error(`there is no contract ${judge}`);
+    const colon = pair.indexOf(':');
+    const type = pair.slice(0, colon) as EventType;
+    this.state.startEra(workspaceId, type, pair.slice(colon + 1), { ...era, contract });
+  }
+}
+
+/** Puts a value, or an item of a set where there is none, at a path of keys. */
+function putAt(table: Table, path: readonly string[], leaf: { readonly value: unknown } | undefined): void {
+  const [key, ...rest] = path;
+  if (key === undefined) throw new Error('a row without a place');
+  if (table instanceof Set) {
+    table.add(key);
+    return;
+  }
+  if (rest.length === 0) {
+    if (leaf === undefined) throw new Error(`a row without a value at ${key}`);
+    table.set(key, leaf.value);
+    return;
+  }
+  const isSet = rest.length === 1 && leaf === undefined;
+  const inner = table.get(key) ?? (isSet ? new Set<string>() : new Map<string, unknown>());
+  if (!(inner instanceof Map || inner instanceof Set)) throw new Error(`no table at ${key}`);
+  table.set(key, inner);
+  putAt(inner, rest, leaf);
+}

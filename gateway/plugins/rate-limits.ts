@@ -1,0 +1,44 @@
+import { messageOf, type RateLimiter } from '@tributary/core';
+import fastifyPlugin from 'fastify-plugin';
+import type { GatewayDependencies } from '../dependencies.ts';
+import type { Caller } from '../http/caller.ts';
+import { tooManyRequests } from '../http/errors.ts';
+
+/** A limiter that failed is told at most this often, ms. */
+const TELL_EVERY_MS = 10_000;
+
+/**
+ * 429 for a credential that calls too often. Events are not counted here but where they are taken, by their number. A
+ * limiter that does not answer lets everybody pass and is told: it protects the service, and must not be its outage.
+ */
+export const rateLimitsPlugin = fastifyPlugin<
+  Pick<GatewayDependencies, 'limits' | 'metrics' | 'logger' | 'clock'>
+>(async (app, { limits, metrics, logger, clock }) => {
+  const limiter: RateLimiter | undefined = limits?.calls;
+  if (limiter === undefined) return;
+  let toldAt = Number.NEGATIVE_INFINITY;
+
+  async function waitOf(caller: Caller, of: RateLimiter): Promise<number> {
+    try {
+      return await of.take(nameOf(caller));
+    } catch (error) {
+      metrics.count('tributary_rate_limit_unchecked_total');
+      if (clock() - toldAt >= TELL_EVERY_MS) {
+        toldAt = clock();
+        logger.warn({ error: messageOf(error) }, 'the rate limit cannot be checked: every call passes');
+      }
+      return 0;
+    }
+  }
+
+  app.addHook('onRequest', async (request) => {
+    const { operation } = request.routeOptions.config;
+    if (operation === undefined || operation === 'events.ingest') return;
+    const wait = await waitOf(request.caller, limiter);
+    if (wait > 0) throw tooManyRequests(Math.ceil(wait / 1_000));
+  });
+});
+
+function nameOf(caller: Caller): string {
+  return caller.kind === 'id_token' ? `account:${caller.account.id}` : `key:${caller.key.id}`;
+}

@@ -1,0 +1,172 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { type CatalogRow, type CatalogState, messageOf, RowsReader } from '@tributary/core';
+
+const FORMAT = 'tributary-catalog-1';
+/** Rows of one line, bytes: written and read without a pause. */
+const LINE_BYTES = 256 * 1024;
+/** What a process that was killed left of a file it did not finish goes after this long, ms. */
+const ABANDONED_AFTER_MS = 3_600_000;
+const NEWLINE = 0x0a;
+
+/** The state of a catalog at a position, and how to tell that a log is the one it was folded from. */
+export interface SnapshotHeader {
+  /** Of the fold that made it. */
+  readonly fold: number;
+  readonly position: number;
+  /** The last fact below the position: where it is and the SHA-256 of its text. */
+  readonly last: { readonly offset: number; readonly sha256: string };
+}
+
+export interface Snapshot extends SnapshotHeader {
+  readonly state: CatalogState;
+}
+
+/** A file that is there and cannot be used, and why. */
+export interface UnusableSnapshot {
+  readonly unusable: string;
+}
+
+/**
+ * Writes the rows beside the file and renames, so that whoever reads sees the old one or the new one, whole, however
+ * this process ends. The event loop gets its turn between lines. Lines of JSON: a header, rows, and the SHA-256 of all
+ * that is above it.
+ */
+export async function writeSnapshot(
+  file: string,
+  header: SnapshotHeader,
+  rows: readonly CatalogRow[],
+): Promise<void> {
+  await mkdir(dirname(file), { recursive: true });
+  await removeAbandoned(file);
+  const draft = `${file}.${randomUUID()}`;
+  try {
+    const handle = await open(draft, 'wx', 0o600);
+    try {
+      const hash = createHash('sha256');
+      for (const line of linesOf(header, rows)) {
+        hash.update(line);
+        await handle.write(line);
+        await nextTurn();
+      }
+      await handle.write(`${JSON.stringify({ sha256: hash.digest('hex') })}\n`);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await rename(draft, file);
+  } catch (error) {
+    await rm(draft, { force: true });
+    throw error;
+  }
+  await syncFolder(dirname(file));
+}
+
+function* linesOf(header: SnapshotHeader, rows: readonly CatalogRow[]): Generator<string> {
+  yield `${JSON.stringify({ format: FORMAT, ...header })}\n`;
+  let texts: string[] = [];
+  let bytes = 0;
+  for (const row of rows) {
+    const text = JSON.stringify(row);
+    texts.push(text);
+    bytes += text.length;
+    if (bytes < LINE_BYTES) continue;
+    yield `[${texts.join(',')}]\n`;
+    [texts, bytes] = [[], 0];
+  }
+  if (texts.length > 0) yield `[${texts.join(',')}]\n`;
+}
+
+/** The snapshot of a file; undefined where there is none. Never one that is not whole or of another fold's making. */
+export async function readSnapshot(
+  file: string,
+  fold: number,
+): Promise<Snapshot | UnusableSnapshot | undefined> {
+  const bytes = await readIfThere(file);
+  if (bytes === undefined) return undefined;
+  const endOfRows = bytes.lastIndexOf(NEWLINE, bytes.length - 2) + 1;
+  const written = parsed(bytes.subarray(endOfRows)) as { sha256?: unknown } | undefined;
+  const isWhole = written?.sha256 === createHash('sha256').update(bytes.subarray(0, endOfRows)).digest('hex');
+  if (!isWhole) return { unusable: 'it is damaged or not whole' };
+  const lines = linesIn(bytes.subarray(0, endOfRows));
+  const header = parsed(lines.next().value ?? Buffer.alloc(0)) as
+    | (SnapshotHeader & { format?: unknown })
+    | undefined;
+  if (header?.format !== FORMAT || header.fold !== fold)
+    return { unusable: 'another release of Tributary wrote it' };
+  const reader = new RowsReader();
+  try {
+    for (const line of lines) {
+      for (const row of JSON.parse(line.toString('utf8')) as readonly CatalogRow[]) reader.add(row);
+      await nextTurn();
+    }
+  } catch (error) {
+    return { unusable: `its rows make no state: ${messageOf(error)}` };
+  }
+  const { position, last } = header;
+  return { fold, position, last, state: reader.state };
+}
+
+/** The position of a file that is there; -1 where there is none, or none that can be read. */
+export async function positionOfSnapshot(file: string, fold: number): Promise<number> {
+  try {
+    const handle = await open(file, 'r');
+    try {
+      const { buffer, bytesRead } = await handle.read(Buffer.alloc(4096), 0, 4096, 0);
+      const end = buffer.subarray(0, bytesRead).indexOf(NEWLINE);
+      const header = parsed(buffer.subarray(0, Math.max(0, end))) as Partial<SnapshotHeader> | undefined;
+      return header?.fold === fold && typeof header.position === 'number' ? header.position : -1;
+    } finally {
+      await handle.close();
+    }
+  } catch {
+    return -1;
+  }
+}
+
+function* linesIn(bytes: Buffer): Generator<Buffer> {
+  for (let from = 0; from < bytes.length; ) {
+    const end = bytes.indexOf(NEWLINE, from);
+    yield bytes.subarray(from, end);
+    from = end + 1;
+  }
+}
+
+function parsed(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(bytes.toString('utf8'));
+  } catch {
+    return undefined;
+  }
+}
+
+async function readIfThere(file: string): Promise<Buffer | undefined> {
+  try {
+    return await readFile(file);
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+async function removeAbandoned(file: string): Promise<void> {
+  for (const name of await readdir(dirname(file))) {
+    if (!name.startsWith(`${basename(file)}.`)) continue;
+    const draft = join(dirname(file), name);
+    const since = await stat(draft).catch(() => undefined);
+    if (since !== undefined && Date.now() - since.mtimeMs > ABANDONED_AFTER_MS)
+      await rm(draft, { force: true });
+  }
+}
+
+/** Makes the new name of a file survive a power cut. */
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}

@@ -1,0 +1,1 @@
+export { type MemoryRateLimiterOptions, openMemoryRateLimiter } from './rate-limiter.ts';

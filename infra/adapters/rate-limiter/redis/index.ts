@@ -1,0 +1,1 @@
+export { openRedisRateLimiter, type RedisRateLimiterOptions } from './rate-limiter.ts';

@@ -1,0 +1,79 @@
+import { duration, list, number, optional, type Parsed } from './parse.ts';
+import { setting } from './setting.ts';
+
+const DAY = 86_400_000;
+
+/** What clients may take of a server, and which pages may call it. */
+export const LIMIT_SETTINGS = {
+  eventRate: setting(
+    'TRIBUTARY_EVENT_RATE',
+    '',
+    optional(number(1, 10_000_000)),
+    'Events a second that one write key may send to one gateway; more is answered 429. Default: any number.',
+  ),
+  callRate: setting(
+    'TRIBUTARY_CALL_RATE',
+    '',
+    optional(number(1, 10_000_000)),
+    'Calls a minute of one credential, of everything but events; counted by all gateways together with REDIS_URL, else by each. Default: any number.',
+  ),
+  corsOrigins: setting(
+    'TRIBUTARY_CORS_ORIGINS',
+    '',
+    origins(),
+    'Web origins whose pages may call the platform API, comma-separated, * for any. Default: none.',
+  ),
+  corsEventOrigins: setting(
+    'TRIBUTARY_CORS_EVENT_ORIGINS',
+    '*',
+    origins(),
+    'Web origins whose pages may send events, comma-separated, * for any; none with the word none.',
+  ),
+  hsts: setting(
+    'TRIBUTARY_HSTS',
+    '',
+    optional(duration(1_000, 3650 * DAY)),
+    'For how long browsers are told to come by HTTPS alone (Strict-Transport-Security). Default: they are told nothing.',
+  ),
+  requestTimeout: setting(
+    'TRIBUTARY_REQUEST_TIMEOUT',
+    '30s',
+    duration(100, 3_600_000),
+    'How long a client may take to send a request.',
+  ),
+  headersTimeout: setting(
+    'TRIBUTARY_HEADERS_TIMEOUT',
+    '10s',
+    duration(100, 3_600_000),
+    'How long a client may take to send the headers of a request.',
+  ),
+  keepAliveTimeout: setting(
+    'TRIBUTARY_KEEP_ALIVE_TIMEOUT',
+    '72s',
+    duration(100, 3_600_000),
+    'How long a connection may be idle; longer than the load balancer in front keeps one.',
+  ),
+  maxConnections: setting(
+    'TRIBUTARY_MAX_CONNECTIONS',
+    '10000',
+    number(1, 1_000_000),
+    'Connections of one process at once; one more is closed as it comes.',
+  ),
+} as const;
+
+/** Scheme, host and port, as a browser writes them. */
+function origins(): (value: string) => Parsed<readonly string[]> {
+  const names = list();
+  return (value) => {
+    if (value === 'none') return { ok: true, value: [] };
+    const parsed = names(value);
+    const wrong = parsed.ok ? parsed.value.find((name) => name !== '*' && !isOrigin(name)) : undefined;
+    return wrong === undefined
+      ? parsed
+      : { ok: false, message: `"${wrong}" is no origin, e.g. https://app.example.com` };
+  };
+}
+
+function isOrigin(text: string): boolean {
+  return /^https?:\/\/[^*]+$/.test(text) && URL.canParse(text) && new URL(text).origin === text;
+}

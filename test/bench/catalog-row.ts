@@ -1,0 +1,92 @@
+import { mkdtemp, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { declareTopics, NO_LOGGER, NO_METRICS } from '@tributary/core';
+import { openSqliteEventLog } from '@tributary/infra';
+import { appendFacts, type CatalogSize, LARGE, SMALL } from './catalog-contents.ts';
+import type { CatalogFigures } from './catalog-process.ts';
+import { startProcess } from './process.ts';
+import { type BenchRow, median, perSecond } from './table.ts';
+
+const START_BAR_MS = 20_000;
+/** The steps are the same (a spec counts them); what a thousand times as much costs beside is the processor's caches. */
+const LOOKUP_BAR = 0.1;
+
+/** One catalog on disk: a log of all its facts, and the place of its snapshot. */
+interface Installed {
+  readonly folder: string;
+  readonly facts: number;
+  readonly workspaces: number;
+}
+
+/** Start with and without a snapshot, memory, and look-ups, of a large catalog and of a small one in turns. */
+export async function catalogRows({ rounds }: { rounds: number }): Promise<readonly BenchRow[]> {
+  const [large, small] = [await install(LARGE), await install(SMALL)];
+  try {
+    const [cold, warm] = [await measure(large, 'cold'), await measure(large, 'warm')];
+    await measure(small, 'cold');
+    const empty = await measure(small, 'warm');
+    const pairs = [];
+    for (let round = 0; round < rounds; round++)
+      pairs.push([await measure(large, 'warm'), await measure(small, 'warm')] as const);
+    const lookups = median(pairs.map(([one]) => one.lookupsPerSecond));
+    const baseline = median(pairs.map(([, other]) => other.lookupsPerSecond));
+    const ratio = median(pairs.map(([one, other]) => one.lookupsPerSecond / other.lookupsPerSecond));
+    const { size } = await stat(snapshotOf(large));
+    const what = `catalog of ${large.facts.toLocaleString('en')} facts`;
+    return [
+      startRow(`${what}: start from the log`, cold, empty),
+      startRow(`${what}: start from its snapshot (${Math.round(size / 1024 / 1024)} MiB)`, warm, empty),
+      {
+        path: `${what}: look-ups of key, contract and rules`,
+        figure: perSecond(lookups),
+        baseline: `${perSecond(baseline)} with ${small.facts} facts`,
+        ratio,
+        bar: `>= ${LOOKUP_BAR}`,
+        holds: ratio >= LOOKUP_BAR,
+      },
+    ];
+  } finally {
+    for (const { folder } of [large, small]) await rm(folder, { recursive: true, force: true });
+  }
+}
+
+function startRow(path: string, { startMs, residentMiB }: CatalogFigures, empty: CatalogFigures): BenchRow {
+  return {
+    path,
+    figure: `${(startMs / 1_000).toFixed(2)} s`,
+    baseline: `${(empty.startMs / 1_000).toFixed(2)} s with a small one`,
+    ratio: null,
+    bar: `<= ${START_BAR_MS / 1_000} s`,
+    holds: startMs <= START_BAR_MS,
+    note: `${Math.round(residentMiB)} MiB resident, ${Math.round(residentMiB - empty.residentMiB)} more than a small one`,
+  };
+}
+
+async function install(size: CatalogSize): Promise<Installed> {
+  const folder = await mkdtemp(join(tmpdir(), 'tributary-bench-'));
+  const topics = declareTopics({ partitions: 1, retentionMs: 3_600_000, retryLabels: [], dedicated: [] });
+  const log = await openSqliteEventLog({ folder, topics, logger: NO_LOGGER, metrics: NO_METRICS });
+  await log.createTopics();
+  const facts = await appendFacts(log, size);
+  await log.close();
+  return { folder, facts, workspaces: size.workspaces };
+}
+
+/** A process of its own each time, so that memory is that of one start. */
+async function measure(installed: Installed, how: 'cold' | 'warm'): Promise<CatalogFigures> {
+  const { folder, workspaces } = installed;
+  const file = snapshotOf(installed);
+  if (how === 'cold') await rm(file, { force: true });
+  const child = await startProcess<CatalogFigures>('./catalog-process.ts', {}, [
+    folder,
+    file,
+    String(workspaces),
+  ]);
+  await child.stop();
+  return child.hello;
+}
+
+function snapshotOf({ folder }: Installed): string {
+  return join(folder, 'catalog.snapshot');
+}
