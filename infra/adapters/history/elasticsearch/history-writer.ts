@@ -1,4 +1,4 @@
-import { type HistoryEntry, InvalidInput } from '@tributary/core';
+import { type HistoryEntry, InvalidInput, Unavailable } from '@tributary/core';
 import type { ElasticsearchConnection } from '../../elasticsearch/index.ts';
 import { type ItemAnswer, outcomeOf } from './bulk-outcome.ts';
 import { type Bulk, bulksOf, checkEntry, latest, type Placed } from './bulks.ts';
@@ -48,12 +48,15 @@ export class HistoryWriter {
     if (fault !== undefined) throw fault;
   }
 
-  /** The answers to each entry, in their order. */
-  async #request({ operations }: Bulk): Promise<readonly ItemAnswer[]> {
-    const { items } = await this.#connection.call((client) =>
+  /** The answers to each entry, in their order. What is not answered for each was not put. */
+  async #request({ placed, operations }: Bulk): Promise<readonly ItemAnswer[]> {
+    const { items = [] } = await this.#connection.call((client) =>
       client.bulk({ operations: [...operations], filter_path: ['items.*.status', 'items.*.error.type'] }),
     );
-    return items.flatMap(({ index }) => (index === undefined ? [] : [index as ItemAnswer]));
+    const answers = items.flatMap(({ index }) => (index === undefined ? [] : [index as ItemAnswer]));
+    if (answers.length !== placed.length)
+      throw new Unavailable('Elasticsearch did not answer for every entry');
+    return answers;
   }
 
   /** Puts what can be put, one by one, and tells the first fault then. */
