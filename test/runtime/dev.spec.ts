@@ -34,6 +34,25 @@ describe('tributary dev', () => {
     expect(await server.stop()).toBe(0);
   });
 
+  it('starts also when the workspace it made was archived, with another', async () => {
+    const { server, url } = await dev();
+    await server.printed(/Stop with Ctrl-C/);
+    const [, id = ''] = /workspace\s+(\S+)/.exec(server.output) ?? [];
+    const [, token = ''] = /ID token\s+(\S+)/.exec(server.output) ?? [];
+    const archived = await fetch(new URL(`/api/v1/workspaces/${id}`, url), {
+      method: 'DELETE',
+      headers: { authorization: `Bearer ${token}`, 'x-workspace-id': id },
+    });
+    expect(archived.status).toBe(200);
+    expect(await server.stop()).toBe(0);
+    const { server: next } = await dev();
+    await next.printed(/Stop with Ctrl-C/);
+    const [, another = ''] = /workspace\s+(\S+)/.exec(next.output) ?? [];
+    expect(another).toMatch(/^[0-9a-f-]{36}$/);
+    expect(another).not.toBe(id);
+    expect(await next.stop()).toBe(0);
+  });
+
   it('ends with code 1 when it cannot finish what it took within the grace', async () => {
     const { server, url } = await dev({ TRIBUTARY_SHUTDOWN_GRACE: '300ms' });
     const socket = await endlessRequest(url);
