@@ -23,8 +23,9 @@ interface Sent {
 export interface LiveLoad {
   readonly without: Sent;
   readonly among: Sent;
-  /** What the gateway's process takes more at the most than before the streams. */
-  readonly grownMiB: number;
+  /** The most the gateway's process took before the first streams, and in each round with them, MiB. */
+  readonly memoryBefore: number;
+  readonly memoryAmong: readonly number[];
   /** Of one stream that is read: events it was shown, and that it was told it missed. */
   readonly seen: number;
   readonly missed: number;
@@ -35,13 +36,15 @@ export async function loadWithStreams(tributary: Tributary, count: number): Prom
   const { url, idToken, workspaceId, pid } = tributary;
   const [without, among]: [Sent[], Sent[]] = [[], []];
   await send(tributary); // warms up
-  let [before, peak, seen, missed] = [residentMiB(pid), 0, 0, 0];
+  let [memoryBefore, peak, seen, missed] = [0, 0, 0, 0];
+  const memoryAmong: number[] = [];
   const watching = setInterval(() => {
     peak = Math.max(peak, residentMiB(pid));
   }, 50);
   for (let round = 0; round < ROUNDS; round++) {
     without.push(await send(tributary));
-    if (round === 0) [before, peak] = [Math.max(before, peak), 0];
+    if (round === 0) memoryBefore = peak;
+    peak = 0;
     const task: StreamReadersTask = { url, idToken, workspaceId, read: count - 2, unread: 1 };
     const readers = new Child(new URL('../helpers/stream-readers.ts', import.meta.url), [
       JSON.stringify(task),
@@ -50,6 +53,7 @@ export async function loadWithStreams(tributary: Tributary, count: number): Prom
     try {
       await readers.wrote(1);
       among.push(await send(tributary));
+      memoryAmong.push(peak);
       seen += watched.events().length;
       for (const { count: told } of watched.notices('missed') as { count: number | null }[])
         missed += told ?? 0;
@@ -63,7 +67,7 @@ export async function loadWithStreams(tributary: Tributary, count: number): Prom
     );
   }
   clearInterval(watching);
-  return { without: median(without), among: median(among), grownMiB: peak - before, seen, missed };
+  return { without: median(without), among: median(among), memoryBefore, memoryAmong, seen, missed };
 }
 
 async function send(tributary: Tributary): Promise<Sent> {
