@@ -10,6 +10,7 @@ import type { CatalogView } from './state.ts';
  * Errors: `Unavailable` when the log does not answer in time (a proposed fact may exist: ask again with what you see).
  */
 export interface Catalog {
+  /** To be asked for at each use, never kept: a start from a snapshot puts another one in its place. */
   readonly state: CatalogView;
   /** The offset of the next fact to apply. */
   readonly position: number;

@@ -87,7 +87,7 @@ export type Fact = {
     readonly entity: string;
     readonly expected_version?: number;
     readonly data: FactData[T];
-    /** Account id, or `key:<id>` of an API key, or `stage:<name>`, or `command:<name>`. */
+    /** Account id, or `key:<id>` of an API key, or `stage:<name>`, or `operator:<command>`. */
     readonly by: string;
     readonly from: FactOrigin;
     /** ISO 8601 */

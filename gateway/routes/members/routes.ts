@@ -9,7 +9,7 @@ import { notFound } from '../../http/errors.ts';
 import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
 import { propose } from '../../http/propose.ts';
 import { closed, errorAnswers, goneAs, listOf } from '../../http/schemas.ts';
-import { checkVersion, namesVersion, tagVersion } from '../../http/versions.ts';
+import { checkVersion, tagVersion } from '../../http/versions.ts';
 import { presentMember } from './presenter.ts';
 import { memberBody, memberReplacement, memberResource } from './schemas.ts';
 import { type MemberScope, ORGANIZATION_SCOPE, WORKSPACE_SCOPE } from './scopes.ts';
@@ -28,8 +28,9 @@ function routesOf<M extends Member, Role extends string>(
   const resource = memberResource(roles);
 
   return async (app, dependencies) => {
-    const { state } = dependencies.catalog;
-    const members = scope.members(state);
+    const { catalog } = dependencies;
+    const members = () => scope.members(catalog.state);
+    const present = (member: M) => presentMember(member, catalog.state);
 
     app.get(
       path,
@@ -42,9 +43,9 @@ function routesOf<M extends Member, Role extends string>(
         },
       },
       async (request, reply) => {
-        const page = pageOf(members.list(scope.idOf(request)), pageRequest(request.query));
+        const page = pageOf(members().list(scope.idOf(request)), pageRequest(request.query));
         linkNext(request, reply, page.next);
-        return reply.code(200).send(page.items.map((member) => presentMember(member, state)));
+        return reply.code(200).send(page.items.map(present));
       },
     );
 
@@ -65,7 +66,7 @@ function routesOf<M extends Member, Role extends string>(
         await propose(request, dependencies, scope.added(fields, scope.idOf(request), role));
         const member = memberNamed(request, fields.id);
         tagVersion(reply, member);
-        return reply.code(201).send(presentMember(member, state));
+        return reply.code(201).send(present(member));
       },
     );
 
@@ -78,7 +79,7 @@ function routesOf<M extends Member, Role extends string>(
       async (request, reply) => {
         const member = memberNamed(request, request.params.memberId);
         tagVersion(reply, member);
-        return reply.code(200).send(presentMember(member, state));
+        return reply.code(200).send(present(member));
       },
     );
 
@@ -99,12 +100,12 @@ function routesOf<M extends Member, Role extends string>(
         scope.checkGrant(request, role);
         checkVersion(request, stored);
         const wanted = { role } as Partial<Member>;
-        const current = () => members.get(scope.idOf(request), stored.id);
+        const current = () => members().get(scope.idOf(request), stored.id);
         if (!(await isUnchanged<Member>(dependencies, stored, wanted, current)))
           await propose(request, dependencies, scope.updated(stored, role));
         const member = memberNamed(request, stored.id);
         tagVersion(reply, member);
-        return reply.code(200).send(presentMember(member, state));
+        return reply.code(200).send(present(member));
       },
     );
 
@@ -116,20 +117,17 @@ function routesOf<M extends Member, Role extends string>(
       },
       async (request, reply) => {
         const gone = { id: request.params.memberId.toLowerCase(), status: 'deleted' } as const;
-        if (members.wasRemoved(scope.idOf(request), gone.id)) return reply.code(200).send(gone);
+        if (members().wasRemoved(scope.idOf(request), gone.id)) return reply.code(200).send(gone);
         const stored = memberNamed(request, gone.id);
         scope.checkGrant(request, stored.role);
         checkVersion(request, stored);
-        await propose(request, dependencies, {
-          ...scope.removed(stored),
-          ...(namesVersion(request) ? { expected_version: stored.version } : {}),
-        });
+        await propose(request, dependencies, scope.removed(stored));
         return reply.code(200).send(gone);
       },
     );
 
     function memberNamed(request: FastifyRequest, id: string): M {
-      const member = members.get(scope.idOf(request), id.toLowerCase());
+      const member = members().get(scope.idOf(request), id.toLowerCase());
       if (member === undefined) throw notFound();
       return member;
     }

@@ -41,6 +41,7 @@ export interface MemberScope<M extends Member, Role extends string> {
   checkGrant(request: FastifyRequest, role: string): void;
   added(fields: NewMemberFields, scopeId: string, role: Role): Proposal;
   updated(member: M, role: Role): Proposal;
+  /** As it was seen: who was made an owner meanwhile is not for everybody to remove. */
   removed(member: M): Proposal;
 }
 
@@ -74,7 +75,12 @@ export const ORGANIZATION_SCOPE: MemberScope<OrganizationMember, OrganizationRol
     expected_version: version,
     data: { role },
   }),
-  removed: ({ id }) => ({ type: 'organization_member.removed', entity: id, data: {} }),
+  removed: ({ id, version }) => ({
+    type: 'organization_member.removed',
+    entity: id,
+    expected_version: version,
+    data: {},
+  }),
 };
 
 export const WORKSPACE_SCOPE: MemberScope<WorkspaceMember, WorkspaceRole> = {
@@ -104,5 +110,10 @@ export const WORKSPACE_SCOPE: MemberScope<WorkspaceMember, WorkspaceRole> = {
     expected_version: version,
     data: { role },
   }),
-  removed: ({ id }) => ({ type: 'workspace_member.removed', entity: id, data: {} }),
+  removed: ({ id, version }) => ({
+    type: 'workspace_member.removed',
+    entity: id,
+    expected_version: version,
+    data: {},
+  }),
 };

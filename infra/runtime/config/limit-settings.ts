@@ -15,7 +15,7 @@ export const LIMIT_SETTINGS = {
     'TRIBUTARY_CALL_RATE',
     '',
     optional(number(1, 10_000_000)),
-    'Calls a minute of one credential, of everything but events; counted by all gateways together with REDIS_URL, else by each. Default: any number.',
+    'Permitted calls a minute of one credential, of everything but events; counted by all gateways together with REDIS_URL, else by each. Default: any number.',
   ),
   corsOrigins: setting(
     'TRIBUTARY_CORS_ORIGINS',

@@ -105,7 +105,7 @@ async function resealOne(
       entity: id,
       expected_version: stored.version,
       data: { settings: resealed(ring, id, stored.settings) },
-      by: 'command:secrets',
+      by: 'operator:secrets',
       from: { address: '', request_id: newId() },
       at: iso(clock()),
     });

@@ -18,7 +18,11 @@ export async function openGatewayLiveTail(
   { logger, link }: LiveTailTools,
 ): Promise<LiveTail> {
   if (config.redisUrl !== undefined) return openOnRedis(config, config.redisUrl, logger);
-  if (link !== undefined) return openLinkedLiveTail({ port: link, logger });
+  if (link !== undefined) {
+    if (config.kafkaBrokers.length > 0)
+      logger.warn({}, 'REDIS_URL is not set: the live stream lacks the events that other processes work on');
+    return openLinkedLiveTail({ port: link, logger });
+  }
   if (config.kafkaBrokers.length === 0) return openInProcessLiveTail({ logger });
   logger.warn({}, 'REDIS_URL is not set: there is no live stream of events');
   return NO_LIVE_TAIL;

@@ -1,6 +1,5 @@
 import type { TopicSpec, ValueFraming } from '@tributary/core';
 import type { Cursor, Taken } from '../../stage-runner/cursor.ts';
-import { pause } from '../../stage-runner/waiting.ts';
 import type { Fetched, Fetcher } from '../client/fetcher.ts';
 import { entriesOf } from '../records/entries.ts';
 import type { Waiting } from './stuck.ts';
@@ -62,17 +61,25 @@ export class PartitionReader {
     }
   }
 
-  /** As `fetch` right behind the last answer, but empty when nothing comes in time; then nothing is lost by it. */
+  /**
+   * As `fetch` right behind the last answer, but empty when nothing comes in time, also where all that comes is what
+   * nobody sees; nothing is lost by it.
+   */
   async fetchWithin(ms: number, from: Cursor, signal: AbortSignal): Promise<readonly Taken[]> {
     const asked = this.#ahead;
     if (asked?.from !== from.offset || from.index !== 0) return [];
-    const waited = new AbortController();
-    const came = asked.fetched.then((fetched) => fetched !== undefined);
-    const inTime = await Promise.race([
-      came,
-      pause(ms, AbortSignal.any([signal, waited.signal])).then(() => false),
-    ]).finally(() => waited.abort());
-    return inTime ? this.fetch(from, signal) : [];
+    const over = new AbortController();
+    const timer = setTimeout(() => over.abort(), ms);
+    try {
+      const inTime = AbortSignal.any([signal, over.signal]);
+      const came = asked.fetched.then((fetched) => fetched !== undefined);
+      // Whoever does not wait for the answer leaves it for the next to take.
+      const isThere = await Promise.race([came, untilAborted(inTime)]);
+      return isThere ? await this.fetch(from, inTime) : [];
+    } finally {
+      clearTimeout(timer);
+      over.abort();
+    }
   }
 
   /** A position moved over what there is nothing to hand over of. */
@@ -122,4 +129,11 @@ export class PartitionReader {
     fetched.then(answered, answered);
     return asked;
   }
+}
+
+function untilAborted(signal: AbortSignal): Promise<false> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve(false);
+    else signal.addEventListener('abort', () => resolve(false), { once: true });
+  });
 }

@@ -1,0 +1,81 @@
+import { declareTopics, PLAIN_FRAMING, TOPIC, type TopicSpec } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import type { Fetched, Fetcher } from '../client/fetcher.ts';
+import type { RecordRead } from '../client/protocol.ts';
+import { PartitionReader } from './partition-reader.ts';
+
+const never = new AbortController().signal;
+
+function recordAt(offset: number): RecordRead {
+  return {
+    offset: String(offset),
+    timestamp: '0',
+    key: Buffer.from('k'),
+    value: Buffer.from('{}'),
+    headers: {},
+    batchContext: {
+      firstOffset: String(offset),
+      lastOffsetDelta: 0,
+      producerId: '-1',
+      inTransaction: false,
+      isControlBatch: false,
+    },
+  };
+}
+
+/** A reader whose questions are answered here, in turn; what is not answered waits until it is cancelled. */
+function setUp(answers: readonly Fetched[]) {
+  const waiting = [...answers];
+  const asked: number[] = [];
+  const fetcher: Pick<Fetcher, 'fetch'> = {
+    fetch: async (_topic, _partition, offset, _bytes, signal) => {
+      asked.push(offset);
+      const answer = waiting.shift();
+      if (answer !== undefined) return answer;
+      await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+      return undefined;
+    },
+  };
+  const spec = declareTopics({ partitions: 1, retentionMs: 1, retryLabels: [], dedicated: [] }).get(
+    TOPIC.accepted,
+  ) as TopicSpec;
+  const reader = new PartitionReader({
+    fetcher: fetcher as Fetcher,
+    spec,
+    name: spec.name,
+    partition: 0,
+    framing: PLAIN_FRAMING,
+    maxBytes: 1_000,
+  });
+  return { reader, asked };
+}
+
+const first: Fetched = { records: [recordAt(0)], next: 1, end: 1 };
+
+describe('a reader that gathers', () => {
+  it('hands over what comes in time', async () => {
+    const { reader } = setUp([first, { records: [recordAt(1)], next: 2, end: 2 }]);
+    const [taken] = await reader.fetch({ offset: 0, index: 0 }, never);
+    const more = await reader.fetchWithin(1_000, taken?.after ?? { offset: 0, index: 0 }, never);
+    expect(more.map(({ entry }) => entry.position.offset)).toEqual([1]);
+  });
+
+  it('waits no longer than it may, and the answer is there for the next to take', async () => {
+    const { reader, asked } = setUp([first]);
+    const [taken] = await reader.fetch({ offset: 0, index: 0 }, never);
+    const startedAt = performance.now();
+    expect(await reader.fetchWithin(20, taken?.after ?? { offset: 0, index: 0 }, never)).toEqual([]);
+    expect(performance.now() - startedAt).toBeLessThan(1_000);
+    expect(asked).toEqual([0, 1]);
+  });
+
+  it('a marker alone held up what was gathered until the next event came', async () => {
+    const { reader, asked } = setUp([first, { records: [], next: 2, end: 2 }]);
+    const [taken] = await reader.fetch({ offset: 0, index: 0 }, never);
+    const startedAt = performance.now();
+    expect(await reader.fetchWithin(20, taken?.after ?? { offset: 0, index: 0 }, never)).toEqual([]);
+    expect(performance.now() - startedAt).toBeLessThan(1_000);
+    // Nothing is lost by it: the same is asked for again.
+    expect(asked).toEqual([0, 1, 2]);
+  });
+});
