@@ -7,12 +7,13 @@ import { type EventStream, openEventStream, type StreamOptions } from '../helper
 import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
 
 const LIMITS = { streams: 6, workspaceStreams: 4, commentEveryMs: 300, patienceMs: 5_000 };
+const TRUSTED_MS = 60_000;
 
 let test: TestGateway;
 let base: string;
 let owner: InjectClient;
 beforeEach(async () => {
-  test = await openTestGateway({ dependencies: { liveLimits: LIMITS } });
+  test = await openTestGateway({ dependencies: { liveLimits: LIMITS, trustCatalogForMs: TRUSTED_MS } });
   base = await test.app.listen({ host: '127.0.0.1', port: 0 });
   owner = await test.openWorkspace();
 });
@@ -189,6 +190,20 @@ describe('a live stream ends', () => {
     onTestFinished(() => void vi.restoreAllMocks());
     await stream.over(within);
     expect(stream.notices('end')).toEqual([{ reason: 'permission denied' }]);
+  });
+
+  it('when the catalog is too old to tell who may watch, and not before', async () => {
+    const age = vi.spyOn(test.dependencies.catalog, 'age', 'get').mockReturnValue(TRUSTED_MS);
+    onTestFinished(() => age.mockRestore());
+    const stream = await open();
+    await eventually(
+      () => age.mock.calls.length,
+      (looks) => looks >= 2,
+    );
+    expect(stream.isOver).toBe(false);
+    age.mockReturnValue(TRUSTED_MS + 1);
+    await stream.over(within);
+    expect(stream.notices('end')).toEqual([{ reason: 'unavailable' }]);
   });
 
   it('when the server stops, which waits for nobody who does not read', async () => {
