@@ -15,6 +15,13 @@ beforeAll(async () => {
 });
 afterAll(() => test.close());
 
+interface Made {
+  readonly id: string;
+  readonly created_by: string;
+  readonly created_at: string;
+  readonly updated_at: string;
+}
+
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const UTC_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/;
 
@@ -73,3 +80,35 @@ it.each(Object.keys(written))('%s show every field as it was sent, UUIDs, and ti
   expect(listed.status).toBe(200);
   expect(listed.body.find(({ id }) => id === body.id)).toMatchObject(sent);
 });
+
+it.each(Object.keys(written))('%s name the account that made them, also by an API key', async (list) => {
+  const accountOf = async (client: InjectClient) =>
+    (await client.ok<Made>('POST', './sources', { name: 'Shop', type: 'web' })).created_by;
+  const account = await accountOf(owner);
+  expect(await accountOf(await test.openWorkspace('other@example.com'))).not.toBe(account);
+  for (const client of [owner, await owner.withApiKey('admin')]) {
+    const { created_by } = await client.ok<Made>('POST', `./${list}`, another(list));
+    expect(created_by).toBe(account);
+  }
+});
+
+it.each(Object.keys(written))('%s say when they were changed last, and when they were made', async (list) => {
+  const fields = another(list);
+  const made = await owner.ok<Made>('POST', `./${list}`, fields);
+  expect(made.updated_at).toBe(made.created_at);
+  expect(Math.abs(Date.parse(made.created_at) - test.clock.now())).toBeLessThan(30_000);
+  test.clock.pass(60_000);
+  // Keys change by being revoked, and by nothing else.
+  if (list.endsWith('-keys')) await owner.ok('DELETE', `./${list}/${made.id}`);
+  else await owner.ok('PUT', `./${list}/${made.id}`, { ...fields, name: 'Renamed' });
+  const changed = (await owner.ok<readonly Made[]>('GET', `./${list}`)).find(({ id }) => id === made.id);
+  expect(changed?.created_at).toBe(made.created_at);
+  expect(Date.parse(changed?.updated_at ?? '') - Date.parse(made.updated_at)).toBeGreaterThanOrEqual(60_000);
+});
+
+let others = 0;
+/** One more: there is one contract for a name. */
+function another(list: string): Readonly<Record<string, unknown>> {
+  const named = list === 'event-contracts' ? { event_name: `Paid ${++others}` } : {};
+  return { ...written[list]?.(), ...named };
+}
