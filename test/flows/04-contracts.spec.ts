@@ -122,13 +122,12 @@ describe('4. Contracts', () => {
   it('is for the events of its type and, of track events and pages, of its name', async () => {
     const blocking = (event_type: string, event_name: string) =>
       create({ ...terms(event_name, 'block'), name: event_type, event_type, event_name });
-    for (const [type, name] of [
-      ['track', 'Matched'],
-      ['page', 'Matched'],
-      ['identify', ''],
-      ['group', ''],
-    ] as const)
-      await blocking(type, name);
+    const made = [
+      await blocking('track', 'Matched'),
+      await blocking('page', 'Matched'),
+      await blocking('identify', ''),
+      await blocking('group', ''),
+    ];
     const verdict = async (type: string, body: object) =>
       (
         await tributary.producer.call<{ error?: string }>('POST', `./events/${type}?check=contract`, {
@@ -149,8 +148,7 @@ describe('4. Contracts', () => {
     // Of another name.
     expect(await verdict('track', { event: 'Not Matched' })).toBeUndefined();
     expect(await verdict('page', {})).toBeUndefined();
-    for (const { id } of await tributary.owner.get<readonly Contract[]>('./event-contracts'))
-      await tributary.owner.ok('DELETE', `./event-contracts/${id}`);
+    for (const { id } of made) await tributary.owner.ok('DELETE', `./event-contracts/${id}`);
   });
 
   it('a change is a new version, and violations name theirs', async () => {
