@@ -30,6 +30,8 @@ export interface Limits {
 export interface GatewayDependencies {
   readonly log: EventLog;
   readonly catalog: Catalog;
+  /** How long the catalog is believed while nothing is heard of the log, ms. Absent: for ever. */
+  readonly trustCatalogForMs?: number;
   readonly counters: VolumeCounters;
   readonly history: History;
   readonly liveTail: LiveTail;

@@ -11,14 +11,18 @@ export interface Admitted {
   readonly workspaceId: string;
 }
 
+export type Refusal = 'unavailable' | 'not authenticated' | 'permission denied';
+
 /**
  * Why someone who was let in would not be let in any more; undefined while they would. For what lasts longer than a
- * request, and has to end when the credential expires or is revoked, the member is removed or the workspace archived.
+ * request, and has to end when the credential expires or is revoked, the member is removed or the workspace archived,
+ * and when the catalog is too old to tell.
  */
 export function refusalNow(
   { caller, operation, workspaceId }: Admitted,
-  { catalog, clock }: Pick<GatewayDependencies, 'catalog' | 'clock'>,
-): 'not authenticated' | 'permission denied' | undefined {
+  { catalog, clock, trustCatalogForMs = Infinity }: AdmittanceDependencies,
+): Refusal | undefined {
+  if (catalog.age > trustCatalogForMs) return 'unavailable';
   if (!isGood(caller, { catalog, clock })) return 'not authenticated';
   const { credentials, role: needed } = permissionOf(operation);
   const role = roleIn(caller, workspaceId, catalog.state);
@@ -27,6 +31,8 @@ export function refusalNow(
   const suffices = needed === undefined || (role !== undefined && includesRole(role, needed));
   return suffices ? undefined : 'permission denied';
 }
+
+type AdmittanceDependencies = Pick<GatewayDependencies, 'catalog' | 'clock' | 'trustCatalogForMs'>;
 
 function isGood(caller: Caller, { catalog, clock }: Pick<GatewayDependencies, 'catalog' | 'clock'>): boolean {
   if (caller.kind === 'id_token') return clock() < caller.expiresAt;

@@ -1,5 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { openDevIssuer } from '@tributary/infra';
+import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Client, eventually } from '../helpers/client.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';
@@ -67,6 +69,36 @@ describe('2. Workspaces and keys', () => {
     );
     await grace.call('DELETE', `./event-keys/${key.id}`);
     expect((await site.call('POST', './events/page', { body: { anonymous_id: 'a1' } })).status).toBe(401);
+  });
+
+  it('a raw key that is lost cannot be had again, and a revoked one not brought back', async () => {
+    for (const [list, body] of [
+      ['./api-keys', { name: 'lost' }],
+      ['./event-keys', { name: 'lost', environment: 'production' }],
+    ] as const) {
+      const { id, key } = await grace.post<Key>(list, body);
+      expect((await grace.call('GET', `${list}/${id}`)).status).toBe(404);
+      expect(JSON.stringify(await grace.get(list))).not.toContain(key);
+      await grace.ok('DELETE', `${list}/${id}`);
+      for (const method of ['PUT', 'POST', 'PATCH'])
+        expect(
+          (await grace.call(method, `${list}/${id}`, { body: { ...body, status: 'active' } })).status,
+        ).toBe(404);
+      const shown = (await grace.get<readonly Key[]>(list)).find((each) => each.id === id);
+      expect(shown?.status).toBe('revoked');
+    }
+  });
+
+  it('an ID token is good for an hour', async () => {
+    const { iat = 0, exp = 0 } = decodeJwt(tributary.idToken);
+    expect(exp - iat).toBe(3_600);
+    const issuer = openDevIssuer({ dataFolder: tributary.folder, devIssuerKey: '' });
+    const minutesOld = async (minutes: number) => {
+      const token = await issuer.mint('grace@example.com', new Date(Date.now() - minutes * 60_000));
+      return (await grace.with({ token }).call('GET', '/workspaces')).status;
+    };
+    expect(await minutesOld(58)).toBe(200);
+    expect(await minutesOld(62)).toBe(401);
   });
 
   it('asks for the workspace header where the spec does', async () => {

@@ -104,6 +104,53 @@ describe('4. Contracts', () => {
     expect(JSON.stringify(tried)).not.toContain('hunter2');
   });
 
+  it.each([
+    ['allow', 'accepted', []],
+    ['warn', 'warned', ['warned']],
+    ['omit', 'omitted', ['omitted']],
+    ['block', 'rejected', ['blocked']],
+  ])('an undeclared field, where they are to %s, makes an event %s', async (undeclared, outcome, actions) => {
+    const { id } = await create(terms(`Undeclared ${undeclared}`, 'block', undeclared));
+    const tried = await tributary.owner.post<{ violations: readonly Violation[] }>(
+      `./event-contracts/${id}/validate`,
+      { event: `Undeclared ${undeclared}`, user_id: 'u1', properties: { total: 1, other: true } },
+    );
+    expect(tried).toMatchObject({ outcome });
+    expect(tried.violations.map(({ action }) => action)).toEqual(actions);
+  });
+
+  it('is for the events of its type and, of track events and pages, of its name', async () => {
+    const blocking = (event_type: string, event_name: string) =>
+      create({ ...terms(event_name, 'block'), name: event_type, event_type, event_name });
+    const made = [
+      await blocking('track', 'Matched'),
+      await blocking('page', 'Matched'),
+      await blocking('identify', ''),
+      await blocking('group', ''),
+    ];
+    const verdict = async (type: string, body: object) =>
+      (
+        await tributary.producer.call<{ error?: string }>('POST', `./events/${type}?check=contract`, {
+          body: { user_id: 'u1', ...body },
+        })
+      ).body.error;
+    const group = { group_id: 'g1' };
+    expect(await verdict('track', { event: 'Matched' })).toBe('event blocked');
+    expect(await verdict('page', { name: 'Matched' })).toBe('event blocked');
+    expect(await verdict('identify', {})).toBe('event blocked');
+    expect(await verdict('group', group)).toBe('event blocked');
+    // Of `properties` for the first two, of `traits` for the others.
+    const good = { total: 1 };
+    expect(await verdict('track', { event: 'Matched', properties: good })).toBeUndefined();
+    expect(await verdict('page', { name: 'Matched', properties: good })).toBeUndefined();
+    expect(await verdict('identify', { traits: good })).toBeUndefined();
+    expect(await verdict('group', { ...group, traits: good })).toBeUndefined();
+    // Of another name.
+    expect(await verdict('track', { event: 'Not Matched' })).toBeUndefined();
+    expect(await verdict('page', {})).toBeUndefined();
+    for (const { id } of made) await tributary.owner.ok('DELETE', `./event-contracts/${id}`);
+  });
+
   it('a change is a new version, and violations name theirs', async () => {
     const { id } = await create(terms('Versioned', 'warn'));
     await send('Versioned', {});

@@ -15,7 +15,7 @@ const isCluster = process.env.TRIBUTARY_TEST_WIRING === 'cluster';
 const LIMITS = { TRIBUTARY_LIVE_STREAMS: '600', TRIBUTARY_LIVE_STREAMS_PER_WORKSPACE: '600' };
 
 /** Events as they come in, for people who watch. */
-describe('12. The live stream', () => {
+describe('13. The live stream', () => {
   let tributary: Tributary;
   beforeAll(async () => {
     tributary = await startTributary({ env: LIMITS });

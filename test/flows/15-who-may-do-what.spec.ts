@@ -12,7 +12,7 @@ import {
 import { openDevIssuer } from '@tributary/infra';
 import type { RouteOptions } from 'fastify';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Client } from '../helpers/client.ts';
+import { type Client, eventually } from '../helpers/client.ts';
 import { openTestGateway } from '../helpers/gateway.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';
 
@@ -44,6 +44,7 @@ const ACTORS = [
   'a viewer’s API key',
   'an API key of another workspace',
   'a revoked API key',
+  'an expired API key',
   'an API key that nobody made',
   'a write key',
   'a write key for development',
@@ -179,6 +180,15 @@ describe('15. Who may do what', () => {
       kind: 'api_key',
       workspace: role,
     });
+    const expiredKey = async () => {
+      const key = await makeKeyAt(owner, './api-keys', { role: 'admin', expires_at: secondsFromNow(2) });
+      const holder = owner.with({ token: key });
+      await eventually(
+        () => holder.call('GET', './api-keys'),
+        ({ status }) => status === 401,
+      );
+      return key;
+    };
     const site = { environment: 'production' };
     const scopes = { scopes: ['profile.write', 'profile.read', 'profile.delete'] };
     return {
@@ -217,6 +227,7 @@ describe('15. Who may do what', () => {
         token: await makeKeyAt(owner, './api-keys', { role: 'admin' }, true),
         kind: undefined,
       },
+      'an expired API key': { token: await expiredKey(), kind: undefined },
       'an API key that nobody made': { token: makeKey('api_key', randomBytes(32)).raw, kind: undefined },
       'a write key': { token: tributary.writeKey, kind: 'write_key', workspace: 'own' },
       'a write key for development': {
@@ -279,6 +290,8 @@ function isAtLeast(roles: readonly string[], role: string | undefined, needed: s
   const rank = roles.indexOf(role ?? '');
   return rank !== -1 && rank <= roles.indexOf(needed);
 }
+
+const secondsFromNow = (seconds: number) => new Date(Date.now() + 1_000 * seconds).toISOString();
 
 let calls = 0;
 

@@ -111,6 +111,43 @@ describe('every route', () => {
   });
 });
 
+it('judges the credential first, then the workspace, then the body', async () => {
+  const stranger = (await test.signIn('stranger@example.com')).with({
+    workspaceId: String(owner.workspaceId),
+  });
+  const wrong = (client: InjectClient) => client.call('POST', './api-keys', { colour: 'red' });
+  expect(await wrong(stranger.with({ token: 'nonsense' }))).toMatchObject({
+    status: 401,
+    body: { error: 'not authenticated' },
+  });
+  expect(await wrong(stranger)).toMatchObject({ status: 403, body: { error: 'permission denied' } });
+  expect(await wrong(owner)).toMatchObject({ status: 400, body: { error: 'invalid request' } });
+});
+
+it('takes JSON alone on POST and PUT', async () => {
+  const rename = { name: 'Renamed', region: 'eu' };
+  const put = (headers: Record<string, string>) =>
+    owner.call('PUT', `/workspaces/${owner.workspaceId}`, rename, headers);
+  const post = (headers: Record<string, string>) => owner.call('POST', './api-keys', { name: 'x' }, headers);
+  const refused = { status: 415, body: { error: 'unsupported media type' } };
+  for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/xml', '']) {
+    expect(await put({ 'content-type': type })).toMatchObject(refused);
+    expect(await post({ 'content-type': type })).toMatchObject(refused);
+  }
+  for (const type of ['application/json', 'application/json; charset=utf-8']) {
+    expect((await put({ 'content-type': type })).status).toBe(200);
+    expect((await post({ 'content-type': type })).status).toBe(201);
+  }
+});
+
+it('has its version in its path, and is at no other', async () => {
+  for (const path of ['/workspaces', '/api/workspaces', '/api/v2/workspaces', '/v1/workspaces'])
+    expect(
+      (await test.app.inject({ url: path, headers: { authorization: `Bearer ${owner.token}` } })).statusCode,
+    ).toBe(404);
+  expect((await owner.call('GET', '/workspaces')).status).toBe(200);
+});
+
 it('carries the request’s id in every answer, and no wording of a library', async () => {
   const missing = await owner.call('GET', '/nowhere');
   expect(missing).toMatchObject({ status: 404, body: { error: 'not found' } });

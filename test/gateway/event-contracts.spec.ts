@@ -76,6 +76,9 @@ describe('a contract', () => {
 
   it.each([
     [{ ...paid, name: '' }, '/name'],
+    [{ ...paid, name: undefined }, '/name'],
+    [{ ...paid, event_type: undefined }, '/event_type'],
+    [{ ...paid, schema_definition: undefined }, '/schema_definition'],
     [{ ...paid, event_type: 'alias' }, '/event_type'],
     [{ ...paid, event_type: 'identify' }, '/event_name'],
     [{ ...paid, schema_definition: null }, '/schema_definition'],

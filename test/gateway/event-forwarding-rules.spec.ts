@@ -81,6 +81,8 @@ it('takes everything the specification names, and null for what may be left out'
 
 it.each([
   [{ name: '' }, '/name'],
+  [{ name: undefined }, '/name'],
+  [{ destination_id: undefined }, '/destination_id'],
   [{ destination_id: 'x' }, '/destination_id'],
   [{ destination_id: randomUUID() }, '/destination_id'],
   [{ destination_id: null }, '/destination_id'],

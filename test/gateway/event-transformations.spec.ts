@@ -156,6 +156,7 @@ describe('a transformation', () => {
 
   it.each([
     [{ ...doubling, name: undefined }, '/name'],
+    [{ ...doubling, source_code: undefined }, '/source_code'],
     [{ ...doubling, source_code: '' }, '/source_code'],
     [{ ...doubling, test_input: [] }, '/test_input'],
     [{ ...doubling, test_output: 'text' }, '/test_output'],

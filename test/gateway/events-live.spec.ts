@@ -7,12 +7,13 @@ import { type EventStream, openEventStream, type StreamOptions } from '../helper
 import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
 
 const LIMITS = { streams: 6, workspaceStreams: 4, commentEveryMs: 300, patienceMs: 5_000 };
+const TRUSTED_MS = 60_000;
 
 let test: TestGateway;
 let base: string;
 let owner: InjectClient;
 beforeEach(async () => {
-  test = await openTestGateway({ dependencies: { liveLimits: LIMITS } });
+  test = await openTestGateway({ dependencies: { liveLimits: LIMITS, trustCatalogForMs: TRUSTED_MS } });
   base = await test.app.listen({ host: '127.0.0.1', port: 0 });
   owner = await test.openWorkspace();
 });
@@ -179,16 +180,38 @@ describe('a live stream ends', () => {
     expect(other.isOver).toBe(false);
   });
 
-  it.each([
-    ['the member is removed', 'workspaceRole', undefined],
-    ['the workspace is archived', 'workspace', { status: 'archived' }],
-  ] as const)('when %s', async (_, method, answer) => {
-    const stream = await open();
-    // As the catalog will say once there are facts for it.
-    vi.spyOn(test.dependencies.catalog.state, method).mockReturnValue(answer as never);
-    onTestFinished(() => void vi.restoreAllMocks());
+  it('when the member is removed', async () => {
+    const viewer = await test.signIn('viewer@example.com');
+    const member = { email: 'viewer@example.com', role: 'viewer' };
+    const { id } = await owner.ok<{ id: string }>('POST', './members', member);
+    await viewer.ok('GET', '/workspaces'); // takes the place
+    const [stream, other] = [await open({ token: String(viewer.token) }), await open()];
+    expect(stream.status).toBe(200);
+    await owner.ok('DELETE', `./members/${id}`);
     await stream.over(within);
     expect(stream.notices('end')).toEqual([{ reason: 'permission denied' }]);
+    expect(other.isOver).toBe(false);
+  });
+
+  it('when the workspace is archived', async () => {
+    const stream = await open();
+    await owner.ok('DELETE', `/workspaces/${owner.workspaceId}`);
+    await stream.over(within);
+    expect(stream.notices('end')).toEqual([{ reason: 'permission denied' }]);
+  });
+
+  it('when the catalog is too old to tell who may watch, and not before', async () => {
+    const age = vi.spyOn(test.dependencies.catalog, 'age', 'get').mockReturnValue(TRUSTED_MS);
+    onTestFinished(() => age.mockRestore());
+    const stream = await open();
+    await eventually(
+      () => age.mock.calls.length,
+      (looks) => looks >= 2,
+    );
+    expect(stream.isOver).toBe(false);
+    age.mockReturnValue(TRUSTED_MS + 1);
+    await stream.over(within);
+    expect(stream.notices('end')).toEqual([{ reason: 'unavailable' }]);
   });
 
   it('when the server stops, which waits for nobody who does not read', async () => {

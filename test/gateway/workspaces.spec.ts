@@ -111,6 +111,7 @@ it('is 403 for a workspace that is foreign or missing', async () => {
   expect((await stranger.call('GET', `/workspaces/${owner.workspaceId}`)).status).toBe(403);
   const missing = randomUUID();
   expect((await owner.with({ workspaceId: missing }).call('GET', `/workspaces/${missing}`)).status).toBe(403);
+  expect((await owner.call('GET', '/workspaces/no-id')).status).toBe(403);
 });
 
 it('tells an API key its own role', async () => {

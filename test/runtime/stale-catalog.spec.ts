@@ -12,6 +12,7 @@ import { TroubledLog } from '../conformance/catalog/troubled-log.ts';
 import { Client, eventually } from '../helpers/client.ts';
 import { readyAt } from '../helpers/cluster.ts';
 import { engines } from '../helpers/engines.ts';
+import { openEventStream } from '../helpers/event-stream.ts';
 import { temporaryFolder } from '../helpers/folder.ts';
 import { openTestGateway } from '../helpers/gateway.ts';
 import { ServerProcess } from '../helpers/server-process.ts';
@@ -32,6 +33,7 @@ const readyz = async (url: string) => {
 interface Callers {
   readonly producer: Client;
   readonly owner: Client;
+  readonly workspaceId: string;
 }
 
 async function callersAt(url: string, token: string): Promise<Callers> {
@@ -40,7 +42,7 @@ async function callersAt(url: string, token: string): Promise<Callers> {
   const owner = person.with({ workspaceId });
   const key = { name: 'k', environment: 'production' };
   const { key: raw } = await owner.post<{ key: string }>('./event-keys', key);
-  return { owner, producer: owner.with({ token: raw }) };
+  return { owner, producer: owner.with({ token: raw }), workspaceId };
 }
 
 const send = ({ producer }: Callers) => producer.call('POST', './events/track', { body: EVENT });
@@ -72,8 +74,12 @@ describe('a gateway that hears nothing of the log', () => {
       (ready) => ready,
     );
     const signedIn = await gateway.signIn('owner@example.com');
-    const callers = await callersAt(server.url, signedIn.token ?? '');
+    const token = String(signedIn.token);
+    const callers = await callersAt(server.url, token);
     expect((await send(callers)).status).toBe(202);
+
+    const stream = await openEventStream(server.url, { token, workspaceId: callers.workspaceId });
+    onTestFinished(() => stream.close());
 
     log.silentReads = true;
     await eventually(
@@ -82,11 +88,14 @@ describe('a gateway that hears nothing of the log', () => {
     );
     // Not ready, so that nobody new is sent here; but what comes is still answered.
     expect((await list(callers)).status).toBe(200);
+    expect(stream.isOver).toBe(false);
     await eventually(
       () => list(callers),
       ({ status }) => status === 503,
     );
     await expectPutOff(callers);
+    await stream.over(1_000);
+    expect(stream.notices('end')).toEqual([{ reason: 'unavailable' }]);
     expect((await fetch(`${server.url}/livez`)).status).toBe(200);
 
     log.silentReads = false;

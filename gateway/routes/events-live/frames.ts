@@ -1,10 +1,11 @@
 import type { KeptEvent, TailItem } from '@tributary/core';
+import type { Refusal } from '../../plugins/still-admitted.ts';
 
 /** Between these a client waits before it connects again, ms: those that were cut off together come back apart. */
 const RETRY_MS = [1_000, 3_000] as const;
 
 /** Why a stream ends while its client still listens. */
-export type EndReason = 'not authenticated' | 'permission denied' | 'shutting down';
+export type EndReason = Refusal | 'shutting down';
 
 /** An event is written out once for all who are sent it. */
 const written = new WeakMap<KeptEvent, Buffer>();

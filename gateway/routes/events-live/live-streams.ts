@@ -17,7 +17,7 @@ const RETRY_AFTER_SECONDS = 5;
 
 type LiveDependencies = Pick<
   GatewayDependencies,
-  'liveTail' | 'liveLimits' | 'catalog' | 'clock' | 'metrics'
+  'liveTail' | 'liveLimits' | 'catalog' | 'trustCatalogForMs' | 'clock' | 'metrics'
 >;
 
 export interface LiveRequest {

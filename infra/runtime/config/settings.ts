@@ -123,7 +123,7 @@ export const SETTINGS = {
     'TRIBUTARY_CATALOG_STALENESS',
     '60s',
     duration(3_000, 24 * HOUR),
-    'How long a gateway that hears nothing of the log goes on to trust what it knows of keys and roles; then it answers 503.',
+    'How long a gateway that hears nothing of the log goes on to trust what it knows of keys and roles; then it answers 503 and ends live streams.',
   ),
   startTimeout: setting(
     'TRIBUTARY_START_TIMEOUT',

@@ -31,14 +31,12 @@ export async function startServer(
   dependencies: GatewayDependencies,
   operations: Operations,
 ): Promise<RunningServer> {
+  const trustCatalogForMs = config.catalogStaleness ?? CATALOG_STALENESS_MS;
   return listen(config, async (app) => {
     await app.register(operationsRoutes, operations);
     await app.register(async (api) => {
-      api.addHook(
-        'onRequest',
-        whileTrusted(dependencies.catalog, config.catalogStaleness ?? CATALOG_STALENESS_MS),
-      );
-      await api.register(gateway, dependencies);
+      api.addHook('onRequest', whileTrusted(dependencies.catalog, trustCatalogForMs));
+      await api.register(gateway, { ...dependencies, trustCatalogForMs });
     });
   });
 }

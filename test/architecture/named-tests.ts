@@ -1,0 +1,52 @@
+import { readFileSync } from 'node:fs';
+
+const root = new URL('../../', import.meta.url);
+
+/** A row of a table of a document, and what its last cell says. */
+export interface Row {
+  readonly line: string;
+  readonly reference: string;
+}
+
+/** Every row of every table, heads left out. */
+export function rowsOf(text: string): readonly Row[] {
+  const lines = text.split('\n');
+  return lines
+    .filter((line, at) => isRow(line) && !isRule(line) && !isRule(lines[at + 1]))
+    .map((line) => ({ line, reference: line.split('|').at(-2)?.trim() ?? '' }));
+}
+
+/** The rows that name no test there is. */
+export function faultsOf(rows: readonly Row[]): readonly string[] {
+  return rows.filter(({ reference }) => !isTest(reference)).map(({ line }) => line);
+}
+
+export function documentAt(path: string): string {
+  return readFileSync(new URL(path, root), 'utf8');
+}
+
+const isRow = (line: string) => line.startsWith('|');
+const isRule = (line: string | undefined) => /^\|[ :|-]+\|$/.test(line ?? '');
+
+const REFERENCE = /^`([\w./-]+\.ts)` "(.+)"$/;
+/** A spec, or a part of a conformance suite, which specs run. */
+const TESTS = /\.spec\.ts$|^test\/conformance\//;
+
+/** Whether the file has a test, a group of tests or a row of one by that title. */
+function isTest(reference: string): boolean {
+  const [, file = '', title = ''] = REFERENCE.exec(reference) ?? [];
+  if (!TESTS.test(file)) return false;
+  try {
+    return isTitle(title, documentAt(file));
+  } catch {
+    return false;
+  }
+}
+
+/** Whether the title is the first thing of a call or of a row. */
+function isTitle(title: string, source: string): boolean {
+  return ["'", '"', '`'].some((quote) => {
+    const parts = source.split(`${quote}${title}${quote}`);
+    return parts.some((before, at) => /[([]\s*$/.test(before) && /^\s*,/.test(parts[at + 1] ?? ''));
+  });
+}

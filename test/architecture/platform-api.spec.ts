@@ -1,0 +1,31 @@
+import { describe, expect, it } from 'vitest';
+import { documentAt, faultsOf, rowsOf } from './named-tests.ts';
+
+const text = documentAt('docs/platform-api.md');
+
+describe('the table of the platform API', () => {
+  it('names for each row a test that exists, and that calls the gateway', () => {
+    const rows = rowsOf(text);
+    expect(rows.length).toBeGreaterThan(180);
+    expect(faultsOf(rows)).toEqual([]);
+    const elsewhere = rows.filter(({ reference }) => !/^`test\/(flows|gateway|runtime)\//.test(reference));
+    expect(elsewhere).toEqual([]);
+  });
+
+  it.each([
+    'Resources',
+    'States',
+    'Calls',
+    'Headers',
+    'Authentication',
+    'Events',
+    'Errors',
+    'Limits',
+    'Versioning',
+    'What the specification leaves open',
+  ])('has rows about %s', (section) => {
+    const [, rest = ''] = text.split(`\n## ${section}\n`);
+    const [part = ''] = rest.split('\n## ');
+    expect(rowsOf(part).length).toBeGreaterThan(0);
+  });
+});
