@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isDrained } from '../demo/drained.ts';
+import { isDrained, leastLags } from '../demo/drained.ts';
 import type { Installation } from './installation.ts';
 
 const POLL_MS = 300;
@@ -10,21 +10,25 @@ const IN_A_ROW = 4;
 export async function drained(installation: Installation, withinMs: number): Promise<number> {
   const from = performance.now();
   let quiet = 0;
-  for (let lags = ''; quiet < IN_A_ROW; ) {
+  for (let before = ''; quiet < IN_A_ROW; ) {
+    const silent: string[] = [];
     const texts = await Promise.all(
       installation.processors.map((processor) =>
         processor.get('/metrics').then(
           (answer) => answer.text(),
-          () => `${processor.name} does not answer`,
+          () => {
+            silent.push(`${processor.name} does not answer`);
+            return '';
+          },
         ),
       ),
     );
-    quiet = texts.every(isDrained) ? quiet + 1 : 0;
-    lags = texts
-      .flatMap((text) => text.match(/^tributary_stage_lag\{.*\} [1-9].*$|.* does not answer/gm) ?? [])
-      .join('\n');
+    const metrics = texts.join('\n');
+    quiet = silent.length === 0 && isDrained(metrics) ? quiet + 1 : 0;
+    const lags = [...leastLags(metrics)].filter(([, lag]) => lag > 0);
+    before = [...lags.map(([labels, lag]) => `${labels}: ${lag}`), ...silent].join('\n');
     if (performance.now() - from > withinMs)
-      throw new Error(`not drained within ${withinMs} ms; before the stages are still:\n${lags}`);
+      throw new Error(`not drained within ${withinMs} ms; before the stages are still:\n${before}`);
     await sleep(POLL_MS);
   }
   return performance.now() - from;
