@@ -12,16 +12,6 @@ export type CatalogRow =
   /** The contract is named where it is the one of its table, whole where it was changed since, null where none judges. */
   | readonly ['era', workspaceId: string, pair: string, from: number, at: string, Contract | string | null];
 
-const KINDS = [
-  'api_key',
-  'write_key',
-  'source',
-  'contract',
-  'transformation',
-  'destination',
-  'rule',
-] as const;
-
 /**
  * Everything a state holds, as rows in an order in which they can be put back. The rows are what the state was at the
  * moment of the call: entities are never changed in place.
@@ -31,7 +21,8 @@ export function rowsOf(state: CatalogState): readonly CatalogRow[] {
   for (const [name, table] of Object.entries(state.tables())) addTable(rows, name, [], table);
   for (const workspace of state.workspaces.values()) rows.push(['workspace', workspace]);
   for (const [workspaceId, { tables, deleted, eras }] of state.indexes) {
-    for (const kind of KINDS) for (const entity of tables[kind].values()) rows.push(['entity', kind, entity]);
+    for (const kind of Object.keys(tables) as WorkspaceEntityKind[])
+      for (const entity of tables[kind].values()) rows.push(['entity', kind, entity]);
     for (const gone of deleted) {
       const colon = gone.indexOf(':');
       rows.push(['deleted', workspaceId, gone.slice(0, colon) as WorkspaceEntityKind, gone.slice(colon + 1)]);
