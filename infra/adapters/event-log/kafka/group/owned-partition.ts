@@ -62,8 +62,10 @@ export class KafkaPartition implements OwnedPartition {
   }
 
   async fetch(from: Cursor, limits: FetchLimits, signal: AbortSignal): Promise<readonly Taken[]> {
-    const gathered = [...(await this.#read(from, signal))];
-    const until = performance.now() + (limits.gatherMs ?? 0);
+    const first = await this.#read(from, signal);
+    if (limits.gatherMs === undefined || limits.gatherMs <= 0) return first;
+    const gathered = [...first];
+    const until = performance.now() + limits.gatherMs;
     while (weighsLess(gathered, limits)) {
       const [last, leftMs] = [gathered.at(-1), until - performance.now()];
       if (last === undefined || leftMs <= 0) break;

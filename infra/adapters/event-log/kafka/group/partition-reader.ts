@@ -1,5 +1,6 @@
 import type { TopicSpec, ValueFraming } from '@tributary/core';
 import type { Cursor, Taken } from '../../stage-runner/cursor.ts';
+import { pause } from '../../stage-runner/waiting.ts';
 import type { Fetched, Fetcher } from '../client/fetcher.ts';
 import { entriesOf } from '../records/entries.ts';
 import type { Waiting } from './stuck.ts';
@@ -74,7 +75,7 @@ export class PartitionReader {
       const inTime = AbortSignal.any([signal, over.signal]);
       const came = asked.fetched.then((fetched) => fetched !== undefined);
       // Whoever does not wait for the answer leaves it for the next to take.
-      const isThere = await Promise.race([came, untilAborted(inTime)]);
+      const isThere = await Promise.race([came, pause(ms, inTime).then(() => false)]);
       return isThere ? await this.fetch(from, inTime) : [];
     } finally {
       clearTimeout(timer);
@@ -129,11 +130,4 @@ export class PartitionReader {
     fetched.then(answered, answered);
     return asked;
   }
-}
-
-function untilAborted(signal: AbortSignal): Promise<false> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve(false);
-    else signal.addEventListener('abort', () => resolve(false), { once: true });
-  });
 }
