@@ -46,6 +46,8 @@ export * from './log/topics.ts';
 export * from './log/value-framing.ts';
 export * from './logger/logger.ts';
 export * from './metrics/metrics.ts';
+export * from './profiles/profile.ts';
+export * from './profiles/profile-store.ts';
 export * from './rules/match.ts';
 export * from './sandbox/sandbox.ts';
 export * from './secrets/key-ring.ts';

@@ -1,0 +1,114 @@
+import type { Identity, NewAttribute, NewNamed, Profile, ProfileScope } from './profile.ts';
+
+/** One write of somebody's data. */
+export interface ProfileWrite extends ProfileScope {
+  /** At least one, unless there is a `ucid`; normalised, most telling first, none twice. */
+  readonly identities: readonly Identity[];
+  /** The profile that is meant, or one that was merged into it. */
+  readonly ucid?: string;
+  readonly attributes: readonly NewAttribute[];
+  readonly preferences: readonly NewNamed[];
+  readonly consents: readonly NewNamed[];
+  /** Of everything written without a `ts` of its own, and of the identities, epoch ms. Absent: the store stamps it. */
+  readonly ts?: number;
+  /**
+   * `merge`: whoever owns one of the identities is the same person (an explicit call says so).
+   * `keep-people-apart`: an event is no proof. Two profiles that both have a `user_id` are never merged by it; an
+   * identity that somebody else owns stays there and is left out, in the order of `identities`.
+   */
+  readonly linking: 'merge' | 'keep-people-apart';
+  /** When the data was received, epoch ms: what was deleted after it is not brought back. Absent: now. */
+  readonly receivedAt?: number;
+}
+
+export type ProfileWriteOutcome =
+  | {
+      readonly kind: 'written';
+      readonly profile: Profile;
+      /** Identities of the write that the profile did not get, and why. */
+      readonly leftOut: readonly LeftOut[];
+    }
+  /** Nothing was changed. */
+  | { readonly kind: 'refused'; readonly reason: ProfileRefusal };
+
+export interface LeftOut {
+  readonly identity: Identity;
+  readonly why: 'another_person' | 'deleted' | 'too_many';
+}
+
+/**
+ * `unknown_ucid`: there is none, or it was deleted. `too_many_identities`, `too_large`: the profile would pass a bound
+ * of `profile.ts` (with `keep-people-apart` identities past the bound are left out). `nothing_left`: all identities of
+ * an event were deleted after it.
+ */
+export type ProfileRefusal = 'unknown_ucid' | 'too_many_identities' | 'too_large' | 'nothing_left';
+
+export interface ProfileSearch {
+  readonly org: number;
+  readonly regions: readonly string[];
+  /** Normalised. Any of them matches. */
+  readonly identities: readonly Identity[];
+  readonly ucids: readonly string[];
+}
+
+export interface ProfileDeletion {
+  readonly org: number;
+  readonly regions: readonly string[];
+  /** One of both lists is empty. */
+  readonly identities: readonly Identity[];
+  readonly ucids: readonly string[];
+}
+
+export interface ProfileDeletionOutcome {
+  /** Ucids of the live records that were deleted, each once, none of those merged into them. */
+  readonly deleted: readonly string[];
+  /** What matched nothing, of `identities` and `ucids` alike, by its place in the list that was given. */
+  readonly notFound: readonly number[];
+}
+
+/** One committed write, merge or deletion of a profile, as `profiles.changes` carries it. */
+export interface ProfileChange extends ProfileScope {
+  readonly kind: 'written' | 'merged' | 'deleted';
+  readonly ucid: string;
+  /** Of the profile; a reader that has seen a higher one of this ucid drops the change. */
+  readonly version: number;
+  /** Epoch ms. */
+  readonly at: number;
+  /** As it is after the change; absent when it is gone. */
+  readonly profile?: Profile;
+  /** Ucids that became this one by the change; of a deletion every ucid that led to the record. */
+  readonly linked: readonly string[];
+}
+
+/** Resolves once the changes are durable on the log. May be called with the same change again. */
+export type PublishProfileChanges = (changes: readonly ProfileChange[]) => Promise<void>;
+
+/**
+ * The unified profiles. One record per person and scope, whoever writes.
+ *
+ * Promises:
+ * - An identity has one owner at most, and every ucid that was ever answered leads to one live record or was deleted.
+ * - A search that begins after a write was answered sees the write, in every process.
+ * - A write is durable when it is answered, and done whole or not at all. A crash between any two of its steps leaves
+ *   nothing half-visible; who meets what is half done completes it.
+ * - The newest `ts` of a value wins, whatever the order of the writes. The same write again changes nothing: not the
+ *   version either.
+ * - Of several owners the smallest ucid is the master; the others' data is folded into it and their ucids lead to it.
+ * - A deletion takes the whole record, everything merged into it included, or nothing. A deleted identity remembers
+ *   when for the configured retention; after it a new profile is made by who writes it anew.
+ * - Every change is published at least once, those of one profile with growing versions; it is part of what the write
+ *   commits, so no crash loses it.
+ *
+ * Errors: `Unavailable` when the engine does not answer: the call may have been carried out, all or nothing; repeat it.
+ *
+ * An implementer must not: merge by anything but an identity, show a profile to another scope, keep identity values
+ * where they outlive the profile (hashes may), or answer from what is only seen and not yet durable.
+ */
+export interface ProfileStore {
+  upsert(write: ProfileWrite): Promise<ProfileWriteOutcome>;
+  /** Live profiles, each once, oldest first. */
+  search(search: ProfileSearch): Promise<readonly Profile[]>;
+  delete(deletion: ProfileDeletion): Promise<ProfileDeletionOutcome>;
+  /** Waits for what is under way; changes not yet published are published by the next one who opens the store. */
+  close(): Promise<void>;
+}

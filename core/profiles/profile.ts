@@ -1,0 +1,74 @@
+import type { Json } from '../event/event.ts';
+
+/** Profiles of one scope never meet those of another: neither identities nor ucids are shared. */
+export interface ProfileScope {
+  /** The integer `org_id` of the organization. */
+  readonly org: number;
+  readonly region: string;
+}
+
+/** One way to name a person, normalised: what two callers mean alike is written alike. */
+export interface Identity {
+  /** As its caller names it: a namespace (`email`) or a hashed variant of one (`email_sha256_lowercase`). */
+  readonly type: string;
+  readonly value: string;
+}
+
+/** Past it a profile takes no further identities. */
+export const MAX_PROFILE_IDENTITIES = 500;
+/** Of the JSON of a profile as it is stored, bytes. */
+export const MAX_PROFILE_BYTES = 1024 * 1024;
+
+/** A value that the newest writer wins: by `ts`, epoch ms, and among equals by the value, so that order never matters. */
+export interface Register {
+  readonly value: Json;
+  readonly ts: number;
+}
+
+export interface HeldIdentity extends Identity {
+  readonly ts: number;
+}
+
+/** One attribute of `profile`: `["demographics", "gender"]`, or `["groups", "UA", "name"]` of an event's group. */
+export interface ProfileAttribute extends Register {
+  readonly path: readonly string[];
+}
+
+/** A marketing preference or a consent. */
+export interface NamedRegister extends Register {
+  readonly name: string;
+}
+
+/** A profile as stores keep it. Lists are sorted and hold each key once; maps by a person's own words pollute nothing. */
+export interface Profile extends ProfileScope {
+  /**
+   * UUIDv7. The order of ucids is the order of creation: of several profiles that turn out to be one, the smallest is
+   * the master.
+   */
+  readonly ucid: string;
+  /** Epoch ms. */
+  readonly created_ts: number;
+  /** Epoch ms, grows with every write that changes something. */
+  readonly updated_ts: number;
+  /** Grows by at least one with every write that changes something. */
+  readonly version: number;
+  readonly identities: readonly HeldIdentity[];
+  readonly attributes: readonly ProfileAttribute[];
+  readonly preferences: readonly NamedRegister[];
+  readonly consents: readonly NamedRegister[];
+  /** Ucids that were merged into this one: they resolve to it for good. */
+  readonly linked: readonly string[];
+}
+
+/** What is to be written at `ts`; without one the store stamps it, later than everything that it replaces. */
+export interface NewAttribute {
+  readonly path: readonly string[];
+  readonly value: Json;
+  readonly ts?: number;
+}
+
+export interface NewNamed {
+  readonly name: string;
+  readonly value: Json;
+  readonly ts?: number;
+}
