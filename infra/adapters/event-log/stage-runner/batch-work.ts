@@ -9,7 +9,7 @@ import { giveUp, type Work } from './work.ts';
 
 /**
  * Hands a batch of one partition to its stage and commits it, in parts where it throws. Resolves when all of it is
- * committed. Rejects with the stage's `Rewind` or `Fenced`, with `PartitionLost`, or with the signal's reason; what
+ * committed or, where nothing was emitted, reached. Rejects with the stage's `Rewind` or `Fenced`, with `PartitionLost`, or with the signal's reason; what
  * was committed until then is the committer's to say. `taken` is wholly before or wholly behind the committed position.
  */
 export async function workBatch(stage: BatchStage, taken: readonly Taken[], work: Work): Promise<void> {
@@ -54,7 +54,9 @@ async function handOver(stage: BatchStage, part: readonly Taken[], work: Work): 
 
 async function commitPart(part: readonly Taken[], emissions: readonly Emission[], work: Work): Promise<void> {
   const last = part.at(-1);
-  if (last) await work.committer.commit(last.after, emissions, work.signal);
+  if (last === undefined) return;
+  if (emissions.length === 0) await work.committer.reach(last.after, work.signal);
+  else await work.committer.commit(last.after, emissions, work.signal);
 }
 
 async function repeatLater(

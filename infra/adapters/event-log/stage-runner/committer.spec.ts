@@ -1,18 +1,19 @@
 import { Fenced, NO_LOGGER, NO_METRICS, Unavailable } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { Committer } from './committer.ts';
+import { type CommitRest, Committer } from './committer.ts';
 import type { Cursor } from './cursor.ts';
 import { PartitionLost } from './failure.ts';
 
 const at = (offset: number, index = 0): Cursor => ({ offset, index });
 
-function setUp(answers: (Error | undefined)[]) {
+function setUp(answers: (Error | undefined)[], rest?: CommitRest) {
   const calls: { from: Cursor; to: Cursor }[] = [];
   const committer = new Committer({
     stage: 's',
     topic: 't',
     partition: 0,
     committed: at(5),
+    rest,
     backoff: { firstMs: 1, capMs: 1 },
     metrics: NO_METRICS,
     logger: NO_LOGGER,
@@ -61,5 +62,47 @@ describe('committer', () => {
     const committing = committer.commit(at(6), [], leaving.signal);
     leaving.abort(new Error('leaving'));
     await expect(committing).rejects.toThrow('leaving');
+  });
+
+  describe('on an engine that wants rest', () => {
+    const rest: CommitRest = { after: () => 10, positionMs: 60_000 };
+
+    it('stores a position without emissions at once, and the next ones together', async () => {
+      const { committer, calls } = setUp([], rest);
+      await committer.reach(at(6), never);
+      await committer.reach(at(7), never);
+      await committer.reach(at(8), never);
+      expect(calls.map(({ to }) => to)).toEqual([at(6)]);
+      expect(committer.isBehind).toBe(true);
+      await committer.settle(never);
+      expect(calls.map(({ to }) => to)).toEqual([at(6), at(8)]);
+      expect(committer.committed).toEqual(at(8));
+      expect(committer.isBehind).toBe(false);
+    });
+
+    it('stores what was reached with the next emissions', async () => {
+      const { committer, calls } = setUp([], rest);
+      await committer.reach(at(6), never);
+      await committer.reach(at(7), never);
+      await committer.commit(at(9), [{ topic: 'out', key: '', value: '', headers: {} }], never);
+      await committer.settle(never);
+      expect(calls.map(({ to }) => to)).toEqual([at(6), at(9)]);
+    });
+
+    it('has reached nothing once it begins anew', async () => {
+      const { committer, calls } = setUp([], rest);
+      await committer.reach(at(6), never);
+      await committer.reach(at(9), never);
+      committer.forget();
+      await committer.settle(never);
+      expect(calls.map(({ to }) => to)).toEqual([at(6)]);
+    });
+  });
+
+  it('stores every position at once where no rest is wanted', async () => {
+    const { committer, calls } = setUp([]);
+    await committer.reach(at(6), never);
+    await committer.reach(at(7), never);
+    expect(calls.map(({ to }) => to)).toEqual([at(6), at(7)]);
   });
 });

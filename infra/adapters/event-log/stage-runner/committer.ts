@@ -12,6 +12,17 @@ import { type Cursor, compareCursors } from './cursor.ts';
 import { PartitionLost } from './failure.ts';
 import { pause } from './waiting.ts';
 
+/** How an engine wants to be left alone between commits. */
+export interface CommitRest {
+  /** ms, after a commit that took so long. */
+  after(tookMs: number): number;
+  /**
+   * How often a position is stored at most, ms, that nothing is emitted with: nobody waits for it, and what a process
+   * did behind the stored one is done again, idempotently, by who takes over after a crash.
+   */
+  readonly positionMs: number;
+}
+
 export interface CommitterOptions {
   readonly stage: string;
   readonly topic: string;
@@ -22,8 +33,7 @@ export interface CommitterOptions {
    * the newest. `Unavailable`: it may have happened, the same call again is safe. `Fenced`: someone newer owns it.
    */
   readonly commit: (from: Cursor, to: Cursor, emissions: readonly Emission[]) => Promise<void>;
-  /** See `OwnedPartition.restAfter`. */
-  readonly restAfter?: ((tookMs: number) => number) | undefined;
+  readonly rest?: CommitRest | undefined;
   readonly backoff: BackoffOptions;
   readonly metrics: Metrics;
   readonly logger: Logger;
@@ -33,8 +43,12 @@ export interface CommitterOptions {
 export class Committer {
   readonly #options: CommitterOptions;
   #committed: Cursor;
+  /** Behind the committed one, with nothing emitted in between. */
+  #reached: Cursor | undefined;
   /** By `performance.now()`. */
   #restedAt = 0;
+  #positionRestedAt = 0;
+  #lastRestMs = 0;
 
   constructor(options: CommitterOptions) {
     this.#options = options;
@@ -50,9 +64,37 @@ export class Committer {
     return Math.max(0, this.#restedAt - performance.now());
   }
 
+  /** The same for a position that nothing is emitted with. */
+  positionRestMs(): number {
+    return Math.max(0, this.#positionRestedAt - performance.now());
+  }
+
+  /** True while a position was reached that is not stored yet. */
+  get isBehind(): boolean {
+    return this.#reached !== undefined;
+  }
+
   /** True for an entry read again after a rewind, whose emissions are in the log already. */
   isReplay(position: Position): boolean {
     return compareCursors(position, this.#committed) < 0;
+  }
+
+  /** Notes a position that nothing is emitted with: it is stored now, with the next commit, or by `settle`. */
+  async reach(to: Cursor, signal: AbortSignal): Promise<void> {
+    if (compareCursors(to, this.#committed) <= 0) return;
+    this.#reached = to;
+    if (this.positionRestMs() === 0) await this.settle(signal);
+    else this.#restedAt = performance.now() + this.#lastRestMs;
+  }
+
+  /** Stores what was reached. Rejects as `commit`. */
+  async settle(signal: AbortSignal): Promise<void> {
+    if (this.#reached !== undefined) await this.commit(this.#reached, [], signal);
+  }
+
+  /** Whoever begins anew at the committed position has reached nothing. */
+  forget(): void {
+    this.#reached = undefined;
   }
 
   /**
@@ -68,6 +110,7 @@ export class Committer {
       try {
         await this.#options.commit(this.#committed, to, emissions);
         this.#committed = to;
+        this.#reached = undefined;
         this.#noteTaken(performance.now() - startedAt);
         return;
       } catch (thrown) {
@@ -77,9 +120,13 @@ export class Committer {
   }
 
   #noteTaken(tookMs: number): void {
-    const { metrics, stage, restAfter } = this.#options;
+    const { metrics, stage, rest } = this.#options;
     metrics.observe('tributary_stage_commit_seconds', tookMs / 1_000, { stage });
-    if (restAfter !== undefined) this.#restedAt = performance.now() + restAfter(tookMs);
+    if (rest === undefined) return;
+    this.#lastRestMs = rest.after(tookMs);
+    const now = performance.now();
+    this.#restedAt = now + this.#lastRestMs;
+    this.#positionRestedAt = now + rest.positionMs;
   }
 
   async #judge(thrown: unknown, repetition: number, signal: AbortSignal): Promise<void> {

@@ -40,6 +40,9 @@ export class FlowWindow {
   #bytes = 0;
   /** Of those, the bytes of what is finished. */
   #finishedBytes = 0;
+  /** Entries that are finished and not taken out, and what they emitted. */
+  #finished = 0;
+  #finishedEmissions = 0;
 
   constructor(limits: FlowLimits) {
     this.#limits = limits;
@@ -54,9 +57,15 @@ export class FlowWindow {
     return this.#bytes;
   }
 
-  /** Of those, the bytes of what is finished. */
-  get finishedBytes(): number {
-    return this.#finishedBytes;
+  /** Whether what is finished takes that share of the window or more. */
+  isFull(share: number): boolean {
+    const { bytes, entries } = this.#limits;
+    return this.#finishedBytes >= bytes * share || this.#finished >= entries * share;
+  }
+
+  /** True when something that was emitted waits to be committed. */
+  get holdsEmissions(): boolean {
+    return this.#finishedEmissions > 0;
   }
 
   /** An empty window takes an entry of any size. */
@@ -82,6 +91,8 @@ export class FlowWindow {
     const bytes = emissionBytes(emissions) + FINISHED_BYTES;
     this.#bytes += bytes - slot.bytes;
     this.#finishedBytes += bytes;
+    this.#finished++;
+    this.#finishedEmissions += emissions.length;
     slot.bytes = bytes;
     slot.emissions = emissions;
   }
@@ -95,6 +106,7 @@ export class FlowWindow {
     for (let slot = this.#slots[this.#head]; slot?.emissions; slot = this.#slots[this.#head]) {
       if (to && bytes + slot.bytes > COMMIT_BYTES) break;
       for (const emission of slot.emissions) emissions.push(emission);
+      this.#finishedEmissions -= slot.emissions.length;
       bytes += slot.bytes;
       to = slot.after;
       slot.emissions = []; // the slot may stay in the list for long
@@ -102,6 +114,7 @@ export class FlowWindow {
     }
     if (!to) return undefined;
     const count = this.#head - from;
+    this.#finished -= count;
     this.#compact();
     return { to, emissions, count, bytes };
   }

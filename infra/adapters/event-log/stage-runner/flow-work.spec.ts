@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type FlowStage, type LogEntry, NO_LOGGER, NO_METRICS } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { Committer } from './committer.ts';
@@ -5,6 +6,9 @@ import { FlowWork } from './flow-work.ts';
 import type { Work } from './work.ts';
 
 const REST_MS = 150;
+const POSITION_REST_MS = 60_000;
+/** The value of an entry that the stage makes nothing of. */
+const NOTHING = 'nothing';
 
 /** A flow stage at work that rests after each commit, and the offsets committed with the time of each. */
 function setUp({ windowBytes = 1_000_000 } = {}) {
@@ -20,7 +24,7 @@ function setUp({ windowBytes = 1_000_000 } = {}) {
     commit: async (_from, to) => {
       commits.push({ to: to.offset, at: performance.now() });
     },
-    restAfter: () => REST_MS,
+    rest: { after: () => REST_MS, positionMs: POSITION_REST_MS },
     backoff,
     metrics: NO_METRICS,
     logger: NO_LOGGER,
@@ -31,7 +35,7 @@ function setUp({ windowBytes = 1_000_000 } = {}) {
     reads: [{ topic: 't' }],
     writes: ['out'],
     windowBytes,
-    handle: async ({ key, value }) => [{ topic: 'out', key, value, headers: {} }],
+    handle: async ({ key, value }) => (value === NOTHING ? [] : [{ topic: 'out', key, value, headers: {} }]),
   };
   const work: Work = {
     stage: 's',
@@ -85,5 +89,27 @@ describe('a flow stage on an engine that wants rest between commits', () => {
     await flow.drained();
     expect(commits.map(({ to }) => to)).toEqual([1, 2]);
     expect(performance.now() - stoppedAt).toBeLessThan(REST_MS / 2);
+  });
+
+  it('rests longer with positions alone, until something is emitted', async () => {
+    const { flow, commits, admit } = setUp();
+    admit(0);
+    await flow.drained();
+    admit(1, NOTHING);
+    await sleep(REST_MS * 1.5);
+    expect(commits.map(({ to }) => to)).toEqual([1]);
+    admit(2);
+    await flow.drained();
+    expect(commits.map(({ to }) => to)).toEqual([1, 3]);
+  });
+
+  it('does not rest with many positions to commit', async () => {
+    const { flow, commits, admit } = setUp();
+    admit(0);
+    await flow.drained();
+    // A sixteenth of the 1,000 that the window takes.
+    for (let offset = 1; offset <= 63; offset++) admit(offset, NOTHING);
+    await flow.drained();
+    expect(commits.map(({ to }) => to)).toEqual([1, 64]);
   });
 });

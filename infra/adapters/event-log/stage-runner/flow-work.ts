@@ -16,7 +16,6 @@ import { giveUp, type Work } from './work.ts';
 
 /** With so much of the window finished, a commit does not wait. */
 const NO_REST_SHARE = 1 / 16;
-const REST_STEP_MS = 10;
 
 /**
  * Hands the entries of one partition to a flow stage inside its window, and commits the finished prefix while others
@@ -174,11 +173,18 @@ export class FlowWork {
   /** Until the engine is to be asked again; not when there is much to commit, nor when it is the last time. */
   async #rest(): Promise<void> {
     for (;;) {
-      const restMs = this.#work.committer.restMs();
+      const { committer } = this.#work;
+      const restMs = this.#window.holdsEmissions ? committer.restMs() : committer.positionRestMs();
       if (restMs === 0 || this.#stopping.aborted || this.ended.aborted) return;
-      if (this.#window.finishedBytes >= this.#stage.windowBytes * NO_REST_SHARE) return;
-      await pause(Math.min(restMs, REST_STEP_MS), this.#stopping);
+      if (this.#window.isFull(NO_REST_SHARE)) return;
+      await this.#changedWithin(restMs);
     }
+  }
+
+  async #changedWithin(ms: number): Promise<void> {
+    const over = setTimeout(() => this.#changed(), ms);
+    await this.changed();
+    clearTimeout(over);
   }
 
   #end(reason: unknown): void {

@@ -12,7 +12,7 @@ import {
 } from '@tributary/core';
 import { type BackoffOptions, backoffMs } from './backoff.ts';
 import { workBatch } from './batch-work.ts';
-import { Committer } from './committer.ts';
+import { type CommitRest, Committer } from './committer.ts';
 import { type Cursor, earlier, type Taken } from './cursor.ts';
 import { dueNow } from './due.ts';
 import { failureOf } from './failure.ts';
@@ -32,6 +32,8 @@ export interface FetchLimits {
   readonly maxEntries: number;
   /** For how long more may be waited for once there is something, ms. Default 0. */
   readonly gatherMs?: number;
+  /** For how long the first may be waited for, ms; then nothing is answered. Default: until there is one. */
+  readonly waitMs?: number;
 }
 
 /** The engine's part: one partition that this process owns for a stage. */
@@ -39,14 +41,14 @@ export interface OwnedPartition {
   readonly topic: string;
   readonly partition: number;
   readonly committed: Cursor;
-  /** Entries from the cursor on, in order. Waits until there are some; empty once the signal fired. */
+  /** Entries from the cursor on, in order. Waits until there are some; empty once the signal fired or `waitMs` passed. */
   fetch(from: Cursor, limits: FetchLimits, signal: AbortSignal): Promise<readonly Taken[]>;
   /** See `StageContext.end`. */
   readonly end?: () => Promise<number>;
   /** See `CommitterOptions.commit`. */
   commit(from: Cursor, to: Cursor, emissions: readonly Emission[]): Promise<void>;
-  /** How long to leave the engine alone after a commit that took so long, ms; absent: not at all. */
-  readonly restAfter?: (tookMs: number) => number;
+  /** Absent: the engine need not be left alone. */
+  readonly rest?: CommitRest;
 }
 
 export interface LoopOptions {
@@ -83,7 +85,7 @@ export class PartitionLoop {
       partition: owned.partition,
       committed: owned.committed,
       commit: (from, to, emissions) => owned.commit(from, to, emissions),
-      restAfter: owned.restAfter,
+      rest: owned.rest,
       backoff,
       metrics,
       logger,
@@ -140,6 +142,7 @@ export class PartitionLoop {
       metrics,
       logger,
     };
+    this.#committer.forget();
     try {
       if (stage.kind === 'batch') await this.#pullBatches(stage, from, work);
       else await this.#pullFlow(stage, from, work, own);
@@ -151,12 +154,14 @@ export class PartitionLoop {
   async #pullBatches(stage: BatchStage, from: Cursor, work: Work): Promise<void> {
     const maxEntries = stage.maxEntries ?? DEFAULT_BATCH_ENTRIES;
     for await (const ready of this.#ready(from, maxEntries)) {
+      if (ready.length === 0) await this.#committer.settle(work.signal);
       for (let at = 0; at < ready.length && !this.#options.stopping.aborted; ) {
         const batch = this.#cutReplay(ready.slice(at, at + maxEntries));
         await workBatch(stage, batch, work);
         at += batch.length;
       }
     }
+    await this.#committer.settle(work.signal);
   }
 
   /** Entries read again after a rewind come in batches of their own, so that what those emit can be dropped. */
@@ -184,7 +189,10 @@ export class PartitionLoop {
     }
   }
 
-  /** What the source has from the cursor on and what is due, until stopping or `ended` fires. */
+  /**
+   * What the source has from the cursor on and what is due, until stopping or `ended` fires; nothing, when nothing came
+   * while a position waits to be stored.
+   */
   async *#ready(from: Cursor, maxEntries: number, ended?: AbortSignal): AsyncGenerator<readonly Taken[]> {
     const { stopping, source, clock } = this.#options;
     const signal = ended ? AbortSignal.any([stopping, ended]) : stopping;
@@ -194,6 +202,7 @@ export class PartitionLoop {
       if (waiting.length === 0) {
         waiting = await this.#fetch(cursor, maxEntries, signal);
         cursor = waiting.at(-1)?.after ?? cursor;
+        if (waiting.length === 0) yield [];
         continue;
       }
       const due = dueNow(source, waiting, clock());
@@ -218,7 +227,12 @@ export class PartitionLoop {
       try {
         // A flow stage hands on at once and rests before it commits.
         const gatherMs = stage.kind === 'batch' ? this.#committer.restMs() : 0;
-        return await owned.fetch(from, { maxBytes: fetchBytes, maxEntries, gatherMs }, signal);
+        const waitMs = this.#committer.isBehind ? this.#committer.positionRestMs() : undefined;
+        return await owned.fetch(
+          from,
+          { maxBytes: fetchBytes, maxEntries, gatherMs, ...(waitMs === undefined ? {} : { waitMs }) },
+          signal,
+        );
       } catch (thrown) {
         if (failureOf(thrown) !== 'repeat') throw thrown;
         const { topic, partition } = owned;

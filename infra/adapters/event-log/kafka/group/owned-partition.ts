@@ -38,7 +38,7 @@ export interface KafkaPartitionOptions {
 export class KafkaPartition implements OwnedPartition {
   readonly topic: string;
   readonly partition: number;
-  readonly restAfter = new Rest().after;
+  readonly rest = new Rest();
   readonly #options: KafkaPartitionOptions;
   #committed: Cursor = { offset: 0, index: 0 };
   #missedUntil = 0;
@@ -62,7 +62,11 @@ export class KafkaPartition implements OwnedPartition {
   }
 
   async fetch(from: Cursor, limits: FetchLimits, signal: AbortSignal): Promise<readonly Taken[]> {
-    const first = await this.#read(from, signal);
+    const first =
+      limits.waitMs === undefined
+        ? await this.#read(from, signal)
+        : await this.#options.reader.fetchWithin(limits.waitMs, from, signal);
+    if (first.length === 0) return first;
     if (limits.gatherMs === undefined || limits.gatherMs <= 0) return first;
     const gathered = [...first];
     const until = performance.now() + limits.gatherMs;
