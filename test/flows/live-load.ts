@@ -5,7 +5,7 @@ import { openEventStream } from '../helpers/event-stream.ts';
 import type { StreamReadersTask } from '../helpers/stream-readers.ts';
 import type { Tributary } from '../helpers/tributary.ts';
 
-const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
+export const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 /** How long events are sent for each figure, ms, and how often the two are measured in turns. */
 const SPAN_MS = IS_LONG ? 8_000 : 2_000;
 const ROUNDS = IS_LONG ? 5 : 2;
