@@ -128,7 +128,10 @@ export function setUp(
   });
   const liveTail = openInProcessLiveTail({ logger: NO_LOGGER });
   const stages = createPipeline({
-    log: { read: async (topic, _partition, from) => factsFrom(catalog, topic, from) },
+    log: {
+      read: async (topic, _partition, from) => factsFrom(catalog, topic, from),
+      end: async () => catalog.facts.length,
+    },
     catalog,
     deduplicator,
     contracts: { evaluate: (_contract, event) => world.evaluate(event) },

@@ -20,7 +20,7 @@ import { Appender } from './append/appender.ts';
 import { KafkaClient } from './client/client.ts';
 import type { KafkaConnection } from './client/connection.ts';
 import { type Fetched, Fetcher, OffsetOutOfRange } from './client/fetcher.ts';
-import { offsetOf } from './client/offsets.ts';
+import { deleteRecordsBelow, offsetOf, storedOffsets } from './client/offsets.ts';
 import { KafkaStageRun, specOf } from './group/stage-run.ts';
 import { entriesOf } from './records/entries.ts';
 import { createKafkaTopics } from './topics.ts';
@@ -135,7 +135,7 @@ class KafkaEventLog implements EventLog {
     // What is there is handed over at once, whatever others wait for.
     const end = await offsetOf(this.#reads, this.#nameOf(topic), partition, 'stable');
     while (next < end) {
-      const fetched = await this.#fetch(
+      const from = await this.#fetch(
         this.#reader,
         topic,
         partition,
@@ -143,17 +143,23 @@ class KafkaEventLog implements EventLog {
         maxBytes,
         AbortSignal.any(signals),
       );
-      if (!fetched) return { entries: [], next };
-      const result = found(fetched);
-      if (result) return result;
+      if (from === undefined) return { entries: [], next };
+      if (typeof from === 'number') next = from;
+      else {
+        const result = found(from);
+        if (result) return result;
+      }
     }
     if (waitMs === 0) return { entries: [], next };
     const waiting = AbortSignal.any([...signals, AbortSignal.timeout(waitMs)]);
     for (;;) {
-      const fetched = await this.#fetch(this.#watcher, topic, partition, next, maxBytes, waiting);
-      if (!fetched) return { entries: [], next };
-      const result = found(fetched);
-      if (result) return result;
+      const from = await this.#fetch(this.#watcher, topic, partition, next, maxBytes, waiting);
+      if (from === undefined) return { entries: [], next };
+      if (typeof from === 'number') next = from;
+      else {
+        const result = found(from);
+        if (result) return result;
+      }
     }
   }
 
@@ -161,6 +167,29 @@ class KafkaEventLog implements EventLog {
     this.#checkOpen();
     this.#partitionOf(topic, partition);
     return offsetOf(this.#reads, this.#nameOf(topic), partition, 'end');
+  }
+
+  async first(topic: string, partition: number): Promise<number> {
+    this.#checkOpen();
+    this.#partitionOf(topic, partition);
+    return offsetOf(this.#reads, this.#nameOf(topic), partition, 'first');
+  }
+
+  async positionOf(stage: string, topic: string, partition: number): Promise<number | undefined> {
+    this.#checkOpen();
+    this.#partitionOf(topic, partition);
+    const name = this.#nameOf(topic);
+    const stored = await storedOffsets(this.#reads, `${this.#options.prefix}${stage}`, [
+      { topic: name, partition },
+    ]);
+    return stored.get(`${name}/${partition}`);
+  }
+
+  /** The bytes leave the brokers' disks with their segments. */
+  async dropBelow(topic: string, partition: number, offset: number): Promise<void> {
+    if (offset > (await this.end(topic, partition)))
+      throw new InvalidInput(`${topic} does not reach to ${offset}`);
+    await deleteRecordsBelow(this.#reads, this.#nameOf(topic), partition, offset);
   }
 
   async run(stage: Stage): Promise<StageRun> {
@@ -208,7 +237,7 @@ class KafkaEventLog implements EventLog {
     await Promise.all([this.#appends.close(), this.#reads.close(), this.#watches.close()]);
   }
 
-  /** Below the first offset kept it reads from there; beyond the end there is nothing, yet. */
+  /** Below the first offset kept: that one, to be read from; beyond the end there is nothing, yet. */
   async #fetch(
     fetcher: Fetcher,
     topic: string,
@@ -216,15 +245,14 @@ class KafkaEventLog implements EventLog {
     offset: number,
     maxBytes: number,
     signal: AbortSignal,
-  ): Promise<Fetched | undefined> {
+  ): Promise<Fetched | number | undefined> {
     const name = this.#nameOf(topic);
     try {
       return await fetcher.fetch(name, partition, offset, maxBytes, signal);
     } catch (thrown) {
       if (!(thrown instanceof OffsetOutOfRange)) throw thrown;
       const first = await offsetOf(this.#reads, name, partition, 'first');
-      if (offset < first) return fetcher.fetch(name, partition, first, maxBytes, signal);
-      return undefined;
+      return offset < first ? first : undefined;
     }
   }
 
