@@ -132,9 +132,9 @@ it('works off the topic of the catalog on a log, and once more after a restart',
 });
 
 it('goes on from the rows of a rewrite where the facts before were dropped, wherever it begins', async () => {
-  const { catalog, history, stages } = setUp();
-  fill(catalog);
   const log = await openLog();
+  const { catalog, history, stages } = setUp({}, { log });
+  fill(catalog);
   const append = (facts: readonly Fact[]) =>
     log.append(
       TOPIC.catalog,
@@ -159,15 +159,15 @@ it('goes on from the rows of a rewrite where the facts before were dropped, wher
   const { offset } = await rewriting.rewrite(rewrite);
   expect(await log.first(TOPIC.catalog, 0)).toBe(offset);
   await append(catalog.facts.slice(4));
-  await runOn(log, setUp({}, { history, catalog }).stages, ['audit']);
+  await runOn(log, setUp({}, { history, catalog, log }).stages, ['audit']);
   await until(async () => (await list(history)).length >= 5);
   expect(await names(history)).toEqual(EXPECTED);
 });
 
 it('says nothing of facts that are missing, and waits', async () => {
-  const { catalog, history, stages } = setUp();
-  fill(catalog);
   const log = await openLog();
+  const { catalog, history, stages } = setUp({}, { log });
+  fill(catalog);
   const entries = catalog.facts.map((fact) => ({
     key: fact.entity,
     value: JSON.stringify(fact),
@@ -179,7 +179,7 @@ it('says nothing of facts that are missing, and waits', async () => {
   await first?.stop();
   await log.dropBelow(TOPIC.catalog, 0, 2);
   await log.append(TOPIC.catalog, entries.slice(3));
-  const again = (await runOn(log, setUp({}, { history, catalog }).stages, ['audit'])).get('audit');
+  const again = (await runOn(log, setUp({}, { history, catalog, log }).stages, ['audit'])).get('audit');
   await new Promise((resolve) => setTimeout(resolve, 500));
   expect(await list(history)).toHaveLength(3);
   expect((await again?.lag())?.[0]?.lag).toBeGreaterThan(0);

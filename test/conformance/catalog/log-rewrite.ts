@@ -9,7 +9,7 @@ import {
   TOPIC,
   Unavailable,
 } from '@tributary/core';
-import { openLogCatalog, type RewritableCatalog } from '@tributary/infra';
+import { type LogCatalogOptions, openLogCatalog, type RewritableCatalog } from '@tributary/infra';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Child } from '../../helpers/child.ts';
 import {
@@ -52,7 +52,7 @@ export function describeRewrite(harness: CatalogHarness): void {
     });
 
     /** Without a snapshot: whatever it knows, it read from the log. */
-    function opened(over = log, logger = NO_LOGGER): RewritableCatalog {
+    function opened(over: LogCatalogOptions['log'] = log, logger = NO_LOGGER): RewritableCatalog {
       const catalog = openLogCatalog({ log: over, logger, fetchWaitMs: 50, proposeTimeoutMs: 10_000 });
       closing.push(catalog);
       return catalog;
@@ -188,6 +188,35 @@ export function describeRewrite(harness: CatalogHarness): void {
       expect(digestOf(late)).toBe(digestOf(catalog));
       await expect.poll(() => late.ready).toBe(true);
       expect((await late.propose(contractFact('c9', 'nine'))).applied).toBe(true);
+    });
+
+    it('is found also by one who hears of the drop before it hears of what came', async () => {
+      let isBlind = false;
+      const over = {
+        append: log.append.bind(log),
+        end: log.end.bind(log),
+        first: log.first.bind(log),
+        positionOf: log.positionOf.bind(log),
+        dropBelow: log.dropBelow.bind(log),
+        async read(...[topic, partition, from, options]: Parameters<EventLog['read']>) {
+          if (!isBlind || options?.waitMs === undefined) return log.read(topic, partition, from, options);
+          await new Promise((resolve) => setTimeout(resolve, 10));
+          return { entries: [], next: from };
+        },
+      };
+      const [catalog, blind] = [opened(), opened(over)];
+      await fill(catalog);
+      await caughtUp(blind);
+      isBlind = true;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      await offsetOf(catalog, contractFact('c7', 'seven'));
+      const { offset } = await catalog.rewrite(REWRITE);
+      await blind.waitFor(offset, 10_000);
+      expect(digestOf(blind)).toBe(digestOf(catalog));
+      expect(blind.ready).toBe(false);
+      isBlind = false;
+      await expect.poll(() => blind.ready, { timeout: 10_000 }).toBe(true);
+      expect(blind.fault).toBeUndefined();
     });
 
     describe('leaves the log as it is', () => {

@@ -24,6 +24,7 @@ import {
   TOPIC,
   TributaryError,
   Unavailable,
+  UnknownFact,
   type Verdict,
 } from '@tributary/core';
 import { withDeadline } from './deadline.ts';
@@ -137,7 +138,7 @@ class LogCatalog implements RewritableCatalog {
       await this.waitFor(offset + 1, Math.max(0, deadline - performance.now()));
       const verdict = this.#verdicts.of(offset);
       if (verdict === undefined)
-        throw new Unavailable('the log gave a fact an offset that was folded before');
+        throw new Unavailable('what became of a fact is not known: it was folded before, or dropped');
       return verdict;
     } finally {
       this.#verdicts.leave();
@@ -207,7 +208,7 @@ class LogCatalog implements RewritableCatalog {
         await this.#fetch();
         this.#recovered();
       } catch (error) {
-        if (error instanceof CatalogGap) this.#stopAtGap(error);
+        if (error instanceof CatalogGap || error instanceof UnknownFact) this.#stopAtGap(error);
         if (this.#stopped === undefined) await this.#backOff(error);
       }
     }
@@ -231,7 +232,12 @@ class LogCatalog implements RewritableCatalog {
       waitMs: fetchWaitMs,
       signal: this.#closing.signal,
     });
-    if (entries.length === 0) await this.#checkKept();
+    if (this.#stopped !== undefined) return;
+    if (entries.length === 0) {
+      // Nothing to read may also mean that what came next is gone.
+      const first = await log.first(TOPIC.catalog, PARTITION);
+      if (first > this.#position) return this.#restore(first);
+    }
     for (const entry of entries) {
       if (this.#stopped !== undefined) return;
       // The offsets of the catalog have no holes but what was dropped.
@@ -241,15 +247,6 @@ class LogCatalog implements RewritableCatalog {
     if (this.#stopped !== undefined) return;
     this.#position = Math.max(this.#position, next);
     this.#fetched(this.#endAtStart);
-  }
-
-  /** Nothing to read may also mean that what came next is gone. */
-  async #checkKept(): Promise<void> {
-    const first = await this.#options.log.first(TOPIC.catalog, PARTITION);
-    if (first > this.#position)
-      throw new CatalogGap(
-        `the log keeps nothing of the catalog below ${first}, and this process has read to ${this.#position}: facts are missing`,
-      );
   }
 
   /** The log begins behind what was read: the rows it begins with take the place of the state. */
@@ -267,7 +264,7 @@ class LogCatalog implements RewritableCatalog {
     this.#fetched(end);
   }
 
-  #stopAtGap(gap: CatalogGap): void {
+  #stopAtGap(gap: CatalogGap | UnknownFact): void {
     this.#options.logger.error(
       { position: this.#position, error: gap.message },
       'the catalog is not whole: this process is not ready and stays so',

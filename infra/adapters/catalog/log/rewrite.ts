@@ -83,13 +83,19 @@ export async function rewriteLog(tools: RewriteTools): Promise<Rewritten> {
   return { offset, rows: rows.length, pieces, dropped: Math.max(0, offset - first) };
 }
 
+/** A log that does not answer is asked again, as is a stage that is on its way. */
 async function stagesPast(offset: number, { log, stages, patienceMs }: RewriteTools): Promise<void> {
   const deadline = performance.now() + patienceMs;
+  const positionOf = async (stage: string) => (await log.positionOf(stage, TOPIC.catalog, PARTITION)) ?? 0;
   for (const stage of stages) {
     for (;;) {
-      const position = (await log.positionOf(stage, TOPIC.catalog, PARTITION)) ?? 0;
+      const isOver = performance.now() > deadline;
+      const position = await positionOf(stage).catch((error: unknown) => {
+        if (isOver || !(error instanceof Unavailable)) throw error;
+        return -1;
+      });
       if (position >= offset) break;
-      if (performance.now() > deadline)
+      if (isOver)
         throw new Unavailable(
           `the stage ${stage} is at ${position} of the catalog, not yet at ${offset}: nothing was dropped; run it where it is not, and this again`,
         );

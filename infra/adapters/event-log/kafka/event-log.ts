@@ -54,6 +54,11 @@ export interface KafkaEventLogOptions {
   readonly appendTimeoutMs?: number;
 }
 
+/** The offset asked for is not kept any more; this one is to be read from. */
+interface FirstKept {
+  readonly first: number;
+}
+
 const READ_BYTES = 1024 * 1024;
 const WATCH_WAIT_MS = 250;
 
@@ -126,7 +131,11 @@ class KafkaEventLog implements EventLog {
     const signals = [this.#closing.signal, ...(signal ? [signal] : [])];
     const of = { topic, partition, packed, framing: this.#framing };
     let next = Math.max(0, from);
-    const found = (fetched: Fetched): ReadResult | undefined => {
+    const found = (fetched: Fetched | FirstKept): ReadResult | undefined => {
+      if ('first' in fetched) {
+        next = fetched.first;
+        return undefined;
+      }
       const { records, next: behind } = withinBytes(fetched, maxBytes);
       const entries = entriesOf(records, of, { offset: next, index: 0 }).map(({ entry }) => entry);
       next = behind;
@@ -135,7 +144,7 @@ class KafkaEventLog implements EventLog {
     // What is there is handed over at once, whatever others wait for.
     const end = await offsetOf(this.#reads, this.#nameOf(topic), partition, 'stable');
     while (next < end) {
-      const from = await this.#fetch(
+      const fetched = await this.#fetch(
         this.#reader,
         topic,
         partition,
@@ -143,23 +152,17 @@ class KafkaEventLog implements EventLog {
         maxBytes,
         AbortSignal.any(signals),
       );
-      if (from === undefined) return { entries: [], next };
-      if (typeof from === 'number') next = from;
-      else {
-        const result = found(from);
-        if (result) return result;
-      }
+      if (!fetched) return { entries: [], next };
+      const result = found(fetched);
+      if (result) return result;
     }
     if (waitMs === 0) return { entries: [], next };
     const waiting = AbortSignal.any([...signals, AbortSignal.timeout(waitMs)]);
     for (;;) {
-      const from = await this.#fetch(this.#watcher, topic, partition, next, maxBytes, waiting);
-      if (from === undefined) return { entries: [], next };
-      if (typeof from === 'number') next = from;
-      else {
-        const result = found(from);
-        if (result) return result;
-      }
+      const fetched = await this.#fetch(this.#watcher, topic, partition, next, maxBytes, waiting);
+      if (!fetched) return { entries: [], next };
+      const result = found(fetched);
+      if (result) return result;
     }
   }
 
@@ -245,14 +248,14 @@ class KafkaEventLog implements EventLog {
     offset: number,
     maxBytes: number,
     signal: AbortSignal,
-  ): Promise<Fetched | number | undefined> {
+  ): Promise<Fetched | FirstKept | undefined> {
     const name = this.#nameOf(topic);
     try {
       return await fetcher.fetch(name, partition, offset, maxBytes, signal);
     } catch (thrown) {
       if (!(thrown instanceof OffsetOutOfRange)) throw thrown;
       const first = await offsetOf(this.#reads, name, partition, 'first');
-      return offset < first ? first : undefined;
+      return offset < first ? { first } : undefined;
     }
   }
 
