@@ -12,6 +12,8 @@ export * from './catalog/entities.ts';
 export * from './catalog/facts.ts';
 export * from './catalog/fold.ts';
 export type { Member, MembersView } from './catalog/members.ts';
+export * from './catalog/restore.ts';
+export * from './catalog/rewrite.ts';
 export * from './catalog/rows.ts';
 export * from './catalog/state.ts';
 export * from './connector/connector.ts';

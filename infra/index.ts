@@ -1,6 +1,13 @@
 /** How the tests, the demo and the bench reach the runtime and the adapters. */
 
-export { type LogCatalogOptions, openLogCatalog } from './adapters/catalog/log/index.ts';
+export {
+  type LogCatalogOptions,
+  openLogCatalog,
+  type RewritableCatalog,
+  type RewriteOptions,
+  type RewriteStep,
+  type Rewritten,
+} from './adapters/catalog/log/index.ts';
 export { openRedisDeduplicator } from './adapters/deduplicator/redis/index.ts';
 export { openSqliteDeduplicator } from './adapters/deduplicator/sqlite/index.ts';
 export {

@@ -41,7 +41,7 @@ import { validate } from './validate/validate.ts';
 /** Everything the stages reach the world by. Who makes these closes them, after the stages have stopped. */
 export interface PipelineDependencies {
   /** To look facts up; the stages are handed their entries by who runs them. */
-  readonly log: Pick<EventLog, 'read'>;
+  readonly log: Pick<EventLog, 'read' | 'end'>;
   readonly catalog: Catalog;
   readonly deduplicator: Deduplicator;
   readonly contracts: ContractEvaluator;

@@ -12,4 +12,7 @@ export const STAGE_NAMES = [
   'deliver.retry',
 ] as const;
 
+/** Those that read the facts of the catalog: nothing is dropped of it before they have taken it. */
+export const CATALOG_STAGES: readonly StageName[] = ['audit'];
+
 export type StageName = (typeof STAGE_NAMES)[number];

@@ -2,15 +2,18 @@ import { describe, expect, it } from 'vitest';
 import type { Fact } from '../catalog/facts.ts';
 import {
   AT,
+  account as accountOf,
   apiKey,
   contract,
   destination,
   fact,
   ORGANIZATION,
   OWNER,
+  organizationMember,
   rule,
   WORKSPACE,
   workspace,
+  workspaceMember,
 } from '../catalog/samples.ts';
 import { CatalogState } from '../catalog/state.ts';
 import { isUuid } from '../ids/ids.ts';
@@ -77,6 +80,66 @@ describe('an applied fact', () => {
 
   it('about an account stands in nobody’s log', () => {
     expect(told(account)).toEqual([[]]);
+  });
+});
+
+describe('a first sign-in', () => {
+  const invited = [organizationMember('m1', 'new@example.com'), workspaceMember('m2', 'new@example.com')];
+  const signIn = { ...accountOf('a9', 'new@example.com'), by: 'a9' };
+
+  it('is told in the log of every place that waited for it, by who signed in', () => {
+    const entries = last(...invited, signIn);
+    const common = {
+      action: 'joined',
+      at: AT,
+      actor: { type: 'account', id: 'a9', email: 'new@example.com', key_prefix: null },
+      address: '127.0.0.1',
+    };
+    expect(entries).toMatchObject([
+      {
+        ...common,
+        scope_id: ORGANIZATION,
+        entity: { type: 'organization_member', id: 'm1' },
+        before: { account_id: null, version: 1 },
+        after: { account_id: 'a9', version: 2 },
+      },
+      { ...common, scope_id: WORKSPACE, entity: { type: 'workspace_member', id: 'm2' } },
+    ]);
+    expect(last(...invited, signIn)).toEqual(entries);
+  });
+
+  it('is told also where it comes with an address that an account got later', () => {
+    const later = { email: 'new@example.com', email_issued_at: AT };
+    const entries = last(
+      ...invited,
+      accountOf('a9', 'old@example.com'),
+      fact('account.updated', 'a9', later),
+    );
+    expect(entries.map(({ action, entity }) => [action, entity.id])).toEqual([
+      ['joined', 'm1'],
+      ['joined', 'm2'],
+    ]);
+  });
+
+  it('of somebody who was invited twice tells which place went, and what became of the other', () => {
+    const entries = last(
+      accountOf('a9', 'old@example.com'),
+      workspaceMember('m1', 'old@example.com', 'viewer'),
+      workspaceMember('m2', 'new@example.com', 'admin'),
+      fact('account.updated', 'a9', { email: 'new@example.com', email_issued_at: AT }),
+    );
+    expect(entries).toMatchObject([
+      { action: 'removed', entity: { id: 'm2' }, before: { role: 'admin' }, after: null },
+      { action: 'updated', entity: { id: 'm1' }, before: { role: 'viewer' }, after: { role: 'admin' } },
+    ]);
+    expect(new Set(entries.map(({ id }) => id)).size).toBe(2);
+  });
+
+  it('that nobody waited for, or that is not the first, is told nowhere', () => {
+    expect(last(...invited, accountOf('a9', 'other@example.com'))).toEqual([]);
+    expect(last(...invited, accountOf('a9', null))).toEqual([]);
+    expect(last(...invited, signIn, accountOf('a10', 'new@example.com'))).toEqual([]);
+    expect(last(...invited, signIn, signIn)).toEqual([]);
   });
 });
 

@@ -16,6 +16,8 @@ export interface Catalog {
   readonly position: number;
   /** True once it caught up with the end it saw at start, its last successful fetch is recent, and every fact was known. */
   readonly ready: boolean;
+  /** Why it stopped for good, for people: facts that are missing or not known. Undefined while it follows the log. */
+  readonly fault: string | undefined;
   /** Milliseconds since its last successful fetch, by a clock that nobody sets; `Infinity` before the first. */
   readonly age: number;
   propose(fact: Fact): Promise<Verdict>;

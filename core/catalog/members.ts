@@ -59,6 +59,12 @@ export class Members<M extends Member> implements MembersView<M> {
     return id === undefined ? undefined : this.get(scopeId, id);
   }
 
+  /** Every membership that waits for the owner of an e-mail address. */
+  pendingOf(email: string): readonly M[] {
+    const ids = [...(this.#pending.get(email) ?? [])];
+    return ids.flatMap(([scopeId, id]) => this.get(scopeId, id) ?? []);
+  }
+
   scopeOf(id: string): string | undefined {
     return this.#scopes.get(id);
   }
@@ -79,7 +85,10 @@ export class Members<M extends Member> implements MembersView<M> {
 
   remove(member: M): void {
     this.#forget(member);
-    this.#members.get(this.#scopeIn(member))?.delete(member.id);
+    const scopeId = this.#scopeIn(member);
+    const others = this.#members.get(scopeId);
+    others?.delete(member.id);
+    if (others?.size === 0) this.#members.delete(scopeId);
   }
 
   /**

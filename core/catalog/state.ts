@@ -254,12 +254,19 @@ export class CatalogState implements CatalogView {
     const before = this.#accounts.get(account.id)?.email ?? null;
     this.#accounts.set(account.id, account);
     if (account.email === before) return;
-    if (before !== null) this.#accountsOfEmail.get(before)?.delete(account.id);
+    if (before !== null) this.#forgetEmail(before, account.id);
     if (account.email === null) return;
     const others = this.#accountsOfEmail.get(account.email) ?? new Set<string>();
     this.#accountsOfEmail.set(account.email, others.add(account.id));
     this.organizationMembers.admit(account);
     this.workspaceMembers.admit(account);
+  }
+
+  /** Nothing stays of an address that is nobody's: a state made of rows has no empty places either. */
+  #forgetEmail(email: string, accountId: string): void {
+    const accounts = this.#accountsOfEmail.get(email);
+    accounts?.delete(accountId);
+    if (accounts?.size === 0) this.#accountsOfEmail.delete(email);
   }
 
   accountOfEmail(email: string): string | undefined {

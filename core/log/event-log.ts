@@ -62,6 +62,7 @@ export interface StageLag {
  *   each entry once, whatever process was killed and when; two processes that believe to own one partition cannot
  *   both commit.
  * - `read` returns committed entries only, in order, without gaps.
+ * - What `dropBelow` dropped never comes back, and a partition goes on with the offsets it had.
  *
  * Limits: a value is at most `MAX_VALUE_BYTES`. Errors: `Unavailable` when the medium does not answer (retry), `Overloaded` when
  * the unconfirmed bytes pass the bound (nothing was taken), `InvalidInput` for an unknown topic.
@@ -92,6 +93,24 @@ export interface EventLog {
 
   /** The offset that the next record of the partition will get. */
   end(topic: string, partition: number): Promise<number>;
+
+  /** The offset of the first record that is kept; where none is, that of the next one. */
+  first(topic: string, partition: number): Promise<number>;
+
+  /**
+   * Where a stage of this name goes on, whoever has it at work: all below was taken and committed. Undefined where it
+   * never ran.
+   */
+  positionOf(stage: string, topic: string, partition: number): Promise<number | undefined>;
+
+  /**
+   * Drops the records of a partition below an offset, for good. To readers it is one step: who begins at the first kept
+   * finds the offset or later. Who reads below it at that moment may be given some of what is dropped, in order, before
+   * going on at the offset. Nobody is waited for, no stage either. Safe to repeat, also after a crash in its midst, and
+   * in several processes at once; only the last one that resolved says that the bytes are gone as far as the medium
+   * gives them up (docs/decisions/0011-catalog-snapshot-and-rewrite.md). `InvalidInput` beyond the end.
+   */
+  dropBelow(topic: string, partition: number, offset: number): Promise<void>;
 
   /** Runs a stage as a member of the group named like it, until `stop()`. */
   run(stage: Stage): Promise<StageRun>;

@@ -1,4 +1,5 @@
 import type { Command, Environment } from './command.ts';
+import { catalog } from './commands/catalog.ts';
 import { printConfig } from './commands/config.ts';
 import { dev } from './commands/dev.ts';
 import { runGateway } from './commands/gateway.ts';
@@ -15,6 +16,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   processor: { summary: 'all stages, or some: --stages a,b; on Kafka', run: runProcessor },
   topics: { summary: 'create the topics on Kafka', run: makeTopics },
   secrets: { summary: 'rotate: seal all secrets under the first key', run: secrets },
+  catalog: { summary: 'rewrite: drop all history of the catalog, keep its state', run: catalog },
   token: { summary: 'print an ID token of the development issuer: --email a@b.c', run: printToken },
   config: { summary: 'print the reference of all environment variables', run: printConfig },
 };

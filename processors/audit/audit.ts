@@ -11,7 +11,7 @@ import { timeOf } from '../entry.ts';
 import { AuditedFacts } from './audited-facts.ts';
 
 export interface AuditDependencies {
-  readonly log: Pick<EventLog, 'read'>;
+  readonly log: Pick<EventLog, 'read' | 'end'>;
   readonly history: History;
   readonly metrics: Metrics;
 }

@@ -2,17 +2,28 @@ import {
   type AuditEntry,
   applyAudited,
   applyFact,
+  type CatalogEntry,
+  CatalogGap,
   CatalogState,
   type EventLog,
-  type Fact,
+  isRewriteRecord,
   type LogEntry,
   messageOf,
+  restoreState,
   TOPIC,
   Unavailable,
 } from '@tributary/core';
 
 const PARTITION = 0;
 const READ_BYTES = 512 * 1024;
+
+const tell = (state: CatalogState, entry: CatalogEntry, position: number): readonly AuditEntry[] =>
+  isRewriteRecord(entry) ? [] : applyAudited(state, entry, position);
+
+const fold = (state: CatalogState, entry: CatalogEntry, position: number): true => {
+  if (!isRewriteRecord(entry)) applyFact(state, entry, position);
+  return true;
+};
 
 /** What the facts of a batch did, as far as they could be applied. */
 export interface Audited {
@@ -23,11 +34,11 @@ export interface Audited {
 
 /**
  * A fold of the catalog that stands where the stage stands, as what a fact did can only be told beside the state before
- * it. It is begun with the first batch, from the first fact on, and dropped with the partition: of the processes that
- * run the stage, one holds the catalog twice.
+ * it. It is begun with the first batch, from the first fact on or the rows that the log begins with, and dropped with
+ * the partition: of the processes that run the stage, one holds the catalog twice.
  */
 export class AuditedFacts {
-  readonly #log: Pick<EventLog, 'read'>;
+  readonly #log: Pick<EventLog, 'read' | 'end'>;
   #state = new CatalogState();
   /** The offset of the next fact to apply. */
   #next = 0;
@@ -37,7 +48,7 @@ export class AuditedFacts {
   #stopped: Unavailable | undefined;
   #watched: AbortSignal | undefined;
 
-  constructor(log: Pick<EventLog, 'read'>) {
+  constructor(log: Pick<EventLog, 'read' | 'end'>) {
     this.#log = log;
   }
 
@@ -50,7 +61,7 @@ export class AuditedFacts {
     for (const fact of facts) {
       const { offset } = fact.position;
       if (offset >= this.#next) {
-        const told = this.#apply(fact, applyAudited);
+        const told = this.#apply(fact, tell);
         if (told === undefined) break;
         this.#told.set(offset, told);
       }
@@ -62,11 +73,11 @@ export class AuditedFacts {
   /** Undefined for a fact that cannot be applied. It may have been in part: this fold is of no use behind it. */
   #apply<Answer>(
     { position: { offset }, value }: LogEntry,
-    apply: (state: CatalogState, fact: Fact, position: number) => Answer,
+    apply: (state: CatalogState, entry: CatalogEntry, position: number) => Answer,
   ): Answer | undefined {
     if (this.#stopped !== undefined) return undefined;
     try {
-      const answer = apply(this.#state, JSON.parse(value) as Fact, offset);
+      const answer = apply(this.#state, JSON.parse(value) as CatalogEntry, offset);
       this.#next = offset + 1;
       return answer;
     } catch (error) {
@@ -87,12 +98,36 @@ export class AuditedFacts {
         maxBytes: READ_BYTES,
       });
       if (signal.aborted) throw new Unavailable('the partition was lost'); // and all that was applied forgotten
-      if (next <= from) throw new Unavailable(`the catalog ends at ${from}, before the fact at ${start}`);
-      for (const entry of entries) {
-        if (entry.position.offset >= start) break;
-        if (this.#apply(entry, applyFact) === undefined) throw this.#stopped;
-      }
-      this.#next = Math.min(next, start);
+      if (entries.length === 0)
+        throw new Unavailable(`the catalog ends at ${from}, before the fact at ${start}`);
+      const gap = this.#applyBelow(start, entries);
+      if (gap === undefined) this.#next = Math.min(next, start);
+      else await this.#restoreAt(gap, start, signal);
+    }
+  }
+
+  /** The offset behind facts that the log does not keep any more, where it comes to one. */
+  #applyBelow(start: number, entries: readonly LogEntry[]): number | undefined {
+    for (const entry of entries) {
+      const { offset } = entry.position;
+      if (offset > this.#next) return offset;
+      if (offset >= start) return undefined;
+      if (this.#apply(entry, fold) === undefined) throw this.#stopped;
+    }
+    return undefined;
+  }
+
+  /** Goes on from the rows that the log begins with. */
+  async #restoreAt(offset: number, start: number, signal: AbortSignal): Promise<void> {
+    if (offset > start)
+      throw new Unavailable(`the catalog begins at ${offset}: what the fact at ${start} did cannot be told`);
+    try {
+      const state = await restoreState(this.#log, offset);
+      if (signal.aborted) throw new Unavailable('the partition was lost');
+      [this.#state, this.#next] = [state, offset];
+    } catch (error) {
+      if (!(error instanceof CatalogGap)) throw error;
+      throw new Unavailable(error.message, { cause: error });
     }
   }
 

@@ -60,6 +60,11 @@ export class Child {
     await this.#ended;
   }
 
+  /** Waits for it to end by itself, however. */
+  async ended(): Promise<void> {
+    await this.#ended;
+  }
+
   /** Waits for it to end by itself; rejects when that was not a success. */
   async finished(): Promise<readonly unknown[]> {
     await this.#ended;

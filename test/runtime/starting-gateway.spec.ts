@@ -24,6 +24,9 @@ it('does not answer 401 to a good key while the log is away and the catalog unre
       append: async (...args) => there().append(...args),
       read: async (...args) => there().read(...args),
       end: async (...args) => there().end(...args),
+      first: async (...args) => there().first(...args),
+      positionOf: async (...args) => there().positionOf(...args),
+      dropBelow: async (...args) => there().dropBelow(...args),
     },
     logger: NO_LOGGER,
   });

@@ -1,4 +1,6 @@
-import { type Fact, type History, type LogEntry, TOPIC, Unavailable } from '@tributary/core';
+import { type Fact, type History, type LogEntry, NO_LOGGER, TOPIC, Unavailable } from '@tributary/core';
+import { openLogCatalog } from '@tributary/infra';
+import { CATALOG_STAGES } from '@tributary/processors';
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { entryOf, setUp, until } from './harness.ts';
 import { type MemoryCatalog, WORKSPACE } from './memory-catalog.ts';
@@ -127,4 +129,58 @@ it('works off the topic of the catalog on a log, and once more after a restart',
   await runOn(log, setUp({}, { history, catalog }).stages, ['audit']);
   await until(async () => (await list(history)).length >= 5);
   expect(await names(history)).toEqual(EXPECTED);
+});
+
+it('goes on from the rows of a rewrite where the facts before were dropped, wherever it begins', async () => {
+  const log = await openLog();
+  const { catalog, history, stages } = setUp({}, { log });
+  fill(catalog);
+  const append = (facts: readonly Fact[]) =>
+    log.append(
+      TOPIC.catalog,
+      facts.map((fact) => ({
+        key: fact.entity,
+        value: JSON.stringify(fact),
+        headers: { 'catalog-position': '0' },
+      })),
+    );
+  await append(catalog.facts.slice(0, 3));
+  const first = (await runOn(log, stages, ['audit'])).get('audit');
+  const rewriting = openLogCatalog({ log, logger: NO_LOGGER, fetchWaitMs: 50 });
+  onTestFinished(() => rewriting.close());
+  await rewriting.catchUp(5_000);
+  const rewrite = { by: 'operator:catalog', stages: CATALOG_STAGES, patienceMs: 10_000 };
+  // Under one that was there all the time,
+  await rewriting.rewrite(rewrite);
+  await append(catalog.facts.slice(3, 4));
+  await until(async () => (await list(history)).length >= 4);
+  await first?.stop();
+  // and for one that begins right at the rewrite, which has told everything before it.
+  const { offset } = await rewriting.rewrite(rewrite);
+  expect(await log.first(TOPIC.catalog, 0)).toBe(offset);
+  await append(catalog.facts.slice(4));
+  await runOn(log, setUp({}, { history, catalog, log }).stages, ['audit']);
+  await until(async () => (await list(history)).length >= 5);
+  expect(await names(history)).toEqual(EXPECTED);
+});
+
+it('says nothing of facts that are missing, and waits', async () => {
+  const log = await openLog();
+  const { catalog, history, stages } = setUp({}, { log });
+  fill(catalog);
+  const entries = catalog.facts.map((fact) => ({
+    key: fact.entity,
+    value: JSON.stringify(fact),
+    headers: { 'catalog-position': '0' },
+  }));
+  await log.append(TOPIC.catalog, entries.slice(0, 3));
+  const first = (await runOn(log, stages, ['audit'])).get('audit');
+  await until(async () => (await list(history)).length >= 3);
+  await first?.stop();
+  await log.dropBelow(TOPIC.catalog, 0, 2);
+  await log.append(TOPIC.catalog, entries.slice(3));
+  const again = (await runOn(log, setUp({}, { history, catalog, log }).stages, ['audit'])).get('audit');
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  expect(await list(history)).toHaveLength(3);
+  expect((await again?.lag())?.[0]?.lag).toBeGreaterThan(0);
 });

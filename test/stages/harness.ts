@@ -9,6 +9,7 @@ import {
   type Delivery,
   type DeliveryResult,
   type Emission,
+  type EventLog,
   Fenced,
   HEADER,
   type Headers,
@@ -100,7 +101,12 @@ export function passing({ event }: SandboxInput): SandboxResult {
  */
 export function setUp(
   options: Partial<PipelineOptions> = {},
-  shared: { readonly catalog?: MemoryCatalog; readonly history?: History } = {},
+  shared: {
+    readonly catalog?: MemoryCatalog;
+    readonly history?: History;
+    /** Where facts are looked up; default the catalog's own. */
+    readonly log?: Pick<EventLog, 'read' | 'end'>;
+  } = {},
 ) {
   const world: World = {
     transform: (_source, input) => passing(input),
@@ -128,7 +134,10 @@ export function setUp(
   });
   const liveTail = openInProcessLiveTail({ logger: NO_LOGGER });
   const stages = createPipeline({
-    log: { read: async (topic, _partition, from) => factsFrom(catalog, topic, from) },
+    log: shared.log ?? {
+      read: async (topic, _partition, from) => factsFrom(catalog, topic, from),
+      end: async () => catalog.facts.length,
+    },
     catalog,
     deduplicator,
     contracts: { evaluate: (_contract, event) => world.evaluate(event) },

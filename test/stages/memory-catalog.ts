@@ -22,6 +22,7 @@ export class MemoryCatalog implements Catalog {
   readonly state = new CatalogState();
   readonly ready = true;
   readonly age = 0;
+  readonly fault = undefined;
   readonly proposed: Fact[] = [];
   /** Every fact there was, by position. */
   readonly facts: Fact[] = [];

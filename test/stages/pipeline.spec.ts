@@ -1,4 +1,5 @@
-import { DEFAULT_LADDER_LABELS, declareTopics } from '@tributary/core';
+import { DEFAULT_LADDER_LABELS, declareTopics, TOPIC } from '@tributary/core';
+import { CATALOG_STAGES } from '@tributary/processors';
 import { describe, expect, it } from 'vitest';
 import { entryOf, START, setUp } from './harness.ts';
 
@@ -21,6 +22,11 @@ describe('the pipeline', () => {
     const { stages } = setUp();
     const read = new Set(stages.flatMap(({ reads }) => reads.map(({ topic }) => topic)));
     expect(stages.flatMap(({ writes }) => writes).filter((topic) => !read.has(topic))).toEqual([]);
+  });
+
+  it('reads the catalog by the stages that a rewrite of it waits for, and by no other', () => {
+    const reads = setUp().stages.filter((stage) => stage.reads.some(({ topic }) => topic === TOPIC.catalog));
+    expect(reads.map(({ name }) => name)).toEqual(CATALOG_STAGES);
   });
 
   it('keeps retries waiting for the delay of their topic, and not much longer', () => {

@@ -10,7 +10,7 @@ export const auditQuery = closed({
   actor: Type.Optional(word('Id of the account, key or stage that did it.')),
   entity_type: Type.Optional(oneOf(AUDITED_TYPES)),
   entity_id: Type.Optional(word('Id of what it was done to.')),
-  action: Type.Optional(word('`created`, `updated`, `revoked`, `archived`, `deleted`, ...')),
+  action: Type.Optional(word('`created`, `updated`, `joined`, `revoked`, `archived`, `deleted`, ...')),
   since: Type.Optional(Type.String({ description: 'ISO 8601; from then on.' })),
   until: Type.Optional(Type.String({ description: 'ISO 8601; before then.' })),
 });

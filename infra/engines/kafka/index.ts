@@ -5,11 +5,14 @@ import type { Machine } from '../machine.ts';
 import { startNative } from '../native/native-engine.ts';
 import { kafkaContainer } from './container.ts';
 import { prepareKafka } from './native.ts';
+import type { Properties } from './properties.ts';
 import type { KafkaSecurity } from './secured-listeners.ts';
 
 export interface KafkaOptions {
   /** Also listen with TLS, with SASL (plain, scram-sha-256, scram-sha-512), and with both. */
   readonly secured?: boolean;
+  /** Of the broker, in place of the usual ones. */
+  readonly settings?: Properties;
 }
 
 export interface RunningKafka extends RunningEngine {
@@ -18,18 +21,18 @@ export interface RunningKafka extends RunningEngine {
 }
 
 /**
- * One Kafka broker. `url` is its `host:port` without encryption or authentication. With secured listeners it is always
- * native.
+ * One Kafka broker. `url` is its `host:port` without encryption or authentication. With secured listeners or settings of
+ * its own it is always native.
  */
 export function kafkaEngine(machine: Machine): Engine<KafkaOptions, RunningKafka> {
   return {
     name: 'kafka',
-    async start({ secured = false, logFolder } = {}) {
-      if (!secured && (await dockerAnswers(machine.dockerHost)))
+    async start({ secured = false, settings, logFolder } = {}) {
+      if (!secured && settings === undefined && (await dockerAnswers(machine.dockerHost)))
         return Object.assign(await startContainer(kafkaContainer, logFolder), { security: undefined });
       let security: KafkaSecurity | undefined;
       const prepare = async (folder: string) => {
-        const prepared = await prepareKafka(machine, folder, secured);
+        const prepared = await prepareKafka(machine, folder, { secured, settings });
         security = prepared.security;
         return prepared.command;
       };

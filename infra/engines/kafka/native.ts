@@ -9,7 +9,7 @@ import type { Command } from '../native/native-engine.ts';
 import { freePort } from '../native/ports.ts';
 import { runTool } from '../native/run-tool.ts';
 import { answersKafka } from './answers.ts';
-import { brokerProperties, propertiesText } from './properties.ts';
+import { brokerProperties, type Properties, propertiesText } from './properties.ts';
 import {
   type KafkaSecurity,
   type KafkaUser,
@@ -58,14 +58,15 @@ export async function kafkaProgram(
 export async function prepareKafka(
   machine: Machine,
   folder: string,
-  secured: boolean,
+  { secured, settings }: { readonly secured: boolean; readonly settings: Properties | undefined },
 ): Promise<PreparedKafka> {
   const { java, keytool, classpath } = await kafkaProgram(machine);
   const env = machine.engineEnv;
   const ports = { plain: await freePort(), controller: await freePort() };
   const security = secured ? await secure(keytool, folder, env) : undefined;
   const config = join(folder, 'server.properties');
-  await writeFile(config, propertiesText(brokerProperties(folder, ports, security?.settings)));
+  const properties = { ...brokerProperties(folder, ports, security?.settings), ...settings };
+  await writeFile(config, propertiesText(properties));
   await mkdir(join(folder, 'tmp'));
   const flags = [`-Djava.io.tmpdir=${join(folder, 'tmp')}`, ...JVM_FLAGS];
   const scram = security === undefined ? [] : scramArguments(security.clients.user);

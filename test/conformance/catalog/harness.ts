@@ -1,4 +1,4 @@
-import type { Catalog, EventLog, Fact, Logger } from '@tributary/core';
+import type { Catalog, EventLog, Fact, FactData, FactType, Logger } from '@tributary/core';
 
 /** How the suite, and the processes it starts, reach one adapter on one log. */
 export interface CatalogHarness {
@@ -54,4 +54,32 @@ export function contractFact(id: string, eventName: string): Fact {
 
 export function renameFact(id: string, name: string, version: number): Fact {
   return { ...stamp, type: 'contract.updated', entity: id, expected_version: version, data: { name } };
+}
+
+export function destinationFact(id: string): Fact {
+  const settings = { url: 'https://example.com' };
+  const data = { id, workspace_id: WORKSPACE_ID, name: id, type: 'webhook', settings, enabled: true };
+  return factOf('destination.created', id, { ...data, created_by: 'a1' });
+}
+
+export function keyFact(id: string, hash: string): Fact {
+  const data = {
+    id,
+    workspace_id: WORKSPACE_ID,
+    name: id,
+    hash,
+    key_prefix: 'trb_api_abc',
+    created_by: 'a1',
+  };
+  return factOf('api_key.created', id, { ...data, status: 'active', role: 'editor' });
+}
+
+export function memberFact(id: string, email: string): Fact {
+  const data = { id, workspace_id: WORKSPACE_ID, email, role: 'viewer', created_by: 'a1' } as const;
+  return factOf('workspace_member.added', id, data);
+}
+
+/** One that holds whatever the version. */
+export function factOf<T extends FactType>(type: T, entity: string, data: FactData[T]): Fact {
+  return { ...stamp, type, entity, data } as Fact;
 }

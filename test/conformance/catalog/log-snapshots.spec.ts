@@ -39,6 +39,7 @@ describe('the snapshot of a catalog', () => {
     const watched = {
       append: over.append.bind(over),
       end: over.end.bind(over),
+      first: over.first.bind(over),
       async read(topic: string, partition: number, from: number, options?: ReadOptions) {
         const result = await over.read(topic, partition, from, options);
         read.push(...result.entries);

@@ -48,6 +48,21 @@ export class TroubledLog implements EventLog {
     return this.#log.end(topic, partition);
   }
 
+  async first(topic: string, partition: number): Promise<number> {
+    this.#check();
+    return this.#log.first(topic, partition);
+  }
+
+  async positionOf(stage: string, topic: string, partition: number): Promise<number | undefined> {
+    this.#check();
+    return this.#log.positionOf(stage, topic, partition);
+  }
+
+  async dropBelow(topic: string, partition: number, offset: number): Promise<void> {
+    this.#check();
+    return this.#log.dropBelow(topic, partition, offset);
+  }
+
   run(stage: Stage): Promise<StageRun> {
     return this.#log.run(stage);
   }

@@ -4,6 +4,7 @@ import { describeAppending } from './appending.ts';
 import { describeBatchStages } from './batch-stages.ts';
 import { killChildren } from './child-process.ts';
 import { describeCrashes } from './crashes.ts';
+import { describeDropping } from './dropping.ts';
 import { describeFlowStages } from './flow-stages.ts';
 import type { EventLogHarness, Medium } from './harness.ts';
 import { describeReading } from './reading.ts';
@@ -26,7 +27,12 @@ export function describeEventLog(name: string, harness: EventLogHarness): void {
       await harness.destroy(medium);
     });
 
-    const parts = { append: describeAppending, read: describeReading, 'stage runs': describeRunning };
+    const parts = {
+      append: describeAppending,
+      read: describeReading,
+      'dropping what lies below an offset': describeDropping,
+      'stage runs': describeRunning,
+    };
     const stages = {
       'batch stages': describeBatchStages,
       'flow stages': describeFlowStages,

@@ -2,27 +2,39 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import {
   applyFact,
   type Catalog,
+  type CatalogEntry,
+  CatalogGap,
+  type CatalogRow,
   CatalogState,
   type CatalogView,
   type Clock,
   type EventLog,
   type Fact,
   HEADER,
+  iso,
+  isRewriteRecord,
   type LogEntry,
   type Logger,
   messageOf,
+  newId,
+  type RewriteBegun,
+  type RewriteRecord,
+  restoreState,
+  rowsOf,
   TOPIC,
   TributaryError,
   Unavailable,
+  UnknownFact,
   type Verdict,
 } from '@tributary/core';
 import { withDeadline } from './deadline.ts';
+import { type RewriteOptions, type Rewritten, rewriteLog } from './rewrite.ts';
 import { type FactText, type Snapped, type SnapshotOptions, Snapshots } from './snapshots.ts';
 import { Verdicts } from './verdicts.ts';
 import { Waiters } from './waiters.ts';
 
 export interface LogCatalogOptions {
-  readonly log: Pick<EventLog, 'append' | 'read' | 'end'>;
+  readonly log: Pick<EventLog, 'append' | 'read' | 'end' | 'first' | 'positionOf' | 'dropBelow'>;
   readonly logger: Logger;
   /** Any that only goes forward, ms; default the process's own, which nobody can set back. */
   readonly clock?: Clock;
@@ -42,12 +54,21 @@ const FETCH_BYTES = 512 * 1024;
 const FIRST_BACKOFF_MS = 50;
 const LONGEST_BACKOFF_MS = 2_000;
 
-/** Follows the topic `catalog` of any `EventLog`, from its snapshot or its beginning, until `close`. The log must have its topics. */
-export function openLogCatalog(options: LogCatalogOptions): Catalog {
+/** A catalog whose history may be replaced by its state. */
+export interface RewritableCatalog extends Catalog {
+  /** As `rewriteLog` says. The catalog must have caught up. */
+  rewrite(options: RewriteOptions): Promise<Rewritten>;
+}
+
+/**
+ * Follows the topic `catalog` of any `EventLog` until `close`, from its snapshot, its first fact, or the rows of the
+ * rewrite that the log begins with. The log must have its topics.
+ */
+export function openLogCatalog(options: LogCatalogOptions): RewritableCatalog {
   return new LogCatalog(options);
 }
 
-class LogCatalog implements Catalog {
+class LogCatalog implements RewritableCatalog {
   readonly #options: Required<Omit<LogCatalogOptions, 'snapshot'>>;
   readonly #snapshots: Snapshots | undefined;
   #state = new CatalogState();
@@ -63,9 +84,11 @@ class LogCatalog implements Catalog {
   #failures = 0;
   /** The last fact that was folded. */
   #last: FactText | undefined;
+  /** Who wants the rows of the state at the record that begins their rewrite, by its id. */
+  readonly #rowsWanted = new Map<string, (rows: readonly CatalogRow[]) => void>();
   /** A fact that could not be applied may have left half of itself. */
   #isTorn = false;
-  /** Why nothing will be folded any more: a fact this release does not know, or `close`. */
+  /** Why nothing will be folded any more: a fact this release does not know, facts that are missing, or `close`. */
   #stopped: Unavailable | undefined;
 
   constructor(options: LogCatalogOptions) {
@@ -97,17 +120,25 @@ class LogCatalog implements Catalog {
     return this.#options.clock() - this.#fetchedAt;
   }
 
+  get fault(): string | undefined {
+    return this.#stopped?.message;
+  }
+
   async propose(fact: Fact): Promise<Verdict> {
     if (this.#stopped !== undefined) throw this.#stopped;
     const { proposeTimeoutMs } = this.#options;
     const deadline = performance.now() + proposeTimeoutMs;
     this.#verdicts.enter();
     try {
-      const offset = await withDeadline(this.#append(fact), proposeTimeoutMs, 'the append of a fact');
+      const offset = await withDeadline(
+        this.#append(fact.entity, fact),
+        proposeTimeoutMs,
+        'the append of a fact',
+      );
       await this.waitFor(offset + 1, Math.max(0, deadline - performance.now()));
       const verdict = this.#verdicts.of(offset);
       if (verdict === undefined)
-        throw new Unavailable('the log gave a fact an offset that was folded before');
+        throw new Unavailable('what became of a fact is not known: it was folded before, or dropped');
       return verdict;
     } finally {
       this.#verdicts.leave();
@@ -137,14 +168,35 @@ class LogCatalog implements Catalog {
     await this.#snapshots?.close();
   }
 
+  rewrite(options: RewriteOptions): Promise<Rewritten> {
+    const append = (record: RewriteRecord) => this.#append(record.rewrite, record);
+    const begin = () => this.#beginRewrite(options.by);
+    return rewriteLog({ ...options, log: this.#options.log, append, begin });
+  }
+
+  async #beginRewrite(by: string) {
+    const rewrite = newId();
+    const wanted = Promise.withResolvers<readonly CatalogRow[]>();
+    this.#rowsWanted.set(rewrite, wanted.resolve);
+    try {
+      const at = iso(Date.now());
+      const begun: RewriteBegun = { v: 1, type: 'catalog.rewrite_begun', rewrite, by, at };
+      const offset = await this.#append(rewrite, begun);
+      await this.waitFor(offset + 1, this.#options.proposeTimeoutMs);
+      return { rewrite, offset, rows: await wanted.promise };
+    } finally {
+      this.#rowsWanted.delete(rewrite);
+    }
+  }
+
   #snapped(): Snapped | undefined {
     return this.#isTorn ? undefined : { state: this.#state, position: this.#position, last: this.#last };
   }
 
-  async #append(fact: Fact): Promise<number> {
+  async #append(key: string, entry: CatalogEntry): Promise<number> {
     const headers = { [HEADER.catalogPosition]: String(this.#position) };
-    const entry = { key: fact.entity, value: JSON.stringify(fact), headers };
-    const [position] = await this.#options.log.append(TOPIC.catalog, [entry]);
+    const entries = [{ key, value: JSON.stringify(entry), headers }];
+    const [position] = await this.#options.log.append(TOPIC.catalog, entries);
     if (position === undefined) throw new Unavailable('the log gave a fact no position');
     return position.offset;
   }
@@ -156,6 +208,7 @@ class LogCatalog implements Catalog {
         await this.#fetch();
         this.#recovered();
       } catch (error) {
+        if (error instanceof CatalogGap || error instanceof UnknownFact) this.#stopAtGap(error);
         if (this.#stopped === undefined) await this.#backOff(error);
       }
     }
@@ -179,13 +232,44 @@ class LogCatalog implements Catalog {
       waitMs: fetchWaitMs,
       signal: this.#closing.signal,
     });
+    if (this.#stopped !== undefined) return;
+    if (entries.length === 0) {
+      // Nothing to read may also mean that what came next is gone.
+      const first = await log.first(TOPIC.catalog, PARTITION);
+      if (first > this.#position) return this.#restore(first);
+    }
     for (const entry of entries) {
       if (this.#stopped !== undefined) return;
+      // The offsets of the catalog have no holes but what was dropped.
+      if (entry.position.offset > this.#position) return this.#restore(entry.position.offset);
       this.#fold(entry);
     }
     if (this.#stopped !== undefined) return;
     this.#position = Math.max(this.#position, next);
     this.#fetched(this.#endAtStart);
+  }
+
+  /** The log begins behind what was read: the rows it begins with take the place of the state. */
+  async #restore(offset: number): Promise<void> {
+    const { log, logger } = this.#options;
+    const end = await log.end(TOPIC.catalog, PARTITION);
+    const state = await restoreState(log, offset);
+    if (this.#stopped !== undefined) return;
+    logger.info({ from: this.#position, position: offset }, 'the catalog begins from the rows of a rewrite');
+    this.#state = state;
+    this.#position = offset;
+    this.#last = undefined;
+    this.#endAtStart = end;
+    this.#caughtUp = false;
+    this.#fetched(end);
+  }
+
+  #stopAtGap(gap: CatalogGap | UnknownFact): void {
+    this.#options.logger.error(
+      { position: this.#position, error: gap.message },
+      'the catalog is not whole: this process is not ready and stays so',
+    );
+    this.#stop(new Unavailable(gap.message, { cause: gap }));
   }
 
   #fetched(endAtStart: number): void {
@@ -198,7 +282,7 @@ class LogCatalog implements Catalog {
     const { offset } = entry.position;
     if (offset < this.#position) return;
     try {
-      this.#verdicts.note(offset, applyFact(this.#state, JSON.parse(entry.value) as Fact, offset));
+      this.#apply(JSON.parse(entry.value) as CatalogEntry, offset);
       this.#position = offset + 1;
       this.#last = { offset, text: entry.value };
     } catch (error) {
@@ -211,6 +295,18 @@ class LogCatalog implements Catalog {
       );
       this.#stop(new Unavailable(`the catalog stopped at position ${offset}`, { cause: error }));
     }
+  }
+
+  #apply(entry: CatalogEntry, offset: number): void {
+    if (!isRewriteRecord(entry)) {
+      this.#verdicts.note(offset, applyFact(this.#state, entry, offset));
+      return;
+    }
+    if (entry.type !== 'catalog.rewrite_begun') return;
+    const take = this.#rowsWanted.get(entry.rewrite);
+    if (take === undefined) return;
+    this.#snapshots?.forgetEras(this.#state);
+    take(rowsOf(this.#state));
   }
 
   #stop(why: Unavailable): void {

@@ -1,2 +1,4 @@
-export { type LogCatalogOptions, openLogCatalog } from './catalog.ts';
+export { type LogCatalogOptions, openLogCatalog, type RewritableCatalog } from './catalog.ts';
+export type { RewriteOptions, RewriteStep, Rewritten } from './rewrite.ts';
+export { removeSnapshots } from './snapshot-file.ts';
 export type { SnapshotOptions } from './snapshots.ts';

@@ -84,7 +84,7 @@ export async function readSnapshot(
   file: string,
   fold: number,
 ): Promise<Snapshot | UnusableSnapshot | undefined> {
-  const bytes = await readIfThere(file);
+  const bytes = await ifThere(readFile(file));
   if (bytes === undefined) return undefined;
   const endOfRows = bytes.lastIndexOf(NEWLINE, bytes.length - 2) + 1;
   const written = parsed(bytes.subarray(endOfRows)) as { sha256?: unknown } | undefined;
@@ -142,23 +142,35 @@ function parsed(bytes: Buffer): unknown {
   }
 }
 
-async function readIfThere(file: string): Promise<Buffer | undefined> {
+async function ifThere<T>(reading: Promise<T>): Promise<T | undefined> {
   try {
-    return await readFile(file);
+    return await reading;
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
     throw error;
   }
 }
 
+/** Removes the file and every draft of one. Whoever is about to finish a draft finds it gone, and tries again later. */
+export async function removeSnapshots(file: string): Promise<void> {
+  for (const draft of await draftsOf(file)) await rm(draft, { force: true });
+  await rm(file, { force: true });
+}
+
 async function removeAbandoned(file: string): Promise<void> {
-  for (const name of await readdir(dirname(file))) {
-    if (!name.startsWith(`${basename(file)}.`)) continue;
-    const draft = join(dirname(file), name);
+  for (const draft of await draftsOf(file)) {
     const since = await stat(draft).catch(() => undefined);
     if (since !== undefined && Date.now() - since.mtimeMs > ABANDONED_AFTER_MS)
       await rm(draft, { force: true });
   }
+}
+
+async function draftsOf(file: string): Promise<readonly string[]> {
+  const names = await ifThere(readdir(dirname(file)));
+  if (names === undefined) return [];
+  return names
+    .filter((name) => name.startsWith(`${basename(file)}.`))
+    .map((name) => join(dirname(file), name));
 }
 
 /** Makes the new name of a file survive a power cut. */

@@ -59,14 +59,16 @@ export class Snapshots {
   }
 
   /** The state to begin from; undefined to begin with the first fact. `Unavailable` when the log does not answer. */
-  async load(log: Pick<EventLog, 'read' | 'end'>): Promise<Snapshot | undefined> {
+  async load(log: Pick<EventLog, 'read' | 'end' | 'first'>): Promise<Snapshot | undefined> {
     const { file } = this.#options;
     const startedAt = performance.now();
     const found = await this.#read();
     if (found === undefined) return undefined;
     if (!(await isOf(log, found))) {
       this.#isUseless = true;
-      this.#logger.warn({ file }, 'the catalog snapshot is ignored: it is not of this log');
+      const isOld = found.last.offset < (await log.first(TOPIC.catalog, 0));
+      const why = isOld ? 'what it ends with was dropped since' : 'it is not of this log';
+      this.#logger.warn({ file }, `the catalog snapshot is ignored: ${why}`);
       return undefined;
     }
     this.#written = found.position;
@@ -88,6 +90,11 @@ export class Snapshots {
     return undefined;
   }
 
+  /** Leaves out the contracts by which no event that is kept may still be judged. */
+  forgetEras(state: CatalogState): void {
+    state.forgetEras(new Date(Date.now() - 2 * this.#options.retentionMs).toISOString());
+  }
+
   /** Writes one where there is something new; a file that cannot be written is told and tried again later. */
   write(): Promise<void> {
     this.#writing = this.#writing.then(() => this.#write());
@@ -95,14 +102,14 @@ export class Snapshots {
   }
 
   async #write(): Promise<void> {
-    const { file, retentionMs } = this.#options;
+    const { file } = this.#options;
     try {
       const newest = this.#isUseless ? -1 : await positionOfSnapshot(file, FOLD_VERSION);
       // From here to the rows nothing is waited for: position, last fact and rows are of one moment.
       const snapped = this.#snap();
       if (snapped?.last === undefined || snapped.position <= Math.max(this.#written, newest)) return;
       const { state, position, last } = snapped;
-      state.forgetEras(new Date(Date.now() - 2 * retentionMs).toISOString());
+      this.forgetEras(state);
       const rows = rowsOf(state);
       const sha256 = digestOf(last.text);
       await writeSnapshot(

@@ -20,7 +20,7 @@ import { Appender } from './append/appender.ts';
 import { KafkaClient } from './client/client.ts';
 import type { KafkaConnection } from './client/connection.ts';
 import { type Fetched, Fetcher, OffsetOutOfRange } from './client/fetcher.ts';
-import { offsetOf } from './client/offsets.ts';
+import { deleteRecordsBelow, offsetOf, storedOffsets } from './client/offsets.ts';
 import { KafkaStageRun, specOf } from './group/stage-run.ts';
 import { entriesOf } from './records/entries.ts';
 import { createKafkaTopics } from './topics.ts';
@@ -52,6 +52,11 @@ export interface KafkaEventLogOptions {
   readonly sessionTimeoutMs?: number;
   /** How long the brokers may take to confirm an append, ms. Default 10,000. */
   readonly appendTimeoutMs?: number;
+}
+
+/** The offset asked for is not kept any more; this one is to be read from. */
+interface FirstKept {
+  readonly first: number;
 }
 
 const READ_BYTES = 1024 * 1024;
@@ -126,7 +131,11 @@ class KafkaEventLog implements EventLog {
     const signals = [this.#closing.signal, ...(signal ? [signal] : [])];
     const of = { topic, partition, packed, framing: this.#framing };
     let next = Math.max(0, from);
-    const found = (fetched: Fetched): ReadResult | undefined => {
+    const found = (fetched: Fetched | FirstKept): ReadResult | undefined => {
+      if ('first' in fetched) {
+        next = fetched.first;
+        return undefined;
+      }
       const { records, next: behind } = withinBytes(fetched, maxBytes);
       const entries = entriesOf(records, of, { offset: next, index: 0 }).map(({ entry }) => entry);
       next = behind;
@@ -161,6 +170,29 @@ class KafkaEventLog implements EventLog {
     this.#checkOpen();
     this.#partitionOf(topic, partition);
     return offsetOf(this.#reads, this.#nameOf(topic), partition, 'end');
+  }
+
+  async first(topic: string, partition: number): Promise<number> {
+    this.#checkOpen();
+    this.#partitionOf(topic, partition);
+    return offsetOf(this.#reads, this.#nameOf(topic), partition, 'first');
+  }
+
+  async positionOf(stage: string, topic: string, partition: number): Promise<number | undefined> {
+    this.#checkOpen();
+    this.#partitionOf(topic, partition);
+    const name = this.#nameOf(topic);
+    const stored = await storedOffsets(this.#reads, `${this.#options.prefix}${stage}`, [
+      { topic: name, partition },
+    ]);
+    return stored.get(`${name}/${partition}`);
+  }
+
+  /** The bytes leave the brokers' disks with their segments. */
+  async dropBelow(topic: string, partition: number, offset: number): Promise<void> {
+    if (offset > (await this.end(topic, partition)))
+      throw new InvalidInput(`${topic} does not reach to ${offset}`);
+    await deleteRecordsBelow(this.#reads, this.#nameOf(topic), partition, offset);
   }
 
   async run(stage: Stage): Promise<StageRun> {
@@ -208,7 +240,7 @@ class KafkaEventLog implements EventLog {
     await Promise.all([this.#appends.close(), this.#reads.close(), this.#watches.close()]);
   }
 
-  /** Below the first offset kept it reads from there; beyond the end there is nothing, yet. */
+  /** Below the first offset kept: that one, to be read from; beyond the end there is nothing, yet. */
   async #fetch(
     fetcher: Fetcher,
     topic: string,
@@ -216,15 +248,14 @@ class KafkaEventLog implements EventLog {
     offset: number,
     maxBytes: number,
     signal: AbortSignal,
-  ): Promise<Fetched | undefined> {
+  ): Promise<Fetched | FirstKept | undefined> {
     const name = this.#nameOf(topic);
     try {
       return await fetcher.fetch(name, partition, offset, maxBytes, signal);
     } catch (thrown) {
       if (!(thrown instanceof OffsetOutOfRange)) throw thrown;
       const first = await offsetOf(this.#reads, name, partition, 'first');
-      if (offset < first) return fetcher.fetch(name, partition, first, maxBytes, signal);
-      return undefined;
+      return offset < first ? { first } : undefined;
     }
   }
 

@@ -9,6 +9,9 @@ import { stableEnds } from './client/offsets.ts';
 /** A record is at most a value of 1 MiB and its headers, or in `stages.dead` both once more, as JSON inside of JSON. */
 const MAX_BATCH_BYTES = 4 * 1024 * 1024;
 
+/** A topic that is kept forever begins a segment a day, ms: few enough for years. */
+const FOREVER_SEGMENT_MS = 86_400_000;
+
 /** Replicas that survive the loss of one broker while another is being restarted. */
 const SAFE_REPLICATION = 3;
 
@@ -89,6 +92,8 @@ function topicOf(spec: TopicSpec, topic: string, replicationFactor: number): ITo
     'message.timestamp.type': 'LogAppendTime',
     'retention.ms': spec.retentionMs === 'forever' ? '-1' : String(spec.retentionMs),
     'retention.bytes': '-1',
+    // What a rewrite drops stays on disk until its segment is closed.
+    ...(spec.retentionMs === 'forever' ? { 'segment.ms': String(FOREVER_SEGMENT_MS) } : {}),
     'max.message.bytes': String(MAX_BATCH_BYTES),
     'unclean.leader.election.enable': 'false',
     ...(replicationFactor >= SAFE_REPLICATION ? { 'min.insync.replicas': '2' } : {}),

@@ -18,6 +18,7 @@ import {
 } from '@tributary/core';
 import { translateSqliteError } from '../../sqlite/database.ts';
 import { checkEntries } from '../append/check-entries.ts';
+import { dropSegmentsBelow } from './drop-below.ts';
 import { FAMILIES, type Family, familyOf } from './family.ts';
 import { FamilyReader } from './family-reader.ts';
 import { FamilyWatch } from './family-watch.ts';
@@ -140,6 +141,29 @@ export class SqliteEventLog implements EventLog {
   async end(topic: string, partition: number): Promise<number> {
     this.#checkOpen();
     return this.#family(this.#partitionOf(topic, partition)).reader.end(topic, partition);
+  }
+
+  async first(topic: string, partition: number): Promise<number> {
+    this.#checkOpen();
+    return this.#family(this.#partitionOf(topic, partition)).reader.first(topic, partition);
+  }
+
+  async positionOf(stage: string, topic: string, partition: number): Promise<number | undefined> {
+    this.#checkOpen();
+    this.#partitionOf(topic, partition);
+    const of = this.#named('stages')
+      .reader.positions()
+      .find((at) => at.stage === stage && at.topic === topic && at.partition === partition);
+    return of?.offset;
+  }
+
+  /** Blocks the calling thread while a file is written anew. */
+  async dropBelow(topic: string, partition: number, offset: number): Promise<void> {
+    this.#checkOpen();
+    const { folder, reader } = this.#family(this.#partitionOf(topic, partition));
+    if (offset > reader.end(topic, partition)) throw new InvalidInput(`${topic} does not reach to ${offset}`);
+    await dropSegmentsBelow(folder, topic, partition, offset);
+    reader.tidy();
   }
 
   async run(stage: Stage): Promise<StageRun> {

@@ -3,7 +3,7 @@ import type { Cursor, Taken } from '../stage-runner/cursor.ts';
 import type { FetchLimits } from '../stage-runner/partition-loop.ts';
 import { listSegments, publishNext, segmentExists } from './segment-file.ts';
 import { type SegmentHead, SegmentReader } from './segment-reader.ts';
-import type { StagePosition } from './stage-position.ts';
+import type { StoredPosition } from './stage-position.ts';
 
 /** Sealed segments kept open beside the newest one. */
 const OPEN_SEALED = 4;
@@ -59,10 +59,20 @@ export class FamilyReader {
     return this.knownEnd(topic, partition);
   }
 
-  /** The first offset that is kept. */
+  /** The first offset that is kept. Asks the files, as others may have dropped something. */
   first(topic: string, partition: number): number {
     this.look();
-    return this.#translated(() => this.#locate(topic, partition, 0)?.offset ?? 0);
+    this.tidy();
+    return this.#translated(() => {
+      for (const sequence of this.#sequences) {
+        const segment = this.#segment(sequence);
+        segment?.refresh();
+        const head = segment?.heads.get(`${topic}/${partition}`);
+        if (segment && segment !== this.#newest) this.#keepOpen(segment);
+        if (head && head.next > head.first) return head.first;
+      }
+      return this.knownEnd(topic, partition);
+    });
   }
 
   read(topic: string, partition: number, packed: boolean, from: Cursor, limits: FetchLimits): Taken[] {
@@ -94,7 +104,7 @@ export class FamilyReader {
   }
 
   /** The positions of every stage, where this family holds them. */
-  positions(): readonly StagePosition[] {
+  positions(): readonly StoredPosition[] {
     this.look();
     return this.#translated(() => this.#newest.positions());
   }
@@ -127,13 +137,19 @@ export class FamilyReader {
       const segment = this.#segment(sequence);
       const head = segment?.heads.get(`${topic}/${partition}`);
       if (!segment || !head) break;
-      // A segment may hold none of this partition.
-      if (!found || head.next > head.first) found = { segment, head };
+      // A segment may hold none of this partition, or, below what was dropped, none behind the offset.
+      if (!found || head.next > Math.max(offset, head.first)) found = { segment, head };
       if (head.first <= offset) break;
     }
     if (!found) return undefined;
-    if (found.segment !== this.#newest) this.#keepOpen(found.segment);
-    return { segment: found.segment, offset: Math.max(offset, found.head.first) };
+    const { segment, head } = found;
+    if (segment !== this.#newest) {
+      const known = head.first;
+      this.#keepOpen(segment);
+      // Of a sealed segment others drop records all the same.
+      if (segment.refresh() && head.first !== known) return this.#locate(topic, partition, offset);
+    }
+    return { segment, offset: Math.max(offset, head.first) };
   }
 
   /** Undefined when retention dropped it. */

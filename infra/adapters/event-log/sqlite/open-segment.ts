@@ -15,7 +15,7 @@ import { createRecordsTable, isSealed, recordsTable } from './segment-file.ts';
 interface Head {
   readonly topic: string;
   readonly partition: number;
-  readonly first: number;
+  first: number;
   next: number;
   nextOrdinal: number;
   changed: boolean;
@@ -85,6 +85,7 @@ export class OpenSegment {
     for (const row of this.#allHeads.iterate()) {
       const [topic, partition] = [String(row.topic), Number(row.partition)];
       const head = this.#remember(topic, partition, Number(row.first_offset));
+      head.first = Number(row.first_offset);
       head.next = Number(row.next_offset);
       head.nextOrdinal = Number(row.next_ordinal);
       head.changed = false;

@@ -4,11 +4,11 @@ import { openDatabase } from '../../sqlite/database.ts';
 import type { Cursor, Taken } from '../stage-runner/cursor.ts';
 import type { FetchLimits } from '../stage-runner/partition-loop.ts';
 import { recordsTable, segmentFile } from './segment-file.ts';
-import type { StagePosition } from './stage-position.ts';
+import type { StoredPosition } from './stage-position.ts';
 
 /** A partition's share of one segment: offsets `first` (inclusive) to `next` (exclusive). */
 export interface SegmentHead {
-  readonly first: number;
+  first: number;
   next: number;
   nextOrdinal: number;
 }
@@ -43,7 +43,8 @@ export class SegmentReader {
     this.sealedAt = typeof sealedAt === 'number' ? sealedAt : null;
     for (const row of this.#statement('SELECT * FROM heads').iterate()) {
       const name = `${row.topic}/${row.partition}`;
-      const head = this.heads.get(name) ?? { first: Number(row.first_offset), next: 0, nextOrdinal: 0 };
+      const head = this.heads.get(name) ?? { first: 0, next: 0, nextOrdinal: 0 };
+      head.first = Math.max(head.first, Number(row.first_offset));
       head.next = Math.max(head.next, Number(row.next_offset));
       head.nextOrdinal = Math.max(head.nextOrdinal, Number(row.next_ordinal));
       this.heads.set(name, head);
@@ -93,10 +94,11 @@ export class SegmentReader {
   }
 
   /** The positions of every stage, of a segment that holds them. */
-  positions(): StagePosition[] {
-    return this.#statement('SELECT topic, partition, next_offset FROM positions')
+  positions(): StoredPosition[] {
+    return this.#statement('SELECT stage, topic, partition, next_offset FROM positions')
       .all()
       .map((row) => ({
+        stage: String(row.stage),
         topic: String(row.topic),
         partition: Number(row.partition),
         offset: Number(row.next_offset),
@@ -108,6 +110,8 @@ export class SegmentReader {
     this.#statements.clear();
     this.#database?.close();
     this.#database = undefined;
+    // It counts what this opening of the file saw.
+    this.#version = undefined;
   }
 
   #statement(sql: string): StatementSync {

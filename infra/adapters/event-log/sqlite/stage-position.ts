@@ -4,3 +4,8 @@ export interface StagePosition {
   readonly partition: number;
   readonly offset: number;
 }
+
+/** As stored: whose it is, too. */
+export interface StoredPosition extends StagePosition {
+  readonly stage: string;
+}

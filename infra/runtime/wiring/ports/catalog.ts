@@ -1,6 +1,10 @@
 import { join } from 'node:path';
-import type { Catalog, EventLog, Logger } from '@tributary/core';
-import { openLogCatalog } from '../../../adapters/catalog/log/index.ts';
+import type { EventLog, Logger } from '@tributary/core';
+import {
+  openLogCatalog,
+  type RewritableCatalog,
+  removeSnapshots,
+} from '../../../adapters/catalog/log/index.ts';
 import type { Config } from '../../config/settings.ts';
 
 /** A process that heard nothing of the log for this long says that it is not ready, ms. */
@@ -12,14 +16,21 @@ export interface CatalogTools {
 }
 
 /** The catalog, a fold over its topic in whatever log there is. */
-export function openCatalog(
-  { catalogStaleness, retention: retentionMs, dataFolder, prefix }: Config,
-  { log, logger }: CatalogTools,
-): Catalog {
+export function openCatalog(config: Config, { log, logger }: CatalogTools): RewritableCatalog {
+  const { catalogStaleness, retention: retentionMs } = config;
   return openLogCatalog({
     log,
     logger,
     staleAfterMs: Math.min(READY_WITHIN_MS, catalogStaleness),
-    snapshot: { file: join(dataFolder, `${prefix}catalog.snapshot`), retentionMs },
+    snapshot: { file: snapshotFile(config), retentionMs },
   });
+}
+
+/** Removes the snapshot of the data folder, and what is being written of another one or never was finished. */
+export function removeSnapshot(config: Config): Promise<void> {
+  return removeSnapshots(snapshotFile(config));
+}
+
+function snapshotFile({ dataFolder, prefix }: Config): string {
+  return join(dataFolder, `${prefix}catalog.snapshot`);
 }

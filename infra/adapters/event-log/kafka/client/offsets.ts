@@ -18,6 +18,31 @@ export async function offsetOf(
   return Number(responses[0]?.partitions[0]?.offset ?? 0);
 }
 
+/** Records below the offset are read by nobody any more; their segments go when the brokers look after them. */
+export async function deleteRecordsBelow(
+  client: KafkaClient,
+  topic: string,
+  partition: number,
+  offset: number,
+): Promise<void> {
+  await client.withLeader(topic, partition, `deleting records of ${topic}`, async (broker) => {
+    try {
+      await broker.deleteRecords({
+        topics: [{ topic, partitions: [{ partition, offset: String(offset) }] }],
+      });
+    } catch (thrown) {
+      throw errorOfPartition(thrown);
+    }
+  });
+}
+
+/** kafkajs tells what happened to each partition inside of an error about all. */
+function errorOfPartition(thrown: unknown): unknown {
+  const of = thrown instanceof Error && 'partitions' in thrown ? thrown.partitions : undefined;
+  const first: unknown = Array.isArray(of) ? of[0] : undefined;
+  return typeof first === 'object' && first !== null && 'error' in first ? first.error : thrown;
+}
+
 /** The stable ends of many partitions, with one request a broker. By `topic/partition`. */
 export async function stableEnds(
   client: KafkaClient,

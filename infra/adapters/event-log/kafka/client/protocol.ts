@@ -225,6 +225,12 @@ export interface KafkaBroker {
       readonly partitions: readonly { readonly partition: number; readonly offset: string }[];
     }[];
   }>;
+  deleteRecords(request: {
+    readonly topics: readonly {
+      readonly topic: string;
+      readonly partitions: readonly { readonly partition: number; readonly offset: string }[];
+    }[];
+  }): Promise<unknown>;
   initProducerId(request: {
     readonly transactionalId: string;
     /** ms */

@@ -1,0 +1,77 @@
+import { describe, expect, it } from 'vitest';
+import { Unavailable } from '../errors/errors.ts';
+import type { LogEntry, ReadResult } from '../log/event-log.ts';
+import { restoreState } from './restore.ts';
+import { type CatalogEntry, CatalogGap, type RewriteRecord, rewriteRecords } from './rewrite.ts';
+import { rowsOf } from './rows.ts';
+import { AT, contract, foldAll, workspace } from './samples.ts';
+
+const FACTS = [workspace(), contract('c1')];
+const begun = (rewrite: string): RewriteRecord => ({
+  v: 1,
+  type: 'catalog.rewrite_begun',
+  rewrite,
+  by: 'operator:catalog',
+  at: AT,
+});
+const rewriteOf = (rewrite: string, facts = FACTS): readonly RewriteRecord[] => [
+  begun(rewrite),
+  ...rewriteRecords(rewrite, rowsOf(foldAll(facts).state)),
+];
+
+/** A log of one entry a read that keeps nothing below `first`. */
+class ShortLog {
+  readonly #entries: readonly CatalogEntry[];
+  first: number;
+  reads = 0;
+
+  constructor(entries: readonly CatalogEntry[], first: number) {
+    this.#entries = entries;
+    this.first = first;
+  }
+
+  async end(): Promise<number> {
+    return this.#entries.length;
+  }
+
+  async read(_topic: string, _partition: number, from: number): Promise<ReadResult> {
+    this.reads++;
+    const offset = Math.max(from, this.first);
+    const entry = this.#entries[offset];
+    if (entry === undefined) return { entries: [], next: from };
+    const position = { topic: 'catalog', partition: 0, offset, index: 0 };
+    const read: LogEntry = { key: '', value: JSON.stringify(entry), headers: {}, timestamp: 0, position };
+    return { entries: [read], next: offset + 1 };
+  }
+}
+
+describe('a state is restored', () => {
+  it('from the rows at the offset, with facts and other rewrites between them left for later', async () => {
+    const [first, ...rest] = rewriteOf('r1');
+    const log = [...FACTS, first, contract('c2', 'view'), begun('r2'), ...rest, contract('c3', 'x')];
+    const state = await restoreState(new ShortLog(log as CatalogEntry[], 2), 2);
+    expect(rowsOf(state)).toEqual(rowsOf(foldAll(FACTS).state));
+  });
+
+  it('never from anything else', async () => {
+    const whole = rewriteOf('r1');
+    const restore = (entries: readonly CatalogEntry[], first: number) =>
+      restoreState(new ShortLog(entries, first), first);
+    await expect(restore(FACTS, 1)).rejects.toThrow(CatalogGap);
+    await expect(restore([...FACTS, ...whole], 1)).rejects.toThrow('keeps nothing of the catalog below 1');
+    await expect(restore([...FACTS, ...whole.slice(0, -1)], 2)).rejects.toThrow(CatalogGap);
+    await expect(restore([...FACTS, ...whole.slice(1)], 2)).rejects.toThrow(CatalogGap);
+    await expect(restore([], 0)).rejects.toThrow(CatalogGap);
+  });
+
+  it('later where the next rewrite drops it in the midst of it', async () => {
+    const log = new ShortLog([...FACTS, ...rewriteOf('r1'), ...rewriteOf('r2')], 2);
+    const read = log.read.bind(log);
+    log.read = (...where) => {
+      if (log.reads === 1) log.first = 5;
+      return read(...where);
+    };
+    await expect(restoreState(log, 2)).rejects.toThrow(Unavailable);
+    expect(rowsOf(await restoreState(log, 5))).toEqual(rowsOf(foldAll(FACTS).state));
+  });
+});

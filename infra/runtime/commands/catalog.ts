@@ -1,0 +1,63 @@
+import { NO_METRICS } from '@tributary/core';
+import { CATALOG_STAGES } from '@tributary/processors';
+import type { Rewritten } from '../../adapters/catalog/log/index.ts';
+import type { Environment } from '../command.ts';
+import { readConfig } from '../config/config.ts';
+import type { Config } from '../config/settings.ts';
+import { createLogger } from '../observability/logger.ts';
+import { startPatience } from '../process/patience.ts';
+import { tellingFaults } from '../process/telling-faults.ts';
+import { UsageError } from '../usage-error.ts';
+import { catchUp } from '../wiring/catch-up.ts';
+import { Closing } from '../wiring/closing.ts';
+import { openCatalog, removeSnapshot } from '../wiring/ports/catalog.ts';
+import { openEventLog } from '../wiring/ports/event-log.ts';
+
+/**
+ * `tributary catalog rewrite`: puts the state of the catalog into its topic as rows and drops the facts it came from,
+ * beside whatever runs, so that what is not in the state any more is nowhere. Safe to run again at any time.
+ */
+export async function catalog(args: readonly string[], environment: Environment): Promise<number> {
+  if (args.length !== 1 || args[0] !== 'rewrite') throw new UsageError('there is one thing to do: rewrite');
+  const config = readConfig({ LOG_LEVEL: 'warn', ...environment });
+  const closing = new Closing();
+  return tellingFaults('catalog', async () => {
+    try {
+      const rewritten = await rewrite(config, closing);
+      process.stdout.write(describe(rewritten, config));
+      return 0;
+    } finally {
+      await closing.close();
+    }
+  });
+}
+
+async function rewrite(config: Config, closing: Closing): Promise<Rewritten> {
+  const logger = createLogger(config.logLevel, { part: 'catalog' });
+  const log = closing.keep(await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }));
+  const opened = closing.keep(openCatalog(config, { log, logger }));
+  await catchUp(opened, startPatience(config.startTimeout, logger));
+  const rewritten = await opened.rewrite({
+    by: 'operator:catalog',
+    stages: CATALOG_STAGES,
+    patienceMs: config.startTimeout,
+  });
+  // At its close the catalog writes another one.
+  await removeSnapshot(config);
+  return rewritten;
+}
+
+/** What an operator has to know before something counts as erased. */
+function describe({ offset, rows, pieces, dropped }: Rewritten, config: Config): string {
+  const lines = [
+    `the catalog begins at ${offset} now, with ${rows} rows in ${pieces} ${pieces === 1 ? 'record' : 'records'}; ${dropped} ${dropped === 1 ? 'record' : 'records'} below it were dropped`,
+    `the snapshot in ${config.dataFolder} is written anew; those in data folders of other machines are by the processes that run there, within ten minutes, and are to be removed where none does`,
+    ...(config.kafkaBrokers.length === 0
+      ? []
+      : [
+          `Kafka removes the bytes with the segments of ${config.prefix}catalog they are in: once those are closed (segment.ms) and the brokers looked after them (log.retention.check.interval.ms, file.delete.delay.ms)`,
+        ]),
+    'what the audit log tells of the past is in the history, and goes with its retention',
+  ];
+  return `${lines.join('\n')}\n`;
+}

@@ -1,0 +1,141 @@
+import { type EventLog, InvalidInput, partitionOf } from '@tributary/core';
+import { expect, it } from 'vitest';
+import { type EventLogHarness, type Medium, OTHER_TARGET, PARTITIONS, RECEIVED, SOURCE } from './harness.ts';
+import { eventually, numbered, numbers, readPartition } from './log-contents.ts';
+import { batchStage, eachOf, runThrough } from './stages.ts';
+
+const PARTITION = partitionOf('k', PARTITIONS);
+/** More than one segment of the embedded log holds. */
+const LARGE = 'x'.repeat(20_000);
+
+/** What `first`, `positionOf` and `dropBelow` promise. */
+export function describeDropping(harness: EventLogHarness, medium: () => Medium, log: () => EventLog): void {
+  const valuesFrom = async (from: number, of = log()) =>
+    (await readPartition(of, SOURCE, PARTITION, from)).map(({ value }) => Number(value));
+  /** One append each, so that the offsets are apart wherever records hold several. */
+  async function append(count: number, first = 0): Promise<readonly number[]> {
+    const offsets: number[] = [];
+    for (const n of numbers(count, first)) {
+      const [position] = await log().append(SOURCE, numbered('k', 1, n));
+      offsets.push(position?.offset ?? -1);
+    }
+    return offsets;
+  }
+
+  it('leaves what lies at the offset and above, for readers from anywhere, and for others', async () => {
+    const other = await harness.open(medium());
+    const offsets = await append(20);
+    expect(await valuesFrom(0, other)).toEqual(numbers(20));
+    expect(await log().first(SOURCE, PARTITION)).toBe(offsets[0]);
+    await log().dropBelow(SOURCE, PARTITION, offsets[12] ?? -1);
+    for (const each of [log(), other]) {
+      await eventually(
+        async () => (await each.first(SOURCE, PARTITION)) === offsets[12],
+        'it does not say what it keeps',
+      );
+      for (const from of [0, offsets[5] ?? -1, offsets[12] ?? -1])
+        expect(await valuesFrom(from, each)).toEqual(numbers(8, 12));
+      expect(await valuesFrom(offsets[15] ?? -1, each)).toEqual(numbers(5, 15));
+    }
+    await other.close();
+  });
+
+  it('goes on with the offsets there were, also where nothing is left', async () => {
+    const offsets = await append(5);
+    const end = await log().end(SOURCE, PARTITION);
+    await log().dropBelow(SOURCE, PARTITION, end);
+    expect(await log().first(SOURCE, PARTITION)).toBe(end);
+    expect((await log().read(SOURCE, PARTITION, 0)).entries).toEqual([]);
+    expect((await log().read(SOURCE, PARTITION, 0, { waitMs: 50 })).entries).toEqual([]);
+    const [next] = await append(1, 5);
+    expect(next).toBeGreaterThan(offsets[4] ?? Number.MAX_VALUE);
+    expect(await valuesFrom(0)).toEqual([5]);
+  });
+
+  it('may be asked for again, for less, and by several at once', async () => {
+    const offsets = await append(10);
+    const other = await harness.open(medium());
+    const below = (n: number) => offsets[n] ?? -1;
+    await Promise.all([
+      log().dropBelow(SOURCE, PARTITION, below(4)),
+      other.dropBelow(SOURCE, PARTITION, below(6)),
+    ]);
+    await log().dropBelow(SOURCE, PARTITION, below(6));
+    await log().dropBelow(SOURCE, PARTITION, below(2));
+    await log().dropBelow(SOURCE, PARTITION, 0);
+    expect(await valuesFrom(0)).toEqual(numbers(4, 6));
+    await other.close();
+  });
+
+  it('leaves other partitions and topics alone', async () => {
+    await append(5);
+    await log().append(OTHER_TARGET, numbered('k', 5));
+    await log().append(RECEIVED, numbered('k', 5));
+    await log().dropBelow(SOURCE, PARTITION, await log().end(SOURCE, PARTITION));
+    for (const topic of [OTHER_TARGET, RECEIVED])
+      expect((await readPartition(log(), topic, PARTITION)).map(({ value }) => Number(value))).toEqual(
+        numbers(5),
+      );
+  });
+
+  it('drops what several files hold, beside who appends and reads', async () => {
+    const value = JSON.stringify(LARGE);
+    const large = async () => {
+      const [position] = await log().append(SOURCE, [{ key: 'k', value, headers: {} }]);
+      return position?.offset ?? -1;
+    };
+    const offsets: number[] = [];
+    for (let n = 0; n < 80; n++) offsets.push(await large());
+    const keep = offsets[70] ?? -1;
+    const other = await harness.open(medium());
+    const beside = (async () => {
+      for (let n = 0; n < 20; n++) offsets.push(await large());
+    })();
+    const reading = (async () => {
+      const seen: number[] = [];
+      for (let next = 0; next < keep; ) {
+        const read = await other.read(SOURCE, PARTITION, next);
+        seen.push(...read.entries.map(({ position }) => position.offset));
+        next = read.next;
+      }
+      return seen;
+    })();
+    await log().dropBelow(SOURCE, PARTITION, keep);
+    await beside;
+    const seen = await reading;
+    // In order, and what it was not given was dropped.
+    expect(seen).toEqual(seen.toSorted((a, b) => a - b));
+    expect(seen.filter((offset) => offset >= keep)).toEqual(
+      offsets.filter((offset) => offset >= keep && offset <= (seen.at(-1) ?? -1)),
+    );
+    expect((await readPartition(other, SOURCE, PARTITION)).map(({ position }) => position.offset)).toEqual(
+      offsets.filter((offset) => offset >= keep),
+    );
+    await other.close();
+  });
+
+  it('refuses what is not there yet, as InvalidInput', async () => {
+    await append(3);
+    const end = await log().end(SOURCE, PARTITION);
+    await expect(log().dropBelow(SOURCE, PARTITION, end + 1)).rejects.toBeInstanceOf(InvalidInput);
+    await expect(log().first('no.such.topic', 0)).rejects.toBeInstanceOf(InvalidInput);
+    await expect(log().dropBelow(SOURCE, PARTITIONS, 0)).rejects.toBeInstanceOf(InvalidInput);
+    expect(await valuesFrom(0)).toEqual(numbers(3));
+  });
+
+  it('says where a stage goes on, also while it does not run; of one that never ran, nothing', async () => {
+    const stage = batchStage(eachOf(() => {}));
+    // Whoever knows the positions of stages may have to be found first.
+    const nowhere = async () => (await log().positionOf(stage.name, SOURCE, PARTITION)) === undefined;
+    await eventually(nowhere, 'a stage that never ran is somewhere');
+    await append(5);
+    await runThrough(log(), stage);
+    const end = await log().end(SOURCE, PARTITION);
+    const other = await harness.open(medium());
+    expect(await other.positionOf(stage.name, SOURCE, PARTITION)).toBe(end);
+    await append(5, 5);
+    expect(await other.positionOf(stage.name, SOURCE, PARTITION)).toBe(end);
+    expect(await other.positionOf('another', SOURCE, PARTITION)).toBeUndefined();
+    await other.close();
+  });
+}

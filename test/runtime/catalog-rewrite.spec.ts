@@ -1,0 +1,144 @@
+import { readdir, readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { openDevIssuer } from '@tributary/infra';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Client, eventually } from '../helpers/client.ts';
+import { ServerProcess } from '../helpers/server-process.ts';
+import { startTributary, type Tributary } from '../helpers/tributary.ts';
+
+const GONE = 'planted-gone-41c7@example.com';
+const KILLS = process.env.TRIBUTARY_TEST_LONG ? 12 : 3;
+
+/** The command as an operator runs it, beside a server that goes on. */
+describe('tributary catalog rewrite', () => {
+  let tributary: Tributary;
+  beforeEach(async () => {
+    tributary = await startTributary();
+  });
+  afterEach(() => tributary.remove());
+
+  const start = (...words: readonly string[]) =>
+    new ServerProcess(words, { TRIBUTARY_DATA_DIR: tributary.folder });
+  async function ran(...words: readonly string[]): Promise<string> {
+    const run = start(...words);
+    expect(await run.ended(), run.log).toBe(0);
+    return run.output;
+  }
+
+  /** Which files hold the text, but those of the history: what the audit log tells has a retention of its own. */
+  async function holding(text: string): Promise<readonly string[]> {
+    const found: string[] = [];
+    for (const entry of await readdir(tributary.folder, { recursive: true, withFileTypes: true })) {
+      const file = join(entry.parentPath, entry.name);
+      if (!entry.isFile() || file.startsWith(join(tributary.folder, 'history'))) continue;
+      if ((await readFile(file)).includes(text)) found.push(file.slice(tributary.folder.length));
+    }
+    return found;
+  }
+
+  async function restarted(): Promise<void> {
+    const { folder } = tributary;
+    expect(await tributary.stop()).toBe(0);
+    tributary = await startTributary({ folder });
+  }
+
+  const addMember = async (email: string) =>
+    tributary.owner.post<{ id: string }>('./members', { email, role: 'viewer' });
+  const members = () => tributary.owner.get<readonly { email: string | null }[]>('./members');
+
+  it('erases who is gone from every file, beside a server that goes on, and one that starts knows the rest', async () => {
+    const { id } = await addMember(GONE);
+    await addMember('stays@example.com');
+    await restarted(); // with a snapshot that knows them
+    expect((await tributary.owner.call('DELETE', `./members/${id}`)).status).toBe(200);
+    expect((await holding(GONE)).length).toBeGreaterThan(0);
+    const known = await members();
+    const output = await ran('catalog', 'rewrite');
+    expect(output).toMatch(/^the catalog begins at \d+ now, with \d+ rows in 1 record; \d+ records below it/);
+    expect(output).toContain('goes with its retention');
+    expect(await holding(GONE)).toEqual([]);
+    expect(await holding('stays@example.com')).not.toEqual([]);
+    expect(await members()).toEqual(known);
+    await addMember('later@example.com');
+    const after = await members();
+    await restarted();
+    expect(await members()).toEqual(after);
+    expect(await holding(GONE)).toEqual([]);
+    // Whoever starts without a snapshot has the rows alone.
+    const { folder } = tributary;
+    expect(await tributary.stop()).toBe(0);
+    await rm(join(folder, 'catalog.snapshot'));
+    tributary = await startTributary({ folder });
+    expect(await members()).toEqual(after);
+  });
+
+  it('after a rotation leaves nothing that is sealed under the old key', async () => {
+    const settings = { url: 'https://example.com', headers: { authorization: 'token of before' } };
+    const body = { name: 'd', type: 'webhook', settings, enabled: true };
+    const { id } = await tributary.owner.post<{ id: string }>('./destinations', body);
+    const sealed = '"$sealed":"local.';
+    expect((await holding(sealed)).length).toBeGreaterThan(0);
+    await ran('secrets', 'rotate');
+    expect((await holding(sealed)).length).toBeGreaterThan(0);
+    await ran('catalog', 'rewrite');
+    expect(await holding(sealed)).toEqual([]);
+    expect((await holding('"$sealed":"local-')).length).toBeGreaterThan(0);
+    await restarted();
+    const stored = await tributary.owner.get<{ name: string }>(`./destinations/${id}`);
+    expect(stored.name).toBe('d');
+    expect(await holding(sealed)).toEqual([]);
+  });
+
+  it('may be killed at any moment beside people who edit, and be run again until it is done', async () => {
+    const { id } = await addMember(GONE);
+    expect((await tributary.owner.call('DELETE', `./members/${id}`)).status).toBe(200);
+    let editing = true;
+    let made = 0;
+    const edits = (async () => {
+      for (; editing; made++) {
+        const body = { name: `s${made}`, type: 'web' };
+        await tributary.owner.post('./sources', body);
+      }
+    })();
+    for (let kill = 0; kill < KILLS; kill++) {
+      const run = start('catalog', 'rewrite');
+      await sleep(500 + kill * 200);
+      await run.kill();
+    }
+    const outputs = await Promise.all([ran('catalog', 'rewrite'), ran('catalog', 'rewrite')]);
+    for (const output of outputs) expect(output).toContain('the catalog begins at');
+    editing = false;
+    await edits;
+    expect(await holding(GONE)).toEqual([]);
+    const sources = () => tributary.owner.get<readonly unknown[]>('./sources?limit=1');
+    const before = await sources();
+    await restarted();
+    expect(await sources()).toEqual(before);
+    expect(made).toBeGreaterThan(0);
+  }, 120_000);
+
+  it('is told in the audit log who joined, by a first sign-in, also when it is rewritten around it', async () => {
+    const email = 'joins@example.com';
+    await addMember(email);
+    await ran('catalog', 'rewrite');
+    const token = await openDevIssuer({ dataFolder: tributary.folder, devIssuerKey: '' }).mint(email);
+    const person = new Client(tributary.url, token, tributary.workspaceId);
+    expect((await person.call('GET', './sources')).status).toBe(200);
+    const log = await eventually(
+      () => tributary.owner.get<readonly unknown[]>('./audit-log?action=joined'),
+      (entries) => entries.length > 0,
+    );
+    expect(log).toMatchObject([
+      { action: 'joined', actor: { type: 'account', email }, entity: { type: 'workspace_member' } },
+    ]);
+  });
+
+  it('does nothing else', async () => {
+    for (const words of [['catalog'], ['catalog', 'forget'], ['catalog', 'rewrite', 'all']]) {
+      const run = start(...words);
+      expect(await run.ended()).toBe(2);
+      expect(run.log).toContain('rewrite');
+    }
+  });
+});
