@@ -6,7 +6,7 @@ import { ServerProcess } from '../helpers/server-process.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';
 
 const DESTINATIONS = 12;
-const KILLS = process.env.TRIBUTARY_TEST_LONG ? 20 : 4;
+const KILLS = process.env.TRIBUTARY_TEST_LONG ? 20 : 2;
 
 interface Made {
   readonly id: string;

@@ -19,7 +19,8 @@ import {
 } from './harness.ts';
 import { PUT_SIZE } from './writer.ts';
 
-const KILLS = process.env.TRIBUTARY_TEST_LONG ? 30 : 4;
+const KILLS = process.env.TRIBUTARY_TEST_LONG ? 30 : 2;
+const HISTORIES = process.env.TRIBUTARY_TEST_LONG ? 30 : 10;
 const WRITER = new URL('./writer.ts', import.meta.url);
 
 /** What every `History` promises. */
@@ -332,7 +333,7 @@ export function historyConformance(harness: HistoryHarness): void {
             await listed(numbers(wanted) as number[], { facets });
           }
         }),
-        { numRuns: 30 },
+        { numRuns: HISTORIES },
       );
     });
 
