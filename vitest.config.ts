@@ -4,10 +4,9 @@ import { aloneSpecs } from './test/alone.ts';
 
 const report = process.env.TRIBUTARY_TEST_REPORT;
 
-const UNITS = [
-  '{core,gateway,processors,connectors,infra}/**/*.spec.ts',
-  'test/{gateway,stages}/**/*.spec.ts',
-];
+const UNITS = ['{core,gateway,processors}/**/*.spec.ts'];
+const IN_PROCESS = ['test/{gateway,stages}/**/*.spec.ts'];
+const DRIVERS = ['{connectors,infra}/**/*.spec.ts'];
 const PORTS = ['test/conformance/**/*.spec.ts'];
 const FLOWS = ['test/flows/**/*.spec.ts'];
 const ALONE = [...aloneSpecs(import.meta.dirname)];
@@ -23,7 +22,7 @@ const without = (...others: readonly string[]) => [
   ...others,
   ...ALONE,
 ];
-const NAMES_OF_CLUSTER = {
+const ON_ENGINES = {
   globalSetup: ['test/engines/skip-without-engines.ts'],
   env: { TRIBUTARY_TEST_WIRING: 'cluster' },
 };
@@ -40,11 +39,17 @@ export default defineConfig({
     reporters: report === undefined ? ['default'] : ['default', ['json', { outputFile: report }]],
     // Groups run one after the other, the projects of a group together.
     projects: [
-      // In the process of the tests itself, which the next file takes over: a start of its own is most of what one costs.
+      // Files share a process, one after the other: to start one costs more than most of them take.
       {
         extends: true,
         test: { name: 'units', ...inOrder(1), isolate: false, include: UNITS, exclude: without() },
       },
+      {
+        extends: true,
+        test: { name: 'in process', ...inOrder(1), isolate: false, include: IN_PROCESS, exclude: without() },
+      },
+      // Each in a process of its own: what another left, such as the timer of an HTTP client, is not for these to count.
+      { extends: true, test: { name: 'drivers', ...inOrder(1), include: DRIVERS, exclude: without() } },
       { extends: true, test: { name: 'ports', ...inOrder(2), include: PORTS, exclude: without() } },
       {
         extends: true,
@@ -52,7 +57,7 @@ export default defineConfig({
           name: 'embedded',
           ...inOrder(2),
           include: ['test/**/*.spec.ts'],
-          exclude: without(...UNITS, ...PORTS),
+          exclude: without(...IN_PROCESS, ...PORTS),
         },
       },
       // The same flows, against a gateway and a processor on the real engines.
@@ -63,13 +68,13 @@ export default defineConfig({
           ...inOrder(2),
           include: FLOWS,
           exclude: without(),
-          ...NAMES_OF_CLUSTER,
+          ...ON_ENGINES,
         },
       },
       { extends: true, test: { name: 'alone', ...inOrder(3, 1), include: ALONE } },
       {
         extends: true,
-        test: { name: 'cluster alone', ...inOrder(3, 1), include: ALONE_FLOWS, ...NAMES_OF_CLUSTER },
+        test: { name: 'cluster alone', ...inOrder(3, 1), include: ALONE_FLOWS, ...ON_ENGINES },
       },
     ],
   },

@@ -1,3 +1,4 @@
+// Runs alone: each delivery to a file has ten seconds, and a disk that others keep busy takes longer.
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
