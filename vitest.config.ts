@@ -1,24 +1,63 @@
-import { defineConfig } from 'vitest/config';
+import { availableParallelism } from 'node:os';
+import { configDefaults, defineConfig } from 'vitest/config';
+import { aloneSpecs } from './test/alone.ts';
 
 const report = process.env.TRIBUTARY_TEST_REPORT;
+
+const UNITS = ['{core,gateway,processors}/**/*.spec.ts'];
+const IN_PROCESS = ['test/{gateway,stages}/**/*.spec.ts'];
+const DRIVERS = ['{connectors,infra}/**/*.spec.ts'];
+const PORTS = ['test/conformance/**/*.spec.ts'];
+const FLOWS = ['test/flows/**/*.spec.ts'];
+const ALONE = [...aloneSpecs(import.meta.dirname)];
+const ALONE_FLOWS = ALONE.filter((path) => path.startsWith('test/flows/'));
+
+/** Two also where there is one core: most of what a test does is to wait for other processes. */
+const TOGETHER = Math.max(2, availableParallelism());
+
+const inOrder = (groupOrder: number, maxWorkers = TOGETHER) => ({ sequence: { groupOrder }, maxWorkers });
+const without = (...others: readonly string[]) => [
+  ...configDefaults.exclude,
+  '**/data/**',
+  ...others,
+  ...ALONE,
+];
+const ON_ENGINES = {
+  globalSetup: ['test/engines/skip-without-engines.ts'],
+  env: { TRIBUTARY_TEST_WIRING: 'cluster' },
+};
 
 export default defineConfig({
   test: {
     pool: 'forks',
-    globalSetup: ['test/engines/global-setup.ts'],
+    globalSetup: ['test/compile-cache.ts', 'test/engines/global-setup.ts'],
     execArgv: ['--disable-warning=ExperimentalWarning'],
     // Crashes, stops and deadlines meet a shared machine's pauses: one more try in CI, told in its report.
     retry: process.env.CI === undefined ? 0 : 1,
     testTimeout: 30_000,
     hookTimeout: 30_000,
     reporters: report === undefined ? ['default'] : ['default', ['json', { outputFile: report }]],
+    // Groups run one after the other, the projects of a group together.
     projects: [
+      // Files share a process, one after the other: to start one costs more than most of them take.
+      {
+        extends: true,
+        test: { name: 'units', ...inOrder(1), isolate: false, include: UNITS, exclude: without() },
+      },
+      {
+        extends: true,
+        test: { name: 'in process', ...inOrder(1), isolate: false, include: IN_PROCESS, exclude: without() },
+      },
+      // Each in a process of its own: what another left, such as the timer of an HTTP client, is not for these to count.
+      { extends: true, test: { name: 'drivers', ...inOrder(1), include: DRIVERS, exclude: without() } },
+      { extends: true, test: { name: 'ports', ...inOrder(2), include: PORTS, exclude: without() } },
       {
         extends: true,
         test: {
           name: 'embedded',
-          include: ['**/*.spec.ts'],
-          exclude: ['**/node_modules/**', '**/data/**'],
+          ...inOrder(2),
+          include: ['test/**/*.spec.ts'],
+          exclude: without(...IN_PROCESS, ...PORTS),
         },
       },
       // The same flows, against a gateway and a processor on the real engines.
@@ -26,10 +65,16 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'cluster',
-          include: ['test/flows/**/*.spec.ts'],
-          globalSetup: ['test/engines/skip-without-engines.ts'],
-          env: { TRIBUTARY_TEST_WIRING: 'cluster' },
+          ...inOrder(2),
+          include: FLOWS,
+          exclude: without(),
+          ...ON_ENGINES,
         },
+      },
+      { extends: true, test: { name: 'alone', ...inOrder(3, 1), include: ALONE } },
+      {
+        extends: true,
+        test: { name: 'cluster alone', ...inOrder(3, 1), include: ALONE_FLOWS, ...ON_ENGINES },
       },
     ],
   },

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
+import { aloneSpecs } from '../alone.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -25,6 +26,19 @@ describe('the house', () => {
 
   it('has no file over 400 lines', () => {
     expect(offenders(({ text }) => text.split('\n').length > 401)).toEqual([]);
+  });
+
+  it('runs a spec alone that asks for it', () => {
+    const alone = aloneSpecs(root);
+    const asks = ({ file, text }: { file: string; text: string }) =>
+      file.endsWith('.spec.ts') && /^\/\/\s*runs alone\b/im.test(text);
+    expect(alone.length).toBeGreaterThan(0);
+    expect(offenders((source) => asks(source) && !alone.includes(source.file))).toEqual([]);
+  });
+
+  it('has no spec that no run would find', () => {
+    const room = /^(core|gateway|processors|connectors|infra|test)\//;
+    expect(offenders(({ file }) => file.endsWith('.spec.ts') && !room.test(file))).toEqual([]);
   });
 
   it('has no drawer for everything', () => {

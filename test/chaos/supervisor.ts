@@ -4,6 +4,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { inherited } from '../helpers/inherited.ts';
 
 const MAIN = fileURLToPath(new URL('../../infra/runtime/main.ts', import.meta.url));
 const ENDS_WITHIN_MS = 40_000;
@@ -33,7 +34,7 @@ export class Supervised {
     this.name = name;
     this.url = `http://127.0.0.1:${port}`;
     this.#role = name.replace(/-\d+$/, '');
-    this.#env = { PATH: process.env.PATH ?? '', HOST: '127.0.0.1', PORT: String(port), ...env };
+    this.#env = { ...inherited(), HOST: '127.0.0.1', PORT: String(port), ...env };
     this.#logFile = join(logFolder, `${name}.log`);
   }
 

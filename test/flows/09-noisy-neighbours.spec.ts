@@ -1,3 +1,4 @@
+// Runs alone: it compares paces.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../helpers/client.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';

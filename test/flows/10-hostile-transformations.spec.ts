@@ -1,3 +1,4 @@
+// Runs alone: it holds times beside programs that eat all they get.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../helpers/client.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';

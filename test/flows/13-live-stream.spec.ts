@@ -1,3 +1,4 @@
+// Runs alone: it holds times, CPU and memory under load.
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { eventually } from '../helpers/client.ts';
 import { type EventStream, openEventStream, type StreamOptions } from '../helpers/event-stream.ts';

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { inherited } from './inherited.ts';
 
 const MAIN = fileURLToPath(new URL('../../infra/runtime/main.ts', import.meta.url));
 const START_TIMEOUT_MS = 60_000;
@@ -14,7 +15,7 @@ export class ServerProcess {
 
   constructor(command: readonly string[], env: Readonly<Record<string, string>>) {
     this.#child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', MAIN, ...command], {
-      env: { PATH: process.env.PATH, HOST: '127.0.0.1', PORT: '0', ...env },
+      env: { ...inherited(), HOST: '127.0.0.1', PORT: '0', ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     this.#exited = new Promise((resolve) => this.#child.once('close', (code) => resolve(code)));

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { declareTopics, isSealed, NO_LOGGER, NO_METRICS } from '@tributary/core';
 import { openLogCatalog, openSecrets, openSqliteEventLog, readConfig } from '@tributary/infra';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { ServerProcess } from '../helpers/server-process.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';
 
@@ -16,8 +16,10 @@ interface Made {
 describe('tributary secrets rotate', () => {
   let tributary: Tributary;
   let made: readonly Made[];
-  beforeEach(async () => {
+  beforeAll(async () => {
     tributary = await startTributary();
+  });
+  beforeEach(async () => {
     const all: Made[] = [];
     for (let n = 0; n < DESTINATIONS; n++) {
       const headers = { authorization: `token ${n}` };
@@ -28,7 +30,7 @@ describe('tributary secrets rotate', () => {
     }
     made = all;
   });
-  afterEach(() => tributary.remove());
+  afterAll(() => tributary.remove());
 
   const command = (env: Readonly<Record<string, string>> = {}) =>
     new ServerProcess(['secrets', 'rotate'], { TRIBUTARY_DATA_DIR: tributary.folder, ...env });

@@ -68,6 +68,8 @@ export function redisArguments(
     dir: [folder],
     save: [''],
     appendonly: ['yes'],
+    // A replica that comes gets its copy at once; the default waits five seconds for a second one.
+    'repl-diskless-sync-delay': ['0'],
     appendfsync: ['everysec'],
     'maxmemory-policy': [options.maxmemoryPolicy ?? 'noeviction'],
   };

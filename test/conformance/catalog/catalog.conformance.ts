@@ -13,7 +13,7 @@ import {
 import type { Told } from './proposer.ts';
 import { TroubledLog } from './troubled-log.ts';
 
-const KILLS = process.env.TRIBUTARY_TEST_LONG ? 20 : 3;
+const KILLS = process.env.TRIBUTARY_TEST_LONG ? 20 : 2;
 const PROPOSER = new URL('./proposer.ts', import.meta.url);
 const OPTIONS: CatalogOptions = { logger: NO_LOGGER, staleAfterMs: 10_000, proposeTimeoutMs: 5_000 };
 

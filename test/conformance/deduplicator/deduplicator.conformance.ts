@@ -6,7 +6,7 @@ import { RACE_IDS, STREAM_BATCH } from './claimer.ts';
 import { claimant, type DeduplicatorHarness, type DeduplicatorStore } from './harness.ts';
 
 const WINDOW_MS = 4_000;
-const KILLS = process.env.TRIBUTARY_TEST_LONG ? 30 : 4;
+const KILLS = process.env.TRIBUTARY_TEST_LONG ? 30 : 2;
 const KILLS_WITHIN_MS = 10_000 + KILLS * 15_000;
 const CLAIMER = new URL('./claimer.ts', import.meta.url);
 

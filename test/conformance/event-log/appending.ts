@@ -4,7 +4,7 @@ import { startChild } from './child-process.ts';
 import { type EventLogHarness, type Medium, PARTITIONS, RECEIVED, SOURCE } from './harness.ts';
 import { eventually, numbered, numbers, readAll, readPartition, valuesOf } from './log-contents.ts';
 
-const SIGKILLS = process.env.TRIBUTARY_TEST_LONG ? 20 : 3;
+const SIGKILLS = process.env.TRIBUTARY_TEST_LONG ? 20 : 2;
 
 /** What `append` promises. */
 export function describeAppending(harness: EventLogHarness, medium: () => Medium, log: () => EventLog): void {

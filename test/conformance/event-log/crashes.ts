@@ -6,19 +6,19 @@ import { copiesOf, type Numbered } from './copy-stages.ts';
 import { type EventLogHarness, type Medium, RECEIVED, SOURCE, TARGET } from './harness.ts';
 import { eventually, readAll } from './log-contents.ts';
 
-const STOPS = process.env.TRIBUTARY_TEST_LONG ? 10 : 2;
+const STOPS = process.env.TRIBUTARY_TEST_LONG ? 10 : 1;
 const KEYS = 40;
 
 /** Exactly once through two stages in processes of their own, whatever is killed or stopped and when. */
 export function describeCrashes(harness: EventLogHarness, medium: () => Medium, log: () => EventLog): void {
-  const kills = process.env.TRIBUTARY_TEST_LONG ? 80 : (harness.kills ?? 16);
+  const kills = process.env.TRIBUTARY_TEST_LONG ? 80 : (harness.kills ?? 6);
 
   it(`emits each once and in order through ${kills} SIGKILLs`, { timeout: 600_000 }, async () => {
     const feed = startFeed(log());
     for (let kill = 0; kill < kills; kill++) {
       const child = startChild(harness, medium(), { mode: 'stages' });
       // Now and then before it is at work, else at any point of its work.
-      if (kill % 5 === 4) await setTimeout(50 + Math.random() * 400);
+      if (kill % 3 === 2) await setTimeout(50 + Math.random() * 400);
       else await child.saw(() => child.lines.length > 0);
       await setTimeout(Math.random() * 150);
       await child.kill();

@@ -23,7 +23,7 @@ function partsOf(medium: Medium): { brokers: string; prefix: string } {
 
 export const harness: EventLogHarness = {
   module: import.meta.url,
-  kills: 6,
+  kills: 3,
 
   async create() {
     if (!broker) throw new Error('no broker');

@@ -1,3 +1,4 @@
+// Runs alone: it holds times and pauses beside programs that eat all they get.
 import { NO_LOGGER, NO_METRICS } from '@tributary/core';
 import { openIsolatedVmSandbox } from '@tributary/infra';
 import { describeHostileCode } from './hostile.conformance.ts';

@@ -90,7 +90,6 @@ describe.skipIf(!engines())('volume counters whose Redis fails', () => {
 
   it('go back with a replica that takes over and lags', async () => {
     const primary = await ownRedis();
-    await command(primary.url, 'CONFIG', 'SET', 'repl-diskless-sync-delay', '0');
     const replica = await ownRedis({ replicaOf: primary.url });
     const counters = await openCounters(primary.url);
     await countUpTo(counters, 0, 50);

@@ -15,7 +15,7 @@ import {
   WORKSPACE_ID,
 } from './harness.ts';
 
-const KILLS = process.env.TRIBUTARY_TEST_LONG ? 30 : 4;
+const KILLS = process.env.TRIBUTARY_TEST_LONG ? 30 : 2;
 const KILLS_WITHIN_MS = 10_000 + KILLS * 15_000;
 const APPLIER = new URL('./applier.ts', import.meta.url);
 
