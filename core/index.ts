@@ -46,6 +46,7 @@ export * from './log/topics.ts';
 export * from './log/value-framing.ts';
 export * from './logger/logger.ts';
 export * from './metrics/metrics.ts';
+export * from './profiles/deletion-notice.ts';
 export * from './profiles/profile.ts';
 export * from './profiles/profile-store.ts';
 export * from './rules/match.ts';
