@@ -48,6 +48,8 @@ export type FoundKey =
 export interface CatalogView {
   account(id: string): Account | undefined;
   organization(id: string): Organization | undefined;
+  /** The organization of an `org_id`, by which the profile API speaks of it. */
+  organizationNumbered(orgId: number): Organization | undefined;
   organizationRole(accountId: string, organizationId: string): OrganizationRole | undefined;
   /** Organizations the account is a member of. */
   organizationsOf(accountId: string): readonly Organization[];
@@ -59,6 +61,8 @@ export interface CatalogView {
   workspaceIds(): Iterable<string>;
   /** The role of an account in a workspace, that of its organization counted in; undefined = not a member. */
   workspaceRole(accountId: string, workspaceId: string): WorkspaceRole | undefined;
+  /** Every workspace of an organization, archived ones too, oldest first. */
+  workspacesIn(organizationId: string): readonly Workspace[];
   /** Workspaces the account belongs to, archived ones too, newest first. */
   workspacesOf(accountId: string): readonly Workspace[];
   /** A key by the SHA-256 of its raw text, revoked ones too. */
@@ -124,6 +128,8 @@ export class CatalogState implements CatalogView {
   /** Accounts by e-mail address, whoever had it first before the others. */
   readonly #accountsOfEmail = new Map<string, Set<string>>();
   readonly #organizations = new Map<string, Organization>();
+  /** Ids of organizations by their `org_id`; made of the others when it is asked for, as rows hold none of it. */
+  readonly #organizationNumbers = new Map<number, string>();
   readonly #workspaces = new Map<string, Workspace>();
   readonly #workspacesOfOrganization = new Map<string, string[]>();
   readonly #indexes = new Map<string, WorkspaceIndex>();
@@ -142,6 +148,13 @@ export class CatalogState implements CatalogView {
 
   organization(id: string): Organization | undefined {
     return this.#organizations.get(id);
+  }
+
+  organizationNumbered(orgId: number): Organization | undefined {
+    // No organization ever goes, and none changes its number.
+    if (this.#organizationNumbers.size < this.#organizations.size)
+      for (const { id, org_id } of this.#organizations.values()) this.#organizationNumbers.set(org_id, id);
+    return this.organization(this.#organizationNumbers.get(orgId) ?? '');
   }
 
   get organizationCount(): number {
@@ -188,7 +201,6 @@ export class CatalogState implements CatalogView {
     return found.sort((a, b) => (a.id < b.id ? 1 : -1));
   }
 
-  /** Every workspace of an organization, oldest first. */
   workspacesIn(organizationId: string): readonly Workspace[] {
     const ids = this.#workspacesOfOrganization.get(organizationId) ?? [];
     return ids.flatMap((id) => this.#workspaces.get(id) ?? []);
@@ -268,6 +280,7 @@ export class CatalogState implements CatalogView {
 
   putOrganization(organization: Organization): void {
     this.#organizations.set(organization.id, organization);
+    this.#organizationNumbers.set(organization.org_id, organization.id);
   }
 
   putWorkspace(workspace: Workspace): void {
