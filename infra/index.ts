@@ -20,6 +20,7 @@ export {
   openLinkedLiveTail,
 } from './adapters/live-tail/in-process/index.ts';
 export { openRedisLiveTail, type RedisLiveTailOptions } from './adapters/live-tail/redis/index.ts';
+export { openSmtpMailer, type SmtpMailerOptions } from './adapters/mailer/smtp/index.ts';
 export {
   openSqliteProfileStore,
   type SqliteProfileStoreOptions,

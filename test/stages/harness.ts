@@ -14,8 +14,12 @@ import {
   type Headers,
   type History,
   type LogEntry,
+  type Logger,
+  type Mailer,
+  type Metrics,
   NO_LOGGER,
   NO_METRICS,
+  type ProfileStore,
   type Sandbox,
   type SandboxInput,
   type SandboxResult,
@@ -28,6 +32,7 @@ import { openInProcessLiveTail, openSqliteDeduplicator, openSqliteHistory } from
 import { createPipeline, type PipelineOptions } from '@tributary/processors';
 import { onTestFinished } from 'vitest';
 import { MemoryCatalog, WORKSPACE } from './memory-catalog.ts';
+import { RecordedProfiles } from './recorded-profiles.ts';
 
 const DAY_MS = 24 * 3_600_000;
 
@@ -100,7 +105,14 @@ export function passing({ event }: SandboxInput): SandboxResult {
  */
 export function setUp(
   options: Partial<PipelineOptions> = {},
-  shared: { readonly catalog?: MemoryCatalog; readonly history?: History } = {},
+  shared: {
+    readonly catalog?: MemoryCatalog;
+    readonly history?: History;
+    readonly profiles?: ProfileStore;
+    readonly mailer?: Mailer;
+    readonly logger?: Logger;
+    readonly metrics?: Metrics;
+  } = {},
 ) {
   const world: World = {
     transform: (_source, input) => passing(input),
@@ -135,6 +147,8 @@ export function setUp(
     counters,
     history,
     liveTail,
+    profiles: shared.profiles ?? new RecordedProfiles(),
+    ...(shared.mailer && { mailer: shared.mailer }),
     sandbox: scriptedSandbox(world),
     slowSandbox: scriptedSandbox(world),
     connectors: scriptedConnectors(world),
@@ -146,8 +160,8 @@ export function setUp(
     }),
     clock,
     elapsed: () => time.elapsed,
-    logger: NO_LOGGER,
-    metrics: NO_METRICS,
+    logger: shared.logger ?? NO_LOGGER,
+    metrics: shared.metrics ?? NO_METRICS,
     receivedTopics: ['events.production', 'events.development'],
     options,
   });

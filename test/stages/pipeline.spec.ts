@@ -1,4 +1,4 @@
-import { DEFAULT_LADDER_LABELS, declareTopics } from '@tributary/core';
+import { DEFAULT_LADDER_LABELS, declareTopics, TOPIC } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { entryOf, START, setUp } from './harness.ts';
 
@@ -19,7 +19,8 @@ describe('the pipeline', () => {
 
   it('leaves no topic unread that a stage writes, but the poison', () => {
     const { stages } = setUp();
-    const read = new Set(stages.flatMap(({ reads }) => reads.map(({ topic }) => topic)));
+    const reads = stages.flatMap((stage) => stage.reads.map(({ topic }) => topic));
+    const read = new Set<string>([...reads, TOPIC.poison]);
     expect(stages.flatMap(({ writes }) => writes).filter((topic) => !read.has(topic))).toEqual([]);
   });
 
