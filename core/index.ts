@@ -2,6 +2,7 @@
 export * from './access/email.ts';
 export * from './access/permission-reference.ts';
 export * from './access/permissions.ts';
+export * from './access/profile-scopes.ts';
 export * from './access/roles.ts';
 export * from './audit/apply-audited.ts';
 export * from './audit/audit-entry.ts';
@@ -18,6 +19,7 @@ export * from './connector/connector.ts';
 export * from './contracts/contract.ts';
 export { checkSchema, MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH } from './contracts/contract-schema.ts';
 export * from './contracts/evaluate.ts';
+export { below } from './contracts/pointer.ts';
 export * from './contracts/rejected-event.ts';
 export * from './contracts/violation.ts';
 export * from './dedupe/deduplicator.ts';
