@@ -42,10 +42,14 @@ function roleInRegion(
   state: CatalogView,
 ): WorkspaceRole | undefined {
   const organizationRole = state.organizationRole(accountId, organizationId);
-  const workspaceRoles = state
-    .workspacesIn(organizationId)
-    .filter((workspace) => workspace.status === 'active' && workspace.region === region)
-    .map(({ id }) => state.workspaceMembers.ofAccount(accountId, id)?.role);
+  const workspaceRoles = state.workspaceMembers.scopesOf(accountId).map((id) => {
+    const workspace = state.workspace(id);
+    const counts =
+      workspace?.organization_id === organizationId &&
+      workspace.status === 'active' &&
+      workspace.region === region;
+    return counts ? state.workspaceMembers.ofAccount(accountId, id)?.role : undefined;
+  });
   const best = WORKSPACE_ROLES.find((role) => workspaceRoles.includes(role));
   return effectiveRole(organizationRole, best ?? (organizationRole && 'viewer'));
 }

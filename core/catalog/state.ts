@@ -61,8 +61,6 @@ export interface CatalogView {
   workspaceIds(): Iterable<string>;
   /** The role of an account in a workspace, that of its organization counted in; undefined = not a member. */
   workspaceRole(accountId: string, workspaceId: string): WorkspaceRole | undefined;
-  /** Every workspace of an organization, archived ones too, oldest first. */
-  workspacesIn(organizationId: string): readonly Workspace[];
   /** Workspaces the account belongs to, archived ones too, newest first. */
   workspacesOf(accountId: string): readonly Workspace[];
   /** A key by the SHA-256 of its raw text, revoked ones too. */
@@ -201,6 +199,7 @@ export class CatalogState implements CatalogView {
     return found.sort((a, b) => (a.id < b.id ? 1 : -1));
   }
 
+  /** Every workspace of an organization, oldest first. */
   workspacesIn(organizationId: string): readonly Workspace[] {
     const ids = this.#workspacesOfOrganization.get(organizationId) ?? [];
     return ids.flatMap((id) => this.#workspaces.get(id) ?? []);
