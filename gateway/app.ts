@@ -7,6 +7,7 @@ import { bodyPlugin } from './plugins/body.ts';
 import { crossOriginPlugin } from './plugins/cross-origin.ts';
 import { errorsPlugin } from './plugins/errors.ts';
 import { rateLimitsPlugin } from './plugins/rate-limits.ts';
+import { profileRoutes } from './routes/profiles/routes.ts';
 import { routes } from './routes/routes.ts';
 
 /** A body at most, inflated. */
@@ -95,5 +96,6 @@ export const gateway: FastifyPluginAsync<GatewayDependencies> = async (app, depe
     await api.register(accessPlugin, dependencies);
     await api.register(rateLimitsPlugin, dependencies);
     await api.register(async (v1) => v1.register(routes, dependencies), { prefix: '/api/v1' });
+    await api.register(async (cdp) => cdp.register(profileRoutes, dependencies), { prefix: '/cdp/v1' });
   });
 };

@@ -9,7 +9,9 @@ import type {
   LiveTail,
   Logger,
   Metrics,
+  ProfileStore,
   RateLimiter,
+  RequestDeletionNotice,
   Sandbox,
   TokenBuckets,
   VolumeCounters,
@@ -34,6 +36,8 @@ export interface GatewayDependencies {
   readonly trustCatalogForMs?: number;
   readonly counters: VolumeCounters;
   readonly history: History;
+  readonly profiles: ProfileStore;
+  readonly requestDeletionNotice: RequestDeletionNotice;
   readonly liveTail: LiveTail;
   readonly liveLimits: LiveLimits;
   readonly sandbox: Sandbox;

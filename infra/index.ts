@@ -16,6 +16,7 @@ export {
   openKafkaEventLog,
 } from './adapters/event-log/kafka/index.ts';
 export { openSqliteEventLog, type SqliteEventLogOptions } from './adapters/event-log/sqlite/index.ts';
+export { GroupCommit } from './adapters/group-commit/group-commit.ts';
 export {
   type ElasticsearchHistoryOptions,
   openElasticsearchHistory,
@@ -27,6 +28,11 @@ export {
   openLinkedLiveTail,
 } from './adapters/live-tail/in-process/index.ts';
 export { openRedisLiveTail, type RedisLiveTailOptions } from './adapters/live-tail/redis/index.ts';
+export { openSmtpMailer, type SmtpMailerOptions } from './adapters/mailer/smtp/index.ts';
+export {
+  openSqliteProfileStore,
+  type SqliteProfileStoreOptions,
+} from './adapters/profile-store/sqlite/index.ts';
 export { openMemoryRateLimiter } from './adapters/rate-limiter/memory/index.ts';
 export { openRedisRateLimiter } from './adapters/rate-limiter/redis/index.ts';
 export { openIsolatedVmSandbox } from './adapters/sandbox/isolated-vm/index.ts';

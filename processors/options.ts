@@ -14,6 +14,12 @@ export interface PipelineOptions {
   readonly batchEntries: number;
   /** Entries in a batch of history and audit; each may hold an event and all its attempts, or a fact. */
   readonly historyEntries: number;
+  /** Subjects of a partition whose profiles are written at a time. */
+  readonly profileWriters: number;
+  /** After how long a mail is tried again that the mail server did not take... */
+  readonly mailRetryMs: number;
+  /** ...and the age at which it is given up. */
+  readonly mailExpiryMs: number;
   /** Window of a partition of a flow stage. What it holds weighs about five times as much in memory. */
   readonly windowBytes: number;
   /** Share of that window one transformation or destination may fill before it waits for its own earlier work... */
@@ -40,6 +46,9 @@ export const DEFAULT_PIPELINE: PipelineOptions = {
   catalogWaitMs: 5_000,
   batchEntries: 1_000,
   historyEntries: 200,
+  profileWriters: 64,
+  mailRetryMs: 10 * 60_000,
+  mailExpiryMs: 5 * 24 * 3_600_000,
   windowBytes: 4 * 1024 * 1024,
   laneShare: 1 / 8,
   slowTransformationMs: 200,

@@ -15,7 +15,9 @@ import {
   type Ladder,
   type LiveTail,
   type Logger,
+  type Mailer,
   type Metrics,
+  type ProfileStore,
   parseLadder,
   retryTopic,
   type Sandbox,
@@ -30,8 +32,11 @@ import { deliver, deliverSlow } from './deliver/deliver.ts';
 import { Deliverer } from './deliver/deliverer.ts';
 import { history } from './history/history.ts';
 import { live } from './live/live.ts';
+import { mail } from './mail/mail.ts';
+import { mailRetries } from './mail/retry.ts';
 import { DEFAULT_PIPELINE, type PipelineOptions } from './options.ts';
 import { PartitionLanes } from './partition-lanes.ts';
+import { profile } from './profile/profile.ts';
 import { FailureWatch } from './route/failure-watch.ts';
 import { refusalOf, route, routeSlow } from './route/route.ts';
 import { Transformer } from './route/transformer.ts';
@@ -48,6 +53,9 @@ export interface PipelineDependencies {
   readonly counters: VolumeCounters;
   readonly history: History;
   readonly liveTail: LiveTail;
+  readonly profiles: ProfileStore;
+  /** Absent where no mail server is configured: mails wait in their topic. */
+  readonly mailer?: Mailer;
   readonly sandbox: Sandbox;
   /** One of its own for the slow lane, so that slow programs hold up none of the quick ones. */
   readonly slowSandbox: Sandbox;
@@ -77,13 +85,17 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
   const { accepted, rejected, violations, eventsSlow, deliveries, deliveriesSlow, outcomes } = TOPIC;
   const dead = TOPIC.deliveriesDead;
   const settled = [...retries.map(({ topic }) => topic), dead, outcomes];
-  const { historyEntries } = options;
+  const { historyEntries, mailRetryMs } = options;
+  const mails = [TOPIC.mail, mailRetries(mailRetryMs, dependencies.mailer !== undefined)];
   return [
     batch('validate', received, [accepted, rejected, violations], steps.validate),
     batch('count', [accepted, rejected], [], steps.count),
     batch('live', [accepted, rejected], [], steps.live),
+    batch('profile', [accepted], [], steps.profile),
     batch('history', [violations, dead, outcomes], [], steps.history, historyEntries),
     batch('audit', [TOPIC.catalog], [], steps.audit, historyEntries),
+    // One at a time: what was sent is committed before the next one is.
+    batch('mail', mails, [TOPIC.mailRetry, TOPIC.poison], steps.mail, 1),
     flow('route', [accepted], [deliveries, dead, eventsSlow], steps.route),
     flow('route.slow', [eventsSlow], [deliveries, dead, outcomes], steps.routeSlow),
     flow('deliver', [deliveries], [deliveriesSlow, ...settled], steps.deliver),
@@ -120,6 +132,8 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     live: live(parts),
     history: history(parts),
     audit: audit(parts),
+    profile: profile(parts),
+    mail: mail(parts),
     route: route(routing(parts.sandbox), lanes(parts.slowTransformationMs)),
     routeSlow: routeSlow(routing(parts.slowSandbox)),
     deliver: deliver(delivering, deliveryLanes()),
@@ -142,7 +156,7 @@ function stageMakers({ batchEntries, windowBytes }: PipelineOptions) {
   return {
     batch(
       name: StageName,
-      reads: readonly string[],
+      reads: readonly (Source | string)[],
       writes: readonly string[],
       process: BatchStage['process'],
       maxEntries = batchEntries,

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { CLIENT_KEY_SCOPES } from '../catalog/entities.ts';
 import { type Operation, PERMISSIONS, permissionOf } from './permissions.ts';
 
 const operations = Object.keys(PERMISSIONS) as Operation[];
@@ -25,7 +26,8 @@ describe('the permission table', () => {
     const changes = /\.(create|update|delete|archive|revoke|redrive)$/;
     for (const operation of operations) {
       if (!changes.test(operation) || FOR_ANYBODY.includes(operation)) continue;
-      const { role, organizationRole } = permissionOf(operation);
+      const { role, organizationRole, scope } = permissionOf(operation);
+      if (scope !== undefined) continue;
       if (organizationRole === undefined) expect(['editor', 'admin'], operation).toContain(role);
       else expect(organizationRole, operation).toBe('admin');
     }
@@ -62,8 +64,17 @@ describe('the permission table', () => {
     expect(open.toSorted()).toEqual(['workspaces.archive', 'workspaces.read']);
   });
 
-  it('lets no client key call the platform API', () => {
-    for (const operation of operations)
-      expect(permissionOf(operation).credentials, operation).not.toContain('client_key');
+  it('lets client keys call the profile API and nothing else', () => {
+    for (const operation of operations) {
+      const { credentials, scope, role, organizationRole } = permissionOf(operation);
+      expect(credentials.includes('client_key'), operation).toBe(operation.startsWith('profiles.'));
+      expect(scope !== undefined, operation).toBe(operation.startsWith('profiles.'));
+      if (scope !== undefined) expect([role, organizationRole], operation).toEqual([undefined, undefined]);
+    }
+  });
+
+  it('asks for a scope of its own for each operation of the profile API', () => {
+    const scopes = operations.flatMap((operation) => permissionOf(operation).scope ?? []);
+    expect(scopes.toSorted()).toEqual(CLIENT_KEY_SCOPES.toSorted());
   });
 });

@@ -1,3 +1,4 @@
+import type { ClientKeyScope } from '../catalog/entities.ts';
 import type { OrganizationRole, WorkspaceRole } from './roles.ts';
 
 export type CredentialKind = 'id_token' | 'api_key' | 'write_key' | 'client_key';
@@ -9,6 +10,8 @@ export interface Permission {
   readonly role?: WorkspaceRole;
   /** Least role in the organization; absent where the operation is not scoped to one. */
   readonly organizationRole?: OrganizationRole;
+  /** Scope of the profile API that is needed, of those the credential has and the call names. */
+  readonly scope?: ClientKeyScope;
   /** Also for the person whom the path names, whatever their role. */
   readonly self?: true;
   /** Also in a workspace that is archived, for people. */
@@ -24,6 +27,7 @@ const PEOPLE = ['id_token'] as const;
 
 const belongs = { credentials: PEOPLE, organizationRole: 'member' } as const;
 const governs = { credentials: PEOPLE, organizationRole: 'admin' } as const;
+const PROFILE_CALLERS = ['id_token', 'client_key'] as const;
 const ingests = { credentials: ['write_key'] } as const;
 
 /** The one permission table. Every route names one of these operations; a route without one does not start. */
@@ -92,6 +96,9 @@ export const PERMISSIONS = {
   'deliveries.redrive': writes,
   'event-volume.read': reads,
   'audit-log.list': administers,
+  'profiles.write': { credentials: PROFILE_CALLERS, scope: 'profile.write' },
+  'profiles.search': { credentials: PROFILE_CALLERS, scope: 'profile.read' },
+  'profiles.delete': { credentials: PROFILE_CALLERS, scope: 'profile.delete' },
 } as const satisfies Record<string, Permission>;
 
 export type Operation = keyof typeof PERMISSIONS;

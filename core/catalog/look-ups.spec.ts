@@ -32,8 +32,9 @@ function stepsOf(state: CatalogState, w: number): number {
     state.enabledRules(`w${w}`).length,
     state.workspaceRole('a1', `w${w}`),
     state.destination(`d${w}`)?.id,
+    state.organizationNumbered(w + 1)?.id,
   ];
-  expect(lookUp()).toEqual([`k${w}-4`, `c${w}-2`, 2, 'admin', `d${w}`]);
+  expect(lookUp()).toEqual([`k${w}-4`, `c${w}-2`, 2, 'admin', `d${w}`, `o${w}`]);
   let steps = 0;
   for (const method of ['get', 'has'] as const) {
     const original = Map.prototype[method];

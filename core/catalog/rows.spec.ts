@@ -69,6 +69,7 @@ describe('the rows of a state', () => {
     expect(state.entity('source', WORKSPACE, 's1')?.id).toBe('s1');
     expect(state.workspaceMembers.ofAccount('a2', WORKSPACE)?.role).toBe('viewer');
     expect(state.organizationRole('a2', ORGANIZATION)).toBe('member');
+    expect(state.organizationNumbered(1)?.id).toBe(ORGANIZATION);
     expect(state.organizationMembers.wasRemoved(ORGANIZATION, 'm2')).toBe(true);
     expect(state.wasDeleted('destination', WORKSPACE, 'd2')).toBe(true);
     expect(state.workspaceOf('d2')).toBe(WORKSPACE);
@@ -90,8 +91,15 @@ describe('the rows of a state', () => {
       return [...source.matchAll(/^ {2}readonly #?(\w+) = new/gm)].map(([, name]) => name ?? '');
     };
     const names = Object.keys(new CatalogState().tables());
-    // These are made anew from the rows of workspaces and their entities.
-    const derived = ['workspaces', 'workspacesOfOrganization', 'indexes', 'keys', 'workspaceOf'];
+    // These are made anew from the rows of organizations, workspaces and their entities.
+    const derived = [
+      'organizationNumbers',
+      'workspaces',
+      'workspacesOfOrganization',
+      'indexes',
+      'keys',
+      'workspaceOf',
+    ];
     const held = new Set(names.map((name) => name.split('.')[0] ?? ''));
     expect([...held, ...derived].sort()).toEqual([...fieldsOf('./state.ts')].sort());
     const parts = {

@@ -48,6 +48,8 @@ export type FoundKey =
 export interface CatalogView {
   account(id: string): Account | undefined;
   organization(id: string): Organization | undefined;
+  /** The organization of an `org_id`, by which the profile API speaks of it. */
+  organizationNumbered(orgId: number): Organization | undefined;
   organizationRole(accountId: string, organizationId: string): OrganizationRole | undefined;
   /** Organizations the account is a member of. */
   organizationsOf(accountId: string): readonly Organization[];
@@ -124,6 +126,8 @@ export class CatalogState implements CatalogView {
   /** Accounts by e-mail address, whoever had it first before the others. */
   readonly #accountsOfEmail = new Map<string, Set<string>>();
   readonly #organizations = new Map<string, Organization>();
+  /** Ids of organizations by their `org_id`; made of the others when it is asked for, as rows hold none of it. */
+  readonly #organizationNumbers = new Map<number, string>();
   readonly #workspaces = new Map<string, Workspace>();
   readonly #workspacesOfOrganization = new Map<string, string[]>();
   readonly #indexes = new Map<string, WorkspaceIndex>();
@@ -142,6 +146,13 @@ export class CatalogState implements CatalogView {
 
   organization(id: string): Organization | undefined {
     return this.#organizations.get(id);
+  }
+
+  organizationNumbered(orgId: number): Organization | undefined {
+    // No organization ever goes, and none changes its number.
+    if (this.#organizationNumbers.size < this.#organizations.size)
+      for (const { id, org_id } of this.#organizations.values()) this.#organizationNumbers.set(org_id, id);
+    return this.organization(this.#organizationNumbers.get(orgId) ?? '');
   }
 
   get organizationCount(): number {
@@ -275,6 +286,7 @@ export class CatalogState implements CatalogView {
 
   putOrganization(organization: Organization): void {
     this.#organizations.set(organization.id, organization);
+    this.#organizationNumbers.set(organization.org_id, organization.id);
   }
 
   putWorkspace(workspace: Workspace): void {

@@ -41,7 +41,7 @@ export function oneOfValues(values: readonly Json[]): (value: Json) => boolean {
 export function allDistinct(items: readonly Json[]): boolean {
   const seen = new Set<string | Scalar>();
   for (const item of items) {
-    const key = isScalar(item) ? (typeof item === 'string' ? `"${item}` : item) : canonical(item);
+    const key = isScalar(item) ? (typeof item === 'string' ? `"${item}` : item) : canonicalJson(item);
     if (seen.has(key)) return false;
     seen.add(key);
   }
@@ -49,11 +49,11 @@ export function allDistinct(items: readonly Json[]): boolean {
 }
 
 /** A text that equal values share and different ones do not. */
-function canonical(value: Json): string {
+export function canonicalJson(value: Json): string {
   if (isScalar(value)) return typeof value === 'number' ? String(value) : JSON.stringify(value);
-  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
   const members = Object.entries(value).map(
-    ([name, member]) => `${JSON.stringify(name)}:${canonical(member)}`,
+    ([name, member]) => `${JSON.stringify(name)}:${canonicalJson(member)}`,
   );
   return `{${members.sort().join(',')}}`;
 }

@@ -84,9 +84,52 @@ const REJECTED: JsonObject = {
   required: ['event', 'reason', 'violations'],
 };
 
+/** As the profile API answers it (docs/profile-api.md). */
+const PROFILE_RECORD: JsonObject = {
+  type: 'object',
+  description: 'A profile, as the profile API shows it.',
+  properties: {
+    updated_ts: { type: 'integer', description: 'Epoch ms.' },
+    created_ts: { type: 'integer', description: 'Epoch ms.' },
+    profile: object('Attributes by category.'),
+    ids: object(
+      'By namespace a list of objects with _ts and the identity; under linkedUcid a list of UUIDs.',
+    ),
+    mkt_preferences: object('By name: type, value, datasourceId, datasetId and _ts.'),
+    consent: object('By name: value and _ts.'),
+    region: text('Where it belongs.'),
+    ucid: text('UUID.'),
+  },
+  required: ['updated_ts', 'created_ts', 'profile', 'ids', 'mkt_preferences', 'consent', 'region', 'ucid'],
+};
+
+const PROFILE_CHANGE: JsonObject = {
+  type: 'object',
+  description:
+    'One committed change of a profile. It may come again; the highest version of a ucid is the newest.',
+  definitions: { record: PROFILE_RECORD },
+  properties: {
+    kind: text('written, merged or deleted; more may come.'),
+    ucid: text('UUID of the profile.'),
+    orgId: { type: 'integer', description: 'Number of the organization.' },
+    region: text('Where it belongs.'),
+    version: { type: 'integer', description: 'Grows with every change of this ucid.' },
+    at: { type: 'integer', description: 'When it changed, epoch ms.' },
+    linked: {
+      type: 'array',
+      items: { type: 'string' },
+      description: 'merged: ucids that lead here from now on. deleted: ucids that led here.',
+    },
+    record: { $ref: '#/definitions/record' },
+    too_large: { type: 'boolean', description: 'True where the record is left out because of its size.' },
+  },
+  required: ['kind', 'ucid', 'orgId', 'region', 'version', 'at', 'linked'],
+};
+
 /** The public topics by name, each with the schema of its values. Who adds one here makes it public. */
 export const PUBLIC_SCHEMAS: ReadonlyMap<string, JsonObject> = new Map([
   [TOPIC.accepted, { $schema: DRAFT, title: 'AcceptedEvent', ...EVENT }],
   [TOPIC.rejected, { $schema: DRAFT, title: 'RejectedEvent', ...REJECTED }],
   [TOPIC.violations, { $schema: DRAFT, title: 'Violation', ...VIOLATION }],
+  [TOPIC.profileChanges, { $schema: DRAFT, title: 'ProfileChange', ...PROFILE_CHANGE }],
 ]);

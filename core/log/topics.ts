@@ -19,6 +19,10 @@ export const TOPIC = {
   deliveriesDead: 'deliveries.dead',
   outcomes: 'deliveries.outcomes',
   profileChanges: 'profiles.changes',
+  /** Internal: what is to be sent by mail, */
+  mail: 'mail',
+  /** and what the mail server did not take at once. */
+  mailRetry: 'mail.retry',
   catalog: 'catalog',
   poison: 'stages.dead',
 } as const;
@@ -60,6 +64,8 @@ export function declareTopics(options: TopicOptions): ReadonlyMap<string, TopicS
   const specs: TopicSpec[] = [
     ...received.map((name) => ({ name, partitions, packed: true, retentionMs })),
     ...derived.map((name) => ({ name, partitions, packed: false, retentionMs })),
+    // Few, and one after the other: a mail server is not to be stormed.
+    ...[TOPIC.mail, TOPIC.mailRetry].map((name) => ({ name, partitions: 1, packed: false, retentionMs })),
     { name: TOPIC.catalog, partitions: 1, packed: false, retentionMs: 'forever' },
   ];
   return new Map(specs.map((spec) => [spec.name, spec]));

@@ -15,6 +15,8 @@ export type Caller =
       readonly account: Account;
       /** Epoch ms: from then on the token is taken no more. */
       readonly expiresAt: number;
+      /** The scopes of the profile API that the token names; absent when it names none. */
+      readonly profileScopes?: readonly string[];
     }
   | FoundKey;
 

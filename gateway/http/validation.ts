@@ -2,7 +2,7 @@ import type { FastifySchemaValidationError } from 'fastify';
 import type { ErrorDetail } from './errors.ts';
 
 /** At most this many faults are told at once. */
-const MAX_DETAILS = 20;
+export const MAX_DETAILS = 20;
 
 const TYPE_WORDS: Readonly<Record<string, string>> = {
   string: 'a string',
@@ -56,6 +56,8 @@ function describe({ keyword, instancePath, params }: FastifySchemaValidationErro
       return at(`must have at least ${params.limit} items`);
     case 'maxItems':
       return at(`must have at most ${params.limit} items`);
+    case 'minProperties':
+      return at(params.limit === 1 ? 'must not be empty' : `must have at least ${params.limit} fields`);
     case 'uniqueItems':
       return at('must not hold the same item twice');
     case 'minimum':

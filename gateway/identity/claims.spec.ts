@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isAdmitted, isIssuedToUs, subjectOf, verifiedEmail } from './claims.ts';
+import { isAdmitted, isIssuedToUs, profileScopes, subjectOf, verifiedEmail } from './claims.ts';
 
 describe('the subject', () => {
   it.each([undefined, '', 7, 'x'.repeat(256)])('is nobody when it is %j', (sub) => {
@@ -46,4 +46,23 @@ describe('the e-mail address', () => {
     expect(isAdmitted(null, ['example.com'])).toBe(false);
     expect(isAdmitted(null, [])).toBe(true);
   });
+});
+
+describe('the scopes of the profile API', () => {
+  it.each([
+    [{ scope: 'openid profile profile.read' }, ['profile.read']],
+    [{ scopes: ['profile.read', 'email', 'profile.write'] }, ['profile.read', 'profile.write']],
+    [{ scopes: 'profile.read,profile.delete' }, ['profile.read', 'profile.delete']],
+    [{ scope: 'openid', scopes: ['profile.write'] }, ['profile.write']],
+    [{ scope: 'profile.bogus' }, ['profile.bogus']],
+  ])('are named by %j', (claims, scopes) => {
+    expect(profileScopes(claims)).toEqual(scopes);
+  });
+
+  it.each([{}, { scope: 'openid profile' }, { scope: 7, scopes: [7, null, {}] }, { scope: '' }])(
+    'are not named by %j',
+    (claims) => {
+      expect(profileScopes(claims)).toBeUndefined();
+    },
+  );
 });

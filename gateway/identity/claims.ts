@@ -28,3 +28,17 @@ export function verifiedEmail({ email, email_verified: verified }: JWTPayload): 
 export function isAdmitted(email: string | null, domains: readonly string[]): boolean {
   return domains.length === 0 || domains.some((domain) => email?.endsWith(`@${domain}`));
 }
+
+/**
+ * The scopes of the profile API that a token names, in `scope` or `scopes`, as a list or in one text; undefined when it
+ * names none. Those there are not are told too: who names nothing but them may do nothing.
+ */
+export function profileScopes({ scope, scopes }: JWTPayload): readonly string[] | undefined {
+  const named = [scope, scopes].flatMap(wordsOf).filter((word) => word.startsWith('profile.'));
+  return named.length > 0 ? named : undefined;
+}
+
+function wordsOf(claim: unknown): readonly string[] {
+  if (Array.isArray(claim)) return claim.flatMap((item) => (typeof item === 'string' ? wordsOf(item) : []));
+  return typeof claim === 'string' ? claim.split(/[\s,]+/) : [];
+}

@@ -6,6 +6,8 @@ export interface Identity {
   readonly email: string | null;
   /** When the token was issued, ISO 8601: of two tokens that tell different things the later one is right. */
   readonly issuedAt: string;
+  /** The scopes of the profile API that the token names; absent when it names none. */
+  readonly profileScopes?: readonly string[];
   /** Epoch ms: from then on the token is nobody's. */
   readonly expiresAt: number;
 }

@@ -7,7 +7,7 @@ import {
   jwtVerify,
   UnsecuredJWT,
 } from 'jose';
-import { isAdmitted, isIssuedToUs, subjectOf, verifiedEmail } from './claims.ts';
+import { isAdmitted, isIssuedToUs, profileScopes, subjectOf, verifiedEmail } from './claims.ts';
 import type { Identity, IdentityVerifier } from './identity.ts';
 
 /** An identity platform whose ID tokens are taken. */
@@ -59,8 +59,15 @@ export function createIdentityVerifier(issuers: readonly TrustedIssuer[], now: (
         const email = verifiedEmail(payload);
         if (subject === undefined || !isIdToken(protectedHeader.typ)) return undefined;
         if (!isIssuedToUs(payload, audiences) || !isAdmitted(email, emailDomains)) return undefined;
-        const issuedAt = isoSeconds(payload.iat ?? 0);
-        return { issuer: trusted.issuer, subject, email, issuedAt, expiresAt: expiryOf(payload) };
+        const scopes = profileScopes(payload);
+        return {
+          issuer: trusted.issuer,
+          subject,
+          email,
+          issuedAt: isoSeconds(payload.iat ?? 0),
+          expiresAt: expiryOf(payload),
+          ...(scopes === undefined ? {} : { profileScopes: scopes }),
+        };
       } catch (error) {
         if (error instanceof errors.JOSEError) return undefined;
         throw error;

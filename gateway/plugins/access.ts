@@ -14,7 +14,7 @@ import fastifyPlugin from 'fastify-plugin';
 import type { GatewayDependencies } from '../dependencies.ts';
 import type { Caller } from '../http/caller.ts';
 import { invalidRequest, permissionDenied } from '../http/errors.ts';
-import { createAuthenticate } from './authenticate.ts';
+import { bearerOf, createAuthenticate, keyOrBearerOf } from './authenticate.ts';
 import { createKeyUseNotes } from './key-use.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
@@ -47,7 +47,8 @@ export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, depen
       noteKeyUse(caller);
       authorize(request, operation, dependencies);
     };
-    const caller = authenticate(request);
+    const credential = isOfProfiles(operation) ? keyOrBearerOf(request) : bearerOf(request);
+    const caller = authenticate(request, credential);
     if (caller instanceof Promise) caller.then(admit).then(() => done(), done);
     else {
       admit(caller);
@@ -55,6 +56,11 @@ export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, depen
     }
   });
 });
+
+/** Of those the body says which profiles are meant: whether the caller may is decided once it was read. */
+function isOfProfiles(operation: Operation): boolean {
+  return permissionOf(operation).scope !== undefined;
+}
 
 function authorize(request: FastifyRequest, operation: Operation, { catalog }: GatewayDependencies): void {
   const permission = permissionOf(operation);

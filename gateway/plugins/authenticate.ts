@@ -16,7 +16,25 @@ const BEARER = /^Bearer +([^\s]+) *$/i;
 type AuthenticationDependencies = Pick<GatewayDependencies, 'catalog' | 'identity' | 'clock' | 'logger'>;
 
 /** Who sent a request; 401 for a credential that is missing, malformed, expired, revoked or unknown. */
-export type Authenticate = (request: FastifyRequest) => Caller | Promise<Caller>;
+export type Authenticate = (
+  request: FastifyRequest,
+  credential: string | undefined,
+) => Caller | Promise<Caller>;
+
+/** The credential of the platform API. */
+export function bearerOf({ headers }: FastifyRequest): string | undefined {
+  return BEARER.exec(headers.authorization ?? '')?.[1];
+}
+
+/**
+ * The credential of the profile API, which has a header for keys. When that is there it is the one, whatever stands
+ * beside it, and it holds a key or nothing that is good: who means the one is not to be let in by the other.
+ */
+export function keyOrBearerOf(request: FastifyRequest): string | undefined {
+  const { apikey } = request.headers;
+  if (apikey === undefined) return bearerOf(request);
+  return typeof apikey === 'string' && apikey.startsWith(KEY_START) ? apikey : undefined;
+}
 
 /**
  * Verifies bearer credentials. A known key, the case of every ingestion, is answered at once: the hot path waits for
@@ -62,11 +80,18 @@ export function createAuthenticate(dependencies: AuthenticationDependencies): Au
     const proven = token === undefined ? undefined : await identity.verify(token);
     if (proven === undefined) return undefined;
     const account = await findAccount(proven, { address: request.ip, request_id: request.id });
-    return account && { kind: 'id_token', account, expiresAt: proven.expiresAt };
+    const { expiresAt, profileScopes } = proven;
+    return (
+      account && {
+        kind: 'id_token',
+        account,
+        expiresAt,
+        ...(profileScopes === undefined ? {} : { profileScopes }),
+      }
+    );
   }
 
-  return (request) => {
-    const token = BEARER.exec(request.headers.authorization ?? '')?.[1];
+  return (request, token) => {
     const known = token?.startsWith(KEY_START)
       ? usableKey(catalog.state, hashKey(token), clock())
       : undefined;

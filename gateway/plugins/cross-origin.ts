@@ -6,7 +6,7 @@ import fastifyPlugin from 'fastify-plugin';
 export interface CrossOriginOptions {
   /** That may send events. Any: a page needs a write key for it, which no browser adds by itself. */
   readonly ingestionOrigins?: readonly string[];
-  /** That may call the rest of the platform API. */
+  /** That may call the rest, the profile API too. */
   readonly origins?: readonly string[];
 }
 
@@ -22,6 +22,9 @@ const COMMON: FastifyCorsOptions = {
     'content-type',
     'content-encoding',
     'x-workspace-id',
+    'apikey',
+    'scopes',
+    'orgid',
     'if-match',
     'last-event-id',
   ],

@@ -1,7 +1,13 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createConnectors } from '@tributary/connectors';
-import { type BatchStage, createContractEvaluator, type EventLog, type Stage } from '@tributary/core';
+import {
+  type BatchStage,
+  createContractEvaluator,
+  type EventLog,
+  publishProfileChanges,
+  type Stage,
+} from '@tributary/core';
 import {
   createLogger,
   createMetrics,
@@ -11,6 +17,7 @@ import {
   openLogCatalog,
   openRedisDeduplicator,
   openSqliteHistory,
+  openSqliteProfileStore,
   openSqliteVolumeCounters,
   readConfig,
 } from '@tributary/infra';
@@ -40,6 +47,13 @@ const ports = {
     retentionMs: config.retention,
   }),
   liveTail: openInProcessLiveTail({ logger }),
+  profiles: await openSqliteProfileStore({
+    folder: join(config.dataFolder, 'profiles'),
+    clock,
+    retentionMs: config.retention,
+    publish: publishProfileChanges(log),
+    ...tools,
+  }),
   sandbox: sandbox(),
   slowSandbox: sandbox(),
   connectors: createConnectors({ egressAllow: [], dataFolder: config.dataFolder, clock, ...tools }),

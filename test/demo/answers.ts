@@ -15,6 +15,10 @@ export interface FlightAnswers {
   readonly late: number;
   /** Of those that pass: the sum of `distance`. */
   readonly distance: number;
+  /** Whom events tell something about: each has a profile. */
+  readonly profiles: ReadonlySet<string>;
+  /** For whom each flies: names of groups by their ids. A plane may change its airline; then it has both. */
+  readonly airlines: ReadonlyMap<string, Readonly<Record<string, string>>>;
 }
 
 export function computeAnswers(events: readonly FlightEvent[]): FlightAnswers {
@@ -31,5 +35,16 @@ export function computeAnswers(events: readonly FlightEvent[]): FlightAnswers {
     passing: passing.length,
     late: passing.filter(({ properties }) => Number(properties?.dep_delay) > 60).length,
     distance: passing.reduce((sum, { properties }) => sum + Number(properties?.distance ?? 0), 0),
+    profiles: new Set(events.filter(({ type }) => type !== 'track').flatMap(({ user_id }) => user_id ?? [])),
+    airlines: airlinesIn(events),
   };
+}
+
+function airlinesIn(events: readonly FlightEvent[]): FlightAnswers['airlines'] {
+  const airlines = new Map<string, Record<string, string>>();
+  for (const { type, user_id, group_id, traits } of events) {
+    if (type !== 'group' || user_id === undefined || group_id === undefined) continue;
+    airlines.set(user_id, { ...airlines.get(user_id), [group_id]: String(traits?.name) });
+  }
+  return airlines;
 }

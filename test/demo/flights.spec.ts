@@ -18,6 +18,26 @@ it('maps January 2013 to the known numbers of events', () => {
   });
 });
 
+it('knows of whom there are profiles, and for whom each plane flies', () => {
+  const { profiles, airlines } = computeAnswers(events);
+  expect(profiles.size).toBe(3_861);
+  expect(airlines.size).toBe(3_148);
+  expect([...airlines.keys()].filter((plane) => !profiles.has(plane))).toEqual([]);
+  expect(airlines.get('N14228')).toEqual({ UA: 'United Air Lines Inc.' });
+});
+
+it('knows every airline of a plane that changed it', () => {
+  const flew = (group_id: string) => ({
+    type: 'group' as const,
+    message_id: group_id,
+    user_id: 'N1',
+    group_id,
+    traits: { name: `Airline ${group_id}` },
+  });
+  const { airlines } = computeAnswers([flew('A'), flew('B')]);
+  expect(airlines.get('N1')).toEqual({ A: 'Airline A', B: 'Airline B' });
+});
+
 it('gives each row its own message_id, the same every time', () => {
   expect(new Set(events.map((event) => event.message_id)).size).toBe(events.length);
   expect(readFlights()[0]?.message_id).toBe(events[0]?.message_id);

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { openDevIssuer, readConfig } from '@tributary/infra';
 import { Client } from '../helpers/client.ts';
+import { ProfileClient, sendTo } from '../helpers/profile-client.ts';
 import { computeAnswers } from './answers.ts';
 import { isDrained } from './drained.ts';
 import { answersTable, progressLine, volumeChart } from './draw.ts';
@@ -34,7 +35,7 @@ async function demo(): Promise<number> {
   const expected = computeAnswers(events);
   const token = await openDevIssuer(config).mint(EMAIL);
   const receiver = await startReceiver(join(config.dataFolder, 'demo', 'webhook.ndjson'));
-  const { client, workspaceId, contractId, writeKey } = await prepareWorkspace(
+  const { client, workspaceId, orgId, region, contractId, writeKey } = await prepareWorkspace(
     new Client(base, token),
     receiver.url,
   );
@@ -50,6 +51,8 @@ async function demo(): Promise<number> {
     contractId,
     receiver,
     folder: join(config.dataFolder, 'ndjson', workspaceId, NDJSON_FOLDER),
+    profiles: new ProfileClient(sendTo(base), orgId, {}).withToken(token),
+    region,
   };
   const results = await drained(
     () => readResults(sources, expected),

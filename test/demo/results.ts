@@ -1,8 +1,10 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Answer, Client } from '../helpers/client.ts';
+import type { ProfileClient } from '../helpers/profile-client.ts';
 import type { FlightAnswers } from './answers.ts';
 import { CANCELLED, DEPARTED } from './flights.ts';
+import { findProfiles, flyingForTheirs } from './profiles.ts';
 import type { Receiver } from './receiver.ts';
 
 export interface VolumeRecord {
@@ -32,15 +34,19 @@ export interface ResultSources {
   readonly receiver: Receiver;
   /** Where the ndjson destination writes. */
   readonly folder: string;
+  /** Of the organization that the workspace belongs to. */
+  readonly profiles: ProfileClient;
+  readonly region: string;
 }
 
-/** Asks the API, the webhook and the files. */
+/** Asks both APIs, the webhook and the files. */
 export async function readResults(sources: ResultSources, expected: FlightAnswers): Promise<Results> {
   const volume = await sources.client.get<readonly VolumeRecord[]>('./event-volume?hours=720');
   const counted = (wanted: (record: VolumeRecord) => boolean) =>
     volume.filter(wanted).reduce((sum, record) => sum + record.event_count, 0);
   const violations = await countAll(sources.client, `./event-contracts/${sources.contractId}/violations`);
   const stored = readNdjson(sources.folder);
+  const profiles = await findProfiles(sources.profiles, sources.region, expected.profiles);
   const lines: ResultLine[] = [
     line(
       'identify events',
@@ -75,6 +81,8 @@ export async function readResults(sources: ResultSources, expected: FlightAnswer
       [...stored.values()].reduce((sum, distance) => sum + distance, 0),
       expected.distance,
     ),
+    line('profiles, found by tailnum', new Set(profiles.values()).size, expected.profiles.size),
+    line('planes with their airlines', flyingForTheirs(profiles, expected.airlines), expected.airlines.size),
   ];
   return { lines, volume, judged: counted(() => true) + violations };
 }

@@ -21,6 +21,9 @@ const TRANSFORMATION = `function transform(event) {
 export interface DemoWorkspace {
   readonly client: Client;
   readonly workspaceId: string;
+  /** Of its organization, whom the profiles belong to. */
+  readonly orgId: number;
+  readonly region: string;
   readonly contractId: string;
   readonly writeKey: { readonly id: string; readonly key: string };
 }
@@ -74,11 +77,15 @@ export async function prepareWorkspace(account: Client, webhookUrl: string): Pro
     destination_id: files.id,
     transformation_id: null,
   });
+  const { organization_id, region } = await client.get<{ organization_id: string; region: string }>(
+    `/workspaces/${workspace.id}`,
+  );
+  const { org_id: orgId } = await client.get<{ org_id: number }>(`/organizations/${organization_id}`);
   const writeKey = await client.post<{ id: string; key: string }>('./event-keys', {
     name: 'demo',
     environment: 'production',
   });
-  return { client, workspaceId: workspace.id, contractId: contract.id, writeKey };
+  return { client, workspaceId: workspace.id, orgId, region, contractId: contract.id, writeKey };
 }
 
 function testEvent(properties: Readonly<Record<string, number>>): object {

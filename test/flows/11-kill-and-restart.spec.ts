@@ -10,6 +10,7 @@ import { readResults } from '../demo/results.ts';
 import { sendEvents } from '../demo/send.ts';
 import { NDJSON_FOLDER, prepareWorkspace } from '../demo/workspace.ts';
 import { eventually } from '../helpers/client.ts';
+import { ProfileClient, sendTo } from '../helpers/profile-client.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';
 
 const KILLS = process.env.TRIBUTARY_TEST_LONG === undefined ? 2 : 15;
@@ -52,6 +53,8 @@ describe('11. Kill and restart', () => {
           contractId: prepared.contractId,
           receiver,
           folder: join(tributary.folder, 'ndjson', prepared.workspaceId, NDJSON_FOLDER),
+          profiles: new ProfileClient(sendTo(tributary.url), prepared.orgId, {}).withToken(tributary.idToken),
+          region: prepared.region,
         },
         expected,
       );

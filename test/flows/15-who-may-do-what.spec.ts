@@ -1,5 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import {
+  CLIENT_KEY_SCOPES,
+  type ClientKeyScope,
   type CredentialKind,
   makeKey,
   type Operation,
@@ -23,7 +25,8 @@ interface Actor {
   readonly kind: CredentialKind | undefined;
   /** What they are in the workspace; a write key of it has no role and is `own`. */
   readonly workspace?: WorkspaceRole | 'own';
-  readonly organization?: OrganizationRole;
+  /** What they are in the organization; a client key of it has no role and is `own`. */
+  readonly organization?: OrganizationRole | 'own';
 }
 
 const ACTORS = [
@@ -59,13 +62,15 @@ type ActorName = (typeof ACTORS)[number];
 
 /**
  * Every route there is, called by everybody there can be, against the permission table. The calls carry a version that
- * nothing has, ids that name nothing and no body: whoever is let in changes nothing.
+ * nothing has, ids that name nothing and no body, or one about a profile that nobody has: whoever is let in changes
+ * nothing.
  */
 describe('15. Who may do what', () => {
   let tributary: Tributary;
   let routes: readonly RouteOptions[];
   let actors: Record<ActorName, Actor>;
   let organizationId: string;
+  let orgId: number;
 
   beforeAll(async () => {
     // The very plugin the server runs: what it registers is what there is.
@@ -77,6 +82,7 @@ describe('15. Who may do what', () => {
       `/workspaces/${tributary.workspaceId}`,
     );
     organizationId = organization_id;
+    orgId = (await tributary.owner.get<{ org_id: number }>(`/organizations/${organizationId}`)).org_id;
     actors = await gather();
   }, 90_000);
   afterAll(() => tributary.remove());
@@ -84,10 +90,12 @@ describe('15. Who may do what', () => {
   it('knows of every route which operation it is and where its roles come from', () => {
     expect(routes.length).toBeGreaterThan(50);
     for (const { method, url, config } of routes) {
-      const { credentials, role, organizationRole } = permissionOf(config?.operation as Operation);
+      const { credentials, role, organizationRole, scope } = permissionOf(config?.operation as Operation);
       const route = `${String(method)} ${url}`;
       const verb = config?.operation?.split('.')[1] ?? '';
-      if (verb in METHODS) expect(method, `${route} is ${config?.operation}`).toBe(METHODS[verb]);
+      expect(scope !== undefined, route).toBe(isOfProfiles(url));
+      if (isOfProfiles(url)) expect(method, route).toBe('POST');
+      else if (verb in METHODS) expect(method, `${route} is ${config?.operation}`).toBe(METHODS[verb]);
       if (url.includes(':organizationId')) expect(organizationRole, route).toBeDefined();
       else expect(organizationRole, route).toBeUndefined();
       if (!url.includes(':workspaceId')) expect(role, route).toBeUndefined();
@@ -119,7 +127,7 @@ describe('15. Who may do what', () => {
   });
 
   /** Calls from an address of its own: failed authentication is throttled by address. */
-  async function call({ token }: Actor, { method, url }: RouteOptions): Promise<string> {
+  async function call({ token, kind }: Actor, { method, url }: RouteOptions): Promise<string> {
     const path = url
       .replace(':workspaceId', tributary.workspaceId)
       .replace(':organizationId', organizationId)
@@ -127,11 +135,17 @@ describe('15. Who may do what', () => {
     const response = await fetch(tributary.url + path, {
       method: String(method),
       headers: {
-        ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
-        'x-workspace-id': tributary.workspaceId,
-        'if-match': '"0"',
+        ...(token === undefined
+          ? {}
+          : kind === 'client_key' && isOfProfiles(url)
+            ? { apikey: token }
+            : { authorization: `Bearer ${token}` }),
+        ...(isOfProfiles(url)
+          ? { scopes: CLIENT_KEY_SCOPES.join(','), orgId: String(orgId), 'content-type': 'application/json' }
+          : { 'x-workspace-id': tributary.workspaceId, 'if-match': '"0"' }),
         'x-forwarded-for': nextAddress(),
       },
+      ...(isOfProfiles(url) ? { body: JSON.stringify({ orgId, ...aboutNobody(url) }) } : {}),
     });
     if (response.status === 401 || response.status === 403)
       return `${response.status} ${await response.text()}`;
@@ -190,7 +204,7 @@ describe('15. Who may do what', () => {
       return key;
     };
     const site = { environment: 'production' };
-    const scopes = { scopes: ['profile.write', 'profile.read', 'profile.delete'] };
+    const scopes = { scopes: CLIENT_KEY_SCOPES };
     return {
       nobody: { token: undefined, kind: undefined },
       nonsense: { token: 'nonsense', kind: undefined },
@@ -243,6 +257,7 @@ describe('15. Who may do what', () => {
       'a client key': {
         token: await makeKeyAt(owner, `${organization}/client-keys`, scopes),
         kind: 'client_key',
+        organization: 'own',
       },
       'a client key of another organization': {
         token: await makeKeyAt(foreign, `/organizations/${abroad}/client-keys`, scopes),
@@ -267,6 +282,16 @@ const METHODS: Readonly<Record<string, string>> = {
   revoke: 'DELETE',
 };
 
+const isOfProfiles = (url: string) => url.startsWith('/cdp/');
+
+/** The body of a call of the profile API that finds, changes and deletes nobody. */
+function aboutNobody(url: string): object {
+  const nobody = randomUUID();
+  if (url.endsWith('/_search')) return { regions: ['eu'], search: { ucid: [nobody] } };
+  if (url.endsWith('/_delete')) return { region: 'eu', ids: { ucid: [nobody] } };
+  return { region: 'eu', ucid: nobody };
+}
+
 const ALLOWED = 'let in';
 /** The bodies are the spec's, to the letter. */
 const NOT_KNOWN = '401 {"error":"not authenticated"}';
@@ -274,9 +299,10 @@ const DENIED = '403 {"error":"permission denied"}';
 
 /** What the table says, read here a second time. */
 function expectedOf(actor: Actor, { url, config }: RouteOptions): string {
-  const { credentials, role, organizationRole } = permissionOf(config?.operation as Operation);
+  const { credentials, role, organizationRole, scope } = permissionOf(config?.operation as Operation);
   if (actor.kind === undefined) return NOT_KNOWN;
   if (!credentials.includes(actor.kind)) return DENIED;
+  if (scope !== undefined && !hasScope(actor, scope)) return DENIED;
   if (url.includes(':workspaceId')) {
     if (actor.workspace === undefined) return DENIED;
     if (role !== undefined && !isAtLeast(WORKSPACE_ROLES, actor.workspace, role)) return DENIED;
@@ -284,6 +310,14 @@ function expectedOf(actor: Actor, { url, config }: RouteOptions): string {
   if (organizationRole !== undefined && !isAtLeast(ORGANIZATION_ROLES, actor.organization, organizationRole))
     return DENIED;
   return ALLOWED;
+}
+
+/** Every client key here has all scopes, and every workspace is in the region that is asked for. */
+function hasScope({ kind, workspace, organization }: Actor, scope: ClientKeyScope): boolean {
+  if (kind === 'client_key') return organization === 'own';
+  if (organization === 'owner' || organization === 'admin' || workspace === 'admin') return true;
+  if (scope === 'profile.read') return organization !== undefined || workspace !== undefined;
+  return scope === 'profile.write' && workspace === 'editor';
 }
 
 function isAtLeast(roles: readonly string[], role: string | undefined, needed: string): boolean {

@@ -46,6 +46,7 @@ export async function startCluster(
     return {
       url,
       folder,
+      environment,
       pid: gateway.pid,
       workspaceId,
       writeKey,

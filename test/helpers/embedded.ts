@@ -8,7 +8,8 @@ export async function startEmbedded(
   folder: string,
   env: Readonly<Record<string, string>>,
 ): Promise<Tributary> {
-  const server = new ServerProcess(['dev'], { TRIBUTARY_DATA_DIR: folder, ...env });
+  const environment = { TRIBUTARY_DATA_DIR: folder, ...env };
+  const server = new ServerProcess(['dev'], environment);
   await server.printed(/Stop with Ctrl-C/);
   const found = (pattern: RegExp) => pattern.exec(server.output)?.[1] ?? '';
   const url = found(/ready at (\S+)/);
@@ -19,6 +20,7 @@ export async function startEmbedded(
   return {
     url,
     folder,
+    environment,
     pid: server.pid,
     workspaceId,
     writeKey,

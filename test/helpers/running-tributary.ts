@@ -4,6 +4,8 @@ import type { Client } from './client.ts';
 export interface Tributary {
   readonly url: string;
   readonly folder: string;
+  /** Of its processes. */
+  readonly environment: Readonly<Record<string, string>>;
   /** Of the process that serves `url`. */
   readonly pid: number;
   readonly workspaceId: string;

@@ -16,6 +16,7 @@ import {
   NO_LOGGER,
   NO_METRICS,
   newId,
+  publishProfileChanges,
   type VolumeCounters,
 } from '@tributary/core';
 import {
@@ -25,6 +26,7 @@ import {
   openSqliteDeduplicator,
   openSqliteEventLog,
   openSqliteHistory,
+  openSqliteProfileStore,
   openSqliteVolumeCounters,
 } from '@tributary/infra';
 import { createPipeline } from '@tributary/processors';
@@ -141,6 +143,16 @@ async function startEverything(deliver: (delivery: Delivery) => DeliveryResult) 
   const deduplicator = keep(
     openSqliteDeduplicator({ folder: join(folder, 'dedupe'), clock, windowMs: DAY_MS }),
   );
+  const profiles = keep(
+    await openSqliteProfileStore({
+      folder: join(folder, 'profiles'),
+      clock,
+      retentionMs: DAY_MS,
+      publish: publishProfileChanges(log),
+      logger,
+      metrics,
+    }),
+  );
   const stages = createPipeline({
     log,
     liveTail: openInProcessLiveTail({ logger: NO_LOGGER }),
@@ -149,6 +161,7 @@ async function startEverything(deliver: (delivery: Delivery) => DeliveryResult) 
     contracts: createContractEvaluator(),
     counters,
     history,
+    profiles,
     sandbox,
     slowSandbox: sandbox,
     connectors: scriptedConnectors({ deliver }),

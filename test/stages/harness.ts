@@ -15,8 +15,12 @@ import {
   type Headers,
   type History,
   type LogEntry,
+  type Logger,
+  type Mailer,
+  type Metrics,
   NO_LOGGER,
   NO_METRICS,
+  type ProfileStore,
   type Sandbox,
   type SandboxInput,
   type SandboxResult,
@@ -29,6 +33,7 @@ import { openInProcessLiveTail, openSqliteDeduplicator, openSqliteHistory } from
 import { createPipeline, type PipelineOptions } from '@tributary/processors';
 import { onTestFinished } from 'vitest';
 import { MemoryCatalog, WORKSPACE } from './memory-catalog.ts';
+import { RecordedProfiles } from './recorded-profiles.ts';
 
 const DAY_MS = 24 * 3_600_000;
 
@@ -106,6 +111,10 @@ export function setUp(
     readonly history?: History;
     /** Where facts are looked up; default the catalog's own. */
     readonly log?: Pick<EventLog, 'read' | 'end'>;
+    readonly profiles?: ProfileStore;
+    readonly mailer?: Mailer;
+    readonly logger?: Logger;
+    readonly metrics?: Metrics;
   } = {},
 ) {
   const world: World = {
@@ -144,6 +153,8 @@ export function setUp(
     counters,
     history,
     liveTail,
+    profiles: shared.profiles ?? new RecordedProfiles(),
+    ...(shared.mailer && { mailer: shared.mailer }),
     sandbox: scriptedSandbox(world),
     slowSandbox: scriptedSandbox(world),
     connectors: scriptedConnectors(world),
@@ -155,8 +166,8 @@ export function setUp(
     }),
     clock,
     elapsed: () => time.elapsed,
-    logger: NO_LOGGER,
-    metrics: NO_METRICS,
+    logger: shared.logger ?? NO_LOGGER,
+    metrics: shared.metrics ?? NO_METRICS,
     receivedTopics: ['events.production', 'events.development'],
     options,
   });

@@ -14,7 +14,7 @@ import {
 } from '@tributary/core';
 
 export const WORKSPACE = '00000000-0000-4000-8000-000000000001';
-const ORGANIZATION = '00000000-0000-4000-8000-000000000002';
+export const ORGANIZATION = '00000000-0000-4000-8000-000000000002';
 const AT = '2026-01-01T00:00:00.000Z';
 
 /** The real fold, fed by the test in place of the log. Starts with one workspace. */

@@ -20,7 +20,8 @@ describe('the pipeline', () => {
 
   it('leaves no topic unread that a stage writes, but the poison', () => {
     const { stages } = setUp();
-    const read = new Set(stages.flatMap(({ reads }) => reads.map(({ topic }) => topic)));
+    const reads = stages.flatMap((stage) => stage.reads.map(({ topic }) => topic));
+    const read = new Set<string>([...reads, TOPIC.poison]);
     expect(stages.flatMap(({ writes }) => writes).filter((topic) => !read.has(topic))).toEqual([]);
   });
 

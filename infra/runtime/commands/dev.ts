@@ -52,7 +52,7 @@ async function serve(config: Config, closing: Closing, logger: Logger): Promise<
   const oidc = closing.keep(openOidcIssuers(config, { logger, metrics }));
   const issuers = [issuer.trusted, ...oidc.trusted];
   const live = new MessageChannel();
-  const { dependencies } = closing.keep(
+  const { dependencies, schemas } = closing.keep(
     await openGateway(config, issuers, { logger, metrics, liveLink: live.port1 }),
   );
   const { catalog } = dependencies;
@@ -65,6 +65,7 @@ async function serve(config: Config, closing: Closing, logger: Logger): Promise<
       snapshots: () => Promise.all([metrics.snapshot(), stages.snapshot()]),
     }),
   );
+  await schemas.begin();
   await catchUp(catalog, startPatience(config.startTimeout, logger));
   const quickstart = await prepareQuickstart(server.app, dependencies, issuer, config.dataFolder);
   process.stdout.write(welcome(server.url, quickstart));

@@ -36,7 +36,7 @@ async function serve(config: Config, closing: Closing, logger: Logger): Promise<
   const issuers = [...(config.devIssuer ? [openDevIssuer(config).trusted] : []), ...oidc.trusted];
   if (issuers.length === 0) logger.warn({}, 'no issuer is configured: ID tokens are refused');
   const patience = startPatience(config.startTimeout, logger);
-  const { dependencies } = closing.keep(await openGateway(config, issuers, { logger, metrics }));
+  const { dependencies, schemas } = closing.keep(await openGateway(config, issuers, { logger, metrics }));
   const { catalog, log } = dependencies;
   const engines = closing.keep(watchConfiguredEngines(config, dependencies));
   const server = closing.keep(
@@ -46,6 +46,7 @@ async function serve(config: Config, closing: Closing, logger: Logger): Promise<
     }),
   );
   logger.info({ url: server.url }, 'answering about itself');
+  await schemas.begin();
   await provideTopics(log, config, patience);
   await catchUp(catalog, patience);
   process.stdout.write(`gateway ready at ${server.url}\n`);

@@ -21,6 +21,10 @@ const NEEDS: readonly { readonly key: Key; readonly other: Key; readonly togethe
   { key: 'schemaRegistryUrl', other: 'kafkaBrokers' },
   { key: 'schemaRegistryUsername', other: 'schemaRegistryUrl' },
   { key: 'schemaRegistryUsername', other: 'schemaRegistryPassword', together: true },
+  { key: 'smtpUrl', other: 'mailFrom', together: true },
+  { key: 'smtpUsername', other: 'smtpUrl' },
+  { key: 'smtpUsername', other: 'smtpPassword', together: true },
+  { key: 'smtpTlsCa', other: 'smtpUrl' },
 ];
 
 /**

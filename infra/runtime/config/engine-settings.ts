@@ -1,6 +1,5 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import { readFileSync } from 'node:fs';
-import { attempt, duration, flag, list, number, oneOf, optional, type Parsed, text } from './parse.ts';
+import { duration, flag, list, number, oneOf, optional, type Parsed, pemFile, text } from './parse.ts';
 import { setting } from './setting.ts';
 
 /** The variables that choose and reach the distributed adapters. Where one is absent, its ports are on SQLite. */
@@ -130,19 +129,6 @@ function brokers(): (value: string) => Parsed<readonly string[]> {
 function isAddress(address: string): boolean {
   const port = Number(/^[^\s/@]+:(\d{1,5})$/.exec(address)?.[1]);
   return port >= 1 && port <= 65_535;
-}
-
-/** The text of a PEM file; `check` throws when it is none of the wanted kind. The message never holds the text. */
-function pemFile(check: (pem: string) => unknown): (value: string) => Parsed<string> {
-  return (path) => {
-    let pem: string;
-    try {
-      pem = readFileSync(path, 'utf8');
-    } catch {
-      return { ok: false, message: `must name a file that can be read, not ${path}` };
-    }
-    return attempt(() => check(pem), { ok: true, value: pem }, `must name a PEM file: ${path} is none`);
-  };
 }
 
 function prefix(): (value: string) => Parsed<string> {

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { messageOf } from '@tributary/core';
 
 /** A variable's value, or what is wrong with it in a person's words. */
@@ -86,4 +87,17 @@ export function attempt<T>(check: () => unknown, parsed: Parsed<T>, fault?: stri
   } catch (error) {
     return { ok: false, message: fault ?? messageOf(error) };
   }
+}
+
+/** The text of a PEM file; `check` throws when it is none of the wanted kind. The message never holds the text. */
+export function pemFile(check: (pem: string) => unknown): (value: string) => Parsed<string> {
+  return (path) => {
+    let pem: string;
+    try {
+      pem = readFileSync(path, 'utf8');
+    } catch {
+      return { ok: false, message: `must name a file that can be read, not ${path}` };
+    }
+    return attempt(() => check(pem), { ok: true, value: pem }, `must name a PEM file: ${path} is none`);
+  };
 }

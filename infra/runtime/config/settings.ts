@@ -5,6 +5,7 @@ import { declareTopics, parseLadder, retryTopic } from '@tributary/core';
 import { ENGINE_SETTINGS } from './engine-settings.ts';
 import { ISSUER_SETTINGS } from './issuer-settings.ts';
 import { LIMIT_SETTINGS } from './limit-settings.ts';
+import { MAIL_SETTINGS } from './mail-settings.ts';
 import { attempt, duration, flag, list, number, oneOf, type Parsed, text } from './parse.ts';
 import { type Setting, setting } from './setting.ts';
 
@@ -138,6 +139,7 @@ export const SETTINGS = {
     'How long a leaving process may take to finish what it took.',
   ),
   ...ENGINE_SETTINGS,
+  ...MAIL_SETTINGS,
   ...LIMIT_SETTINGS,
 } as const;
 

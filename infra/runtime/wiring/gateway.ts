@@ -1,7 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import type { MessagePort } from 'node:worker_threads';
 import { createConnectors } from '@tributary/connectors';
-import { createContractEvaluator, type Logger, type Metrics, TokenBuckets } from '@tributary/core';
+import {
+  createContractEvaluator,
+  type Logger,
+  type Metrics,
+  publishProfileChanges,
+  queueDeletionNotices,
+  TokenBuckets,
+} from '@tributary/core';
 import {
   createIdentityVerifier,
   type GatewayDependencies,
@@ -16,8 +23,11 @@ import { openCatalog } from './ports/catalog.ts';
 import { openEventLog } from './ports/event-log.ts';
 import { openHistory } from './ports/history.ts';
 import { openGatewayLiveTail } from './ports/live-tail.ts';
+import { openProfileStore } from './ports/profile-store.ts';
 import { openRateLimiter } from './ports/rate-limiter.ts';
+import { openValueFraming } from './ports/value-framing.ts';
 import { openVolumeCounters } from './ports/volume-counters.ts';
+import { type LateSchemas, lateSchemas } from './schemas.ts';
 
 /** How long a write of the gateway's own thread may wait for one of the stages', which holds up every answer. */
 const EVENT_LOOP_PATIENCE_MS = 25;
@@ -25,6 +35,8 @@ const EVENT_LOOP_PATIENCE_MS = 25;
 /** The ports of a gateway, and how to close them. */
 export interface OpenGateway {
   readonly dependencies: GatewayDependencies;
+  /** To be begun once the process answers about itself; nobody has to wait for them. */
+  readonly schemas: Pick<LateSchemas, 'begin'>;
   close(): Promise<void>;
 }
 
@@ -45,8 +57,10 @@ export async function openGateway(
 ): Promise<OpenGateway> {
   const closing = new Closing();
   try {
+    const schemas = closing.keep(lateSchemas(() => openValueFraming(config, tools.logger), tools.logger));
     return {
-      dependencies: await openDependencies(config, issuers, tools, closing),
+      dependencies: await openDependencies(config, issuers, { ...tools, schemas }, closing),
+      schemas,
       close: () => closing.close(),
     };
   } catch (error) {
@@ -58,21 +72,31 @@ export async function openGateway(
 async function openDependencies(
   config: Config,
   issuers: readonly TrustedIssuer[],
-  { logger, metrics, addedCommitMs = 0, liveLink: link }: GatewayTools,
+  { logger, metrics, addedCommitMs = 0, liveLink: link, schemas }: GatewayTools & { schemas: LateSchemas },
   closing: Closing,
 ): Promise<GatewayDependencies> {
   const clock = Date.now;
   const log = closing.keep(
     // Where the log is embedded, the stages' thread drops what has expired.
-    await openEventLog(config, { logger, metrics, dropExpired: false, addedCommitMs }),
+    await openEventLog(config, {
+      logger,
+      metrics,
+      framing: schemas.framing,
+      dropExpired: false,
+      addedCommitMs,
+    }),
   );
+  const catalog = closing.keep(openCatalog(config, { log, logger }));
+  const publish = schemas.published(publishProfileChanges(log));
   return {
     log,
-    catalog: closing.keep(openCatalog(config, { log, logger })),
+    catalog,
     counters: closing.keep(
       await openVolumeCounters(config, { logger, busyTimeoutMs: EVENT_LOOP_PATIENCE_MS }),
     ),
     history: closing.keep(await openHistory(config, logger)),
+    profiles: closing.keep(await openProfileStore(config, { logger, metrics, publish })),
+    requestDeletionNotice: queueDeletionNotices(log, catalog),
     liveTail: closing.keep(await openGatewayLiveTail(config, { logger, link })),
     liveLimits: { streams: config.liveStreams, workspaceStreams: config.liveWorkspaceStreams },
     // Compiles and tests what people write; one process is enough, and it never shares a queue with the stages.

@@ -4,6 +4,7 @@ import {
   type Logger,
   type Metrics,
   messageOf,
+  publishProfileChanges,
   type Stage,
   type StageRun,
 } from '@tributary/core';
@@ -22,6 +23,8 @@ import { openDeduplicator } from './ports/deduplicator.ts';
 import { openEventLog } from './ports/event-log.ts';
 import { openHistory } from './ports/history.ts';
 import { openStagesLiveTail } from './ports/live-tail.ts';
+import { openMailer } from './ports/mailer.ts';
+import { openProfileStore } from './ports/profile-store.ts';
 import { openValueFraming } from './ports/value-framing.ts';
 import { openVolumeCounters } from './ports/volume-counters.ts';
 import { provideTopics } from './provide-topics.ts';
@@ -72,12 +75,18 @@ async function open(
   const counters = await available('volume counters', () => openVolumeCounters(config, { logger }));
   const deduplicator = await available('deduplicator', () => openDeduplicator(config, logger));
   const history = await available('history', () => openHistory(config, logger));
+  const publish = publishProfileChanges(log);
+  const profiles = await available('profiles', () => openProfileStore(config, { logger, metrics, publish }));
+  const mailer = await openMailer(config);
+  if (mailer !== undefined) closing.keep(mailer);
   const pipeline = createPipeline({
     log,
     catalog,
     counters,
     deduplicator,
     history,
+    profiles,
+    ...(mailer && { mailer }),
     liveTail: await available('live tail', () => openStagesLiveTail(config, { logger, link })),
     ...localPorts(config, { logger, metrics }, closing),
     logger,

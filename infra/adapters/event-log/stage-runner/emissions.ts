@@ -1,13 +1,4 @@
-import {
-  type Emission,
-  type LogEntry,
-  MAX_VALUE_BYTES,
-  messageOf,
-  type PoisonRecord,
-  TOPIC,
-} from '@tributary/core';
-
-const MAX_ERROR_LENGTH = 2_000;
+import { type Emission, MAX_VALUE_BYTES } from '@tributary/core';
 
 /** Checks what a stage returned; an error here counts as a throw of the stage. */
 export function checkEmissions(emissions: readonly Emission[], writes: ReadonlySet<string>): void {
@@ -23,17 +14,4 @@ export function emissionBytes(emissions: readonly Emission[]): number {
   let bytes = 0;
   for (const { key, value } of emissions) bytes += Buffer.byteLength(value) + key.length;
   return bytes;
-}
-
-/** What goes to `stages.dead` for an entry that a stage cannot take. */
-export function poisonEmission(stage: string, entry: LogEntry, thrown: unknown, at: string): Emission {
-  const { key, value, headers, position } = entry;
-  const record: PoisonRecord = {
-    stage,
-    position,
-    error: messageOf(thrown).slice(0, MAX_ERROR_LENGTH),
-    at,
-    entry: { key, value, headers },
-  };
-  return { topic: TOPIC.poison, key, value: JSON.stringify(record), headers };
 }

@@ -6,11 +6,11 @@ import {
   type Logger,
   type Metrics,
   messageOf,
+  poisonEmission,
   type StageContext,
 } from '@tributary/core';
 import type { BackoffOptions } from './backoff.ts';
 import type { Committer } from './committer.ts';
-import { poisonEmission } from './emissions.ts';
 
 /** What the work on one partition needs, whatever the engine. */
 export interface Work {
@@ -31,6 +31,7 @@ export interface Work {
 export function giveUp(work: Work, entry: LogEntry, thrown: unknown): readonly Emission[] {
   const { stage, metrics, logger } = work;
   metrics.count('tributary_stage_poison_total', { stage });
-  logger.error({ stage, position: entry.position, error: messageOf(thrown) }, 'entry given up');
-  return [poisonEmission(stage, entry, thrown, iso(work.clock()))];
+  const error = messageOf(thrown);
+  logger.error({ stage, position: entry.position, error }, 'entry given up');
+  return [poisonEmission(stage, entry, error, iso(work.clock()))];
 }

@@ -1,0 +1,55 @@
+import { CLIENT_KEY_SCOPES, type ClientKeyScope, type Organization } from '../catalog/entities.ts';
+import type { CatalogView } from '../catalog/state.ts';
+import { effectiveRole, WORKSPACE_ROLES, type WorkspaceRole } from './roles.ts';
+
+const SCOPES_OF_ROLE: Readonly<Record<WorkspaceRole, readonly ClientKeyScope[]>> = {
+  viewer: ['profile.read'],
+  editor: ['profile.read', 'profile.write'],
+  admin: CLIENT_KEY_SCOPES,
+};
+
+/** The scopes of a comma-separated list; undefined when it holds anything else, or nothing. */
+export function readScopes(text: string): readonly ClientKeyScope[] | undefined {
+  const words = text.split(',').map((word) => word.trim());
+  const scopes = CLIENT_KEY_SCOPES.filter((scope) => words.includes(scope));
+  return words.every((word) => (CLIENT_KEY_SCOPES as readonly string[]).includes(word)) ? scopes : undefined;
+}
+
+/**
+ * What an account may do with the profiles of an organization in one region; undefined where it has no place there.
+ * What somebody is in the organization counts in all regions, what they are in a workspace in that workspace's: who was
+ * invited into one workspace is not shown the customers of another region. Being a member is worth a viewer.
+ *
+ * `claimed`: the profile scopes that the account's token names, in place of those of the role.
+ */
+export function accountScopes(
+  accountId: string,
+  organization: Pick<Organization, 'id'>,
+  region: string,
+  claimed: readonly string[] | undefined,
+  state: CatalogView,
+): readonly ClientKeyScope[] | undefined {
+  const role = roleInRegion(accountId, organization.id, region, state);
+  if (role === undefined) return undefined;
+  if (claimed === undefined) return SCOPES_OF_ROLE[role];
+  return CLIENT_KEY_SCOPES.filter((scope) => claimed.includes(scope));
+}
+
+function roleInRegion(
+  accountId: string,
+  organizationId: string,
+  region: string,
+  state: CatalogView,
+): WorkspaceRole | undefined {
+  const organizationRole = state.organizationRole(accountId, organizationId);
+  const workspaceRoles = state.workspaceMembers.scopesOf(accountId).map((id) => {
+    const workspace = state.workspace(id);
+    const counts =
+      workspace?.organization_id === organizationId &&
+      workspace.status === 'active' &&
+      workspace.region === region;
+    return counts ? state.workspaceMembers.ofAccount(accountId, id)?.role : undefined;
+  });
+  const best = WORKSPACE_ROLES.find((role) => workspaceRoles.includes(role));
+  return effectiveRole(organizationRole, best ?? (organizationRole && 'viewer'));
+}

@@ -1,0 +1,63 @@
+import { joinAttributes, stampAttributes } from './attributes.ts';
+import { changeOf } from './changes.ts';
+import { joined, revised, withContent } from './fold.ts';
+import { joinIdentities } from './identities.ts';
+import { type Identity, MAX_PROFILE_BYTES, MAX_PROFILE_IDENTITIES, type Profile } from './profile.ts';
+import type { ProfileChange, ProfileRefusal, ProfileWrite } from './profile-store.ts';
+import { joinNamed, stampNamed } from './registers.ts';
+
+export type AppliedWrite =
+  | {
+      readonly kind: 'changed';
+      readonly profile: Profile;
+      /** The JSON of `profile`, as it was weighed. */
+      readonly text: string;
+      readonly change: ProfileChange;
+    }
+  /** The profile as it was: it had everything that was written, and newer. */
+  | { readonly kind: 'unchanged'; readonly profile: Profile }
+  | {
+      readonly kind: 'refused';
+      readonly reason: Extract<ProfileRefusal, 'too_many_identities' | 'too_large'>;
+    };
+
+/**
+ * The profile after a write: the first of `profiles` with the others folded in, then with what is written.
+ * `profiles` are those of `linkingOf`, else a `freshProfile` alone; `identities` those that `linkingOf` let in.
+ */
+export function applyWrite(
+  [master, ...others]: readonly [Profile, ...Profile[]],
+  identities: readonly Identity[],
+  write: ProfileWrite,
+  now: number,
+): AppliedWrite {
+  const profile = revised(master, written(others.reduce(joined, master), identities, write, now), now);
+  if (profile === master) return { kind: 'unchanged', profile };
+  if (profile.identities.length > MAX_PROFILE_IDENTITIES)
+    return { kind: 'refused', reason: 'too_many_identities' };
+  const text = JSON.stringify(profile);
+  if (isHeavier(text, MAX_PROFILE_BYTES)) return { kind: 'refused', reason: 'too_large' };
+  return { kind: 'changed', profile, text, change: changeOf(master, profile) };
+}
+
+function written(
+  profile: Profile,
+  identities: readonly Identity[],
+  { attributes, preferences, consents, ts }: ProfileWrite,
+  now: number,
+): Profile {
+  const held = identities.map(({ type, value }) => ({ type, value, ts: ts ?? now }));
+  return withContent(profile, {
+    created_ts: profile.created_ts,
+    linked: profile.linked,
+    identities: joinIdentities(profile.identities, held),
+    attributes: joinAttributes(profile.attributes, stampAttributes(profile.attributes, attributes, ts, now)),
+    preferences: joinNamed(profile.preferences, stampNamed(profile.preferences, preferences, ts, now)),
+    consents: joinNamed(profile.consents, stampNamed(profile.consents, consents, ts, now)),
+  });
+}
+
+/** A character is at most three bytes. */
+function isHeavier(text: string, bytes: number): boolean {
+  return text.length * 3 > bytes && Buffer.byteLength(text) > bytes;
+}

@@ -1,0 +1,134 @@
+import type { Json, JsonObject } from '../event/event.ts';
+import { compareText, keptIfSame } from './order.ts';
+import type { NewAttribute, ProfileAttribute } from './profile.ts';
+import { newerOf, stampedAfter } from './registers.ts';
+
+/*
+ * Attributes are registers by path, and a path may be the start of another's: a category that was written as one value
+ * and later as an object of attributes. The newer of the two stands for what there is. So that the order of writes does
+ * not matter, what is kept is every register that no newer one at the start of its path replaces; the longer ones of
+ * them then hide the shorter ones, which stay for the sake of older ones that are still to come.
+ *
+ * An empty object says that there is one, and no more. It counts as an attribute inside of its path, beside the others:
+ * a group without traits is there, and a later event without traits takes none away.
+ */
+
+/**
+ * Both lists as one. Sorted; the left list itself when the right one has nothing newer. Associative, commutative and
+ * idempotent but for which of two equal registers it is.
+ */
+export function joinAttributes(
+  left: readonly ProfileAttribute[],
+  right: readonly ProfileAttribute[],
+): readonly ProfileAttribute[] {
+  if (right.length === 0) return left;
+  const kept: ProfileAttribute[] = [];
+  // Those of `kept` at the start of the path at hand, each with the time of the newest of them up to it.
+  const above: { readonly attribute: ProfileAttribute; readonly newest: number }[] = [];
+  for (const attribute of newestOfEachPlace([...left, ...right].sort(byPlace))) {
+    while (above.length > 0 && !isWithin(attribute, above.at(-1)?.attribute)) above.pop();
+    const newest = above.at(-1)?.newest ?? Number.NEGATIVE_INFINITY;
+    if (newest > attribute.ts) continue;
+    above.push({ attribute, newest: Math.max(newest, attribute.ts) });
+    kept.push(attribute);
+  }
+  return keptIfSame(left, kept);
+}
+
+/** What is written, each with its time: its own, else `ts`, else one later than what it replaces in `held`. */
+export function stampAttributes(
+  held: readonly ProfileAttribute[],
+  written: readonly NewAttribute[],
+  ts: number | undefined,
+  now: number,
+): readonly ProfileAttribute[] {
+  return written.map(({ path, value, ts: own = ts }) => {
+    if (own !== undefined) return { path, value, ts: own };
+    const attribute = { path, value, ts: now };
+    const replaced = held.filter(
+      (other) => samePlace(attribute, other) || isWithin(attribute, other) || isWithin(other, attribute),
+    );
+    return { path, value, ts: stampedAfter(now, replaced) };
+  });
+}
+
+/** The attributes there are, without those that stay only for older ones to come; in the order of `attributes`. */
+export function visibleAttributes(attributes: readonly ProfileAttribute[]): readonly ProfileAttribute[] {
+  // The list is sorted, so what lies within an attribute begins right behind it.
+  return attributes.filter((attribute, at) => {
+    const next = attributes[at + 1];
+    return next === undefined || !isWithin(next, attribute);
+  });
+}
+
+/** The visible attributes as one object: categories, in them attributes. No path pollutes anything. */
+export function attributeTree(attributes: readonly ProfileAttribute[]): JsonObject {
+  const root: Branch = new Map();
+  for (const { path, value } of visibleAttributes(attributes)) {
+    if (isEmptyObject(value)) branchAt(root, path);
+    else branchAt(root, path.slice(0, -1)).set(path.at(-1) ?? '', value);
+  }
+  return asObject(root);
+}
+
+type Branch = Map<string, Branch | Json>;
+
+function branchAt(root: Branch, path: readonly string[]): Branch {
+  let branch = root;
+  for (const name of path) {
+    const inner = branch.get(name);
+    if (inner instanceof Map) {
+      branch = inner;
+    } else {
+      const made: Branch = new Map();
+      branch.set(name, made);
+      branch = made;
+    }
+  }
+  return branch;
+}
+
+function asObject(branch: Branch): JsonObject {
+  return Object.fromEntries(
+    [...branch].map(([name, value]) => [name, value instanceof Map ? asObject(value) : value]),
+  );
+}
+
+function newestOfEachPlace(sorted: readonly ProfileAttribute[]): readonly ProfileAttribute[] {
+  const newest: ProfileAttribute[] = [];
+  for (const attribute of sorted) {
+    const last = newest.at(-1);
+    if (last !== undefined && samePlace(last, attribute))
+      newest[newest.length - 1] = newerOf(last, attribute);
+    else newest.push(attribute);
+  }
+  return newest;
+}
+
+/** What lies within an attribute comes right behind it; an empty object behind the other value of its path. */
+function byPlace(left: ProfileAttribute, right: ProfileAttribute): number {
+  const length = Math.min(left.path.length, right.path.length);
+  for (let at = 0; at < length; at++) {
+    const order = compareText(left.path[at] ?? '', right.path[at] ?? '');
+    if (order !== 0) return order;
+  }
+  if (left.path.length !== right.path.length) return left.path.length - right.path.length;
+  return Number(isEmptyObject(left.value)) - Number(isEmptyObject(right.value));
+}
+
+function samePlace(left: ProfileAttribute, right: ProfileAttribute): boolean {
+  return byPlace(left, right) === 0;
+}
+
+function isWithin(inner: ProfileAttribute, outer: ProfileAttribute | undefined): boolean {
+  if (outer === undefined || isEmptyObject(outer.value)) return false;
+  const longer = inner.path.length + Number(isEmptyObject(inner.value));
+  if (longer <= outer.path.length) return false;
+  return outer.path.every((name, at) => name === inner.path[at]);
+}
+
+function isEmptyObject(value: Json): boolean {
+  return (
+    typeof value === 'object' && value !== null && !Array.isArray(value) && Object.keys(value).length === 0
+  );
+}

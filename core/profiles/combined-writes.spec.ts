@@ -1,0 +1,150 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { applyWrite } from './apply-write.ts';
+import { combinable, combined, type WriteOfEvent } from './combined-writes.ts';
+import { freshProfile } from './fold.ts';
+import { identityKey } from './identity.ts';
+import { type IdentityOwner, linkingOf } from './linking.ts';
+import type { Identity, NewAttribute, Profile } from './profile.ts';
+import type { ProfileWrite } from './profile-store.ts';
+
+const SCOPE = { org: 1, region: 'eu' };
+const NOW = 1_000;
+
+const identity = fc.record({
+  type: fc.constantFrom('user_id', 'anonymous_id', 'email'),
+  value: fc.constantFrom('a', 'b'),
+});
+const write = fc
+  .record({
+    identities: fc.uniqueArray(identity, { minLength: 1, maxLength: 3, selector: ({ type }) => type }),
+    attributes: fc.array(
+      fc.record({
+        path: fc.constantFrom(['traits', 'x'], ['traits', 'y'], ['groups', 'g'], ['groups', 'g', 'x']),
+        value: fc.constantFrom(1, 2, {}, 'z'),
+      }),
+      { maxLength: 3 },
+    ),
+    ts: fc.constantFrom(10, 20),
+  })
+  .map(({ identities, attributes, ts }): ProfileWrite => {
+    const order = ['user_id', 'anonymous_id', 'email'];
+    const told = [...identities].sort((a, b) => order.indexOf(a.type) - order.indexOf(b.type));
+    return {
+      ...SCOPE,
+      identities: told,
+      attributes,
+      preferences: [],
+      consents: [],
+      ts,
+      receivedAt: ts,
+      linking: 'keep-people-apart',
+    };
+  });
+
+/** A store of one scope by the pure functions alone: profiles that live, and who owned what was deleted. */
+class Profiles {
+  #live: readonly Profile[] = [];
+  readonly #deleted: ReadonlyMap<string, number>;
+  #made = 0;
+
+  constructor(deleted: ReadonlyMap<string, number>) {
+    this.#deleted = deleted;
+  }
+
+  put(written: ProfileWrite): void {
+    const linking = linkingOf(written, { owners: written.identities.map((one) => this.#ownerOf(one)) });
+    if (linking.kind === 'refused') return;
+    const fresh = () => freshProfile(SCOPE, `u${String(this.#made++).padStart(4, '0')}`, NOW);
+    const [first = fresh(), ...others] = linking.profiles;
+    const applied = applyWrite([first, ...others], linking.identities, written, NOW);
+    if (applied.kind === 'refused') return;
+    this.#live = [...this.#live.filter((profile) => !linking.profiles.includes(profile)), applied.profile];
+  }
+
+  /** What there is to be found, apart from how often it was written. */
+  found(): readonly unknown[] {
+    return this.#live
+      .map(({ ucid, identities, attributes, linked }) => ({ ucid, identities, attributes, linked }))
+      .sort((a, b) => (a.ucid < b.ucid ? -1 : 1));
+  }
+
+  #ownerOf(wanted: Identity): IdentityOwner {
+    const key = identityKey(wanted);
+    const profile = this.#live.find(({ identities }) => identities.some((one) => identityKey(one) === key));
+    if (profile !== undefined) return { kind: 'live', profile };
+    const at = this.#deleted.get(key);
+    return at === undefined ? { kind: 'nobody' } : { kind: 'deleted', at };
+  }
+}
+
+/** Something else of the same: the values go to the next place. */
+function rotated(attributes: readonly NewAttribute[], by: number): readonly NewAttribute[] {
+  return attributes.map(({ path }, i) => ({
+    path,
+    value: attributes[(i + by) % attributes.length]?.value ?? by,
+  }));
+}
+
+function eventsOf(writes: readonly ProfileWrite[]): readonly WriteOfEvent[] {
+  return writes.map((one, index) => ({ messageId: `m${index}`, write: one }));
+}
+
+describe('writes of events that are combined', () => {
+  it('come to the same profiles as one after the other, whoever was there and whatever was deleted', () => {
+    const deletions = fc.array(fc.tuple(identity, fc.constantFrom(5, 10, 15, 20)), { maxLength: 4 });
+    let combinedAny = 0;
+    fc.assert(
+      fc.property(
+        fc.array(write, { maxLength: 6 }),
+        fc.array(fc.tuple(write, fc.constantFrom(1, 1, 2, 3)), { minLength: 1, maxLength: 4 }),
+        deletions,
+        (before, runs, deleted) => {
+          const writes = runs.flatMap(([one, times]) =>
+            Array.from({ length: times }, (_, i) => ({ ...one, attributes: rotated(one.attributes, i) })),
+          );
+          const gone = new Map(deleted.map(([one, at]) => [identityKey(one), at]));
+          const [single, together] = [new Profiles(gone), new Profiles(gone)];
+          for (const one of before) for (const store of [single, together]) store.put(one);
+          for (const one of writes) single.put(one);
+          const groups = combinable(eventsOf(writes));
+          combinedAny += writes.length - groups.length;
+          for (const [first, ...others] of groups)
+            if (first !== undefined)
+              together.put(
+                combined(
+                  first.write,
+                  others.map((other) => other.write),
+                ),
+              );
+          expect(together.found()).toEqual(single.found());
+        },
+      ),
+      { numRuns: 2_000 },
+    );
+    expect(combinedAny).toBeGreaterThan(500);
+  });
+
+  it('stay apart where they name others, or came in another moment', () => {
+    const one = { type: 'user_id', value: 'u' };
+    const base: ProfileWrite = {
+      ...SCOPE,
+      identities: [one],
+      attributes: [],
+      preferences: [],
+      consents: [],
+      ts: 1,
+      receivedAt: 1,
+      linking: 'keep-people-apart',
+    };
+    const sizes = (...writes: readonly ProfileWrite[]) =>
+      combinable(eventsOf(writes)).map(({ length }) => length);
+    expect(sizes(base, base, base)).toEqual([3]);
+    expect(sizes(base, { ...base, ts: 2, receivedAt: 2 }, base)).toEqual([1, 1, 1]);
+    expect(sizes(base, { ...base, identities: [{ type: 'anonymous_id', value: 'u' }] })).toEqual([1, 1]);
+    expect(sizes(base, { ...base, region: 'us' })).toEqual([1, 1]);
+    const many = Array.from({ length: 600 }, (_, i) => ({ path: ['traits', `t${i}`], value: i }));
+    expect(sizes({ ...base, attributes: many }, { ...base, attributes: many }, base)).toEqual([1, 2]);
+    expect(combinable([])).toEqual([]);
+  });
+});

@@ -1,0 +1,93 @@
+import { describe, expect, it } from 'vitest';
+import type { CanonicalEvent } from '../event/event.ts';
+import { eventWrite } from './event-write.ts';
+
+const SCOPE = { org: 7, region: 'eu' };
+
+function event(fields: Partial<CanonicalEvent>): CanonicalEvent {
+  return {
+    message_id: 'm',
+    type: 'identify',
+    timestamp: '2020-01-01T00:00:00Z',
+    received_at: '2026-01-01T10:00:00.250Z',
+    environment: 'production',
+    workspace_id: 'w',
+    ...fields,
+  };
+}
+
+function namesOf(fields: Partial<CanonicalEvent>): readonly string[] {
+  const { write } = eventWrite(event(fields), SCOPE);
+  return write?.identities.map(({ type, value }) => `${type}=${value}`) ?? [];
+}
+
+describe('the profile write of an event', () => {
+  it('has the time of reception, not the producer’s, and keeps people apart', () => {
+    const { write } = eventWrite(event({ user_id: 'u' }), SCOPE);
+    const at = Date.parse('2026-01-01T10:00:00.250Z');
+    expect(write).toEqual({
+      ...SCOPE,
+      identities: [{ type: 'user_id', value: 'u' }],
+      attributes: [],
+      preferences: [],
+      consents: [],
+      ts: at,
+      receivedAt: at,
+      linking: 'keep-people-apart',
+    });
+  });
+
+  it('names a person by all that an identify event says, most telling first', () => {
+    const traits = { phone: ' +49 171 ', email: ' Ann@Example.COM ', name: 'Ann' };
+    expect(namesOf({ anonymous_id: 'a', user_id: 'u', traits })).toEqual([
+      'user_id=u',
+      'anonymous_id=a',
+      'email=ann@example.com',
+      'cellphone=+49 171',
+    ]);
+  });
+
+  it('takes no identity from the traits of a group: its members would be one person', () => {
+    const traits = { email: 'office@example.com', phone: '+49171' };
+    expect(namesOf({ type: 'group', user_id: 'u', group_id: 'g', traits })).toEqual(['user_id=u']);
+  });
+
+  it('skips what names nobody, and says why', () => {
+    const { write, skipped } = eventWrite(
+      event({ user_id: 'N/A', anonymous_id: 'a', traits: { email: 17, phone: 'x'.repeat(600) } }),
+      SCOPE,
+    );
+    expect(write?.identities).toEqual([{ type: 'anonymous_id', value: 'a' }]);
+    expect(skipped).toEqual(['placeholder', 'not_text', 'too_long']);
+  });
+
+  it('counts a trait that is null as none, and keeps that it is null', () => {
+    const { write, skipped } = eventWrite(event({ user_id: 'u', traits: { email: null } }), SCOPE);
+    expect(skipped).toEqual([]);
+    expect(write?.attributes).toEqual([{ path: ['traits', 'email'], value: null }]);
+  });
+
+  it('is none where nobody is named', () => {
+    expect(eventWrite(event({ user_id: 'guest', traits: { age: 3 } }), SCOPE)).toEqual({
+      skipped: ['placeholder'],
+    });
+  });
+
+  it('puts traits under traits, each as it came', () => {
+    const traits = { address: { city: 'Ulm', lines: [1, 2] }, ['__proto__']: 1, '': 2 };
+    const { write } = eventWrite(event({ user_id: 'u', traits }), SCOPE);
+    expect(write?.attributes).toEqual([
+      { path: ['traits', 'address'], value: { city: 'Ulm', lines: [1, 2] } },
+      { path: ['traits', '__proto__'], value: 1 },
+      { path: ['traits', ''], value: 2 },
+    ]);
+  });
+
+  it('puts what is said of a group below its id, and an empty group where nothing is', () => {
+    const group = (traits?: { readonly name: string }) =>
+      eventWrite(event({ type: 'group', user_id: 'u', group_id: 'g', ...(traits && { traits }) }), SCOPE)
+        .write?.attributes;
+    expect(group({ name: 'G' })).toEqual([{ path: ['groups', 'g', 'name'], value: 'G' }]);
+    expect(group()).toEqual([{ path: ['groups', 'g'], value: {} }]);
+  });
+});

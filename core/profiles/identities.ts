@@ -1,0 +1,53 @@
+import { HASHED_EMAIL, identityKey, RAW_EMAIL } from './identity.ts';
+import { compareText, keptIfSame } from './order.ts';
+import type { HeldIdentity, Identity } from './profile.ts';
+
+/** Each identity once, at the place where it came first; of an e-mail's two forms the address. */
+export function distinctIdentities(identities: readonly Identity[]): readonly Identity[] {
+  const byKey = new Map<string, Identity>();
+  for (const identity of identities) {
+    const key = identityKey(identity);
+    const known = byKey.get(key);
+    if (known === undefined || isPlainer(identity, known)) byKey.set(key, identity);
+  }
+  return [...byKey.values()];
+}
+
+/**
+ * Both lists as one, each identity once with the newest of its times. Sorted by type and value; the left list itself
+ * when the right one has nothing newer. Associative, commutative and idempotent but for which of two equals it is.
+ */
+export function joinIdentities(
+  left: readonly HeldIdentity[],
+  right: readonly HeldIdentity[],
+): readonly HeldIdentity[] {
+  if (right.length === 0) return left;
+  const keyOf = keysWhereNeeded(left, right);
+  const byKey = new Map(left.map((identity) => [keyOf(identity), identity]));
+  for (const identity of right) {
+    const key = keyOf(identity);
+    const held = byKey.get(key);
+    byKey.set(key, held === undefined ? identity : one(held, identity));
+  }
+  return keptIfSame(left, [...byKey.values()].sort(byTypeAndValue));
+}
+
+function one(held: HeldIdentity, other: HeldIdentity): HeldIdentity {
+  const { type, value } = isPlainer(other, held) ? other : held;
+  const ts = Math.max(held.ts, other.ts);
+  return type === held.type && ts === held.ts ? held : { type, value, ts };
+}
+
+function isPlainer(identity: Identity, other: Identity): boolean {
+  return identity.type === RAW_EMAIL && other.type === HASHED_EMAIL;
+}
+
+/** `identityKey`, without the cost of hashing addresses where no hashed one is there to be compared with. */
+function keysWhereNeeded(...lists: readonly (readonly Identity[])[]): (identity: Identity) => string {
+  const hashed = lists.some((list) => list.some(({ type }) => type === HASHED_EMAIL));
+  return hashed ? identityKey : ({ type, value }) => `${type}=${value}`;
+}
+
+function byTypeAndValue(left: Identity, right: Identity): number {
+  return compareText(left.type, right.type) || compareText(left.value, right.value);
+}

@@ -1,0 +1,108 @@
+import { compareText } from './order.ts';
+import { type Identity, MAX_PROFILE_IDENTITIES, type Profile } from './profile.ts';
+import type { LeftOut, ProfileRefusal, ProfileWrite } from './profile-store.ts';
+
+/** Who has an identity, as a store found it. One that is claimed for a profile not yet made is had by a fresh one. */
+export type IdentityOwner =
+  | { readonly kind: 'nobody' }
+  | { readonly kind: 'live'; readonly profile: Profile }
+  /** By a profile that was deleted at this time, epoch ms. */
+  | { readonly kind: 'deleted'; readonly at: number };
+
+export interface FoundOwners {
+  /** Of the write's identities, by their place. One profile is one object or not: ucids tell. */
+  readonly owners: readonly IdentityOwner[];
+  /** The live profile that the write's `ucid` leads to. `gone`: there is none in the write's scope. */
+  readonly named?: Profile | 'gone' | undefined;
+}
+
+/** Which profiles a write makes one, and which of its identities that one gets. */
+export type Linking =
+  | {
+      readonly kind: 'linked';
+      /** The master first, then by ucid. None: the write makes a new profile. */
+      readonly profiles: readonly Profile[];
+      readonly identities: readonly Identity[];
+      readonly leftOut: readonly LeftOut[];
+    }
+  | { readonly kind: 'refused'; readonly reason: ProfileRefusal };
+
+/** The identity type that makes a profile that of a person. */
+const PERSON = 'user_id';
+
+/** Decides whom a write is about. `merge`: everybody found is one. `keep-people-apart`: as `ProfileWrite` says. */
+export function linkingOf(write: ProfileWrite, { owners, named }: FoundOwners): Linking {
+  if (named === 'gone') return { kind: 'refused', reason: 'unknown_ucid' };
+  const circle = new Circle(write, owners, named);
+  const identities: Identity[] = [];
+  const leftOut: LeftOut[] = [];
+  for (const [at, identity] of write.identities.entries()) {
+    const why = circle.admit(identity, owners[at] ?? { kind: 'nobody' });
+    if (why === 'admitted') identities.push(identity);
+    else leftOut.push({ identity, why });
+  }
+  const tooMany = leftOut.some(({ why }) => why === 'too_many');
+  if (write.linking === 'merge' && tooMany) return { kind: 'refused', reason: 'too_many_identities' };
+  if (identities.length === 0 && named === undefined)
+    return { kind: 'refused', reason: tooMany ? 'too_many_identities' : 'nothing_left' };
+  return { kind: 'linked', profiles: circle.profiles(), identities, leftOut };
+}
+
+/** The profiles that a write has joined so far. */
+class Circle {
+  readonly #write: ProfileWrite;
+  readonly #members = new Map<string, Profile>();
+  /** The person the write itself is about; whoever is another is kept apart. */
+  readonly #person: string | undefined;
+  #hasPerson = false;
+  #identities = 0;
+
+  constructor(write: ProfileWrite, owners: readonly IdentityOwner[], named: Profile | undefined) {
+    this.#write = write;
+    this.#person = write.identities.find(
+      ({ type }, at) => type === PERSON && !wasDeletedAfter(write, owners[at]),
+    )?.value;
+    if (named !== undefined) this.#join(named);
+  }
+
+  admit(identity: Identity, owner: IdentityOwner): 'admitted' | LeftOut['why'] {
+    if (wasDeletedAfter(this.#write, owner)) return 'deleted';
+    if (owner.kind !== 'live') {
+      if (this.#identities + 1 > MAX_PROFILE_IDENTITIES) return 'too_many';
+      this.#identities += 1;
+      return 'admitted';
+    }
+    const { profile } = owner;
+    if (this.#members.has(profile.ucid)) return 'admitted';
+    if (this.#write.linking === 'keep-people-apart' && this.#isAnother(profile, identity))
+      return 'another_person';
+    // Every identity has one owner, so the numbers add up. One that is claimed by nobody yet comes on top.
+    if (this.#identities + Math.max(1, profile.identities.length) > MAX_PROFILE_IDENTITIES) return 'too_many';
+    this.#join(profile);
+    return 'admitted';
+  }
+
+  profiles(): readonly Profile[] {
+    return [...this.#members.values()].sort((a, b) => compareText(a.ucid, b.ucid));
+  }
+
+  #isAnother(profile: Profile, { type, value }: Identity): boolean {
+    const persons = profile.identities.filter((identity) => identity.type === PERSON);
+    if (persons.length === 0) return false;
+    if (this.#hasPerson) return true;
+    // Claimed for a profile that does not list it yet, the write's own person is where the claim leads to.
+    if (this.#person === undefined || (type === PERSON && value === this.#person)) return false;
+    return persons.every((person) => person.value !== this.#person);
+  }
+
+  #join(profile: Profile): void {
+    this.#members.set(profile.ucid, profile);
+    this.#identities += Math.max(1, profile.identities.length);
+    this.#hasPerson ||= profile.identities.some(({ type }) => type === PERSON);
+  }
+}
+
+/** What was deleted in the millisecond in which the data came counts as deleted after it. */
+function wasDeletedAfter({ receivedAt }: ProfileWrite, owner: IdentityOwner | undefined): boolean {
+  return owner?.kind === 'deleted' && receivedAt !== undefined && receivedAt <= owner.at;
+}

@@ -1,0 +1,74 @@
+import type { Json, JsonObject } from '../event/event.ts';
+import { attributeTree, visibleAttributes } from './attributes.ts';
+import { namespaceOf } from './identity.ts';
+import type { NamedRegister, Profile, ProfileAttribute } from './profile.ts';
+
+/** A profile as the profile API shows it, in its own words. Times inside of it are texts, epoch ms. */
+export interface ProfileRecord {
+  /** Epoch ms, as is `created_ts`. */
+  readonly updated_ts: number;
+  readonly created_ts: number;
+  /** Attributes by category; a category that is an object says in `_ts` when it was written last. */
+  readonly profile: JsonObject;
+  /** Of each namespace a list of objects, with `_ts` and a property of the identity's own type. */
+  readonly ids: JsonObject;
+  readonly mkt_preferences: JsonObject;
+  readonly consent: JsonObject;
+  readonly region: string;
+  readonly ucid: string;
+}
+
+/** The record of a profile. Whatever people call their attributes and identities, it pollutes nothing. */
+export function recordOf(profile: Profile): ProfileRecord {
+  return {
+    updated_ts: profile.updated_ts,
+    created_ts: profile.created_ts,
+    profile: categoriesOf(profile.attributes),
+    ids: identityMapOf(profile),
+    mkt_preferences: Object.fromEntries(
+      profile.preferences.map((preference) => [preference.name, preferenceOf(preference)]),
+    ),
+    consent: Object.fromEntries(
+      profile.consents.map(({ name, value, ts }) => [name, { value, _ts: String(ts) }]),
+    ),
+    region: profile.region,
+    ucid: profile.ucid,
+  };
+}
+
+function categoriesOf(attributes: readonly ProfileAttribute[]): JsonObject {
+  const tree = attributeTree(attributes);
+  const times = new Map<string, number>();
+  for (const { path, ts } of visibleAttributes(attributes)) {
+    const category = path[0] ?? '';
+    times.set(category, Math.max(ts, times.get(category) ?? 0));
+  }
+  return Object.fromEntries(
+    Object.entries(tree).map(([category, value]) => [
+      category,
+      isObject(value) ? { ...value, _ts: String(times.get(category) ?? 0) } : value,
+    ]),
+  );
+}
+
+function identityMapOf({ identities, linked }: Profile): JsonObject {
+  const byNamespace = new Map<string, Json[]>();
+  for (const { type, value, ts } of identities) {
+    const namespace = namespaceOf(type);
+    const items = byNamespace.get(namespace) ?? [];
+    // Types that are words of the language are none, so a type may be a property's name.
+    items.push({ [type]: value, _ts: String(ts) });
+    byNamespace.set(namespace, items);
+  }
+  if (linked.length > 0) byNamespace.set('linkedUcid', [...linked]);
+  return Object.fromEntries(byNamespace);
+}
+
+/** The register holds the other four fields. */
+function preferenceOf({ value, ts }: NamedRegister): Json {
+  return isObject(value) ? { ...value, _ts: String(ts) } : value;
+}
+
+function isObject(value: Json): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,53 @@
+import { canonicalJson } from '../contracts/json-values.ts';
+import { compareText, keptIfSame } from './order.ts';
+import type { NamedRegister, NewNamed, Register } from './profile.ts';
+
+/** The one that wins: the newer, of two of the same time the one with the greater JSON. The left one of equals. */
+export function newerOf<T extends Register>(left: T, right: T): T {
+  if (left.ts !== right.ts) return left.ts > right.ts ? left : right;
+  return compareText(canonicalJson(left.value), canonicalJson(right.value)) >= 0 ? left : right;
+}
+
+/** When a value without a time of its own is written: never earlier than what it replaces, so that it wins. */
+export function stampedAfter(now: number, replaced: readonly Register[]): number {
+  return replaced.reduce((ts, register) => Math.max(ts, register.ts + 1), now);
+}
+
+/**
+ * Both lists as one, each name once. Sorted; the left list itself when the right one has nothing newer. Associative,
+ * commutative and idempotent but for which of two equal registers it is.
+ */
+export function joinNamed(
+  left: readonly NamedRegister[],
+  right: readonly NamedRegister[],
+): readonly NamedRegister[] {
+  if (right.length === 0) return left;
+  const byName = new Map(left.map((register) => [register.name, register]));
+  for (const register of right) {
+    const held = byName.get(register.name);
+    byName.set(register.name, held === undefined ? register : newerOf(held, register));
+  }
+  return keptIfSame(
+    left,
+    [...byName.values()].sort((a, b) => compareText(a.name, b.name)),
+  );
+}
+
+/** What is written, each with its time: its own, else `ts`, else one later than what it replaces in `held`. */
+export function stampNamed(
+  held: readonly NamedRegister[],
+  written: readonly NewNamed[],
+  ts: number | undefined,
+  now: number,
+): readonly NamedRegister[] {
+  return written.map(({ name, value, ts: own = ts }) => ({
+    name,
+    value,
+    ts:
+      own ??
+      stampedAfter(
+        now,
+        held.filter((register) => register.name === name),
+      ),
+  }));
+}

@@ -1,0 +1,57 @@
+import type { JsonObject } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import type { ErrorDetail } from '../../http/errors.ts';
+import { readAttributes } from './attributes.ts';
+
+function read(profile: JsonObject) {
+  const faults: ErrorDetail[] = [];
+  return { attributes: readAttributes(profile, '/upsert/profile', faults), faults };
+}
+
+describe('the attributes of a body', () => {
+  it('are the members of its categories, of any JSON', () => {
+    const { attributes } = read({ home: { city: 'Bonn', geo: { lat: 50.7 } }, none: { at_all: null } });
+    expect(attributes).toEqual([
+      { path: ['home', 'city'], value: 'Bonn' },
+      { path: ['home', 'geo'], value: { lat: 50.7 } },
+      { path: ['none', 'at_all'], value: null },
+    ]);
+  });
+
+  it('are the categories themselves where those are no objects', () => {
+    expect(read({ tier: 'gold', tags: ['a'], gone: null }).attributes).toEqual([
+      { path: ['tier'], value: 'gold' },
+      { path: ['tags'], value: ['a'] },
+      { path: ['gone'], value: null },
+    ]);
+  });
+
+  it('are of the time of their category, in both spellings', () => {
+    for (const _ts of ['1700000000000', 1_700_000_000_000])
+      expect(read({ home: { city: 'Bonn', _ts } }).attributes).toEqual([
+        { path: ['home', 'city'], value: 'Bonn', ts: 1_700_000_000_000 },
+      ]);
+  });
+
+  it('say that a category is there when it has no members', () => {
+    expect(read({ home: {}, work: { _ts: '7' } }).attributes).toEqual([
+      { path: ['home'], value: {} },
+      { path: ['work'], value: {}, ts: 7 },
+    ]);
+  });
+
+  it.each([null, true, '', ' 7', '7.0', '1e3', '-1', -1, 1.5, 8.64e15 + 1, '9999999999999999', ['7'], {}])(
+    'have no time that is %j',
+    (_ts) => {
+      const { faults } = read({ home: { city: 'Bonn', _ts } });
+      expect(faults.map(({ path }) => path)).toEqual(['/upsert/profile/home/_ts']);
+    },
+  );
+
+  it('may be named as what objects have already', () => {
+    const profile = JSON.parse('{"constructor":{"__proto__":{"admin":true}}}') as JsonObject;
+    expect(read(profile).attributes).toEqual([
+      { path: ['constructor', '__proto__'], value: { admin: true } },
+    ]);
+  });
+});

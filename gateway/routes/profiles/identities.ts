@@ -1,0 +1,72 @@
+import {
+  below,
+  type Identity,
+  type IdentityFault,
+  isUuid,
+  MAX_IDENTITY_CHARACTERS,
+  normaliseIdentity,
+} from '@tributary/core';
+import type { ErrorDetail } from '../../http/errors.ts';
+
+/** Names a profile by itself; no type of identity. */
+export const UCID = 'ucid';
+
+/** A value of a body that names a profile. */
+export interface NamedValue {
+  readonly type: string;
+  readonly value: string;
+  /** JSON pointer to where it stands. */
+  readonly path: string;
+}
+
+/** What a value of a body means. */
+export type Meaning =
+  | { readonly kind: 'identity'; readonly identity: Identity }
+  | { readonly kind: 'ucid'; readonly ucid: string };
+
+const WHAT_IS_WRONG: Readonly<Record<IdentityFault, string>> = {
+  type: 'is no name of an identifier type',
+  reserved_type: 'is a word of its own here and no identifier type',
+  not_text: 'must be well-formed text',
+  too_long: `must have at most ${MAX_IDENTITY_CHARACTERS} characters`,
+  placeholder: 'names nobody',
+};
+
+/** What the values of `search` or of a deletion's `ids` mean, in their order; what is wrong is added to `faults`. */
+export function readValues(values: readonly NamedValue[], faults: ErrorDetail[]): readonly Meaning[] {
+  return values.flatMap((named): readonly Meaning[] => {
+    if (named.type === UCID) {
+      const ucid = readUcid(named, faults);
+      return ucid === undefined ? [] : [{ kind: 'ucid', ucid }];
+    }
+    const identity = readIdentity(named, faults);
+    return identity === undefined ? [] : [{ kind: 'identity', identity }];
+  });
+}
+
+export function readIdentity({ type, value, path }: NamedValue, faults: ErrorDetail[]): Identity | undefined {
+  const normalised = normaliseIdentity(type, value);
+  if (normalised.kind === 'identity') return normalised.identity;
+  faults.push({ path, message: WHAT_IS_WRONG[normalised.fault] });
+  return undefined;
+}
+
+/** In lower case, as stores write them. */
+export function readUcid(
+  { value, path }: Pick<NamedValue, 'value' | 'path'>,
+  faults: ErrorDetail[],
+): string | undefined {
+  if (isUuid(value)) return value.toLowerCase();
+  faults.push({ path, message: 'must be a UUID' });
+  return undefined;
+}
+
+/** Every value of a map from type to values, with its place. */
+export function valuesOf(
+  map: Readonly<Record<string, readonly string[]>>,
+  path: string,
+): readonly NamedValue[] {
+  return Object.entries(map).flatMap(([type, values]) =>
+    values.map((value, at) => ({ type, value, path: below(below(path, type), at) })),
+  );
+}

@@ -1,0 +1,136 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import {
+  type ClientKeyScope,
+  iso,
+  MAX_PROFILE_BYTES,
+  MAX_PROFILE_IDENTITIES,
+  type Organization,
+  type ProfileRefusal,
+  recordOf,
+} from '@tributary/core';
+import type { FastifyRequest } from 'fastify';
+import type { GatewayDependencies } from '../../dependencies.ts';
+import { authorOf, type Caller } from '../../http/caller.ts';
+import { type ApiError, invalidRequest, payloadTooLarge } from '../../http/errors.ts';
+import { errorAnswers } from '../../http/schemas.ts';
+import { admit, type NamedRegion } from './admission.ts';
+import { readCallHeaders } from './call-headers.ts';
+import { readDeletion } from './deletion.ts';
+import { deletionAnswer, deletionBody, profileRecords, searchBody, writeBody } from './schemas.ts';
+import { readSearch } from './search.ts';
+import { namesIn, readWrite } from './write.ts';
+
+/**
+ * `/cdp/v1/users`: the profile API. The order of its checks is: the credential (401), headers and body (400), then
+ * scope, organization and membership (403), and last, as only its people may know them, the organization's regions.
+ */
+export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+  const { profiles, catalog, clock, requestDeletionNotice } = dependencies;
+
+  app.decorateRequest('callHeaders');
+  app.addHook('onRequest', async (request) => {
+    request.callHeaders = readCallHeaders(request);
+  });
+
+  app.post(
+    '/users',
+    {
+      config: { operation: 'profiles.write' },
+      schema: { body: writeBody, response: { 200: profileRecords, ...errorAnswers } },
+    },
+    async (request, reply) => {
+      const { region, preferences, consents, ...write } = readWrite(request.body);
+      const organization = admitTo(request, 'profile.write', [region]);
+      const outcome = await profiles.upsert({
+        ...write,
+        org: organization.org_id,
+        region: region.name,
+        preferences: preferences.map(([name, value]) => ({
+          name,
+          value: { ...originOf(request.caller), type: name, value },
+        })),
+        consents: consents.map(([name, value]) => ({ name, value })),
+        linking: 'merge',
+      });
+      if (outcome.kind === 'refused') throw refusalOf(outcome.reason, namesIn(request.body));
+      return reply.code(200).send([recordOf(outcome.profile)]);
+    },
+  );
+
+  app.post(
+    '/users/_search',
+    {
+      config: { operation: 'profiles.search' },
+      schema: { body: searchBody, response: { 200: profileRecords, ...errorAnswers } },
+    },
+    async (request, reply) => {
+      const { regions, ...search } = readSearch(request.body);
+      const organization = admitTo(request, 'profile.read', regions);
+      const found = await profiles.search({ ...search, org: organization.org_id, regions: namesOf(regions) });
+      return reply.code(200).send(found.map(recordOf));
+    },
+  );
+
+  app.post(
+    '/users/_delete',
+    {
+      config: { operation: 'profiles.delete' },
+      schema: { body: deletionBody, response: { 200: deletionAnswer, ...errorAnswers } },
+    },
+    async (request, reply) => {
+      const { regions: named, asSent, ...deletion } = readDeletion(request.body);
+      const organization = admitTo(request, 'profile.delete', named);
+      const regions = namesOf(named);
+      const { deleted, notFound } = await profiles.delete({ ...deletion, org: organization.org_id, regions });
+      if (request.body.sendEmailNotification === true)
+        await requestDeletionNotice({
+          id: request.id,
+          organization_id: organization.id,
+          regions,
+          at: iso(clock()),
+          by: authorOf(request.caller),
+          counts: { requested: asSent.length, deleted: deleted.length, not_found: notFound.length },
+        });
+      return reply.code(200).send({
+        ucids: deleted,
+        deletedProfiles: deleted,
+        profilesNotFound: notFound.flatMap((at) => asSent[at] ?? []),
+      });
+    },
+  );
+
+  function admitTo(
+    request: FastifyRequest & { readonly body: { readonly orgId: number } },
+    scope: ClientKeyScope,
+    regions: readonly NamedRegion[],
+  ): Organization {
+    const wish = { scope, orgId: request.body.orgId, regions };
+    return admit(request.caller, request.callHeaders, wish, catalog.state);
+  }
+};
+
+function namesOf(regions: readonly NamedRegion[]): readonly string[] {
+  return regions.map(({ name }) => name);
+}
+
+/** Where a preference came from: the key or the account that wrote it. */
+function originOf(caller: Caller) {
+  const datasourceId = caller.kind === 'id_token' ? caller.account.id : caller.key.id;
+  return { datasourceId, datasetId: 'api' };
+}
+
+function refusalOf(reason: ProfileRefusal, names: '/ids' | '/search'): ApiError {
+  switch (reason) {
+    case 'unknown_ucid':
+      return invalidRequest({ path: '/ucid', message: 'is no profile of the region' });
+    case 'too_many_identities':
+      return invalidRequest({
+        path: names,
+        message: `the profile would have more than ${MAX_PROFILE_IDENTITIES} identities`,
+      });
+    case 'too_large':
+      return payloadTooLarge('/upsert', `the profile would have more than ${MAX_PROFILE_BYTES} bytes`);
+    case 'nothing_left':
+      throw new Error('a write that is no event was left without identities');
+  }
+}

@@ -1,0 +1,68 @@
+import { below, distinctIdentities, type Identity, type ProfileWrite } from '@tributary/core';
+import type { Static } from 'typebox';
+import { type ErrorDetail, invalidRequest } from '../../http/errors.ts';
+import { MAX_DETAILS } from '../../http/validation.ts';
+import type { NamedRegion } from './admission.ts';
+import { readAttributes } from './attributes.ts';
+import { type NamedValue, readIdentity, readUcid, valuesOf } from './identities.ts';
+import { eitherRegions } from './regions.ts';
+import type { writeBody } from './schemas.ts';
+
+type WriteBody = Static<typeof writeBody>;
+
+/** What a body wants to be written, before it is known who may write it where. */
+export interface WriteRequest {
+  readonly region: NamedRegion;
+  readonly identities: readonly Identity[];
+  readonly ucid?: string;
+  readonly attributes: ProfileWrite['attributes'];
+  /** Name and value of each. */
+  readonly preferences: readonly (readonly [string, string])[];
+  readonly consents: readonly (readonly [string, string])[];
+}
+
+/**
+ * Reads either shape of the body: `region` with `ids`, or `regions` with `search`, which then name one region and one
+ * value each. 400 with everything that is wrong.
+ */
+export function readWrite(body: WriteBody): WriteRequest {
+  const faults: ErrorDetail[] = [];
+  const [region, ...others] = eitherRegions(body, faults);
+  if (others.length > 0) faults.push({ path: '/regions', message: 'must hold exactly one region' });
+  const identities = namedValues(body, faults).flatMap((named) => readIdentity(named, faults) ?? []);
+  const ucid = body.ucid == null ? undefined : readUcid({ value: body.ucid, path: '/ucid' }, faults);
+  const { profile, mkt_preferences: preferences, consent: consents } = body.upsert ?? {};
+  const attributes = readAttributes(profile ?? {}, '/upsert/profile', faults);
+  if (identities.length === 0 && ucid === undefined && faults.length === 0)
+    faults.push({ path: namesIn(body), message: 'must hold an identifier where there is no ucid' });
+  if (faults.length > 0 || region === undefined) throw invalidRequest(...faults.slice(0, MAX_DETAILS));
+  return {
+    region,
+    identities: distinctIdentities(identities),
+    ...(ucid === undefined ? {} : { ucid }),
+    attributes,
+    preferences: Object.entries(preferences ?? {}),
+    consents: Object.entries(consents ?? {}),
+  };
+}
+
+/** Where the identities of a write stand. */
+export function namesIn({ search }: Pick<WriteBody, 'search'>): '/ids' | '/search' {
+  return search == null ? '/ids' : '/search';
+}
+
+function namedValues(body: WriteBody, faults: ErrorDetail[]): readonly NamedValue[] {
+  const { region, ids, regions, search } = body;
+  if (search != null && ids != null)
+    faults.push({ path: '/search', message: 'must not be there beside ids' });
+  else if (search != null && region != null)
+    faults.push({ path: '/search', message: 'goes with regions, as ids does with region' });
+  else if (search == null && regions != null && region == null)
+    faults.push({ path: '/regions', message: 'goes with search, as region does with ids' });
+  if (search == null)
+    return Object.entries(ids ?? {}).map(([type, value]) => ({ type, value, path: below('/ids', type) }));
+  for (const [type, values] of Object.entries(search))
+    if (values.length !== 1)
+      faults.push({ path: below('/search', type), message: 'must hold exactly one value to write' });
+  return valuesOf(search, '/search');
+}

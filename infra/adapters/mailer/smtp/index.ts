@@ -1,0 +1,1 @@
+export { openSmtpMailer, type SmtpMailerOptions } from './mailer.ts';

@@ -1,0 +1,61 @@
+import {
+  NO_LOGGER,
+  PLAIN_FRAMING,
+  SchemaRefused,
+  TOPIC,
+  Unavailable,
+  type ValueFraming,
+} from '@tributary/core';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { lateSchemas } from './schemas.ts';
+
+const FRAMED = Buffer.from('framed');
+const FRAMING: ValueFraming = { ...PLAIN_FRAMING, frame: () => FRAMED };
+
+/** Schemas of a registry that answers so, one after the other. */
+function setUp(...answers: readonly (ValueFraming | Error)[]) {
+  const left = [...answers];
+  let asked = 0;
+  const open = async () => {
+    asked += 1;
+    const answer = left.length > 1 ? left.shift() : left[0];
+    if (answer === undefined || answer instanceof Error) throw answer;
+    return answer;
+  };
+  const schemas = lateSchemas(open, NO_LOGGER, 5);
+  onTestFinished(() => schemas.close());
+  const published: unknown[] = [];
+  const publish = schemas.published(async (changes) => void published.push(...changes));
+  return { schemas, publish, published, asked: () => asked };
+}
+
+describe('schemas that may be late', () => {
+  it('frame nothing but the public topics, and those once the registry has answered', async () => {
+    const { schemas, publish } = setUp(new Unavailable('down'), new Unavailable('down'), FRAMING);
+    expect(schemas.framing.frame('events.production', '{}').toString()).toBe('{}');
+    await schemas.begin();
+    expect(() => schemas.framing.frame(TOPIC.profileChanges, '{}')).toThrow(Unavailable);
+    await expect(publish([])).rejects.toThrow(Unavailable);
+    await expect.poll(() => publish([]).then(() => 'published', String)).toBe('published');
+    expect(schemas.framing.frame(TOPIC.profileChanges, '{}')).toBe(FRAMED);
+    expect(schemas.framing.frame('events.production', '{}').toString()).toBe('{}');
+  });
+
+  it('end the start where the registry refuses, and not what runs already', async () => {
+    const refused = new SchemaRefused('a subject', 'incompatible');
+    await expect(setUp(refused).schemas.begin()).rejects.toBe(refused);
+    const { schemas, publish, asked } = setUp(new Unavailable('down'), refused, FRAMING);
+    await schemas.begin();
+    await expect.poll(() => publish([]).then(() => 'published', String)).toBe('published');
+    expect(asked()).toBe(3);
+  });
+
+  it('ask nobody any more once they are closed', async () => {
+    const { schemas, asked } = setUp(new Unavailable('down'));
+    await schemas.begin();
+    await schemas.close();
+    const before = asked();
+    await new Promise((resolve) => setTimeout(resolve, 30));
+    expect(asked()).toBe(before);
+  });
+});

@@ -1,0 +1,77 @@
+import {
+  type Logger,
+  messageOf,
+  PLAIN_FRAMING,
+  PUBLIC_SCHEMAS,
+  type PublishProfileChanges,
+  SchemaRefused,
+  TributaryError,
+  Unavailable,
+  type ValueFraming,
+} from '@tributary/core';
+
+const TRY_EVERY_MS = 5_000;
+
+/**
+ * The framing of the public topics for a process that takes events and must not wait for a schema registry before it
+ * does: what such a process writes to a public topic waits instead.
+ */
+export interface LateSchemas {
+  readonly framing: ValueFraming;
+  /**
+   * Asks the registry, and goes on asking in the background while it does not answer. Rejects with `SchemaRefused` where
+   * it refuses at once: then the process must not start.
+   */
+  begin(): Promise<void>;
+  /** `Unavailable` until the registry has answered. */
+  published(publish: PublishProfileChanges): PublishProfileChanges;
+  close(): Promise<void>;
+}
+
+export function lateSchemas(
+  open: () => Promise<ValueFraming>,
+  logger: Logger,
+  tryEveryMs = TRY_EVERY_MS,
+): LateSchemas {
+  let opened: ValueFraming | undefined;
+  let again: NodeJS.Timeout | undefined;
+  let closed = false;
+
+  const tryAgainLater = (error: unknown) => {
+    logger.warn({ error: messageOf(error) }, 'profile changes wait for the schema registry');
+    again = setTimeout(() => void attempt().catch(tryAgainLater), tryEveryMs).unref();
+  };
+  const attempt = async () => {
+    const framing = await open();
+    if (closed) await framing.close();
+    else opened = framing;
+  };
+  const needed = () => {
+    if (opened === undefined) throw new Unavailable('the schema registry has not answered yet');
+    return opened;
+  };
+  return {
+    framing: {
+      frame: (topic, json) => (PUBLIC_SCHEMAS.has(topic) ? needed() : PLAIN_FRAMING).frame(topic, json),
+      unframe: PLAIN_FRAMING.unframe,
+      close: async () => {},
+    },
+    async begin() {
+      try {
+        await attempt();
+      } catch (error) {
+        if (error instanceof SchemaRefused || !(error instanceof TributaryError)) throw error;
+        tryAgainLater(error);
+      }
+    },
+    published: (publish) => async (changes) => {
+      needed();
+      await publish(changes);
+    },
+    async close() {
+      closed = true;
+      clearTimeout(again);
+      await opened?.close();
+    },
+  };
+}

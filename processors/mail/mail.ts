@@ -1,0 +1,132 @@
+import {
+  type BatchStage,
+  type Catalog,
+  type Clock,
+  type Deduplicator,
+  type DeletionNotice,
+  deletionMail,
+  type Emission,
+  iso,
+  type LogEntry,
+  type Logger,
+  type Mailer,
+  type Metrics,
+  poisonEmission,
+  TOPIC,
+} from '@tributary/core';
+import { awaitCatalog } from '../causality.ts';
+import { deletionNoticeOf } from './deletion-notice.ts';
+import { again } from './retry.ts';
+
+export interface MailDependencies {
+  readonly catalog: Catalog;
+  readonly deduplicator: Deduplicator;
+  /** Absent where no mail server is configured: mails wait. */
+  readonly mailer?: Mailer | undefined;
+  /** Epoch ms. */
+  readonly clock: Clock;
+  /** Ms that never go back. */
+  readonly elapsed: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly catalogWaitMs: number;
+  /** A mail older than this that cannot be sent is given up, ms. */
+  readonly mailExpiryMs: number;
+}
+
+/** What became of a mail: the outcome that is counted, and what is to be emitted for it. */
+interface Handled {
+  readonly outcome: 'sent' | 'later' | 'waiting' | 'refused' | 'expired' | 'no_address' | 'duplicate';
+  readonly emissions: readonly Emission[];
+}
+
+/** How often it is said that mails wait for want of a mail server, ms. */
+const TELL_EVERY_MS = 3_600_000;
+
+/**
+ * Sends what is queued, one mail after the other. While the server does not answer the stage waits, as for any engine;
+ * a mail that the server does not take now comes again later and holds up no other; one that it refuses for good, or
+ * that grew too old, is given up. A crash between the server's answer and the commit sends a mail again, under the same
+ * `Message-ID`.
+ */
+export function mail(dependencies: MailDependencies): BatchStage['process'] {
+  const sending = new Sending(dependencies);
+  return async ({ entries }) => {
+    const emissions: Emission[] = [];
+    for (const entry of entries) {
+      const handled = await sending.handle(entry);
+      dependencies.metrics.count('tributary_mails_total', { outcome: handled.outcome });
+      emissions.push(...handled.emissions);
+    }
+    return emissions;
+  };
+}
+
+class Sending {
+  readonly #parts: MailDependencies;
+  #toldAt = Number.NEGATIVE_INFINITY;
+
+  constructor(parts: MailDependencies) {
+    this.#parts = parts;
+  }
+
+  async handle(entry: LogEntry): Promise<Handled> {
+    const { catalog, catalogWaitMs, logger, mailer } = this.#parts;
+    const notice = deletionNoticeOf(entry);
+    const about = { notice: notice.id, organization: notice.organization_id };
+    await awaitCatalog(catalog, [entry], catalogWaitMs);
+    if (!(await this.#isFirst(notice, entry))) return { outcome: 'duplicate', emissions: [] };
+    const organization = catalog.state.organization(notice.organization_id);
+    if (organization === undefined || organization.notification_email === null) {
+      logger.info(about, 'a mail was asked for, but the organization has no notification_email');
+      return { outcome: 'no_address', emissions: [] };
+    }
+    if (mailer === undefined) {
+      this.#tellOfWaiting();
+      return this.#isExpired(notice)
+        ? this.#giveUp(entry, 'expired', 'there was no mail server')
+        : { outcome: 'waiting', emissions: [again(entry, 'waiting')] };
+    }
+    const verdict = await mailer.send(deletionMail(notice, organization.notification_email, organization));
+    if (verdict.kind === 'sent') {
+      logger.info(about, 'mail sent');
+      return { outcome: 'sent', emissions: [] };
+    }
+    const { reason } = verdict;
+    if (verdict.kind === 'refused') return this.#giveUp(entry, 'refused', reason);
+    if (this.#isExpired(notice)) return this.#giveUp(entry, 'expired', reason);
+    logger.warn({ ...about, reason }, 'the mail server does not take a mail now; it is tried again later');
+    return { outcome: 'later', emissions: [again(entry, 'later')] };
+  }
+
+  /** Who asked for the same mail twice gets it once. A mail that comes again later was the first already. */
+  async #isFirst(notice: DeletionNotice, { position }: LogEntry): Promise<boolean> {
+    if (position.topic !== TOPIC.mail) return true;
+    const claimant = {
+      workspaceId: notice.organization_id,
+      environment: 'production',
+      messageId: `mail:${notice.id}`,
+      position,
+    } as const;
+    const [first] = await this.#parts.deduplicator.claim([claimant]);
+    return first === true;
+  }
+
+  #isExpired({ at }: DeletionNotice): boolean {
+    return this.#parts.clock() - Date.parse(at) > this.#parts.mailExpiryMs;
+  }
+
+  #giveUp(entry: LogEntry, outcome: 'refused' | 'expired', reason: string): Handled {
+    const { logger, clock } = this.#parts;
+    const error = `mail ${outcome}: ${reason}`;
+    logger.error({ position: entry.position, error }, 'a mail is given up');
+    return { outcome, emissions: [poisonEmission('mail', entry, error, iso(clock()))] };
+  }
+
+  #tellOfWaiting(): void {
+    const now = this.#parts.elapsed();
+    if (now - this.#toldAt < TELL_EVERY_MS) return;
+    this.#toldAt = now;
+    this.#parts.logger.warn({}, 'mails wait to be sent: set TRIBUTARY_SMTP_URL and TRIBUTARY_MAIL_FROM');
+  }
+}

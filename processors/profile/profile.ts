@@ -1,0 +1,71 @@
+import {
+  type BatchStage,
+  type Catalog,
+  eventWrite,
+  HEADER,
+  type LogEntry,
+  type Logger,
+  type Metrics,
+  type ProfileStore,
+  type WriteOfEvent,
+} from '@tributary/core';
+import { awaitCatalog } from '../causality.ts';
+import { eventOf } from '../entry.ts';
+import { inTurns } from './in-turns.ts';
+import { ProfileWriter } from './profile-writer.ts';
+
+export interface ProfileDependencies {
+  readonly catalog: Catalog;
+  readonly profiles: Pick<ProfileStore, 'upsert'>;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly catalogWaitMs: number;
+  /** Subjects of a partition that are written at a time. */
+  readonly profileWriters: number;
+}
+
+/**
+ * Writes the profiles of whom identify and group events are about: what one subject's events say in order, different
+ * subjects side by side. It emits nothing; a replay writes the same values with the same times, which changes nothing.
+ */
+export function profile(dependencies: ProfileDependencies): BatchStage['process'] {
+  const { catalog, catalogWaitMs, profileWriters } = dependencies;
+  const writer = new ProfileWriter(dependencies);
+  return async ({ entries }, { signal }) => {
+    const telling = entries.filter(isAboutSomebody);
+    if (telling.length === 0) return [];
+    await awaitCatalog(catalog, telling, catalogWaitMs);
+    const subjects = new Map<string, WriteOfEvent[]>();
+    for (const entry of telling) {
+      const write = writeOf(entry, dependencies);
+      if (write === undefined) continue;
+      const known = subjects.get(entry.key);
+      if (known === undefined) subjects.set(entry.key, [write]);
+      else known.push(write);
+    }
+    await inTurns([...subjects.values()], profileWriters, signal, (events) => writer.write(events));
+    return [];
+  };
+}
+
+/** By its headers alone: most events are others, and need not be parsed. */
+function isAboutSomebody({ headers }: LogEntry): boolean {
+  return headers[HEADER.type] === 'identify' || headers[HEADER.type] === 'group';
+}
+
+/** Undefined when the event says nothing of anybody, or nobody knows whose it is. */
+function writeOf(entry: LogEntry, { catalog, metrics }: ProfileDependencies): WriteOfEvent | undefined {
+  const event = eventOf(entry);
+  const count = (outcome: string) => metrics.count('tributary_profile_events_total', { outcome });
+  const workspace = catalog.state.workspace(event.workspace_id);
+  const organization = catalog.state.organization(workspace?.organization_id ?? '');
+  if (workspace === undefined || organization === undefined) {
+    count('no_workspace');
+    return undefined;
+  }
+  const { write, skipped } = eventWrite(event, { org: organization.org_id, region: workspace.region });
+  for (const reason of skipped) metrics.count('tributary_profile_identities_skipped_total', { reason });
+  if (write !== undefined) return { messageId: event.message_id, write };
+  count('nobody');
+  return undefined;
+}

@@ -1,0 +1,36 @@
+import { describe, expect, it } from 'vitest';
+import { documentAt, faultsOf, rowsOf } from './named-tests.ts';
+
+const text = documentAt('docs/profile-api.md');
+
+describe('the table of the profile API', () => {
+  it('names for each row a test that exists', () => {
+    const rows = rowsOf(text);
+    expect(rows.length).toBeGreaterThan(100);
+    expect(faultsOf(rows)).toEqual([]);
+  });
+
+  it('shows by a call of the gateway whatever a caller can see', () => {
+    const elsewhere = rowsOf(text).filter(({ reference }) => !/^`test\/(flows|gateway)\//.test(reference));
+    expect(elsewhere.map(({ line }) => line.split('|')[1]?.trim())).toEqual([
+      'names of all kinds',
+      'emitted by the operations',
+    ]);
+  });
+
+  it.each([
+    'Resources',
+    'States',
+    'Calls',
+    'Authentication',
+    'Events',
+    'Errors',
+    'Limits',
+    'Versioning',
+    'What the specification leaves open',
+  ])('has rows about %s', (section) => {
+    const [, rest = ''] = text.split(`\n## ${section}\n`);
+    const [part = ''] = rest.split('\n## ');
+    expect(rowsOf(part).length).toBeGreaterThan(0);
+  });
+});

@@ -1,0 +1,119 @@
+import { CLIENT_KEY_SCOPES, TOPIC, Unavailable } from '@tributary/core';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { openTestGateway, type TestGateway, type TestGatewayOptions } from '../helpers/gateway.ts';
+import {
+  makeClientKey,
+  openProfiles,
+  PROFILE_CALLS,
+  type ProfileOrganization,
+  sendInto,
+} from '../helpers/profile-client.ts';
+
+/** A gateway with an organization, a client key of it, and a way to make more. */
+async function open(options: TestGatewayOptions = {}) {
+  const gateway: TestGateway = await openTestGateway(options);
+  onTestFinished(() => gateway.close());
+  const owner = await gateway.openWorkspace();
+  const organization: ProfileOrganization = await openProfiles(
+    owner,
+    owner.workspaceId,
+    sendInto(gateway.app),
+  );
+  return { gateway, owner, organization, client: organization.client };
+}
+
+const SEARCH = PROFILE_CALLS['profile.read'];
+const SECONDS = /^[1-9]\d*$/;
+
+describe('the profile API', () => {
+  it('has its version in its path, and is at no other', async () => {
+    const { gateway, client } = await open();
+    for (const url of [
+      '/cdp/users',
+      '/cdp/v2/users',
+      '/v1/users',
+      '/users',
+      '/api/v1/users',
+      '/api/v1/cdp/v1/users',
+    ])
+      expect((await gateway.app.inject({ method: 'POST', url, headers: client.headers })).statusCode).toBe(
+        404,
+      );
+    for (const method of ['GET', 'PUT', 'DELETE'] as const)
+      expect(
+        (await gateway.app.inject({ method, url: '/cdp/v1/users', headers: client.headers })).statusCode,
+      ).toBe(404);
+    expect((await client.call(...SEARCH)).status).toBe(200);
+  });
+
+  it('limits the calls of a key where that is configured: 429, and when to come again', async () => {
+    const { owner, organization, client } = await open({ env: { TRIBUTARY_CALL_RATE: '20' } });
+    const { key } = await makeClientKey(owner, organization.id, CLIENT_KEY_SCOPES);
+    const answers = [];
+    for (let n = 0; n < 21; n++) answers.push(await client.call(...SEARCH));
+    expect(answers.map(({ status }) => status)).toEqual([...Array(20).fill(200), 429]);
+    expect(answers.at(-1)?.body).toEqual({ error: 'too many requests' });
+    expect(answers.at(-1)?.headers.get('retry-after')).toMatch(SECONDS);
+    expect((await client.withKey(key).call(...SEARCH)).status).toBe(200);
+  });
+
+  it('lets pages of configured origins send the headers of the profile API', async () => {
+    const { gateway } = await open({ env: { TRIBUTARY_CORS_ORIGINS: 'https://app.example' } });
+    const { headers } = await gateway.app.inject({
+      method: 'OPTIONS',
+      url: '/cdp/v1/users/_search',
+      headers: { origin: 'https://app.example', 'access-control-request-method': 'POST' },
+    });
+    expect(headers['access-control-allow-origin']).toBe('https://app.example');
+    expect(String(headers['access-control-allow-headers']).split(', ')).toEqual(
+      expect.arrayContaining(['apikey', 'scopes', 'orgid']),
+    );
+  });
+
+  it('is 503 while the engine of the profiles does not answer, and says when to come back', async () => {
+    const away = () => Promise.reject(new Unavailable('the engine is away'));
+    const profiles = { upsert: away, search: away, delete: away, close: async () => {} };
+    const { client } = await open({ dependencies: { profiles } });
+    for (const call of Object.values(PROFILE_CALLS)) {
+      const answer = await client.call(...call);
+      expect(answer).toMatchObject({ status: 503, body: { error: 'unavailable' } });
+      expect(answer.headers.get('retry-after')).toMatch(SECONDS);
+    }
+  });
+});
+
+describe('the mail about a deletion', () => {
+  it('is queued when the body says so, with counts and without anybody’s name', async () => {
+    const { gateway, organization, client } = await open();
+    const queued = async () => {
+      const { entries } = await gateway.dependencies.log.read(TOPIC.mail, 0, 0, { maxBytes: 1e6 });
+      return entries.map(({ value }) => JSON.parse(value) as unknown);
+    };
+    await client.write({ AdId: 'a' });
+    await client.delete({ AdId: ['a'] });
+    await client.delete({ AdId: ['b'] }, { sendEmailNotification: false });
+    expect(await queued()).toEqual([]);
+    await client.write({ AdId: 'a' });
+    await client.delete({ AdId: ['a', 'b', ' a'] }, { sendEmailNotification: true });
+    expect(await queued()).toEqual([
+      {
+        id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+        organization_id: organization.id,
+        regions: ['eu'],
+        at: expect.stringMatching(/Z$/),
+        by: `key:${organization.keyId}`,
+        counts: { requested: 2, deleted: 1, not_found: 1 },
+      },
+    ]);
+  });
+
+  it('is not lost: where it cannot be queued the answer is 503, and the call may be repeated', async () => {
+    const requestDeletionNotice = () => Promise.reject(new Unavailable('the log is away'));
+    const { client } = await open({ dependencies: { requestDeletionNotice } });
+    const body = { region: 'eu', ids: { AdId: ['a'] } };
+    const answer = await client.call('/_delete', { ...body, sendEmailNotification: true });
+    expect(answer).toMatchObject({ status: 503, body: { error: 'unavailable' } });
+    expect(answer.headers.get('retry-after')).toMatch(SECONDS);
+    expect((await client.call('/_delete', body)).status).toBe(200);
+  });
+});

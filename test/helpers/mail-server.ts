@@ -1,0 +1,129 @@
+import type { AddressInfo } from 'node:net';
+import { SMTPServer, type SMTPServerOptions } from 'smtp-server';
+import { selfSignedCertificate } from './certificate.ts';
+
+/** A mail as the server took it. */
+export interface TakenMail {
+  readonly from: string;
+  readonly to: readonly string[];
+  /** Header by name in lower case, unfolded; those that came twice are a list of both. */
+  readonly headers: Readonly<Record<string, readonly string[]>>;
+  readonly text: string;
+  readonly encrypted: boolean;
+  /** Who had signed in. */
+  readonly user: string | undefined;
+}
+
+/** A step of the protocol at which the server may refuse. */
+export type MailStep = 'connect' | 'mail' | 'recipient' | 'data';
+
+export interface MailServerOptions {
+  /** Encrypted from the first byte. Default: by STARTTLS. */
+  readonly secure?: boolean;
+  /** Offers no STARTTLS. */
+  readonly plain?: boolean;
+  /** Who may send; default: anybody. */
+  readonly user?: { readonly username: string; readonly password: string };
+  /** Default: a free one. */
+  readonly port?: number;
+}
+
+/** A real SMTP server on this machine. */
+export interface MailServer {
+  readonly port: number;
+  /** PEM text that its certificate is verified with. */
+  readonly ca: string;
+  readonly taken: readonly TakenMail[];
+  /** How often somebody tried to sign in, or wanted to send. */
+  readonly tried: { signIns: number; mails: number };
+  /** What it refuses from now on, with `<code> <text>`; absent: nothing. */
+  refuse(refusal: { readonly step: MailStep; readonly reply: string } | undefined): void;
+  stop(): Promise<void>;
+  /** After `stop`: again, where it was. */
+  start(): Promise<void>;
+}
+
+export async function startMailServer(options: MailServerOptions = {}): Promise<MailServer> {
+  const { secure = false, plain = false, user, port: wanted = 0 } = options;
+  const certificate = selfSignedCertificate();
+  const taken: TakenMail[] = [];
+  const tried = { signIns: 0, mails: 0 };
+  let refusal: { readonly step: MailStep; readonly reply: string } | undefined;
+  const refusedAt = (step: MailStep) => {
+    if (refusal?.step !== step) return undefined;
+    const [code, ...words] = refusal.reply.split(' ');
+    return Object.assign(new Error(words.join(' ')), { responseCode: Number(code) });
+  };
+  const behaviour: SMTPServerOptions = {
+    ...certificate,
+    secure,
+    logger: false,
+    closeTimeout: 100,
+    authOptional: user === undefined,
+    disabledCommands: [...(plain ? ['STARTTLS'] : []), ...(user === undefined ? ['AUTH'] : [])],
+    onConnect: (_session, done) => done(refusedAt('connect')),
+    onAuth: ({ username, password }, _session, done) => {
+      tried.signIns += 1;
+      if (username === user?.username && password === user?.password) done(null, { user: username });
+      else done(Object.assign(new Error(`5.7.8 ${username}: authentication failed`), { responseCode: 535 }));
+    },
+    onMailFrom: (_address, _session, done) => {
+      tried.mails += 1;
+      done(refusedAt('mail'));
+    },
+    onRcptTo: (_address, _session, done) => done(refusedAt('recipient')),
+    onData: (stream, { envelope, secure: encrypted, user: sender }, done) => {
+      const chunks: Buffer[] = [];
+      stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+      stream.on('end', () => {
+        const refused = refusedAt('data');
+        if (refused !== undefined) return done(refused);
+        taken.push({
+          from: envelope.mailFrom === false ? '' : envelope.mailFrom.address,
+          to: envelope.rcptTo.map(({ address }) => address),
+          ...parsed(Buffer.concat(chunks).toString('utf8')),
+          encrypted,
+          user: typeof sender === 'string' ? sender : undefined,
+        });
+        done();
+      });
+    },
+  };
+  let server = await listening(behaviour, wanted);
+  const { port } = server;
+  return {
+    port,
+    ca: certificate.cert,
+    taken,
+    tried,
+    refuse(next) {
+      refusal = next;
+    },
+    stop: () => server.stop(),
+    async start() {
+      server = await listening(behaviour, port);
+    },
+  };
+}
+
+async function listening(options: SMTPServerOptions, port: number) {
+  const server = new SMTPServer(options);
+  server.on('error', () => {}); // a connection that was cut: who waits for its mail will tell
+  const socket = server.listen(port, '127.0.0.1');
+  await new Promise((resolve, reject) => socket.once('listening', resolve).once('error', reject));
+  return {
+    port: (socket.address() as AddressInfo).port,
+    stop: () => new Promise<void>((resolve) => server.close(() => resolve())),
+  };
+}
+
+function parsed(message: string): Pick<TakenMail, 'headers' | 'text'> {
+  const [head = '', ...body] = message.split('\r\n\r\n');
+  const headers: Record<string, string[]> = {};
+  for (const line of head.replace(/\r\n[ \t]+/g, ' ').split('\r\n')) {
+    const at = line.indexOf(':');
+    const name = line.slice(0, at).toLowerCase();
+    headers[name] = [...(headers[name] ?? []), line.slice(at + 1).trim()];
+  }
+  return { headers, text: body.join('\r\n\r\n') };
+}

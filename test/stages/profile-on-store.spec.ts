@@ -1,0 +1,128 @@
+import { join } from 'node:path';
+import {
+  type CanonicalEvent,
+  HEADER,
+  NO_LOGGER,
+  NO_METRICS,
+  type Profile,
+  type ProfileChange,
+  TOPIC,
+} from '@tributary/core';
+import { openSqliteProfileStore } from '@tributary/infra';
+import { expect, it, onTestFinished } from 'vitest';
+import { temporaryFolder } from '../helpers/folder.ts';
+import { entryOf, event, setUp } from './harness.ts';
+
+const SCOPE = { org: 1, region: 'eu' };
+
+function identified(offset: number, fields: Partial<CanonicalEvent>) {
+  const { event: _event, properties: _properties, ...about } = event(`m${offset}`, { type: 'identify' });
+  const { user_id: _user, ...rest } = about;
+  const one = { ...rest, ...fields };
+  const key = `w:${one.user_id ?? one.anonymous_id}`;
+  return { ...entryOf(TOPIC.accepted, offset, one, { [HEADER.type]: one.type }), key };
+}
+
+/** The stage over the embedded store, and what that published. */
+async function setUpStore() {
+  const folder = await temporaryFolder();
+  onTestFinished(() => folder.remove());
+  const changes: ProfileChange[] = [];
+  const profiles = await openSqliteProfileStore({
+    folder: join(folder.path, 'profiles'),
+    clock: Date.now,
+    retentionMs: 86_400_000,
+    publish: async (told) => void changes.push(...told),
+    logger: NO_LOGGER,
+    metrics: NO_METRICS,
+  });
+  onTestFinished(() => profiles.close());
+  const { run } = setUp({}, { profiles });
+  const of = async (type: string, value: string): Promise<Profile | undefined> =>
+    (await profiles.search({ org: 1, regions: ['eu'], identities: [{ type, value }], ucids: [] }))[0];
+  const names = async (type: string, value: string) =>
+    (await of(type, value))?.identities.map((one) => `${one.type}=${one.value}`).sort();
+  return { profiles, run, of, names, changes };
+}
+
+it('gives somebody who was anonymous one profile with what both said, once they are known', async () => {
+  const { run, of, names, changes } = await setUpStore();
+  await run('profile', [
+    identified(0, { anonymous_id: 'a', traits: { plan: 'free' } }),
+    identified(1, { user_id: 'u', traits: { age: 30 } }),
+  ]);
+  await run('profile', [
+    identified(2, { user_id: 'u', anonymous_id: 'a', received_at: '2026-01-01T10:00:01.000Z' }),
+  ]);
+  expect(await names('user_id', 'u')).toEqual(['anonymous_id=a', 'user_id=u']);
+  const profile = await of('anonymous_id', 'a');
+  expect(profile?.attributes.map(({ path }) => path.join('.'))).toEqual(['traits.age', 'traits.plan']);
+  await expect.poll(() => changes.map(({ kind }) => kind).sort()).toEqual(['merged', 'written', 'written']);
+});
+
+it('never makes one of two people: not on a shared device, nor with a shared e-mail address', async () => {
+  const { run, of, names } = await setUpStore();
+  const home = { email: 'family@example.com', phone: '+49171' };
+  await run('profile', [
+    identified(0, { anonymous_id: 'tablet' }),
+    identified(1, { user_id: 'ann', anonymous_id: 'tablet', traits: { ...home, name: 'Ann' } }),
+    identified(2, { user_id: 'bob', anonymous_id: 'tablet', traits: { ...home, name: 'Bob' } }),
+    identified(3, { anonymous_id: 'tablet', traits: home }),
+    identified(4, { user_id: 'bob', anonymous_id: 'phone' }),
+  ]);
+  // Either was first on the device; whoever was has it, and the other keeps their own.
+  const [ann, bob] = [await of('user_id', 'ann'), await of('user_id', 'bob')];
+  expect(ann?.ucid).not.toBe(bob?.ucid);
+  for (const [user, other] of [
+    ['ann', 'bob'],
+    ['bob', 'ann'],
+  ]) {
+    const told = await names('user_id', user ?? '');
+    expect(told).toContain(`user_id=${user}`);
+    expect(told).not.toContain(`user_id=${other}`);
+  }
+  expect((await of('user_id', 'bob'))?.attributes).toContainEqual(
+    expect.objectContaining({ path: ['traits', 'name'], value: 'Bob' }),
+  );
+  expect(await names('user_id', 'bob')).toContain('anonymous_id=phone');
+  expect([ann?.ucid, bob?.ucid]).toContain((await of('email', home.email))?.ucid);
+});
+
+it('changes nothing by a batch that comes again, also cut differently', async () => {
+  const { run, profiles, changes } = await setUpStore();
+  const entries = Array.from({ length: 60 }, (_, i) =>
+    identified(i, {
+      user_id: `u${i % 7}`,
+      anonymous_id: `a${i % 11}`,
+      traits: { email: `e${i % 5}@example.com`, count: i },
+      received_at: new Date(Date.parse('2026-01-01T10:00:00Z') + Math.floor(i / 3)).toISOString(),
+    }),
+  );
+  const users = Array.from({ length: 7 }, (_, i) => ({ type: 'user_id', value: `u${i}` }));
+  const found = () => profiles.search({ ...SCOPE, regions: ['eu'], identities: users, ucids: [] });
+  await run('profile', entries);
+  const before = await found();
+  expect(before).toHaveLength(7);
+  for (const part of [entries, entries.slice(20), entries.slice(50)]) await run('profile', part);
+  expect(await found()).toEqual(before);
+  const newest = Math.max(...before.map(({ version }) => version));
+  await expect.poll(() => Math.max(...changes.map(({ version }) => version))).toBe(newest);
+});
+
+it('does not bring back who was deleted after the event was received', async () => {
+  const { run, of, profiles } = await setUpStore();
+  const old = identified(0, { user_id: 'u', traits: { age: 30 } });
+  await run('profile', [old]);
+  await profiles.delete({
+    ...SCOPE,
+    regions: ['eu'],
+    identities: [{ type: 'user_id', value: 'u' }],
+    ucids: [],
+  });
+  await run('profile', [old]);
+  expect(await of('user_id', 'u')).toBeUndefined();
+  await run('profile', [
+    identified(1, { user_id: 'u', received_at: new Date(Date.now() + 1_000).toISOString() }),
+  ]);
+  expect((await of('user_id', 'u'))?.attributes).toEqual([]);
+});

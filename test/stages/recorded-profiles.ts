@@ -1,0 +1,42 @@
+import {
+  freshProfile,
+  type Profile,
+  type ProfileDeletionOutcome,
+  type ProfileStore,
+  type ProfileWrite,
+  type ProfileWriteOutcome,
+} from '@tributary/core';
+
+/** A store that keeps the writes it was given, takes its time, and may refuse or be away. */
+export class RecordedProfiles implements ProfileStore {
+  readonly writes: ProfileWrite[] = [];
+  /** Calls that were begun and have not ended, and how many there were at most. */
+  underWay = 0;
+  most = 0;
+  /** What it does with a write. Default: takes it. */
+  answer: (write: ProfileWrite) => ProfileWriteOutcome | Promise<ProfileWriteOutcome> = (write) => ({
+    kind: 'written',
+    profile: freshProfile(write, 'a ucid', 0),
+    leftOut: [],
+  });
+
+  async upsert(write: ProfileWrite): Promise<ProfileWriteOutcome> {
+    this.underWay += 1;
+    this.most = Math.max(this.most, this.underWay);
+    this.writes.push(write);
+    try {
+      await new Promise((resolve) => setImmediate(resolve));
+      return await this.answer(write);
+    } finally {
+      this.underWay -= 1;
+    }
+  }
+
+  async search(): Promise<readonly Profile[]> {
+    return [];
+  }
+  async delete(): Promise<ProfileDeletionOutcome> {
+    return { deleted: [], notFound: [] };
+  }
+  async close(): Promise<void> {}
+}
