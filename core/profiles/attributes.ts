@@ -42,11 +42,12 @@ export function stampAttributes(
   ts: number | undefined,
   now: number,
 ): readonly ProfileAttribute[] {
-  return written.map(({ path, value, ts: own = ts }) => {
-    if (own !== undefined) return { path, value, ts: own };
-    const attribute = { path, value, ts: now };
+  return written.map(({ ts: own = ts, ...attribute }) => {
+    if (own !== undefined) return { ...attribute, ts: own };
+    const { path, value } = attribute;
+    const at = { path, value, ts: now };
     const replaced = held.filter(
-      (other) => samePlace(attribute, other) || isWithin(attribute, other) || isWithin(other, attribute),
+      (other) => samePlace(at, other) || isWithin(at, other) || isWithin(other, at),
     );
     return { path, value, ts: stampedAfter(now, replaced) };
   });

@@ -38,8 +38,8 @@ export interface LeftOut {
 
 /**
  * `unknown_ucid`: there is none, or it was deleted. `too_many_identities`, `too_large`: the profile would pass a bound
- * of `profile.ts` (with `keep-people-apart` identities past the bound are left out). `nothing_left`: all identities of
- * an event were deleted after it.
+ * of `profile.ts` (with `keep-people-apart` identities past the bound are left out). `nothing_left`: the
+ * person of an event, or all its identities, were deleted after it.
  */
 export type ProfileRefusal = 'unknown_ucid' | 'too_many_identities' | 'too_large' | 'nothing_left';
 

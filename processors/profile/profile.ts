@@ -63,7 +63,8 @@ function writeOf(entry: LogEntry, { catalog, metrics }: ProfileDependencies): Wr
     count('no_workspace');
     return undefined;
   }
-  const { write, skipped } = eventWrite(event, { org: organization.org_id, region: workspace.region });
+  const scope = { org: organization.org_id, region: workspace.region };
+  const { write, skipped } = eventWrite(event, scope, entry.position.offset);
   for (const reason of skipped) metrics.count('tributary_profile_identities_skipped_total', { reason });
   if (write !== undefined) return { messageId: event.message_id, write };
   count('nobody');
