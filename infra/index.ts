@@ -20,6 +20,10 @@ export {
   openLinkedLiveTail,
 } from './adapters/live-tail/in-process/index.ts';
 export { openRedisLiveTail, type RedisLiveTailOptions } from './adapters/live-tail/redis/index.ts';
+export {
+  type ElasticsearchProfileStoreOptions,
+  openElasticsearchProfileStore,
+} from './adapters/profile-store/elasticsearch/index.ts';
 export { openMemoryRateLimiter } from './adapters/rate-limiter/memory/index.ts';
 export { openRedisRateLimiter } from './adapters/rate-limiter/redis/index.ts';
 export { openIsolatedVmSandbox } from './adapters/sandbox/isolated-vm/index.ts';

@@ -70,7 +70,7 @@ export interface PlannedWrite {
 export function planWrite(planned: PlannedWrite, view: View): WritePlan {
   const { write, identities, now, freshUcid, forgetBefore } = planned;
   const found = identities.map((hashed) => ({ ...hashed, root: view.rootOfClaim(hashed.claim) }));
-  const owners = found.map((one) => ownerOf(one, write));
+  const owners = found.map((one) => ownerOf(one, write, forgetBefore));
   const namedRoot = write.ucid === undefined ? undefined : view.rootOf(write.ucid);
   const linking = linkingOf(write, { owners, named: namedProfile(namedRoot, write) });
   const because = [
@@ -121,12 +121,19 @@ interface Found extends HashedIdentity {
 }
 
 /** A claim alone makes nobody an owner: the write it was made for may never have happened. */
-function ownerOf({ identity, claim, root }: Found, { receivedAt }: ProfileWrite): IdentityOwner {
-  if (root?.kind === 'deleted') return { kind: 'deleted', at: root.document.tombstone.deletedAt };
+function ownerOf(
+  { identity, claim, root }: Found,
+  { receivedAt }: ProfileWrite,
+  forgetBefore: number,
+): IdentityOwner {
+  if (root?.kind === 'deleted') {
+    const at = root.document.tombstone.deletedAt;
+    return at > forgetBefore ? { kind: 'deleted', at } : { kind: 'nobody' };
+  }
   if (root?.kind !== 'profile' || !holds(root.document.content.profile, identity)) return { kind: 'nobody' };
   const { profile, deletions } = root.document.content;
-  const at = deletions[claim];
-  return at !== undefined && receivedAt !== undefined && receivedAt <= at
+  const at = deletions[claim] ?? 0;
+  return at > forgetBefore && receivedAt !== undefined && receivedAt <= at
     ? { kind: 'deleted', at }
     : { kind: 'live', profile };
 }

@@ -6,7 +6,7 @@ import {
   type ProfileWrite,
   Unavailable,
 } from '@tributary/core';
-import { DocumentProfileStore } from '../store.ts';
+import { DocumentProfileStore } from '../document-store.ts';
 import { type NodeTroubles, SimulatedNode } from './simulated-node.ts';
 import { VirtualTime } from './virtual-time.ts';
 

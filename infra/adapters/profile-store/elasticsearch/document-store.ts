@@ -1,11 +1,14 @@
-import type {
-  Logger,
-  ProfileDeletion,
-  ProfileDeletionOutcome,
-  ProfileStore,
-  ProfileWrite,
-  ProfileWriteOutcome,
-  PublishProfileChanges,
+import {
+  type Logger,
+  type Profile,
+  type ProfileDeletion,
+  type ProfileDeletionOutcome,
+  type ProfileSearch,
+  type ProfileStore,
+  type ProfileWrite,
+  type ProfileWriteOutcome,
+  type PublishProfileChanges,
+  Unavailable,
 } from '@tributary/core';
 import { ChangePublisher } from './change-publisher.ts';
 import { deleteProfiles } from './deletion.ts';
@@ -44,6 +47,7 @@ export class DocumentProfileStore implements ProfileStore {
   readonly #sweeper: Sweeper;
   readonly #lanes: Lanes<ProfileWrite, WriteGroup['outcomes'][number]>;
   readonly #underWay = new Set<Promise<unknown>>();
+  #closed: Promise<void> | undefined;
 
   constructor({ publish, ...options }: DocumentStoreOptions) {
     const { documents, clock, pause, newUcid: newId, logger } = options;
@@ -61,23 +65,28 @@ export class DocumentProfileStore implements ProfileStore {
   }
 
   upsert(write: ProfileWrite): Promise<ProfileWriteOutcome> {
-    return this.#watch(this.#lanes.do(this.#laneOf(write), write));
+    return this.#do(() => this.#lanes.do(this.#laneOf(write), write));
   }
 
-  search(search: Parameters<ProfileStore['search']>[0]): ReturnType<ProfileStore['search']> {
-    return this.#watch(untilDone(this.#tools, () => attemptSearch(search, this.#tools)));
+  search(search: ProfileSearch): Promise<readonly Profile[]> {
+    return this.#do(() => untilDone(this.#tools, () => attemptSearch(search, this.#tools)));
   }
 
   delete(deletion: ProfileDeletion): Promise<ProfileDeletionOutcome> {
-    return this.#watch(deleteProfiles(deletion, this.#tools, this.#publisher));
+    return this.#do(() => deleteProfiles(deletion, this.#tools, this.#publisher));
   }
 
   /** Completes what others left half done. */
   sweep(): Promise<void> {
-    return this.#watch(this.#sweeper.sweep());
+    return this.#do(() => this.#sweeper.sweep());
   }
 
-  async close(): Promise<void> {
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async #close(): Promise<void> {
     while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
     await this.#publisher.close();
   }
@@ -90,6 +99,11 @@ export class DocumentProfileStore implements ProfileStore {
       if (hint !== undefined) return hint;
     }
     return write.ucid ?? claims[0] ?? '';
+  }
+
+  async #do<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#closed !== undefined) throw new Unavailable('the profiles are closed');
+    return this.#watch(work());
   }
 
   #watch<T>(work: Promise<T>): Promise<T> {
