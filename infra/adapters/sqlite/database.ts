@@ -23,9 +23,11 @@ export function openDatabase(file: string, options: OpenOptions = {}): DatabaseS
   return database;
 }
 
+const SQLITE_BUSY = 5;
+
 /** SQLite's primary result codes that pass by themselves or by an operator's hand: the same call may succeed later. */
 const PASSING_CODES = new Set([
-  5, // SQLITE_BUSY
+  SQLITE_BUSY,
   6, // SQLITE_LOCKED
   10, // SQLITE_IOERR
   13, // SQLITE_FULL
@@ -34,11 +36,19 @@ const PASSING_CODES = new Set([
 
 /** `Unavailable` for faults of the disk or of contention, the error itself for everything else. */
 export function translateSqliteError(error: unknown): unknown {
-  if (error instanceof Error && 'errcode' in error && typeof error.errcode === 'number') {
-    if (PASSING_CODES.has(error.errcode & 0xff))
-      return new Unavailable(`database: ${error.message}`, { cause: error });
-  }
+  if (error instanceof Error && PASSING_CODES.has(primaryCode(error) ?? 0))
+    return new Unavailable(`database: ${error.message}`, { cause: error });
   return error;
+}
+
+/** True when another connection has the lock that was asked for. */
+export function isBusy(error: unknown): boolean {
+  return primaryCode(error) === SQLITE_BUSY;
+}
+
+function primaryCode(error: unknown): number | undefined {
+  if (!(error instanceof Error && 'errcode' in error && typeof error.errcode === 'number')) return undefined;
+  return error.errcode & 0xff;
 }
 
 /** Runs `work` in one write transaction; rolls back when it throws. Errors are translated. */

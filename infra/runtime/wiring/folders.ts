@@ -8,5 +8,6 @@ export function embeddedFolders({ dataFolder }: Pick<Config, 'dataFolder'>) {
     dedupe: join(dataFolder, 'dedupe'),
     volume: join(dataFolder, 'volume'),
     history: join(dataFolder, 'history'),
+    profiles: join(dataFolder, 'profiles'),
   } as const;
 }

@@ -7,7 +7,7 @@ import {
   type TopicSpec,
   Unavailable,
 } from '@tributary/core';
-import { GroupCommit } from '../append/group-commit.ts';
+import { GroupCommit } from '../../group-commit/group-commit.ts';
 import { emissionBytes } from '../stage-runner/emissions.ts';
 import {
   type AppendRequest,

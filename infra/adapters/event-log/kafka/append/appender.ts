@@ -6,7 +6,7 @@ import {
   Unavailable,
   type ValueFraming,
 } from '@tributary/core';
-import { GroupCommit } from '../../append/group-commit.ts';
+import { GroupCommit } from '../../../group-commit/group-commit.ts';
 import { type PartitionRecords, type Placed, RecordPacker } from '../../append/record-packer.ts';
 import type { KafkaClient } from '../client/client.ts';
 import { failOn, translateKafkaError } from '../client/errors.ts';

@@ -113,5 +113,5 @@ export class GroupCommit<Request> {
 
 function asUnavailable(thrown: unknown): Unavailable {
   if (thrown instanceof Unavailable) return thrown;
-  return new Unavailable(`the log did not confirm: ${messageOf(thrown)}`, { cause: thrown });
+  return new Unavailable(`not confirmed: ${messageOf(thrown)}`, { cause: thrown });
 }

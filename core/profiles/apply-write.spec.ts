@@ -1,0 +1,213 @@
+import { hash } from 'node:crypto';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { applyWrite } from './apply-write.ts';
+import { attributeTree } from './attributes.ts';
+import { fold, freshProfile } from './fold.ts';
+import { MAX_PROFILE_BYTES, MAX_PROFILE_IDENTITIES, type Profile } from './profile.ts';
+import type { ProfileWrite } from './profile-store.ts';
+import { identity, profile, SCOPE, World, write } from './world.ts';
+
+const NOW = 1_000;
+
+function apply(profiles: readonly [Profile, ...Profile[]], written: ProfileWrite, now = NOW) {
+  return applyWrite(profiles, written.identities, written, now);
+}
+
+function changed(profiles: readonly [Profile, ...Profile[]], written: ProfileWrite, now = NOW) {
+  const applied = apply(profiles, written, now);
+  if (applied.kind !== 'changed') throw new Error(applied.kind);
+  return applied;
+}
+
+const fresh = (ucid = 'u-1') => freshProfile(SCOPE, ucid, NOW);
+const named = (name: string, value: string, ts?: number) => ({
+  name,
+  value,
+  ...(ts === undefined ? {} : { ts }),
+});
+
+describe('applyWrite', () => {
+  it('makes a first version of a fresh profile', () => {
+    const written = write(['email:a@x'], {
+      attributes: [{ path: ['d', 'gender'], value: 'f' }],
+      preferences: [named('mail', 'yes', 3)],
+      consents: [named('terms', 'no')],
+      ts: 5,
+    });
+    const { profile: made, text, change } = changed([fresh()], written);
+    expect(made).toEqual({
+      ...SCOPE,
+      ucid: 'u-1',
+      created_ts: NOW,
+      updated_ts: NOW,
+      version: 1,
+      identities: [{ type: 'email', value: 'a@x', ts: 5 }],
+      attributes: [{ path: ['d', 'gender'], value: 'f', ts: 5 }],
+      preferences: [{ name: 'mail', value: 'yes', ts: 3 }],
+      consents: [{ name: 'terms', value: 'no', ts: 5 }],
+      linked: [],
+    });
+    expect(JSON.parse(text)).toEqual(made);
+    expect(change).toEqual({
+      ...SCOPE,
+      kind: 'written',
+      ucid: 'u-1',
+      version: 1,
+      at: NOW,
+      profile: made,
+      linked: [],
+    });
+  });
+
+  it('changes nothing, not the version either, when it comes again or holds nothing newer', () => {
+    const written = write(['email:a@x'], { attributes: [{ path: ['d', 'n'], value: 2 }], ts: 5 });
+    const { profile: made } = changed([fresh()], written);
+    for (const again of [written, { ...written, ts: 4 }, write(['email:a@x'], { ts: 5 })]) {
+      const applied = apply([made], again, NOW + 1);
+      expect(applied.kind).toBe('unchanged');
+      expect(applied.kind === 'unchanged' && applied.profile).toBe(made);
+    }
+  });
+
+  it('moves version and time on with every change, whatever the clock says', () => {
+    const { profile: made } = changed([fresh()], write(['email:a@x']));
+    const { profile: next } = changed([made], write(['email:a@x', 'cookie:c']), NOW - 500);
+    expect([next.version, next.updated_ts, next.created_ts]).toEqual([2, NOW + 1, NOW]);
+  });
+
+  it('without a time stamps what it writes later than what it replaces, and identities now', () => {
+    const { ts: _, ...now } = write(['email:a@x'], { attributes: [{ path: ['d', 'n'], value: 1 }] });
+    const { profile: made } = changed([fresh()], {
+      ...now,
+      attributes: [{ path: ['d', 'n'], value: 1, ts: NOW + 50 }],
+    });
+    const { profile: next } = changed([made], now, NOW + 2);
+    expect(next.attributes.map(({ ts }) => ts)).toEqual([NOW + 51]);
+    expect(next.identities.map(({ ts }) => ts)).toEqual([NOW + 2]);
+  });
+
+  it('folds the others into the first and tells whose ucids lead to it now', () => {
+    const [a, b, c] = ['1', '2', '3'].map((n) =>
+      profile(n, {
+        created_ts: 10 - Number(n),
+        version: 7,
+        identities: [{ ...identity(`cookie:${n}`), ts: 1 }],
+        attributes: [{ path: ['d', 'n'], value: n, ts: Number(n) }],
+        linked: [`${n}-old`],
+      }),
+    ) as [Profile, Profile, Profile];
+    const { profile: one, change } = changed([a, b, c], write(['cookie:3'], { ts: 2 }));
+    expect(one).toMatchObject({ ucid: '1', version: 8, created_ts: 7 });
+    expect(one.linked).toEqual(['1-old', '2', '2-old', '3', '3-old']);
+    expect(attributeTree(one.attributes)).toEqual({ d: { n: '3' } });
+    expect(one.identities.map(({ value, ts }) => [value, ts])).toEqual([
+      ['1', 1],
+      ['2', 1],
+      ['3', 2],
+    ]);
+    expect(change).toMatchObject({ kind: 'merged', ucid: '1', version: 8, profile: one });
+    expect(change.linked).toEqual(['2', '2-old', '3', '3-old']);
+  });
+
+  it('keeps the address of an e-mail that is known by its hash as well', () => {
+    const hashed = `email_sha256_lowercase:${hash('sha256', 'a@x')}`;
+    const { profile: made } = changed([fresh()], write([hashed], { ts: 9 }));
+    const { profile: plain } = changed([made], write(['email:a@x'], { ts: 3 }));
+    expect(plain.identities).toEqual([{ type: 'email', value: 'a@x', ts: 9 }]);
+    expect(apply([plain], write([hashed], { ts: 9 })).kind).toBe('unchanged');
+  });
+
+  it('refuses to pass a bound, and changes nothing then', () => {
+    const cookies = (count: number) => Array.from({ length: count }, (_, n) => `cookie:${n}`);
+    const { profile: full } = changed([fresh()], write(cookies(MAX_PROFILE_IDENTITIES)));
+    expect(apply([full], write(['email:a@x']))).toEqual({ kind: 'refused', reason: 'too_many_identities' });
+    const heavy = (bytes: number) =>
+      write(['email:a@x'], { attributes: [{ path: ['d', 'n'], value: 'é'.repeat(bytes / 2) }] });
+    expect(apply([fresh()], heavy(MAX_PROFILE_BYTES))).toEqual({ kind: 'refused', reason: 'too_large' });
+    expect(apply([fresh()], heavy(MAX_PROFILE_BYTES - 1_000)).kind).toBe('changed');
+  });
+});
+
+describe('the content of profiles', () => {
+  const written = fc
+    .record({
+      who: fc.subarray(['a', 'b', 'c', 'd'], { minLength: 1, maxLength: 3 }),
+      path: fc.constantFrom(['d'], ['d', 'n'], ['d', 'm'], ['e', 'n']),
+      name: fc.constantFrom('mail', 'calls'),
+      value: fc.constantFrom('x', 'y', 'z'),
+      ts: fc.nat(6),
+    })
+    .map(({ who, path, name, value, ts }) =>
+      write(
+        who.map((one) => `cookie:${one}`),
+        {
+          attributes: [{ path, value }],
+          preferences: [named(name, value)],
+          consents: [named(name, value)],
+          ts,
+        },
+      ),
+    );
+  const shuffled = fc
+    .array(written, { maxLength: 10 })
+    .chain((writes) =>
+      fc.tuple(fc.constant(writes), fc.shuffledSubarray(writes, { minLength: writes.length })),
+    );
+  const worldOf = (writes: readonly ProfileWrite[]) => {
+    const world = new World();
+    for (const each of writes) world.upsert(each);
+    return world;
+  };
+  const contentOf = ({ identities, attributes, preferences, consents }: Profile) => ({
+    identities,
+    attributes,
+    preferences,
+    consents,
+  });
+
+  it('is the same whatever the order of the writes', () => {
+    fc.assert(
+      fc.property(shuffled, ([writes, others]) => {
+        const contents = (world: World) => world.profiles.map((one) => JSON.stringify(contentOf(one))).sort();
+        expect(contents(worldOf(others))).toEqual(contents(worldOf(writes)));
+      }),
+    );
+  });
+
+  it('is what one profile would have, had everybody been folded first', () => {
+    fc.assert(
+      fc.property(fc.array(written, { minLength: 1, maxLength: 10 }), (writes) => {
+        const folded = worldOf(writes).folded();
+        const together = worldOf([
+          write(['cookie:a', 'cookie:b', 'cookie:c', 'cookie:d'], { ts: 0 }),
+          ...writes,
+        ]);
+        const [all] = together.profiles;
+        expect(folded && contentOf(folded).attributes).toEqual(all && contentOf(all).attributes);
+        expect(folded?.preferences).toEqual(all?.preferences);
+        expect(folded?.consents).toEqual(all?.consents);
+      }),
+    );
+  });
+
+  it('is folded once: again changes nothing, and the order of the folded does not matter', () => {
+    fc.assert(
+      fc.property(fc.array(written, { maxLength: 6 }), fc.array(written, { maxLength: 6 }), (left, right) => {
+        const start = write(['cookie:a', 'cookie:b', 'cookie:c', 'cookie:d'], { ts: 0 });
+        const made = (writes: readonly ProfileWrite[], ucid: string) => {
+          const one = worldOf([start, ...writes]).profiles[0];
+          if (one === undefined) throw new Error('nothing was made');
+          return { ...one, ucid };
+        };
+        const [a, b, c] = [made([], 'a'), made(left, 'b'), made(right, 'c')];
+        const once = fold(fold(a, b, NOW), c, NOW);
+        expect(fold(once, c, NOW + 1)).toBe(once);
+        expect(fold(once, b, NOW + 1)).toBe(once);
+        const otherwise = fold(fold(a, c, NOW), b, NOW);
+        expect({ ...otherwise, updated_ts: 0 }).toEqual({ ...once, updated_ts: 0 });
+        expect(fold(a, fold(b, c, NOW), NOW).attributes).toEqual(once.attributes);
+      }),
+    );
+  });
+});

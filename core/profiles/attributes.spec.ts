@@ -1,0 +1,112 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { attributeTree, joinAttributes, stampAttributes, visibleAttributes } from './attributes.ts';
+import type { ProfileAttribute } from './profile.ts';
+import { newerOf } from './registers.ts';
+
+const at = (ts: number, value: ProfileAttribute['value'], ...path: string[]): ProfileAttribute => ({
+  path,
+  value,
+  ts,
+});
+const join = (attributes: readonly ProfileAttribute[]) =>
+  attributes.reduce<readonly ProfileAttribute[]>((held, attribute) => joinAttributes(held, [attribute]), []);
+const tree = (...attributes: readonly ProfileAttribute[]) => attributeTree(join(attributes));
+
+/** Few paths and times, so that they meet and tie. */
+const attribute: fc.Arbitrary<ProfileAttribute> = fc.record({
+  path: fc.array(fc.constantFrom('a', 'b', ''), { minLength: 1, maxLength: 3 }),
+  value: fc.constantFrom('x', 'y', 7, null, {}, { c: 1 }),
+  ts: fc.nat(5),
+});
+const shuffled = fc
+  .array(attribute, { maxLength: 12 })
+  .chain((some) => fc.tuple(fc.constant(some), fc.shuffledSubarray(some, { minLength: some.length })));
+
+/** Writes one after the other in the order of their times, each over what is there. */
+function replay(attributes: readonly ProfileAttribute[]): readonly ProfileAttribute[] {
+  const isEmpty = ({ value }: ProfileAttribute) => JSON.stringify(value) === '{}';
+  const place = (one: ProfileAttribute) => (isEmpty(one) ? [...one.path, undefined] : one.path);
+  const within = (inner: ProfileAttribute, outer: ProfileAttribute) =>
+    place(outer).every((name, index) => index < place(inner).length && place(inner)[index] === name);
+  const inOrder = [...attributes].sort(
+    (a, b) => a.ts - b.ts || place(a).length - place(b).length || (newerOf(a, b) === b ? -1 : 1),
+  );
+  let there: ProfileAttribute[] = [];
+  for (const one of inOrder)
+    there = [...there.filter((other) => !within(other, one) && !within(one, other)), one];
+  return there;
+}
+
+describe('attributes', () => {
+  it('are the newest of each path, ties by the greater JSON', () => {
+    expect(tree(at(1, 'old', 'c', 'n'), at(2, 'new', 'c', 'n'))).toEqual({ c: { n: 'new' } });
+    expect(tree(at(2, 'new', 'c', 'n'), at(1, 'old', 'c', 'n'))).toEqual({ c: { n: 'new' } });
+    expect(tree(at(1, 'b', 'c', 'n'), at(1, 'a', 'c', 'n'))).toEqual({ c: { n: 'b' } });
+  });
+
+  it('inside of a value and the value itself are there one at a time: the newer', () => {
+    expect(tree(at(1, 'scalar', 'c'), at(2, 1, 'c', 'n'))).toEqual({ c: { n: 1 } });
+    expect(tree(at(2, 'scalar', 'c'), at(1, 1, 'c', 'n'))).toEqual({ c: 'scalar' });
+    const all = [at(3, 'scalar', 'c'), at(2, 1, 'c', 'old'), at(4, 1, 'c', 'new')];
+    expect(tree(...all)).toEqual({ c: { new: 1 } });
+    expect(tree(...all.reverse())).toEqual({ c: { new: 1 } });
+  });
+
+  it('say by an empty object that there is one, beside its attributes', () => {
+    expect(tree(at(1, {}, 'groups', 'UA'))).toEqual({ groups: { UA: {} } });
+    expect(tree(at(1, 'United', 'groups', 'UA', 'name'), at(2, {}, 'groups', 'UA'))).toEqual({
+      groups: { UA: { name: 'United' } },
+    });
+    expect(tree(at(1, { city: 'x' }, 'd', 'address'), at(2, {}, 'd', 'address'))).toEqual({
+      d: { address: {} },
+    });
+    expect(tree(at(2, 'none', 'groups'), at(1, {}, 'groups', 'UA'))).toEqual({ groups: 'none' });
+  });
+
+  it('pollute nothing, whatever a person calls them', () => {
+    const polluting = tree(at(1, true, '__proto__', 'polluted'), at(1, 1, 'constructor', 'prototype'));
+    expect(JSON.stringify(polluting)).toBe('{"__proto__":{"polluted":true},"constructor":{"prototype":1}}');
+    expect(Object.hasOwn(Object.prototype, 'polluted')).toBe(false);
+  });
+
+  it('are the same in every order of writes, and in whatever parts they come', () => {
+    fc.assert(
+      fc.property(shuffled, fc.nat(12), ([some, others], cut) => {
+        const expected = join(some);
+        expect(join(others)).toEqual(expected);
+        expect(joinAttributes(join(others.slice(0, cut)), join(others.slice(cut)))).toEqual(expected);
+        expect(joinAttributes(expected, join(others.slice(cut)))).toBe(expected);
+      }),
+    );
+  });
+
+  it('are what a serial replay by time gives', () => {
+    fc.assert(
+      fc.property(fc.array(attribute, { maxLength: 12 }), (some) => {
+        const visible = visibleAttributes(join(some));
+        expect(new Set(visible.map((one) => JSON.stringify(one)))).toEqual(
+          new Set(replay(some).map((one) => JSON.stringify(one))),
+        );
+      }),
+    );
+  });
+
+  it('written without a time of their own win against what is there', () => {
+    fc.assert(
+      fc.property(
+        fc.array(attribute, { maxLength: 8 }),
+        attribute,
+        fc.nat(5),
+        (some, { path, value }, now) => {
+          const held = join(some);
+          const [stamped] = stampAttributes(held, [{ path, value }], undefined, now);
+          expect(stamped?.ts).toBeGreaterThanOrEqual(now);
+          expect(visibleAttributes(joinAttributes(held, stamped ? [stamped] : []))).toContainEqual(stamped);
+        },
+      ),
+    );
+    const written = { path: ['c'], value: 1 };
+    expect(stampAttributes([], [written, { ...written, ts: 3 }], 7, 9).map(({ ts }) => ts)).toEqual([7, 3]);
+  });
+});

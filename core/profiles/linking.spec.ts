@@ -1,0 +1,214 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type IdentityOwner, linkingOf } from './linking.ts';
+import { type HeldIdentity, MAX_PROFILE_IDENTITIES, type Profile } from './profile.ts';
+import type { ProfileWrite } from './profile-store.ts';
+import { identity, profile, World, write } from './world.ts';
+
+const held = (...texts: readonly string[]): HeldIdentity[] =>
+  texts.map((text) => ({ ...identity(text), ts: 1 }));
+const many = (count: number): HeldIdentity[] =>
+  Array.from({ length: count }, (_, n) => ({ type: 'cookie', value: `c-${n}`, ts: 1 }));
+const live = (owner: Profile): IdentityOwner => ({ kind: 'live', profile: owner });
+const nobody: IdentityOwner = { kind: 'nobody' };
+const apart = { linking: 'keep-people-apart' } as const;
+
+/** Ucids of the profiles it links, identities it lets in, and why others are left out. */
+function link(written: ProfileWrite, owners: readonly IdentityOwner[], named?: Profile | 'gone') {
+  const linking = linkingOf(written, { owners, named });
+  if (linking.kind === 'refused') return linking.reason;
+  return {
+    profiles: linking.profiles.map(({ ucid }) => ucid),
+    in: linking.identities.map(({ type, value }) => `${type}:${value}`),
+    out: linking.leftOut.map(({ identity: { type, value }, why }) => `${type}:${value} ${why}`),
+  };
+}
+
+describe('an explicit write', () => {
+  it('makes a new profile of identities that nobody has', () => {
+    expect(link(write(['email:a', 'cookie:b']), [nobody, nobody])).toEqual({
+      profiles: [],
+      in: ['email:a', 'cookie:b'],
+      out: [],
+    });
+  });
+
+  it('makes all owners one, the first created the master, whoever they are', () => {
+    const [first, second, third] = ['1', '2', '3'].map((ucid) =>
+      profile(ucid, { identities: held(`user_id:${ucid}`) }),
+    ) as [Profile, Profile, Profile];
+    const owners = [live(third), live(first), nobody, live(first)];
+    expect(link(write(['a:3', 'a:1', 'a:0', 'a:1b']), owners, second)).toEqual({
+      profiles: ['1', '2', '3'],
+      in: ['a:3', 'a:1', 'a:0', 'a:1b'],
+      out: [],
+    });
+  });
+
+  it('of a ucid that leads nowhere is refused', () => {
+    expect(link(write(['a:1'], { ucid: '1' }), [nobody], 'gone')).toBe('unknown_ucid');
+  });
+
+  it('that would pass the bound of identities is refused', () => {
+    const half = profile('1', { identities: many(MAX_PROFILE_IDENTITIES / 2) });
+    const rest = profile('2', { identities: many(MAX_PROFILE_IDENTITIES / 2) });
+    expect(link(write(['a:1', 'a:2']), [live(half), live(rest)])).toMatchObject({ profiles: ['1', '2'] });
+    expect(link(write(['a:1', 'a:2', 'a:3']), [live(half), live(rest), nobody])).toBe('too_many_identities');
+    const full = profile('3', { identities: many(MAX_PROFILE_IDENTITIES) });
+    expect(link(write(['a:1', 'a:2']), [live(full), live(full)])).toMatchObject({ profiles: ['3'] });
+    expect(link(write(['a:1', 'a:2']), [live(full), live(half)])).toBe('too_many_identities');
+    expect(link(write(['a:1', 'a:2']), [live(full), nobody])).toBe('too_many_identities');
+  });
+});
+
+describe('what was deleted', () => {
+  const deleted: IdentityOwner = { kind: 'deleted', at: 50 };
+
+  it('is left out of data that was received before, or in that very millisecond', () => {
+    for (const receivedAt of [49, 50]) {
+      expect(link(write(['a:1', 'a:2'], { receivedAt }), [deleted, nobody])).toMatchObject({
+        in: ['a:2'],
+        out: ['a:1 deleted'],
+      });
+      expect(link(write(['a:1'], { receivedAt }), [deleted])).toBe('nothing_left');
+    }
+  });
+
+  it('is taken up anew by what came later, and by an explicit write', () => {
+    expect(link(write(['a:1'], { receivedAt: 51 }), [deleted])).toMatchObject({ profiles: [], in: ['a:1'] });
+    expect(link(write(['a:1']), [deleted])).toMatchObject({ profiles: [], in: ['a:1'] });
+  });
+});
+
+describe('an event', () => {
+  const anonymous = profile('1', { identities: held('anonymous_id:a') });
+  const ada = profile('2', { identities: held('user_id:ada', 'email:ada@x') });
+  const eve = profile('3', { identities: held('user_id:eve', 'anonymous_id:b') });
+
+  it('tells who an anonymous visitor is', () => {
+    const identified = write(['user_id:new', 'anonymous_id:a'], apart);
+    expect(link(identified, [nobody, live(anonymous)])).toMatchObject({ profiles: ['1'], out: [] });
+    const known = write(['user_id:ada', 'anonymous_id:a'], apart);
+    expect(link(known, [live(ada), live(anonymous)])).toMatchObject({ profiles: ['1', '2'], out: [] });
+  });
+
+  it('of two users on one device leaves the device with the first', () => {
+    const second = write(['user_id:ada', 'anonymous_id:b', 'email:ada@x'], apart);
+    expect(link(second, [live(ada), live(eve), live(ada)])).toEqual({
+      profiles: ['2'],
+      in: ['user_id:ada', 'email:ada@x'],
+      out: ['anonymous_id:b another_person'],
+    });
+    const unseen = write(['user_id:new', 'anonymous_id:b', 'cellphone:1'], apart);
+    expect(link(unseen, [nobody, live(eve), nobody])).toEqual({
+      profiles: [],
+      in: ['user_id:new', 'cellphone:1'],
+      out: ['anonymous_id:b another_person'],
+    });
+  });
+
+  it('without a user is about whoever has its first identity', () => {
+    const event = write(['anonymous_id:b', 'email:ada@x'], apart);
+    expect(link(event, [live(eve), live(ada)])).toEqual({
+      profiles: ['3'],
+      in: ['anonymous_id:b'],
+      out: ['email:ada@x another_person'],
+    });
+    const joining = write(['anonymous_id:a', 'email:ada@x', 'anonymous_id:b'], apart);
+    expect(link(joining, [live(anonymous), live(ada), live(eve)])).toEqual({
+      profiles: ['1', '2'],
+      in: ['anonymous_id:a', 'email:ada@x'],
+      out: ['anonymous_id:b another_person'],
+    });
+  });
+
+  it('of a user whose claim leads to a profile that does not list it yet goes there', () => {
+    expect(link(write(['user_id:new'], apart), [live(eve)])).toMatchObject({ profiles: ['3'], out: [] });
+  });
+
+  it('of a deleted user is no word about who else it may be', () => {
+    const event = write(['user_id:gone', 'anonymous_id:b'], { ...apart, receivedAt: 1 });
+    expect(link(event, [{ kind: 'deleted', at: 2 }, live(eve)])).toEqual({
+      profiles: ['3'],
+      in: ['anonymous_id:b'],
+      out: ['user_id:gone deleted'],
+    });
+  });
+
+  it('leaves out what is past the bound of identities', () => {
+    const full = profile('4', { identities: [...held('user_id:full'), ...many(MAX_PROFILE_IDENTITIES - 1)] });
+    const event = write(['user_id:full', 'anonymous_id:a', 'email:new'], apart);
+    expect(link(event, [live(full), live(anonymous), nobody])).toEqual({
+      profiles: ['4'],
+      in: ['user_id:full'],
+      out: ['anonymous_id:a too_many', 'email:new too_many'],
+    });
+  });
+});
+
+describe('whatever is written', () => {
+  const value = fc.constantFrom('1', '2', '3', '4');
+  const explicit = fc
+    .uniqueArray(fc.tuple(fc.constantFrom('user_id', 'anonymous_id', 'email'), value), {
+      minLength: 1,
+      maxLength: 3,
+      selector: (pair) => pair.join(),
+    })
+    .map((pairs) => write(pairs.map((pair) => pair.join(':'))));
+  const event = fc.tuple(fc.option(value), value, fc.option(value)).map(([user, device, email]) =>
+    write(
+      [user && `user_id:${user}`, `anonymous_id:${device}`, email && `email:${email}`].filter(
+        (text): text is string => text !== null,
+      ),
+      apart,
+    ),
+  );
+
+  it('an identity has one owner, and every ucid leads to a live profile', () => {
+    fc.assert(
+      fc.property(fc.array(fc.oneof(explicit, event), { maxLength: 15 }), (writes) => {
+        const world = new World();
+        const answered: string[] = [];
+        for (const each of writes) {
+          const outcome = world.upsert(each);
+          if (outcome.kind === 'written') answered.push(outcome.profile.ucid);
+        }
+        const all = world.profiles.flatMap(({ identities }) => identities);
+        expect(new Set(all.map(({ type, value: text }) => `${type}:${text}`)).size).toBe(all.length);
+        const there = new Set(world.profiles.map(({ ucid }) => ucid));
+        for (const ucid of answered) expect(there).toContain(world.rootOf(ucid));
+        for (const each of writes)
+          for (const one of each.identities) expect(world.ownerOf(one)).toBeDefined();
+      }),
+    );
+  });
+
+  it('events alone never make two users one', () => {
+    fc.assert(
+      fc.property(fc.array(event, { maxLength: 15 }), (writes) => {
+        const world = new World();
+        for (const each of writes) world.upsert(each);
+        for (const { identities } of world.profiles)
+          expect(identities.filter(({ type }) => type === 'user_id').length).toBeLessThanOrEqual(1);
+      }),
+    );
+  });
+
+  it('explicit writes make the same people of the same identities in every order', () => {
+    const people = (writes: readonly ProfileWrite[]) => {
+      const world = new World();
+      for (const each of writes) world.upsert(each);
+      return world.profiles.map(({ identities }) => JSON.stringify(identities)).sort();
+    };
+    const shuffled = fc
+      .array(explicit, { maxLength: 10 })
+      .chain((writes) =>
+        fc.tuple(fc.constant(writes), fc.shuffledSubarray(writes, { minLength: writes.length })),
+      );
+    fc.assert(
+      fc.property(shuffled, ([writes, others]) => {
+        expect(people(others)).toEqual(people(writes));
+      }),
+    );
+  });
+});

@@ -1,0 +1,83 @@
+import { applyWrite } from './apply-write.ts';
+import { fold, freshProfile } from './fold.ts';
+import { identityKey } from './identity.ts';
+import { type IdentityOwner, linkingOf } from './linking.ts';
+import type { Identity, Profile, ProfileScope } from './profile.ts';
+import type { ProfileWrite, ProfileWriteOutcome } from './profile-store.ts';
+
+export const SCOPE: ProfileScope = { org: 1, region: 'eu' };
+
+/** A write for specs: `identities` as `type:value`. */
+export function write(identities: readonly string[], changes: Partial<ProfileWrite> = {}): ProfileWrite {
+  return {
+    ...SCOPE,
+    identities: identities.map(identity),
+    attributes: [],
+    preferences: [],
+    consents: [],
+    ts: 1,
+    linking: 'merge',
+    ...changes,
+  };
+}
+
+export function identity(text: string): Identity {
+  const at = text.indexOf(':');
+  return { type: text.slice(0, at), value: text.slice(at + 1) };
+}
+
+export function profile(ucid: string, changes: Partial<Profile> = {}): Profile {
+  return { ...freshProfile(SCOPE, ucid, 0), version: 1, ...changes };
+}
+
+/** Profiles in memory, kept by nothing but the decisions: what a store does around them, without any of its troubles. */
+export class World {
+  readonly #profiles = new Map<string, Profile>();
+  readonly #claims = new Map<string, string>();
+  #made = 0;
+
+  get profiles(): readonly Profile[] {
+    return [...this.#profiles.values()].filter(({ ucid }) => this.rootOf(ucid) === ucid);
+  }
+
+  /** The ucid that this one leads to, and the profile that it lists. */
+  rootOf(ucid: string): string {
+    for (const other of this.#profiles.values()) if (other.linked.includes(ucid)) return other.ucid;
+    return ucid;
+  }
+
+  ownerOf(one: Identity): Profile | undefined {
+    const ucid = this.#claims.get(identityKey(one));
+    return ucid === undefined ? undefined : this.#profiles.get(ucid);
+  }
+
+  upsert(written: ProfileWrite, now = 1): ProfileWriteOutcome {
+    const owners = written.identities.map((one): IdentityOwner => {
+      const owner = this.ownerOf(one);
+      return owner === undefined ? { kind: 'nobody' } : { kind: 'live', profile: owner };
+    });
+    const named =
+      written.ucid === undefined
+        ? undefined
+        : (this.#profiles.get(this.rootOf(written.ucid)) ?? ('gone' as const));
+    const linking = linkingOf(written, { owners, named });
+    if (linking.kind === 'refused') return linking;
+    const [master = freshProfile(SCOPE, this.#nextUcid(), now), ...others] = linking.profiles;
+    const applied = applyWrite([master, ...others], linking.identities, written, now);
+    if (applied.kind === 'refused') return applied;
+    for (const { ucid } of others) this.#profiles.delete(ucid);
+    this.#profiles.set(master.ucid, applied.profile);
+    for (const one of applied.profile.identities) this.#claims.set(identityKey(one), master.ucid);
+    return { kind: 'written', profile: applied.profile, leftOut: linking.leftOut };
+  }
+
+  /** Everybody's data as one profile's. */
+  folded(): Profile | undefined {
+    const [first, ...others] = this.profiles.toSorted((a, b) => (a.ucid < b.ucid ? -1 : 1));
+    return first && others.reduce((master, other) => fold(master, other, 1), first);
+  }
+
+  #nextUcid(): string {
+    return `u-${String(++this.#made).padStart(5, '0')}`;
+  }
+}

@@ -1,0 +1,118 @@
+import {
+  applyWrite,
+  deletionOf,
+  freshProfile,
+  type IdentityOwner,
+  linkingOf,
+  messageOf,
+  type Profile,
+  type ProfileDeletion,
+  type ProfileWrite,
+} from '@tributary/core';
+import { claimOf } from './keys.ts';
+import type { StoreAnswer, StoreRequest } from './protocol.ts';
+import type { LiveProfile, StoredProfile, StoredProfiles } from './stored-profiles.ts';
+
+/** Tombstones dropped in one transaction, at most: others wait for it. */
+const TOMBSTONES_AT_ONCE = 100;
+
+/**
+ * Carries one request out inside of a transaction. What it decides comes before what it writes: a fault of the decision
+ * is that request's alone, a fault of the database is thrown and undoes the transaction.
+ */
+export function carryOut(stored: StoredProfiles, request: StoreRequest): StoreAnswer {
+  switch (request.kind) {
+    case 'upsert':
+      return upsert(stored, request.write, request.ucid, request.now);
+    case 'delete':
+      return remove(stored, request.deletion, request.now);
+    case 'published':
+      return { kind: 'done', count: stored.published(request.upTo) };
+    case 'forget':
+      return { kind: 'done', count: stored.dropTombstones(request.before, TOMBSTONES_AT_ONCE) };
+  }
+}
+
+function upsert(stored: StoredProfiles, write: ProfileWrite, ucid: string, now: number): StoreAnswer {
+  const claims = write.identities.map((identity) => claimOf(write, identity));
+  const found = claims.map((claim) => stored.byClaim(claim));
+  const named = write.ucid === undefined ? undefined : liveIn(write, stored.byUcid(write.ucid));
+  const decision = decided(() => {
+    const linking = linkingOf(write, {
+      owners: found.map(ownerOf),
+      named: write.ucid === undefined ? undefined : (named?.profile ?? 'gone'),
+    });
+    if (linking.kind === 'refused') return linking;
+    const [master = freshProfile(write, ucid, now), ...others] = linking.profiles;
+    const applied = applyWrite([master, ...others], linking.identities, write, now);
+    return applied.kind === 'refused' ? applied : { ...applied, linking };
+  });
+  if (decision.kind === 'refused' || decision.kind === 'failed') return decision;
+  const { profile, linking } = decision;
+  const byUcid = new Map([named, ...found].filter(isLive).map((live) => [live.profile.ucid, live]));
+  const master = byUcid.get(profile.ucid);
+  if (decision.kind === 'unchanged') {
+    if (master === undefined) throw new Error('what does not change is there');
+    return { kind: 'written', profile: master.text, leftOut: linking.leftOut, changed: false };
+  }
+  const { text, change } = decision;
+  const target = master ?? stored.create(profile, text);
+  if (master !== undefined) stored.replace(master, profile, text);
+  for (const other of linking.profiles) {
+    const live = byUcid.get(other.ucid);
+    if (live !== undefined && live !== target) stored.absorb(live, target);
+  }
+  const taken = new Set(linking.identities);
+  for (const [at, claim] of claims.entries()) {
+    const identity = write.identities[at];
+    if (found[at]?.kind !== 'live' && identity !== undefined && taken.has(identity))
+      stored.claim(claim, target);
+  }
+  stored.record(change, text);
+  return { kind: 'written', profile: text, leftOut: linking.leftOut, changed: true };
+}
+
+function remove(
+  stored: StoredProfiles,
+  { org, regions, identities, ucids }: ProfileDeletion,
+  now: number,
+): StoreAnswer {
+  const scopes = regions.map((region) => ({ org, region }));
+  const found = [
+    ...identities.map((identity) => scopes.map((scope) => stored.byClaim(claimOf(scope, identity)))),
+    ...ucids.map((ucid) => scopes.map((scope) => liveIn(scope, stored.byUcid(ucid)))),
+  ].map((some) => some.filter(isLive));
+  const doomed = [...new Set(found.flat())];
+  for (const live of doomed) {
+    stored.bury(live, now);
+    stored.record(deletionOf(live.profile, now));
+  }
+  const deleted = doomed.map(({ profile }) => profile.ucid);
+  const notFound = [...found.entries()].filter(([, some]) => some.length === 0).map(([at]) => at);
+  return { kind: 'deleted', outcome: { deleted, notFound } };
+}
+
+function ownerOf(found: StoredProfile | undefined): IdentityOwner {
+  if (found === undefined) return { kind: 'nobody' };
+  return found.kind === 'live' ? { kind: 'live', profile: found.profile } : { kind: 'deleted', at: found.at };
+}
+
+function liveIn(
+  { org, region }: Pick<Profile, 'org' | 'region'>,
+  found: StoredProfile | undefined,
+): LiveProfile | undefined {
+  if (found?.kind !== 'live') return undefined;
+  return found.profile.org === org && found.profile.region === region ? found : undefined;
+}
+
+function isLive(found: StoredProfile | undefined): found is LiveProfile {
+  return found?.kind === 'live';
+}
+
+function decided<T>(decide: () => T): T | Extract<StoreAnswer, { kind: 'failed' }> {
+  try {
+    return decide();
+  } catch (error) {
+    return { kind: 'failed', error: messageOf(error) };
+  }
+}

@@ -1,0 +1,1 @@
+export { openSqliteProfileStore, type SqliteProfileStoreOptions } from './profile-store.ts';

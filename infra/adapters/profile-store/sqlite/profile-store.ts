@@ -1,0 +1,162 @@
+import { join } from 'node:path';
+import {
+  type Clock,
+  type Logger,
+  type Metrics,
+  messageOf,
+  newId,
+  type Profile,
+  type ProfileDeletion,
+  type ProfileDeletionOutcome,
+  type ProfileSearch,
+  type ProfileStore,
+  type ProfileWrite,
+  type ProfileWriteOutcome,
+  type PublishProfileChanges,
+  Unavailable,
+} from '@tributary/core';
+import { openDatabase, translateSqliteError } from '../../sqlite/database.ts';
+import { Outbox } from './outbox.ts';
+import { ProfileReader } from './profile-reader.ts';
+import { ProfileWriter } from './profile-writer.ts';
+import { Publisher } from './publisher.ts';
+import { PublishingRight } from './publishing-right.ts';
+import { prepareSchema } from './schema.ts';
+
+const READ_CACHE_KIB = 16 * 1024;
+
+export interface SqliteProfileStoreOptions {
+  /** A folder of its own; several processes and threads may share it. */
+  readonly folder: string;
+  readonly clock: Clock;
+  /** A deleted identity remembers when for so long, ms. */
+  readonly retentionMs: number;
+  readonly publish: PublishProfileChanges;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  /** How long a write waits for another process's, ms, before it is `Unavailable`. Default 5,000. */
+  readonly busyTimeoutMs?: number;
+  /** How often what is older than the retention is forgotten, ms. Default one minute; `false` leaves it to others. */
+  readonly forgetEveryMs?: number | false;
+}
+
+/** Opens (and makes, when missing) the embedded profiles. `Unavailable` when the file cannot be opened now. */
+export async function openSqliteProfileStore(options: SqliteProfileStoreOptions): Promise<ProfileStore> {
+  try {
+    return new SqliteProfileStore(options);
+  } catch (error) {
+    throw translateSqliteError(error);
+  }
+}
+
+/** One database file: a thread that writes, reads in the calling thread, and one publisher among all who have it open. */
+class SqliteProfileStore implements ProfileStore {
+  readonly #options: SqliteProfileStoreOptions;
+  readonly #writer: ProfileWriter;
+  readonly #reader: ProfileReader;
+  readonly #publisher: Publisher;
+  readonly #closeReads: () => void;
+  readonly #forgetting: NodeJS.Timeout | undefined;
+  readonly #underWay = new Set<Promise<unknown>>();
+  #closed: Promise<void> | undefined;
+
+  constructor(options: SqliteProfileStoreOptions) {
+    this.#options = options;
+    const { folder, logger, metrics, publish, busyTimeoutMs = 5_000, forgetEveryMs = 60_000 } = options;
+    const file = join(folder, 'profiles.db');
+    prepareFile(file, busyTimeoutMs);
+    const reads = openDatabase(file, { readOnly: true, busyTimeoutMs });
+    reads.exec(`PRAGMA cache_size = -${READ_CACHE_KIB}`);
+    this.#closeReads = () => reads.close();
+    this.#reader = new ProfileReader(reads);
+    this.#writer = new ProfileWriter({ file, busyTimeoutMs }, logger);
+    this.#publisher = new Publisher({
+      outbox: new Outbox(reads),
+      right: new PublishingRight(join(folder, 'publishing.db')),
+      publish,
+      remove: async (upTo) => {
+        await this.#writer.ask({ kind: 'published', upTo });
+      },
+      logger,
+      metrics,
+    });
+    this.#forgetting =
+      forgetEveryMs === false ? undefined : setInterval(() => void this.#forget(), forgetEveryMs).unref();
+  }
+
+  upsert(write: ProfileWrite): Promise<ProfileWriteOutcome> {
+    return this.#during(async () => {
+      const now = this.#options.clock();
+      const answer = await this.#writer.ask({ kind: 'upsert', write, ucid: newId(), now });
+      if (answer.kind === 'refused') return answer;
+      if (answer.kind !== 'written') throw new Error(`an upsert was answered with ${answer.kind}`);
+      if (answer.changed) this.#publisher.wake();
+      return {
+        kind: 'written',
+        profile: JSON.parse(answer.profile) as Profile,
+        leftOut: answer.leftOut,
+      };
+    });
+  }
+
+  search(search: ProfileSearch): Promise<readonly Profile[]> {
+    return this.#during(() => this.#reader.search(search));
+  }
+
+  delete(deletion: ProfileDeletion): Promise<ProfileDeletionOutcome> {
+    return this.#during(async () => {
+      const now = this.#options.clock();
+      const answer = await this.#writer.ask({ kind: 'delete', deletion, now });
+      if (answer.kind !== 'deleted') throw new Error(`a deletion was answered with ${answer.kind}`);
+      if (answer.outcome.deleted.length > 0) this.#publisher.wake();
+      return answer.outcome;
+    });
+  }
+
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async #close(): Promise<void> {
+    clearInterval(this.#forgetting);
+    await Promise.allSettled(this.#underWay);
+    await this.#publisher.close();
+    await this.#writer.close();
+    this.#closeReads();
+  }
+
+  /** A little at a time, as writes wait meanwhile. */
+  async #forget(): Promise<void> {
+    const { clock, retentionMs, logger } = this.#options;
+    try {
+      for (let count = 1; count > 0 && this.#closed === undefined; ) {
+        const forgetting = this.#writer.ask({ kind: 'forget', before: clock() - retentionMs });
+        const answer = await forgetting;
+        count = answer.kind === 'done' ? answer.count : 0;
+      }
+    } catch (error) {
+      logger.warn({ error: messageOf(error) }, 'deleted profiles are forgotten later');
+    }
+  }
+
+  async #during<T>(call: () => Promise<T>): Promise<T> {
+    if (this.#closed !== undefined) throw new Unavailable('the profiles are closed');
+    const done = call();
+    this.#underWay.add(done);
+    try {
+      return await done;
+    } finally {
+      this.#underWay.delete(done);
+    }
+  }
+}
+
+function prepareFile(file: string, busyTimeoutMs: number): void {
+  const database = openDatabase(file, { busyTimeoutMs });
+  try {
+    prepareSchema(database, file);
+  } finally {
+    database.close();
+  }
+}

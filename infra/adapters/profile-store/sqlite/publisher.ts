@@ -1,0 +1,121 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { type Logger, type Metrics, messageOf, type PublishProfileChanges } from '@tributary/core';
+import type { Outbox } from './outbox.ts';
+import type { PublishingRight } from './publishing-right.ts';
+
+/** How often one looks for what others committed, and for a publisher that died. */
+const LOOK_MS = 100;
+const REPORT_MS = 5_000;
+const BACKOFF = { firstMs: 100, capMs: 5_000 };
+
+export interface PublisherOptions {
+  readonly outbox: Outbox;
+  readonly right: PublishingRight;
+  readonly publish: PublishProfileChanges;
+  /** Takes what was published out of the outbox. */
+  readonly remove: (upTo: number) => Promise<void>;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+}
+
+/**
+ * Publishes what is in the outbox, in the order of commits, whoever committed it: one of all who have the profiles open
+ * does it for all. What was published and could not be taken out before a crash is published again.
+ */
+export class Publisher {
+  readonly #options: PublisherOptions;
+  readonly #closing = new AbortController();
+  readonly #running: Promise<void>;
+  #seenVersion: number | undefined;
+  #publishedUpTo = 0;
+  #removedUpTo = 0;
+  #woken = false;
+  #wake = () => {};
+
+  constructor(options: PublisherOptions) {
+    this.#options = options;
+    this.#running = this.#run();
+  }
+
+  /** There is something new, probably. */
+  wake(): void {
+    this.#woken = true;
+    this.#wake();
+  }
+
+  /** Waits for the changes under way; what is left stays for the next one. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    this.#wake();
+    await this.#running;
+    this.#options.right.close();
+  }
+
+  async #run(): Promise<void> {
+    const reporting = setInterval(() => this.#report(), REPORT_MS).unref();
+    let wait = BACKOFF.firstMs;
+    while (!this.#closing.signal.aborted) {
+      try {
+        await this.#publishAll();
+        wait = BACKOFF.firstMs;
+        await this.#rest(LOOK_MS);
+      } catch (error) {
+        this.#options.logger.warn({ error: messageOf(error) }, 'profile changes wait to be published');
+        this.#woken = true;
+        await pause(wait, undefined, { ref: false, signal: this.#closing.signal }).catch(() => {});
+        wait = Math.min(BACKOFF.capMs, wait * 2);
+      }
+    }
+    clearInterval(reporting);
+  }
+
+  async #publishAll(): Promise<void> {
+    const { outbox, right, publish } = this.#options;
+    if (!this.#hasNews() || !right.take()) return;
+    const version = outbox.version();
+    await this.#removePublished();
+    for (
+      let next = outbox.after(this.#publishedUpTo);
+      next !== undefined && !this.#closing.signal.aborted;
+      next = outbox.after(this.#publishedUpTo)
+    ) {
+      await publish(next.changes);
+      this.#publishedUpTo = next.upTo;
+      await this.#removePublished();
+    }
+    this.#seenVersion = version;
+  }
+
+  async #removePublished(): Promise<void> {
+    if (this.#removedUpTo === this.#publishedUpTo) return;
+    await this.#options.remove(this.#publishedUpTo);
+    this.#removedUpTo = this.#publishedUpTo;
+  }
+
+  /** Whether somebody committed since everything was published; always while another one has the right to publish. */
+  #hasNews(): boolean {
+    const woken = this.#woken;
+    this.#woken = false;
+    return woken || this.#seenVersion !== this.#options.outbox.version();
+  }
+
+  async #rest(ms: number): Promise<void> {
+    if (this.#woken || this.#closing.signal.aborted) return;
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, ms).unref();
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+
+  #report(): void {
+    const { metrics, outbox, logger } = this.#options;
+    try {
+      metrics.gauge('tributary_profile_changes_waiting', outbox.waiting());
+    } catch (error) {
+      logger.warn({ error: messageOf(error) }, 'waiting profile changes are not known');
+    }
+  }
+}

@@ -1,0 +1,176 @@
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import type { Profile, ProfileChange } from '@tributary/core';
+import { claimOf, ucidBytes } from './keys.ts';
+import { type Tombstone, tombstoneOf } from './tombstone.ts';
+
+/** Characters of profiles kept in memory from one transaction to the next, at most. */
+const KEPT_CHARACTERS = 16 * 1024 * 1024;
+
+export type StoredProfile =
+  | { readonly kind: 'live'; readonly id: number; profile: Profile; text: string; dirty: boolean }
+  | { readonly kind: 'deleted'; readonly id: number; readonly at: number };
+
+export type LiveProfile = Extract<StoredProfile, { kind: 'live' }>;
+
+/**
+ * The tables as one transaction after the other sees them. What a transaction changes of a profile again and again is
+ * written once, by `flush`. Profiles are remembered until somebody else has written to the file.
+ */
+export class StoredProfiles {
+  readonly #statements: ReturnType<typeof prepare>;
+  #known = new Map<number, StoredProfile>();
+  #knownCharacters = 0;
+  #knownVersion: unknown;
+  readonly #dirty = new Set<LiveProfile>();
+
+  constructor(database: DatabaseSync) {
+    this.#statements = prepare(database);
+  }
+
+  /** First thing in a transaction: forgets what others may have changed. */
+  begin(): void {
+    const version = this.#statements.version.get()?.data_version;
+    if (version !== this.#knownVersion || this.#knownCharacters > KEPT_CHARACTERS) this.forgetKnown();
+    this.#knownVersion = version;
+  }
+
+  /** What is remembered holds no more: a transaction failed. */
+  forgetKnown(): void {
+    this.#known = new Map();
+    this.#knownCharacters = 0;
+    this.#knownVersion = undefined;
+    this.#dirty.clear();
+  }
+
+  byClaim(claim: Uint8Array): StoredProfile | undefined {
+    return this.#stored(this.#statements.claim.get(claim)?.profile);
+  }
+
+  byUcid(ucid: string): StoredProfile | undefined {
+    return this.#stored(this.#statements.ucid.get(ucidBytes(ucid))?.profile);
+  }
+
+  create(profile: Profile, text: string): LiveProfile {
+    const id = Number(this.#statements.insert.run(text).lastInsertRowid);
+    const stored: LiveProfile = { kind: 'live', id, profile, text, dirty: false };
+    this.#remember(stored);
+    this.#statements.leadUcid.run(ucidBytes(profile.ucid), id);
+    return stored;
+  }
+
+  replace(stored: LiveProfile, profile: Profile, text: string): void {
+    this.#knownCharacters += text.length - stored.text.length;
+    stored.profile = profile;
+    stored.text = text;
+    stored.dirty = true;
+    this.#dirty.add(stored);
+  }
+
+  claim(claim: Uint8Array, { id }: LiveProfile): void {
+    this.#statements.lead.run(claim, id);
+  }
+
+  /** Lets everything that leads to `other` lead to `master`. */
+  absorb(other: LiveProfile, master: LiveProfile): void {
+    const { profile } = other;
+    for (const identity of profile.identities) this.claim(claimOf(profile, identity), master);
+    for (const ucid of [profile.ucid, ...profile.linked])
+      this.#statements.leadUcid.run(ucidBytes(ucid), master.id);
+    this.#statements.remove.run(other.id);
+    this.#forget(other);
+  }
+
+  /** Puts a tombstone in place of the profile; what led to it goes on to do so. */
+  bury(stored: LiveProfile, at: number): void {
+    this.#statements.bury.run(JSON.stringify(tombstoneOf(stored.profile)), at, stored.id);
+    this.#forget(stored);
+  }
+
+  /** Puts a change into the outbox; `text` is the JSON of the profile it carries. */
+  record({ profile: _, ...change }: ProfileChange, text?: string): void {
+    const body = JSON.stringify(change);
+    this.#statements.record.run(text === undefined ? body : `${body.slice(0, -1)},"profile":${text}}`);
+  }
+
+  /** Takes changes out of the outbox; how many. */
+  published(upTo: number): number {
+    return Number(this.#statements.published.run(upTo).changes);
+  }
+
+  /** Drops the tombstones that were put first, before the time, at most so many, and what leads to them; how many. */
+  dropTombstones(before: number, atMost: number): number {
+    const rows = this.#statements.expired.all(before, atMost);
+    for (const { profile: id, body } of rows) {
+      const { claims, ucids } = JSON.parse(String(body)) as Tombstone;
+      for (const claim of claims) this.#statements.unlead.run(Buffer.from(claim, 'hex'), Number(id));
+      for (const ucid of ucids) this.#statements.unleadUcid.run(ucidBytes(ucid), Number(id));
+      this.#statements.remove.run(Number(id));
+      this.#known.delete(Number(id));
+    }
+    return rows.length;
+  }
+
+  /** Writes what changed. Last thing in a transaction. */
+  flush(): void {
+    for (const stored of this.#dirty) {
+      this.#statements.update.run(stored.text, stored.id);
+      stored.dirty = false;
+    }
+    this.#dirty.clear();
+  }
+
+  #stored(id: unknown): StoredProfile | undefined {
+    if (id === undefined) return undefined;
+    const known = this.#known.get(Number(id));
+    if (known !== undefined) return known;
+    const row = this.#statements.read.get(Number(id));
+    if (row === undefined) throw new Error(`a key leads to profile ${id}, which is not there`);
+    const stored: StoredProfile =
+      row.deleted_at === null
+        ? live(Number(id), String(row.body))
+        : { kind: 'deleted', id: Number(id), at: Number(row.deleted_at) };
+    this.#remember(stored);
+    return stored;
+  }
+
+  #remember(stored: StoredProfile): void {
+    this.#known.set(stored.id, stored);
+    this.#knownCharacters += stored.kind === 'live' ? stored.text.length : 0;
+  }
+
+  #forget(stored: LiveProfile): void {
+    this.#known.delete(stored.id);
+    this.#knownCharacters -= stored.text.length;
+    this.#dirty.delete(stored);
+  }
+}
+
+function live(id: number, text: string): LiveProfile {
+  return { kind: 'live', id, profile: JSON.parse(text) as Profile, text, dirty: false };
+}
+
+function prepare(database: DatabaseSync) {
+  return {
+    version: database.prepare('PRAGMA data_version'),
+    claim: database.prepare('SELECT profile FROM claims WHERE claim = ?'),
+    ucid: database.prepare('SELECT profile FROM ucids WHERE ucid = ?'),
+    read: database.prepare('SELECT body, deleted_at FROM profiles WHERE profile = ?'),
+    insert: database.prepare('INSERT INTO profiles (body) VALUES (?)'),
+    update: database.prepare('UPDATE profiles SET body = ? WHERE profile = ?'),
+    bury: database.prepare('UPDATE profiles SET body = ?, deleted_at = ? WHERE profile = ?'),
+    remove: database.prepare('DELETE FROM profiles WHERE profile = ?'),
+    lead: database.prepare(
+      'INSERT INTO claims (claim, profile) VALUES (?, ?) ON CONFLICT DO UPDATE SET profile = excluded.profile',
+    ),
+    leadUcid: database.prepare(
+      'INSERT INTO ucids (ucid, profile) VALUES (?, ?) ON CONFLICT DO UPDATE SET profile = excluded.profile',
+    ),
+    unlead: database.prepare('DELETE FROM claims WHERE claim = ? AND profile = ?'),
+    unleadUcid: database.prepare('DELETE FROM ucids WHERE ucid = ? AND profile = ?'),
+    record: database.prepare('INSERT INTO outbox (body) VALUES (?)'),
+    published: database.prepare('DELETE FROM outbox WHERE change <= ?'),
+    expired: database.prepare(
+      'SELECT profile, body FROM profiles WHERE deleted_at < ? ORDER BY deleted_at LIMIT ?',
+    ),
+  } satisfies Record<string, StatementSync>;
+}
