@@ -24,11 +24,10 @@ export {
   type ElasticsearchProfileStoreOptions,
   openElasticsearchProfileStore,
 } from './adapters/profile-store/elasticsearch/index.ts';
-
+export {
   openSqliteProfileStore,
   type SqliteProfileStoreOptions,
 } from './adapters/profile-store/sqlite/index.ts';
-
 export { openMemoryRateLimiter } from './adapters/rate-limiter/memory/index.ts';
 export { openRedisRateLimiter } from './adapters/rate-limiter/redis/index.ts';
 export { openIsolatedVmSandbox } from './adapters/sandbox/isolated-vm/index.ts';
