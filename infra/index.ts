@@ -9,6 +9,7 @@ export {
   openKafkaEventLog,
 } from './adapters/event-log/kafka/index.ts';
 export { openSqliteEventLog, type SqliteEventLogOptions } from './adapters/event-log/sqlite/index.ts';
+export { GroupCommit } from './adapters/group-commit/group-commit.ts';
 export {
   type ElasticsearchHistoryOptions,
   openElasticsearchHistory,

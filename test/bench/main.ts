@@ -9,6 +9,7 @@ import { historyRow } from './history-row.ts';
 import { EMBEDDED, onEngines } from './installation.ts';
 import { GENERATOR } from './load.ts';
 import { latencyRow, throughputRows } from './pipeline-rows.ts';
+import { sqliteProfileRows } from './profile-sqlite-rows.ts';
 import { claimRow, countRow } from './redis-row.ts';
 import { sandboxRow } from './sandbox-row.ts';
 import { routeRow, validateRow } from './stage-rows.ts';
@@ -38,6 +39,12 @@ const EMBEDDED_SUITES: Readonly<Record<string, Suite>> = {
   gateway: () => gatewayRows({ ...load, wiring: EMBEDDED }),
   sandbox: async () => [await sandboxRow({ rounds })],
   catalog: () => catalogRows({ rounds }),
+  'profiles-sqlite': () =>
+    sqliteProfileRows({
+      stored: quick ? 50_000 : 1_000_000,
+      rounds: quick ? 1 : 3,
+      seconds: quick ? 2 : 4,
+    }),
   latency: async () => [
     await latencyRow({
       path: 'POST to webhook, 500 events/s',

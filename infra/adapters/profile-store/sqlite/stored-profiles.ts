@@ -4,7 +4,7 @@ import { claimOf, ucidBytes } from './keys.ts';
 import { type Tombstone, tombstoneOf } from './tombstone.ts';
 
 /** Characters of profiles kept in memory from one transaction to the next, at most. */
-const KEPT_CHARACTERS = 16 * 1024 * 1024;
+const KEPT_CHARACTERS = 4 * 1024 * 1024;
 
 export type StoredProfile =
   | { readonly kind: 'live'; readonly id: number; profile: Profile; text: string; dirty: boolean }

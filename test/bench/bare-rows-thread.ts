@@ -1,0 +1,30 @@
+import { DatabaseSync } from 'node:sqlite';
+import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
+
+/** The writing half of `bare-rows.ts`: reads and writes each row of the groups that wait, in one transaction. */
+if (!parentPort) throw new Error('bare-rows-thread.ts runs as a worker thread');
+const port = parentPort;
+
+const database = new DatabaseSync(String(workerData));
+database.exec(`
+  PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
+  PRAGMA wal_autocheckpoint = 4000; PRAGMA cache_size = -65536;
+`);
+const read = database.prepare('SELECT body FROM rows WHERE row = ?');
+const write = database.prepare('UPDATE rows SET body = ? WHERE row = ?');
+
+port.on('message', (first: string) => {
+  const groups = [first];
+  for (let next = receiveMessageOnPort(port); next !== undefined; next = receiveMessageOnPort(port))
+    groups.push(next.message);
+  database.exec('BEGIN IMMEDIATE');
+  const answers = groups.map((group) =>
+    (JSON.parse(group) as readonly { row: number }[]).map(({ row }) => {
+      const body = String(read.get(row)?.body).replace(/\d+}$/, (n) => `${Number.parseInt(n, 10) + 1}}`);
+      write.run(body, row);
+      return body;
+    }),
+  );
+  database.exec('COMMIT');
+  for (const bodies of answers) port.postMessage(bodies);
+});

@@ -1,0 +1,69 @@
+import { DatabaseSync } from 'node:sqlite';
+import { Worker } from 'node:worker_threads';
+import { GroupCommit } from '@tributary/infra';
+import type { BareDocuments } from './profile-rows.ts';
+
+/** About what a profile of the bench weighs as it is stored. */
+const ROW_CHARACTERS = 1_000;
+const CACHE_KIB = 16 * 1024;
+
+export interface BareRows extends BareDocuments {
+  close(): Promise<void>;
+}
+
+interface Update {
+  readonly row: number;
+  body?: string;
+}
+
+/** Rows of a table of one key, updated in groups by a thread as profiles are, read in the calling thread. */
+export function openBareRows(file: string, count: number): BareRows {
+  fill(file, count);
+  const thread = new Worker(new URL('./bare-rows-thread.ts', import.meta.url), {
+    workerData: file,
+    execArgv: [],
+  });
+  const waiting: ((bodies: readonly string[]) => void)[] = [];
+  thread.on('message', (bodies: readonly string[]) => waiting.shift()?.(bodies));
+  const groups = new GroupCommit<Update>({
+    maxInFlight: 2,
+    maxUnconfirmedBytes: Number.POSITIVE_INFINITY,
+    maxGroupBytes: 4 * 1024 * 1024,
+    async commit(updates) {
+      const bodies = await new Promise<readonly string[]>((resolve) => {
+        waiting.push(resolve);
+        thread.postMessage(JSON.stringify(updates));
+      });
+      for (const [at, update] of updates.entries()) update.body = bodies[at] ?? '';
+    },
+  });
+  const reads = new DatabaseSync(file, { readOnly: true });
+  reads.exec(`PRAGMA cache_size = -${CACHE_KIB}`);
+  const read = reads.prepare('SELECT body FROM rows WHERE row = ?');
+  return {
+    async update(row) {
+      const update: Update = { row };
+      await groups.add(update, ROW_CHARACTERS);
+      JSON.parse(update.body ?? '');
+    },
+    async read(row) {
+      JSON.parse(String(read.get(row)?.body));
+    },
+    async close() {
+      reads.close();
+      await thread.terminate();
+    },
+  };
+}
+
+function fill(file: string, count: number): void {
+  const database = new DatabaseSync(file);
+  const body = JSON.stringify({ text: 'x'.repeat(ROW_CHARACTERS), n: 0 });
+  database.exec(`
+    PRAGMA journal_mode = WAL;
+    CREATE TABLE rows (row INTEGER PRIMARY KEY, body TEXT NOT NULL);
+    WITH RECURSIVE all_rows(row) AS (SELECT 0 UNION ALL SELECT row + 1 FROM all_rows WHERE row < ${count - 1})
+    INSERT INTO rows SELECT row, '${body}' FROM all_rows;
+  `);
+  database.close();
+}

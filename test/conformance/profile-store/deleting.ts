@@ -1,0 +1,111 @@
+import { newId } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { Published } from './harness.ts';
+import { attribute, EVENT, identitiesOf, identity, People, treeOf } from './people.ts';
+import type { Stage } from './stage.ts';
+
+export function deleting(stage: Stage): void {
+  describe('a deletion', () => {
+    it('takes the whole record, everything merged into it included', async () => {
+      const people = stage.people();
+      const [first, second] = [
+        await people.write(['cookie:c1']),
+        await people.write(['cookie:c2', 'email:a@x']),
+      ];
+      await people.write(['cookie:c1', 'cookie:c2'], { attributes: [attribute('n', 1)] });
+      expect(await people.delete(['email:a@x'])).toEqual({ deleted: [first.ucid], notFound: [] });
+      for (const known of ['cookie:c1', 'cookie:c2', 'email:a@x'])
+        expect(await people.find(known)).toBeUndefined();
+      for (const { ucid } of [first, second]) {
+        expect(await people.findUcid(ucid)).toBeUndefined();
+        expect(await people.upsert([], { ucid })).toEqual({ kind: 'refused', reason: 'unknown_ucid' });
+      }
+    });
+
+    it('by a ucid that was merged names the live record alone', async () => {
+      const people = stage.people();
+      const [first, second] = [await people.write(['cookie:c1']), await people.write(['cookie:c2'])];
+      await people.write(['cookie:c1', 'cookie:c2']);
+      const ucids = [second.ucid, newId(), first.ucid];
+      expect(await people.delete([], { ucids })).toEqual({ deleted: [first.ucid], notFound: [1] });
+      expect(await people.find('cookie:c2')).toBeUndefined();
+    });
+
+    it('names each record once, and what matched nothing by its place', async () => {
+      const people = stage.people();
+      const made = [await people.write(['cookie:c1', 'cookie:1b']), await people.write(['cookie:c2'])];
+      const named = ['cookie:nobody', 'cookie:c1', 'cookie:c2', 'cookie:1b', 'email:none@x'];
+      const outcome = await people.delete(named);
+      expect([...outcome.deleted].sort()).toEqual(made.map(({ ucid }) => ucid));
+      expect(outcome.notFound).toEqual([0, 4]);
+      expect(await people.delete(named)).toEqual({ deleted: [], notFound: [0, 1, 2, 3, 4] });
+    });
+
+    it('takes as many as one call may name', async () => {
+      const people = stage.people();
+      const names = Array.from({ length: 400 }, (_, n) => `cookie:c${n}`);
+      await Promise.all(names.map((name) => people.write([name])));
+      const outcome = await people.delete(names);
+      expect([new Set(outcome.deleted).size, outcome.notFound]).toEqual([400, []]);
+      expect(await people.search(names)).toEqual([]);
+    });
+
+    it('is remembered: an event received before it does not bring anybody back', async () => {
+      const people = stage.people();
+      const event = (receivedAt: number) => ({
+        ...EVENT,
+        receivedAt,
+        ts: receivedAt,
+        attributes: [attribute('n', 1)],
+      });
+      await people.write(['user_id:ada', 'anonymous_id:1'], event(Date.now()));
+      const receivedAt = Date.now() - 1;
+      await people.delete(['user_id:ada']);
+      expect(await people.upsert(['user_id:ada', 'anonymous_id:1'], event(receivedAt))).toEqual({
+        kind: 'refused',
+        reason: 'nothing_left',
+      });
+      expect(await people.search(['user_id:ada', 'anonymous_id:1'])).toEqual([]);
+      const partly = await people.upsert(['user_id:ada', 'anonymous_id:2'], event(receivedAt));
+      expect(partly).toMatchObject({ leftOut: [{ identity: identity('user_id:ada'), why: 'deleted' }] });
+      expect(identitiesOf(await people.find('anonymous_id:2'))).toEqual(['anonymous_id:2']);
+    });
+
+    it('is over for who comes later: a new profile, with nothing of the old one', async () => {
+      const people = stage.people();
+      const old = await people.write(['user_id:ada', 'email:a@x'], { attributes: [attribute('old', 1)] });
+      await people.delete(['user_id:ada']);
+      const anew = await people.write(['user_id:ada'], {
+        ...EVENT,
+        receivedAt: Date.now() + 1,
+        attributes: [attribute('new', 1)],
+      });
+      expect(anew.ucid).not.toBe(old.ucid);
+      expect([treeOf(anew), anew.linked]).toEqual([{ d: { new: 1 } }, []]);
+      expect(await people.find('email:a@x')).toBeUndefined();
+      const again = await people.write(['email:a@x', 'user_id:ada']);
+      expect([again.ucid, identitiesOf(again)]).toEqual([anew.ucid, ['email:a@x', 'user_id:ada']]);
+      expect(await people.delete(['email:a@x'])).toEqual({ deleted: [anew.ucid], notFound: [] });
+    });
+
+    it('is forgotten after the retention, and not before', async () => {
+      const retentionMs = 60_000;
+      const installation = await stage.installation(retentionMs);
+      let now = Date.now();
+      const [clock, tidyEveryMs] = [() => now, 20];
+      const store = await installation.open({ publish: new Published().publish, clock, tidyEveryMs });
+      const people = new People(store);
+      const receivedAt = now - 1;
+      const event = () => people.upsert(['user_id:ada', 'email:a@x'], { ...EVENT, receivedAt });
+      await event();
+      const kept = await people.write(['user_id:eve']);
+      await people.delete(['user_id:ada']);
+      now += retentionMs - 1;
+      await new Promise((resolve) => setTimeout(resolve, 10 * tidyEveryMs));
+      expect(await event()).toEqual({ kind: 'refused', reason: 'nothing_left' });
+      now += 2 + retentionMs;
+      await expect.poll(async () => (await event()).kind, { timeout: 10_000 }).toBe('written');
+      expect(await people.find('user_id:eve')).toEqual(kept);
+    });
+  });
+}

@@ -1,0 +1,31 @@
+import { Unavailable } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { Published } from './harness.ts';
+import { attribute, People, treeOf } from './people.ts';
+import type { Stage } from './stage.ts';
+
+export function lifetime(stage: Stage): void {
+  describe('a store', () => {
+    it('that is closed has carried out what was under way, and takes nothing more', async () => {
+      const installation = await stage.installation(60_000);
+      const { publish } = new Published();
+      const store = await installation.open({ publish });
+      const people = new People(store);
+      const underWay = Array.from({ length: 50 }, (_, n) =>
+        people.write([`cookie:c${n}`], { attributes: [attribute('n', n)] }),
+      );
+      await store.close();
+      const made = await Promise.all(underWay);
+      await expect(people.write(['cookie:late'])).rejects.toThrow(Unavailable);
+      await expect(people.find('cookie:1')).rejects.toThrow(Unavailable);
+      await expect(people.delete(['cookie:1'])).rejects.toThrow(Unavailable);
+      await store.close();
+      const again = people.through(await installation.open({ publish }));
+      for (const [n, { ucid }] of made.entries()) {
+        const found = await again.find(`cookie:c${n}`);
+        expect([found?.ucid, treeOf(found)]).toEqual([ucid, { d: { n } }]);
+      }
+      expect(await again.find('cookie:late')).toBeUndefined();
+    });
+  });
+}

@@ -1,0 +1,67 @@
+import type { Json, ProfileDeletion, ProfileScope, ProfileWrite } from '@tributary/core';
+import { Dice } from '../../chaos/dice.ts';
+
+/** What many writers do to the same people at the same time, told by a seed: who is killed does the same again. */
+export interface Traffic {
+  readonly scope: ProfileScope;
+  readonly seed: number;
+  /** Groups of identities that writes make one in the end, three at a time or in chains. */
+  readonly groups: number;
+  readonly identitiesOfGroup: number;
+  /** Share of deletions, and of events, which keep people apart. */
+  readonly deletions: number;
+  readonly events: number;
+}
+
+export type Operation =
+  | { readonly kind: 'write'; readonly id: string; readonly write: ProfileWrite }
+  | { readonly kind: 'delete'; readonly id: string; readonly deletion: ProfileDeletion };
+
+/** Attributes that one write writes together: whoever shows one of them by a write shows both. */
+export const PAIR = ['left', 'right'] as const;
+
+const GROUP_ATTRIBUTES = 5;
+const TIMES = 1_000_000;
+
+/** The `n`th operation of a writer. */
+export function operationOf(traffic: Traffic, writer: number, n: number): Operation {
+  const dice = new Dice(traffic.seed * 1_000_003 + writer * 10_007 + n * 31);
+  // The first rolls of neighbouring seeds are alike.
+  for (let skipped = 0; skipped < 3; skipped++) dice.roll();
+  const id = `${writer}-${n}`;
+  const group = Math.floor(dice.between(0, traffic.groups));
+  const count = 1 + Math.floor(dice.between(0, 3));
+  const members = Array.from({ length: count }, () => Math.floor(dice.between(0, traffic.identitiesOfGroup)));
+  const distinct = [...new Set(members)];
+  if (dice.falls(traffic.deletions)) {
+    const { org, region } = traffic.scope;
+    const identities = distinct.map((member) => groupIdentity(group, member));
+    return { kind: 'delete', id, deletion: { org, regions: [region], identities, ucids: [] } };
+  }
+  const isEvent = dice.falls(traffic.events);
+  const name = `a-${Math.floor(dice.between(0, GROUP_ATTRIBUTES))}`;
+  const attribute = (path: readonly string[], value: Json) => ({ path, value });
+  const write: ProfileWrite = {
+    ...traffic.scope,
+    identities: isEvent
+      ? [
+          { type: 'user_id', value: `u-${group}-${members[0]}` },
+          { type: 'anonymous_id', value: `d-${group}-${(members.at(-1) ?? 0) % 3}` },
+        ]
+      : distinct.map((member) => groupIdentity(group, member)),
+    attributes: [
+      ...PAIR.map((side) => attribute([`${name}`, side], id)),
+      // A category that is one value and an object by turns.
+      attribute(dice.falls(0.2) ? ['mixed'] : ['mixed', name], id),
+    ],
+    preferences: [{ name, value: id }],
+    consents: [{ name, value: id }],
+    ts: 1 + Math.floor(dice.between(0, TIMES)),
+    linking: isEvent ? 'keep-people-apart' : 'merge',
+  };
+  return { kind: 'write', id, write };
+}
+
+function groupIdentity(group: number, member: number) {
+  return { type: 'cookie', value: `c-${group}-${member}` };
+}

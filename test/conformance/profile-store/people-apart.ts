@@ -1,0 +1,85 @@
+import { MAX_PROFILE_IDENTITIES } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { attribute, EVENT, identitiesOf, identity, treeOf } from './people.ts';
+import type { Stage } from './stage.ts';
+
+export function peopleApart(stage: Stage): void {
+  describe('an event', () => {
+    it('of two users on one device merges nobody: the device stays with the first', async () => {
+      const people = stage.people();
+      const ada = await people.write(['user_id:ada', 'anonymous_id:device'], {
+        ...EVENT,
+        attributes: [attribute('n', 'ada')],
+      });
+      const outcome = await people.upsert(['user_id:eve', 'anonymous_id:device', 'email:eve@x'], {
+        ...EVENT,
+        attributes: [attribute('n', 'eve')],
+      });
+      expect(outcome).toMatchObject({
+        kind: 'written',
+        leftOut: [{ identity: identity('anonymous_id:device'), why: 'another_person' }],
+      });
+      const eve = await people.find('user_id:eve');
+      expect(eve?.ucid).not.toBe(ada.ucid);
+      expect(identitiesOf(eve)).toEqual(['email:eve@x', 'user_id:eve']);
+      expect(treeOf(eve)).toEqual({ d: { n: 'eve' } });
+      expect(await people.find('anonymous_id:device')).toEqual(ada);
+      await people.write(['user_id:ada', 'anonymous_id:device', 'email:eve@x'], EVENT);
+      expect((await people.find('email:eve@x'))?.ucid).toBe(eve?.ucid);
+      expect(identitiesOf(await people.find('user_id:ada'))).toEqual(['anonymous_id:device', 'user_id:ada']);
+    });
+
+    it('of a known user joins the profile that had no user', async () => {
+      const people = stage.people();
+      const anonymous = await people.write(['anonymous_id:1'], { ...EVENT, attributes: [attribute('n', 1)] });
+      const named = await people.write(['user_id:ada', 'anonymous_id:1'], EVENT);
+      expect(named.ucid).toBe(anonymous.ucid);
+      const later = await people.write(['anonymous_id:2'], { ...EVENT, attributes: [attribute('m', 2)] });
+      const joined = await people.write(['user_id:ada', 'anonymous_id:2'], EVENT);
+      expect([joined.ucid, joined.linked]).toEqual([named.ucid, [later.ucid]]);
+      expect(treeOf(joined)).toEqual({ d: { n: 1, m: 2 } });
+    });
+
+    it('without a user goes to whoever has its first identity, and leaves other people their own', async () => {
+      const people = stage.people();
+      const ada = await people.write(['user_id:ada', 'anonymous_id:1'], EVENT);
+      const eve = await people.write(['user_id:eve', 'email:eve@x'], EVENT);
+      const outcome = await people.upsert(['anonymous_id:1', 'email:eve@x', 'cellphone:1'], EVENT);
+      expect(outcome).toMatchObject({
+        profile: { ucid: ada.ucid },
+        leftOut: [{ identity: identity('email:eve@x'), why: 'another_person' }],
+      });
+      expect((await people.find('cellphone:1'))?.ucid).toBe(ada.ucid);
+      expect(await people.find('email:eve@x')).toEqual(eve);
+    });
+
+    it('keeps apart what explicit writes make one', async () => {
+      const people = stage.people();
+      const ada = await people.write(['user_id:ada', 'anonymous_id:1'], EVENT);
+      await people.write(['user_id:eve'], EVENT);
+      const one = await people.write(['user_id:ada', 'user_id:eve']);
+      expect(one.ucid).toBe(ada.ucid);
+      expect((await people.write(['user_id:eve', 'anonymous_id:1'], EVENT)).ucid).toBe(ada.ucid);
+    });
+
+    it('leaves out what is past the bound of identities, and writes the rest', async () => {
+      const people = stage.people();
+      const cookies = Array.from({ length: MAX_PROFILE_IDENTITIES - 1 }, (_, n) => `cookie:c${n}`);
+      await people.write(['user_id:ada', ...cookies], { ts: 1 });
+      const other = await people.write(['anonymous_id:1']);
+      const outcome = await people.upsert(['user_id:ada', 'anonymous_id:1', 'email:new@x'], {
+        ...EVENT,
+        attributes: [attribute('n', 1)],
+      });
+      expect(outcome).toMatchObject({
+        leftOut: [
+          { identity: identity('anonymous_id:1'), why: 'too_many' },
+          { identity: identity('email:new@x'), why: 'too_many' },
+        ],
+      });
+      expect(treeOf(await people.find('user_id:ada'))).toEqual({ d: { n: 1 } });
+      expect(await people.find('anonymous_id:1')).toEqual(other);
+      expect(await people.find('email:new@x')).toBeUndefined();
+    });
+  });
+}

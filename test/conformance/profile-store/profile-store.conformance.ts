@@ -1,0 +1,29 @@
+import { afterAll, beforeAll, describe } from 'vitest';
+import { crashes } from './crashes.ts';
+import { deleting } from './deleting.ts';
+import { type ProfileStoreHarness, RETENTION_MS } from './harness.ts';
+import { lifetime } from './lifetime.ts';
+import { peopleApart } from './people-apart.ts';
+import { publishing } from './publishing.ts';
+import { scopes } from './scopes.ts';
+import { Stage } from './stage.ts';
+import { together } from './together.ts';
+import { writing } from './writing.ts';
+
+/** What every `ProfileStore` promises. */
+export function profileStoreConformance(harness: ProfileStoreHarness): void {
+  describe(`the ${harness.name} profile store`, () => {
+    const stage = new Stage(harness);
+    beforeAll(() => stage.set(RETENTION_MS));
+    afterAll(() => stage.strike());
+
+    writing(stage);
+    scopes(stage);
+    peopleApart(stage);
+    deleting(stage);
+    publishing(stage);
+    together(stage);
+    lifetime(stage);
+    crashes(stage);
+  });
+}

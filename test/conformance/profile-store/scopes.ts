@@ -1,0 +1,69 @@
+import { describe, expect, it } from 'vitest';
+import { attribute, treeOf } from './people.ts';
+import type { Stage } from './stage.ts';
+
+export function scopes(stage: Stage): void {
+  describe('organizations and regions', () => {
+    it('have people of their own, whatever these share', async () => {
+      const [here, other] = [stage.people(), stage.people()];
+      const there = here.in('us');
+      const made = [
+        await here.write(['email:a@x'], { attributes: [attribute('n', 'here')] }),
+        await there.write(['email:a@x'], { attributes: [attribute('n', 'there')] }),
+        await other.write(['email:a@x'], { attributes: [attribute('n', 'other')] }),
+      ];
+      expect(new Set(made.map(({ ucid }) => ucid)).size).toBe(3);
+      for (const [at, people] of [here, there, other].entries()) {
+        expect(await people.find('email:a@x')).toEqual(made[at]);
+        for (const { ucid } of made.filter((one) => one !== made[at]))
+          expect(await people.findUcid(ucid)).toBeUndefined();
+      }
+    });
+
+    it('take no write to a ucid of another, and merge nobody across', async () => {
+      const here = stage.people();
+      const there = here.in('us');
+      const made = await here.write(['email:a@x']);
+      expect(await there.upsert(['email:b@x'], { ucid: made.ucid })).toEqual({
+        kind: 'refused',
+        reason: 'unknown_ucid',
+      });
+      expect(await there.find('email:b@x')).toBeUndefined();
+      const [first, second] = [await there.write(['email:a@x']), await there.write(['email:b@x'])];
+      const one = await there.write(['email:a@x', 'email:b@x']);
+      expect([one.ucid, one.linked]).toEqual([first.ucid, [second.ucid]]);
+      expect(await here.find('email:a@x')).toEqual(made);
+    });
+
+    it('are searched together when several regions are named', async () => {
+      const here = stage.people();
+      const there = here.in('us');
+      const made = [await here.write(['email:a@x']), await there.write(['email:a@x'])];
+      await here.in('ap').write(['email:a@x']);
+      const search = { org: here.scope.org, regions: ['us', 'eu'], ucids: [] };
+      expect(await here.store.search({ ...search, identities: [{ type: 'email', value: 'a@x' }] })).toEqual(
+        made,
+      );
+      const ucids = made.map(({ ucid }) => ucid);
+      expect(await here.store.search({ ...search, identities: [], ucids })).toEqual(made);
+      expect(await here.store.search({ ...search, regions: [], identities: [], ucids })).toEqual([]);
+    });
+
+    it('are deleted from where they are named', async () => {
+      const here = stage.people();
+      const [there, farther] = [here.in('us'), here.in('ap')];
+      const [first, second, third] = [
+        (await here.write(['email:a@x'])).ucid,
+        (await there.write(['email:a@x'])).ucid,
+        (await farther.write(['email:a@x'], { attributes: [attribute('n', 'ap')] })).ucid,
+      ];
+      expect(await here.delete([], { ucids: [third] })).toEqual({ deleted: [], notFound: [0] });
+      const outcome = await here.delete(['email:a@x', 'email:b@x'], { regions: ['eu', 'us'] });
+      expect([...outcome.deleted].sort()).toEqual([first, second]);
+      expect(outcome.notFound).toEqual([1]);
+      expect(await here.find('email:a@x')).toBeUndefined();
+      expect(await there.findUcid(second)).toBeUndefined();
+      expect(treeOf(await farther.find('email:a@x'))).toEqual({ d: { n: 'ap' } });
+    });
+  });
+}

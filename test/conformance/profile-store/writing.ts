@@ -1,0 +1,255 @@
+import { hash } from 'node:crypto';
+import {
+  type Json,
+  MAX_PROFILE_BYTES,
+  MAX_PROFILE_IDENTITIES,
+  type NewAttribute,
+  newId,
+} from '@tributary/core';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { attribute, identitiesOf, type People, treeOf } from './people.ts';
+import type { Stage } from './stage.ts';
+
+const cookies = (from: number, to: number) =>
+  Array.from({ length: to - from }, (_, n) => `cookie:c-${from + n}`);
+
+export function writing(stage: Stage): void {
+  describe('a write', () => {
+    it('of somebody new makes a profile, which is found at once by all it is known by', async () => {
+      const people = stage.people();
+      const before = Date.now();
+      const made = await people.write(['email:Ada@Example.com', 'AdId:x'], {
+        attributes: [attribute('gender', 'f', 5), { path: ['plan'], value: { tier: ['gold', null] } }],
+        preferences: [{ name: 'mail', value: { type: 'mail', value: 'yes' }, ts: 6 }],
+        consents: [{ name: 'terms', value: 'no' }],
+        ts: 7,
+      });
+      expect(made).toMatchObject({
+        ...people.scope,
+        version: 1,
+        linked: [],
+        identities: [
+          { type: 'AdId', value: 'x', ts: 7 },
+          { type: 'email', value: 'ada@example.com', ts: 7 },
+        ],
+        attributes: [
+          { path: ['d', 'gender'], value: 'f', ts: 5 },
+          { path: ['plan'], value: { tier: ['gold', null] }, ts: 7 },
+        ],
+        preferences: [{ name: 'mail', value: { type: 'mail', value: 'yes' }, ts: 6 }],
+        consents: [{ name: 'terms', value: 'no', ts: 7 }],
+      });
+      expect(made.created_ts).toBeGreaterThanOrEqual(before);
+      expect(made.updated_ts).toBe(made.created_ts);
+      for (const known of ['email:ada@example.com', 'AdId:x']) expect(await people.find(known)).toEqual(made);
+      expect(await people.findUcid(made.ucid)).toEqual(made);
+      const hashed = `email_sha256_lowercase:${hash('sha256', 'ada@example.com')}`;
+      expect(await people.find(hashed)).toEqual(made);
+      expect(await people.find('AdId:X')).toBeUndefined();
+    });
+
+    it('of somebody known changes the one profile, its time and its version', async () => {
+      const people = stage.people();
+      const made = await people.write(['email:a@x'], { attributes: [attribute('n', 1)], ts: 5 });
+      const next = await people.write(['email:a@x', 'cellphone:1'], {
+        attributes: [attribute('n', 2)],
+        ts: 6,
+      });
+      expect(next).toMatchObject({ ucid: made.ucid, created_ts: made.created_ts });
+      expect(next.version).toBeGreaterThan(made.version);
+      expect(next.updated_ts).toBeGreaterThan(made.updated_ts);
+      expect(treeOf(next)).toEqual({ d: { n: 2 } });
+      expect(await people.find('cellphone:1')).toEqual(next);
+    });
+
+    it('that comes again, or late, changes nothing of what is newer, and then not the version', async () => {
+      const people = stage.people();
+      const newest = { attributes: [attribute('n', 'new')], consents: [{ name: 'c', value: 'new' }], ts: 9 };
+      const made = await people.write(['email:a@x'], newest);
+      expect(await people.write(['email:a@x'], newest)).toEqual(made);
+      expect(
+        await people.write(['email:a@x'], {
+          attributes: [attribute('n', 'old')],
+          consents: [{ name: 'c', value: 'old' }],
+          ts: 8,
+        }),
+      ).toEqual(made);
+      expect(await people.write([], { ucid: made.ucid })).toEqual(made);
+      expect(await people.find('email:a@x')).toEqual(made);
+    });
+
+    it('without a time wins against what is there, though that be of the future', async () => {
+      const people = stage.people();
+      const future = Date.now() + 1_000_000;
+      await people.write(['email:a@x'], { attributes: [attribute('n', 'z', future)] });
+      const made = await people.write(['email:a@x'], { attributes: [attribute('n', 'a')] });
+      expect(made.attributes).toEqual([attribute('n', 'a', future + 1)]);
+    });
+
+    it('keeps any words as they are, and lets none of them pollute anything', async () => {
+      const people = stage.people();
+      const words = ['__proto__', 'constructor', 'a\0b', 'é🚀', '"\\\n\u2028', '%_*', "'; DROP TABLE"];
+      const made = await people.write(
+        words.map((word, at) => `id_${at}:${word}`),
+        { attributes: words.map((word) => ({ path: [word, word], value: word })), ts: 1 },
+      );
+      expect(await people.findUcid(made.ucid)).toEqual(made);
+      expect(treeOf(made)).toEqual(
+        Object.fromEntries(words.map((word) => [word, Object.fromEntries([[word, word]])])),
+      );
+      for (const [at, word] of words.entries())
+        expect((await people.find(`id_${at}:${word}`))?.ucid).toBe(made.ucid);
+      expect(await people.find('id_2:a')).toBeUndefined();
+    });
+
+    it('that names several makes them one: the first created, with everything newest of all', async () => {
+      const people = stage.people();
+      const [first, second, third] = [
+        await people.write(['email:a@x', 'cookie:c1'], {
+          attributes: [attribute('n', 1), attribute('old', 1)],
+          ts: 1,
+        }),
+        await people.write(['email:b@x', 'cookie:c2'], {
+          attributes: [attribute('n', 2), attribute('b', 2)],
+          ts: 3,
+        }),
+        await people.write(['email:c@x', 'cookie:c3'], {
+          attributes: [attribute('n', 3), attribute('c', 3)],
+          ts: 2,
+        }),
+      ];
+      const one = await people.write(['email:c@x', 'email:a@x', 'email:b@x'], { ts: 4 });
+      expect(one).toMatchObject({ ucid: first.ucid, created_ts: first.created_ts });
+      expect(one.linked).toEqual([second.ucid, third.ucid].sort());
+      expect(treeOf(one)).toEqual({ d: { n: 2, old: 1, b: 2, c: 3 } });
+      for (const known of ['email:a@x', 'email:b@x', 'email:c@x', 'cookie:c1', 'cookie:c2', 'cookie:c3'])
+        expect(await people.find(known)).toEqual(one);
+      for (const { ucid } of [first, second, third]) expect(await people.findUcid(ucid)).toEqual(one);
+      expect(await people.search(['cookie:c1', 'cookie:c2'], [third.ucid])).toEqual([one]);
+    });
+
+    it('leads every ucid there ever was to the one that is left, through any chain of merges', async () => {
+      const people = stage.people();
+      const ucids: string[] = [];
+      for (let n = 0; n < 6; n++) ucids.push((await people.write([`cookie:c${n}`])).ucid);
+      for (let n = 4; n >= 0; n--) await people.write([`cookie:c${n}`, `cookie:c${n + 1}`]);
+      for (const ucid of ucids) expect((await people.findUcid(ucid))?.ucid).toBe(ucids[0]);
+      const written = await people.write([], { ucid: ucids[5] ?? '', attributes: [attribute('n', 1)] });
+      expect([written.ucid, written.linked]).toEqual([ucids[0], ucids.slice(1)]);
+      const more = await people.write(['cookie:new'], { ucid: ucids[3] ?? '' });
+      expect(identitiesOf(more)).toHaveLength(7);
+    });
+
+    it('to a ucid merges whoever has its identities into one with it', async () => {
+      const people = stage.people();
+      const [first, second] = [await people.write(['cookie:c1']), await people.write(['cookie:c2'])];
+      const one = await people.write(['cookie:c1'], { ucid: second.ucid });
+      expect([one.ucid, one.linked]).toEqual([first.ucid, [second.ucid]]);
+    });
+
+    it('to a ucid that is not there is refused and writes nothing', async () => {
+      const people = stage.people();
+      expect(await people.upsert(['cookie:c1'], { ucid: newId() })).toEqual({
+        kind: 'refused',
+        reason: 'unknown_ucid',
+      });
+      expect(await people.find('cookie:c1')).toBeUndefined();
+    });
+
+    it('keeps of an e-mail the address, whether it or its hash came first', async () => {
+      const people = stage.people();
+      const hashed = `email_sha256_lowercase:${hash('sha256', 'a@x')}`;
+      expect(identitiesOf(await people.write([hashed]))).toEqual([hashed]);
+      expect(identitiesOf(await people.write(['email:a@x']))).toEqual(['email:a@x']);
+      expect(identitiesOf(await people.write([hashed]))).toEqual(['email:a@x']);
+      expect(identitiesOf(await people.find(hashed))).toEqual(['email:a@x']);
+    });
+
+    it('takes as many identities as a profile may have, and no more', async () => {
+      const people = stage.people();
+      const full = await people.write(cookies(0, MAX_PROFILE_IDENTITIES), { ts: 1 });
+      expect(full.identities).toHaveLength(MAX_PROFILE_IDENTITIES);
+      const refused = { kind: 'refused', reason: 'too_many_identities' };
+      expect(await people.upsert(['cookie:c-0', 'email:a@x'], { attributes: [attribute('n', 1)] })).toEqual(
+        refused,
+      );
+      const other = await people.write(['email:a@x'], { ts: 1 });
+      expect(await people.upsert(['cookie:c-0', 'email:a@x'], { attributes: [attribute('n', 1)] })).toEqual(
+        refused,
+      );
+      expect(await people.find('cookie:c-7')).toEqual(full);
+      expect(await people.find('email:a@x')).toEqual(other);
+    });
+
+    it('that would make a profile too large is refused, and changes nothing', async () => {
+      const people = stage.people();
+      const [half, rest] = [0, 1].map((n) => attribute(`n-${n}`, 'é'.repeat(MAX_PROFILE_BYTES / 4 - 500)));
+      if (!half || !rest) throw new Error('there are two');
+      const made = await people.write(['email:a@x'], { attributes: [half], ts: 1 });
+      const other = await people.write(['email:b@x'], { attributes: [rest], ts: 1 });
+      const third = attribute('more', 'x'.repeat(MAX_PROFILE_BYTES / 2 + 2_000));
+      const refused = { kind: 'refused', reason: 'too_large' };
+      expect(await people.upsert(['email:a@x'], { attributes: [third] })).toEqual(refused);
+      expect(
+        await people.upsert(['email:a@x', 'email:b@x'], { attributes: [attribute('n', 'x'.repeat(3_000))] }),
+      ).toEqual(refused);
+      expect(await people.find('email:a@x')).toEqual(made);
+      expect(await people.find('email:b@x')).toEqual(other);
+    });
+
+    it('leaves the same behind, in whatever order several come', async () => {
+      const written = fc.record({
+        who: fc.uniqueArray(fc.constantFrom('cookie:c1', 'cookie:c2', 'email:3@x', 'email:4@x'), {
+          minLength: 1,
+          maxLength: 3,
+        }),
+        path: fc.constantFrom<readonly string[]>(['d'], ['d', 'n'], ['d', 'm']),
+        value: fc.constantFrom<Json>('x', 'y', {}),
+        ts: fc.nat(4),
+      });
+      const shuffled = fc
+        .array(written, { minLength: 1, maxLength: 6 })
+        .chain((all) => fc.tuple(fc.constant(all), fc.shuffledSubarray(all, { minLength: all.length })));
+      const contents = async (
+        people: People,
+        writes: readonly (NewAttribute & { readonly who: readonly string[]; readonly ts: number })[],
+      ) => {
+        for (const { who, path, value, ts } of writes)
+          await people.write(who, { attributes: [{ path, value }], ts });
+        const found = await people.search(['cookie:c1', 'cookie:c2', 'email:3@x', 'email:4@x']);
+        return found.map(({ identities, attributes }) => JSON.stringify([identities, attributes])).sort();
+      };
+      await fc.assert(
+        fc.asyncProperty(shuffled, async ([some, others]) => {
+          expect(await contents(stage.people(), others)).toEqual(await contents(stage.people(), some));
+        }),
+        { numRuns: 25 },
+      );
+    });
+  });
+
+  describe('a search', () => {
+    it('finds whoever has any of the values, each once, oldest first', async () => {
+      const people = stage.people();
+      const made = [];
+      for (let n = 0; n < 5; n++) made.push(await people.write([`cookie:c${n}`, `email:${n}@x`]));
+      const all = ['email:4@x', 'cookie:c0', 'cookie:c4', 'cookie:nobody', 'email:2@x'];
+      expect(await people.search(all, [made[1]?.ucid ?? '', newId()])).toEqual([
+        made[0],
+        made[1],
+        made[2],
+        made[4],
+      ]);
+      expect(await people.search([])).toEqual([]);
+      expect(await people.search(['cookie:nobody'], ['no-uuid'])).toEqual([]);
+    });
+
+    it('takes a thousand values', async () => {
+      const people = stage.people();
+      const made = await people.write(cookies(0, 400), { ts: 1 });
+      const found = await people.search(cookies(0, 1_000));
+      expect(found).toEqual([made]);
+    });
+  });
+}
