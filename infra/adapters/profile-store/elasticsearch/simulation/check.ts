@@ -89,42 +89,63 @@ function marks(
   live: readonly Profile[],
   leadsTo: ReadonlyMap<string, string | undefined>,
 ): readonly string[] {
-  return writes.flatMap(({ mark, answer, write }) => {
-    const violations: string[] = [];
+  return [...byMark(writes)].flatMap(([mark, attempts]) => {
     const holders = live.filter(({ consents }) => consents.some(({ name }) => name === mark));
-    for (const { ucid, attributes, identities } of holders) {
-      if (!attributes.some(({ path }) => path[1] === mark)) violations.push(`${mark} is half in ${ucid}`);
-      const leftOut = new Set(
-        answer?.kind === 'written' ? answer.leftOut.map(({ identity }) => nameOf(identity)) : [],
-      );
-      const isApart = write.linking === 'keep-people-apart' && answer === undefined;
-      const missing = write.identities.filter(
-        (identity) =>
-          !leftOut.has(nameOf(identity)) && !identities.some((held) => nameOf(held) === nameOf(identity)),
-      );
-      if (missing.length > 0 && !isApart)
-        violations.push(`${mark} is in ${ucid} without ${missing.map(nameOf).join(', ')}`);
-    }
-    if (holders.length > 1) violations.push(`${mark} is in ${holders.map(({ ucid }) => ucid).join(', ')}`);
-    if (answer?.kind === 'refused' && holders.length > 0) violations.push(`${mark} was refused and is there`);
-    if (answer?.kind === 'written') {
-      const expected = leadsTo.get(answer.profile.ucid);
-      if (holders[0]?.ucid !== expected)
-        violations.push(
-          `${mark}, written to ${answer.profile.ucid}, leads to ${expected} and is in ${holders[0]?.ucid}`,
-        );
-    }
-    return violations;
+    const places = new Set(holders.map(({ ucid }) => ucid));
+    const expected = new Set(
+      attempts.flatMap(({ answer }) =>
+        answer?.kind === 'written' ? (leadsTo.get(answer.profile.ucid) ?? []) : [],
+      ),
+    );
+    const isKnown = attempts.every(({ answer }) => answer !== undefined);
+    const misplaced = [...places].filter((ucid) => !expected.has(ucid));
+    return [
+      ...[...expected]
+        .filter((ucid) => !places.has(ucid))
+        .map((ucid) => `${mark} was answered, and ${ucid} is without it`),
+      ...(isKnown ? misplaced.map((ucid) => `${mark} is in ${ucid}, where no answer leads`) : []),
+      ...(attempts.length === 1 && holders.length > 1 ? [`${mark} is in ${[...places].join(', ')}`] : []),
+      ...holders.flatMap((holder) => halves(mark, attempts, holder)),
+    ];
   });
+}
+
+/** What a profile has of a write without having all of it. */
+function halves(mark: string, attempts: readonly WriteAttempt[], holder: Profile): readonly string[] {
+  const violations: string[] = [];
+  if (!holder.attributes.some(({ path }) => path[1] === mark))
+    violations.push(`${mark} is half in ${holder.ucid}`);
+  const [only, ...others] = attempts;
+  // Of an event without an answer nobody knows what it left out.
+  if (
+    only === undefined ||
+    others.length > 0 ||
+    (only.answer === undefined && only.write.linking !== 'merge')
+  )
+    return violations;
+  const leftOut =
+    only.answer?.kind === 'written' ? only.answer.leftOut.map(({ identity }) => nameOf(identity)) : [];
+  const held = holder.identities.map(nameOf);
+  const missing = only.write.identities
+    .map(nameOf)
+    .filter((name) => !leftOut.includes(name) && !held.includes(name));
+  return missing.length === 0
+    ? violations
+    : [...violations, `${mark} is in ${holder.ucid} without ${missing.join(', ')}`];
+}
+
+/** The same write may have been sent several times. */
+function byMark(writes: readonly WriteAttempt[]): ReadonlyMap<string, readonly WriteAttempt[]> {
+  return Map.groupBy(writes, ({ mark }) => mark);
 }
 
 /** Every shared value is that of the newest of the writes that are in the profile. */
 function registers(writes: readonly WriteAttempt[], live: readonly Profile[]): readonly string[] {
-  const byMark = new Map(writes.map((one) => [one.mark, one]));
+  const all = byMark(writes);
   return live.flatMap(({ ucid, consents, attributes }) => {
     const newest = new Map<string, Register>();
     for (const { name } of consents) {
-      const write = byMark.get(name)?.write;
+      const write = all.get(name)?.[0]?.write;
       const attribute = write?.attributes[0];
       if (write?.ts === undefined || attribute === undefined)
         return [`${ucid} has ${name}, which nobody wrote`];
@@ -148,10 +169,10 @@ function registers(writes: readonly WriteAttempt[], live: readonly Profile[]): r
 
 /** Two people are one record only where an explicit write says so. */
 function peopleApart(writes: readonly WriteAttempt[], live: readonly Profile[]): readonly string[] {
-  const byMark = new Map(writes.map((one) => [one.mark, one]));
+  const all = byMark(writes);
   return live.flatMap(({ ucid, consents, identities }) => {
     const people = identities.filter(({ type }) => type === 'user_id');
-    const merged = consents.some(({ name }) => byMark.get(name)?.write.linking === 'merge');
+    const merged = consents.some(({ name }) => all.get(name)?.[0]?.write.linking === 'merge');
     return people.length > 1 && !merged
       ? [`${ucid} holds ${people.map(nameOf).join(', ')}, by events alone`]
       : [];
@@ -164,6 +185,7 @@ function searches(attempts: readonly Attempt[], live: readonly Profile[]): reado
     (one): one is SearchAttempt => one.kind === 'search' && one.found !== undefined,
   );
   const writes = attempts.filter((one): one is WriteAttempt => one.kind === 'write');
+  const once = [...byMark(writes).values()].flatMap((same) => (same.length === 1 ? same : []));
   const deletedAll = attempts.filter((one): one is DeletionAttempt => one.kind === 'deletion');
   const held = new Set(live.flatMap(({ consents }) => consents.map(({ name }) => name)));
   return known.flatMap(({ identity, begunAt, found = [] }) => {
@@ -171,7 +193,7 @@ function searches(attempts: readonly Attempt[], live: readonly Profile[]): reado
     if (found.length > 1) violations.push(`a search found ${found.length} records of ${nameOf(identity)}`);
     const seen = new Set(found.flatMap(({ consents }) => consents.map(({ name }) => name)));
     const mightBeDeleted = deletedAll.some(({ deleted }) => deleted === undefined || deleted.length > 0);
-    for (const { answer, endedAt, write, mark } of writes) {
+    for (const { answer, endedAt, write, mark } of once) {
       if (answer?.kind !== 'written' || endedAt === undefined || endedAt > begunAt) continue;
       const leftOut = answer.leftOut.some((one) => nameOf(one.identity) === nameOf(identity));
       const names = write.identities.some((one) => nameOf(one) === nameOf(identity));
@@ -192,7 +214,8 @@ function deletions(attempts: readonly Attempt[], live: readonly Profile[]): read
   const gone = new Set(attempts.flatMap((one) => (one.kind === 'deletion' ? (one.deleted ?? []) : [])));
   const back = live.filter(({ ucid, linked }) => [ucid, ...linked].some((one) => gone.has(one)));
   const held = new Set(live.flatMap(({ consents }) => consents.map(({ name }) => name)));
-  const left = writes.filter(
+  const once = [...byMark(writes).values()].flatMap((same) => (same.length === 1 ? same : []));
+  const left = once.filter(
     ({ answer, mark }) => answer?.kind === 'written' && gone.has(answer.profile.ucid) && held.has(mark),
   );
   return [

@@ -248,8 +248,12 @@ class Run {
     }
   }
 
+  /** Now and then a write of before, by somebody who did not hear the answer. */
   #draw(): WriteAttempt {
     const { eventShare } = this.#options;
+    const again = this.#attempts[this.#attempts.length - 1 - this.#time.below(12)];
+    if (again?.kind === 'write' && this.#time.random() < 0.1)
+      return { kind: 'write', write: again.write, mark: again.mark, begunAt: this.#time.now() };
     const mark = `m${this.#attempts.length}`;
     const begunAt = this.#time.now();
     const isEvent = this.#time.random() < eventShare;

@@ -10,8 +10,10 @@ import type {
 import type { VirtualTime } from './virtual-time.ts';
 
 export interface NodeTroubles {
-  /** Longest way of a message, and longest time until a write is durable, ms. */
+  /** Longest way of a message, ms. */
   readonly delayMs: number;
+  /** How long a write is seen before it is durable, at most, ms. */
+  readonly unsafeMs: number;
   /** Share of the messages that come late, and how late at most, ms. */
   readonly lateShare: number;
   readonly lateMs: number;
@@ -112,7 +114,7 @@ export class SimulatedNode {
     const version = { seqNo: ++this.#seqNo, primaryTerm: this.#primaryTerm };
     const state: State = source === 'removed' ? { version } : { version, source };
     this.#seen.set(id, state);
-    await this.#time.pause(this.#time.below(this.#troubles.delayMs));
+    await this.#time.pause(this.#time.below(this.#troubles.unsafeMs));
     // Lost with a crash meanwhile: nobody will ever acknowledge it.
     if (version.primaryTerm !== this.#primaryTerm) return new Promise(() => {});
     // One that came after it may be durable before it: then this one is part of the past.

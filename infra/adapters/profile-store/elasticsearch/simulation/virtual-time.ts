@@ -16,9 +16,9 @@ export class VirtualTime {
     this.#state = seed;
   }
 
-  readonly now = (): number => this.#now;
+  readonly now = (): number => Math.floor(this.#now);
 
-  /** From 0 to 1. */
+  /** Below 1. */
   readonly random = (): number => {
     this.#state = (this.#state + 0x6d2b79f5) | 0;
     let t = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
