@@ -3,6 +3,7 @@
 export { type LogCatalogOptions, openLogCatalog } from './adapters/catalog/log/index.ts';
 export { openRedisDeduplicator } from './adapters/deduplicator/redis/index.ts';
 export { openSqliteDeduplicator } from './adapters/deduplicator/sqlite/index.ts';
+export { ElasticsearchConnection } from './adapters/elasticsearch/index.ts';
 export {
   type KafkaConnection,
   type KafkaEventLogOptions,
@@ -25,6 +26,7 @@ export {
   type ElasticsearchProfileStoreOptions,
   openElasticsearchProfileStore,
 } from './adapters/profile-store/elasticsearch/index.ts';
+export { NodeDocuments } from './adapters/profile-store/elasticsearch/node-documents.ts';
 export {
   openSqliteProfileStore,
   type SqliteProfileStoreOptions,

@@ -2,53 +2,80 @@ import { describe, expect, it } from 'vitest';
 import { violationsOf } from './check.ts';
 import { type SimulationOptions, simulate } from './run.ts';
 
-const SEEDS = Number(process.env.SEEDS ?? 5);
-const FIRST = Number(process.env.FIRST ?? 1);
+const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
+/** Runs of each kind; a seed that failed is run again by itself. */
+const SEEDS = process.env.TRIBUTARY_TEST_SEED?.split(',').map(Number) ?? seeds(LONG ? 40 : 1);
+const OPERATIONS = LONG ? 1_500 : 600;
 
-const BASE: Omit<SimulationOptions, 'seed'> = {
-  operations: 1_000,
+const CALM = Number.POSITIVE_INFINITY;
+const USUAL: Omit<SimulationOptions, 'seed'> = {
+  operations: OPERATIONS,
   processes: 6,
   callers: 4,
   people: 8,
   deletionShare: 0,
   eventShare: 0.5,
-  operationsANodeCrash: 60,
-  operationsAProcessCrash: 40,
-  troubles: { delayMs: 20, lateShare: 0.03, lateMs: 3_000, timeoutMs: 800 },
+  operationsANodeCrash: 100,
+  operationsAProcessCrash: 60,
+  troubles: { delayMs: 20, unsafeMs: 40, lateShare: 0.01, lateMs: 3_000, timeoutMs: 800 },
 };
 
-describe('the protocol', () => {
-  it.each([
-    ['merges', { eventShare: 0 }],
-    ['events', { eventShare: 1 }],
-    ['both', {}],
-    ['deletes', { deletionShare: 0.1 }],
-    ['many deletes', { deletionShare: 0.25, people: 5 }],
-    ['calm', { deletionShare: 0.05, operationsANodeCrash: 1e9, operationsAProcessCrash: 1e9 }],
-    ['crowd', { people: 3, deletionShare: 0.05 }],
-    ['wide', { people: 60 }],
+describe('every promise is kept on a node that loses what it showed', () => {
+  it.each<[string, Partial<SimulationOptions>]>([
+    ['explicit writes that merge, in chains and all at once', { eventShare: 0 }],
+    ['events of people who share devices', { eventShare: 1 }],
+    ['both at once', {}],
+    ['a tenth deletions', { deletionShare: 0.1 }],
+    ['a quarter deletions, few people', { deletionShare: 0.25, people: 5 }],
+    ['very few people', { deletionShare: 0.05, people: 3 }],
+    ['many people', { people: 60 }],
+    ['nobody crashes', { deletionShare: 0.05, operationsANodeCrash: CALM, operationsAProcessCrash: CALM }],
+    [
+      'crashes all the time',
+      { deletionShare: 0.03, people: 5, operationsANodeCrash: 20, operationsAProcessCrash: 15 },
+    ],
+    [
+      'events and crashes',
+      {
+        eventShare: 0.85,
+        deletionShare: 0.02,
+        people: 5,
+        operationsANodeCrash: 30,
+        operationsAProcessCrash: 20,
+      },
+    ],
+    [
+      'writes that are seen long before they are durable',
+      {
+        deletionShare: 0.06,
+        people: 6,
+        operationsANodeCrash: 25,
+        troubles: { delayMs: 15, unsafeMs: 400, lateShare: 0.01, lateMs: 3_000, timeoutMs: 1_500 },
+      },
+    ],
+    [
+      'messages that are slow and often late',
+      {
+        people: 5,
+        operationsANodeCrash: 40,
+        troubles: { delayMs: 200, unsafeMs: 200, lateShare: 0.05, lateMs: 3_000, timeoutMs: 2_000 },
+      },
+    ],
   ])(
     '%s',
     async (_, changed) => {
-      for (let seed = FIRST; seed < FIRST + SEEDS; seed++) {
-        const startedAt = performance.now();
-        const run = await simulate({ ...BASE, ...changed, seed });
-        const violations = await violationsOf(run);
-        const written = run.attempts.filter(
-          (one) => one.kind === 'write' && one.answer?.kind === 'written',
-        ).length;
-        console.log(
-          seed,
-          run.crashes,
-          written,
-          run.attempts.length,
-          run.node.acknowledged,
-          run.node.lost,
-          Math.round(performance.now() - startedAt),
-        );
-        expect({ seed, violations }).toEqual({ seed, violations: [] });
+      for (const seed of SEEDS) {
+        const run = await simulate({ ...USUAL, ...changed, seed });
+        expect({ seed, violations: await violationsOf(run) }).toEqual({ seed, violations: [] });
+        // A run in which hardly anything was answered shows nothing.
+        const answered = run.attempts.filter(({ endedAt }) => endedAt !== undefined).length;
+        expect(answered).toBeGreaterThan(OPERATIONS / 20);
       }
     },
-    600_000,
+    LONG ? 900_000 : 60_000,
   );
 });
+
+function seeds(count: number): readonly number[] {
+  return Array.from({ length: count }, (_, n) => n + 1);
+}
