@@ -103,7 +103,7 @@ describe('a credential', () => {
       expect(await client.call(...call, headers)).toMatchObject(NOT_KNOWN);
   });
 
-  it('is that of the header apikey where there is one: no token is let in beside a bad key, and none as a key', async () => {
+  it('is that of the header apikey where there is one, whatever stands beside it', async () => {
     const token = `Bearer ${owner.token}`;
     const orgId = String(organization.orgId);
     const call = PROFILE_CALLS[READ];
