@@ -1,6 +1,7 @@
-import { NO_LOGGER } from '@tributary/core';
+import { NO_LOGGER, type Profile } from '@tributary/core';
 import {
   describeMachine,
+  documentsOf,
   ElasticsearchConnection,
   enginesOf,
   NodeDocuments,
@@ -42,7 +43,12 @@ export async function elasticsearchProfileRows(
       new NodeDocuments(connection, { alias: 'bare', shards: 1 }),
       options.stored,
     );
-    return await profileRows({ ...options, engine: 'on Elasticsearch', store, bare });
+    const profiles = new NodeDocuments(connection, { alias: 'tributary-bench.profiles', shards: 1 });
+    const fill = async (some: readonly Profile[]) => {
+      const documents = some.flatMap(documentsOf);
+      await profiles.write(documents.map((one) => ({ ...one, expected: 'absent' })));
+    };
+    return await profileRows({ ...options, engine: 'on Elasticsearch', store, bare, fill });
   } finally {
     await store.close();
     await connection.close();

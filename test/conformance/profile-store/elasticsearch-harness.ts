@@ -4,10 +4,12 @@ import { removeIndices } from '../../helpers/elasticsearch.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import type { ProfileStoreHarness } from './harness.ts';
 
-interface Settings {
+export interface ElasticsearchSettings {
   readonly url: string;
   readonly prefix: string;
   readonly retentionMs: number;
+  /** Of one call of the engine. */
+  readonly timeoutMs?: number;
 }
 
 export const harness: ProfileStoreHarness = {
@@ -15,7 +17,11 @@ export const harness: ProfileStoreHarness = {
   module: import.meta.url,
 
   async create(retentionMs) {
-    const settings: Settings = { url: engines()?.elasticsearchUrl ?? '', prefix: freshPrefix(), retentionMs };
+    const settings: ElasticsearchSettings = {
+      url: engines()?.elasticsearchUrl ?? '',
+      prefix: freshPrefix(),
+      retentionMs,
+    };
     return {
       settings: JSON.stringify(settings),
       dispose: () => removeIndices(settings.url, settings.prefix),
@@ -23,7 +29,7 @@ export const harness: ProfileStoreHarness = {
   },
 
   open(settings, { publish, clock = Date.now, tidyEveryMs }) {
-    const { url, prefix, retentionMs } = JSON.parse(settings) as Settings;
+    const { url, prefix, retentionMs, timeoutMs } = JSON.parse(settings) as ElasticsearchSettings;
     return openElasticsearchProfileStore({
       access: { urls: [url] },
       prefix,
@@ -31,6 +37,7 @@ export const harness: ProfileStoreHarness = {
       clock,
       publish,
       logger: NO_LOGGER,
+      ...(timeoutMs === undefined ? {} : { timeoutMs }),
       ...(tidyEveryMs === undefined ? {} : { sweepEveryMs: tidyEveryMs }),
     });
   },

@@ -78,6 +78,20 @@ export function claimOf(stored: StoredDocument): Claim {
   return { stored, ucid: stored.source.body };
 }
 
+/** What an index holds of a profile that nothing was ever merged into: for who fills an empty one. */
+export function documentsOf(
+  profile: Profile,
+): readonly { readonly id: string; readonly source: DocumentSource }[] {
+  const { ucid, identities } = profile;
+  return [
+    { id: profileId(ucid), source: liveSource({ profile, deletions: {}, unpublished: [] }, undefined) },
+    ...identities.map((identity) => ({
+      id: claimId(claimHash(profile, identity)),
+      source: claimSource(ucid),
+    })),
+  ];
+}
+
 /** `text`: the JSON of the profile, where it is at hand. */
 export function liveSource(content: Content, pending: Pending | undefined, text?: string): DocumentSource {
   return { ...contentSource('live', content, pending), body: bodyOf(content, undefined, text) };

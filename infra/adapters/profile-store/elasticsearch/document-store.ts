@@ -15,16 +15,19 @@ import { deleteProfiles } from './deletion.ts';
 import { claimHash } from './document-forms.ts';
 import type { Documents } from './documents.ts';
 import { DurableVersions } from './durable-versions.ts';
+import { HintTable } from './hint-table.ts';
 import { Lanes } from './lanes.ts';
-import { Recent } from './recent.ts';
 import { untilDone } from './restarts.ts';
 import { attemptSearch } from './search.ts';
 import type { StoreTools } from './store-tools.ts';
 import { Sweeper } from './sweeper.ts';
 import { attemptUpsert } from './upsert.ts';
+import type { Hints } from './view.ts';
 import type { WriteGroup } from './write-group.ts';
 
-/** Identities whose profile is remembered, and profiles whose durable version is; some 200 bytes each. */
+/** Identities whose profile is remembered: 48 MiB, once as many are used. */
+const HINTS = 2 ** 21;
+/** Profiles whose durable version is remembered; some 200 bytes each. */
 const REMEMBERED = 100_000;
 
 export interface DocumentStoreOptions {
@@ -38,6 +41,8 @@ export interface DocumentStoreOptions {
   readonly newUcid: () => string;
   readonly logger: Logger;
   readonly retentionMs: number;
+  /** Default: a table of some million. */
+  readonly hints?: Hints;
 }
 
 /** A profile store on documents that can be read by their names and compared-and-set. */
@@ -53,7 +58,7 @@ export class DocumentProfileStore implements ProfileStore {
     const { documents, clock, pause, newUcid: newId, logger } = options;
     this.#tools = {
       ...options,
-      hints: new Recent<string, string>(REMEMBERED),
+      hints: options.hints ?? new HintTable(HINTS),
       durable: new DurableVersions(documents, clock, REMEMBERED),
       background: (work) => void this.#watch(work),
     };

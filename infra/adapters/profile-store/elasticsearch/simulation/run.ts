@@ -7,6 +7,7 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { DocumentProfileStore } from '../document-store.ts';
+import { Recent } from '../recent.ts';
 import { type NodeTroubles, SimulatedNode } from './simulated-node.ts';
 import { VirtualTime } from './virtual-time.ts';
 
@@ -22,9 +23,11 @@ export interface SimulationOptions {
   /** Of the operations: deletions, and of the writes those of events. */
   readonly deletionShare: number;
   readonly eventShare: number;
-  /** On average one crash of the node, and one of a process, for so many operations. */
-  readonly operationsANodeCrash: number;
-  readonly operationsAProcessCrash: number;
+  /** Mean time between two crashes of the node, and of one process, ms; absent: never. */
+  readonly nodeCrashMs?: number | undefined;
+  readonly processCrashMs?: number | undefined;
+  /** Longest time between two sweeps of a process, ms. */
+  readonly sweepMs: number;
   readonly troubles: NodeTroubles;
 }
 
@@ -71,7 +74,7 @@ export const SCOPE = { org: 1, region: 'eu' } as const;
 const RETENTION_MS = 10 * 24 * 3_600_000;
 
 /** Callers in several processes that write, search and delete, while processes and the node crash; then peace. */
-export async function simulate(options: SimulationOptions): Promise<SimulationRun> {
+export async function simulateProfiles(options: SimulationOptions): Promise<SimulationRun> {
   const time = new VirtualTime(options.seed);
   const run = new Run(options, time);
   return time.run(run.run());
@@ -99,16 +102,13 @@ class Run {
   }
 
   async run(): Promise<SimulationRun> {
-    const { processes, operations, operationsANodeCrash } = this.#options;
+    const { processes, operations, nodeCrashMs } = this.#options;
     const running = Array.from({ length: processes }, () => this.#keepProcess());
     const crashing = (async () => {
-      let next = operationsANodeCrash * this.#time.random() * 2;
-      while (this.#attempts.length < operations) {
-        await this.#time.pause(5);
-        if (this.#attempts.length < next) continue;
+      while (nodeCrashMs !== undefined && this.#attempts.length < operations) {
+        await this.#time.pause(2 * nodeCrashMs * this.#time.random());
         this.#node.crash();
         this.#crashes++;
-        next += operationsANodeCrash * this.#time.random() * 2;
       }
     })();
     await Promise.all([...running, crashing]);
@@ -135,15 +135,17 @@ class Run {
 
   /** A process and its successors. */
   async #keepProcess(): Promise<void> {
-    const { operations, callers, operationsAProcessCrash } = this.#options;
+    const { operations, callers, processCrashMs } = this.#options;
     while (this.#attempts.length < operations) {
       const process = this.#start();
-      const dies = this.#attempts.length + operationsAProcessCrash * this.#time.random() * 2;
       const working = Array.from({ length: callers }, () => this.#call(process));
       const dying = (async () => {
+        const livesMs =
+          processCrashMs === undefined ? Number.POSITIVE_INFINITY : 2 * processCrashMs * this.#time.random();
+        const until = this.#time.now() + livesMs;
         while (!process.dead && this.#attempts.length < operations) {
           await this.#time.pause(this.#time.below(20));
-          if (this.#attempts.length < dies) continue;
+          if (this.#time.now() < until) continue;
           process.dead = true;
           this.#crashes++;
         }
@@ -176,6 +178,7 @@ class Run {
       },
       logger: NO_LOGGER,
       retentionMs: RETENTION_MS,
+      hints: new Recent(20),
     });
     process.store = store;
     return process as SimulatedProcess;
@@ -183,7 +186,7 @@ class Run {
 
   async #sweep(process: SimulatedProcess): Promise<void> {
     while (!process.dead && this.#attempts.length < this.#options.operations) {
-      await this.#time.pause(1_000 + this.#time.below(4_000));
+      await this.#time.pause(this.#time.below(this.#options.sweepMs));
       if (process.dead) return;
       await process.store.sweep().catch(() => {});
     }
