@@ -2,7 +2,6 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type ClientKeyScope,
   iso,
-  MAX_PROFILE_BYTES,
   MAX_PROFILE_IDENTITIES,
   type Organization,
   type ProfileRefusal,
@@ -11,9 +10,10 @@ import {
 import type { FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { authorOf, type Caller } from '../../http/caller.ts';
-import { type ApiError, invalidRequest, payloadTooLarge } from '../../http/errors.ts';
+import { type ApiError, invalidRequest } from '../../http/errors.ts';
 import { errorAnswers } from '../../http/schemas.ts';
 import { admit, type NamedRegion } from './admission.ts';
+import { tooLarge } from './bounds.ts';
 import { readCallHeaders } from './call-headers.ts';
 import { readDeletion } from './deletion.ts';
 import { deletionAnswer, deletionBody, profileRecords, searchBody, writeBody } from './schemas.ts';
@@ -129,7 +129,7 @@ function refusalOf(reason: ProfileRefusal, names: '/ids' | '/search'): ApiError 
         message: `the profile would have more than ${MAX_PROFILE_IDENTITIES} identities`,
       });
     case 'too_large':
-      return payloadTooLarge('/upsert', `the profile would have more than ${MAX_PROFILE_BYTES} bytes`);
+      return tooLarge();
     case 'nothing_left':
       throw new Error('a write that is no event was left without identities');
   }
