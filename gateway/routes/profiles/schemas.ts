@@ -81,6 +81,9 @@ export const profileRecords = listOf(
   }),
 );
 
+/** The same of a search, whose answer is text by the time it is sent. */
+export const foundRecords = Type.Unsafe<unknown>(profileRecords);
+
 const ucids = listOf(Type.String());
 
 export const deletionAnswer = Type.Object({
