@@ -1,4 +1,4 @@
-import type { ProfileStore, ProfileWrite } from '@tributary/core';
+import type { Profile, ProfileStore, ProfileWrite } from '@tributary/core';
 import { type BenchRow, median, percentile, perSecond } from './table.ts';
 
 const CALLERS = 64;
@@ -143,6 +143,13 @@ async function run(call: Call, seconds: number): Promise<Run> {
   );
   const took = (performance.now() - startedAt) / 1_000;
   return { perSecond: waits.length / took, p50: percentile(waits, 0.5), p99: percentile(waits, 0.99) };
+}
+
+/** A profile of the bench, as it is stored, of an organization that nobody measures. */
+export async function sampleProfile(store: ProfileStore): Promise<Profile> {
+  const outcome = await store.upsert({ ...benchWrite(0, 1), org: 2 });
+  if (outcome.kind === 'refused') throw new Error(outcome.reason);
+  return outcome.profile;
 }
 
 const SEARCH = { org: 1, regions: ['eu'] };
