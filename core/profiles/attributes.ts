@@ -45,14 +45,14 @@ export function stampAttributes(
   now: number,
 ): readonly ProfileAttribute[] {
   if (written.every((attribute) => (attribute.ts ?? ts) !== undefined)) {
-    return written.map(({ path, value, ts: own = ts ?? now }) => ({ path, value, ts: own }));
+    return written.map(({ ts: own = ts ?? now, ...attribute }) => ({ ...attribute, ts: own }));
   }
   const times = new PlaceTimes(held);
-  return written.map(({ path, value, ts: own = ts }) => ({
-    path,
-    value,
-    ts: own ?? Math.max(now, times.newestReplacedBy({ path, value }) + 1),
-  }));
+  return written.map(({ ts: own = ts, ...attribute }) => {
+    if (own !== undefined) return { ...attribute, ts: own };
+    const { path, value } = attribute;
+    return { path, value, ts: Math.max(now, times.newestReplacedBy(attribute) + 1) };
+  });
 }
 
 /** The attributes there are, without those that stay only for older ones to come; in the order of `attributes`. */
