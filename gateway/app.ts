@@ -58,6 +58,8 @@ export function createServer(options: ServerOptions = {}): FastifyInstance {
     frameworkErrors: answerUnroutable,
     clientErrorHandler: answerUnreadable,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 200 },
+    // Fastify would write a sentence about each of what may be half a million faults; our own words are `validation.ts`.
+    schemaErrorFormatter: () => new Error('the request does not match its schema'),
     ajv: {
       customOptions: {
         coerceTypes: false,

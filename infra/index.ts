@@ -10,6 +10,7 @@ export {
 } from './adapters/catalog/log/index.ts';
 export { openRedisDeduplicator } from './adapters/deduplicator/redis/index.ts';
 export { openSqliteDeduplicator } from './adapters/deduplicator/sqlite/index.ts';
+export { ElasticsearchConnection } from './adapters/elasticsearch/index.ts';
 export {
   type KafkaConnection,
   type KafkaEventLogOptions,
@@ -29,6 +30,17 @@ export {
 } from './adapters/live-tail/in-process/index.ts';
 export { openRedisLiveTail, type RedisLiveTailOptions } from './adapters/live-tail/redis/index.ts';
 export { openSmtpMailer, type SmtpMailerOptions } from './adapters/mailer/smtp/index.ts';
+export { documentsOf } from './adapters/profile-store/elasticsearch/document-forms.ts';
+export {
+  type ElasticsearchProfileStoreOptions,
+  openElasticsearchProfileStore,
+} from './adapters/profile-store/elasticsearch/index.ts';
+export { NodeDocuments } from './adapters/profile-store/elasticsearch/node-documents.ts';
+export {
+  type SimulationOptions,
+  simulateProfiles,
+  violationsOf,
+} from './adapters/profile-store/elasticsearch/simulation/index.ts';
 export {
   openSqliteProfileStore,
   type SqliteProfileStoreOptions,

@@ -16,10 +16,10 @@ export interface PipelineOptions {
   readonly historyEntries: number;
   /** Subjects of a partition whose profiles are written at a time. */
   readonly profileWriters: number;
-  /** After how long a mail is tried again that the mail server did not take... */
+  /** After how long a mail is tried again that the mail server did not take. */
   readonly mailRetryMs: number;
-  /** ...and the age at which it is given up. */
-  readonly mailExpiryMs: number;
+  /** How long the topics are declared to keep records: mails are given up before that. */
+  readonly retentionMs: number;
   /** Window of a partition of a flow stage. What it holds weighs about five times as much in memory. */
   readonly windowBytes: number;
   /** Share of that window one transformation or destination may fill before it waits for its own earlier work... */
@@ -48,7 +48,7 @@ export const DEFAULT_PIPELINE: PipelineOptions = {
   historyEntries: 200,
   profileWriters: 64,
   mailRetryMs: 10 * 60_000,
-  mailExpiryMs: 5 * 24 * 3_600_000,
+  retentionMs: 7 * 24 * 3_600_000,
   windowBytes: 4 * 1024 * 1024,
   laneShare: 1 / 8,
   slowTransformationMs: 200,

@@ -95,7 +95,7 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
     batch('history', [violations, dead, outcomes], [], steps.history, historyEntries),
     batch('audit', [TOPIC.catalog], [], steps.audit, historyEntries),
     // One at a time: what was sent is committed before the next one is.
-    batch('mail', mails, [TOPIC.mailRetry, TOPIC.poison], steps.mail, 1),
+    { ...batch('mail', mails, [TOPIC.mailRetry, TOPIC.poison], steps.mail, 1), repeats: 'visible' },
     flow('route', [accepted], [deliveries, dead, eventsSlow], steps.route),
     flow('route.slow', [eventsSlow], [deliveries, dead, outcomes], steps.routeSlow),
     flow('deliver', [deliveries], [deliveriesSlow, ...settled], steps.deliver),

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Unavailable } from '../errors/errors.ts';
 import type { LogEntry, ReadResult } from '../log/event-log.ts';
+import { UnknownFact } from './fold.ts';
 import { restoreState } from './restore.ts';
 import { type CatalogEntry, CatalogGap, type RewriteRecord, rewriteRecords } from './rewrite.ts';
 import { rowsOf } from './rows.ts';
@@ -49,7 +50,8 @@ describe('a state is restored', () => {
   it('from the rows at the offset, with facts and other rewrites between them left for later', async () => {
     const [first, ...rest] = rewriteOf('r1');
     const log = [...FACTS, first, contract('c2', 'view'), begun('r2'), ...rest, contract('c3', 'x')];
-    const state = await restoreState(new ShortLog(log as CatalogEntry[], 2), 2);
+    const { state, position } = await restoreState(new ShortLog(log as CatalogEntry[], 2), 2);
+    expect(position).toBe(2);
     expect(rowsOf(state)).toEqual(rowsOf(foldAll(FACTS).state));
   });
 
@@ -64,14 +66,69 @@ describe('a state is restored', () => {
     await expect(restore([], 0)).rejects.toThrow(CatalogGap);
   });
 
-  it('later where the next rewrite drops it in the midst of it', async () => {
-    const log = new ShortLog([...FACTS, ...rewriteOf('r1'), ...rewriteOf('r2')], 2);
+  it('from the next rewrite where that one drops it in the midst of it', async () => {
+    const more = [...FACTS, contract('c2', 'view')];
+    const log = new ShortLog([...FACTS, ...rewriteOf('r1'), ...rewriteOf('r2', more)], 2);
     const read = log.read.bind(log);
     log.read = (...where) => {
       if (log.reads === 1) log.first = 5;
       return read(...where);
     };
-    await expect(restoreState(log, 2)).rejects.toThrow(Unavailable);
-    expect(rowsOf(await restoreState(log, 5))).toEqual(rowsOf(foldAll(FACTS).state));
+    const { state, position } = await restoreState(log, 2);
+    expect(position).toBe(5);
+    expect(rowsOf(state)).toEqual(rowsOf(foldAll(more).state));
+  });
+
+  it('from the next rewrite also where that one came and dropped it after the end was asked for', async () => {
+    const entries = [...FACTS, ...rewriteOf('r1')];
+    const log = new ShortLog(entries, 2);
+    const read = log.read.bind(log);
+    log.read = (...where) => {
+      if (log.reads === 1) {
+        log.first = entries.length;
+        entries.push(...rewriteOf('r2'));
+      }
+      return read(...where);
+    };
+    expect((await restoreState(log, 2)).position).toBe(5);
+  });
+
+  it('never, and not later either, where behind the hole stands no rewrite that ended', async () => {
+    for (const behind of [[contract('c2', 'view')], [begun('r2')], rewriteOf('r2').slice(1)]) {
+      const log = new ShortLog([...FACTS, ...rewriteOf('r1'), ...behind], 2);
+      const read = log.read.bind(log);
+      log.read = (...where) => {
+        if (log.reads === 1) log.first = 5;
+        return read(...where);
+      };
+      await expect(restoreState(log, 2)).rejects.toThrow(CatalogGap);
+    }
+  });
+
+  it('never from what is no row, no JSON, or nothing at all, and says what it found', async () => {
+    const [first] = rewriteOf('r1');
+    const piece = (text: unknown) => ({ v: 1, type: 'catalog.rewrite_rows', rewrite: 'r1', part: 0, text });
+    const restore = (...entries: readonly unknown[]) =>
+      restoreState(new ShortLog(entries as CatalogEntry[], 0), 0);
+    for (const [text, why] of [
+      ['["table","painted",["a"],1]\n', 'a state has no table painted'],
+      ['["colour"]\n', 'a state has no rows of kind colour'],
+      ['{\n', 'the rewrite r1 of the catalog cannot be read'],
+      ['null\n', 'the rewrite r1 of the catalog cannot be read'],
+      [undefined, 'the rewrite r1 of the catalog cannot be read'],
+    ]) {
+      const restoring = restore(first, piece(text));
+      await expect(restoring).rejects.toThrow(CatalogGap);
+      await expect(restoring).rejects.toThrow(why);
+    }
+    await expect(restore(first, null)).rejects.toThrow(CatalogGap);
+    await expect(restore(first, null)).rejects.toThrow('what is no fact at 1');
+    await expect(restore({ ...first, v: 2 })).rejects.toThrow(UnknownFact);
+  });
+
+  it('later where the log does not answer', async () => {
+    const log = new ShortLog(rewriteOf('r1'), 0);
+    log.read = async (_topic, _partition, from) => ({ entries: [], next: from });
+    await expect(restoreState(log, 0)).rejects.toThrow(Unavailable);
   });
 });

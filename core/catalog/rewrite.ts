@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { TributaryError } from '../errors/errors.ts';
+import { messageOf, TributaryError } from '../errors/errors.ts';
 import type { Fact } from './facts.ts';
 import { UnknownFact } from './fold.ts';
 import { type CatalogRow, RowsReader } from './rows.ts';
@@ -118,7 +118,10 @@ export class RewriteReader {
     this.#begun = begun;
   }
 
-  /** The state at the offset of `begun`, once its last record came. `CatalogGap` where the pieces are not what was written. */
+  /**
+   * The state at the offset of `begun`, once its last record came. `CatalogGap` where the pieces are not what was
+   * written, or hold what is no row.
+   */
   add(entry: RewriteRecord): CatalogState | undefined {
     if (entry.rewrite !== this.#begun.rewrite) return undefined;
     if (entry.type === 'catalog.rewrite_rows') this.#addPiece(entry);
@@ -133,13 +136,20 @@ export class RewriteReader {
     if (part < this.#parts) return;
     if (part > this.#parts) throw this.#damaged(`part ${this.#parts} is missing`);
     this.#parts++;
-    this.#digest.update(text);
-    const lines = `${this.#line}${text}`.split('\n');
-    this.#line = lines.pop() ?? '';
-    for (const line of lines) this.#rows.add(JSON.parse(line) as CatalogRow);
+    try {
+      this.#digest.update(text);
+      const lines = `${this.#line}${text}`.split('\n');
+      this.#line = lines.pop() ?? '';
+      for (const line of lines) this.#rows.add(JSON.parse(line) as CatalogRow);
+    } catch (error) {
+      throw this.#damaged(messageOf(error), { cause: error });
+    }
   }
 
-  #damaged(why: string): CatalogGap {
-    return new CatalogGap(`the rewrite ${this.#begun.rewrite} of the catalog cannot be read: ${why}`);
+  #damaged(why: string, options?: ErrorOptions): CatalogGap {
+    return new CatalogGap(
+      `the rewrite ${this.#begun.rewrite} of the catalog cannot be read: ${why}`,
+      options,
+    );
   }
 }

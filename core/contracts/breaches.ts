@@ -40,9 +40,10 @@ export function breachesOf(
   checker: Pick<Checker, 'isTentative'>,
 ): readonly Breach[] {
   const breaches = new Map<string, Breach>();
+  const missed = new MissedTypes(errors);
   for (const error of errors) {
     if (error.keyword === 'if' || checker.isTentative(error)) continue;
-    const breach = worded(error, errors);
+    const breach = worded(error, missed);
     const id = `${breach.kind} ${breach.path}`;
     if (!breaches.has(id)) breaches.set(id, breach);
     if (breaches.size === MAX_VIOLATIONS) break;
@@ -50,24 +51,40 @@ export function breachesOf(
   return [...breaches.values()];
 }
 
-function worded(error: ErrorObject, errors: readonly ErrorObject[]): Breach {
+function worded(error: ErrorObject, missed: MissedTypes): Breach {
   const path = cutPath(fieldPath(error));
-  const types =
-    error.keyword === 'anyOf' || error.keyword === 'oneOf' ? missedTypes(error, errors) : undefined;
+  const types = error.keyword === 'anyOf' || error.keyword === 'oneOf' ? missed.of(error) : undefined;
   if (types !== undefined) return { kind: 'type', path, message: `must be ${typeNames(types)}` };
   return { kind: kindOf(error), path, message: messageFor(error) };
 }
 
-/** The types that the alternatives ask for, when the value has none of them. */
-function missedTypes(failed: ErrorObject, errors: readonly ErrorObject[]): readonly string[] | undefined {
-  const alternatives: unknown = failed.parentSchema?.[failed.keyword];
-  if (!Array.isArray(alternatives) || alternatives.length > MAX_ALTERNATIVES) return undefined;
-  const missed = new Map<unknown, readonly string[]>();
-  for (const error of errors) {
-    if (error.keyword === 'type' && error.instancePath === failed.instancePath) {
-      missed.set(error.parentSchema, [error.params.type].flat().map(String));
-    }
+/** The types that values do not have, looked through once however many alternatives failed. */
+class MissedTypes {
+  readonly #errors: readonly ErrorObject[];
+  #byPath: ReadonlyMap<string, ReadonlyMap<unknown, readonly string[]>> | undefined;
+
+  constructor(errors: readonly ErrorObject[]) {
+    this.#errors = errors;
   }
-  const types = alternatives.map((alternative) => missed.get(alternative));
-  return types.every((type) => type !== undefined) ? [...new Set(types.flat())] : undefined;
+
+  /** The types that the alternatives ask for, when the value has none of them. */
+  of(failed: ErrorObject): readonly string[] | undefined {
+    const alternatives: unknown = failed.parentSchema?.[failed.keyword];
+    if (!Array.isArray(alternatives) || alternatives.length > MAX_ALTERNATIVES) return undefined;
+    this.#byPath ??= this.#read();
+    const missed = this.#byPath.get(failed.instancePath);
+    const types = alternatives.map((alternative) => missed?.get(alternative));
+    return types.every((type) => type !== undefined) ? [...new Set(types.flat())] : undefined;
+  }
+
+  #read() {
+    const byPath = new Map<string, Map<unknown, readonly string[]>>();
+    for (const { keyword, instancePath, parentSchema, params } of this.#errors) {
+      if (keyword !== 'type') continue;
+      const missed = byPath.get(instancePath) ?? new Map<unknown, readonly string[]>();
+      missed.set(parentSchema, [params.type].flat().map(String));
+      byPath.set(instancePath, missed);
+    }
+    return byPath;
+  }
 }

@@ -1,11 +1,12 @@
 import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js';
 import type { Json, JsonObject } from '../event/event.ts';
-import { FORMATS } from './formats.ts';
+import { meteredFormats } from './formats.ts';
 import { DRAFT_2020_12 } from './keywords.ts';
 import { compilePattern, type Pattern } from './patterns.ts';
 import type { SchemaDocument } from './schema-document.ts';
 import type { SchemaNode, SchemaPart } from './schema-node.ts';
-import { OWN_KEYWORDS, WORK, workKeyword } from './vocabulary.ts';
+import { UNEVALUATED_KEYWORDS } from './unevaluated-keywords.ts';
+import { ownKeywords, WORK, workKeyword } from './vocabulary.ts';
 import type { WorkMeter } from './work-meter.ts';
 
 /** A compiled schema. */
@@ -64,11 +65,11 @@ function compiler(patternOf: (source: string) => Pattern, meter: WorkMeter): Ajv
     validateSchema: false,
     addUsedSchema: false,
     logger: false,
-    formats: Object.fromEntries(FORMATS),
+    formats: meteredFormats(meter),
     // Optimising doubles the time to compile and gains nothing that could be measured.
     code: { optimize: false, regExp: Object.assign(patternOf, { code: 'pattern' }) },
   });
-  for (const definition of OWN_KEYWORDS) {
+  for (const definition of [...ownKeywords(meter), ...UNEVALUATED_KEYWORDS]) {
     ajv.removeKeyword(String(definition.keyword));
     ajv.addKeyword(definition);
   }
@@ -119,7 +120,7 @@ class Emitter {
     if (typeof node.value === 'boolean')
       return { schema: this.#mark(node, node.value || { not: {} }), work: 1 };
     const members = new Map(node.assertions);
-    let work = 1 + node.refs.length;
+    let work = 1 + node.refs.length + namesAskedFor(node);
     for (const [keyword, parts] of Map.groupBy(node.parts, (part) => part.keyword)) {
       const under = this.#under(keyword, parts);
       const given = members.get(keyword);
@@ -154,6 +155,14 @@ class Emitter {
     if (typeof schema === 'object' && !this.#definite.has(node)) this.tentative.add(schema);
     return schema;
   }
+}
+
+/** Each name that is asked for is looked up, and is an error of its own where it is missing. */
+function namesAskedFor({ assertions }: SchemaNode): number {
+  const lists = ['dependentRequired', 'dependencies'].flatMap((keyword) =>
+    Object.values(assertions.get(keyword) ?? {}),
+  );
+  return [assertions.get('required'), ...lists].reduce<number>((sum, list) => sum + listOf(list).length, 0);
 }
 
 function nameOf(node: SchemaNode): string {

@@ -10,6 +10,7 @@ import { PATTERN_MEMORY } from './patterns.ts';
 import { costOf } from './schema-cost.ts';
 import { readDocument } from './schema-document.ts';
 import { fromSpecForm } from './spec-form.ts';
+import { unevaluatedFaults } from './unevaluated-faults.ts';
 import { WorkMeter } from './work-meter.ts';
 
 /** Bytes of a definition as JSON. */
@@ -52,10 +53,12 @@ export function compileSchema(definition: JsonObject): Compilation {
   if (faults.length > 0) return faulty(faults);
   const cost = costOf(document);
   if (cost.faults.length > 0) return faulty(cost.faults);
+  const unevaluated = unevaluatedFaults(document);
+  if (unevaluated.length > 0) return faulty(unevaluated);
   const meter = new WorkMeter();
   try {
     const checker = compileDocument(document, meter);
-    const declared = new DeclaredFields(document, checker.patterns);
+    const declared = new DeclaredFields(document, checker.patterns, meter);
     const weight = WEIGHT_PER_SCHEMA * document.nodes.length + PATTERN_MEMORY * checker.patternCount;
     return { schema: { checker, declared, meter, maxDepth: cost.maxDepth, weight }, faults: [] };
   } catch (thrown) {

@@ -3,11 +3,15 @@ import type { Pattern } from './patterns.ts';
 import { below } from './pointer.ts';
 import type { SchemaDocument } from './schema-document.ts';
 import type { SchemaNode } from './schema-node.ts';
+import type { WorkMeter } from './work-meter.ts';
 
 type Patterns = (source: string) => Pattern;
 
 /** Shapes kept; past it they are built anew. Alternatives inside a recursion can combine without end. */
 const MAX_SHAPES = 4_096;
+
+/** Schemas looked through for one field that count as one unit of work. */
+const PARTS_PER_UNIT = 16;
 
 /**
  * The fields a schema declares, at every depth: under `properties`, `patternProperties`, `additionalProperties` and
@@ -21,10 +25,12 @@ export class DeclaredFields {
   readonly #shapes = new Map<string, Shape>();
   readonly #root: SchemaNode;
   readonly #patterns: Patterns;
+  readonly #meter: WorkMeter;
 
-  constructor(document: SchemaDocument, patterns: Patterns) {
+  constructor(document: SchemaDocument, patterns: Patterns, meter: WorkMeter) {
     this.#root = document.root;
     this.#patterns = patterns;
+    this.#meter = meter;
   }
 
   /** JSON pointers of the undeclared fields, in their order; nothing is looked up inside an undeclared one. */
@@ -50,7 +56,7 @@ export class DeclaredFields {
     const ids = [...new Set(nodes.map((node) => node.id))].sort((a, b) => a - b).join();
     const known = this.#shapes.get(ids);
     if (known !== undefined) return known;
-    const shape = new Shape(nodes, this.#shapeOf, this.#patterns);
+    const shape = new Shape(nodes, this.#shapeOf, this.#patterns, this.#meter);
     this.#shapes.set(ids, shape);
     return shape;
   };
@@ -119,6 +125,9 @@ class Shape {
   readonly #fields = new Map<string, Shape | undefined>();
   readonly #items: Shape[] = [];
   readonly #listed: number;
+  readonly #meter: WorkMeter;
+  /** What a look-up costs at most, and is spent each time: a verdict does not depend on what is remembered. */
+  readonly #toll: number;
   /** The shape of a field that no schema names, where there are no patterns. */
   #others: { readonly shape: Shape | undefined } | undefined;
 
@@ -126,11 +135,14 @@ class Shape {
     nodes: readonly SchemaNode[],
     shapeOf: (nodes: readonly SchemaNode[]) => Shape,
     patterns: Patterns,
+    meter: WorkMeter,
   ) {
     this.#applied = applied(nodes);
     this.#shapeOf = shapeOf;
     this.#patterns = patterns;
+    this.#meter = meter;
     const parts = this.#applied.flatMap((node) => node.parts);
+    this.#toll = Math.trunc(parts.length / PARTS_PER_UNIT);
     this.freeFields = !parts.some((part) => DECLARES_FIELDS.has(part.keyword));
     this.freeItems = !parts.some((part) => DECLARES_ITEMS.has(part.keyword));
     this.#named = new Set(parts.filter((part) => part.keyword === 'properties').map((part) => part.key));
@@ -143,6 +155,7 @@ class Shape {
 
   /** The shape of a field's value; undefined when the field is undeclared. */
   field(name: string): Shape | undefined {
+    this.#meter.spend(this.#toll);
     if (this.#named.has(name)) {
       const known = this.#fields.get(name);
       if (known !== undefined) return known;
@@ -156,6 +169,7 @@ class Shape {
   }
 
   item(index: number): Shape {
+    this.#meter.spend(this.#toll);
     const place = Math.min(index, this.#listed);
     const known = this.#items[place];
     if (known !== undefined) return known;

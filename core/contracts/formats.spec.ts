@@ -58,7 +58,10 @@ describe('a format', () => {
     });
     const { schema } = compileSchema({ properties: { a: { format } } });
     const started = performance.now();
-    for (const a of texts) schema?.checker.errors({ a });
+    for (const a of texts) {
+      schema?.meter.reset();
+      schema?.checker.errors({ a });
+    }
     expect(performance.now() - started).toBeLessThan(1_000);
   });
 });

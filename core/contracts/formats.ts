@@ -1,5 +1,8 @@
 import type { Format } from 'ajv';
 import { fullFormats } from 'ajv-formats/dist/formats.js';
+import { dateTimeCheck, emailCheck, isDuration, isTime, isUuid } from './text-formats.ts';
+import { isUriTemplate, uriChecks } from './uri-formats.ts';
+import type { WorkMeter } from './work-meter.ts';
 
 type Check = (text: string) => boolean;
 
@@ -32,10 +35,29 @@ function textCheck(format: Format): Check | undefined {
   return check instanceof RegExp ? (text) => check.test(text) : check;
 }
 
+function stock(name: 'date' | 'email' | 'hostname' | 'ipv4' | 'ipv6'): Check {
+  return textCheck(fullFormats[name]) ?? (() => false);
+}
+
+const { uri, reference } = uriChecks(stock('ipv6'));
+
+/** Where the usual checks differ from the standard they name, or take more than linear time. */
+const OWN: ReadonlyMap<string, Check> = new Map([
+  ['url', isUrl],
+  ['regex', isRegex],
+  ['uri', uri],
+  ['uri-reference', reference],
+  ['uri-template', isUriTemplate],
+  ['time', isTime],
+  ['date-time', dateTimeCheck(stock('date'))],
+  ['duration', isDuration],
+  ['uuid', isUuid],
+  ['email', emailCheck(stock('email'), stock('ipv4'), stock('ipv6'))],
+  ['hostname', (text) => !text.endsWith('.') && stock('hostname')(text)],
+]);
+
 function bounded(name: string, format: Format): Format {
-  if (name === 'url') return shorterOnly(isUrl);
-  if (name === 'regex') return shorterOnly(isRegex);
-  const check = name === 'byte' ? undefined : textCheck(format);
+  const check = OWN.get(name) ?? (name === 'byte' ? undefined : textCheck(format));
   return check === undefined ? format : shorterOnly(check);
 }
 
@@ -43,3 +65,22 @@ function bounded(name: string, format: Format): Format {
 export const FORMATS: ReadonlyMap<string, Format> = new Map(
   Object.entries(fullFormats).map(([name, format]) => [name, bounded(name, format)]),
 );
+
+/** Characters looked at that count as one unit of work. */
+const CHARACTERS_PER_UNIT = 64;
+
+/** The same formats, whose checks of long texts spend from the meter. */
+export function meteredFormats(meter: WorkMeter): Record<string, Format> {
+  const metered = [...FORMATS].map(([name, format]): [string, Format] => {
+    const check = textCheck(format);
+    if (check === undefined) return [name, format];
+    return [
+      name,
+      (text: string) => {
+        meter.spend(Math.trunc(text.length / CHARACTERS_PER_UNIT));
+        return check(text);
+      },
+    ];
+  });
+  return Object.fromEntries(metered);
+}

@@ -1,4 +1,5 @@
 import type { Json, JsonObject } from '../event/event.ts';
+import type { WorkMeter } from './work-meter.ts';
 
 type Scalar = null | boolean | number | string;
 
@@ -29,23 +30,46 @@ function sameMembers(left: JsonObject, right: JsonObject): boolean {
   );
 }
 
-/** A test for being one of the values; for scalars its time does not grow with their number. */
-export function oneOfValues(values: readonly Json[]): (value: Json) => boolean {
+/**
+ * A test for being one of the values; its time does not grow with their number. Only a list or an object among as many
+ * members as the value has makes the value be written out, which spends from the meter.
+ */
+export function oneOfValues(values: readonly Json[], meter: WorkMeter): (value: Json) => boolean {
   const scalars = new Set<Json>(values.filter(isScalar));
-  const others = values.filter((value) => !isScalar(value));
+  const others = values.filter((value): value is readonly Json[] | JsonObject => !isScalar(value));
   if (others.length === 0) return (value) => scalars.has(value);
-  return (value) => (isScalar(value) ? scalars.has(value) : others.some((other) => sameJson(value, other)));
+  const sizes = new Set(others.map(sizeOf));
+  const texts = new Set(others.map((other) => canonicalJson(other)));
+  return (value) => {
+    if (isScalar(value)) return scalars.has(value);
+    return sizes.has(sizeOf(value)) && texts.has(metered(value, meter));
+  };
 }
 
-/** True when no two items are equal. Linear in the size of the items. */
-export function allDistinct(items: readonly Json[]): boolean {
-  const seen = new Set<string | Scalar>();
-  for (const item of items) {
-    const key = isScalar(item) ? (typeof item === 'string' ? `"${item}` : item) : canonicalJson(item);
-    if (seen.has(key)) return false;
-    seen.add(key);
-  }
-  return true;
+function sizeOf(value: readonly Json[] | JsonObject): string {
+  return isList(value) ? `[${value.length}` : `{${Object.keys(value).length}`;
+}
+
+/** A test for no two items being equal. Linear in the size of the items, which is spent from the meter. */
+export function distinctTest(meter: WorkMeter): (items: readonly Json[]) => boolean {
+  return (items) => {
+    const seen = new Set<string | Scalar>();
+    for (const item of items) {
+      const key = isScalar(item) ? (typeof item === 'string' ? `"${item}` : item) : metered(item, meter);
+      if (seen.has(key)) return false;
+      seen.add(key);
+    }
+    return true;
+  };
+}
+
+/** Characters written out that count as one unit of work. */
+const CHARACTERS_PER_UNIT = 64;
+
+function metered(value: Json, meter: WorkMeter): string {
+  const text = canonicalJson(value);
+  meter.spend(Math.trunc(text.length / CHARACTERS_PER_UNIT));
+  return text;
 }
 
 /** A text that equal values share and different ones do not. */

@@ -4,10 +4,19 @@ import type { JsonObject } from '../event/event.ts';
 import { messageFor } from './breach-message.ts';
 import type { SchemaFault } from './contract.ts';
 import type { Dialect } from './dialect.ts';
+import { uniqueItemsKeyword } from './vocabulary.ts';
+import { WorkMeter } from './work-meter.ts';
+
+/** A definition's size is bounded, and nothing is spent on its lists of names. */
+const UNMETERED = new WorkMeter();
+UNMETERED.left = Number.POSITIVE_INFINITY;
 
 type Validate = (schema: JsonObject) => readonly ErrorObject[];
 
+/** The stock `uniqueItems` takes quadratic time over the types and names that a hostile definition lists. */
 function metaschema(ajv: Ajv, id: string): Validate {
+  ajv.removeKeyword('uniqueItems');
+  ajv.addKeyword(uniqueItemsKeyword(UNMETERED));
   const validate = ajv.getSchema(id);
   return (schema) => (validate === undefined || validate(schema) ? [] : (validate.errors ?? []));
 }

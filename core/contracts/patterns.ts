@@ -1,4 +1,5 @@
 import { RE2JS } from 're2js';
+import { withEcmaScriptClasses } from './ecmascript-pattern.ts';
 import type { WorkMeter } from './work-meter.ts';
 
 /** A regular expression that runs in time linear in the text. */
@@ -18,7 +19,7 @@ export const MAX_PATTERN_LENGTH = 1_000;
 const STEPS_PER_UNIT = 256;
 
 function translate(source: string): RE2JS {
-  return RE2JS.compile(RE2JS.translateRegExp(source));
+  return RE2JS.compile(RE2JS.translateRegExp(withEcmaScriptClasses(source)));
 }
 
 /**

@@ -10,6 +10,8 @@ import type { SchemaNode, SchemaPart } from './schema-node.ts';
 
 export const MAX_SUBSCHEMAS = 5_000;
 export const MAX_ENUM_VALUES = 10_000;
+/** Characters of compiled code that may list the names asked for beside others: each of them tells the whole list. */
+export const MAX_DEPENDENT_TEXT = 4 * 1024 * 1024;
 /** Instructions of all patterns together. */
 export const MAX_PATTERN_PROGRAM = 50_000;
 
@@ -58,6 +60,7 @@ class Reader {
   readonly #patternSizes = new Map<string, number>();
   #enumValues = 0;
   #patternProgram = 0;
+  #dependentText = 0;
 
   constructor(dialect: Dialect) {
     this.#dialect = dialect;
@@ -144,6 +147,7 @@ class Reader {
       node.assertions.set(name, content);
     }
     if (name === 'dependencies') node.assertions.set(name, nameLists(content));
+    if (name === 'dependencies' || name === 'dependentRequired') this.#countDependent(content, path);
     if (name === 'pattern' && typeof content === 'string') this.#readPattern(content, path);
     if (name === 'patternProperties' && typeof content === 'object' && content !== null) {
       for (const pattern of Object.keys(content)) this.#readPattern(pattern, below(path, pattern));
@@ -159,6 +163,16 @@ class Reader {
     this.#enumValues += values;
     if (before <= MAX_ENUM_VALUES && this.#enumValues > MAX_ENUM_VALUES) {
       this.#fault(path, `must leave the values of all enums at ${MAX_ENUM_VALUES} or fewer`);
+    }
+  }
+
+  #countDependent(content: Json, path: string): void {
+    const before = this.#dependentText;
+    for (const list of Object.values(nameLists(content))) {
+      if (Array.isArray(list)) this.#dependentText += list.length * JSON.stringify(list).length;
+    }
+    if (before <= MAX_DEPENDENT_TEXT && this.#dependentText > MAX_DEPENDENT_TEXT) {
+      this.#fault(path, 'must ask for fewer names beside another');
     }
   }
 

@@ -62,6 +62,12 @@ export interface BatchStage extends StageBase {
   readonly kind: 'batch';
   /** Entries per batch at most. Default 1,000. */
   readonly maxEntries?: number;
+  /**
+   * `harmless`: a batch that is done again after a crash changes nothing, so an engine may put off storing a position
+   * that nothing is emitted with, by about half a second. `visible`: people would see it; the position is stored before
+   * the next batch is handed over. Default `harmless`.
+   */
+  readonly repeats?: 'harmless' | 'visible';
   process(batch: Batch, context: StageContext): Promise<readonly Emission[]>;
 }
 

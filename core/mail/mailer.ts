@@ -27,8 +27,9 @@ export type MailVerdict =
  * them and no further recipient: what cannot be sent so is `refused`. No password goes over a connection that is not
  * encrypted.
  *
- * Errors: `Unavailable` when the server does not answer or does not take us (credentials, certificate): that says nothing
- * about the mail, and the server may have taken it; send it again.
+ * Errors: `Unavailable` when the server does not answer or does not take us (credentials, certificate, sender address):
+ * that says nothing about the mail, and the server may have taken it; send it again. Where the server breaks off with
+ * one mail though it answers otherwise, that is `later`, so that the mail holds up no other; it too may have been taken.
  *
  * An implementer must not: call a mail sent that the server only began to take, or put an address, a mail's text or a
  * password into an error, a reason or a log.

@@ -17,13 +17,13 @@ function event(fields: Partial<CanonicalEvent>): CanonicalEvent {
 }
 
 function namesOf(fields: Partial<CanonicalEvent>): readonly string[] {
-  const { write } = eventWrite(event(fields), SCOPE);
+  const { write } = eventWrite(event(fields), SCOPE, 0);
   return write?.identities.map(({ type, value }) => `${type}=${value}`) ?? [];
 }
 
 describe('the profile write of an event', () => {
   it('has the time of reception, not the producer’s, and keeps people apart', () => {
-    const { write } = eventWrite(event({ user_id: 'u' }), SCOPE);
+    const { write } = eventWrite(event({ user_id: 'u' }), SCOPE, 0);
     const at = Date.parse('2026-01-01T10:00:00.250Z');
     expect(write).toEqual({
       ...SCOPE,
@@ -56,38 +56,39 @@ describe('the profile write of an event', () => {
     const { write, skipped } = eventWrite(
       event({ user_id: 'N/A', anonymous_id: 'a', traits: { email: 17, phone: 'x'.repeat(600) } }),
       SCOPE,
+      0,
     );
     expect(write?.identities).toEqual([{ type: 'anonymous_id', value: 'a' }]);
     expect(skipped).toEqual(['placeholder', 'not_text', 'too_long']);
   });
 
   it('counts a trait that is null as none, and keeps that it is null', () => {
-    const { write, skipped } = eventWrite(event({ user_id: 'u', traits: { email: null } }), SCOPE);
+    const { write, skipped } = eventWrite(event({ user_id: 'u', traits: { email: null } }), SCOPE, 0);
     expect(skipped).toEqual([]);
-    expect(write?.attributes).toEqual([{ path: ['traits', 'email'], value: null }]);
+    expect(write?.attributes).toEqual([{ path: ['traits', 'email'], value: null, order: 0 }]);
   });
 
   it('is none where nobody is named', () => {
-    expect(eventWrite(event({ user_id: 'guest', traits: { age: 3 } }), SCOPE)).toEqual({
+    expect(eventWrite(event({ user_id: 'guest', traits: { age: 3 } }), SCOPE, 0)).toEqual({
       skipped: ['placeholder'],
     });
   });
 
   it('puts traits under traits, each as it came', () => {
     const traits = { address: { city: 'Ulm', lines: [1, 2] }, ['__proto__']: 1, '': 2 };
-    const { write } = eventWrite(event({ user_id: 'u', traits }), SCOPE);
+    const { write } = eventWrite(event({ user_id: 'u', traits }), SCOPE, 0);
     expect(write?.attributes).toEqual([
-      { path: ['traits', 'address'], value: { city: 'Ulm', lines: [1, 2] } },
-      { path: ['traits', '__proto__'], value: 1 },
-      { path: ['traits', ''], value: 2 },
+      { path: ['traits', 'address'], value: { city: 'Ulm', lines: [1, 2] }, order: 0 },
+      { path: ['traits', '__proto__'], value: 1, order: 0 },
+      { path: ['traits', ''], value: 2, order: 0 },
     ]);
   });
 
   it('puts what is said of a group below its id, and an empty group where nothing is', () => {
     const group = (traits?: { readonly name: string }) =>
-      eventWrite(event({ type: 'group', user_id: 'u', group_id: 'g', ...(traits && { traits }) }), SCOPE)
+      eventWrite(event({ type: 'group', user_id: 'u', group_id: 'g', ...(traits && { traits }) }), SCOPE, 0)
         .write?.attributes;
-    expect(group({ name: 'G' })).toEqual([{ path: ['groups', 'g', 'name'], value: 'G' }]);
-    expect(group()).toEqual([{ path: ['groups', 'g'], value: {} }]);
+    expect(group({ name: 'G' })).toEqual([{ path: ['groups', 'g', 'name'], value: 'G', order: 0 }]);
+    expect(group()).toEqual([{ path: ['groups', 'g'], value: {}, order: 0 }]);
   });
 });

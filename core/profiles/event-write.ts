@@ -20,10 +20,11 @@ export interface EventWrite {
  * goes to the category `traits`; what a group event says of a group to `groups`, below the group's id, and a group about
  * which nothing is said is there, empty.
  *
- * Everything has the time at which the event was received, so that a replay writes the same. E-mail address and
+ * Everything has the time at which the event was received and its place among the accepted ones, so that a replay
+ * writes the same and of what one request brought the last word counts. E-mail address and
  * telephone number identify where they are a person's: the traits of a group are the group's.
  */
-export function eventWrite(event: CanonicalEvent, scope: ProfileScope): EventWrite {
+export function eventWrite(event: CanonicalEvent, scope: ProfileScope, offset: number): EventWrite {
   const identities: Identity[] = [];
   const skipped: IdentityFault[] = [];
   for (const [type, value] of namesIn(event)) {
@@ -38,7 +39,7 @@ export function eventWrite(event: CanonicalEvent, scope: ProfileScope): EventWri
     org: scope.org,
     region: scope.region,
     identities,
-    attributes: attributesIn(event),
+    attributes: attributesIn(event).map((attribute) => ({ ...attribute, order: offset })),
     preferences: [],
     consents: [],
     ts: receivedAt,

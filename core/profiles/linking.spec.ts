@@ -126,12 +126,27 @@ describe('an event', () => {
     expect(link(write(['user_id:new'], apart), [live(eve)])).toMatchObject({ profiles: ['3'], out: [] });
   });
 
-  it('of a deleted user is no word about who else it may be', () => {
+  it('of a user who was deleted after it was written onto whoever has the same device', () => {
     const event = write(['user_id:gone', 'anonymous_id:b'], { ...apart, receivedAt: 1 });
-    expect(link(event, [{ kind: 'deleted', at: 2 }, live(eve)])).toEqual({
-      profiles: ['3'],
-      in: ['anonymous_id:b'],
-      out: ['user_id:gone deleted'],
+    expect(link(event, [{ kind: 'deleted', at: 2 }, live(eve)])).toBe('nothing_left');
+    expect(link(event, [{ kind: 'deleted', at: 2 }, nobody])).toBe('nothing_left');
+  });
+
+  it('of nobody in particular is not written when anybody it may be about was deleted after it', () => {
+    const event = write(['anonymous_id:a', 'email:gone@x'], { ...apart, receivedAt: 1 });
+    expect(link(event, [live(anonymous), { kind: 'deleted', at: 2 }])).toBe('nothing_left');
+    const known = write(['user_id:ada', 'email:gone@x'], { ...apart, receivedAt: 1 });
+    expect(link(known, [live(ada), { kind: 'deleted', at: 2 }])).toMatchObject({
+      in: ['user_id:ada'],
+      out: ['email:gone@x deleted'],
+    });
+  });
+
+  it('of before a deletion does not find the profile that was made of the same identity after it', () => {
+    const event = write(['user_id:ada'], { ...apart, receivedAt: 1 });
+    expect(link(event, [{ kind: 'live', profile: ada, deletedAt: 2 }])).toBe('nothing_left');
+    expect(link({ ...event, receivedAt: 3 }, [{ kind: 'live', profile: ada, deletedAt: 2 }])).toMatchObject({
+      profiles: ['2'],
     });
   });
 

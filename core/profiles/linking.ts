@@ -5,7 +5,12 @@ import type { LeftOut, ProfileRefusal, ProfileWrite } from './profile-store.ts';
 /** Who has an identity, as a store found it. One that is claimed for a profile not yet made is had by a fresh one. */
 export type IdentityOwner =
   | { readonly kind: 'nobody' }
-  | { readonly kind: 'live'; readonly profile: Profile }
+  | {
+      readonly kind: 'live';
+      readonly profile: Profile;
+      /** When another profile was deleted that had it before, epoch ms, as long as that is remembered. */
+      readonly deletedAt?: number | undefined;
+    }
   /** By a profile that was deleted at this time, epoch ms. */
   | { readonly kind: 'deleted'; readonly at: number };
 
@@ -33,7 +38,8 @@ const PERSON = 'user_id';
 /** Decides whom a write is about. `merge`: everybody found is one. `keep-people-apart`: as `ProfileWrite` says. */
 export function linkingOf(write: ProfileWrite, { owners, named }: FoundOwners): Linking {
   if (named === 'gone') return { kind: 'refused', reason: 'unknown_ucid' };
-  const circle = new Circle(write, owners, named);
+  if (isOfSomebodyDeleted(write, owners)) return { kind: 'refused', reason: 'nothing_left' };
+  const circle = new Circle(write, named);
   const identities: Identity[] = [];
   const leftOut: LeftOut[] = [];
   for (const [at, identity] of write.identities.entries()) {
@@ -57,11 +63,9 @@ class Circle {
   #hasPerson = false;
   #identities = 0;
 
-  constructor(write: ProfileWrite, owners: readonly IdentityOwner[], named: Profile | undefined) {
+  constructor(write: ProfileWrite, named: Profile | undefined) {
     this.#write = write;
-    this.#person = write.identities.find(
-      ({ type }, at) => type === PERSON && !wasDeletedAfter(write, owners[at]),
-    )?.value;
+    this.#person = write.identities.find(({ type }) => type === PERSON)?.value;
     if (named !== undefined) this.#join(named);
   }
 
@@ -102,7 +106,20 @@ class Circle {
   }
 }
 
+/**
+ * Whether an event is about a person who was deleted after it: what it says is theirs and belongs to nobody else, not to
+ * whom it shares a device with either. Of an event without a `user_id` anybody deleted may be the one.
+ */
+function isOfSomebodyDeleted(write: ProfileWrite, owners: readonly IdentityOwner[]): boolean {
+  if (write.linking === 'merge') return false;
+  const hasPerson = write.identities.some(({ type }) => type === PERSON);
+  return write.identities.some(
+    ({ type }, at) => (type === PERSON || !hasPerson) && wasDeletedAfter(write, owners[at]),
+  );
+}
+
 /** What was deleted in the millisecond in which the data came counts as deleted after it. */
 function wasDeletedAfter({ receivedAt }: ProfileWrite, owner: IdentityOwner | undefined): boolean {
-  return owner?.kind === 'deleted' && receivedAt !== undefined && receivedAt <= owner.at;
+  const at = owner?.kind === 'deleted' ? owner.at : owner?.kind === 'live' ? owner.deletedAt : undefined;
+  return at !== undefined && receivedAt !== undefined && receivedAt <= at;
 }

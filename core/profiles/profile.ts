@@ -21,10 +21,15 @@ export const MAX_PROFILE_BYTES = 1024 * 1024;
 /** Of the JSON of one register, at least: of `{"name":"","value":0,"ts":0}`. */
 export const LEAST_REGISTER_BYTES = 28;
 
-/** A value that the newest writer wins: by `ts`, epoch ms, and among equals by the value, so that order never matters. */
+/**
+ * A value that the newest writer wins: by `ts`, epoch ms, among equals by `order`, and then by the value, so that the
+ * order of writes never matters.
+ */
 export interface Register {
   readonly value: Json;
   readonly ts: number;
+  /** The offset of the event that wrote it: what one request brings has one `ts`, and the last word counts. */
+  readonly order?: number;
 }
 
 export interface HeldIdentity extends Identity {
@@ -67,6 +72,8 @@ export interface NewAttribute {
   readonly path: readonly string[];
   readonly value: Json;
   readonly ts?: number;
+  /** See `Register`. */
+  readonly order?: number;
 }
 
 export interface NewNamed {

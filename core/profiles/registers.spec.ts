@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { NamedRegister } from './profile.ts';
+import type { NamedRegister, Register } from './profile.ts';
 import { joinNamed, newerOf, stampNamed } from './registers.ts';
 
 const register: fc.Arbitrary<NamedRegister> = fc.record({
@@ -44,4 +44,12 @@ it('of two values of one time the greater JSON wins, whatever the order of their
   expect(newerOf(left, right)).toBe(left);
   expect(newerOf(right, left)).toBe(right);
   expect(newerOf({ value: 'a', ts: 1 }, { value: 'b', ts: 1 }).value).toBe('b');
+});
+
+it('of two events of one request the last word counts, also when the first is the greater JSON', () => {
+  const first: Register = { value: 'pro', ts: 1, order: 7 };
+  const last: Register = { value: 'free', ts: 1, order: 8 };
+  expect([newerOf(first, last), newerOf(last, first)]).toEqual([last, last]);
+  expect(newerOf({ value: 'z', ts: 1 }, first)).toBe(first);
+  expect(newerOf({ value: 'a', ts: 2 }, last).value).toBe('a');
 });

@@ -2,9 +2,17 @@ import { canonicalJson } from '../contracts/json-values.ts';
 import { compareText, keptIfSame } from './order.ts';
 import type { NamedRegister, NewNamed, Register } from './profile.ts';
 
-/** The one that wins: the newer, of two of the same time the one with the greater JSON. The left one of equals. */
+/** Of what no event wrote. */
+const NO_ORDER = -1;
+
+/**
+ * The one that wins: the newer, of two of the same time the one of the later event, then the one with the greater JSON.
+ * The left one of equals.
+ */
 export function newerOf<T extends Register>(left: T, right: T): T {
   if (left.ts !== right.ts) return left.ts > right.ts ? left : right;
+  const order = (left.order ?? NO_ORDER) - (right.order ?? NO_ORDER);
+  if (order !== 0) return order > 0 ? left : right;
   return compareText(canonicalJson(left.value), canonicalJson(right.value)) >= 0 ? left : right;
 }
 

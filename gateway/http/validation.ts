@@ -21,13 +21,14 @@ export function describeValidation(
 ): readonly ErrorDetail[] {
   const details = new Map<string, ErrorDetail>();
   for (const finding of findings) {
+    if (details.size === MAX_DETAILS) break;
     const detail = describe(finding);
     if (detail === undefined) continue;
     const path =
       context === 'querystring' || context === 'headers' ? detail.path.replace(/^\//, '') : detail.path;
     if (!details.has(path)) details.set(path, { path, message: detail.message });
   }
-  return [...details.values()].slice(0, MAX_DETAILS);
+  return [...details.values()];
 }
 
 function describe({ keyword, instancePath, params }: FastifySchemaValidationError): ErrorDetail | undefined {

@@ -1,11 +1,14 @@
-import type {
-  AuditEntry,
-  BatchStage,
-  EventLog,
-  History,
-  HistoryEntry,
-  JsonObject,
-  Metrics,
+import {
+  type AuditEntry,
+  type BatchStage,
+  type EventLog,
+  type History,
+  type HistoryEntry,
+  type JsonObject,
+  type Metrics,
+  messageOf,
+  TributaryError,
+  Unavailable,
 } from '@tributary/core';
 import { timeOf } from '../entry.ts';
 import { AuditedFacts } from './audited-facts.ts';
@@ -18,18 +21,36 @@ export interface AuditDependencies {
 
 /**
  * Makes what facts of the catalog did listable. It has a fold of its own, so it neither holds up the processes'
- * catalogs nor is held up by them; a replay puts the same entries again. Before a fact that this release does not know
- * it waits: a newer one goes on from there.
+ * catalogs nor is held up by them; a replay puts the same entries again.
+ *
+ * It never gives a fact up: whatever goes wrong, it waits before it and says why, and a release that can do better goes
+ * on from there. On `stages.dead` a fact would outlive the rewrite of the catalog, with the addresses and secrets in it;
+ * and a rewrite, which waits for this stage, drops nothing that was not told.
  */
 export function audit({ log, history, metrics }: AuditDependencies): BatchStage['process'] {
   const facts = new AuditedFacts(log);
   return async (batch, { signal }) => {
-    const { entries, stopped } = await facts.of(batch.entries, signal);
-    await history.put(entries.map(historyEntryOf));
-    if (stopped !== undefined) throw stopped;
-    metrics.count('tributary_history_entries_total', { topic: batch.topic }, entries.length);
-    return [];
+    try {
+      const { entries, stopped } = await facts.of(batch.entries, signal);
+      await history.put(entries.map(historyEntryOf));
+      if (stopped !== undefined) throw stopped;
+      metrics.count('tributary_history_entries_total', { topic: batch.topic }, entries.length);
+      return [];
+    } catch (error) {
+      throw waiting(error, batch.entries[0]?.position.offset);
+    }
   };
+}
+
+/** What the log repeats as it is; anything else would count against the fact. */
+function waiting(error: unknown, offset: number | undefined): TributaryError {
+  if (error instanceof TributaryError && error.retryable) return error;
+  return new Unavailable(
+    `the audit log waits before the fact at ${offset} of the catalog: ${messageOf(error)}`,
+    {
+      cause: error,
+    },
+  );
 }
 
 /** Its facets are those that the API narrows the list by. */

@@ -3,7 +3,6 @@ import {
   applyAudited,
   applyFact,
   type CatalogEntry,
-  CatalogGap,
   CatalogState,
   type EventLog,
   isRewriteRecord,
@@ -24,6 +23,9 @@ const fold = (state: CatalogState, entry: CatalogEntry, position: number): true 
   if (!isRewriteRecord(entry)) applyFact(state, entry, position);
   return true;
 };
+
+const notTold = (begins: number, start: number) =>
+  new Unavailable(`the catalog begins at ${begins}: what the fact at ${start} did cannot be told`);
 
 /** What the facts of a batch did, as far as they could be applied. */
 export interface Audited {
@@ -52,7 +54,10 @@ export class AuditedFacts {
     this.#log = log;
   }
 
-  /** `facts` are entries of the catalog, in order. `Unavailable` when those before them cannot be read. */
+  /**
+   * `facts` are entries of the catalog, in order. When those before them cannot be read: `Unavailable`, or what
+   * `restoreState` throws where there is no state to go on from.
+   */
   async of(facts: readonly LogEntry[], signal: AbortSignal): Promise<Audited> {
     const start = facts[0]?.position.offset ?? this.#next;
     this.#forgetOnLoss(signal);
@@ -119,16 +124,11 @@ export class AuditedFacts {
 
   /** Goes on from the rows that the log begins with. */
   async #restoreAt(offset: number, start: number, signal: AbortSignal): Promise<void> {
-    if (offset > start)
-      throw new Unavailable(`the catalog begins at ${offset}: what the fact at ${start} did cannot be told`);
-    try {
-      const state = await restoreState(this.#log, offset);
-      if (signal.aborted) throw new Unavailable('the partition was lost');
-      [this.#state, this.#next] = [state, offset];
-    } catch (error) {
-      if (!(error instanceof CatalogGap)) throw error;
-      throw new Unavailable(error.message, { cause: error });
-    }
+    if (offset > start) throw notTold(offset, start);
+    const { state, position } = await restoreState(this.#log, offset);
+    if (signal.aborted) throw new Unavailable('the partition was lost');
+    if (position > start) throw notTold(position, start);
+    [this.#state, this.#next] = [state, position];
   }
 
   #forgetOnLoss(signal: AbortSignal): void {

@@ -9,13 +9,18 @@ import {
   iso,
   type LogEntry,
   type Logger,
+  type Mail,
   type Mailer,
+  type MailVerdict,
   type Metrics,
+  messageOf,
   poisonEmission,
   TOPIC,
+  Unavailable,
 } from '@tributary/core';
 import { awaitCatalog } from '../causality.ts';
 import { deletionNoticeOf } from './deletion-notice.ts';
+import { mailExpiryMs } from './expiry.ts';
 import { again } from './retry.ts';
 
 export interface MailDependencies {
@@ -30,8 +35,8 @@ export interface MailDependencies {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly catalogWaitMs: number;
-  /** A mail older than this that cannot be sent is given up, ms. */
-  readonly mailExpiryMs: number;
+  /** How long the log keeps mails, ms: those that cannot be sent are given up before it drops them. */
+  readonly retentionMs: number;
 }
 
 /** What became of a mail: the outcome that is counted, and what is to be emitted for it. */
@@ -46,7 +51,7 @@ const TELL_EVERY_MS = 3_600_000;
 /**
  * Sends what is queued, one mail after the other. While the server does not answer the stage waits, as for any engine;
  * a mail that the server does not take now comes again later and holds up no other; one that it refuses for good, or
- * that grew too old, is given up. A crash between the server's answer and the commit sends a mail again, under the same
+ * that grew too old, is given up, whatever it waited for: the log's retention never drops one unsaid. A crash between the server's answer and the commit sends a mail again, under the same
  * `Message-ID`.
  */
 export function mail(dependencies: MailDependencies): BatchStage['process'] {
@@ -87,7 +92,12 @@ class Sending {
         ? this.#giveUp(entry, 'expired', 'there was no mail server')
         : { outcome: 'waiting', emissions: [again(entry, 'waiting')] };
     }
-    const verdict = await mailer.send(deletionMail(notice, organization.notification_email, organization));
+    const verdict = await this.#send(
+      mailer,
+      deletionMail(notice, organization.notification_email, organization),
+      notice,
+    );
+    if (verdict.kind === 'unavailable') return this.#giveUp(entry, 'expired', verdict.reason);
     if (verdict.kind === 'sent') {
       logger.info(about, 'mail sent');
       return { outcome: 'sent', emissions: [] };
@@ -97,6 +107,20 @@ class Sending {
     if (this.#isExpired(notice)) return this.#giveUp(entry, 'expired', reason);
     logger.warn({ ...about, reason }, 'the mail server does not take a mail now; it is tried again later');
     return { outcome: 'later', emissions: [again(entry, 'later')] };
+  }
+
+  /** `unavailable`: the server does not answer, and the mail may wait no longer. While it may, rejects as the mailer does. */
+  async #send(
+    mailer: Mailer,
+    mail: Mail,
+    notice: DeletionNotice,
+  ): Promise<MailVerdict | { readonly kind: 'unavailable'; readonly reason: string }> {
+    try {
+      return await mailer.send(mail);
+    } catch (error) {
+      if (!(error instanceof Unavailable && this.#isExpired(notice))) throw error;
+      return { kind: 'unavailable', reason: messageOf(error) };
+    }
   }
 
   /** Who asked for the same mail twice gets it once. A mail that comes again later was the first already. */
@@ -113,7 +137,7 @@ class Sending {
   }
 
   #isExpired({ at }: DeletionNotice): boolean {
-    return this.#parts.clock() - Date.parse(at) > this.#parts.mailExpiryMs;
+    return this.#parts.clock() - Date.parse(at) > mailExpiryMs(this.#parts.retentionMs);
   }
 
   #giveUp(entry: LogEntry, outcome: 'refused' | 'expired', reason: string): Handled {

@@ -26,13 +26,18 @@ export interface ProfileDependencies {
 
 /**
  * Writes the profiles of whom identify and group events are about: what one subject's events say in order, different
- * subjects side by side. It emits nothing; a replay writes the same values with the same times, which changes nothing.
+ * subjects side by side. Events of other environments than production are counted and write nothing: profiles know no
+ * environment, and a test's `user_id` "1" may be a customer's. It emits nothing; a replay writes the same values with
+ * the same times, which changes nothing.
  */
 export function profile(dependencies: ProfileDependencies): BatchStage['process'] {
-  const { catalog, catalogWaitMs, profileWriters } = dependencies;
+  const { catalog, catalogWaitMs, metrics, profileWriters } = dependencies;
   const writer = new ProfileWriter(dependencies);
   return async ({ entries }, { signal }) => {
-    const telling = entries.filter(isAboutSomebody);
+    const aboutSomebody = entries.filter(isAboutSomebody);
+    const telling = aboutSomebody.filter(isOfProduction);
+    const others = aboutSomebody.length - telling.length;
+    if (others > 0) metrics.count('tributary_profile_events_total', { outcome: 'not_production' }, others);
     if (telling.length === 0) return [];
     await awaitCatalog(catalog, telling, catalogWaitMs);
     const subjects = new Map<string, WriteOfEvent[]>();
@@ -53,6 +58,11 @@ function isAboutSomebody({ headers }: LogEntry): boolean {
   return headers[HEADER.type] === 'identify' || headers[HEADER.type] === 'group';
 }
 
+/** Likewise. What does not say where it is from is taken for a test. */
+function isOfProduction({ headers }: LogEntry): boolean {
+  return headers[HEADER.environment] === 'production';
+}
+
 /** Undefined when the event says nothing of anybody, or nobody knows whose it is. */
 function writeOf(entry: LogEntry, { catalog, metrics }: ProfileDependencies): WriteOfEvent | undefined {
   const event = eventOf(entry);
@@ -63,7 +73,8 @@ function writeOf(entry: LogEntry, { catalog, metrics }: ProfileDependencies): Wr
     count('no_workspace');
     return undefined;
   }
-  const { write, skipped } = eventWrite(event, { org: organization.org_id, region: workspace.region });
+  const scope = { org: organization.org_id, region: workspace.region };
+  const { write, skipped } = eventWrite(event, scope, entry.position.offset);
   for (const reason of skipped) metrics.count('tributary_profile_identities_skipped_total', { reason });
   if (write !== undefined) return { messageId: event.message_id, write };
   count('nobody');

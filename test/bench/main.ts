@@ -9,6 +9,7 @@ import { historyRow } from './history-row.ts';
 import { EMBEDDED, onEngines } from './installation.ts';
 import { GENERATOR } from './load.ts';
 import { latencyRow, throughputRows } from './pipeline-rows.ts';
+import { elasticsearchProfileRows } from './profile-elasticsearch-rows.ts';
 import { sqliteProfileRows } from './profile-sqlite-rows.ts';
 import { claimRow, countRow } from './redis-row.ts';
 import { sandboxRow } from './sandbox-row.ts';
@@ -75,6 +76,12 @@ const ENGINE_SUITES: Readonly<Record<string, Suite>> = {
     const options = { url: (await engines.get()).redis.url, rounds, seconds: quick ? 1 : 3 };
     return [await countRow(options), await claimRow(options)];
   },
+  'profiles-elasticsearch': () =>
+    elasticsearchProfileRows({
+      stored: quick ? 50_000 : 1_000_000,
+      rounds: quick ? 1 : 3,
+      seconds: quick ? 2 : 4,
+    }),
   history: async () => [await historyRow({ rounds, seconds: quick ? 2 : 4 })],
 };
 

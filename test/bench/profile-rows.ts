@@ -1,4 +1,11 @@
-import type { ProfileStore, ProfileWrite } from '@tributary/core';
+import {
+  applyWrite,
+  freshProfile,
+  newId,
+  type Profile,
+  type ProfileStore,
+  type ProfileWrite,
+} from '@tributary/core';
 import { type BenchRow, median, percentile, perSecond } from './table.ts';
 
 const CALLERS = 64;
@@ -21,6 +28,8 @@ export interface ProfileRowsOptions {
   readonly engine: string;
   readonly store: ProfileStore;
   readonly bare: BareDocuments;
+  /** Stores many profiles at once, where writing them one by one takes too long. */
+  readonly fill?: (profiles: readonly Profile[]) => Promise<void>;
   /** Profiles there are when the first row begins. */
   readonly stored: number;
   readonly rounds: number;
@@ -38,7 +47,9 @@ type Call = () => Promise<void>;
 /** Writes and searches of profiles by 64 callers, each against what it costs the engine alone. */
 export async function profileRows(options: ProfileRowsOptions): Promise<readonly BenchRow[]> {
   const { engine, store, bare, stored } = options;
-  const filledPerSecond = await fill(store, stored);
+  const filledPerSecond = await (options.fill === undefined
+    ? fill(store, stored)
+    : fillAtOnce(options.fill, stored));
   let [time, made] = [stored, stored];
   const anyone = () => Math.floor(Math.random() * stored);
   const update = (n: number) =>
@@ -74,7 +85,7 @@ export async function profileRows(options: ProfileRowsOptions): Promise<readonly
     row(`upsert of new ones, two identities, ${scale}`, fresh, 'read and write of one document', {
       bar: '-',
       holds: null,
-      note: `filled at ${perSecond(filledPerSecond)}`,
+      note: `filled at ${perSecond(filledPerSecond)}${options.fill === undefined ? '' : ', in bulk'}`,
     }),
     row(`search by one identity, ${scale}`, searched, 'read of one document', {
       bar: `>= ${SEARCH_BAR}, p99 < ${SEARCH_P99_BAR_MS} ms`,
@@ -145,6 +156,13 @@ async function run(call: Call, seconds: number): Promise<Run> {
   return { perSecond: waits.length / took, p50: percentile(waits, 0.5), p99: percentile(waits, 0.99) };
 }
 
+/** A profile of the bench, as it is stored, of an organization that nobody measures. */
+export async function sampleProfile(store: ProfileStore): Promise<Profile> {
+  const outcome = await store.upsert({ ...benchWrite(0, 1), org: 2 });
+  if (outcome.kind === 'refused') throw new Error(outcome.reason);
+  return outcome.profile;
+}
+
 const SEARCH = { org: 1, regions: ['eu'] };
 
 async function fill(store: ProfileStore, count: number): Promise<number> {
@@ -156,6 +174,24 @@ async function fill(store: ProfileStore, count: number): Promise<number> {
     }),
   );
   return (count * 1_000) / (performance.now() - startedAt);
+}
+
+async function fillAtOnce(
+  store: (profiles: readonly Profile[]) => Promise<void>,
+  count: number,
+): Promise<number> {
+  const startedAt = performance.now();
+  for (let n = 0; n < count; n += FILLING) {
+    const writes = Array.from({ length: Math.min(FILLING, count - n) }, (_, at) => benchWrite(n + at, 1));
+    await store(writes.map(profileOf));
+  }
+  return (count * 1_000) / (performance.now() - startedAt);
+}
+
+function profileOf(write: ProfileWrite): Profile {
+  const applied = applyWrite([freshProfile(write, newId(), 1)], write.identities, write, 1);
+  if (applied.kind === 'refused') throw new Error(applied.reason);
+  return applied.profile;
 }
 
 async function upsert(store: ProfileStore, write: ProfileWrite): Promise<void> {

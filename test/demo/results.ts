@@ -46,7 +46,11 @@ export async function readResults(sources: ResultSources, expected: FlightAnswer
     volume.filter(wanted).reduce((sum, record) => sum + record.event_count, 0);
   const violations = await countAll(sources.client, `./event-contracts/${sources.contractId}/violations`);
   const stored = readNdjson(sources.folder);
-  const profiles = await findProfiles(sources.profiles, sources.region, expected.profiles);
+  const judged = counted(() => true) + violations;
+  // Thousands of records an answer: who asks all the time slows down what is waited for.
+  const areAllJudged = judged === expected.identify + expected.group + expected.track;
+  const wanted = areAllJudged ? expected.profiles : new Set<string>();
+  const profiles = await findProfiles(sources.profiles, sources.region, wanted);
   const lines: ResultLine[] = [
     line(
       'identify events',
@@ -84,7 +88,7 @@ export async function readResults(sources: ResultSources, expected: FlightAnswer
     line('profiles, found by tailnum', new Set(profiles.values()).size, expected.profiles.size),
     line('planes with their airlines', flyingForTheirs(profiles, expected.airlines), expected.airlines.size),
   ];
-  return { lines, volume, judged: counted(() => true) + violations };
+  return { lines, volume, judged };
 }
 
 function line(what: string, answer: number, expected: number): ResultLine {

@@ -60,14 +60,17 @@ describe('11. Kill and restart', () => {
       );
     const right = ({ lines }: Awaited<ReturnType<typeof read>>) =>
       lines.every(({ answer, expected: wanted }) => answer === wanted);
-    await eventually(read, right, 90_000);
+    const drained = () =>
+      eventually(
+        async () => isDrained(await tributary.metrics()),
+        (done) => done,
+        90_000,
+      );
+    await drained();
+    await eventually(read, right, 30_000);
 
     await sendEvents(client().with({ token: prepared.writeKey.key }), events, () => {});
-    await eventually(
-      async () => isDrained(await tributary.metrics()),
-      (drained) => drained,
-      60_000,
-    );
+    await drained();
     expect((await read()).lines.filter(({ answer, expected: wanted }) => answer !== wanted)).toEqual([]);
   }, 300_000);
 });

@@ -107,6 +107,7 @@ describe('a write', () => {
     ],
     ['several regions', { ...SEARCH, regions: ['eu', 'us'] }, ['/regions']],
     ['no regions', { ...SEARCH, regions: [] }, ['/regions']],
+    ['101 regions', { ...SEARCH, regions: texts(101) }, ['/regions']],
     ['two values to write', { ...SEARCH, search: { email: [EMAIL, 'b@example.com'] } }, ['/search/email']],
     ['an empty search', { ...SEARCH, search: {} }, ['/search']],
   ])('is refused with %s', async (_, body, paths) => expectRefused('', body, paths));
@@ -153,6 +154,12 @@ describe('a search', () => {
     ['region in place of regions', { region: 'eu', search: SEARCH.search }, ['/regions', '/region']],
     ['one unknown region of two', { ...SEARCH, regions: ['eu', 'mars'] }, ['/regions/1']],
     ['a number as region', { ...SEARCH, regions: [7] }, ['/regions/0']],
+    ['101 regions', { ...SEARCH, regions: texts(101) }, ['/regions']],
+    [
+      '100 unknown regions, 20 of them told',
+      { ...SEARCH, regions: texts(100) },
+      Array.from({ length: 20 }, (_, n) => `/regions/${n}`),
+    ],
     ['no search', { regions: ['eu'] }, ['/search']],
     ['an empty search', { ...SEARCH, search: {} }, ['/search']],
     ['a type without values', { ...SEARCH, search: { email: [EMAIL], AdId: [] } }, ['/search/AdId']],
@@ -176,6 +183,7 @@ describe('a deletion', () => {
     ['region and regions', { ...DELETION, regions: ['eu'] }, ['/regions']],
     ['an unknown region', { ...DELETION, region: 'mars' }, ['/region']],
     ['one unknown region of two', { regions: ['eu', 'mars'], ids: DELETION.ids }, ['/regions/1']],
+    ['101 regions', { regions: texts(101), ids: DELETION.ids }, ['/regions']],
     ['no ids', { region: 'eu' }, ['/ids']],
     ['no type', { ...DELETION, ids: {} }, ['/ids']],
     ['two types', { ...DELETION, ids: { email: [EMAIL], AdId: ['x'] } }, ['/ids']],

@@ -1,4 +1,4 @@
-import { CLIENT_KEY_SCOPES, TOPIC, Unavailable } from '@tributary/core';
+import { CLIENT_KEY_SCOPES, type Profile, recordOf, TOPIC, Unavailable } from '@tributary/core';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { openTestGateway, type TestGateway, type TestGatewayOptions } from '../helpers/gateway.ts';
 import {
@@ -82,6 +82,50 @@ describe('the profile API', () => {
   });
 });
 
+describe('the answer to a search', () => {
+  const found = (count: number) =>
+    Array.from(
+      { length: count },
+      (_, n): Profile => ({
+        org: 1,
+        region: 'eu',
+        ucid: `01890000-0000-7000-8000-${String(n).padStart(12, '0')}`,
+        created_ts: 1,
+        updated_ts: 1,
+        version: 1,
+        identities: [],
+        attributes: [{ path: ['text'], value: 'x'.repeat(1e6), ts: 1 }],
+        preferences: [],
+        consents: [],
+        linked: [],
+      }),
+    );
+
+  /** The answer of a gateway whose store finds so many profiles of a megabyte. */
+  async function answerWith(count: number) {
+    const away = () => Promise.reject(new Unavailable('the engine is away'));
+    const profiles = { upsert: away, search: async () => found(count), delete: away, close: async () => {} };
+    const { client } = await open({ dependencies: { profiles } });
+    return client.call<unknown>(...SEARCH);
+  }
+
+  it('comes whole, in however many pieces', async () => {
+    const { status, headers, body } = await answerWith(3);
+    expect({ status, type: headers.get('content-type') }).toEqual({
+      status: 200,
+      type: 'application/json; charset=utf-8',
+    });
+    expect(body).toEqual(found(3).map(recordOf));
+  });
+
+  it('of more than 32 MiB is 400: to be asked for in parts', async () => {
+    expect(await answerWith(34)).toMatchObject({
+      status: 400,
+      body: { error: 'invalid request', details: [{ path: '/search' }] },
+    });
+  });
+});
+
 describe('the mail about a deletion', () => {
   it('is queued when the body says so, with counts and without anybody’s name', async () => {
     const { gateway, organization, client } = await open();
@@ -107,12 +151,19 @@ describe('the mail about a deletion', () => {
     ]);
   });
 
-  it('is not lost: where it cannot be queued the answer is 503, and the call may be repeated', async () => {
+  it('is not lost, nor what was deleted: where it cannot be queued the 503 tells, and the call may be repeated', async () => {
     const requestDeletionNotice = () => Promise.reject(new Unavailable('the log is away'));
     const { client } = await open({ dependencies: { requestDeletionNotice } });
-    const body = { region: 'eu', ids: { AdId: ['a'] } };
+    const { ucid } = await client.write({ AdId: 'a' });
+    const body = { region: 'eu', ids: { AdId: ['a', ' b'] } };
     const answer = await client.call('/_delete', { ...body, sendEmailNotification: true });
-    expect(answer).toMatchObject({ status: 503, body: { error: 'unavailable' } });
+    expect(answer.status).toBe(503);
+    expect(answer.body).toEqual({
+      error: 'unavailable',
+      ucids: [ucid],
+      deletedProfiles: [ucid],
+      profilesNotFound: [' b'],
+    });
     expect(answer.headers.get('retry-after')).toMatch(SECONDS);
     expect((await client.call('/_delete', body)).status).toBe(200);
   });

@@ -1,4 +1,4 @@
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server';
 import { selfSignedCertificate } from './certificate.ts';
 
@@ -36,7 +36,7 @@ export interface MailServer {
   readonly taken: readonly TakenMail[];
   /** How often somebody tried to sign in, or wanted to send. */
   readonly tried: { signIns: number; mails: number };
-  /** What it refuses from now on, with `<code> <text>`; absent: nothing. */
+  /** What it refuses from now on, with `<code> <text>`, or `cut`: by ending the connection; absent: nothing. */
   refuse(refusal: { readonly step: MailStep; readonly reply: string } | undefined): void;
   stop(): Promise<void>;
   /** After `stop`: again, where it was. */
@@ -47,10 +47,12 @@ export async function startMailServer(options: MailServerOptions = {}): Promise<
   const { secure = false, plain = false, user, port: wanted = 0 } = options;
   const certificate = selfSignedCertificate();
   const taken: TakenMail[] = [];
+  const sockets = new Set<Socket>();
   const tried = { signIns: 0, mails: 0 };
   let refusal: { readonly step: MailStep; readonly reply: string } | undefined;
   const refusedAt = (step: MailStep) => {
     if (refusal?.step !== step) return undefined;
+    if (refusal.reply === 'cut') for (const socket of sockets) socket.destroy();
     const [code, ...words] = refusal.reply.split(' ');
     return Object.assign(new Error(words.join(' ')), { responseCode: Number(code) });
   };
@@ -89,7 +91,7 @@ export async function startMailServer(options: MailServerOptions = {}): Promise<
       });
     },
   };
-  let server = await listening(behaviour, wanted);
+  let server = await listening(behaviour, wanted, sockets);
   const { port } = server;
   return {
     port,
@@ -101,14 +103,18 @@ export async function startMailServer(options: MailServerOptions = {}): Promise<
     },
     stop: () => server.stop(),
     async start() {
-      server = await listening(behaviour, port);
+      server = await listening(behaviour, port, sockets);
     },
   };
 }
 
-async function listening(options: SMTPServerOptions, port: number) {
+async function listening(options: SMTPServerOptions, port: number, sockets: Set<Socket>) {
   const server = new SMTPServer(options);
   server.on('error', () => {}); // a connection that was cut: who waits for its mail will tell
+  server.server.on('connection', (connection: Socket) => {
+    sockets.add(connection);
+    connection.once('close', () => sockets.delete(connection));
+  });
   const socket = server.listen(port, '127.0.0.1');
   await new Promise((resolve, reject) => socket.once('listening', resolve).once('error', reject));
   return {

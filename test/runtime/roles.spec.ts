@@ -89,12 +89,14 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     expect(await server.stop()).toBe(0);
   });
 
-  it('gateway: starts without Redis and Elasticsearch, takes events, and says 503 for what they hold', async () => {
+  it('gateway: starts without Redis, Elasticsearch and a schema registry, takes events, and says 503 for what they hold', async () => {
     const server = start(['gateway'], {
       REDIS_URL: `redis://127.0.0.1:${await freePort()}`,
       ELASTICSEARCH_URL: `http://127.0.0.1:${await freePort()}`,
+      SCHEMA_REGISTRY_URL: `http://127.0.0.1:${await freePort()}`,
     });
     const url = await readyAt(server);
+    expect(server.log).toContain('profile changes wait for the schema registry');
     const token = await openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' }).mint('a@example.com');
     const person = new Client(url, token);
     const { id: workspaceId } = await person.post<{ id: string }>('/workspaces', { name: 'W' });

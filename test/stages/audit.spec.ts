@@ -1,4 +1,12 @@
-import { type Fact, type History, type LogEntry, NO_LOGGER, TOPIC, Unavailable } from '@tributary/core';
+import {
+  type Fact,
+  type History,
+  InvalidInput,
+  type LogEntry,
+  NO_LOGGER,
+  TOPIC,
+  Unavailable,
+} from '@tributary/core';
 import { openLogCatalog } from '@tributary/infra';
 import { CATALOG_STAGES } from '@tributary/processors';
 import { expect, it, onTestFinished, vi } from 'vitest';
@@ -183,4 +191,56 @@ it('says nothing of facts that are missing, and waits', async () => {
   await new Promise((resolve) => setTimeout(resolve, 500));
   expect(await list(history)).toHaveLength(3);
   expect((await again?.lag())?.[0]?.lag).toBeGreaterThan(0);
+});
+
+it('never gives a fact up: what would be a throw is a wait that says why', async () => {
+  const { catalog, history, run } = setUp();
+  fill(catalog);
+  const put = vi.spyOn(history, 'put').mockRejectedValue(new InvalidInput('a field is too long'));
+  onTestFinished(() => put.mockRestore());
+  const running = run('audit', entriesOf(catalog.facts, 2));
+  await expect(running).rejects.toThrow(Unavailable);
+  await expect(running).rejects.toThrow(
+    'the audit log waits before the fact at 2 of the catalog: a field is too long',
+  );
+});
+
+it.each([
+  ['of a newer release', { v: 2 }, 'that this release does not know'],
+  ['that cannot be read', {}, 'a state has no table painted'],
+])('puts no fact into stages.dead behind a rewrite %s, and waits', async (_, over, why) => {
+  const log = await openLog();
+  const { catalog, history, stages } = setUp({}, { log });
+  fill(catalog);
+  const append = (values: readonly object[]) =>
+    log.append(
+      TOPIC.catalog,
+      values.map((value) => ({
+        key: 'k',
+        value: JSON.stringify(value),
+        headers: { 'catalog-position': '0' },
+      })),
+    );
+  await append(catalog.facts.slice(0, 3));
+  const first = (await runOn(log, stages, ['audit'])).get('audit');
+  await until(async () => (await list(history)).length >= 3);
+  await first?.stop();
+  const rewrite = { v: 1, rewrite: 'r1', by: 'operator:catalog', at: new Date().toISOString() };
+  const text = '["table","painted",["a"],1]\n';
+  await append([
+    { ...rewrite, type: 'catalog.rewrite_begun', ...over },
+    { ...rewrite, type: 'catalog.rewrite_rows', part: 0, text, ...over },
+    { ...rewrite, type: 'catalog.rewrite_ended', parts: 1, sha256: '', ...over },
+  ]);
+  await log.dropBelow(TOPIC.catalog, 0, 3);
+  await append(catalog.facts.slice(3));
+  const following = openLogCatalog({ log, logger: NO_LOGGER, fetchWaitMs: 50 });
+  onTestFinished(() => following.close());
+  const again = await runOn(log, setUp({}, { history, catalog, log }).stages, ['audit']);
+  // A catalog that starts there says why it does not go on.
+  await expect.poll(() => following.fault).toContain(why);
+  await new Promise((resolve) => setTimeout(resolve, 1_000));
+  expect(await log.end(TOPIC.poison, 0)).toBe(0);
+  expect(await list(history)).toHaveLength(3);
+  expect((await again.get('audit')?.lag())?.[0]?.lag).toBeGreaterThan(0);
 });

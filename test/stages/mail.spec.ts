@@ -14,7 +14,8 @@ import { entryOf, handedOn, START, setUp } from './harness.ts';
 import { MemoryCatalog, ORGANIZATION } from './memory-catalog.ts';
 
 const ADDRESS = 'privacy@example.com';
-const HOUR_MS = 3_600_000;
+/** Three quarters of seven days. */
+const EXPIRY_MS = 126 * 3_600_000;
 const ORGANIZED = { name: 'o', regions: ['eu'] };
 
 function notice(fields: Partial<DeletionNotice> = {}): DeletionNotice {
@@ -30,7 +31,11 @@ function notice(fields: Partial<DeletionNotice> = {}): DeletionNotice {
 }
 
 /** The stage with a mail server that answers as told; `undefined`: none is configured. */
-function setUpMail(answer: ((mail: Mail) => MailVerdict) | undefined, address: string | null = ADDRESS) {
+function setUpMail(
+  answer: ((mail: Mail) => MailVerdict) | undefined,
+  address: string | null = ADDRESS,
+  options: Parameters<typeof setUp>[0] = {},
+) {
   const told = new Told();
   const sent: Mail[] = [];
   const mailer = answer && {
@@ -43,7 +48,7 @@ function setUpMail(answer: ((mail: Mail) => MailVerdict) | undefined, address: s
   const catalog = new MemoryCatalog();
   catalog.add('organization.updated', ORGANIZATION, { ...ORGANIZED, notification_email: address });
   const { logger, metrics } = told;
-  const { run, time, stages } = setUp({}, { catalog, logger, metrics, ...(mailer && { mailer }) });
+  const { run, time, stages } = setUp(options, { catalog, logger, metrics, ...(mailer && { mailer }) });
   const outcomes = () =>
     Object.fromEntries(
       Object.entries(told.counts).map(([key, count]) => [/outcome=(\w+)/.exec(key)?.[1] ?? key, count]),
@@ -88,6 +93,27 @@ describe('mail', () => {
     expect(told.counts).toEqual({});
   });
 
+  it.each([7 * 24, 36])(
+    'gives up what the server was away for too long, ahead of a log that keeps it for %i hours',
+    async (hours) => {
+      const retentionMs = hours * 3_600_000;
+      const away = () => {
+        throw new Unavailable('nobody there');
+      };
+      const { run, time, told, outcomes } = setUpMail(away, ADDRESS, { retentionMs });
+      const entry = entryOf(TOPIC.mail, 0, notice());
+      time.pass(retentionMs * (3 / 4));
+      await expect(run('mail', [entry])).rejects.toMatchObject({ code: 'unavailable' });
+      time.pass(1);
+      const [dead, ...rest] = await run('mail', [entry]);
+      expect(rest).toEqual([]);
+      expect(dead?.topic).toBe(TOPIC.poison);
+      expect((JSON.parse(dead?.value ?? '') as PoisonRecord).error).toBe('mail expired: nobody there');
+      expect(outcomes()).toEqual({ expired: 1 });
+      expect(told.lines.at(-1)).toMatch(/^error a mail is given up .*nobody there/);
+    },
+  );
+
   it('tries again later what the server does not take now, as often as it takes, until it is too old', async () => {
     const { run, time, stages, outcomes, told } = setUpMail(() => ({ kind: 'later', reason: 'RCPT TO 450' }));
     let entry = entryOf(TOPIC.mail, 0, notice());
@@ -101,7 +127,7 @@ describe('mail', () => {
         ?.reads.find(({ topic }) => topic === TOPIC.mailRetry);
       expect(source?.dueAt?.(entry)).toBe(entry.timestamp + 10 * 60_000);
     }
-    time.pass(5 * 24 * HOUR_MS + 1);
+    time.pass(EXPIRY_MS + 1);
     const [dead] = await run('mail', [entry]);
     expect(dead?.topic).toBe(TOPIC.poison);
     const poison = JSON.parse(dead?.value ?? '') as PoisonRecord;
@@ -143,7 +169,7 @@ describe('mail', () => {
     expect(dueIn(later.stages)).toBe(0);
     expect(await later.run('mail', [entry])).toEqual([]);
     expect(later.sent).toHaveLength(1);
-    time.pass(5 * 24 * HOUR_MS);
+    time.pass(EXPIRY_MS);
     expect((await run('mail', [entry]))[0]?.topic).toBe(TOPIC.poison);
   });
 

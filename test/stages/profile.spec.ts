@@ -10,7 +10,8 @@ function accepted(...events: readonly Partial<CanonicalEvent>[]) {
     const { event: _event, properties: _properties, ...about } = event(`m${offset}`, { type: 'identify' });
     const one = { ...about, ...fields };
     const key = `w:${one.user_id ?? one.anonymous_id}`;
-    return { ...entryOf(TOPIC.accepted, offset, one, { [HEADER.type]: one.type }), key };
+    const headers = { [HEADER.type]: one.type, [HEADER.environment]: one.environment };
+    return { ...entryOf(TOPIC.accepted, offset, one, headers), key };
   });
 }
 const at = (second: number) => `2026-01-01T10:00:0${second}.000Z`;
@@ -58,6 +59,28 @@ describe('profile', () => {
       },
     ]);
     expect(counts).toEqual({ 'tributary_profile_events_total{outcome=written}': 2 });
+  });
+
+  it('leaves the profiles of customers alone whatever development sends under their ids, and counts it', async () => {
+    const { profiles, run, counts, catalog } = setUpProfiles();
+    const environment = 'development';
+    const ahead = { [HEADER.catalogPosition]: String(catalog.position + 1) };
+    const tests = accepted(
+      { user_id: '1', environment, traits: { name: 'Test' } },
+      { type: 'group', user_id: '1', environment, group_id: 'g' },
+      { type: 'track', user_id: '1', environment },
+    ).map((entry) => ({ ...entry, headers: { ...entry.headers, ...ahead } }));
+    expect(await run('profile', tests)).toEqual([]);
+    expect(profiles.writes).toEqual([]);
+    const [test] = accepted({ user_id: '1', environment, traits: { name: 'Test' } });
+    const [real] = accepted({ user_id: '1', traits: { name: 'Ann' } });
+    if (test === undefined || real === undefined) throw new Error('two entries were made');
+    await run('profile', [real, test]);
+    expect(profiles.writes).toMatchObject([{ attributes: [{ path: ['traits', 'name'], value: 'Ann' }] }]);
+    expect(counts).toEqual({
+      'tributary_profile_events_total{outcome=not_production}': 3,
+      'tributary_profile_events_total{outcome=written}': 1,
+    });
   });
 
   it('writes one subject in order, and subjects side by side, so many at a time', async () => {
@@ -200,7 +223,8 @@ describe('profile', () => {
 
   it('leaves the guilty one to the log when an entry is no event', async () => {
     const { run } = setUpProfiles();
-    const bad = entryOf(TOPIC.accepted, 0, { type: 'identify' }, { [HEADER.type]: 'identify' });
+    const headers = { [HEADER.type]: 'identify', [HEADER.environment]: 'production' };
+    const bad = entryOf(TOPIC.accepted, 0, { type: 'identify' }, headers);
     await expect(run('profile', [bad])).rejects.toMatchObject({ code: 'invalid_input' });
   });
 });

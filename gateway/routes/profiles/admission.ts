@@ -1,6 +1,7 @@
 import { accountScopes, type CatalogView, type ClientKeyScope, type Organization } from '@tributary/core';
 import type { Caller } from '../../http/caller.ts';
 import { invalidRequest, permissionDenied } from '../../http/errors.ts';
+import { MAX_DETAILS } from '../../http/validation.ts';
 import type { CallHeaders } from './call-headers.ts';
 
 /** A region as a body names it. */
@@ -36,7 +37,9 @@ export function admit(
   const unknown = wish.regions.filter(({ name }) => !organization.regions.includes(name));
   if (unknown.length > 0)
     throw invalidRequest(
-      ...unknown.map(({ path }) => ({ path, message: 'is no region of the organization' })),
+      ...unknown
+        .slice(0, MAX_DETAILS)
+        .map(({ path }) => ({ path, message: 'is no region of the organization' })),
     );
   if (!wish.regions.every(({ name }) => isGranted(name))) throw permissionDenied();
   return organization;

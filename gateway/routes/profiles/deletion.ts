@@ -20,9 +20,10 @@ export interface DeletionRequest {
 export function readDeletion(body: Static<typeof deletionBody>): DeletionRequest {
   const faults: ErrorDetail[] = [];
   const regions = eitherRegions(body, faults);
-  if (Object.keys(body.ids).length !== 1)
-    faults.push({ path: '/ids', message: 'must hold exactly one identifier type' });
-  const values = valuesOf(body.ids, '/ids');
+  const hasOneType = Object.keys(body.ids).length === 1;
+  if (!hasOneType) faults.push({ path: '/ids', message: 'must hold exactly one identifier type' });
+  // Only one type has a bounded number of values.
+  const values = hasOneType ? valuesOf(body.ids, '/ids') : [];
   const meanings = readValues(values, faults);
   if (faults.length > 0) throw invalidRequest(...faults.slice(0, MAX_DETAILS));
   const distinct = new Map<string, { readonly meaning: Meaning; readonly sent: Set<string> }>();

@@ -61,6 +61,11 @@ export function readUcid(
   return undefined;
 }
 
+/** How many values a map has. Bodies may hold any number: who has a bound asks before anything is made of them. */
+export function countOf(map: Readonly<Record<string, readonly string[]>>): number {
+  return Object.values(map).reduce((count, values) => count + values.length, 0);
+}
+
 /** Every value of a map from type to values, with its place. */
 export function valuesOf(
   map: Readonly<Record<string, readonly string[]>>,

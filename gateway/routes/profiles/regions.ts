@@ -3,9 +3,12 @@ import type { NamedRegion } from './admission.ts';
 
 /** The regions of a list, each once, with their places. */
 export function regionsOf(regions: readonly string[]): readonly NamedRegion[] {
-  return regions
-    .map((name, at) => ({ name, path: `/regions/${at}` }))
-    .filter(({ name }, at) => regions.indexOf(name) === at);
+  const seen = new Set<string>();
+  return regions.flatMap((name, at) => {
+    if (seen.has(name)) return [];
+    seen.add(name);
+    return [{ name, path: `/regions/${at}` }];
+  });
 }
 
 /** The same of a body that says either `region` or `regions`, as both descriptions of the API have one of them. */

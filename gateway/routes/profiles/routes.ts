@@ -1,22 +1,32 @@
+import { Readable } from 'node:stream';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type ClientKeyScope,
   iso,
-  MAX_PROFILE_BYTES,
   MAX_PROFILE_IDENTITIES,
   type Organization,
   type ProfileRefusal,
   recordOf,
+  TributaryError,
 } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { authorOf, type Caller } from '../../http/caller.ts';
-import { type ApiError, invalidRequest, payloadTooLarge } from '../../http/errors.ts';
+import { type ApiError, invalidRequest, unavailable } from '../../http/errors.ts';
 import { errorAnswers } from '../../http/schemas.ts';
 import { admit, type NamedRegion } from './admission.ts';
+import { tooLarge } from './bounds.ts';
 import { readCallHeaders } from './call-headers.ts';
 import { readDeletion } from './deletion.ts';
-import { deletionAnswer, deletionBody, profileRecords, searchBody, writeBody } from './schemas.ts';
+import { recordTexts } from './record-text.ts';
+import {
+  deletionAnswer,
+  deletionBody,
+  foundRecords,
+  profileRecords,
+  searchBody,
+  writeBody,
+} from './schemas.ts';
 import { readSearch } from './search.ts';
 import { namesIn, readWrite } from './write.ts';
 
@@ -61,13 +71,15 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
     '/users/_search',
     {
       config: { operation: 'profiles.search' },
-      schema: { body: searchBody, response: { 200: profileRecords, ...errorAnswers } },
+      schema: { body: searchBody, response: { 200: foundRecords, ...errorAnswers } },
     },
     async (request, reply) => {
       const { regions, ...search } = readSearch(request.body);
       const organization = admitTo(request, 'profile.read', regions);
       const found = await profiles.search({ ...search, org: organization.org_id, regions: namesOf(regions) });
-      return reply.code(200).send(found.map(recordOf));
+      const [first, ...others] = await recordTexts(found);
+      const text = others.length === 0 ? first : Readable.from([first, ...others]);
+      return reply.code(200).type('application/json; charset=utf-8').send(text);
     },
   );
 
@@ -82,6 +94,11 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
       const organization = admitTo(request, 'profile.delete', named);
       const regions = namesOf(named);
       const { deleted, notFound } = await profiles.delete({ ...deletion, org: organization.org_id, regions });
+      const answer = {
+        ucids: deleted,
+        deletedProfiles: deleted,
+        profilesNotFound: notFound.flatMap((at) => asSent[at] ?? []),
+      };
       if (request.body.sendEmailNotification === true)
         await requestDeletionNotice({
           id: request.id,
@@ -90,12 +107,11 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
           at: iso(clock()),
           by: authorOf(request.caller),
           counts: { requested: asSent.length, deleted: deleted.length, not_found: notFound.length },
+        }).catch((error: unknown) => {
+          // The profiles are gone: another call would not tell which they were.
+          throw error instanceof TributaryError && error.retryable ? unavailable(answer) : error;
         });
-      return reply.code(200).send({
-        ucids: deleted,
-        deletedProfiles: deleted,
-        profilesNotFound: notFound.flatMap((at) => asSent[at] ?? []),
-      });
+      return reply.code(200).send(answer);
     },
   );
 
@@ -129,7 +145,7 @@ function refusalOf(reason: ProfileRefusal, names: '/ids' | '/search'): ApiError 
         message: `the profile would have more than ${MAX_PROFILE_IDENTITIES} identities`,
       });
     case 'too_large':
-      return payloadTooLarge('/upsert', `the profile would have more than ${MAX_PROFILE_BYTES} bytes`);
+      return tooLarge();
     case 'nothing_left':
       throw new Error('a write that is no event was left without identities');
   }

@@ -5,6 +5,8 @@ import { closed, freeObject, listOf, optional } from '../../http/schemas.ts';
 export const MAX_DELETED = 400;
 /** Values that one call searches for at most, of all types together. */
 export const MAX_SEARCHED = 1_000;
+/** Regions that one call names at most. No organization has as many; it bounds the work before a caller is admitted. */
+export const MAX_REGIONS = 100;
 
 const orgId = Type.Integer({ description: 'Organisation identifier.' });
 const region = Type.String({ description: 'Region code.' });
@@ -12,6 +14,7 @@ const regions = Type.Unsafe<readonly string[]>({
   type: 'array',
   items: region,
   minItems: 1,
+  maxItems: MAX_REGIONS,
   description: 'Region codes.',
 } satisfies TSchema);
 const ucid = Type.String({ description: 'UUID of a profile, or of one that became part of it.' });
@@ -77,6 +80,9 @@ export const profileRecords = listOf(
     ucid: Type.String({ format: 'uuid' }),
   }),
 );
+
+/** The same of a search, whose answer is text by the time it is sent. */
+export const foundRecords = Type.Unsafe<unknown>(profileRecords);
 
 const ucids = listOf(Type.String());
 

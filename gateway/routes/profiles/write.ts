@@ -4,7 +4,8 @@ import { type ErrorDetail, invalidRequest } from '../../http/errors.ts';
 import { MAX_DETAILS } from '../../http/validation.ts';
 import type { NamedRegion } from './admission.ts';
 import { readAttributes } from './attributes.ts';
-import { type NamedValue, readIdentity, readUcid, valuesOf } from './identities.ts';
+import { refuseHeavyValues, refuseManyIdentities, refuseManyValues } from './bounds.ts';
+import { countOf, type NamedValue, readIdentity, readUcid, valuesOf } from './identities.ts';
 import { eitherRegions } from './regions.ts';
 import type { writeBody } from './schemas.ts';
 
@@ -23,26 +24,31 @@ export interface WriteRequest {
 
 /**
  * Reads either shape of the body: `region` with `ids`, or `regions` with `search`, which then name one region and one
- * value each. 400 with everything that is wrong.
+ * value each. 400 with everything that is wrong; 413 when it is more than a profile can hold.
  */
 export function readWrite(body: WriteBody): WriteRequest {
+  const { ids, search, upsert } = body;
+  refuseManyIdentities(search == null ? Object.keys(ids ?? {}).length : countOf(search), namesIn(body));
+  refuseManyValues(upsert ?? {});
   const faults: ErrorDetail[] = [];
   const [region, ...others] = eitherRegions(body, faults);
   if (others.length > 0) faults.push({ path: '/regions', message: 'must hold exactly one region' });
   const identities = namedValues(body, faults).flatMap((named) => readIdentity(named, faults) ?? []);
   const ucid = body.ucid == null ? undefined : readUcid({ value: body.ucid, path: '/ucid' }, faults);
-  const { profile, mkt_preferences: preferences, consent: consents } = body.upsert ?? {};
-  const attributes = readAttributes(profile ?? {}, '/upsert/profile', faults);
+  const values = {
+    attributes: readAttributes(upsert?.profile ?? {}, '/upsert/profile', faults),
+    preferences: Object.entries(upsert?.mkt_preferences ?? {}),
+    consents: Object.entries(upsert?.consent ?? {}),
+  };
   if (identities.length === 0 && ucid === undefined && faults.length === 0)
     faults.push({ path: namesIn(body), message: 'must hold an identifier where there is no ucid' });
   if (faults.length > 0 || region === undefined) throw invalidRequest(...faults.slice(0, MAX_DETAILS));
+  refuseHeavyValues(values);
   return {
     region,
     identities: distinctIdentities(identities),
     ...(ucid === undefined ? {} : { ucid }),
-    attributes,
-    preferences: Object.entries(preferences ?? {}),
-    consents: Object.entries(consents ?? {}),
+    ...values,
   };
 }
 

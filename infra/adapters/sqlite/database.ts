@@ -1,10 +1,13 @@
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { pathToFileURL } from 'node:url';
 import { Unavailable } from '@tributary/core';
 
 export interface OpenOptions {
   readonly readOnly?: boolean;
+  /** Whether a missing file is made. Default true; without, it is SQLite's own error that it cannot be opened. */
+  readonly create?: boolean;
   /** How long a statement waits for another writer, ms. Default 5,000. */
   readonly busyTimeoutMs?: number;
 }
@@ -15,8 +18,12 @@ export interface OpenOptions {
  */
 export function openDatabase(file: string, options: OpenOptions = {}): DatabaseSync {
   const readOnly = options.readOnly ?? false;
-  if (!readOnly) mkdirSync(dirname(file), { recursive: true });
-  const database = new DatabaseSync(file, { readOnly, timeout: options.busyTimeoutMs ?? 5_000 });
+  const create = !readOnly && (options.create ?? true);
+  if (create) mkdirSync(dirname(file), { recursive: true });
+  const database = new DatabaseSync(readOnly || create ? file : existing(file), {
+    readOnly,
+    timeout: options.busyTimeoutMs ?? 5_000,
+  });
   if (!readOnly) {
     try {
       database.exec(
@@ -28,6 +35,13 @@ export function openDatabase(file: string, options: OpenOptions = {}): DatabaseS
     }
   }
   return database;
+}
+
+/** Opened for reading and writing, never made. */
+function existing(file: string): URL {
+  const url = pathToFileURL(file);
+  url.searchParams.set('mode', 'rw');
+  return url;
 }
 
 const SQLITE_BUSY = 5;

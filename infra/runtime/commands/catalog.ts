@@ -41,6 +41,7 @@ async function rewrite(config: Config, closing: Closing): Promise<Rewritten> {
     by: 'operator:catalog',
     stages: CATALOG_STAGES,
     patienceMs: config.startTimeout,
+    done: (step) => logger.info({ step }, 'the catalog is rewritten'),
   });
   // At its close the catalog writes another one.
   await removeSnapshot(config);

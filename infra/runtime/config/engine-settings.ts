@@ -71,7 +71,13 @@ export const ENGINE_SETTINGS = {
     'ELASTICSEARCH_URL',
     '',
     optional(elasticsearchUrls()),
-    'Elasticsearch for the history (violations, deliveries, audit), as http:// or https:// (TLS) URLs, comma-separated for the nodes of a cluster; without it the history is on SQLite.',
+    'Elasticsearch for the profiles and the history (violations, deliveries, audit), as http:// or https:// (TLS) URLs, comma-separated for the nodes of a cluster; without it both are on SQLite.',
+  ),
+  profileShards: setting(
+    'ELASTICSEARCH_PROFILE_SHARDS',
+    '1',
+    number(1, 64),
+    'Primary shards of the index of the profiles, when it is made; about one for each 100 million profiles and for each node that is to write.',
   ),
   elasticsearchApiKey: setting(
     'ELASTICSEARCH_API_KEY',

@@ -11,13 +11,13 @@ export interface SmtpAddress {
   readonly tls: boolean;
 }
 
-/** The variables that say how mails leave; without them mails stay queued. */
+/** The variables that say how mails leave; without them mails wait, for three quarters of the log's retention. */
 export const MAIL_SETTINGS = {
   smtpUrl: setting(
     'TRIBUTARY_SMTP_URL',
     '',
     optional(smtpUrl()),
-    'Mail server, as smtp://host[:587] (encrypted by STARTTLS, with TRIBUTARY_SMTP_USERNAME always) or smtps://host[:465]; without it mails stay queued.',
+    'Mail server, as smtp://host[:587] (encrypted by STARTTLS, with TRIBUTARY_SMTP_USERNAME always) or smtps://host[:465]; without it mails wait, and are given up at three quarters of TRIBUTARY_RETENTION.',
   ),
   smtpUsername: setting('TRIBUTARY_SMTP_USERNAME', '', optional(text()), 'Who signs in to the mail server.'),
   smtpPassword: setting('TRIBUTARY_SMTP_PASSWORD', '', optional(text()), 'The password of that user.'),

@@ -38,6 +38,7 @@ export function lateSchemas(
   let closed = false;
 
   const tryAgainLater = (error: unknown) => {
+    if (closed) return; // an attempt that was under way when it was closed
     logger.warn({ error: messageOf(error) }, 'profile changes wait for the schema registry');
     again = setTimeout(() => void attempt().catch(tryAgainLater), tryEveryMs).unref();
   };

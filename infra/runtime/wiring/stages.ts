@@ -92,7 +92,11 @@ async function open(
     logger,
     metrics,
     receivedTopics: receivedTopics(config),
-    options: { retryLabels: config.retryLadder, expiryMs: config.retryExpiry },
+    options: {
+      retryLabels: config.retryLadder,
+      expiryMs: config.retryExpiry,
+      retentionMs: config.retention,
+    },
   });
   const engines = closing.keep(watchConfiguredEngines(config, { log, counters, history }));
   // A process that does not know the contracts and rules yet takes no partition from one that does.

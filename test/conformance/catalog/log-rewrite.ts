@@ -9,7 +9,12 @@ import {
   TOPIC,
   Unavailable,
 } from '@tributary/core';
-import { type LogCatalogOptions, openLogCatalog, type RewritableCatalog } from '@tributary/infra';
+import {
+  type LogCatalogOptions,
+  openLogCatalog,
+  type RewritableCatalog,
+  type Rewritten,
+} from '@tributary/infra';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Child } from '../../helpers/child.ts';
 import {
@@ -173,6 +178,54 @@ export function describeRewrite(harness: CatalogHarness): void {
       for (const each of [one, other]) expect(digestOf(await caughtUp(each))).toBe(known);
     });
 
+    it('that another one drops before its own process comes to it begins anew, and both are complete', async () => {
+      const held = holding(log);
+      const [one, other] = [opened(held.log), opened()];
+      await fill(other);
+      await caughtUp(one);
+      const known = digestOf(other);
+      // `one` has its record in the log and reads on only when the other one dropped it.
+      const appended = held.hold();
+      const begins: string[] = [];
+      const first = one.rewrite({ ...REWRITE, done: (step) => step === 'begun' && begins.push(step) });
+      const below = await appended;
+      const second = await other.rewrite(REWRITE);
+      expect(second.offset).toBeGreaterThan(below);
+      held.release();
+      expect((await first).offset).toBeGreaterThan(second.offset);
+      expect(begins).toEqual(['begun']);
+      expect(await log.first(TOPIC.catalog, 0)).toBe((await first).offset);
+      for (const each of [one, other, await fresh()]) expect(digestOf(await caughtUp(each))).toBe(known);
+    });
+
+    it.each(['begun', 'ended'])(
+      'that another one drops after "%s" begins anew, and both are complete',
+      async (at) => {
+        const [one, other] = [opened(), opened()];
+        await fill(one);
+        await caughtUp(other);
+        const known = digestOf(one);
+        const held = holding(log);
+        const slow = await caughtUp(opened(held.log));
+        const steps: string[] = [];
+        let second: Promise<Rewritten> | undefined;
+        const done = (step: string) => {
+          steps.push(step);
+          if (step !== at || second !== undefined) return;
+          // What it does next waits for the other one.
+          held.hold();
+          second = other.rewrite(REWRITE).finally(() => held.release());
+        };
+        const first = await slow.rewrite({ ...REWRITE, done });
+        expect(steps.filter((step) => step === 'begun')).toHaveLength(2);
+        expect(steps.filter((step) => step === 'read back')).toHaveLength(1);
+        expect(first.offset).toBeGreaterThan((await second)?.offset ?? Number.MAX_VALUE);
+        expect(await log.first(TOPIC.catalog, 0)).toBe(first.offset);
+        for (const each of [one, other, slow, await fresh()])
+          expect(digestOf(await caughtUp(each))).toBe(known);
+      },
+    );
+
     it('is where one goes on that did not hear of the facts that were dropped', async () => {
       const troubled = new TroubledLog(log);
       const [catalog, late] = [opened(), opened(troubled)];
@@ -294,6 +347,41 @@ export function describeRewrite(harness: CatalogHarness): void {
         await notReady(opened(log, logger), errors);
       });
     });
+
+    /** A log whose appends are made but whose reads and answers wait from `hold`, which tells of the first append, on. */
+    function holding(over: EventLog) {
+      let released: Promise<void> = Promise.resolve();
+      let release = () => {};
+      let appended = (_: number) => {};
+      const held: LogCatalogOptions['log'] = {
+        end: over.end.bind(over),
+        first: over.first.bind(over),
+        positionOf: over.positionOf.bind(over),
+        dropBelow: over.dropBelow.bind(over),
+        async append(...args) {
+          const positions = await over.append(...args);
+          appended(positions[0]?.offset ?? -1);
+          await released;
+          return positions;
+        },
+        async read(...[topic, partition, from, options]) {
+          for (;;) {
+            await released;
+            const since = released;
+            const read = await over.read(topic, partition, from, options);
+            // One that was under way when the holding began is made again.
+            if (since === released) return read;
+          }
+        },
+      };
+      const hold = () => {
+        ({ promise: released, resolve: release } = Promise.withResolvers<void>());
+        return new Promise<number>((resolve) => {
+          appended = resolve;
+        });
+      };
+      return { log: held, hold, release: () => release() };
+    }
 
     function rewriter(step: string): Child {
       const child = new Child(REWRITER, [harness.module, store.settings, step]);

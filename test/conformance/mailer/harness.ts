@@ -6,7 +6,7 @@ export interface MailerHarness {
   readonly mailer: Mailer;
   /** What the server took. */
   readonly taken: readonly TakenMail[];
-  /** Makes the server refuse at a step, with `<code> <text>`, until told otherwise. */
+  /** Makes the server refuse at a step, with `<code> <text>`, or by `cut` of the connection, until told otherwise. */
   refuse(refusal: { readonly step: MailStep; readonly reply: string } | undefined): void;
   /** Takes the server away, and brings it back to where it was. */
   stopServer(): Promise<void>;

@@ -79,7 +79,6 @@ export function mailerConformance(name: string, openHarness: () => Promise<Maile
     });
 
     it.each([
-      ['mail', '553 5.7.1 <ops@example.com> sender refused'],
       ['recipient', '550 5.1.1 <ops@example.com> no such user'],
       ['data', '554 5.6.0 ops@example.com does not want this'],
     ] as const)('is refused for good, in no words of the server: at %s', async (step, reply) => {
@@ -105,11 +104,36 @@ export function mailerConformance(name: string, openHarness: () => Promise<Maile
       expect(JSON.stringify(verdict)).not.toContain('ops@');
     });
 
+    it('is unavailable, not refused, while the server does not take our sender, in no words of the server', async () => {
+      const { mailer, refuse, taken } = await open();
+      refuse({ step: 'mail', reply: '553 5.7.1 <ops@example.com> sender refused' });
+      const thrown = await mailer.send(mail()).catch((error: unknown) => error);
+      expect(thrown).toBeInstanceOf(Unavailable);
+      expect(messageOf(thrown)).toMatch(/sender address \(MAIL FROM 553 5\.7\.1\)/);
+      expect(messageOf(thrown)).not.toContain('ops@');
+      expect(taken).toEqual([]);
+    });
+
+    it.each(['recipient', 'data'] as const)(
+      'is to be tried later, and holds up no other, where the server breaks off at %s though it answers',
+      async (step) => {
+        const { mailer, refuse, taken } = await open();
+        refuse({ step, reply: '421 4.3.2 ops@example.com closing' });
+        const cut = mail();
+        const verdict = await mailer.send(cut);
+        expect(verdict).toMatchObject({ kind: 'later', reason: expect.stringContaining('421 4.3.2') });
+        expect(JSON.stringify(verdict)).not.toContain('ops@');
+        refuse({ step, reply: 'cut' });
+        expect(await mailer.send(cut)).toMatchObject({ kind: 'later' });
+        refuse(undefined);
+        for (const each of [mail(), cut]) expect(await mailer.send(each)).toEqual({ kind: 'sent' });
+        expect(taken.at(-1)?.headers['message-id']?.[0]).toContain(cut.id);
+      },
+    );
+
     it('is unavailable while the server is away, closes or does not open, and sends once it is back', async () => {
       const { mailer, refuse, taken, stopServer, startServer } = await open();
       refuse({ step: 'connect', reply: '554 no service here' });
-      await expect(mailer.send(mail())).rejects.toBeInstanceOf(Unavailable);
-      refuse({ step: 'recipient', reply: '421 4.3.2 closing' });
       await expect(mailer.send(mail())).rejects.toBeInstanceOf(Unavailable);
       refuse(undefined);
       await stopServer();

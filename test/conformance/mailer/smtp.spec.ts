@@ -108,4 +108,20 @@ describe('the way to an SMTP server', () => {
     const wanting = await open({ user: USER });
     await expect(wanting.mailer.send(mail())).rejects.toThrow('does not let us in');
   });
+
+  it('tries a sender that is not taken once a minute, says so each time, and loses no mail by it', async () => {
+    let now = 0;
+    const { server, mailer } = await open({}, { elapsed: () => now });
+    server.refuse({ step: 'mail', reply: '550 5.7.1 not yours' });
+    for (const time of [0, 1_000, 59_000, 61_000]) {
+      now = time;
+      const thrown = await mailer.send(mail()).catch((error: unknown) => error);
+      expect(thrown).toBeInstanceOf(Unavailable);
+      expect(messageOf(thrown)).toContain('does not take our sender address (MAIL FROM 550 5.7.1)');
+    }
+    expect(server.tried.mails).toBe(2);
+    server.refuse(undefined);
+    now += 60_000;
+    expect(await mailer.send(mail())).toEqual({ kind: 'sent' });
+  });
 });

@@ -66,9 +66,18 @@ export function deleting(stage: Stage): void {
         reason: 'nothing_left',
       });
       expect(await people.search(['user_id:ada', 'anonymous_id:1'])).toEqual([]);
-      const partly = await people.upsert(['user_id:ada', 'anonymous_id:2'], event(receivedAt));
+      // What it says is the deleted person's, whoever else is named: on a shared device above all.
+      const elsewhere = await people.write(['user_id:eve', 'anonymous_id:2']);
+      expect(await people.upsert(['user_id:ada', 'anonymous_id:2'], event(receivedAt))).toEqual({
+        kind: 'refused',
+        reason: 'nothing_left',
+      });
+      expect(await people.find('anonymous_id:2')).toEqual(elsewhere);
+      const partly = await people.upsert(['user_id:eve', 'user_id:ada'], {
+        ...event(receivedAt),
+        linking: 'merge',
+      });
       expect(partly).toMatchObject({ leftOut: [{ identity: identity('user_id:ada'), why: 'deleted' }] });
-      expect(identitiesOf(await people.find('anonymous_id:2'))).toEqual(['anonymous_id:2']);
     });
 
     it('is over for who comes later: a new profile, with nothing of the old one', async () => {

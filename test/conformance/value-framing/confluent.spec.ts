@@ -15,7 +15,7 @@ import { engines } from '../../helpers/engines.ts';
 import { event } from '../../stages/harness.ts';
 import { answer, type Front, frontOf } from './front.ts';
 import { type Corner, cornerOf } from './registry.ts';
-import { events, validated } from './samples.ts';
+import { events, profileChanges, validated } from './samples.ts';
 import { valueFramingConformance } from './value-framing.conformance.ts';
 
 const url = engines()?.schemaRegistryUrl;
@@ -69,6 +69,11 @@ describe.skipIf(url === undefined)('on a real registry', () => {
         expect(await foreign.decode(framing.frame(topic, value))).toEqual(JSON.parse(value));
         seen.add(topic);
       }
+    }
+    for (const value of await profileChanges()) {
+      const topic = TOPIC.profileChanges;
+      expect(await foreign.decode(framing.frame(topic, value))).toEqual(JSON.parse(value));
+      seen.add(topic);
     }
     expect(seen).toEqual(new Set(PUBLIC_SCHEMAS.keys()));
   });

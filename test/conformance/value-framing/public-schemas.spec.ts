@@ -3,7 +3,7 @@ import { Ajv, type ValidateFunction } from 'ajv';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { event } from '../../stages/harness.ts';
-import { events, validated } from './samples.ts';
+import { events, profileChanges, validated } from './samples.ts';
 
 const ajv = new Ajv({ allErrors: true });
 const validators = new Map(
@@ -94,6 +94,20 @@ describe('the schemas of the public topics', () => {
     for (const field of Object.keys(whole)) {
       const { [field]: _gone, ...rest } = whole;
       expect(objections(TOPIC.violations, JSON.stringify(rest))).toHaveLength(1);
+    }
+  });
+
+  it('take whatever is told of profiles, and miss each field of it', async () => {
+    const values = await profileChanges();
+    for (const value of values) expect(objections(TOPIC.profileChanges, value)).toEqual([]);
+    const { record, ...change } = JSON.parse(values[0] ?? '');
+    for (const field of Object.keys(change)) {
+      const { [field]: _gone, ...rest } = change;
+      expect(objections(TOPIC.profileChanges, JSON.stringify(rest))).toHaveLength(1);
+    }
+    for (const field of Object.keys(record)) {
+      const { [field]: _gone, ...rest } = record;
+      expect(objections(TOPIC.profileChanges, JSON.stringify({ ...change, record: rest }))).toHaveLength(1);
     }
   });
 

@@ -8,6 +8,7 @@ import {
   EVENT_TYPES,
   HEADER,
   type JsonObject,
+  publishProfileChanges,
 } from '@tributary/core';
 import fc from 'fast-check';
 import { entryOf, setUp } from '../../stages/harness.ts';
@@ -77,4 +78,43 @@ export async function validated(
     'validate',
     received.map((event, offset) => entryOf('events.production', offset, event, headers)),
   );
+}
+
+/** What is published of profiles: a change of each kind, and one of a profile that is too large to be told. */
+export async function profileChanges(): Promise<readonly string[]> {
+  const scope = { org: 1, region: 'eu' };
+  const profile = {
+    ...scope,
+    ucid: 'u1',
+    created_ts: 1,
+    updated_ts: 2,
+    version: 3,
+    identities: [
+      { type: 'email_sha256_lowercase', value: 'ab', ts: 1 },
+      { type: 'user_id', value: 'u', ts: 1 },
+    ],
+    attributes: [
+      { path: ['traits', 'x'], value: [1, null], ts: 1 },
+      { path: ['tier'], value: 'gold', ts: 1 },
+    ],
+    preferences: [{ name: 'news', value: { type: 'news', value: 'yes' }, ts: 1 }],
+    consents: [{ name: 'c', value: 'yes', ts: 1 }],
+    linked: ['u2'],
+  };
+  const change = { ...scope, ucid: 'u1', version: 3, at: 2, linked: [] };
+  const large = { ...profile, attributes: [{ path: ['x'], value: 'x'.repeat(2 ** 20), ts: 1 }] };
+  const values: string[] = [];
+  const publish = publishProfileChanges({
+    append: async (_topic, entries) => {
+      values.push(...entries.map(({ value }) => value));
+      return [];
+    },
+  });
+  await publish([
+    { ...change, kind: 'written', profile },
+    { ...change, kind: 'merged', linked: ['u2'], profile },
+    { ...change, kind: 'written', profile: large },
+    { ...change, kind: 'deleted', linked: ['u2'] },
+  ]);
+  return values;
 }

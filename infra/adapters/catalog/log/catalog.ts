@@ -28,7 +28,7 @@ import {
   type Verdict,
 } from '@tributary/core';
 import { withDeadline } from './deadline.ts';
-import { type RewriteOptions, type Rewritten, rewriteLog } from './rewrite.ts';
+import { type RewriteOptions, type Rewritten, rewriteLog, Superseded } from './rewrite.ts';
 import { type FactText, type Snapped, type SnapshotOptions, Snapshots } from './snapshots.ts';
 import { Verdicts } from './verdicts.ts';
 import { Waiters } from './waiters.ts';
@@ -176,14 +176,18 @@ class LogCatalog implements RewritableCatalog {
 
   async #beginRewrite(by: string) {
     const rewrite = newId();
-    const wanted = Promise.withResolvers<readonly CatalogRow[]>();
-    this.#rowsWanted.set(rewrite, wanted.resolve);
+    let rows: readonly CatalogRow[] | undefined;
+    this.#rowsWanted.set(rewrite, (taken) => {
+      rows = taken;
+    });
     try {
       const at = iso(Date.now());
       const begun: RewriteBegun = { v: 1, type: 'catalog.rewrite_begun', rewrite, by, at };
       const offset = await this.#append(rewrite, begun);
       await this.waitFor(offset + 1, this.#options.proposeTimeoutMs);
-      return { rewrite, offset, rows: await wanted.promise };
+      // The fold is past the record: it came to it, or to the rows of one that dropped it.
+      if (rows === undefined) throw new Superseded(offset);
+      return { rewrite, offset, rows };
     } finally {
       this.#rowsWanted.delete(rewrite);
     }
@@ -253,11 +257,11 @@ class LogCatalog implements RewritableCatalog {
   async #restore(offset: number): Promise<void> {
     const { log, logger } = this.#options;
     const end = await log.end(TOPIC.catalog, PARTITION);
-    const state = await restoreState(log, offset);
+    const { state, position } = await restoreState(log, offset);
     if (this.#stopped !== undefined) return;
-    logger.info({ from: this.#position, position: offset }, 'the catalog begins from the rows of a rewrite');
+    logger.info({ from: this.#position, position }, 'the catalog begins from the rows of a rewrite');
     this.#state = state;
-    this.#position = offset;
+    this.#position = position;
     this.#last = undefined;
     this.#endAtStart = end;
     this.#caughtUp = false;

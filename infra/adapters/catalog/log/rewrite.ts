@@ -23,7 +23,7 @@ export interface RewriteOptions {
   readonly done?: (step: RewriteStep) => void;
 }
 
-/** In this order; `piece` as often as there are some. */
+/** In this order; `piece` as often as there are some. From the first on again where another rewrite was quicker. */
 export type RewriteStep = 'begun' | 'piece' | 'ended' | 'read back' | 'awaited' | 'dropped';
 
 /** What became of a catalog's history. */
@@ -48,6 +48,13 @@ export interface RewriteTools extends RewriteOptions {
   }>;
 }
 
+/** Another rewrite that began later has dropped the one that began at the offset, before it was done. */
+export class Superseded extends Unavailable {
+  constructor(offset: number) {
+    super(`another rewrite of the catalog dropped the one that began at ${offset}`);
+  }
+}
+
 const PARTITION = 0;
 const ASK_EVERY_MS = 200;
 
@@ -55,14 +62,26 @@ const ASK_EVERY_MS = 200;
  * Puts the state of now into the log as rows and drops the facts it came from, beside whatever runs. Nothing is dropped
  * before the rows were read back and made the same state, and every stage has taken what is dropped. Safe to run again
  * at any time, also after being killed, and several at once: each is complete by itself, and an unfinished one is nothing.
+ * One whose records another drops begins anew: that other one may be killed before all it should drop is gone. Each new
+ * beginning is another's success, so there are never more of them than others.
  *
  * Errors: `Unavailable` when the log does not answer or a stage does not come so far; then what stands there stays, and
  * the next run does all of it.
  */
 export async function rewriteLog(tools: RewriteTools): Promise<Rewritten> {
-  const { log, done = () => {} } = tools;
   // A stage that is not at work is found before anything is written.
-  await stagesPast(await log.end(TOPIC.catalog, PARTITION), tools);
+  await stagesPast(await tools.log.end(TOPIC.catalog, PARTITION), tools);
+  for (;;) {
+    try {
+      return await rewriteOnce(tools);
+    } catch (error) {
+      if (!(error instanceof Superseded)) throw error;
+    }
+  }
+}
+
+async function rewriteOnce(tools: RewriteTools): Promise<Rewritten> {
+  const { log, done = () => {} } = tools;
   const { rewrite, offset, rows } = await tools.begin();
   done('begun');
   let pieces = 0;
@@ -71,8 +90,9 @@ export async function rewriteLog(tools: RewriteTools): Promise<Rewritten> {
     if (record.type === 'catalog.rewrite_rows') pieces++;
     done(record.type === 'catalog.rewrite_rows' ? 'piece' : 'ended');
   }
-  const restored = rowsOf(await restoreState(log, offset));
-  if (digestOfRows(restored) !== digestOfRows(rows))
+  const restored = await restoreState(log, offset);
+  if (restored.position !== offset) throw new Superseded(offset);
+  if (digestOfRows(rowsOf(restored.state)) !== digestOfRows(rows))
     throw new CatalogGap('the rows that were written make another state: nothing was dropped');
   done('read back');
   await stagesPast(offset, tools);

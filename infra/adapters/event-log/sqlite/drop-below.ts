@@ -1,12 +1,15 @@
-import { existsSync } from 'node:fs';
 import type { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Unavailable } from '@tributary/core';
-import { inTransaction, openDatabase, reading } from '../../sqlite/database.ts';
-import { listSegments, recordsTable, removeSegment, segmentFile } from './segment-file.ts';
+import { inTransaction, openDatabase, reading, translateSqliteError } from '../../sqlite/database.ts';
+import { withDropLock } from './drop-lock.ts';
+import { listSegments, recordsTable, removeSegment, segmentExists, segmentFile } from './segment-file.ts';
 
 /** How long readers of other processes may keep the old pages of a file in use, ms. */
 const READERS_LEAVE_WITHIN_MS = 10_000;
+
+/** What was done to a segment: its rows are gone for readers, its file is built anew, its write-ahead log is empty. */
+export type DropStep = 'deleted' | 'written anew' | 'emptied' | 'removed';
 
 interface Share {
   readonly first: number;
@@ -17,35 +20,63 @@ interface Share {
  * Drops the records of a partition below an offset from a family's segments, so that no byte of them is left in the
  * files. The newest segments go first: after a crash between two of them, what is left is the beginning of the partition
  * and what was to be kept, with one hole in between, however often that happens. A segment that holds nothing any more
- * is removed, another is written anew. Works in the calling thread. `Unavailable` while others use the files.
+ * is removed, another is written anew; one that a drop was killed in is, too, whatever it asked for. Works in the
+ * calling thread, one drop of a family after another. While an open segment is written anew, nobody can append to it.
+ * `Unavailable` while others use the files. `done` is told of each step of each segment.
  */
-export async function dropSegmentsBelow(
+export function dropSegmentsBelow(
   folder: string,
   topic: string,
   partition: number,
   offset: number,
+  done: (step: DropStep) => void = () => {},
 ): Promise<void> {
-  for (const sequence of listSegments(folder).toReversed()) {
-    const file = segmentFile(folder, sequence);
-    if (!existsSync(file)) continue; // another process does the same
-    const database = reading(() => openDatabase(file));
-    let isEmpty = false;
-    try {
-      if (!dropRows(database, topic, partition, offset)) continue;
-      isEmpty = isOver(database);
-      if (!isEmpty) await writeAnew(database, file);
-    } finally {
-      database.close();
+  return withDropLock(folder, async () => {
+    for (const sequence of listSegments(folder).toReversed()) {
+      const database = openSegment(folder, sequence);
+      if (database === undefined) continue;
+      let isEmpty = false;
+      try {
+        if (!dropRows(database, topic, partition, offset)) continue;
+        done('deleted');
+        isEmpty = isOver(database);
+        if (!isEmpty) await writeAnew(database, segmentFile(folder, sequence), done);
+      } finally {
+        database.close();
+      }
+      if (!isEmpty) continue;
+      removeSegment(folder, sequence);
+      done('removed');
     }
-    if (isEmpty) removeSegment(folder, sequence);
+  });
+}
+
+/** Undefined where it was removed since it was listed: it expired. Never makes one, which readers could not read. */
+function openSegment(folder: string, sequence: number): DatabaseSync | undefined {
+  try {
+    return openDatabase(segmentFile(folder, sequence), { create: false });
+  } catch (error) {
+    if (!segmentExists(folder, sequence)) return undefined;
+    throw translateSqliteError(error);
   }
+}
+
+/**
+ * A segment whose rows were deleted and whose bytes were not says so in the file's own `user_version`: the rows cannot
+ * tell, and who comes next may ask for less.
+ */
+const BYTES_REMAIN = 1;
+
+function bytesRemain(database: DatabaseSync): boolean {
+  return database.prepare('PRAGMA user_version').get()?.user_version === BYTES_REMAIN;
 }
 
 /** False where all that the segment holds of the partition lies above the offset, and did before. */
 function dropRows(database: DatabaseSync, topic: string, partition: number, offset: number): boolean {
   return inTransaction(database, () => {
     const share = shareOf(database, topic, partition);
-    if (share === undefined || share.first > offset) return false;
+    if (share === undefined || share.first > offset) return bytesRemain(database);
+    database.exec(`PRAGMA user_version = ${BYTES_REMAIN}`);
     database.prepare(`DELETE FROM ${recordsTable(topic, partition)} WHERE offset < ?`).run(offset);
     database
       .prepare('UPDATE heads SET first_offset = ? WHERE topic = ? AND partition = ?')
@@ -74,14 +105,21 @@ function isOver(database: DatabaseSync): boolean {
  * Deleted rows leave their bytes in free pages, in unused parts of pages that were split, and in the write-ahead log:
  * the file is built anew of what it holds, and the log emptied.
  */
-async function writeAnew(database: DatabaseSync, file: string): Promise<void> {
+async function writeAnew(
+  database: DatabaseSync,
+  file: string,
+  done: (step: DropStep) => void,
+): Promise<void> {
   reading(() => database.exec('VACUUM'));
+  done('written anew');
   const deadline = performance.now() + READERS_LEAVE_WITHIN_MS;
   for (;;) {
     const busy = reading(() => database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()?.busy);
-    if (busy === 0) return;
+    if (busy === 0) break;
     if (performance.now() > deadline)
       throw new Unavailable(`${file} is read all the time: what was dropped is still in its write-ahead log`);
     await sleep(50);
   }
+  done('emptied');
+  reading(() => database.exec('PRAGMA user_version = 0'));
 }

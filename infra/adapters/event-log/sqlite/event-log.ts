@@ -18,7 +18,7 @@ import {
 } from '@tributary/core';
 import { translateSqliteError } from '../../sqlite/database.ts';
 import { checkEntries } from '../append/check-entries.ts';
-import { dropSegmentsBelow } from './drop-below.ts';
+import { type DropStep, dropSegmentsBelow } from './drop-below.ts';
 import { FAMILIES, type Family, familyOf } from './family.ts';
 import { FamilyReader } from './family-reader.ts';
 import { FamilyWatch } from './family-watch.ts';
@@ -55,6 +55,8 @@ export interface SqliteEventLogOptions {
   readonly backoff?: { readonly firstMs: number; readonly capMs: number };
   /** How long `stop()` lets a stage finish what it took, ms. Default 10,000. */
   readonly stopGraceMs?: number;
+  /** Told of each step of `dropBelow`, for tests that end between them. */
+  readonly dropped?: (step: DropStep) => void;
   /** Added to each commit, ms, for benches: as if the disk were that much slower. Default 0. */
   readonly addedCommitMs?: number;
 }
@@ -162,7 +164,7 @@ export class SqliteEventLog implements EventLog {
     this.#checkOpen();
     const { folder, reader } = this.#family(this.#partitionOf(topic, partition));
     if (offset > reader.end(topic, partition)) throw new InvalidInput(`${topic} does not reach to ${offset}`);
-    await dropSegmentsBelow(folder, topic, partition, offset);
+    await dropSegmentsBelow(folder, topic, partition, offset, this.#options.dropped);
     reader.tidy();
   }
 

@@ -55,7 +55,7 @@ async function handOver(stage: BatchStage, part: readonly Taken[], work: Work): 
 async function commitPart(part: readonly Taken[], emissions: readonly Emission[], work: Work): Promise<void> {
   const last = part.at(-1);
   if (last === undefined) return;
-  if (emissions.length === 0) await work.committer.reach(last.after, work.signal);
+  if (emissions.length === 0 && work.positionsMayWait) await work.committer.reach(last.after, work.signal);
   else await work.committer.commit(last.after, emissions, work.signal);
 }
 

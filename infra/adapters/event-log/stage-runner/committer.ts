@@ -59,6 +59,11 @@ export class Committer {
     return this.#committed;
   }
 
+  /** Behind which everything was done, stored or not. */
+  get reached(): Cursor {
+    return this.#reached ?? this.#committed;
+  }
+
   /** How long the engine is better left alone, ms: what comes meanwhile shares the next commit. */
   restMs(): number {
     return Math.max(0, this.#restedAt - performance.now());

@@ -41,6 +41,7 @@ function setUp({ windowBytes = 1_000_000 } = {}) {
     stage: 's',
     writes: new Set(stage.writes),
     committer,
+    positionsMayWait: true,
     context: { signal },
     signal,
     backoff,

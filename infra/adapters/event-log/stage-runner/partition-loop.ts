@@ -17,13 +17,16 @@ import { type Cursor, earlier, type Taken } from './cursor.ts';
 import { dueNow } from './due.ts';
 import { failureOf } from './failure.ts';
 import { FlowWork } from './flow-work.ts';
-import { pause } from './waiting.ts';
+import { pause, unlessAborted } from './waiting.ts';
 import type { Work } from './work.ts';
 
 const DEFAULT_BATCH_ENTRIES = 1_000;
 
 /** Who waits longer than this for its head does not keep what is behind it in memory meanwhile, ms. */
 const LONG_WAIT_MS = 1_000;
+
+/** How long a stop waits for the last position to be stored, ms: whoever takes over gets there again. */
+const LAST_POSITION_MS = 2_000;
 
 export interface FetchLimits {
   /** At least one record is returned when there is one, however large. */
@@ -96,6 +99,11 @@ export class PartitionLoop {
     return this.#committer.committed;
   }
 
+  /** See `Committer.reached`. */
+  get reached(): Cursor {
+    return this.#committer.reached;
+  }
+
   /** Resolves once stopped (or left); rejects with `PartitionLost` or a fault that no repetition heals. */
   async run(): Promise<void> {
     const { stopping, leaving } = this.#options;
@@ -135,6 +143,7 @@ export class PartitionLoop {
       stage: stage.name,
       writes: this.#writes,
       committer: this.#committer,
+      positionsMayWait: stage.kind === 'flow' || stage.repeats !== 'visible',
       context: owned.end === undefined ? { signal } : { signal, end: owned.end },
       signal,
       backoff,
@@ -154,14 +163,26 @@ export class PartitionLoop {
   async #pullBatches(stage: BatchStage, from: Cursor, work: Work): Promise<void> {
     const maxEntries = stage.maxEntries ?? DEFAULT_BATCH_ENTRIES;
     for await (const ready of this.#ready(from, maxEntries)) {
-      if (ready.length === 0) await this.#committer.settle(work.signal);
+      if (ready.length === 0) await this.#settle(work.signal, this.#options.stopping);
       for (let at = 0; at < ready.length && !this.#options.stopping.aborted; ) {
         const batch = this.#cutReplay(ready.slice(at, at + maxEntries));
         await workBatch(stage, batch, work);
         at += batch.length;
       }
     }
-    await this.#committer.settle(work.signal);
+    const soon = AbortSignal.timeout(LAST_POSITION_MS);
+    await unlessAborted(this.#settle(work.signal, soon), soon).catch((thrown: unknown) => {
+      if (!soon.aborted) throw thrown;
+    });
+  }
+
+  /** Stores what was reached, repeating it until `over` fires: the position is not worth a stop that takes long. */
+  async #settle(signal: AbortSignal, over: AbortSignal): Promise<void> {
+    try {
+      await this.#committer.settle(AbortSignal.any([signal, over]));
+    } catch (thrown) {
+      if (signal.aborted || !over.aborted) throw thrown;
+    }
   }
 
   /** Entries read again after a rewind come in batches of their own, so that what those emit can be dropped. */
@@ -212,8 +233,11 @@ export class PartitionLoop {
           waiting = waiting.slice(0, 1);
           cursor = waiting[0]?.after ?? cursor;
         }
+        const { isBehind } = this.#committer;
+        const positionMs = isBehind ? this.#committer.positionRestMs() : LONG_WAIT_MS;
         // Looking again in between costs little and heals a clock that jumped.
-        await pause(Math.min(waitMs, LONG_WAIT_MS), signal);
+        if (positionMs > 0) await pause(Math.min(waitMs, LONG_WAIT_MS, positionMs), signal);
+        if (isBehind) yield [];
         continue;
       }
       yield waiting.slice(0, due.count);

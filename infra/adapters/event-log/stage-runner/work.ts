@@ -17,6 +17,8 @@ export interface Work {
   readonly stage: string;
   readonly writes: ReadonlySet<string>;
   readonly committer: Committer;
+  /** True where positions without emissions may wait to be stored. */
+  readonly positionsMayWait: boolean;
   /** The stage's `StageContext.signal`: once it fired nothing more is handed over or committed. */
   readonly signal: AbortSignal;
   /** What the log tells every stage of this partition. */

@@ -11,7 +11,6 @@ function reply(code: string, command: string, response: string) {
 describe('what a failed attempt to send means', () => {
   it.each([
     ['no such mailbox', reply('EENVELOPE', 'RCPT TO', `550 5.1.1 <${ADDRESS}> unknown`), 'RCPT TO 550 5.1.1'],
-    ['not from us', reply('EENVELOPE', 'MAIL FROM', '553 not you'), 'MAIL FROM 553'],
     [
       'too large, or unwanted',
       reply('EMESSAGE', 'DATA', '554-5.7.1 spam\n554 5.7.1 indeed'),
@@ -22,6 +21,7 @@ describe('what a failed attempt to send means', () => {
   });
 
   it.each([
+    ['busy with others', reply('EENVELOPE', 'MAIL FROM', '451 4.3.0 busy'), 'MAIL FROM 451 4.3.0'],
     ['greylisted', reply('EENVELOPE', 'RCPT TO', '451 4.7.1 come back'), 'RCPT TO 451 4.7.1'],
     ['mailbox full', reply('EMESSAGE', 'DATA', `452 ${ADDRESS} is full`), 'DATA 452'],
   ])('to be tried later: %s', (_what, thrown, reason) => {
@@ -42,11 +42,12 @@ describe('what a failed attempt to send means', () => {
   it.each([
     ['wrong password', reply('EAUTH', 'AUTH PLAIN', `535 5.7.8 ${ADDRESS}: no`), true],
     ['unencrypted', reply('EENVELOPE', 'MAIL FROM', '530 5.7.0 Must issue a STARTTLS command first'), true],
+    ['a sender it does not take', reply('EENVELOPE', 'MAIL FROM', `553 5.7.1 ${ADDRESS} is not yours`), true],
     ['closing', reply('EENVELOPE', 'RCPT TO', '421 4.3.2 closing'), false],
     ['not open yet', reply('EPROTOCOL', 'CONN', `554 no service for ${ADDRESS}`), false],
-  ])('nothing about the mail: %s', (_what, thrown, signIn) => {
+  ])('nothing about the mail: %s', (_what, thrown, ours) => {
     const failure = smtpFailureOf(thrown);
-    expect(failure).toMatchObject({ kind: 'unavailable', signIn });
+    expect(failure).toMatchObject({ kind: 'unavailable', ours });
     expect(failure.reason).not.toContain(ADDRESS);
   });
 
@@ -55,7 +56,7 @@ describe('what a failed attempt to send means', () => {
     expect(smtpFailureOf(thrown)).toEqual({
       kind: 'unavailable',
       reason: 'the mail server does not answer: ESOCKET connect ECONNREFUSED 127.0.0.1:25',
-      signIn: false,
+      ours: false,
     });
     expect(smtpFailureOf('odd')).toMatchObject({ kind: 'unavailable' });
   });

@@ -6,14 +6,16 @@ export type SmtpFailure =
   | {
       readonly kind: 'unavailable';
       readonly reason: string;
-      /** It is our credentials that the server does not take: trying often may lock the account. */
-      readonly signIn: boolean;
+      /** It is our credentials or our sender that the server does not take: trying often changes nothing and may lock us out. */
+      readonly ours: boolean;
     };
 
 /** Replies that speak of us instead of the mail: sign in, encrypt, and variants of both (RFC 4954, RFC 3207). */
 const ABOUT_SIGNING_IN = new Set([530, 534, 535, 538]);
 /** The server closes down. */
 const CLOSING = 421;
+/** With this the client says who sends: configuration, the same for every mail. */
+const SENDER = 'MAIL FROM';
 /** Where the client was when the server spoke of the mail. */
 const ABOUT_THE_MAIL = new Set(['EENVELOPE', 'EMESSAGE']);
 
@@ -25,14 +27,20 @@ export function smtpFailureOf(thrown: unknown): SmtpFailure {
   const { code, command, responseCode, response, message } = fieldsOf(thrown);
   const said = [command, responseCode, enhancedCode(response)].filter(Boolean).join(' ');
   if (code === 'EAUTH' || ABOUT_SIGNING_IN.has(responseCode))
-    return { kind: 'unavailable', reason: `the mail server does not let us in (${said})`, signIn: true };
+    return { kind: 'unavailable', reason: `the mail server does not let us in (${said})`, ours: true };
+  if (command === SENDER && responseCode >= 500)
+    return {
+      kind: 'unavailable',
+      reason: `the mail server does not take our sender address (${said})`,
+      ours: true,
+    };
   if (ABOUT_THE_MAIL.has(code) && responseCode !== CLOSING) {
     if (responseCode >= 500) return { kind: 'refused', reason: said };
     if (responseCode >= 400) return { kind: 'later', reason: said };
     if (responseCode === 0) return { kind: 'refused', reason: `the mail cannot be sent (${code})` };
   }
   const why = response === '' ? message : said;
-  return { kind: 'unavailable', reason: `the mail server does not answer: ${code} ${why}`, signIn: false };
+  return { kind: 'unavailable', reason: `the mail server does not answer: ${code} ${why}`, ours: false };
 }
 
 interface Fields {

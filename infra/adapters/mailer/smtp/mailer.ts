@@ -18,13 +18,13 @@ export interface SmtpMailerOptions {
   readonly elapsed?: Clock;
   /** How long the server may take to answer anything, ms. Default 20,000. */
   readonly answerMs?: number;
-  /** After it did not take the credentials, how long it is left alone, ms. Default one minute. */
-  readonly signInEveryMs?: number;
+  /** After it did not take the credentials or the sender, how long it is left alone, ms. Default one minute. */
+  readonly refusedEveryMs?: number;
 }
 
 const SENDER = 'Tributary';
 const ANSWER_MS = 20_000;
-const SIGN_IN_EVERY_MS = 60_000;
+const REFUSED_EVERY_MS = 60_000;
 
 /** One plain address: nothing that a header or the envelope would read as anything else. */
 const ADDRESS = /^[^\s@<>()[\],;:\\"\p{Cc}]+@[^\s@<>()[\],;:\\"\p{Cc}]+$/u;
@@ -34,11 +34,11 @@ const ADDRESS = /^[^\s@<>()[\],;:\\"\p{Cc}]+@[^\s@<>()[\],;:\\"\p{Cc}]+$/u;
  * clean up. The server need not answer yet.
  */
 export function openSmtpMailer(options: SmtpMailerOptions): Mailer {
-  const { from, elapsed = () => performance.now(), signInEveryMs = SIGN_IN_EVERY_MS } = options;
+  const { from, elapsed = () => performance.now(), refusedEveryMs = REFUSED_EVERY_MS } = options;
   const transport = transportOf(options);
   const domain = from.slice(from.lastIndexOf('@') + 1);
   const underWay = new Set<Promise<unknown>>();
-  let letInAgainAt = 0;
+  let refused: { readonly until: number; readonly reason: string } | undefined;
 
   const attempt = async (mail: Mail): Promise<MailVerdict> => {
     try {
@@ -59,15 +59,27 @@ export function openSmtpMailer(options: SmtpMailerOptions): Mailer {
     } catch (error) {
       const failure = smtpFailureOf(error);
       if (failure.kind !== 'unavailable') return failure;
-      if (failure.signIn) letInAgainAt = elapsed() + signInEveryMs;
-      throw new Unavailable(failure.reason); // without its cause, which repeats what the server wrote
+      const { reason, ours } = failure;
+      if (ours) refused = { until: elapsed() + refusedEveryMs, reason };
+      else if (await takesOthers()) return { kind: 'later', reason: `${reason}, though it lets us in` };
+      throw new Unavailable(reason); // without its cause, which repeats what the server wrote
     }
   };
+  /**
+   * Whether the server greets us and lets us in: then what failed has to do with the mail, e.g. with what lies between
+   * the server and its recipient, and must hold up no other.
+   */
+  const takesOthers = () =>
+    transport.verify().then(
+      () => true,
+      () => false,
+    );
 
   return {
     async send(mail) {
       if (!ADDRESS.test(mail.to)) return { kind: 'refused', reason: 'no address that mail can be sent to' };
-      if (elapsed() < letInAgainAt) throw new Unavailable('the mail server did not let us in a moment ago');
+      if (refused !== undefined && elapsed() < refused.until)
+        throw new Unavailable(`${refused.reason}; it is asked again after a while`);
       const attempted = attempt(mail);
       underWay.add(attempted);
       return attempted.finally(() => underWay.delete(attempted));

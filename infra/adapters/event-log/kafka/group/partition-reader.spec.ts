@@ -24,13 +24,14 @@ function recordAt(offset: number): RecordRead {
 }
 
 /** A reader whose questions are answered here, in turn; what is not answered waits until it is cancelled. */
-function setUp(answers: readonly Fetched[]) {
+function setUp(answers: readonly (Fetched | Error)[]) {
   const waiting = [...answers];
   const asked: number[] = [];
   const fetcher: Pick<Fetcher, 'fetch'> = {
     fetch: async (_topic, _partition, offset, _bytes, signal) => {
       asked.push(offset);
       const answer = waiting.shift();
+      if (answer instanceof Error) throw answer;
       if (answer !== undefined) return answer;
       await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
       return undefined;
@@ -67,6 +68,20 @@ describe('a reader that gathers', () => {
     expect(await reader.fetchWithin(20, taken?.after ?? { offset: 0, index: 0 }, never)).toEqual([]);
     expect(performance.now() - startedAt).toBeLessThan(1_000);
     expect(asked).toEqual([0, 1]);
+  });
+
+  it('an answer that failed was handed out for ever, and nothing was asked any more', async () => {
+    const { reader, asked } = setUp([
+      first,
+      new Error('connection reset'),
+      { records: [recordAt(1)], next: 2, end: 2 },
+    ]);
+    const [taken] = await reader.fetch({ offset: 0, index: 0 }, never);
+    const after = taken?.after ?? { offset: 0, index: 0 };
+    expect(await reader.fetchWithin(1_000, after, never)).toEqual([]);
+    const again = await reader.fetch(after, never);
+    expect(again.map(({ entry }) => entry.position.offset)).toEqual([1]);
+    expect(asked).toEqual([0, 1, 1, 2]);
   });
 
   it('a marker alone held up what was gathered until the next event came', async () => {

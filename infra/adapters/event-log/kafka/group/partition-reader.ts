@@ -64,7 +64,8 @@ export class PartitionReader {
 
   /**
    * As `fetch` right behind the last answer, but empty when nothing comes in time, also where all that comes is what
-   * nobody sees; nothing is lost by it.
+   * nobody sees; nothing is lost by it. Empty as well when the question failed: it is asked anew by the next `fetch`,
+   * which tells what is wrong.
    */
   async fetchWithin(ms: number, from: Cursor, signal: AbortSignal): Promise<readonly Taken[]> {
     const asked = this.#ahead;
@@ -73,10 +74,14 @@ export class PartitionReader {
     const timer = setTimeout(() => over.abort(), ms);
     try {
       const inTime = AbortSignal.any([signal, over.signal]);
-      const came = asked.fetched.then((fetched) => fetched !== undefined);
+      const came = asked.fetched.then(
+        (fetched) => (fetched === undefined ? 'nothing' : 'something'),
+        () => 'failure',
+      );
       // Whoever does not wait for the answer leaves it for the next to take.
-      const isThere = await Promise.race([came, pause(ms, inTime).then(() => false)]);
-      return isThere ? await this.fetch(from, inTime) : [];
+      const found = await Promise.race([came, pause(ms, inTime).then(() => 'nothing')]);
+      if (found === 'failure' && this.#ahead === asked) this.#ahead = undefined;
+      return found === 'something' ? await this.fetch(from, inTime) : [];
     } finally {
       clearTimeout(timer);
       over.abort();

@@ -45,9 +45,9 @@ export class PartitionWork {
     this.ended.catch(() => {}); // whoever waits for it hears of it
   }
 
-  /** Undefined until it was taken over. */
-  get committed(): Cursor | undefined {
-    return this.#loop?.committed;
+  /** Behind which everything was done; undefined until the partition was taken over. */
+  get reached(): Cursor | undefined {
+    return this.#loop?.reached;
   }
 
   /** Takes nothing more, finishes what it has; drops what is not finished after so long. */

@@ -139,8 +139,8 @@ export class KafkaStageRun implements StageRun {
       const end = ends.get(key) ?? 0;
       const before = stored.get(key) ?? 0;
       // One that was stored behind the end is of a topic that is gone: the stage will begin at its start.
-      const committed = atWork?.work.committed?.offset ?? (before <= end ? before : 0);
-      const reached = atWork?.reader.pastGap(committed) ?? committed;
+      const done = atWork?.work.reached?.offset ?? (before <= end ? before : 0);
+      const reached = atWork?.reader.pastGap(done) ?? done;
       return { topic, partition, end, lag: Math.max(0, end - reached) };
     });
   }

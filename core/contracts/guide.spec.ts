@@ -1,0 +1,118 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import type { JsonObject } from '../event/event.ts';
+import type { ContractTerms } from './contract.ts';
+import { compileSchema } from './contract-schema.ts';
+import { createContractEvaluator } from './evaluate.ts';
+import { FORMATS } from './formats.ts';
+import { DRAFT_07, DRAFT_2020_12 } from './keywords.ts';
+
+/* Runs what docs/contracts.md shows. */
+
+const text = readFileSync(new URL('../../docs/contracts.md', import.meta.url), 'utf8').replace(/ +\|/g, ' |');
+const AT = '2026-03-01T00:00:00.000Z';
+
+const blocks = [...text.matchAll(/```json (contract|event|verdict)\n([\s\S]*?)```/g)].map(
+  ([, kind = '', body = '']) => ({ kind, body: JSON.parse(body) as JsonObject }),
+);
+
+/** The rows of the table whose first head is this, without their backquotes. */
+function rowsOf(head: string): readonly (readonly string[])[] {
+  const lines = text.split(`\n| ${head} |`)[1]?.split('\n\n')[0]?.split('\n') ?? [];
+  return lines.slice(2).map((line) =>
+    line
+      .split('|')
+      .slice(1, -1)
+      .map((cell) => cell.trim().replace(/^`|`$/g, '')),
+  );
+}
+
+function takes(schema_definition: JsonObject, value: string): boolean {
+  const { schema, faults } = compileSchema(schema_definition);
+  expect(faults).toEqual([]);
+  schema?.meter.reset();
+  return schema?.checker.errors({ value: JSON.parse(value) }).length === 0;
+}
+
+function check(definition: JsonObject, good: string, bad: string): void {
+  expect(takes(definition, good)).toBe(true);
+  if (bad !== '') expect(takes(definition, bad)).toBe(false);
+}
+
+describe('an example of the guide', () => {
+  const examples = blocks.flatMap(({ kind, body }, at) =>
+    kind === 'verdict' ? [{ verdict: body, event: blocks[at - 1], contract: blocks[at - 2] }] : [],
+  );
+
+  it('is there, in threes', () => {
+    expect(examples).toHaveLength(3);
+    expect(blocks).toHaveLength(9);
+  });
+
+  it.each(examples)('$contract.body.schema_definition', ({ verdict, event, contract }) => {
+    expect([contract?.kind, event?.kind]).toEqual(['contract', 'event']);
+    const terms = contract?.body as unknown as ContractTerms;
+    const given = createContractEvaluator().evaluate(
+      {
+        id: 'c',
+        version: 1,
+        workspace_id: 'w',
+        name: 'an example',
+        event_type: 'track',
+        event_name: 'Order Placed',
+        description: null,
+        status: 'active',
+        created_by: 'someone',
+        created_at: AT,
+        updated_at: AT,
+        ...terms,
+      },
+      {
+        message_id: 'm',
+        type: 'track',
+        event: 'Order Placed',
+        user_id: 'u',
+        properties: event?.body ?? {},
+        timestamp: AT,
+        received_at: AT,
+        environment: 'production',
+        workspace_id: 'w',
+      },
+    );
+    expect(given).toEqual(verdict);
+  });
+});
+
+describe('a keyword of the guide', () => {
+  const rows = rowsOf('keyword');
+  const older = rowsOf('keyword of draft-07');
+
+  it('is any that the dialect knows', () => {
+    expect(rows.map(([name]) => name).sort()).toEqual([...DRAFT_2020_12.keys()].sort());
+    const named = [...rows, ...older].map(([name]) => name);
+    expect([...DRAFT_07.keys()].filter((name) => !named.includes(name))).toEqual([]);
+  });
+
+  it.each(rows)('%s', (name, schema = '', good = '', bad = '') => {
+    const value = JSON.parse(schema) as JsonObject;
+    expect(name === 'then' || name === 'else' || JSON.stringify(value).includes(`"${name}"`)).toBe(true);
+    check({ properties: { value } }, good, bad);
+  });
+
+  it.each(older)('%s of draft-07', (_, schema = '', good = '', bad = '') => {
+    const value = JSON.parse(schema) as JsonObject;
+    check({ $schema: 'http://json-schema.org/draft-07/schema#', properties: { value } }, good, bad);
+  });
+});
+
+describe('a format of the guide', () => {
+  const rows = rowsOf('format');
+
+  it('is any that the dialect knows', () => {
+    expect(rows.map(([name]) => name).sort()).toEqual([...FORMATS.keys()].sort());
+  });
+
+  it.each(rows)('%s', (format = '', good = '', bad = '') => {
+    check({ properties: { value: { format } } }, good, bad);
+  });
+});

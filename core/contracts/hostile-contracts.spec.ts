@@ -1,0 +1,300 @@
+import { describe, expect, it } from 'vitest';
+import type { Contract } from '../catalog/entities.ts';
+import type { CanonicalEvent, Json, JsonObject } from '../event/event.ts';
+import { breachesOf } from './breaches.ts';
+import { checkSchema, compileSchema } from './contract-schema.ts';
+import { createContractEvaluator } from './evaluate.ts';
+import { MAX_WORK } from './work-meter.ts';
+
+/*
+ * What an author could write to hold up the events of others. Each attack is refused when the contract is made, or
+ * spends no more than the meter holds: counted, so the figures are the same on any machine.
+ */
+
+const AT = '2026-03-01T00:00:00.000Z';
+
+function compiled(definition: JsonObject) {
+  const { schema, faults } = compileSchema(definition);
+  if (schema === undefined) throw new Error(JSON.stringify(faults));
+  return schema;
+}
+
+/** The work that the schema's checks spend on the subject, or `exhausted` when the meter ends them. */
+function work(definition: JsonObject, subject: JsonObject): number | 'exhausted' {
+  const { checker, declared, meter } = compiled(definition);
+  try {
+    meter.reset();
+    breachesOf(checker.errors(subject), checker);
+    const spent = MAX_WORK - meter.left;
+    meter.reset();
+    declared.undeclared(subject);
+    return spent + MAX_WORK - meter.left;
+  } catch (thrown) {
+    if (thrown !== meter.exhausted) throw thrown;
+    return 'exhausted';
+  }
+}
+
+function times<Item>(count: number, item: (at: number) => Item): Item[] {
+  return Array.from({ length: count }, (_, at) => item(at));
+}
+
+function fields(count: number, value: (at: number) => Json): JsonObject {
+  return Object.fromEntries(times(count, (at) => [`f${at}`, value(at)]));
+}
+
+function web(levels: number, keyword: 'allOf' | 'anyOf' | 'oneOf'): JsonObject {
+  const next = (at: number) => ({ $ref: `#/$defs/d${at + 1}` });
+  const defs = times(levels, (at): [string, Json] => [`d${at}`, { [keyword]: [next(at), next(at)] }]);
+  return { $ref: '#/$defs/d0', $defs: { ...Object.fromEntries(defs), [`d${levels}`]: {} } };
+}
+
+describe('refused when the contract is made', () => {
+  const refused: readonly [string, JsonObject, RegExp][] = [
+    ['a million enum values', { properties: { a: { enum: times(1_000_000, (at) => at) } } }, /KiB of JSON/],
+    ['a hundred thousand short ones', { properties: { a: { enum: times(100_000, () => 1) } } }, /all enums/],
+    ['allOf that doubles at every step', web(40, 'allOf'), /references written out/],
+    ['anyOf that doubles at every step', web(40, 'anyOf'), /references written out/],
+    ['oneOf that doubles at every step', web(40, 'oneOf'), /references written out/],
+    [
+      'a web in which each schema refers to each',
+      {
+        $ref: '#/$defs/d0',
+        $defs: Object.fromEntries(
+          times(61, (at): [string, Json] => [
+            `d${at}`,
+            at === 60 ? {} : { allOf: times(60 - at, (to) => ({ $ref: `#/$defs/d${at + to + 1}` })) },
+          ]),
+        ),
+      },
+      /references written out/,
+    ],
+    [
+      'a chain of ten thousand references',
+      {
+        $ref: '#/$defs/d0',
+        $defs: {
+          ...Object.fromEntries(times(4_000, (at) => [`d${at}`, { $ref: `#/$defs/d${at + 1}` }])),
+          d4000: {},
+        },
+      },
+      /must not be reached over/,
+    ],
+    ['nesting without end', JSON.parse(`${'{"not":'.repeat(9_000)}{}${'}'.repeat(9_000)}`), /nested at most/],
+    [
+      'a pattern of nested repeats',
+      { properties: { a: { pattern: '((a{100}){100}){100}' } } },
+      /linear time/,
+    ],
+    ['a repeat of a million', { properties: { a: { pattern: 'a{1000000}' } } }, /linear time/],
+    [
+      'patterns that are too many together',
+      { patternProperties: Object.fromEntries(times(80, (at) => [`(?:[a-z]{900})${at}`, {}])) },
+      /patterns of the schema smaller/,
+    ],
+    ['a pattern for names that looks back', { propertyNames: { pattern: '(a+)\\1' } }, /linear time/],
+    ['a bound that is no whole number', { properties: { a: { maxLength: 1.5 } } }, /integer/],
+    [
+      'thousands of names asked for beside another',
+      { dependentRequired: { x: times(20_000, (at) => `n${at}`) } },
+      /fewer names/,
+    ],
+    ['a multiple of nothing', { properties: { a: { multipleOf: 0 } } }, /more than 0/],
+  ];
+
+  it.each(refused)('%s', (_, definition, message) => {
+    expect(checkSchema(definition)[0]?.message).toMatch(message);
+  });
+
+  it('in time linear in the definition, also where types or names are listed by the thousand', () => {
+    // Each compared with each would be 400 million comparisons.
+    const many = times(28_000, (at) => `t${at}`);
+    const started = performance.now();
+    expect(checkSchema({ type: many })).not.toEqual([]);
+    expect(checkSchema({ required: [...many, 't0'] })).toEqual([
+      { path: '/required', message: 'must have no two items alike' },
+    ]);
+    expect(performance.now() - started).toBeLessThan(3_000);
+  });
+});
+
+describe('bounded by the meter', () => {
+  const text = 'a'.repeat(30_000);
+  const stopped: readonly [string, JsonObject, JsonObject][] = [
+    [
+      'names asked for of thousands of items',
+      { properties: { a: { items: { required: times(20_000, (at) => `n${at}`) } } } },
+      { a: times(10_000, () => ({})) },
+    ],
+    [
+      'names asked for beside another, of thousands of items',
+      { properties: { a: { items: { dependentRequired: { x: times(500, (at) => `n${at}`) } } } } },
+      { a: times(4_000, () => ({ x: 1 })) },
+    ],
+    [
+      'a long text against thousands of patterns',
+      { properties: { a: { allOf: times(2_000, (at) => ({ pattern: `(a+)+b${at}$` })) } } },
+      { a: text },
+    ],
+    [
+      'a text against thousands of formats',
+      { properties: { a: { allOf: times(4_900, () => ({ format: 'uri' })) } } },
+      { a: text.slice(0, 8_000) },
+    ],
+    [
+      'thousands of names against hundreds of patterns',
+      { patternProperties: Object.fromEntries(times(400, (at) => [`^(f+)+${at}x$`, {}])) },
+      fields(2_000, () => 1),
+    ],
+    [
+      'thousands of names against a long pattern for names',
+      { propertyNames: { allOf: times(400, (at) => ({ pattern: `^(f+)+${at}x$` })) } },
+      fields(2_000, () => 1),
+    ],
+    [
+      'alternatives of alternatives, for each item',
+      {
+        properties: {
+          a: { items: { anyOf: times(60, () => ({ anyOf: times(60, () => ({ type: 'null' })) })) } },
+        },
+      },
+      { a: times(1_000, () => 1) },
+    ],
+    [
+      'a tree that is judged twice at every level',
+      { properties: { a: { $ref: '#' } }, patternProperties: { a: { $ref: '#' } } },
+      JSON.parse(`${'{"a":'.repeat(60)}1${'}'.repeat(60)}`),
+    ],
+    [
+      'items written out again at every level of a tree',
+      {
+        properties: { a: { $ref: '#/$defs/list' } },
+        $defs: { list: { uniqueItems: true, items: { $ref: '#/$defs/list' } } },
+      },
+      { a: JSON.parse(`${'['.repeat(480)}"${'x'.repeat(40_000)}"${']'.repeat(480)}`) },
+    ],
+    [
+      'undeclared fields looked for among thousands of schemas',
+      { patternProperties: { '^x$': {} }, allOf: times(2_400, () => ({ properties: { y: {} } })) },
+      fields(5_000, () => 1),
+    ],
+  ];
+
+  it.each(stopped)('%s', (_, definition, subject) => {
+    expect(work(definition, subject)).toBe('exhausted');
+  });
+
+  it.each<[string, JsonObject, JsonObject]>([
+    [
+      'bounds as large as numbers go',
+      {
+        properties: {
+          a: { maxLength: 1e308, minimum: -1e308, maximum: 1e308, multipleOf: 1e308 },
+          b: { maxItems: 1e308, minItems: 0, maxContains: 1e308, contains: {} },
+          c: { multipleOf: 5e-324 },
+        },
+        maxProperties: 1e308,
+      },
+      { a: 1e308, b: [1], c: 1e308 },
+    ],
+    [
+      'ten thousand lists in an enum, against thousands of items',
+      { properties: { a: { items: { enum: times(10_000, (at) => [at]) } } } },
+      { a: times(8_000, () => ({})) },
+    ],
+    [
+      'thousands of items that must differ',
+      { properties: { a: { uniqueItems: true } } },
+      { a: times(16_000, (at) => [at]) },
+    ],
+    ['one field among thousands', { properties: fields(4_900, () => ({ type: 'integer' })) }, { f7: 1 }],
+  ])('or done for little: %s', (_, definition, subject) => {
+    expect(work(definition, subject)).toBeLessThan(MAX_WORK / 10);
+  });
+
+  it('also where thousands of alternatives fail, each of which is put in words', () => {
+    const either = { anyOf: [{ type: 'string' }, { type: 'number' }] };
+    const { checker, meter } = compiled({
+      properties: { a: { items: { allOf: times(1_600, () => either) } } },
+    });
+    meter.reset();
+    const errors = checker.errors({ a: times(40, () => null) });
+    expect(errors.length).toBeGreaterThan(150_000);
+    let looked = 0;
+    const counted = errors.map(
+      (error) =>
+        new Proxy(error, {
+          get(of, name) {
+            looked++;
+            return Reflect.get(of, name) as unknown;
+          },
+        }),
+    );
+    expect(breachesOf(counted, checker)).toHaveLength(40);
+    // A few looks for each; to compare each with each would be 10,000 million.
+    expect(looked).toBeLessThan(errors.length * 12);
+  });
+});
+
+describe('the events of another contract', () => {
+  function contractOf(id: string, schema_definition: JsonObject): Contract {
+    return {
+      id,
+      version: 1,
+      workspace_id: 'w',
+      name: id,
+      event_type: 'track',
+      event_name: 'Signed Up',
+      description: null,
+      schema_definition,
+      enforcement_mode: 'block',
+      undeclared_fields: 'omit',
+      status: 'active',
+      created_by: 'someone',
+      created_at: AT,
+      updated_at: AT,
+    };
+  }
+
+  function track(properties: JsonObject): CanonicalEvent {
+    return {
+      message_id: 'm',
+      type: 'track',
+      event: 'Signed Up',
+      user_id: 'u',
+      properties,
+      timestamp: AT,
+      received_at: AT,
+      environment: 'production',
+      workspace_id: 'w',
+    };
+  }
+
+  it('are judged as ever between those that exhaust the meter of theirs', () => {
+    const evaluator = createContractEvaluator();
+    const hostile = contractOf('hostile', {
+      properties: { a: { items: { allOf: times(4_900, () => ({ type: 'string' })) } } },
+    });
+    const honest = contractOf('honest', { properties: { plan: { type: 'string', required: true } } });
+    for (let round = 0; round < 3; round++) {
+      const stuck = evaluator.evaluate(hostile, track({ a: times(1_000, () => 1) }));
+      expect(stuck.breaches.map(({ message }) => message)).toEqual([
+        'cannot be judged: it takes too much work',
+      ]);
+      expect(evaluator.evaluate(honest, track({ plan: 'pro', x: 1 })).outcome).toBe('omitted');
+    }
+  });
+
+  it('get the same verdict whatever was judged before', () => {
+    const shapes = contractOf('shapes', {
+      patternProperties: { '^x': { $ref: '#' } },
+      allOf: times(64, (at) => ({ properties: { [`f${at}`]: { type: 'integer' } } })),
+    });
+    const event = track({ ...fields(80, (at) => at), x: { f1: 'a', y: 1 } });
+    const evaluator = createContractEvaluator();
+    const first = evaluator.evaluate(shapes, event);
+    evaluator.evaluate(shapes, track({ x1: { x2: { f1: 1 } } }));
+    expect(evaluator.evaluate(shapes, event)).toEqual(first);
+    expect(createContractEvaluator().evaluate(shapes, event)).toEqual(first);
+  });
+});

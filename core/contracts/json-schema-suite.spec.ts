@@ -1,0 +1,227 @@
+import { readFileSync } from 'node:fs';
+import { gunzipSync } from 'node:zlib';
+import { describe, expect, it } from 'vitest';
+import type { Contract } from '../catalog/entities.ts';
+import type { Json, JsonObject } from '../event/event.ts';
+import { compileSchema } from './contract-schema.ts';
+import { createContractEvaluator } from './evaluate.ts';
+
+/*
+ * The official test suite of JSON Schema against the contracts' dialect. What the dialect takes must do as the suite
+ * says; what it does not take is refused when a contract is made. The figures stand in docs/contracts.md.
+ */
+
+const ROOT = new URL('../../', import.meta.url);
+
+interface Group {
+  readonly description: string;
+  readonly schema: JsonObject | boolean;
+  readonly tests: readonly { readonly description: string; readonly data: Json; readonly valid: boolean }[];
+}
+
+interface SuiteFile {
+  readonly file: string;
+  readonly groups: readonly Group[];
+}
+
+/** Tests of one group whose answer is another one here, on purpose. */
+interface Difference {
+  readonly why: string;
+  readonly drafts: readonly Draft[];
+  readonly where: RegExp;
+  readonly tests: number;
+}
+
+type Draft = 'draft-07' | '2020-12';
+const DRAFTS: readonly [Draft, string][] = [
+  ['draft-07', 'http://json-schema.org/draft-07/schema#'],
+  ['2020-12', 'https://json-schema.org/draft/2020-12/schema'],
+];
+
+const DIFFERENCES: readonly Difference[] = [
+  {
+    why: 'A contract that names a format means it; 2020-12 leaves it to an implementation to assert formats.',
+    drafts: ['2020-12'],
+    where: /^format\.json > .* is only an annotation by default$/,
+    tests: 15,
+  },
+  {
+    why: 'What a string encodes is described, not checked: draft-07 lets it be, 2020-12 demands so.',
+    drafts: ['draft-07'],
+    where: /^optional\/content\.json > /,
+    tests: 4,
+  },
+  {
+    why: 'A label xn-- is not decoded, and -- in its third place is in use in names that do resolve.',
+    drafts: ['draft-07', '2020-12'],
+    where: /^optional\/format\/hostname\.json > validation of A-label \(punycode\) host names > /,
+    tests: 23,
+  },
+];
+
+/** Why a schema of the suite may be refused: nothing else may be. */
+const REFUSALS: readonly RegExp[] = [
+  /^must not point outside this schema$/,
+  /^must name a \$dynamicAnchor that stands once in this schema$/,
+  /^must be one of the known formats: /,
+  /^must run in linear time: /,
+  /^must name JSON Schema draft-07 or 2020-12$/,
+  /^is not a keyword of JSON Schema$/,
+  /^points at nothing that is a schema$/,
+  /^must not stand where contains applies too$/,
+];
+
+function filesOf(draft: Draft): readonly SuiteFile[] {
+  const packed = readFileSync(new URL(`test/data/json-schema-test-suite/${draft}.ndjson.gz`, ROOT));
+  return gunzipSync(packed)
+    .toString()
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as SuiteFile);
+}
+
+/** A definition is an object: a schema `true` or `false` stands under an `allOf`. */
+function definitionOf({ schema }: Group, $schema: string): JsonObject {
+  return { $schema, ...(typeof schema === 'boolean' ? { allOf: [schema] } : schema) };
+}
+
+function answers(definition: JsonObject, { tests }: Group): readonly boolean[] | undefined {
+  const { schema } = compileSchema(definition);
+  if (schema === undefined) return undefined;
+  return tests.map(({ data }) => {
+    schema.meter.reset();
+    return schema.checker.errors(data).length === 0;
+  });
+}
+
+interface Figures {
+  right: number;
+  refused: number;
+  different: number;
+}
+
+function run(draft: Draft, $schema: string) {
+  const figures = new Map<string, Figures>();
+  const refusals: string[] = [];
+  const differences: string[] = [];
+  for (const { file, groups } of filesOf(draft)) {
+    const of: Figures = { right: 0, refused: 0, different: 0 };
+    figures.set(file, of);
+    for (const group of groups) {
+      const definition = definitionOf(group, $schema);
+      const given = answers(definition, group);
+      if (given === undefined) {
+        of.refused += group.tests.length;
+        refusals.push(...compileSchema(definition).faults.map(({ message }) => message));
+      }
+      for (const [at, { description, valid }] of given === undefined ? [] : group.tests.entries()) {
+        if (given?.[at] === valid) of.right++;
+        else {
+          of.different++;
+          differences.push(`${file} > ${group.description} > ${description}`);
+        }
+      }
+    }
+  }
+  return { figures, refusals, differences };
+}
+
+const row = (name: string, { right, refused, different }: Figures) =>
+  `| ${name} | ${right} | ${refused} | ${different} |`;
+
+/** The rows of the guide: the whole draft, and each file of the suite that is not right throughout. */
+function rows(figures: ReadonlyMap<string, Figures>): readonly string[] {
+  const whole: Figures = { right: 0, refused: 0, different: 0 };
+  for (const { right, refused, different } of figures.values()) {
+    whole.right += right;
+    whole.refused += refused;
+    whole.different += different;
+  }
+  const others = [...figures].filter(([, { refused, different }]) => refused + different > 0);
+  return [row('all', whole), ...others.map(([file, of]) => row(`\`${file.replace('.json', '')}\``, of))];
+}
+
+function contractOf(schema_definition: JsonObject, id: string): Contract {
+  return {
+    id,
+    version: 1,
+    workspace_id: 'w',
+    name: 'a schema of the suite',
+    event_type: 'identify',
+    event_name: '',
+    description: null,
+    schema_definition,
+    enforcement_mode: 'block',
+    undeclared_fields: 'allow',
+    status: 'active',
+    created_by: 'someone',
+    created_at: '2026-03-01T00:00:00.000Z',
+    updated_at: '2026-03-01T00:00:00.000Z',
+  };
+}
+
+describe.each(DRAFTS)('the test suite of JSON Schema %s', (draft, $schema) => {
+  const result = run(draft, $schema);
+
+  it('is met by every schema that the dialect takes, but for the differences listed', () => {
+    const listed = DIFFERENCES.filter(({ drafts }) => drafts.includes(draft));
+    expect(result.differences.filter((name) => !listed.some(({ where }) => where.test(name)))).toEqual([]);
+    for (const { where, tests } of listed) {
+      expect(result.differences.filter((name) => where.test(name))).toHaveLength(tests);
+    }
+  });
+
+  it('holds no schema that is refused for want of anything else than the dialect leaves out', () => {
+    expect(result.refusals.filter((message) => !REFUSALS.some((known) => known.test(message)))).toEqual([]);
+  });
+
+  it('comes to the figures of the guide', () => {
+    const table = rows(result.figures).join('\n');
+    console.info(`JSON Schema ${draft}: right, refused, different\n${table}`);
+    const guide = readFileSync(new URL('docs/contracts.md', ROOT), 'utf8').replace(/ +\|/g, ' |');
+    expect(guide.split(`\n### ${draft}\n`)[1]?.split('\n#')[0]).toContain(`\n${table}\n`);
+  });
+
+  it('gets the same answers by way of an event', () => {
+    const evaluator = createContractEvaluator();
+    const others: string[] = [];
+    for (const { file, groups } of filesOf(draft)) {
+      for (const [at, group] of groups.entries()) {
+        const definition = definitionOf(group, $schema);
+        const contract = contractOf(definition, `${file} ${at}`);
+        for (const [index, valid] of (answers(definition, group) ?? []).entries()) {
+          const traits = group.tests[index]?.data;
+          if (typeof traits !== 'object' || traits === null || Array.isArray(traits)) continue;
+          const { outcome } = evaluator.evaluate(contract, {
+            message_id: 'm',
+            type: 'identify',
+            user_id: 'u',
+            traits: traits as JsonObject,
+            timestamp: '2026-03-01T00:00:00.000Z',
+            received_at: '2026-03-01T00:00:00.000Z',
+            environment: 'production',
+            workspace_id: 'w',
+          });
+          if (outcome !== (valid ? 'accepted' : 'rejected')) others.push(`${file} > ${group.description}`);
+        }
+      }
+    }
+    expect(others).toEqual([]);
+  });
+});
+
+describe('the short form', () => {
+  it('changes nothing of a schema of draft 2020-12 that does not name its dialect', () => {
+    const changed: string[] = [];
+    for (const { file, groups } of filesOf('2020-12')) {
+      for (const group of groups) {
+        const { $schema, ...short } = definitionOf(group, 'https://json-schema.org/draft/2020-12/schema');
+        // One that names another dialect is refused for that.
+        if ($schema !== 'https://json-schema.org/draft/2020-12/schema') continue;
+        const [given, full] = [answers(short, group), answers({ $schema, ...short }, group)];
+        if (given?.join() !== full?.join()) changed.push(`${file} > ${group.description}`);
+      }
+    }
+    expect(changed).toEqual([]);
+  });
+});

@@ -1,0 +1,44 @@
+import { MAX_PROFILE_BYTES, MAX_PROFILE_IDENTITIES, type NewAttribute } from '@tributary/core';
+import type { Static } from 'typebox';
+import { type ApiError, invalidRequest, payloadTooLarge } from '../../http/errors.ts';
+import type { writeBody } from './schemas.ts';
+
+type Upsert = NonNullable<Static<typeof writeBody>['upsert']>;
+
+/** What a profile spends on the smallest of its registers, bytes of JSON. */
+const LEAST_REGISTER_BYTES = '{"name":"","value":"","ts":0},'.length;
+/** Attributes, preferences and consents that fit into a profile in any case, all together. */
+const MAX_REGISTERS = Math.floor(MAX_PROFILE_BYTES / LEAST_REGISTER_BYTES);
+
+/**
+ * A body may hold half a million names, of which a store would refuse the profile after much work. What no profile can
+ * hold is refused by counting, before anything is made of it.
+ */
+export function refuseManyIdentities(count: number, path: '/ids' | '/search'): void {
+  if (count > MAX_PROFILE_IDENTITIES)
+    throw invalidRequest({ path, message: `must hold at most ${MAX_PROFILE_IDENTITIES} identities` });
+}
+
+/** The same of everything else that a write may name. */
+export function refuseManyValues({ profile, mkt_preferences: preferences, consent }: Upsert): void {
+  let count = sizeOf(preferences) + sizeOf(consent);
+  for (const category of Object.values(profile ?? {})) count += Math.max(1, sizeOf(category));
+  if (count > MAX_REGISTERS) throw tooLarge();
+}
+
+/** What was read of a write, as a profile would hold it but for the times, is no more than a whole profile may be. */
+export function refuseHeavyValues(values: {
+  readonly attributes: readonly NewAttribute[];
+  readonly preferences: readonly (readonly [string, string])[];
+  readonly consents: readonly (readonly [string, string])[];
+}): void {
+  if (Buffer.byteLength(JSON.stringify(values)) > MAX_PROFILE_BYTES) throw tooLarge();
+}
+
+export function tooLarge(): ApiError {
+  return payloadTooLarge('/upsert', `the profile would have more than ${MAX_PROFILE_BYTES} bytes`);
+}
+
+function sizeOf(value: unknown): number {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.keys(value).length : 0;
+}

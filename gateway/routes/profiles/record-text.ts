@@ -1,0 +1,43 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { type Profile, recordOf } from '@tributary/core';
+import { invalidRequest } from '../../http/errors.ts';
+
+/** Records of one answer at most, bytes: 1,000 values may find a gigabyte. */
+export const MAX_FOUND_BYTES = 32 * 1024 * 1024;
+
+/** Others get their turn after this long, ms. One record is not interrupted. */
+const TURN_MS = 2;
+/** Of one piece of an answer, about. */
+const PIECE_BYTES = 256 * 1024;
+
+/**
+ * The JSON list of the profiles' records, in pieces; most answers are one. 400 when it would be longer than `maxBytes`,
+ * which is known before the first byte is sent.
+ */
+export async function recordTexts(
+  profiles: readonly Profile[],
+  maxBytes = MAX_FOUND_BYTES,
+): Promise<readonly Buffer[]> {
+  const pieces: Buffer[] = [];
+  let piece = '[';
+  let bytes = 0;
+  let turnEnds = performance.now() + TURN_MS;
+  for (const [at, profile] of profiles.entries()) {
+    const text = JSON.stringify(recordOf(profile));
+    bytes += Buffer.byteLength(text);
+    if (bytes > maxBytes)
+      throw invalidRequest({
+        path: '/search',
+        message: `finds more than ${maxBytes} bytes of records: search for fewer values at a time`,
+      });
+    piece += at === 0 ? text : `,${text}`;
+    if (piece.length > PIECE_BYTES) {
+      pieces.push(Buffer.from(piece));
+      piece = '';
+    }
+    if (performance.now() < turnEnds) continue;
+    await nextTurn();
+    turnEnds = performance.now() + TURN_MS;
+  }
+  return [...pieces, Buffer.from(`${piece}]`)];
+}

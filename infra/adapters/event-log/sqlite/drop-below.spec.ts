@@ -1,0 +1,85 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { openDatabase } from '../../sqlite/database.ts';
+import { type DropStep, dropSegmentsBelow } from './drop-below.ts';
+import { FamilyReader } from './family-reader.ts';
+import {
+  createFirstSegment,
+  listSegments,
+  recordsTable,
+  removeSegment,
+  roll,
+  segmentFile,
+} from './segment-file.ts';
+import { createTopicTables } from './segment-writer.ts';
+
+const SEGMENTS = 3;
+const RECORDS = 10;
+const PLANTED = 'planted-5b1d';
+const LIMITS = { maxBytes: 1_000_000, maxEntries: 1_000 };
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'tributary-drop-'));
+  createFirstSegment(folder, 0);
+  createTopicTables(folder, [{ name: 't', partitions: 1, packed: false, retentionMs: 'forever' }]);
+  for (let sequence = 1; sequence <= SEGMENTS; sequence++) fill(sequence);
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+/** Ten records each; all but the newest are sealed. */
+function fill(sequence: number): void {
+  const database = openDatabase(segmentFile(folder, sequence));
+  const insert = database.prepare(`INSERT INTO ${recordsTable('t', 0)} VALUES (?, ?, 0, 'k', '{}', ?)`);
+  const first = (sequence - 1) * RECORDS;
+  for (let offset = first; offset < first + RECORDS; offset++)
+    insert.run(offset, offset, `${PLANTED}-${offset}-`);
+  database.exec(`UPDATE heads SET next_offset = ${first + RECORDS}, next_ordinal = ${first + RECORDS}`);
+  if (sequence < SEGMENTS) roll(database, folder, sequence, 0);
+  database.close();
+}
+
+function offsets(): number[] {
+  const reader = new FamilyReader(folder);
+  try {
+    const taken: number[] = [];
+    for (;;) {
+      const from = { offset: (taken.at(-1) ?? -1) + 1, index: 0 };
+      const more = reader.read('t', 0, false, from, LIMITS).map(({ entry }) => entry.position.offset);
+      if (more.length === 0) return taken;
+      taken.push(...more);
+    }
+  } finally {
+    reader.close();
+  }
+}
+
+const holding = (text: string) =>
+  readdirSync(folder).filter((name) => readFileSync(join(folder, name)).includes(text));
+
+describe('a drop of records', () => {
+  it('makes no file where a segment was removed after it was listed', async () => {
+    const steps: DropStep[] = [];
+    await dropSegmentsBelow(folder, 't', 0, 25, (step) => {
+      // While the newest is worked on, the others expire.
+      if (steps.push(step) === 1) for (const expired of [1, 2]) removeSegment(folder, expired);
+    });
+    expect(steps).toEqual(['deleted', 'written anew', 'emptied']);
+    expect(listSegments(folder)).toEqual([3]);
+    expect(offsets()).toEqual([25, 26, 27, 28, 29]);
+  });
+
+  it('beside another comes after it, and neither meets a file of the other', async () => {
+    const told: string[] = [];
+    const drop = (name: string, offset: number) =>
+      dropSegmentsBelow(folder, 't', 0, offset, () => {
+        told.push(name);
+      });
+    await Promise.all([drop('one', 15), drop('other', 25), drop('third', 5)]);
+    expect(told.join(' ')).toMatch(/^(one )+(other ?)+$|^(other )+(one ?)*$/);
+    expect(offsets()).toEqual([25, 26, 27, 28, 29]);
+    for (let offset = 0; offset < 25; offset++) expect(holding(`${PLANTED}-${offset}-`)).toEqual([]);
+  });
+});

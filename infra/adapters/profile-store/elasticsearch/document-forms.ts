@@ -1,0 +1,170 @@
+import { hash } from 'node:crypto';
+import { type Identity, identityKey, type Profile, type ProfileScope } from '@tributary/core';
+import type { DocumentSource, StoredDocument } from './documents.ts';
+
+/** Everything a profile that is not deleted keeps. */
+export interface Content {
+  readonly profile: Profile;
+  /**
+   * When an identity of it was deleted last, with the profile that had it then: epoch ms by claim hash. Data received
+   * until then is not brought back by a late event.
+   */
+  readonly deletions: Readonly<Record<string, number>>;
+  /** Ucids that became this one by changes which may not be published yet. */
+  readonly unpublished: readonly string[];
+}
+
+/** Which change of which publisher the document carries; absent where nothing was ever published of it. */
+export interface Pending {
+  readonly by: string;
+  readonly n: number;
+}
+
+/** What is left of a profile that was deleted, or of a ucid that must never become one. No personal data. */
+export interface Tombstone extends ProfileScope {
+  readonly ucid: string;
+  readonly version: number;
+  /** Epoch ms; 0 for a ucid that was claimed and never became a profile. */
+  readonly deletedAt: number;
+  readonly linked: readonly string[];
+  /** Hashes of the identities that it had. */
+  readonly claims: readonly string[];
+}
+
+interface At {
+  /** As it was read. */
+  readonly stored: StoredDocument;
+}
+interface WithPending {
+  readonly pending?: Pending | undefined;
+}
+export type LiveDocument = At & WithPending & { readonly state: 'live'; readonly content: Content };
+/**
+ * Frozen on its way into another profile. Whether it has become part of that one is said there: by `linked`. Until it
+ * is, this is a profile as live as any.
+ */
+export type RedirectDocument = At &
+  WithPending & { readonly state: 'redirect'; readonly to: string; readonly content: Content };
+/** Part of another profile for good. */
+export type FoldedDocument = At & { readonly state: 'folded'; readonly to: string };
+/** `dirty`: what it says may not be durable yet, and redirects to it may still hold data. */
+export type DeletedDocument = At &
+  WithPending & { readonly state: 'deleted'; readonly dirty: boolean; readonly tombstone: Tombstone };
+export type ProfileDocument = LiveDocument | RedirectDocument | FoldedDocument | DeletedDocument;
+
+/** That an identity belongs to a ucid. */
+export interface Claim extends At {
+  readonly ucid: string;
+}
+
+/** A name of fixed length that tells nothing of the person. */
+export function claimHash({ org, region }: ProfileScope, identity: Identity): string {
+  return hash('sha256', `${org}\n${region}\n${identityKey(identity)}`, 'base64url');
+}
+
+export function claimId(claim: string): string {
+  return `c:${claim}`;
+}
+
+export function profileId(ucid: string): string {
+  return `p:${ucid}`;
+}
+
+export function claimSource(ucid: string): DocumentSource {
+  return { state: 'claim', body: ucid };
+}
+
+export function claimOf(stored: StoredDocument): Claim {
+  return { stored, ucid: stored.source.body };
+}
+
+/** What an index holds of a profile that nothing was ever merged into: for who fills an empty one. */
+export function documentsOf(
+  profile: Profile,
+): readonly { readonly id: string; readonly source: DocumentSource }[] {
+  const { ucid, identities } = profile;
+  return [
+    { id: profileId(ucid), source: liveSource({ profile, deletions: {}, unpublished: [] }, undefined) },
+    ...identities.map((identity) => ({
+      id: claimId(claimHash(profile, identity)),
+      source: claimSource(ucid),
+    })),
+  ];
+}
+
+/** `text`: the JSON of the profile, where it is at hand. */
+export function liveSource(content: Content, pending: Pending | undefined, text?: string): DocumentSource {
+  return { ...contentSource('live', content, pending), body: bodyOf(content, undefined, text) };
+}
+
+export function redirectSource(content: Content, pending: Pending | undefined, to: string): DocumentSource {
+  return { ...contentSource('redirect', content, pending), body: bodyOf(content, to) };
+}
+
+export function foldedSource(to: string): DocumentSource {
+  return { state: 'folded', body: JSON.stringify({ to }) };
+}
+
+export function deletedSource(
+  tombstone: Tombstone,
+  dirty: boolean,
+  now: number,
+  pending: Pending | undefined,
+): DocumentSource {
+  return {
+    state: 'deleted',
+    updated_ts: now,
+    dirty,
+    ...pendingFields(pending),
+    body: JSON.stringify(tombstone),
+  };
+}
+
+/** The profile of a stored document; undefined where none is. */
+export function profileDocumentOf(stored: StoredDocument | undefined): ProfileDocument | undefined {
+  if (stored === undefined) return undefined;
+  const { source } = stored;
+  const pending = pendingOf(source);
+  const body = JSON.parse(source.body);
+  switch (source.state) {
+    case 'live':
+      return { state: 'live', stored, pending, content: body as Content };
+    case 'redirect': {
+      const { to, ...content } = body as Content & { readonly to: string };
+      return { state: 'redirect', stored, pending, to, content };
+    }
+    case 'folded':
+      return { state: 'folded', stored, to: (body as { readonly to: string }).to };
+    case 'deleted':
+      return {
+        state: 'deleted',
+        stored,
+        pending,
+        dirty: source.dirty !== false,
+        tombstone: body as Tombstone,
+      };
+    default:
+      return undefined;
+  }
+}
+
+function contentSource(
+  state: 'live' | 'redirect',
+  { profile }: Content,
+  pending: Pending | undefined,
+): Omit<DocumentSource, 'body'> {
+  return { state, updated_ts: profile.updated_ts, ...pendingFields(pending) };
+}
+
+function bodyOf({ profile, deletions, unpublished }: Content, to?: string, text?: string): string {
+  const rest = JSON.stringify({ ...(to === undefined ? {} : { to }), deletions, unpublished });
+  return `${rest.slice(0, -1)},"profile":${text ?? JSON.stringify(profile)}}`;
+}
+
+function pendingFields(pending: Pending | undefined): Pick<DocumentSource, 'pending_by' | 'pending_n'> {
+  return pending === undefined ? {} : { pending_by: pending.by, pending_n: pending.n };
+}
+
+function pendingOf({ pending_by: by, pending_n: n }: DocumentSource): Pending | undefined {
+  return by === undefined || n === undefined ? undefined : { by, n };
+}

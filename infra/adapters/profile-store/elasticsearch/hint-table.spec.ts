@@ -1,0 +1,33 @@
+import { newId } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { claimHash } from './document-forms.ts';
+import { HintTable } from './hint-table.ts';
+
+const claimOf = (n: number) => claimHash({ org: 1, region: 'eu' }, { type: 'cookie', value: String(n) });
+
+describe('a table of hints', () => {
+  it('knows what was said last, and nothing of what nobody said', () => {
+    const table = new HintTable(1_000);
+    const [first, second] = [newId(), newId()];
+    expect(table.get(claimOf(1))).toBeUndefined();
+    table.set(claimOf(1), first);
+    expect(table.get(claimOf(1))).toBe(first);
+    table.set(claimOf(1), second);
+    expect(table.get(claimOf(1))).toBe(second);
+    table.delete(claimOf(1));
+    expect(table.get(claimOf(1))).toBeUndefined();
+  });
+
+  it('gives nobody the hint of another one that has its place', () => {
+    const table = new HintTable(10);
+    const ucids = Array.from({ length: 200 }, () => newId());
+    for (const [n, ucid] of ucids.entries()) table.set(claimOf(n), ucid);
+    const known = ucids.filter((ucid, n) => table.get(claimOf(n)) === ucid);
+    const wrong = ucids.filter((ucid, n) => ![undefined, ucid].includes(table.get(claimOf(n))));
+    expect(known).toHaveLength(10);
+    expect(wrong).toEqual([]);
+    // What went out of its place takes nobody else's with it.
+    for (const n of ucids.keys()) if (table.get(claimOf(n)) === undefined) table.delete(claimOf(n));
+    expect(ucids.filter((_, n) => table.get(claimOf(n)) !== undefined)).toHaveLength(10);
+  });
+});

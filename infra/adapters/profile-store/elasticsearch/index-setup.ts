@@ -1,0 +1,54 @@
+import type { ElasticsearchClient, ElasticsearchConnection } from '../../elasticsearch/index.ts';
+
+/**
+ * The fields of the index. The sweeper looks for documents by them; `body` is the document itself, a text that is only
+ * stored, so that nothing in it (depth, names of fields, long values) can be refused.
+ */
+const MAPPING = {
+  dynamic: false,
+  properties: {
+    state: { type: 'keyword' },
+    dirty: { type: 'boolean' },
+    pending_by: { type: 'keyword' },
+    pending_n: { type: 'long' },
+    updated_ts: { type: 'long' },
+    org: { type: 'long', index: false },
+    region: { type: 'keyword', index: false },
+    body: { type: 'object', enabled: false },
+  },
+} as const;
+
+export interface ProfileIndexOptions {
+  /** The alias that everything is read and written by. */
+  readonly alias: string;
+  /** Primary shards, when the index is made. */
+  readonly shards: number;
+}
+
+/**
+ * Makes the index and its alias unless they are there; whoever is first makes them. Where this installation may not
+ * make indices, somebody who may has to: an index with these fields, under this alias.
+ */
+export async function provideIndex(
+  connection: ElasticsearchConnection,
+  { alias, shards }: ProfileIndexOptions,
+): Promise<void> {
+  const { statusCode } = await connection.call((client) =>
+    client.indices.getAlias({ name: alias }, { ignore: [404], meta: true }),
+  );
+  if (statusCode !== 404) return;
+  await connection.call((client) =>
+    // Made by another meanwhile: 400.
+    client.indices.create(indexOf(alias, shards), { ignore: [400], meta: true }),
+  );
+}
+
+/** Refreshed now and then: nothing but the sweeper searches. A copy is kept where there is a second node. */
+function indexOf(alias: string, shards: number): Parameters<ElasticsearchClient['indices']['create']>[0] {
+  return {
+    index: `${alias}-1`,
+    aliases: { [alias]: { is_write_index: true } },
+    mappings: MAPPING,
+    settings: { number_of_shards: shards, refresh_interval: '5s', auto_expand_replicas: '0-1' },
+  };
+}

@@ -1,0 +1,1 @@
+export { type ElasticsearchProfileStoreOptions, openElasticsearchProfileStore } from './profile-store.ts';

@@ -1,0 +1,259 @@
+import type { Identity, Profile, ProfileChange, Register } from '@tributary/core';
+import type { Attempt, DeletionAttempt, SearchAttempt, SimulationRun, WriteAttempt } from './run.ts';
+
+/** Everything that must not be and is; empty when every promise was kept. */
+export async function violationsOf({
+  attempts,
+  changes,
+  node,
+  afterwards,
+}: SimulationRun): Promise<readonly string[]> {
+  const live = liveProfiles(node);
+  const writes = attempts.filter((one): one is WriteAttempt => one.kind === 'write');
+  const leadsTo = await destinations(writes, afterwards);
+  return [
+    ...oneOwner(live),
+    ...(await foundByEveryIdentity(live, afterwards)),
+    ...nothingLeftHalf(node),
+    ...marks(writes, live, leadsTo),
+    ...registers(writes, live),
+    ...peopleApart(writes, live),
+    ...searches(attempts, live),
+    ...deletions(attempts, live),
+    ...published(changes, live, node),
+  ];
+}
+
+function liveProfiles(node: SimulationRun['node']): readonly Profile[] {
+  return [...node.contents()].flatMap(([, { source }]) =>
+    source.state === 'live' ? [(JSON.parse(source.body) as { profile: Profile }).profile] : [],
+  );
+}
+
+/** What each answered ucid leads to now: undefined where it was deleted. */
+async function destinations(
+  writes: readonly WriteAttempt[],
+  afterwards: SimulationRun['afterwards'],
+): Promise<ReadonlyMap<string, string | undefined>> {
+  const ucids = new Set(
+    writes.flatMap(({ answer }) => (answer?.kind === 'written' ? [answer.profile.ucid] : [])),
+  );
+  const leadsTo = new Map<string, string | undefined>();
+  for (const ucid of ucids) leadsTo.set(ucid, (await afterwards.search([], [ucid]))[0]?.ucid);
+  return leadsTo;
+}
+
+const nameOf = ({ type, value }: Identity) => `${type}=${value}`;
+
+function oneOwner(live: readonly Profile[]): readonly string[] {
+  const owners = new Map<string, string[]>();
+  for (const { ucid, identities } of live) {
+    for (const identity of identities) {
+      const name = nameOf(identity);
+      owners.set(name, [...(owners.get(name) ?? []), ucid]);
+    }
+  }
+  return [...owners].flatMap(([name, ucids]) =>
+    ucids.length > 1 ? [`${name} has several owners: ${ucids.join(', ')}`] : [],
+  );
+}
+
+async function foundByEveryIdentity(
+  live: readonly Profile[],
+  afterwards: SimulationRun['afterwards'],
+): Promise<readonly string[]> {
+  const violations: string[] = [];
+  for (const profile of live) {
+    for (const identity of profile.identities) {
+      const found = await afterwards.search([identity], []);
+      if (found.length !== 1 || found[0]?.ucid !== profile.ucid)
+        violations.push(
+          `${nameOf(identity)} of ${profile.ucid} leads to ${found.map(({ ucid }) => ucid).join(', ')}`,
+        );
+    }
+  }
+  return violations;
+}
+
+/** In peace, after sweeps, no merge is under way and nothing of a deleted profile is left. */
+function nothingLeftHalf(node: SimulationRun['node']): readonly string[] {
+  return [...node.contents()].flatMap(([id, { source }]) => {
+    if (source.state === 'redirect') return [`${id} is still frozen`];
+    return source.dirty === true ? [`${id} is still dirty`] : [];
+  });
+}
+
+/** A write is done whole or not at all; one that was answered is where its answer leads, or was deleted with it. */
+function marks(
+  writes: readonly WriteAttempt[],
+  live: readonly Profile[],
+  leadsTo: ReadonlyMap<string, string | undefined>,
+): readonly string[] {
+  return [...byMark(writes)].flatMap(([mark, attempts]) => {
+    const holders = live.filter(({ consents }) => consents.some(({ name }) => name === mark));
+    const places = new Set(holders.map(({ ucid }) => ucid));
+    const expected = new Set(
+      attempts.flatMap(({ answer }) =>
+        answer?.kind === 'written' ? (leadsTo.get(answer.profile.ucid) ?? []) : [],
+      ),
+    );
+    const isKnown = attempts.every(({ answer }) => answer !== undefined);
+    const misplaced = [...places].filter((ucid) => !expected.has(ucid));
+    return [
+      ...[...expected]
+        .filter((ucid) => !places.has(ucid))
+        .map((ucid) => `${mark} was answered, and ${ucid} is without it`),
+      ...(isKnown ? misplaced.map((ucid) => `${mark} is in ${ucid}, where no answer leads`) : []),
+      ...(attempts.length === 1 && holders.length > 1 ? [`${mark} is in ${[...places].join(', ')}`] : []),
+      ...holders.flatMap((holder) => halves(mark, attempts, holder)),
+    ];
+  });
+}
+
+/** What a profile has of a write without having all of it. */
+function halves(mark: string, attempts: readonly WriteAttempt[], holder: Profile): readonly string[] {
+  const violations: string[] = [];
+  if (!holder.attributes.some(({ path }) => path[1] === mark))
+    violations.push(`${mark} is half in ${holder.ucid}`);
+  const [only, ...others] = attempts;
+  // Of an event without an answer nobody knows what it left out.
+  if (
+    only === undefined ||
+    others.length > 0 ||
+    (only.answer === undefined && only.write.linking !== 'merge')
+  )
+    return violations;
+  const leftOut =
+    only.answer?.kind === 'written' ? only.answer.leftOut.map(({ identity }) => nameOf(identity)) : [];
+  const held = holder.identities.map(nameOf);
+  const missing = only.write.identities
+    .map(nameOf)
+    .filter((name) => !leftOut.includes(name) && !held.includes(name));
+  return missing.length === 0
+    ? violations
+    : [...violations, `${mark} is in ${holder.ucid} without ${missing.join(', ')}`];
+}
+
+/** The same write may have been sent several times. */
+function byMark(writes: readonly WriteAttempt[]): ReadonlyMap<string, readonly WriteAttempt[]> {
+  return Map.groupBy(writes, ({ mark }) => mark);
+}
+
+/** Every shared value is that of the newest of the writes that are in the profile. */
+function registers(writes: readonly WriteAttempt[], live: readonly Profile[]): readonly string[] {
+  const all = byMark(writes);
+  return live.flatMap(({ ucid, consents, attributes }) => {
+    const newest = new Map<string, Register>();
+    for (const { name } of consents) {
+      const write = all.get(name)?.[0]?.write;
+      const attribute = write?.attributes[0];
+      if (write?.ts === undefined || attribute === undefined)
+        return [`${ucid} has ${name}, which nobody wrote`];
+      const held = newest.get(String(attribute.path[1]));
+      const wins =
+        held === undefined ||
+        write.ts > held.ts ||
+        (write.ts === held.ts && JSON.stringify(attribute.value) > JSON.stringify(held.value));
+      if (wins) newest.set(String(attribute.path[1]), { value: attribute.value, ts: write.ts });
+    }
+    const shared = attributes.filter(({ path }) => path[0] === 'shared');
+    const isRight = shared.every(({ path, value, ts }) => {
+      const expected = newest.get(String(path[1]));
+      return expected?.value === value && expected.ts === ts;
+    });
+    return isRight && shared.length === newest.size
+      ? []
+      : [`the attributes of ${ucid} are not those of its writes`];
+  });
+}
+
+/** Two people are one record only where an explicit write says so. */
+function peopleApart(writes: readonly WriteAttempt[], live: readonly Profile[]): readonly string[] {
+  const all = byMark(writes);
+  return live.flatMap(({ ucid, consents, identities }) => {
+    const people = identities.filter(({ type }) => type === 'user_id');
+    const merged = consents.some(({ name }) => all.get(name)?.[0]?.write.linking === 'merge');
+    return people.length > 1 && !merged
+      ? [`${ucid} holds ${people.map(nameOf).join(', ')}, by events alone`]
+      : [];
+  });
+}
+
+/** A search that begins after a write was answered sees it, unless its record was deleted; it never shows what is lost. */
+function searches(attempts: readonly Attempt[], live: readonly Profile[]): readonly string[] {
+  const known = attempts.filter(
+    (one): one is SearchAttempt => one.kind === 'search' && one.found !== undefined,
+  );
+  const writes = attempts.filter((one): one is WriteAttempt => one.kind === 'write');
+  const once = [...byMark(writes).values()].flatMap((same) => (same.length === 1 ? same : []));
+  const deletedAll = attempts.filter((one): one is DeletionAttempt => one.kind === 'deletion');
+  const held = new Set(live.flatMap(({ consents }) => consents.map(({ name }) => name)));
+  return known.flatMap(({ identity, begunAt, found = [] }) => {
+    const violations: string[] = [];
+    if (found.length > 1) violations.push(`a search found ${found.length} records of ${nameOf(identity)}`);
+    const seen = new Set(found.flatMap(({ consents }) => consents.map(({ name }) => name)));
+    const mightBeDeleted = deletedAll.some(({ deleted }) => deleted === undefined || deleted.length > 0);
+    for (const { answer, endedAt, write, mark } of once) {
+      if (answer?.kind !== 'written' || endedAt === undefined || endedAt > begunAt) continue;
+      const leftOut = answer.leftOut.some((one) => nameOf(one.identity) === nameOf(identity));
+      const names = write.identities.some((one) => nameOf(one) === nameOf(identity));
+      if (names && !leftOut && held.has(mark) && !seen.has(mark))
+        violations.push(`a search for ${nameOf(identity)} did not see ${mark}, answered before it began`);
+    }
+    if (!mightBeDeleted) {
+      for (const mark of seen)
+        if (!held.has(mark)) violations.push(`a search showed ${mark}, which was never durable`);
+    }
+    return violations;
+  });
+}
+
+/** Nothing that was answered to have been deleted is there, nor what was in it. */
+function deletions(attempts: readonly Attempt[], live: readonly Profile[]): readonly string[] {
+  const writes = attempts.filter((one): one is WriteAttempt => one.kind === 'write');
+  const gone = new Set(attempts.flatMap((one) => (one.kind === 'deletion' ? (one.deleted ?? []) : [])));
+  const back = live.filter(({ ucid, linked }) => [ucid, ...linked].some((one) => gone.has(one)));
+  const held = new Set(live.flatMap(({ consents }) => consents.map(({ name }) => name)));
+  const once = [...byMark(writes).values()].flatMap((same) => (same.length === 1 ? same : []));
+  const left = once.filter(
+    ({ answer, mark }) => answer?.kind === 'written' && gone.has(answer.profile.ucid) && held.has(mark),
+  );
+  return [
+    ...back.map(({ ucid }) => `${ucid} was deleted and is there`),
+    ...left.map(({ mark }) => `${mark} was deleted with its record and is there`),
+  ];
+}
+
+/** The last change of every record was published, every merge told, and no change twice with different content. */
+function published(
+  changes: readonly ProfileChange[],
+  live: readonly Profile[],
+  node: SimulationRun['node'],
+): readonly string[] {
+  const last = new Map<string, ProfileChange>();
+  const told = new Set(changes.flatMap(({ linked }) => linked));
+  const contents = new Map<string, string>();
+  const violations: string[] = [];
+  for (const change of changes) {
+    if (change.version > (last.get(change.ucid)?.version ?? 0)) last.set(change.ucid, change);
+    const key = `${change.ucid} ${change.version}`;
+    const text = JSON.stringify(change.profile ?? change.kind);
+    if ((contents.get(key) ?? text) !== text)
+      violations.push(`version ${key} was published with two contents`);
+    contents.set(key, text);
+  }
+  for (const profile of live) {
+    const change = last.get(profile.ucid);
+    if (change?.version !== profile.version || JSON.stringify(change.profile) !== JSON.stringify(profile))
+      violations.push(`${profile.ucid} is at ${profile.version}, and published is ${change?.version}`);
+    for (const ucid of profile.linked)
+      if (!told.has(ucid)) violations.push(`that ${ucid} became ${profile.ucid} was not published`);
+  }
+  for (const [id, { source }] of node.contents()) {
+    if (source.state !== 'deleted') continue;
+    const { ucid, deletedAt } = JSON.parse(source.body) as { ucid: string; deletedAt: number };
+    if (deletedAt > 0 && last.get(ucid)?.kind !== 'deleted')
+      violations.push(`that ${id} was deleted was not published`);
+  }
+  return violations;
+}

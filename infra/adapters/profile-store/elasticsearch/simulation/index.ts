@@ -1,0 +1,2 @@
+export { violationsOf } from './check.ts';
+export { type SimulationOptions, simulateProfiles } from './run.ts';

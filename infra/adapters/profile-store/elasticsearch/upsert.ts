@@ -1,0 +1,79 @@
+import type { ProfileChange, ProfileWrite } from '@tributary/core';
+import type { ChangePublisher } from './change-publisher.ts';
+import { claimHash, type LiveDocument, liveSource, type RedirectDocument } from './document-forms.ts';
+import { AGAIN, type Again } from './restarts.ts';
+import type { StoreTools } from './store-tools.ts';
+import { View } from './view.ts';
+import { groupOf, type WriteGroup } from './write-group.ts';
+import { planWrite, type WritePlan } from './write-plan.ts';
+import { WriteSteps } from './write-steps.ts';
+
+/**
+ * One attempt to carry out the first of the writes, and with it as many of the following ones as concern the same
+ * profile alone. The outcomes of those that were carried out; `AGAIN` when somebody else wrote what it relied on.
+ */
+export async function attemptUpsert(
+  [write, ...others]: readonly [ProfileWrite, ...ProfileWrite[]],
+  tools: StoreTools,
+  publisher: ChangePublisher,
+): Promise<WriteGroup['outcomes'] | Again> {
+  const { clock, documents, durable, hints, newUcid, retentionMs } = tools;
+  const identities = write.identities.map((identity) => ({ identity, claim: claimHash(write, identity) }));
+  const view = new View(documents, hints);
+  await view.load(identities, write.ucid === undefined ? [] : [write.ucid]);
+  const now = clock();
+  const plan = planWrite(
+    { write, identities, now, freshUcid: newUcid(), forgetBefore: now - retentionMs },
+    view,
+  );
+  if (plan.kind === 'refused') {
+    if ((await durable.settle(plan.because)) === AGAIN) return AGAIN;
+    return [{ kind: 'refused', reason: plan.reason }];
+  }
+  if ((await durable.settle(plan.apart)) === AGAIN) return AGAIN;
+  const steps = new WriteSteps(tools, view);
+  if (!(await steps.fence(plan.fences, write)) || !(await steps.claimAndFreeze(plan))) return AGAIN;
+  const group = groupOf(plan, others, now);
+  if (!(await commit(plan, group, steps))) return AGAIN;
+  for (const { claim } of plan.held) hints.set(claim, plan.ucid);
+  if (plan.joining.length > 0) tools.background(steps.tidy(plan.joining, plan.ucid));
+  return group.outcomes;
+
+  /** The one write that makes everything happen. Where nothing changes, that it was so is made durable. */
+  async function commit(
+    { ucid, document, deletions }: Extract<WritePlan, { kind: 'write' }>,
+    { profile, text, change }: WriteGroup,
+    steps: WriteSteps,
+  ): Promise<boolean> {
+    if (change === undefined)
+      return document === undefined || (await durable.settleOne(ucid, document)) !== AGAIN;
+    const published = withCarried(change, await carried(document));
+    const open = await publisher.begin();
+    const content = { profile, deletions, unpublished: published.linked };
+    try {
+      const version = await steps.put(ucid, liveSource(content, open.pending, text));
+      if (version === undefined) {
+        publisher.notCommitted(open);
+        return false;
+      }
+      publisher.committed(open, published);
+      durable.note(ucid, version);
+      return true;
+    } catch (error) {
+      publisher.unknown(open);
+      throw error;
+    }
+  }
+
+  /** What became part of the profile by a change that its publisher may not have published. */
+  async function carried(document: LiveDocument | RedirectDocument | undefined): Promise<readonly string[]> {
+    if (document?.pending === undefined || document.content.unpublished.length === 0) return [];
+    return (await publisher.isPublished(document.pending)) ? [] : document.content.unpublished;
+  }
+}
+
+function withCarried(change: ProfileChange, carried: readonly string[]): ProfileChange {
+  return carried.length === 0
+    ? change
+    : { ...change, kind: 'merged', linked: [...new Set([...carried, ...change.linked])].sort() };
+}

@@ -1,0 +1,238 @@
+import {
+  type AppliedWrite,
+  applyWrite,
+  freshProfile,
+  type Identity,
+  type IdentityOwner,
+  type LeftOut,
+  linkingOf,
+  type Profile,
+  type ProfileRefusal,
+  type ProfileWrite,
+} from '@tributary/core';
+import type { Claim, LiveDocument, RedirectDocument } from './document-forms.ts';
+import { holds } from './holds.ts';
+import type { Root } from './roots.ts';
+import type { HashedIdentity, View } from './view.ts';
+
+/** What has to be certain before the claims are written. */
+export type Fence =
+  /** The document is rewritten as it is: whoever read it before and has yet to write it meets a conflict. */
+  | { readonly kind: 'rewrite'; readonly ucid: string }
+  /** A tombstone is made, so that nobody makes a profile of the ucid any more. */
+  | { readonly kind: 'bar'; readonly ucid: string; readonly claim: string };
+
+/** A claim is made to lead to `ucid`; or is written as it was, so that who re-points it meanwhile meets a conflict. */
+export interface ClaimStep {
+  readonly claim: string;
+  readonly before: Claim | undefined;
+  readonly ucid: string;
+}
+
+/** A profile that becomes part of another one. */
+export interface Joining {
+  readonly ucid: string;
+  readonly document: LiveDocument | RedirectDocument;
+}
+
+export type WritePlan =
+  | {
+      readonly kind: 'write';
+      readonly ucid: string;
+      /** What the profile is now; undefined when it is to be made. */
+      readonly document: LiveDocument | RedirectDocument | undefined;
+      readonly joining: readonly Joining[];
+      readonly fences: readonly Fence[];
+      readonly claims: readonly ClaimStep[];
+      /** What the profile is to remember of identities that were deleted with the profile that had them. */
+      readonly deletions: Readonly<Record<string, number>>;
+      readonly applied: Exclude<AppliedWrite, { kind: 'refused' }>;
+      readonly leftOut: readonly LeftOut[];
+      /** The identities that the profile has then. */
+      readonly held: readonly HashedIdentity[];
+      /** Those that others own: what that was decided by must be durable. */
+      readonly apart: readonly Root[];
+    }
+  | { readonly kind: 'refused'; readonly reason: ProfileRefusal; readonly because: readonly Root[] };
+
+export interface PlannedWrite {
+  readonly write: ProfileWrite;
+  /** In the order of the write's identities. */
+  readonly identities: readonly HashedIdentity[];
+  readonly now: number;
+  /** For the profile, when the write makes one. */
+  readonly freshUcid: string;
+  /** Deletions of before then are not remembered any more, epoch ms. */
+  readonly forgetBefore: number;
+}
+
+/** Decides all steps of a write by what was read. Nothing is certain before they are taken. */
+export function planWrite(planned: PlannedWrite, view: View): WritePlan {
+  const { write, identities, now, freshUcid, forgetBefore } = planned;
+  const found = identities.map((hashed) => ({ ...hashed, root: view.rootOfClaim(hashed.claim) }));
+  const owners = found.map((one) => ownerOf(one, write, forgetBefore));
+  const namedRoot = write.ucid === undefined ? undefined : view.rootOf(write.ucid);
+  const linking = linkingOf(write, { owners, named: namedProfile(namedRoot, write) });
+  const because = [
+    ...found.flatMap(({ root }) => root ?? []),
+    ...(namedRoot === undefined ? [] : [namedRoot]),
+  ];
+  if (linking.kind === 'refused') return { kind: 'refused', reason: linking.reason, because };
+
+  const admitted = new Set<Identity>(linking.identities);
+  const mine = found.filter(({ identity }) => admitted.has(identity));
+  const [master, ...others] = linking.profiles;
+  const ucid = master?.ucid ?? claimedByNobody(mine) ?? freshUcid;
+  const profiles = [master ?? freshProfile(write, ucid, now), ...others] as const;
+  const applied = applyWrite(profiles, linking.identities, write, now);
+  if (applied.kind === 'refused') return { kind: 'refused', reason: applied.reason, because };
+
+  const document = master === undefined ? undefined : contentDocument(view, ucid);
+  const joining = others.map((other) => ({ ucid: other.ucid, document: contentDocument(view, other.ucid) }));
+  const joined = new Set([ucid, ...others.map((other) => other.ucid)]);
+  const steps = mine.flatMap((one) => claimStepOf(one, { ucid, joined, view }));
+  return {
+    kind: 'write',
+    ucid,
+    document,
+    joining,
+    fences: distinct([
+      ...steps.flatMap(({ fences }) => fences),
+      ...(document === undefined ? [] : fencesOfFrozen(document, ucid, view)),
+      ...joining.flatMap((one) => fencesOfFrozen(one.document, ucid, view)),
+    ]),
+    claims: steps.map(({ step }) => step),
+    deletions: deletionsOf(
+      mine,
+      [...(document === undefined ? [] : [document]), ...joining.map((one) => one.document)],
+      forgetBefore,
+    ),
+    applied,
+    leftOut: linking.leftOut,
+    held: mine,
+    apart: found.flatMap(({ identity, root }) =>
+      admitted.has(identity) || root === undefined ? [] : [root],
+    ),
+  };
+}
+
+interface Found extends HashedIdentity {
+  readonly root: Root | undefined;
+}
+
+/** A claim alone makes nobody an owner: the write it was made for may never have happened. */
+function ownerOf(
+  { identity, claim, root }: Found,
+  { receivedAt }: ProfileWrite,
+  forgetBefore: number,
+): IdentityOwner {
+  if (root?.kind === 'deleted') {
+    const at = root.document.tombstone.deletedAt;
+    return at > forgetBefore ? { kind: 'deleted', at } : { kind: 'nobody' };
+  }
+  if (root?.kind !== 'profile' || !holds(root.document.content.profile, identity)) return { kind: 'nobody' };
+  const { profile, deletions } = root.document.content;
+  const at = deletions[claim] ?? 0;
+  return at > forgetBefore && receivedAt !== undefined && receivedAt <= at
+    ? { kind: 'deleted', at }
+    : { kind: 'live', profile };
+}
+
+function namedProfile(root: Root | undefined, { org, region }: ProfileWrite): Profile | 'gone' | undefined {
+  if (root === undefined) return undefined;
+  if (root.kind !== 'profile') return 'gone';
+  const { profile } = root.document.content;
+  return profile.org === org && profile.region === region ? profile : 'gone';
+}
+
+/** A ucid that an identity was claimed for, by a write that is under way or that never happened. */
+function claimedByNobody(found: readonly Found[]): string | undefined {
+  for (const { root } of found) if (root?.kind === 'absent') return root.ucid;
+  return undefined;
+}
+
+/** The latest deletion of each identity, of those that come in now and of those that were in already. */
+function deletionsOf(
+  mine: readonly Found[],
+  documents: readonly (LiveDocument | RedirectDocument)[],
+  forgetBefore: number,
+): Readonly<Record<string, number>> {
+  const latest: Record<string, number> = {};
+  const note = (claim: string, at: number) => {
+    if (at > forgetBefore && at > (latest[claim] ?? 0)) latest[claim] = at;
+  };
+  for (const { content } of documents) {
+    for (const [claim, at] of Object.entries(content.deletions)) note(claim, at);
+  }
+  for (const { claim, root } of mine) {
+    if (root?.kind === 'deleted') note(claim, root.document.tombstone.deletedAt);
+  }
+  return latest;
+}
+
+function contentDocument(view: View, ucid: string): LiveDocument | RedirectDocument {
+  const document = view.document(ucid);
+  if (document?.state !== 'live' && document?.state !== 'redirect')
+    throw new TypeError('a profile that is written was not read');
+  return document;
+}
+
+interface Target {
+  readonly ucid: string;
+  /** The profile that is written, and those that become part of it. */
+  readonly joined: ReadonlySet<string>;
+  readonly view: View;
+}
+
+/**
+ * What is to be done so that an identity may be written to `ucid`. A claim that leads to a profile which does not have
+ * the identity may be that of somebody who is about to write it there. It is taken away only behind a fence; where it
+ * leads to what is written here, it is written unchanged, so that who takes it away meanwhile meets a conflict.
+ */
+function claimStepOf(
+  { identity, claim, root }: Found,
+  { ucid, joined, view }: Target,
+): readonly { readonly step: ClaimStep; readonly fences: readonly Fence[] }[] {
+  const before = view.claim(claim);
+  const step = { claim, before, ucid };
+  if (root === undefined || before === undefined) return root === undefined ? [{ step, fences: [] }] : [];
+  switch (root.kind) {
+    case 'profile': {
+      if (joined.has(root.ucid)) {
+        const confirmed = holds(root.document.content.profile, identity);
+        return confirmed ? [] : [{ step: { ...step, ucid: before.ucid }, fences: [] }];
+      }
+      const fence = { kind: 'rewrite', ucid: root.ucid } as const;
+      return [{ step, fences: [fence, ...fencesOfFrozen(root.document, undefined, view)] }];
+    }
+    case 'deleted':
+      return [{ step, fences: fencesOfDeleted(root.ucid, view) }];
+    case 'absent':
+      return [{ step, fences: root.ucid === ucid ? [] : [{ kind: 'bar', ucid: root.ucid, claim }] }];
+    case 'gone':
+      return [{ step, fences: [] }];
+    case 'unread':
+      throw new TypeError('a claim was not followed to its end');
+  }
+}
+
+/** So that a merge which froze the document and has not happened never will. `ucid` is written in any case. */
+export function fencesOfFrozen(
+  document: LiveDocument | RedirectDocument,
+  ucid: string | undefined,
+  view: View,
+): readonly Fence[] {
+  if (document.state === 'live' || document.to === ucid) return [];
+  const master = view.document(document.to);
+  if (master?.state === 'deleted') return fencesOfDeleted(document.to, view);
+  return master === undefined || master.state === 'folded' ? [] : [{ kind: 'rewrite', ucid: document.to }];
+}
+
+function fencesOfDeleted(ucid: string, view: View): readonly Fence[] {
+  const document = view.document(ucid);
+  return document?.state === 'deleted' && document.dirty ? [{ kind: 'rewrite', ucid }] : [];
+}
+
+function distinct(fences: readonly Fence[]): readonly Fence[] {
+  return [...new Map(fences.map((fence) => [fence.ucid, fence])).values()];
+}
