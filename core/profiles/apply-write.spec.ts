@@ -27,6 +27,10 @@ const named = (name: string, value: string, ts?: number) => ({
   ...(ts === undefined ? {} : { ts }),
 });
 
+const attributes = (count: number, category = 'c') =>
+  Array.from({ length: count }, (_, n) => ({ path: [category, `${n}`], value: 1 }));
+const preferences = (count: number) => Array.from({ length: count }, (_, n) => named(`${n}`, 'y'));
+
 describe('applyWrite', () => {
   it('makes a first version of a fresh profile', () => {
     const written = write(['email:a@x'], {
@@ -126,6 +130,34 @@ describe('applyWrite', () => {
       write(['email:a@x'], { attributes: [{ path: ['d', 'n'], value: 'é'.repeat(bytes / 2) }] });
     expect(apply([fresh()], heavy(MAX_PROFILE_BYTES))).toEqual({ kind: 'refused', reason: 'too_large' });
     expect(apply([fresh()], heavy(MAX_PROFILE_BYTES - 1_000)).kind).toBe('changed');
+  });
+
+  // The time limit of a test is a quarter of what comparing each with each takes.
+  it('writes as many attributes and preferences as fit, again and again, without comparing each with each', () => {
+    const { ts: _, ...many } = write(['email:a@x'], {
+      attributes: attributes(12_000),
+      preferences: preferences(8_000),
+    });
+    let { profile: held } = changed([fresh()], many);
+    for (let again = 0; again < 4; again++) held = changed([held], many).profile;
+    expect([held.attributes.length, held.preferences.length]).toEqual([12_000, 8_000]);
+    expect(held.attributes.every(({ ts }) => ts === NOW + 4)).toBe(true);
+    expect(held.preferences.every(({ ts }) => ts === NOW + 4)).toBe(true);
+  });
+
+  it('refuses what cannot fit before it merges it, be it written or folded in', () => {
+    const refused = { kind: 'refused', reason: 'too_large' };
+    expect(apply([fresh()], write(['email:a@x'], { attributes: attributes(40_000) }))).toEqual(refused);
+    const heavy = (ucid: string) =>
+      profile(ucid, { attributes: attributes(20_000, ucid).map((one) => ({ ...one, ts: 1 })) });
+    const unread = {
+      ...profile('u-4'),
+      get attributes(): never {
+        throw new Error('nobody asks any more');
+      },
+    };
+    const others = [heavy('u-2'), heavy('u-3'), unread];
+    expect(apply([fresh(), ...others], write(['email:a@x']))).toEqual(refused);
   });
 });
 

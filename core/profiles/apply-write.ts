@@ -2,7 +2,13 @@ import { joinAttributes, stampAttributes } from './attributes.ts';
 import { changeOf } from './changes.ts';
 import { joined, revised, withContent } from './fold.ts';
 import { joinIdentities } from './identities.ts';
-import { type Identity, MAX_PROFILE_BYTES, MAX_PROFILE_IDENTITIES, type Profile } from './profile.ts';
+import {
+  type Identity,
+  LEAST_REGISTER_BYTES,
+  MAX_PROFILE_BYTES,
+  MAX_PROFILE_IDENTITIES,
+  type Profile,
+} from './profile.ts';
 import type { ProfileChange, ProfileRefusal, ProfileWrite } from './profile-store.ts';
 import { joinNamed, stampNamed } from './registers.ts';
 
@@ -31,7 +37,13 @@ export function applyWrite(
   write: ProfileWrite,
   now: number,
 ): AppliedWrite {
-  const profile = revised(master, written(others.reduce(joined, master), identities, write, now), now);
+  if (cannotFit(write)) return { kind: 'refused', reason: 'too_large' };
+  let folded = master;
+  for (const other of others) {
+    folded = joined(folded, other);
+    if (cannotFit(folded)) return { kind: 'refused', reason: 'too_large' };
+  }
+  const profile = revised(master, written(folded, identities, write, now), now);
   if (profile === master) return { kind: 'unchanged', profile };
   if (profile.identities.length > MAX_PROFILE_IDENTITIES)
     return { kind: 'refused', reason: 'too_many_identities' };
@@ -55,6 +67,16 @@ function written(
     preferences: joinNamed(profile.preferences, stampNamed(profile.preferences, preferences, ts, now)),
     consents: joinNamed(profile.consents, stampNamed(profile.consents, consents, ts, now)),
   });
+}
+
+/** So many registers that no values are small enough: known before they are merged, which takes longer than to count them. */
+function cannotFit({
+  attributes,
+  preferences,
+  consents,
+}: Pick<Profile | ProfileWrite, 'attributes' | 'preferences' | 'consents'>): boolean {
+  const registers = attributes.length + preferences.length + consents.length;
+  return registers * LEAST_REGISTER_BYTES > MAX_PROFILE_BYTES;
 }
 
 /** A character is at most three bytes. */

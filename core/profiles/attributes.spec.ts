@@ -109,4 +109,30 @@ describe('attributes', () => {
     const written = { path: ['c'], value: 1 };
     expect(stampAttributes([], [written, { ...written, ts: 3 }], 7, 9).map(({ ts }) => ts)).toEqual([7, 3]);
   });
+
+  it('written without a time are one later than the newest they replace, at, above or within their path', () => {
+    const isEmpty = ({ value }: Pick<ProfileAttribute, 'value'>) => JSON.stringify(value) === '{}';
+    const place = (one: Pick<ProfileAttribute, 'path' | 'value'>) => [
+      ...one.path,
+      ...(isEmpty(one) ? [0] : []),
+    ];
+    const startsWith = (all: readonly unknown[], start: readonly unknown[]) =>
+      start.every((name, index) => index < all.length && all[index] === name);
+    fc.assert(
+      fc.property(
+        fc.array(attribute, { maxLength: 8 }),
+        fc.array(attribute, { maxLength: 4 }),
+        (some, others) => {
+          const held = join(some);
+          const written = others.map(({ path, value }) => ({ path, value }));
+          const expected = written.map((one) =>
+            held
+              .filter((other) => startsWith(place(one), place(other)) || startsWith(place(other), place(one)))
+              .reduce((ts, other) => Math.max(ts, other.ts + 1), 2),
+          );
+          expect(stampAttributes(held, written, undefined, 2).map(({ ts }) => ts)).toEqual(expected);
+        },
+      ),
+    );
+  });
 });

@@ -1,7 +1,9 @@
 import type { Json, JsonObject } from '../event/event.ts';
+import { isEmptyObject } from './empty-object.ts';
 import { compareText, keptIfSame } from './order.ts';
+import { PlaceTimes } from './place-times.ts';
 import type { NewAttribute, ProfileAttribute } from './profile.ts';
-import { newerOf, stampedAfter } from './registers.ts';
+import { newerOf } from './registers.ts';
 
 /*
  * Attributes are registers by path, and a path may be the start of another's: a category that was written as one value
@@ -42,14 +44,14 @@ export function stampAttributes(
   ts: number | undefined,
   now: number,
 ): readonly ProfileAttribute[] {
+  if (written.every((attribute) => (attribute.ts ?? ts) !== undefined)) {
+    return written.map(({ ts: own = ts ?? now, ...attribute }) => ({ ...attribute, ts: own }));
+  }
+  const times = new PlaceTimes(held);
   return written.map(({ ts: own = ts, ...attribute }) => {
     if (own !== undefined) return { ...attribute, ts: own };
     const { path, value } = attribute;
-    const at = { path, value, ts: now };
-    const replaced = held.filter(
-      (other) => samePlace(at, other) || isWithin(at, other) || isWithin(other, at),
-    );
-    return { path, value, ts: stampedAfter(now, replaced) };
+    return { path, value, ts: Math.max(now, times.newestReplacedBy(attribute) + 1) };
   });
 }
 
@@ -126,10 +128,4 @@ function isWithin(inner: ProfileAttribute, outer: ProfileAttribute | undefined):
   const longer = inner.path.length + Number(isEmptyObject(inner.value));
   if (longer <= outer.path.length) return false;
   return outer.path.every((name, at) => name === inner.path[at]);
-}
-
-function isEmptyObject(value: Json): boolean {
-  return (
-    typeof value === 'object' && value !== null && !Array.isArray(value) && Object.keys(value).length === 0
-  );
 }

@@ -18,6 +18,8 @@ export interface Identity {
 export const MAX_PROFILE_IDENTITIES = 500;
 /** Of the JSON of a profile as it is stored, bytes. */
 export const MAX_PROFILE_BYTES = 1024 * 1024;
+/** Of the JSON of one register, at least: of `{"name":"","value":0,"ts":0}`. */
+export const LEAST_REGISTER_BYTES = 28;
 
 /**
  * A value that the newest writer wins: by `ts`, epoch ms, among equals by `order`, and then by the value, so that the

@@ -16,11 +16,6 @@ export function newerOf<T extends Register>(left: T, right: T): T {
   return compareText(canonicalJson(left.value), canonicalJson(right.value)) >= 0 ? left : right;
 }
 
-/** When a value without a time of its own is written: never earlier than what it replaces, so that it wins. */
-export function stampedAfter(now: number, replaced: readonly Register[]): number {
-  return replaced.reduce((ts, register) => Math.max(ts, register.ts + 1), now);
-}
-
 /**
  * Both lists as one, each name once. Sorted; the left list itself when the right one has nothing newer. Associative,
  * commutative and idempotent but for which of two equal registers it is.
@@ -48,14 +43,10 @@ export function stampNamed(
   ts: number | undefined,
   now: number,
 ): readonly NamedRegister[] {
+  const times = new Map(held.map((register) => [register.name, register.ts]));
   return written.map(({ name, value, ts: own = ts }) => ({
     name,
     value,
-    ts:
-      own ??
-      stampedAfter(
-        now,
-        held.filter((register) => register.name === name),
-      ),
+    ts: own ?? Math.max(now, (times.get(name) ?? Number.NEGATIVE_INFINITY) + 1),
   }));
 }

@@ -25,7 +25,14 @@ export function openDatabase(file: string, options: OpenOptions = {}): DatabaseS
     timeout: options.busyTimeoutMs ?? 5_000,
   });
   if (!readOnly) {
-    database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000;');
+    try {
+      database.exec(
+        'PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000;',
+      );
+    } catch (error) {
+      database.close();
+      throw error;
+    }
   }
   return database;
 }

@@ -17,6 +17,7 @@ import {
 } from '@tributary/gateway';
 import { openIsolatedVmSandbox } from '../../adapters/sandbox/isolated-vm/index.ts';
 import type { Config } from '../config/settings.ts';
+import { startPatience, whenAvailable } from '../process/patience.ts';
 import { openSecrets } from '../secrets/secrets.ts';
 import { Closing } from './closing.ts';
 import { openCatalog } from './ports/catalog.ts';
@@ -95,7 +96,12 @@ async function openDependencies(
       await openVolumeCounters(config, { logger, busyTimeoutMs: EVENT_LOOP_PATIENCE_MS }),
     ),
     history: closing.keep(await openHistory(config, logger)),
-    profiles: closing.keep(await openProfileStore(config, { logger, metrics, publish })),
+    // Others may be opening or closing the same folder at this moment.
+    profiles: closing.keep(
+      await whenAvailable('opening the profiles', startPatience(config.startTimeout, logger), () =>
+        openProfileStore(config, { logger, metrics, publish }),
+      ),
+    ),
     requestDeletionNotice: queueDeletionNotices(log, catalog),
     liveTail: closing.keep(await openGatewayLiveTail(config, { logger, link })),
     liveLimits: { streams: config.liveStreams, workspaceStreams: config.liveWorkspaceStreams },

@@ -97,6 +97,38 @@ export function deleting(stage: Stage): void {
       expect(await people.delete(['email:a@x'])).toEqual({ deleted: [anew.ucid], notFound: [] });
     });
 
+    it('is remembered beside what was written anew, by a call or a newer event', async () => {
+      const people = stage.people();
+      const event = (receivedAt: number, n: number) => ({
+        ...EVENT,
+        receivedAt,
+        ts: receivedAt,
+        attributes: [attribute(`n-${n}`, n)],
+      });
+      const before = Date.now() - 1;
+      for (const user of ['user_id:ada', 'user_id:bob']) {
+        await people.write([user], event(before, 0));
+        await people.delete([user]);
+      }
+      const anew = [
+        await people.write(['user_id:ada']),
+        await people.write(['user_id:bob'], event(Date.now() + 1, 1)),
+      ];
+      for (const user of ['user_id:ada', 'user_id:bob'])
+        expect(await people.upsert([user], event(before, 2))).toEqual({
+          kind: 'refused',
+          reason: 'nothing_left',
+        });
+      // Also when who was written anew became another.
+      const merged = await people.write(['cookie:older', 'user_id:ada']);
+      expect(await people.upsert(['user_id:ada'], event(before, 3))).toEqual({
+        kind: 'refused',
+        reason: 'nothing_left',
+      });
+      expect(await people.find('user_id:ada')).toEqual(merged);
+      expect(await people.find('user_id:bob')).toEqual(anew[1]);
+    });
+
     it('is forgotten after the retention, and not before', async () => {
       const retentionMs = 60_000;
       const installation = await stage.installation(retentionMs);

@@ -10,11 +10,19 @@ export function publishing(stage: Stage): void {
   describe('every change', () => {
     it('is published: writes, merges and deletions, and nothing where nothing changed', async () => {
       const people = stage.people();
-      const first = await people.write(['cookie:1'], { ts: 1 });
-      const second = await people.write(['cookie:2'], { ts: 1 });
+      // What was written to one profile before it is published may be published as one.
+      const told = async (profile: Profile) => {
+        const versions = () => stage.published.of(profile.ucid).map(({ version }) => version);
+        await expect.poll(versions, SOON).toContain(profile.version);
+        return profile;
+      };
+      const first = await told(await people.write(['cookie:1'], { ts: 1 }));
+      const second = await told(await people.write(['cookie:2'], { ts: 1 }));
       await people.write(['cookie:1'], { ts: 1 });
-      const changed = await people.write(['cookie:2'], { attributes: [attribute('n', 1)], ts: 2 });
-      const merged = await people.write(['cookie:1', 'cookie:2'], { ts: 3 });
+      const changed = await told(
+        await people.write(['cookie:2'], { attributes: [attribute('n', 1)], ts: 2 }),
+      );
+      const merged = await told(await people.write(['cookie:1', 'cookie:2'], { ts: 3 }));
       await people.delete(['cookie:1']);
       const kinds = () => stage.published.of(first.ucid).map(({ kind }) => kind);
       await expect.poll(kinds, SOON).toEqual(['written', 'merged', 'deleted']);
@@ -93,13 +101,59 @@ export function publishing(stage: Stage): void {
       nobody.broken = true;
       const store = await installation.open({ publish: nobody.publish, tidyEveryMs: 50 });
       const people = new People(store);
-      const [made, gone] = [await people.write(['cookie:1']), await people.write(['cookie:2'])];
-      await people.delete(['cookie:2']);
+      const kept = await people.write(['cookie:kept']);
+      const made = await people.write(['cookie:1']);
+      await people.delete(['cookie:1']);
       await store.close();
       await installation.open({ publish: somebody.publish, tidyEveryMs: 50 });
-      await expect.poll(() => somebody.of(made.ucid).map(({ profile }) => profile), SOON).toEqual([made]);
-      // What was written before may be told as part of it.
-      await expect.poll(() => somebody.of(gone.ucid).at(-1)?.kind, SOON).toBe('deleted');
+      await expect
+        .poll(() => [somebody.of(made.ucid).at(-1)?.kind, somebody.of(kept.ucid).at(-1)?.profile], SOON)
+        .toEqual(['deleted', kept]);
+    });
+
+    it('is published by who can, while another one who has the store open cannot', async () => {
+      const installation = await stage.installation(60_000);
+      const [broken, healthy] = [new Published(), new Published()];
+      broken.broken = true;
+      const people = new People(await installation.open({ publish: broken.publish, tidyEveryMs: 50 }));
+      const alone = await people.write(['cookie:alone']);
+      const other = await installation.open({ publish: healthy.publish, tidyEveryMs: 50 });
+      const made = [
+        alone,
+        await people.write(['cookie:1']),
+        await people.through(other).write(['cookie:2']),
+        await people.write(['cookie:3']),
+      ];
+      const told = () => made.map(({ ucid }) => healthy.of(ucid).at(-1)?.profile);
+      await expect.poll(told, SOON).toEqual(made);
+      expect(broken.changes).toEqual([]);
+    });
+
+    it('that waited long is told by the newest version, every merge and every deletion', async () => {
+      const installation = await stage.installation(60_000);
+      const published = new Published();
+      published.broken = true;
+      const people = new People(await installation.open({ publish: published.publish, tidyEveryMs: 50 }));
+      for (let n = 0; n < 10; n++)
+        await people.write(['cookie:often'], { attributes: [attribute('n', n)], ts: n });
+      const often = await people.find('cookie:often');
+      const merges = [await people.write(['cookie:1']), await people.write(['cookie:2'])] as const;
+      const merged = await people.write(['cookie:1', 'cookie:2', 'cookie:3']);
+      const gone = [await people.write(['cookie:4']), await people.write(['cookie:5'])] as const;
+      await people.write(['cookie:4', 'cookie:5']);
+      await people.delete(['cookie:5']);
+      published.broken = false;
+      const last = (ucid: string) => published.of(ucid).at(-1);
+      await expect.poll(() => last(gone[0].ucid)?.kind, SOON).toBe('deleted');
+      await expect.poll(() => last(often?.ucid ?? '')?.profile, SOON).toEqual(often);
+      await expect.poll(() => last(merged.ucid)?.profile, SOON).toEqual(merged);
+      const linkedBy = (ucid: string) => published.of(ucid).flatMap(({ linked }) => linked);
+      expect(linkedBy(merges[0].ucid)).toEqual([merges[1].ucid]);
+      expect(linkedBy(gone[0].ucid)).toContain(gone[1].ucid);
+      for (const { ucid } of [merges[0], gone[0]]) {
+        const versions = published.changes.filter((one) => one.ucid === ucid).map(({ version }) => version);
+        expect(versions).toEqual([...versions].sort((left, right) => left - right));
+      }
     });
   });
 }

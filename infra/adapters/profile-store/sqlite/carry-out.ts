@@ -11,10 +11,10 @@ import {
 } from '@tributary/core';
 import { claimOf } from './keys.ts';
 import type { StoreAnswer, StoreRequest } from './protocol.ts';
-import type { LiveProfile, StoredProfile, StoredProfiles } from './stored-profiles.ts';
+import type { Claimed, LiveProfile, StoredProfile, StoredProfiles } from './stored-profiles.ts';
 
-/** Tombstones dropped in one transaction, at most: others wait for it. */
-const TOMBSTONES_AT_ONCE = 100;
+/** Deletions forgotten in one transaction, at most: others wait for it. */
+const FORGOTTEN_AT_ONCE = 100;
 
 /**
  * Carries one request out inside of a transaction. What it decides comes before what it writes: a fault of the decision
@@ -29,7 +29,7 @@ export function carryOut(stored: StoredProfiles, request: StoreRequest): StoreAn
     case 'published':
       return { kind: 'done', count: stored.published(request.upTo) };
     case 'forget':
-      return { kind: 'done', count: stored.dropTombstones(request.before, TOMBSTONES_AT_ONCE) };
+      return { kind: 'done', count: stored.forgetDeletions(request.before, FORGOTTEN_AT_ONCE) };
   }
 }
 
@@ -49,7 +49,11 @@ function upsert(stored: StoredProfiles, write: ProfileWrite, ucid: string, now: 
   });
   if (decision.kind === 'refused' || decision.kind === 'failed') return decision;
   const { profile, linking } = decision;
-  const byUcid = new Map([named, ...found].filter(isLive).map((live) => [live.profile.ucid, live]));
+  const byUcid = new Map(
+    [named, ...found.map((claimed) => claimed?.stored)]
+      .filter(isLive)
+      .map((live) => [live.profile.ucid, live]),
+  );
   const master = byUcid.get(profile.ucid);
   if (decision.kind === 'unchanged') {
     if (master === undefined) throw new Error('what does not change is there');
@@ -65,10 +69,11 @@ function upsert(stored: StoredProfiles, write: ProfileWrite, ucid: string, now: 
   const taken = new Set(linking.identities);
   for (const [at, claim] of claims.entries()) {
     const identity = write.identities[at];
-    if (found[at]?.kind !== 'live' && identity !== undefined && taken.has(identity))
-      stored.claim(claim, target);
+    const claimed = found[at];
+    if (claimed?.stored.kind !== 'live' && identity !== undefined && taken.has(identity))
+      stored.claim(claim, target, claimed?.deletedAt);
   }
-  stored.record(change, text);
+  stored.record(change);
   return { kind: 'written', profile: text, leftOut: linking.leftOut, changed: true };
 }
 
@@ -79,7 +84,7 @@ function remove(
 ): StoreAnswer {
   const scopes = regions.map((region) => ({ org, region }));
   const found = [
-    ...identities.map((identity) => scopes.map((scope) => stored.byClaim(claimOf(scope, identity)))),
+    ...identities.map((identity) => scopes.map((scope) => stored.byClaim(claimOf(scope, identity))?.stored)),
     ...ucids.map((ucid) => scopes.map((scope) => liveIn(scope, stored.byUcid(ucid)))),
   ].map((some) => some.filter(isLive));
   const doomed = [...new Set(found.flat())];
@@ -92,9 +97,12 @@ function remove(
   return { kind: 'deleted', outcome: { deleted, notFound } };
 }
 
-function ownerOf(found: StoredProfile | undefined): IdentityOwner {
-  if (found === undefined) return { kind: 'nobody' };
-  return found.kind === 'live' ? { kind: 'live', profile: found.profile } : { kind: 'deleted', at: found.at };
+function ownerOf(claimed: Claimed | undefined): IdentityOwner {
+  if (claimed === undefined) return { kind: 'nobody' };
+  const { stored, deletedAt } = claimed;
+  return stored.kind === 'live'
+    ? { kind: 'live', profile: stored.profile, deletedAt }
+    : { kind: 'deleted', at: deletedAt ?? stored.at };
 }
 
 function liveIn(

@@ -1,45 +1,68 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import type { ProfileChange } from '@tributary/core';
+import type { Profile, ProfileChange } from '@tributary/core';
 import { reading } from '../../sqlite/database.ts';
+import { ucidBytes } from './keys.ts';
 
 /** A change goes with others until they weigh so much, characters. */
 const BATCH_CHARACTERS = 1024 * 1024;
 const BATCH_CHANGES = 500;
 
 export interface Unpublished {
-  /** In the order of their commits. */
+  /** In the order of their commits. None, when what became of them is told by later ones. */
   readonly changes: readonly ProfileChange[];
-  /** The number of the last of them. */
+  /** The number of the last one that is told by them. */
   readonly upTo: number;
 }
 
-/** The reading side of the outbox. */
+/**
+ * The reading side of the outbox. A change is told with the profile as it is now, so what was written to one profile in
+ * the meantime is told once. Merges and deletions are always told, also of a profile that is no more.
+ */
 export class Outbox {
   readonly #after: StatementSync;
+  readonly #profile: StatementSync;
   readonly #version: StatementSync;
-  readonly #extent: StatementSync;
+  readonly #waiting: StatementSync;
 
   constructor(database: DatabaseSync) {
     this.#after = database.prepare(
       'SELECT change, body FROM outbox WHERE change > ? ORDER BY change LIMIT ?',
     );
+    this.#profile = database.prepare(
+      `SELECT profiles.body FROM ucids JOIN profiles USING (profile)
+       WHERE ucids.ucid = ? AND profiles.deleted_at IS NULL`,
+    );
     this.#version = database.prepare('PRAGMA data_version');
-    this.#extent = database.prepare('SELECT max(change) - min(change) + 1 AS extent FROM outbox');
+    // They are numbered without gaps and taken out in order; to count them all would take as long as they are many.
+    this.#waiting = database.prepare(
+      'SELECT (SELECT max(change) FROM outbox) - (SELECT min(change) FROM outbox) + 1 AS waiting',
+    );
   }
 
-  /** The next changes behind the one with this number, at least one; undefined when there is none. */
+  /** The next changes behind the one with this number; undefined when there is none. */
   after(number: number): Unpublished | undefined {
     return reading(() => {
-      const changes: ProfileChange[] = [];
+      const told = new Map<string, ProfileChange>();
       let [upTo, characters] = [number, 0];
-      for (const { change, body } of this.#after.iterate(number, BATCH_CHANGES)) {
-        const text = String(body);
-        characters += text.length;
-        if (changes.length > 0 && characters > BATCH_CHARACTERS) break;
-        changes.push(JSON.parse(text) as ProfileChange);
-        upTo = Number(change);
+      // While it is iterated the connection sees one state of the file.
+      for (const { change: at, body } of this.#after.iterate(number, BATCH_CHANGES)) {
+        const change = JSON.parse(String(body)) as ProfileChange;
+        const before = told.get(change.ucid);
+        if (before?.profile === undefined) {
+          const text = change.kind === 'deleted' ? '' : this.#textOf(change.ucid);
+          characters += String(body).length + text.length;
+          if (upTo !== number && characters > BATCH_CHARACTERS) break;
+          const current = text === '' ? undefined : (JSON.parse(text) as Profile);
+          const profile = current?.ucid === change.ucid ? current : undefined;
+          // Of what was written to a profile that is no more, the deletion or merge behind it tells.
+          if (profile !== undefined || change.kind !== 'written')
+            told.set(change.ucid, toldWith(before, change, profile));
+        } else {
+          told.set(change.ucid, toldWith(before, change, before.profile));
+        }
+        upTo = Number(at);
       }
-      return changes.length === 0 ? undefined : { changes, upTo };
+      return upTo === number ? undefined : { changes: [...told.values()], upTo };
     });
   }
 
@@ -50,6 +73,23 @@ export class Outbox {
 
   /** How many changes wait. */
   waiting(): number {
-    return reading(() => Number(this.#extent.get()?.extent ?? 0));
+    return reading(() => Number(this.#waiting.get()?.waiting ?? 0));
   }
+
+  #textOf(ucid: string): string {
+    return String(this.#profile.get(ucidBytes(ucid))?.body ?? '');
+  }
+}
+
+/** Two changes of one ucid, in order, as one; the profile, where it is there, is newer than both. */
+function toldWith(
+  before: ProfileChange | undefined,
+  change: ProfileChange,
+  profile: Profile | undefined,
+): ProfileChange {
+  const linked = [...new Set([...(before?.linked ?? []), ...change.linked])];
+  if (change.kind === 'deleted') return { ...change, linked };
+  const kind = linked.length > 0 ? 'merged' : 'written';
+  if (profile === undefined) return { ...change, kind, linked };
+  return { ...change, kind, linked, version: profile.version, at: profile.updated_ts, profile };
 }

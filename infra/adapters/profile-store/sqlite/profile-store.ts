@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import type { DatabaseSync } from 'node:sqlite';
 import {
   type Clock,
   type Logger,
@@ -65,14 +66,14 @@ class SqliteProfileStore implements ProfileStore {
     const { folder, logger, metrics, publish, busyTimeoutMs = 5_000, forgetEveryMs = 60_000 } = options;
     const file = join(folder, 'profiles.db');
     prepareFile(file, busyTimeoutMs);
-    const reads = openDatabase(file, { readOnly: true, busyTimeoutMs });
-    reads.exec(`PRAGMA cache_size = -${READ_CACHE_KIB}`);
+    const right = new PublishingRight(join(folder, 'publishing.db'), busyTimeoutMs);
+    const reads = openReads(file, busyTimeoutMs, right);
     this.#closeReads = () => reads.close();
     this.#reader = new ProfileReader(reads);
     this.#writer = new ProfileWriter({ file, busyTimeoutMs }, logger);
     this.#publisher = new Publisher({
       outbox: new Outbox(reads),
-      right: new PublishingRight(join(folder, 'publishing.db')),
+      right,
       publish,
       remove: async (upTo) => {
         await this.#writer.ask({ kind: 'published', upTo });
@@ -122,8 +123,9 @@ class SqliteProfileStore implements ProfileStore {
     clearInterval(this.#forgetting);
     await Promise.allSettled(this.#underWay);
     await this.#publisher.close();
-    await this.#writer.close();
+    // Before the writer, which empties the log of writes: nobody of this process reads in it any more.
     this.#closeReads();
+    await this.#writer.close();
   }
 
   /** A little at a time, as writes wait meanwhile. */
@@ -149,6 +151,17 @@ class SqliteProfileStore implements ProfileStore {
     } finally {
       this.#underWay.delete(done);
     }
+  }
+}
+
+function openReads(file: string, busyTimeoutMs: number, right: PublishingRight): DatabaseSync {
+  try {
+    const reads = openDatabase(file, { readOnly: true, busyTimeoutMs });
+    reads.exec(`PRAGMA cache_size = -${READ_CACHE_KIB}`);
+    return reads;
+  } catch (error) {
+    right.close();
+    throw error;
   }
 }
 

@@ -6,7 +6,8 @@ import type { PublishingRight } from './publishing-right.ts';
 /** How often one looks for what others committed, and for a publisher that died. */
 const LOOK_MS = 100;
 const REPORT_MS = 5_000;
-const BACKOFF = { firstMs: 100, capMs: 5_000 };
+/** The first wait is longer than others need to look, so that one of them may try. */
+const BACKOFF = { firstMs: 3 * LOOK_MS, capMs: 5_000 };
 
 export interface PublisherOptions {
   readonly outbox: Outbox;
@@ -61,6 +62,7 @@ export class Publisher {
         await this.#rest(LOOK_MS);
       } catch (error) {
         this.#options.logger.warn({ error: messageOf(error) }, 'profile changes wait to be published');
+        this.#giveUpRight();
         this.#woken = true;
         await pause(wait, undefined, { ref: false, signal: this.#closing.signal }).catch(() => {});
         wait = Math.min(BACKOFF.capMs, wait * 2);
@@ -79,11 +81,21 @@ export class Publisher {
       next !== undefined && !this.#closing.signal.aborted;
       next = outbox.after(this.#publishedUpTo)
     ) {
-      await publish(next.changes);
+      if (next.changes.length > 0) await publish(next.changes);
       this.#publishedUpTo = next.upTo;
       await this.#removePublished();
     }
     this.#seenVersion = version;
+  }
+
+  /** Whoever has the profiles open beside this one may be able to publish. */
+  #giveUpRight(): void {
+    const { right, logger } = this.#options;
+    try {
+      right.release();
+    } catch (error) {
+      logger.warn({ error: messageOf(error) }, 'the right to publish profile changes is kept');
+    }
   }
 
   async #removePublished(): Promise<void> {

@@ -3,13 +3,15 @@ import { isBusy, openDatabase, translateSqliteError } from '../../sqlite/databas
 
 /**
  * The right to publish, which one of all who have the profiles open has at a time: a write transaction of a file of its
- * own that is begun and never ended. Who has it loses it by dying, at once and whatever the cause.
+ * own. Who has it loses it by dying, at once and whatever the cause, or gives it back when it cannot publish.
  */
 export class PublishingRight {
   readonly #database: DatabaseSync;
 
-  constructor(file: string) {
-    this.#database = openDatabase(file, { busyTimeoutMs: 0 });
+  /** Opening waits for others who open or close the file for so long, ms; taking the right waits for nobody. */
+  constructor(file: string, busyTimeoutMs: number) {
+    this.#database = openDatabase(file, { busyTimeoutMs });
+    this.#database.exec('PRAGMA busy_timeout = 0');
   }
 
   /** True when it is ours, now or already. */
@@ -22,6 +24,11 @@ export class PublishingRight {
       if (isBusy(error)) return false;
       throw translateSqliteError(error);
     }
+  }
+
+  /** Lets another one have it. */
+  release(): void {
+    if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
   }
 
   close(): void {

@@ -1,13 +1,14 @@
 import type { DatabaseSync } from 'node:sqlite';
-import { inTransaction } from '../../sqlite/database.ts';
+import { inTransaction, reading } from '../../sqlite/database.ts';
 
 /** Raised whenever `SCHEMA` changes; kept in the file's `user_version`. */
-const SCHEMA_VERSION = 1;
+const SCHEMA_VERSION = 2;
 
 /**
  * `profiles` holds the JSON of a live profile, or of the `Tombstone` of one that was deleted. `claims` and `ucids` lead
- * to it: an identity by its digest, every ucid that was ever answered by its bytes. `outbox` holds what is still to be
- * published, in the order of commits.
+ * to it: an identity by its digest, every ucid that was ever answered by its bytes. A claim that was written anew after
+ * the deletion of who had it says when that was. `outbox` holds what is still to be published, in the order of commits:
+ * of a change all but the profile.
  */
 const SCHEMA = `
   CREATE TABLE profiles (
@@ -18,8 +19,10 @@ const SCHEMA = `
   CREATE INDEX profiles_deleted ON profiles (deleted_at) WHERE deleted_at IS NOT NULL;
   CREATE TABLE claims (
     claim BLOB PRIMARY KEY,
-    profile INTEGER NOT NULL
+    profile INTEGER NOT NULL,
+    deleted_at INTEGER
   ) WITHOUT ROWID;
+  CREATE INDEX claims_deleted ON claims (deleted_at) WHERE deleted_at IS NOT NULL;
   CREATE TABLE ucids (
     ucid BLOB PRIMARY KEY,
     profile INTEGER NOT NULL
@@ -31,14 +34,19 @@ const SCHEMA = `
   PRAGMA user_version = ${SCHEMA_VERSION};
 `;
 
-/** Makes the tables in an empty file. Throws when the file holds those of another version. */
+/** Makes the tables in an empty file; waits for no writer when they are there. Throws when they are of another version. */
 export function prepareSchema(database: DatabaseSync, file: string): void {
+  if (versionOf(database) === SCHEMA_VERSION) return;
   inTransaction(database, () => {
     if (database.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get() === undefined) database.exec(SCHEMA);
-    const version = Number(database.prepare('PRAGMA user_version').get()?.user_version);
+    const version = versionOf(database);
     if (version !== SCHEMA_VERSION)
       throw new Error(
         `${file} has schema version ${version}, this program needs ${SCHEMA_VERSION}: run the program that made it`,
       );
   });
+}
+
+function versionOf(database: DatabaseSync): number {
+  return reading(() => Number(database.prepare('PRAGMA user_version').get()?.user_version));
 }

@@ -10,6 +10,12 @@ export type StoredProfile =
   | { readonly kind: 'live'; readonly id: number; profile: Profile; text: string; dirty: boolean }
   | { readonly kind: 'deleted'; readonly id: number; readonly at: number };
 
+/** Who has an identity, and when it was last deleted, epoch ms, be it from who has it now or from another before. */
+export interface Claimed {
+  readonly stored: StoredProfile;
+  readonly deletedAt: number | undefined;
+}
+
 export type LiveProfile = Extract<StoredProfile, { kind: 'live' }>;
 
 /**
@@ -42,8 +48,16 @@ export class StoredProfiles {
     this.#dirty.clear();
   }
 
-  byClaim(claim: Uint8Array): StoredProfile | undefined {
-    return this.#stored(this.#statements.claim.get(claim)?.profile);
+  byClaim(claim: Uint8Array): Claimed | undefined {
+    const row = this.#statements.claim.get(claim);
+    const stored = this.#stored(row?.profile);
+    if (stored === undefined) return undefined;
+    const before = row?.deleted_at;
+    const times = [
+      ...(typeof before === 'number' ? [before] : []),
+      ...(stored.kind === 'deleted' ? [stored.at] : []),
+    ];
+    return { stored, deletedAt: times.length === 0 ? undefined : Math.max(...times) };
   }
 
   byUcid(ucid: string): StoredProfile | undefined {
@@ -66,14 +80,16 @@ export class StoredProfiles {
     this.#dirty.add(stored);
   }
 
-  claim(claim: Uint8Array, { id }: LiveProfile): void {
-    this.#statements.lead.run(claim, id);
+  /** Lets the claim lead to the profile; `deletedAt` is when it was last deleted from another, where that is known. */
+  claim(claim: Uint8Array, { id }: LiveProfile, deletedAt: number | undefined): void {
+    this.#statements.lead.run(claim, id, deletedAt ?? null);
   }
 
   /** Lets everything that leads to `other` lead to `master`. */
   absorb(other: LiveProfile, master: LiveProfile): void {
     const { profile } = other;
-    for (const identity of profile.identities) this.claim(claimOf(profile, identity), master);
+    for (const identity of profile.identities)
+      this.#statements.move.run(master.id, claimOf(profile, identity));
     for (const ucid of [profile.ucid, ...profile.linked])
       this.#statements.leadUcid.run(ucidBytes(ucid), master.id);
     this.#statements.remove.run(other.id);
@@ -86,10 +102,9 @@ export class StoredProfiles {
     this.#forget(stored);
   }
 
-  /** Puts a change into the outbox; `text` is the JSON of the profile it carries. */
-  record({ profile: _, ...change }: ProfileChange, text?: string): void {
-    const body = JSON.stringify(change);
-    this.#statements.record.run(text === undefined ? body : `${body.slice(0, -1)},"profile":${text}}`);
+  /** Puts a change into the outbox, without the profile: a long wait is not to cost a copy of it for each version. */
+  record({ profile: _, ...change }: ProfileChange): void {
+    this.#statements.record.run(JSON.stringify(change));
   }
 
   /** Takes changes out of the outbox; how many. */
@@ -97,8 +112,14 @@ export class StoredProfiles {
     return Number(this.#statements.published.run(upTo).changes);
   }
 
-  /** Drops the tombstones that were put first, before the time, at most so many, and what leads to them; how many. */
-  dropTombstones(before: number, atMost: number): number {
+  /** Forgets deletions before the time, at most so many of each kind; how many. */
+  forgetDeletions(before: number, atMost: number): number {
+    const ofClaims = Number(this.#statements.forgetClaims.run(before, atMost).changes);
+    return ofClaims + this.#dropTombstones(before, atMost);
+  }
+
+  /** The tombstones that were put first, and what leads to them. */
+  #dropTombstones(before: number, atMost: number): number {
     const rows = this.#statements.expired.all(before, atMost);
     for (const { profile: id, body } of rows) {
       const { claims, ucids } = JSON.parse(String(body)) as Tombstone;
@@ -152,7 +173,7 @@ function live(id: number, text: string): LiveProfile {
 function prepare(database: DatabaseSync) {
   return {
     version: database.prepare('PRAGMA data_version'),
-    claim: database.prepare('SELECT profile FROM claims WHERE claim = ?'),
+    claim: database.prepare('SELECT profile, deleted_at FROM claims WHERE claim = ?'),
     ucid: database.prepare('SELECT profile FROM ucids WHERE ucid = ?'),
     read: database.prepare('SELECT body, deleted_at FROM profiles WHERE profile = ?'),
     insert: database.prepare('INSERT INTO profiles (body) VALUES (?)'),
@@ -160,8 +181,10 @@ function prepare(database: DatabaseSync) {
     bury: database.prepare('UPDATE profiles SET body = ?, deleted_at = ? WHERE profile = ?'),
     remove: database.prepare('DELETE FROM profiles WHERE profile = ?'),
     lead: database.prepare(
-      'INSERT INTO claims (claim, profile) VALUES (?, ?) ON CONFLICT DO UPDATE SET profile = excluded.profile',
+      `INSERT INTO claims (claim, profile, deleted_at) VALUES (?, ?, ?)
+       ON CONFLICT DO UPDATE SET profile = excluded.profile, deleted_at = excluded.deleted_at`,
     ),
+    move: database.prepare('UPDATE claims SET profile = ? WHERE claim = ?'),
     leadUcid: database.prepare(
       'INSERT INTO ucids (ucid, profile) VALUES (?, ?) ON CONFLICT DO UPDATE SET profile = excluded.profile',
     ),
@@ -169,6 +192,10 @@ function prepare(database: DatabaseSync) {
     unleadUcid: database.prepare('DELETE FROM ucids WHERE ucid = ? AND profile = ?'),
     record: database.prepare('INSERT INTO outbox (body) VALUES (?)'),
     published: database.prepare('DELETE FROM outbox WHERE change <= ?'),
+    forgetClaims: database.prepare(
+      `UPDATE claims SET deleted_at = NULL
+       WHERE claim IN (SELECT claim FROM claims WHERE deleted_at < ? LIMIT ?)`,
+    ),
     expired: database.prepare(
       'SELECT profile, body FROM profiles WHERE deleted_at < ? ORDER BY deleted_at LIMIT ?',
     ),

@@ -2,7 +2,8 @@ import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from '
 import { messageOf } from '@tributary/core';
 import { openDatabase } from '../../sqlite/database.ts';
 import { carryOut } from './carry-out.ts';
-import type { StoreRequest, ThreadReply, ThreadRequest, WriterOptions } from './protocol.ts';
+import { Erasure } from './erasure.ts';
+import type { StoreAnswer, StoreRequest, ThreadReply, ThreadRequest, WriterOptions } from './protocol.ts';
 import { StoredProfiles } from './stored-profiles.ts';
 import { inWriteTransaction } from './write-transaction.ts';
 
@@ -14,9 +15,12 @@ const port: MessagePort = parentPort;
 const CACHE_KIB = 64 * 1024;
 
 const { file, busyTimeoutMs }: WriterOptions = workerData;
-const database = openDatabase(file, { busyTimeoutMs: 0 });
-database.exec(`PRAGMA cache_size = -${CACHE_KIB}`);
+const database = openDatabase(file, { busyTimeoutMs });
+database.exec(`PRAGMA busy_timeout = 0; PRAGMA cache_size = -${CACHE_KIB}; PRAGMA secure_delete = ON;`);
 const stored = new StoredProfiles(database);
+const erasure = new Erasure(database);
+// Who died may have left something behind.
+erasure.owe();
 
 type Group = Extract<ThreadRequest, { kind: 'group' }>;
 
@@ -25,6 +29,7 @@ port.on('message', (first: ThreadRequest) => {
   const groups = requests.filter((request) => request.kind === 'group');
   if (groups.length > 0) commit(groups);
   if (groups.length === requests.length) return;
+  erasure.atLast();
   database.close();
   port.close();
 });
@@ -45,11 +50,16 @@ function commit(groups: readonly Group[]): void {
       stored.flush();
       return all;
     });
+    if (answers.flat().some(tookSomething)) erasure.owe();
     for (const [at, { id }] of groups.entries()) reply({ kind: 'committed', id, answers: answers[at] ?? [] });
   } catch (error) {
     stored.forgetKnown();
     for (const { id } of groups) reply({ kind: 'failed', id, error: messageOf(error) });
   }
+}
+
+function tookSomething(answer: StoreAnswer): boolean {
+  return answer.kind === 'deleted' && answer.outcome.deleted.length > 0;
 }
 
 function reply(message: ThreadReply): void {
