@@ -7,7 +7,7 @@ import { parsePublisher, publisherId, publisherSource } from './publisher-form.t
 /** How often what was published is noted, ms: after a crash so much is published a second time. */
 const NOTE_EVERY_MS = 1_000;
 /** A ledger that was idle for so long is not used any more: sweepers may have removed it. */
-const IDLE_MS = 5 * 60_000;
+const IDLE_MS = 60_000;
 const CHANGES_A_CALL = 500;
 /** Of changes that wait while the log does not answer; those beyond are left to the sweeper. */
 const MAX_WAITING = 20_000;

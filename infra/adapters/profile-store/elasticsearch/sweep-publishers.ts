@@ -14,9 +14,9 @@ import type { StoreTools } from './store-tools.ts';
 
 /** A publisher that is alive says so every second while it has something to publish. */
 const DEAD_AFTER_MS = 5_000;
-/** Longer than a search may be behind. */
-const FORGOTTEN_AFTER_MS = 10 * 60_000;
-const PAGE = 100;
+/** Longer than a search may be behind and a write may be late, and than a publisher that is idle is used. */
+const FORGOTTEN_AFTER_MS = 5 * 60_000;
+const PAGE = 1_000;
 
 /** Publishes what publishers that are gone have left, and forgets those that have left nothing. */
 export async function sweepPublishers(

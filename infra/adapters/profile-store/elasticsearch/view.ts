@@ -24,7 +24,10 @@ export interface Hints {
   delete(claim: string): void;
 }
 
-/** What an operation read: claims first, the profiles they lead to after them. */
+/**
+ * What an operation read, each document once and at a time of its own. What it says together may never have been so:
+ * whoever acts on it compares-and-sets what it acts on.
+ */
 export class View {
   readonly #documents: Documents;
   readonly #hints: Hints;
@@ -53,11 +56,7 @@ export class View {
         wrong.push({ identity, claim });
       }
     }
-    if (wrong.length > 0) {
-      // Read anew: what a claim leads to is read after the claim.
-      this.#profiles.clear();
-      await this.#read(wrong, [...this.#hinted.values(), ...ucids]);
-    }
+    if (wrong.length > 0) await this.#read(wrong, []);
     await this.#follow([...this.#targets(), ...ucids]);
   }
 

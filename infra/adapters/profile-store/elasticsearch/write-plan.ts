@@ -195,7 +195,12 @@ function claimStepOf(
 ): readonly { readonly step: ClaimStep; readonly fences: readonly Fence[] }[] {
   const before = view.claim(claim);
   const step = { claim, before, ucid };
-  if (root === undefined || before === undefined) return root === undefined ? [{ step, fences: [] }] : [];
+  if (root === undefined) return [{ step, fences: [] }];
+  if (before === undefined) {
+    // The hint led to a profile that has it.
+    if (root.kind === 'profile' && holds(root.document.content.profile, identity)) return [];
+    throw new TypeError('a claim is taken away that was not read');
+  }
   switch (root.kind) {
     case 'profile': {
       if (joined.has(root.ucid)) {

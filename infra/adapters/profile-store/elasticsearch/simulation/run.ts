@@ -93,6 +93,7 @@ class Run {
   readonly #changes: ProfileChange[] = [];
   #ucids = 0;
   #crashes = 0;
+  #answered = 0;
   #isPeace = false;
 
   constructor(options: SimulationOptions, time: VirtualTime) {
@@ -196,10 +197,12 @@ class Run {
     const { operations, deletionShare } = this.#options;
     while (!process.dead && this.#attempts.length < operations) {
       const dice = this.#time.random();
+      const before = this.#answered;
       if (dice < deletionShare) await this.#delete(process);
       else if (dice < deletionShare + 0.2) await this.#search(process);
       else await this.#write(process);
-      await this.#time.pause(this.#time.below(10));
+      // Who was not answered waits a little: else a run would hold hardly anything but failures.
+      await this.#time.pause(this.#time.below(this.#answered === before ? 300 : 10));
     }
   }
 
@@ -209,6 +212,7 @@ class Run {
     try {
       attempt.answer = await store.upsert(attempt.write);
       attempt.endedAt = this.#time.now();
+      this.#answered++;
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error;
     }
@@ -225,6 +229,7 @@ class Run {
         ucids: [],
       });
       attempt.endedAt = this.#time.now();
+      this.#answered++;
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error;
     }
@@ -246,6 +251,7 @@ class Run {
       });
       attempt.deleted = deleted;
       attempt.endedAt = this.#time.now();
+      this.#answered++;
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error;
     }
