@@ -5,8 +5,8 @@ import { openLogCatalog, openSqliteEventLog } from '@tributary/infra';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import { contractFact, factOf, memberFact, renameFact, workspaceFact } from './harness.ts';
-import { digestOf } from './log-rewrite.ts';
 import { openWithSnapshots } from './log-snapshots-harness.ts';
+import { digestOf } from './rewrite-contents.ts';
 
 const TOPICS = declareTopics({ partitions: 1, retentionMs: 60_000, retryLabels: [], dedicated: [] });
 const REWRITE = { by: 'operator:catalog', stages: [], patienceMs: 5_000 };

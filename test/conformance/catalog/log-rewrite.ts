@@ -1,14 +1,4 @@
-import {
-  type Catalog,
-  CatalogState,
-  digestOfRows,
-  type EventLog,
-  type Fact,
-  NO_LOGGER,
-  rowsOf,
-  TOPIC,
-  Unavailable,
-} from '@tributary/core';
+import { type Catalog, type EventLog, NO_LOGGER, TOPIC, Unavailable } from '@tributary/core';
 import {
   type LogCatalogOptions,
   openLogCatalog,
@@ -24,19 +14,15 @@ import {
   destinationFact,
   factOf,
   keyFact,
-  memberFact,
   renameFact,
   WORKSPACE_ID,
-  workspaceFact,
 } from './harness.ts';
+import { digestOf, fill, offsetOf } from './rewrite-contents.ts';
 import { TroubledLog } from './troubled-log.ts';
 
 const REWRITER = new URL('./rewriter.ts', import.meta.url);
 const STEPS = ['begun', 'piece', 'ended', 'read back', 'awaited', 'dropped'];
 const REWRITE = { by: 'operator:catalog', stages: [], patienceMs: 5_000 };
-const PLANTED = 'planted@example.com';
-/** More than one record of rows. */
-const LARGE = 'x'.repeat(300_000);
 
 /** What the catalog of any log promises about `rewrite`. */
 export function describeRewrite(harness: CatalogHarness): void {
@@ -68,11 +54,6 @@ export function describeRewrite(harness: CatalogHarness): void {
     }
     const fresh = async () => caughtUp(opened());
     const first = () => log.first(TOPIC.catalog, 0);
-    const offsetOf = async (catalog: Catalog, fact: Fact) => {
-      const verdict = await catalog.propose(fact);
-      if (!verdict.applied) throw new Error(`refused: ${verdict.conflict}`);
-      return verdict.position;
-    };
 
     it('leaves one who starts with the same state as one who was there, and neither hears of it', async () => {
       const [catalog, other] = [opened(), opened()];
@@ -388,25 +369,5 @@ export function describeRewrite(harness: CatalogHarness): void {
       children.push(child);
       return child;
     }
-
-    /** Something of everything that a rewrite must keep or lose; answers the last position. */
-    async function fill(catalog: Catalog): Promise<number> {
-      await offsetOf(catalog, workspaceFact());
-      await offsetOf(catalog, contractFact('c1', 'order'));
-      await offsetOf(catalog, renameFact('c1', 'second', 1));
-      await offsetOf(catalog, renameFact('c1', 'third', 2));
-      for (const id of ['d1', 'd2']) await offsetOf(catalog, destinationFact(id));
-      await offsetOf(catalog, factOf('destination.deleted', 'd1', {}));
-      await offsetOf(catalog, keyFact('k1', 'h1'));
-      await offsetOf(catalog, factOf('api_key.revoked', 'k1', {}));
-      await offsetOf(catalog, memberFact('m1', PLANTED));
-      await offsetOf(catalog, factOf('workspace_member.removed', 'm1', {}));
-      return offsetOf(catalog, factOf('destination.updated', 'd2', { name: LARGE }));
-    }
   });
-}
-
-export function digestOf({ state }: Catalog): string {
-  if (!(state instanceof CatalogState)) throw new Error('not a state that has rows');
-  return digestOfRows(rowsOf(state));
 }
