@@ -19,7 +19,7 @@ export function tellOfSharedFolder(
   if (elasticsearchUrl === undefined) {
     logger.warn(
       { folder },
-      'ELASTICSEARCH_URL is not set: the history is kept in this folder, which all processes must share',
+      'ELASTICSEARCH_URL is not set: profiles and history are kept in this folder, which all processes must share',
     );
   }
   if (redisUrl === undefined) {
