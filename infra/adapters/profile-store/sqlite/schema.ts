@@ -31,14 +31,22 @@ const SCHEMA = `
   PRAGMA user_version = ${SCHEMA_VERSION};
 `;
 
-/** Makes the tables in an empty file. Throws when the file holds those of another version. */
+/**
+ * Makes the tables in an empty file; only then it waits for other writers. Throws when the file holds those of another
+ * version.
+ */
 export function prepareSchema(database: DatabaseSync, file: string): void {
-  inTransaction(database, () => {
-    if (database.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get() === undefined) database.exec(SCHEMA);
-    const version = Number(database.prepare('PRAGMA user_version').get()?.user_version);
-    if (version !== SCHEMA_VERSION)
-      throw new Error(
-        `${file} has schema version ${version}, this program needs ${SCHEMA_VERSION}: run the program that made it`,
-      );
-  });
+  if (isEmpty(database))
+    inTransaction(database, () => {
+      if (isEmpty(database)) database.exec(SCHEMA);
+    });
+  const version = Number(database.prepare('PRAGMA user_version').get()?.user_version);
+  if (version !== SCHEMA_VERSION)
+    throw new Error(
+      `${file} has schema version ${version}, this program needs ${SCHEMA_VERSION}: run the program that made it`,
+    );
+}
+
+function isEmpty(database: DatabaseSync): boolean {
+  return database.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get() === undefined;
 }
