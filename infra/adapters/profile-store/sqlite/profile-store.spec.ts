@@ -16,6 +16,7 @@ import { openDatabase } from '../../sqlite/database.ts';
 import { openSqliteProfileStore } from './profile-store.ts';
 
 const RETENTION_MS = 1_000_000;
+const SOON = { timeout: 15_000 };
 
 describe('the file of the SQLite profiles', () => {
   let folder: string;
@@ -85,7 +86,7 @@ describe('the file of the SQLite profiles', () => {
     await store.upsert(write(['secret-b']));
     await store.upsert(write(['secret-a', 'secret-b']));
     await remove(['secret-a']);
-    await expect.poll(() => query('SELECT * FROM outbox')).toEqual([]);
+    await expect.poll(() => query('SELECT * FROM outbox'), SOON).toEqual([]);
     expect(JSON.stringify(query('SELECT body FROM profiles'))).not.toContain('secret');
     expect(rows()).toEqual({ profiles: 1, claims: 2, ucids: 2 });
   });
@@ -100,7 +101,7 @@ describe('the file of the SQLite profiles', () => {
     await new Promise((resolve) => setTimeout(resolve, 100));
     expect(rows()).toEqual({ profiles: 2, claims: 2, ucids: 2 });
     now += 1;
-    await expect.poll(rows).toEqual({ profiles: 1, claims: 1, ucids: 1 });
+    await expect.poll(rows, SOON).toEqual({ profiles: 1, claims: 1, ucids: 1 });
     expect(
       await store.search({ org: 1, regions: ['eu'], identities: write(['b']).identities, ucids: [] }),
     ).toHaveLength(1);
@@ -150,7 +151,7 @@ describe('the file of the SQLite profiles', () => {
 
   it('has its changes taken out once they are published', async () => {
     await Promise.all(Array.from({ length: 50 }, (_, n) => store.upsert(write([`c-${n}`]))));
-    await expect.poll(() => query('SELECT * FROM outbox')).toEqual([]);
+    await expect.poll(() => query('SELECT * FROM outbox'), SOON).toEqual([]);
   });
 
   it('keeps no copy of a profile for each change that waits', async () => {
