@@ -1,7 +1,7 @@
 import { DatabaseSync } from 'node:sqlite';
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 
-/** The writing half of `bare-rows.ts`: reads and writes each row of the groups that wait, in one transaction. */
+/** The writing half of `bare-rows.ts`: reads the document of each row asked for and writes it back, in one transaction a time. */
 if (!parentPort) throw new Error('bare-rows-thread.ts runs as a worker thread');
 const port = parentPort;
 
@@ -20,7 +20,9 @@ port.on('message', (first: string) => {
   database.exec('BEGIN IMMEDIATE');
   const answers = groups.map((group) =>
     (JSON.parse(group) as readonly { row: number }[]).map(({ row }) => {
-      const body = String(read.get(row)?.body).replace(/\d+}$/, (n) => `${Number.parseInt(n, 10) + 1}}`);
+      const document = JSON.parse(String(read.get(row)?.body)) as { version: number };
+      document.version += 1;
+      const body = JSON.stringify(document);
       write.run(body, row);
       return body;
     }),

@@ -3,8 +3,8 @@ import { Worker } from 'node:worker_threads';
 import { GroupCommit } from '@tributary/infra';
 import type { BareDocuments } from './profile-rows.ts';
 
-/** About what a profile of the bench weighs as it is stored. */
-const ROW_CHARACTERS = 1_000;
+/** The bytes the group commit counts for an update. */
+const UPDATE_BYTES = 100;
 const CACHE_KIB = 16 * 1024;
 
 export interface BareRows extends BareDocuments {
@@ -16,9 +16,9 @@ interface Update {
   body?: string;
 }
 
-/** Rows of a table of one key, updated in groups by a thread as profiles are, read in the calling thread. */
-export function openBareRows(file: string, count: number): BareRows {
-  fill(file, count);
+/** The same document in many rows of one key, updated in groups by a thread as profiles are, read in the calling thread. */
+export function openBareRows(file: string, document: object, count: number): BareRows {
+  fill(file, JSON.stringify(document), count);
   const thread = new Worker(new URL('./bare-rows-thread.ts', import.meta.url), {
     workerData: file,
     execArgv: [],
@@ -43,7 +43,7 @@ export function openBareRows(file: string, count: number): BareRows {
   return {
     async update(row) {
       const update: Update = { row };
-      await groups.add(update, ROW_CHARACTERS);
+      await groups.add(update, UPDATE_BYTES);
       JSON.parse(update.body ?? '');
     },
     async read(row) {
@@ -56,9 +56,8 @@ export function openBareRows(file: string, count: number): BareRows {
   };
 }
 
-function fill(file: string, count: number): void {
+function fill(file: string, body: string, count: number): void {
   const database = new DatabaseSync(file);
-  const body = JSON.stringify({ text: 'x'.repeat(ROW_CHARACTERS), n: 0 });
   database.exec(`
     PRAGMA journal_mode = WAL;
     CREATE TABLE rows (row INTEGER PRIMARY KEY, body TEXT NOT NULL);

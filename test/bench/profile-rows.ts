@@ -156,6 +156,13 @@ async function run(call: Call, seconds: number): Promise<Run> {
   return { perSecond: waits.length / took, p50: percentile(waits, 0.5), p99: percentile(waits, 0.99) };
 }
 
+/** A profile of the bench, as it is stored, of an organization that nobody measures. */
+export async function sampleProfile(store: ProfileStore): Promise<Profile> {
+  const outcome = await store.upsert({ ...benchWrite(0, 1), org: 2 });
+  if (outcome.kind === 'refused') throw new Error(outcome.reason);
+  return outcome.profile;
+}
+
 const SEARCH = { org: 1, regions: ['eu'] };
 
 async function fill(store: ProfileStore, count: number): Promise<number> {

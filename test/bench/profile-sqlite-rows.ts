@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { NO_LOGGER, NO_METRICS } from '@tributary/core';
 import { openSqliteProfileStore } from '@tributary/infra';
 import { openBareRows } from './bare-rows.ts';
-import { profileRows } from './profile-rows.ts';
+import { profileRows, sampleProfile } from './profile-rows.ts';
 import type { BenchRow } from './table.ts';
 
 export interface SqliteProfileRowsOptions {
@@ -16,7 +16,6 @@ export interface SqliteProfileRowsOptions {
 /** The rows of profiles on SQLite: against reads and writes of one row through the same group commit. */
 export async function sqliteProfileRows(options: SqliteProfileRowsOptions): Promise<readonly BenchRow[]> {
   const folder = await mkdtemp(join(tmpdir(), 'tributary-bench-'));
-  const bare = openBareRows(join(folder, 'bare.db'), options.stored);
   const store = await openSqliteProfileStore({
     folder,
     clock: Date.now,
@@ -25,6 +24,7 @@ export async function sqliteProfileRows(options: SqliteProfileRowsOptions): Prom
     logger: NO_LOGGER,
     metrics: NO_METRICS,
   });
+  const bare = openBareRows(join(folder, 'bare.db'), await sampleProfile(store), options.stored);
   try {
     return await profileRows({ ...options, engine: 'on SQLite', store, bare });
   } finally {
