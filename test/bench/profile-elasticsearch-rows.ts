@@ -7,7 +7,7 @@ import {
   NodeDocuments,
   openElasticsearchProfileStore,
 } from '@tributary/infra';
-import { type BareDocuments, profileRows } from './profile-rows.ts';
+import { type BareDocuments, profileRows, sampleProfile } from './profile-rows.ts';
 import type { BenchRow } from './table.ts';
 
 export interface ElasticsearchProfileRowsOptions {
@@ -16,8 +16,6 @@ export interface ElasticsearchProfileRowsOptions {
   readonly seconds: number;
 }
 
-/** About what a profile of the bench weighs as it is stored. */
-const BODY_CHARACTERS = 1_000;
 const FILLING = 2_000;
 
 /**
@@ -39,10 +37,8 @@ export async function elasticsearchProfileRows(
     logger: NO_LOGGER,
   });
   try {
-    const bare = await bareDocuments(
-      new NodeDocuments(connection, { alias: 'bare', shards: 1 }),
-      options.stored,
-    );
+    const documents = new NodeDocuments(connection, { alias: 'bare', shards: 1 });
+    const bare = await bareDocuments(documents, await sampleProfile(store), options.stored);
     const profiles = new NodeDocuments(connection, { alias: 'tributary-bench.profiles', shards: 1 });
     const fill = async (some: readonly Profile[]) => {
       const documents = some.flatMap(documentsOf);
@@ -56,31 +52,36 @@ export async function elasticsearchProfileRows(
   }
 }
 
-async function bareDocuments(documents: NodeDocuments, count: number): Promise<BareDocuments> {
-  let updates = 0;
-  const source = () => ({
+/** The same profile as often: read, parsed, changed and written back. */
+async function bareDocuments(
+  documents: NodeDocuments,
+  sample: Profile,
+  count: number,
+): Promise<BareDocuments> {
+  const sourceOf = (profile: Profile) => ({
     state: 'live' as const,
-    updated_ts: Date.now(),
-    body: `${updates++}`.padEnd(BODY_CHARACTERS, '"{,}x'),
+    updated_ts: profile.updated_ts,
+    body: JSON.stringify(profile),
   });
   const idOf = (n: number) => `p:${n}`;
   for (let n = 0; n < count; n += FILLING) {
     const ids = Array.from({ length: Math.min(FILLING, count - n) }, (_, index) => idOf(n + index));
-    await documents.write(ids.map((id) => ({ id, expected: 'absent', source: source() })));
+    await documents.write(ids.map((id) => ({ id, expected: 'absent', source: sourceOf(sample) })));
   }
   const read = async (n: number) => {
     const [stored] = await documents.read([idOf(n)]);
     if (stored === undefined) throw new Error(`document ${n} is missing`);
-    return stored;
+    return { version: stored.version, profile: JSON.parse(stored.source.body) as Profile };
   };
   return {
     async read(n) {
       await read(n);
     },
     async update(n) {
-      const { version } = await read(n);
+      const { version, profile } = await read(n);
+      const changed = { ...profile, version: profile.version + 1 };
       // Where another caller was faster, the work was the same.
-      await documents.write([{ id: idOf(n), expected: version, source: source() }]);
+      await documents.write([{ id: idOf(n), expected: version, source: sourceOf(changed) }]);
     },
   };
 }
