@@ -187,17 +187,26 @@ describe('19. Profiles by events', () => {
 
   it('profiles.changes carries every write, merge and deletion, each profile’s in order', async () => {
     const [user, device] = [fresh('user'), fresh('device')];
+    const changesOf = async (...ucids: readonly string[]) =>
+      (await entriesOf(tributary, TOPIC.profileChanges))
+        .map(({ value, key }) => ({ ...(JSON.parse(value) as ProfileChangeValue), key }))
+        .filter(({ ucid }) => ucids.includes(ucid));
+    // What is written again before it is told may be told as one.
+    const toldOf = (ucid: string, kind: string) =>
+      eventually(
+        () => changesOf(ucid),
+        (all) => all.some((change) => change.kind === kind),
+      );
     await send(['identify', { anonymous_id: device, traits: { step: 1 } }]);
     await send(['identify', { user_id: user, traits: { step: 2 } }]);
     const [older, younger] = [await one('anonymous_id', device), await one('user_id', user)];
+    for (const { ucid } of [older, younger]) await toldOf(ucid, 'written');
     await send(['identify', { user_id: user, anonymous_id: device, traits: { step: 3 } }]);
     const merged = await one('user_id', user);
+    await toldOf(older.ucid, 'merged');
     await organization.client.delete({ user_id: [user] });
-    const changes = async () =>
-      (await entriesOf(tributary, TOPIC.profileChanges))
-        .map(({ value, key }) => ({ ...(JSON.parse(value) as ProfileChangeValue), key }))
-        .filter(({ ucid }) => ucid === older.ucid || ucid === younger.ucid);
-    const told = await eventually(changes, (all) => all.some(({ kind }) => kind === 'deleted'));
+    await toldOf(older.ucid, 'deleted');
+    const told = await changesOf(older.ucid, younger.ucid);
     const common = { orgId: organization.orgId, region: 'eu', at: expect.any(Number) };
     // At least once: what came again has a version that was seen.
     const seen = new Map<string, number>();
