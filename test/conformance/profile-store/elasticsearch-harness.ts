@@ -15,6 +15,7 @@ export interface ElasticsearchSettings {
 export const harness: ProfileStoreHarness = {
   name: 'Elasticsearch',
   module: import.meta.url,
+  publishesForOthers: false,
 
   async create(retentionMs) {
     const settings: ElasticsearchSettings = {

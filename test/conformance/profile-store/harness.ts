@@ -5,6 +5,8 @@ export interface ProfileStoreHarness {
   readonly name: string;
   /** URL of the module that exports this very object as `harness`, for other processes. */
   readonly module: string;
+  /** Whether whoever has the store open publishes what others wrote that are there and cannot; else each its own. */
+  readonly publishesForOthers: boolean;
   /** Makes an empty installation that remembers deletions for `retentionMs`. */
   create(retentionMs: number): Promise<ProfileInstallation>;
   /** Opens its store by its settings; several may be open at once, in any process. */

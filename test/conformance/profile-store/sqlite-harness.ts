@@ -6,6 +6,7 @@ import type { ProfileStoreHarness } from './harness.ts';
 export const harness: ProfileStoreHarness = {
   name: 'SQLite',
   module: import.meta.url,
+  publishesForOthers: true,
 
   async create(retentionMs) {
     const folder = await temporaryFolder();
