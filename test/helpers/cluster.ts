@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises';
 import { openDevIssuer } from '@tributary/infra';
-import { Client } from './client.ts';
+import { Client, eventually } from './client.ts';
 import { engines, freshPrefix } from './engines.ts';
 import { removePrefix } from './remove-prefix.ts';
 import type { Tributary } from './running-tributary.ts';
@@ -96,9 +96,19 @@ export async function readyAt(server: ServerProcess): Promise<string> {
   return (await server.printed(/ready at (\S+)/))[1] ?? '';
 }
 
+/** A workspace of the person's. While brokers elect leaders for topics that were just made, writes are 503. */
+export async function makeWorkspace(person: Client, name: string): Promise<string> {
+  const { status, body } = await eventually(
+    () => person.call<{ id: string }>('POST', '/workspaces', { body: { name } }),
+    (answer) => answer.status !== 503,
+  );
+  if (status !== 201) throw new Error(`POST /workspaces answered ${status}`);
+  return body.id;
+}
+
 /** What `tributary dev` makes by itself. */
 async function makeQuickstart(person: Client): Promise<Quickstart> {
-  const { id: workspaceId } = await person.post<{ id: string }>('/workspaces', { name: 'Quickstart' });
+  const workspaceId = await makeWorkspace(person, 'Quickstart');
   const { key } = await person
     .with({ workspaceId })
     .post<{ key: string }>('./event-keys', { name: 'quickstart', environment: 'production' });

@@ -1,7 +1,7 @@
 import { openDevIssuer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Client } from '../helpers/client.ts';
-import { clusterEnvironment, readyAt } from '../helpers/cluster.ts';
+import { clusterEnvironment, makeWorkspace, readyAt } from '../helpers/cluster.ts';
 import { engines, freshPrefix } from '../helpers/engines.ts';
 import { openEventStream } from '../helpers/event-stream.ts';
 import { temporaryFolder } from '../helpers/folder.ts';
@@ -33,7 +33,7 @@ describe.skipIf(engines() === undefined)('two gateways, each a process', () => {
       'two@example.com',
     );
     const person = new Client(first, idToken);
-    workspaceId = (await person.post<{ id: string }>('/workspaces', { name: 'Two' })).id;
+    workspaceId = await makeWorkspace(person, 'Two');
     here = new Client(first, idToken, workspaceId);
     there = new Client(second, idToken, workspaceId);
     thereUrl = second;
