@@ -39,9 +39,15 @@ export interface LeftOut {
 /**
  * `unknown_ucid`: there is none, or it was deleted. `too_many_identities`, `too_large`: the profile would pass a bound
  * of `profile.ts` (with `keep-people-apart` identities past the bound are left out). `nothing_left`: the
- * person of an event, or all its identities, were deleted after it.
+ * person of an event, or all its identities, were deleted after it. `too_old`: it was received longer ago than deletions
+ * are remembered.
  */
-export type ProfileRefusal = 'unknown_ucid' | 'too_many_identities' | 'too_large' | 'nothing_left';
+export type ProfileRefusal =
+  | 'unknown_ucid'
+  | 'too_many_identities'
+  | 'too_large'
+  | 'nothing_left'
+  | 'too_old';
 
 export interface ProfileSearch {
   readonly org: number;
@@ -95,7 +101,8 @@ export type PublishProfileChanges = (changes: readonly ProfileChange[]) => Promi
  *   version either.
  * - Of several owners the smallest ucid is the master; the others' data is folded into it and their ucids lead to it.
  * - A deletion takes the whole record, everything merged into it included, or nothing. A deleted identity remembers
- *   when for the configured retention; after it a new profile is made by who writes it anew.
+ *   when for the configured retention, and what was received before that is not written at all; a new profile is made by
+ *   who writes it anew.
  * - Every change is published at least once; it is part of what the write commits, so no crash loses it. Who publishes
  *   does so with growing versions of a profile. A change that its process did not live to publish may be told as part of
  *   a later one of the same profile: that one has its `linked` too.

@@ -147,6 +147,7 @@ function refusalOf(reason: ProfileRefusal, names: '/ids' | '/search'): ApiError 
     case 'too_large':
       return tooLarge();
     case 'nothing_left':
-      throw new Error('a write that is no event was left without identities');
+    case 'too_old':
+      throw new Error('a write that is no event was taken for one');
   }
 }

@@ -1,4 +1,5 @@
 import {
+  isTooOld,
   type Logger,
   type Profile,
   type ProfileDeletion,
@@ -70,7 +71,12 @@ export class DocumentProfileStore implements ProfileStore {
   }
 
   upsert(write: ProfileWrite): Promise<ProfileWriteOutcome> {
-    return this.#do(() => this.#lanes.do(this.#laneOf(write), write));
+    const { clock, retentionMs } = this.#tools;
+    return this.#do(async () =>
+      isTooOld(write, clock(), retentionMs)
+        ? { kind: 'refused', reason: 'too_old' }
+        : this.#lanes.do(this.#laneOf(write), write),
+    );
   }
 
   search(search: ProfileSearch): Promise<readonly Profile[]> {

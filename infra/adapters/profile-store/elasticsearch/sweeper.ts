@@ -1,5 +1,4 @@
-import type { PublishProfileChanges } from '@tributary/core';
-import { messageOf } from '@tributary/core';
+import { forgetDeletionsBefore, messageOf, type PublishProfileChanges } from '@tributary/core';
 import { bury } from './burial.ts';
 import type { ChangePublisher } from './change-publisher.ts';
 import {
@@ -50,7 +49,12 @@ export class Sweeper {
       }),
       this.#each({ state: ['redirect'], before, limit: PAGE }, (ucid) => this.#settleRedirect(ucid)),
       this.#each(
-        { state: ['deleted'], dirty: false, before: clock() - retentionMs, limit: PAGE },
+        {
+          state: ['deleted'],
+          dirty: false,
+          before: forgetDeletionsBefore(clock(), retentionMs),
+          limit: PAGE,
+        },
         (ucid, document) => this.#forget(ucid, document),
       ),
     ]);

@@ -1,4 +1,4 @@
-import type { ProfileChange, ProfileWrite } from '@tributary/core';
+import { forgetDeletionsBefore, type ProfileChange, type ProfileWrite } from '@tributary/core';
 import type { ChangePublisher } from './change-publisher.ts';
 import { claimHash, type LiveDocument, liveSource, type RedirectDocument } from './document-forms.ts';
 import { AGAIN, type Again } from './restarts.ts';
@@ -23,7 +23,7 @@ export async function attemptUpsert(
   await view.load(identities, write.ucid === undefined ? [] : [write.ucid]);
   const now = clock();
   const plan = planWrite(
-    { write, identities, now, freshUcid: newUcid(), forgetBefore: now - retentionMs },
+    { write, identities, now, freshUcid: newUcid(), forgetBefore: forgetDeletionsBefore(now, retentionMs) },
     view,
   );
   if (plan.kind === 'refused') {

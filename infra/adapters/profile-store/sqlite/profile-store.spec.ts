@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import {
+  forgetDeletionsBefore,
   NO_LOGGER,
   NO_METRICS,
   type ProfileChange,
@@ -17,6 +18,8 @@ import { openSqliteProfileStore } from './profile-store.ts';
 
 const RETENTION_MS = 1_000_000;
 const SOON = { timeout: 15_000 };
+/** Until when a deletion is remembered. */
+const lastMomentOf = (deletedAt: number) => 2 * deletedAt - forgetDeletionsBefore(deletedAt, RETENTION_MS);
 
 describe('the file of the SQLite profiles', () => {
   let folder: string;
@@ -96,7 +99,7 @@ describe('the file of the SQLite profiles', () => {
     await remove(['a']);
     await store.upsert(write(['b']));
     await store.close();
-    now += RETENTION_MS;
+    now = lastMomentOf(now);
     store = await open(10);
     await new Promise((resolve) => setTimeout(resolve, 100));
     expect(rows()).toEqual({ profiles: 2, claims: 2, ucids: 2 });
@@ -113,7 +116,7 @@ describe('the file of the SQLite profiles', () => {
     await store.upsert(write(['a']));
     expect(query('SELECT deleted_at FROM claims')).toEqual([{ deleted_at: now }]);
     await store.close();
-    now += RETENTION_MS + 1;
+    now = lastMomentOf(now) + 1;
     store = await open(10);
     await expect.poll(() => query('SELECT deleted_at FROM claims')).toEqual([{ deleted_at: null }]);
   });

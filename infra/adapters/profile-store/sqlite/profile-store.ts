@@ -2,6 +2,8 @@ import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import {
   type Clock,
+  forgetDeletionsBefore,
+  isTooOld,
   type Logger,
   type Metrics,
   messageOf,
@@ -88,6 +90,7 @@ class SqliteProfileStore implements ProfileStore {
   upsert(write: ProfileWrite): Promise<ProfileWriteOutcome> {
     return this.#during(async () => {
       const now = this.#options.clock();
+      if (isTooOld(write, now, this.#options.retentionMs)) return { kind: 'refused', reason: 'too_old' };
       const answer = await this.#writer.ask({ kind: 'upsert', write, ucid: newId(), now });
       if (answer.kind === 'refused') return answer;
       if (answer.kind !== 'written') throw new Error(`an upsert was answered with ${answer.kind}`);
@@ -133,8 +136,8 @@ class SqliteProfileStore implements ProfileStore {
     const { clock, retentionMs, logger } = this.#options;
     try {
       for (let count = 1; count > 0 && this.#closed === undefined; ) {
-        const forgetting = this.#writer.ask({ kind: 'forget', before: clock() - retentionMs });
-        const answer = await forgetting;
+        const before = forgetDeletionsBefore(clock(), retentionMs);
+        const answer = await this.#writer.ask({ kind: 'forget', before });
         count = answer.kind === 'done' ? answer.count : 0;
       }
     } catch (error) {
