@@ -10,8 +10,8 @@ database.exec(`
   PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
   PRAGMA wal_autocheckpoint = 4000; PRAGMA cache_size = -65536;
 `);
-const read = database.prepare('SELECT body FROM rows WHERE row = ?');
-const write = database.prepare('UPDATE rows SET body = ? WHERE row = ?');
+const read = database.prepare('SELECT body FROM rows WHERE name = ?');
+const write = database.prepare('UPDATE rows SET body = ? WHERE name = ?');
 
 port.on('message', (first: string) => {
   const groups = [first];
@@ -19,11 +19,11 @@ port.on('message', (first: string) => {
     groups.push(next.message);
   database.exec('BEGIN IMMEDIATE');
   const answers = groups.map((group) =>
-    (JSON.parse(group) as readonly { row: number }[]).map(({ row }) => {
-      const document = JSON.parse(String(read.get(row)?.body)) as { version: number };
+    (JSON.parse(group) as readonly { name: string }[]).map(({ name }) => {
+      const document = JSON.parse(String(read.get(name)?.body)) as { version: number };
       document.version += 1;
       const body = JSON.stringify(document);
-      write.run(body, row);
+      write.run(body, name);
       return body;
     }),
   );

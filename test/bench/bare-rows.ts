@@ -12,11 +12,14 @@ export interface BareRows extends BareDocuments {
 }
 
 interface Update {
-  readonly row: number;
+  readonly name: string;
   body?: string;
 }
 
-/** The same document in many rows of one key, updated in groups by a thread as profiles are, read in the calling thread. */
+/**
+ * The same document in many rows that are found by name, updated in groups by a thread as profiles are, read in the
+ * calling thread.
+ */
 export function openBareRows(file: string, document: object, count: number): BareRows {
   fill(file, JSON.stringify(document), count);
   const thread = new Worker(new URL('./bare-rows-thread.ts', import.meta.url), {
@@ -39,15 +42,15 @@ export function openBareRows(file: string, document: object, count: number): Bar
   });
   const reads = new DatabaseSync(file, { readOnly: true });
   reads.exec(`PRAGMA cache_size = -${CACHE_KIB}`);
-  const read = reads.prepare('SELECT body FROM rows WHERE row = ?');
+  const read = reads.prepare('SELECT body FROM rows WHERE name = ?');
   return {
-    async update(row) {
-      const update: Update = { row };
+    async update(n) {
+      const update: Update = { name: nameOf(n) };
       await groups.add(update, UPDATE_BYTES);
       JSON.parse(update.body ?? '');
     },
-    async read(row) {
-      JSON.parse(String(read.get(row)?.body));
+    async read(n) {
+      JSON.parse(String(read.get(nameOf(n))?.body));
     },
     async close() {
       reads.close();
@@ -60,9 +63,13 @@ function fill(file: string, body: string, count: number): void {
   const database = new DatabaseSync(file);
   database.exec(`
     PRAGMA journal_mode = WAL;
-    CREATE TABLE rows (row INTEGER PRIMARY KEY, body TEXT NOT NULL);
+    CREATE TABLE rows (row INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, body TEXT NOT NULL);
     WITH RECURSIVE all_rows(row) AS (SELECT 0 UNION ALL SELECT row + 1 FROM all_rows WHERE row < ${count - 1})
-    INSERT INTO rows SELECT row, '${body}' FROM all_rows;
+    INSERT INTO rows SELECT row, 'document-' || row, '${body}' FROM all_rows;
   `);
   database.close();
+}
+
+function nameOf(n: number): string {
+  return `document-${n}`;
 }

@@ -7,7 +7,7 @@ import {
   NodeDocuments,
   openElasticsearchProfileStore,
 } from '@tributary/infra';
-import { type BareDocuments, profileRows, sampleProfile } from './profile-rows.ts';
+import { type BareDocuments, profileRows } from './profile-rows.ts';
 import type { BenchRow } from './table.ts';
 
 export interface ElasticsearchProfileRowsOptions {
@@ -16,12 +16,11 @@ export interface ElasticsearchProfileRowsOptions {
   readonly seconds: number;
 }
 
-const FILLING = 2_000;
 const SEARCHED_AT_ONCE = 500;
 
 /**
- * The rows of profiles on Elasticsearch: against reads and compare-and-sets of one document through the same shared
- * calls, in an index of the same kind. The node is the rows' own.
+ * The rows of profiles on Elasticsearch: against bare reads and compare-and-sets of the very same documents through
+ * shared calls of the same kind. The node is the rows' own.
  */
 export async function elasticsearchProfileRows(
   options: ElasticsearchProfileRowsOptions,
@@ -38,12 +37,13 @@ export async function elasticsearchProfileRows(
     logger: NO_LOGGER,
   });
   try {
-    const documents = new NodeDocuments(connection, { alias: 'bare', shards: 1 });
-    const bare = await bareDocuments(documents, await sampleProfile(store), options.stored);
-    const profiles = new NodeDocuments(connection, { alias: 'tributary-bench.profiles', shards: 1 });
+    const documents = new NodeDocuments(connection, { alias: 'tributary-bench.profiles', shards: 1 });
+    const ids: string[] = [];
+    const bare = bareDocuments(documents, ids);
     const fill = async (some: readonly Profile[]) => {
-      const documents = some.flatMap(documentsOf);
-      await profiles.write(documents.map((one) => ({ ...one, expected: 'absent' })));
+      const all = some.map(documentsOf);
+      for (const [profile] of all) if (profile !== undefined) ids.push(profile.id);
+      await documents.write(all.flat().map((one) => ({ ...one, expected: 'absent' })));
       await warmUp(store, some);
     };
     return await profileRows({ ...options, engine: 'on Elasticsearch', store, bare, fill });
@@ -62,36 +62,24 @@ async function warmUp(store: ProfileStore, profiles: readonly Profile[]): Promis
   }
 }
 
-/** The same profile as often: read, parsed, changed and written back. */
-async function bareDocuments(
-  documents: NodeDocuments,
-  sample: Profile,
-  count: number,
-): Promise<BareDocuments> {
-  const sourceOf = (profile: Profile) => ({
-    state: 'live' as const,
-    updated_ts: profile.updated_ts,
-    body: JSON.stringify(profile),
-  });
-  const idOf = (n: number) => `p:${n}`;
-  for (let n = 0; n < count; n += FILLING) {
-    const ids = Array.from({ length: Math.min(FILLING, count - n) }, (_, index) => idOf(n + index));
-    await documents.write(ids.map((id) => ({ id, expected: 'absent', source: sourceOf(sample) })));
-  }
-  const read = async (n: number) => {
-    const [stored] = await documents.read([idOf(n)]);
-    if (stored === undefined) throw new Error(`document ${n} is missing`);
-    return { version: stored.version, profile: JSON.parse(stored.source.body) as Profile };
+/** The documents of the profiles: read, parsed, and written back as they are. */
+function bareDocuments(documents: NodeDocuments, ids: readonly string[]): BareDocuments {
+  const read = async (id: string) => {
+    const [stored] = await documents.read([id]);
+    if (stored === undefined) throw new Error(`document ${id} is missing`);
+    return { ...stored, parsed: JSON.parse(stored.source.body) as unknown };
   };
+  const idOf = (n: number) => ids[n] ?? '';
   return {
     async read(n) {
-      await read(n);
+      await read(idOf(n));
     },
     async update(n) {
-      const { version, profile } = await read(n);
-      const changed = { ...profile, version: profile.version + 1 };
+      const { version, source, parsed } = await read(idOf(n));
       // Where another caller was faster, the work was the same.
-      await documents.write([{ id: idOf(n), expected: version, source: sourceOf(changed) }]);
+      await documents.write([
+        { id: idOf(n), expected: version, source: { ...source, body: JSON.stringify(parsed) } },
+      ]);
     },
   };
 }

@@ -15,6 +15,8 @@ import { SharedCalls } from './shared-calls.ts';
 
 /** Requests of one kind under way at once: while one is carried out the next one fills. */
 const IN_FLIGHT = 2;
+/** A request of so many items costs no more an item than a larger one. */
+const BESIDE_ITEMS = 64;
 const WRITES_A_REQUEST = 500;
 const CHARACTERS_A_REQUEST = 4_000_000;
 const READS_A_REQUEST = 1_000;
@@ -51,6 +53,7 @@ export class NodeDocuments implements Documents {
     this.#reads = new SharedCalls({
       send: (ids) => this.#sendReads(ids),
       inFlight: IN_FLIGHT,
+      besideItems: BESIDE_ITEMS,
       maxItems: READS_A_REQUEST,
       maxSize: READS_A_REQUEST,
       sizeOf: () => 1,
@@ -58,6 +61,7 @@ export class NodeDocuments implements Documents {
     this.#writes = new SharedCalls({
       send: (writes) => this.#sendWrites(writes),
       inFlight: IN_FLIGHT,
+      besideItems: BESIDE_ITEMS,
       maxItems: WRITES_A_REQUEST,
       maxSize: CHARACTERS_A_REQUEST,
       sizeOf: ({ characters }) => characters,

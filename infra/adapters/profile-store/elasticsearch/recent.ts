@@ -1,4 +1,4 @@
-/** A bounded map that forgets what was not used for longest. */
+/** A bounded map that forgets what was set longest ago. */
 export class Recent<Key, Value> {
   readonly #limit: number;
   readonly #entries = new Map<Key, Value>();
@@ -8,11 +8,7 @@ export class Recent<Key, Value> {
   }
 
   get(key: Key): Value | undefined {
-    const value = this.#entries.get(key);
-    if (value === undefined) return undefined;
-    this.#entries.delete(key);
-    this.#entries.set(key, value);
-    return value;
+    return this.#entries.get(key);
   }
 
   set(key: Key, value: Value): void {

@@ -29,7 +29,7 @@ export async function attemptSearch(
   for (const { identity, claim } of hashed) {
     const root = view.rootOfClaim(claim);
     if (take(root, (profile) => holds(profile, identity)) && root?.kind === 'profile')
-      hints.set(claim, root.ucid);
+      view.remember(claim, root.ucid);
   }
   for (const ucid of ucids) take(view.rootOf(ucid), () => true);
   if ((await durable.settle(roots)) === AGAIN) return AGAIN;

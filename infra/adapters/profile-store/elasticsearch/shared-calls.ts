@@ -1,8 +1,10 @@
 export interface SharedCallsOptions<Item, Answer> {
   /** Carries out one request; its answers in the order of the items. */
   readonly send: (items: readonly Item[]) => Promise<readonly Answer[]>;
-  /** Requests under way at once. */
+  /** Requests under way at once, at most. */
   readonly inFlight: number;
+  /** So many items go beside a request that is under way; fewer wait for its end, with what comes until then. */
+  readonly besideItems: number;
   readonly maxItems: number;
   /** Of what `sizeOf` says, of one request; an item above it goes alone. */
   readonly maxSize: number;
@@ -16,8 +18,10 @@ interface Waiting<Item, Answer> {
 }
 
 /**
- * Makes one request of what many callers ask for at the same time. There is no linger: what comes while requests are
- * under way goes with the next one, which makes requests larger as load grows.
+ * Makes one request of what many callers ask for at the same time: what was asked for in one turn of the event loop, or
+ * while a request is under way, goes with the next one. Nobody lingers, and requests grow with the load. A turn is
+ * waited for because who was just answered asks again in it: without that callers fall apart into groups that go round
+ * by themselves, and each small request costs the engine nearly as much as a large one.
  */
 export class SharedCalls<Item, Answer> {
   readonly #options: SharedCallsOptions<Item, Answer>;
@@ -60,23 +64,29 @@ export class SharedCalls<Item, Answer> {
 
   /** After the callers of this turn have asked. */
   #schedule(): void {
-    if (this.#scheduled || this.#underWay >= this.#options.inFlight) return;
+    if (this.#scheduled || !this.#mayStart) return;
     this.#scheduled = true;
-    queueMicrotask(() => {
+    setImmediate(() => {
       this.#scheduled = false;
       this.#start();
     });
   }
 
   #start(): void {
-    while (this.#waiting.length > 0 && this.#underWay < this.#options.inFlight) {
+    while (this.#mayStart) {
       const request = this.#next();
       this.#underWay++;
       void this.#send(request).finally(() => {
         this.#underWay--;
-        if (this.#waiting.length > 0) this.#schedule();
+        this.#schedule();
       });
     }
+  }
+
+  get #mayStart(): boolean {
+    const { inFlight, besideItems } = this.#options;
+    const enough = this.#underWay === 0 ? 1 : besideItems;
+    return this.#underWay < inFlight && this.#waiting.length >= enough;
   }
 
   #next(): readonly Waiting<Item, Answer>[] {

@@ -35,7 +35,7 @@ export async function attemptUpsert(
   if (!(await steps.fence(plan.fences, write)) || !(await steps.claimAndFreeze(plan))) return AGAIN;
   const group = groupOf(plan, others, now);
   if (!(await commit(plan, group, steps))) return AGAIN;
-  for (const { claim } of plan.held) hints.set(claim, plan.ucid);
+  for (const { claim } of plan.held) view.remember(claim, plan.ucid);
   if (plan.joining.length > 0) tools.background(steps.tidy(plan.joining, plan.ucid));
   return group.outcomes;
 

@@ -42,22 +42,32 @@ export class View {
   }
 
   async load(identities: readonly HashedIdentity[], ucids: readonly string[]): Promise<void> {
-    const hinted = identities.map((one) => ({ ...one, hint: this.#hints.get(one.claim) }));
-    const unhinted = hinted.filter(({ hint }) => hint === undefined);
-    await this.#read(unhinted, [...hinted.flatMap(({ hint }) => hint ?? []), ...ucids]);
-    const wrong: HashedIdentity[] = [];
-    for (const { identity, claim, hint } of hinted) {
-      if (hint === undefined) continue;
-      const document = this.#profiles.get(hint);
-      if (document?.state === 'live' && holds(document.content.profile, identity)) {
-        this.#hinted.set(claim, hint);
+    const unhinted: HashedIdentity[] = [];
+    const hinted: HashedIdentity[] = [];
+    const profiles = new Set(ucids);
+    for (const one of identities) {
+      const hint = this.#hints.get(one.claim);
+      if (hint === undefined) {
+        unhinted.push(one);
       } else {
-        this.#hints.delete(claim);
-        wrong.push({ identity, claim });
+        hinted.push(one);
+        this.#hinted.set(one.claim, hint);
+        profiles.add(hint);
       }
     }
-    if (wrong.length > 0) await this.#read(wrong, []);
-    await this.#follow([...this.#targets(), ...ucids]);
+    await this.#read(unhinted, profiles);
+    const wrong = hinted.filter(({ identity, claim }) => !this.#isBorneOut(identity, claim));
+    for (const { claim } of wrong) {
+      this.#hinted.delete(claim);
+      this.#hints.delete(claim);
+    }
+    if (wrong.length > 0) await this.#read(wrong, new Set());
+    if (this.#claims.size > 0 || ucids.length > 0) await this.#follow([...this.#targets(), ...ucids]);
+  }
+
+  /** Lets later operations know where the claim leads. */
+  remember(claim: string, ucid: string): void {
+    if (this.#hinted.get(claim) !== ucid) this.#hints.set(claim, ucid);
   }
 
   claim(claim: string): Claim | undefined {
@@ -78,6 +88,11 @@ export class View {
     return this.#profiles.get(ucid);
   }
 
+  #isBorneOut(identity: Identity, claim: string): boolean {
+    const document = this.#profiles.get(this.#hinted.get(claim) ?? '');
+    return document?.state === 'live' && holds(document.content.profile, identity);
+  }
+
   *#targets(): Generator<string> {
     for (const claim of this.#claims.values()) if (claim !== undefined) yield claim.ucid;
   }
@@ -89,20 +104,20 @@ export class View {
         return root.kind === 'unread' ? [root.ucid] : [];
       });
       if (unread.length === 0) return;
-      await this.#read([], unread);
+      await this.#read([], new Set(unread));
     }
   }
 
-  async #read(identities: readonly HashedIdentity[], ucids: readonly string[]): Promise<void> {
-    const profiles = [...new Set(ucids)];
-    const claims = [...new Set(identities.map(({ claim }) => claim))];
-    const found = await this.#documents.read([...claims.map(claimId), ...profiles.map(profileId)]);
-    for (const [index, claim] of claims.entries()) {
-      const stored = found[index];
+  async #read(identities: readonly HashedIdentity[], profiles: ReadonlySet<string>): Promise<void> {
+    const claims = new Set(identities.map(({ claim }) => claim));
+    const ids = [...claims].map(claimId);
+    for (const ucid of profiles) ids.push(profileId(ucid));
+    const found = await this.#documents.read(ids);
+    let index = 0;
+    for (const claim of claims) {
+      const stored = found[index++];
       this.#claims.set(claim, stored === undefined ? undefined : claimOf(stored));
     }
-    for (const [index, ucid] of profiles.entries()) {
-      this.#profiles.set(ucid, profileDocumentOf(found[claims.length + index]));
-    }
+    for (const ucid of profiles) this.#profiles.set(ucid, profileDocumentOf(found[index++]));
   }
 }

@@ -1,0 +1,111 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import { SharedCalls } from './shared-calls.ts';
+
+interface Sent {
+  readonly items: readonly string[];
+  readonly answer: () => void;
+  readonly fail: (error: Error) => void;
+}
+
+function shared(limits: { readonly maxItems?: number; readonly maxSize?: number } = {}) {
+  const sent: Sent[] = [];
+  const calls = new SharedCalls<string, string>({
+    send: (items) =>
+      new Promise((resolve, reject) => {
+        sent.push({ items, answer: () => resolve(items.map((item) => `${item}!`)), fail: reject });
+      }),
+    inFlight: 2,
+    besideItems: 3,
+    maxItems: limits.maxItems ?? 100,
+    maxSize: limits.maxSize ?? 100,
+    sizeOf: (item) => item.length,
+  });
+  const items = () => sent.map((one) => one.items.join(''));
+  return { calls, sent, items };
+}
+
+describe('calls that share requests', () => {
+  it('go together when they were asked for in one turn, each with its own answers', async () => {
+    const { calls, sent, items } = shared();
+    const both = Promise.all([calls.call(['a', 'b']), calls.call(['c']), calls.call([])]);
+    await nextTurn();
+    expect(items()).toEqual(['abc']);
+    sent[0]?.answer();
+    expect(await both).toEqual([['a!', 'b!'], ['c!'], []]);
+  });
+
+  it('wait for a request under way while they are few, and go beside it when they are many', async () => {
+    const { calls, sent, items } = shared();
+    const all = ['a', 'b', 'c'].map(async (item) => {
+      await calls.call([item]);
+    });
+    await nextTurn();
+    all.push(...['d', 'e'].map(async (item) => void (await calls.call([item]))));
+    await nextTurn();
+    expect(items()).toEqual(['abc']);
+    all.push(calls.call(['f']).then(() => {}));
+    await nextTurn();
+    expect(items()).toEqual(['abc', 'def']);
+    all.push(...['g', 'h', 'i'].map(async (item) => void (await calls.call([item]))));
+    await nextTurn();
+    expect(items()).toEqual(['abc', 'def']);
+    sent[1]?.answer();
+    await nextTurn();
+    await nextTurn();
+    expect(items()).toEqual(['abc', 'def', 'ghi']);
+    for (const { answer } of sent) answer();
+    await Promise.all(all);
+  });
+
+  it('of callers who ask again when they are answered stay one request', async () => {
+    const { calls, sent } = shared();
+    const asking = ['a', 'b', 'c', 'd'].map(async (item, hops) => {
+      for (let round = 0; round < 5; round++) {
+        await calls.call([item]);
+        // Not all of them are as quick to ask again.
+        for (let hop = 0; hop < 3 * hops; hop++) await Promise.resolve();
+      }
+    });
+    for (let round = 0; round < 5; round++) {
+      await nextTurn();
+      await nextTurn();
+      sent[round]?.answer();
+    }
+    await Promise.all(asking);
+    expect(sent.map(({ items }) => items.length)).toEqual([4, 4, 4, 4, 4]);
+  });
+
+  it('are parted by number and by size; what is larger than all goes alone', async () => {
+    const byNumber = shared({ maxItems: 2 });
+    void byNumber.calls.call(['a', 'b', 'c', 'd', 'e']);
+    await nextTurn();
+    expect(byNumber.items()).toEqual(['ab', 'cd']);
+    const bySize = shared({ maxSize: 4 });
+    void bySize.calls.call(['aa', 'bb', 'c', 'dddddd', 'e']);
+    await nextTurn();
+    expect(bySize.items()).toEqual(['aabb', 'c']);
+    bySize.sent[0]?.answer();
+    bySize.sent[1]?.answer();
+    await nextTurn();
+    await nextTurn();
+    expect(bySize.items()).toEqual(['aabb', 'c', 'dddddd']);
+  });
+
+  it('fail with their request, and a call of several with the first that fails', async () => {
+    const { calls, sent } = shared({ maxItems: 2 });
+    const one = calls.call(['a', 'b', 'c', 'd', 'e']);
+    const failure = expect(one).rejects.toThrow('broken');
+    await nextTurn();
+    sent[0]?.fail(new Error('broken'));
+    sent[1]?.answer();
+    await nextTurn();
+    await nextTurn();
+    sent[2]?.answer();
+    await failure;
+    const later = calls.call(['f']);
+    await nextTurn();
+    sent[3]?.answer();
+    expect(await later).toEqual(['f!']);
+  });
+});
