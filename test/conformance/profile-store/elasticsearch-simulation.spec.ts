@@ -77,7 +77,7 @@ describe('every promise is kept on a node that loses what it showed', () => {
         expect({ seed, violations: await violationsOf(run) }).toEqual({ seed, violations: [] });
         // A run in which hardly anything was answered shows nothing.
         const answered = run.attempts.filter(({ endedAt }) => endedAt !== undefined).length;
-        expect(answered).toBeGreaterThan(OPERATIONS / 10);
+        expect(answered).toBeGreaterThan(OPERATIONS / 20);
       }
     },
     LONG ? 900_000 : 60_000,
