@@ -75,6 +75,7 @@ export const PERMISSIONS = {
   'event-contracts.archive': writes,
   'event-contracts.violations': reads,
   'event-contracts.validate': reads,
+  'event-contracts.infer': reads,
   'event-transformations.list': reads,
   'event-transformations.create': writes,
   'event-transformations.read': reads,

@@ -1,6 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { iso, newId } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { accountOf } from '../../http/caller.ts';
 import { entityOf, isAlready } from '../../http/entities.ts';
@@ -8,13 +9,20 @@ import { linkNext, pageOf, pageRequest, withCursor } from '../../http/lists.ts';
 import { propose } from '../../http/propose.ts';
 import { errorAnswers, goneAs, MAX_RESOURCE_BYTES, pathOf } from '../../http/schemas.ts';
 import { checkVersion, namesVersion, tagVersion } from '../../http/versions.ts';
+import { RecentEvents } from '../../recent-events/recent-events.ts';
 import { contractFields } from './contract-fields.ts';
+import { dryRun, isDryRun } from './dry-run.ts';
+import { infer } from './infer.ts';
 import { presentContract, presentViolation } from './presenter.ts';
 import {
+  changeQuery,
   contractBody,
   contractList,
   contractQuery,
   contractResource,
+  dryRunResult,
+  inferenceBody,
+  inferenceResult,
   trialBody,
   trialResult,
   violationList,
@@ -28,7 +36,8 @@ const path = '/workspaces/:workspaceId/event-contracts';
 
 /** `/workspaces/:workspaceId/event-contracts`: what events must look like, and where they did not. */
 export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
-  const { catalog, contracts, history, clock } = dependencies;
+  const { catalog, contracts, history, log, clock } = dependencies;
+  const recent = new RecentEvents(log, clock);
 
   app.get(
     path,
@@ -56,21 +65,32 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     {
       config: { operation: 'event-contracts.create' },
       bodyLimit: MAX_RESOURCE_BYTES,
-      schema: { params: pathOf(), body: contractBody, response: { 201: contractResource, ...errorAnswers } },
+      schema: {
+        params: pathOf(),
+        querystring: changeQuery,
+        body: contractBody,
+        response: { 200: dryRunResult, 201: contractResource, ...errorAnswers },
+      },
     },
     async (request, reply) => {
       const id = newId();
+      const draft = {
+        id,
+        workspace_id: request.workspace.id,
+        ...contractFields(request.body),
+        status: 'active',
+        created_by: accountOf(request.caller),
+      } as const;
+      if (isDryRun(request.query)) {
+        const at = iso(clock());
+        const contract = { ...draft, version: 1, created_at: at, updated_at: at };
+        return reply.code(200).send(await dryRun(contract, request.query, sight()));
+      }
       await propose(request, dependencies, {
         type: 'contract.created',
         entity: id,
         expected_version: 0,
-        data: {
-          id,
-          workspace_id: request.workspace.id,
-          ...contractFields(request.body),
-          status: 'active',
-          created_by: accountOf(request.caller),
-        },
+        data: draft,
       });
       const contract = contractNamed(request, id);
       tagVersion(reply, contract);
@@ -98,14 +118,17 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       bodyLimit: MAX_RESOURCE_BYTES,
       schema: {
         params: pathOf('contractId'),
+        querystring: changeQuery,
         body: contractBody,
-        response: { 200: contractResource, ...errorAnswers },
+        response: { 200: Type.Union([dryRunResult, contractResource]), ...errorAnswers },
       },
     },
     async (request, reply) => {
       const stored = contractNamed(request, request.params.contractId);
       checkVersion(request, stored);
       const fields = contractFields(request.body);
+      if (isDryRun(request.query))
+        return reply.code(200).send(await dryRun({ ...stored, ...fields }, request.query, sight()));
       const wanted = { ...fields, status: 'active' } as const; // an archived one takes no change, not even none
       if (!(await isAlready(request, dependencies, 'contract', stored, wanted)))
         await propose(request, dependencies, {
@@ -176,6 +199,23 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       return reply.code(200).send(trialOf(contract, event, contracts.evaluate(contract, event)));
     },
   );
+
+  app.post(
+    `${path}/infer`,
+    {
+      config: { operation: 'event-contracts.infer' },
+      schema: {
+        params: pathOf(),
+        body: inferenceBody,
+        response: { 200: inferenceResult, ...errorAnswers },
+      },
+    },
+    async (request, reply) => reply.code(200).send(await infer(request.workspace.id, request.body, sight())),
+  );
+
+  function sight() {
+    return { state: catalog.state, recent, now: clock() };
+  }
 
   function contractNamed(request: FastifyRequest, id: string) {
     return entityOf(request, dependencies, 'contract', id);
