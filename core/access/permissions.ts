@@ -73,6 +73,7 @@ export const PERMISSIONS = {
   'event-contracts.read': reads,
   'event-contracts.update': writes,
   'event-contracts.archive': writes,
+  'event-contracts.versions': reads,
   'event-contracts.violations': reads,
   'event-contracts.validate': reads,
   'event-contracts.infer': reads,

@@ -13,6 +13,7 @@ import { RecentEvents } from '../../recent-events/recent-events.ts';
 import { contractFields } from './contract-fields.ts';
 import { dryRun, isDryRun } from './dry-run.ts';
 import { infer } from './infer.ts';
+import { checkPastVersions } from './past-versions.ts';
 import { presentContract, presentViolation } from './presenter.ts';
 import {
   changeQuery,
@@ -86,6 +87,7 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         const contract = { ...draft, version: 1, created_at: at, updated_at: at };
         return reply.code(200).send(await dryRun(contract, request.query, sight()));
       }
+      checkPastVersions(catalog.state, request.workspace.id);
       await propose(request, dependencies, {
         type: 'contract.created',
         entity: id,
@@ -130,13 +132,15 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       if (isDryRun(request.query))
         return reply.code(200).send(await dryRun({ ...stored, ...fields }, request.query, sight()));
       const wanted = { ...fields, status: 'active' } as const; // an archived one takes no change, not even none
-      if (!(await isAlready(request, dependencies, 'contract', stored, wanted)))
+      if (!(await isAlready(request, dependencies, 'contract', stored, wanted))) {
+        checkPastVersions(catalog.state, request.workspace.id);
         await propose(request, dependencies, {
           type: 'contract.updated',
           entity: stored.id,
           expected_version: stored.version,
           data: fields,
         });
+      }
       const contract = contractNamed(request, stored.id);
       tagVersion(reply, contract);
       return reply.code(200).send(presentContract(contract));

@@ -47,6 +47,8 @@ const status = oneOf(['active', 'archived']);
 
 export const contractQuery = closed({ ...pageQuery, status: Type.Optional(status) });
 
+export const versionsQuery = closed(pageQuery);
+
 export const contractResource = Type.Object({
   ...resourceFields,
   event_type: eventType,
