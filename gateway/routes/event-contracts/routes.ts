@@ -5,7 +5,7 @@ import { Type } from 'typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { accountOf } from '../../http/caller.ts';
 import { entityOf, isAlready } from '../../http/entities.ts';
-import { linkNext, pageOf, pageRequest, withCursor } from '../../http/lists.ts';
+import { linkNext, pageOf, pageRequest } from '../../http/lists.ts';
 import { propose } from '../../http/propose.ts';
 import { errorAnswers, goneAs, MAX_RESOURCE_BYTES, pathOf } from '../../http/schemas.ts';
 import { checkVersion, namesVersion, tagVersion } from '../../http/versions.ts';
@@ -14,7 +14,7 @@ import { contractFields } from './contract-fields.ts';
 import { dryRun, isDryRun } from './dry-run.ts';
 import { infer } from './infer.ts';
 import { checkPastVersions } from './past-versions.ts';
-import { presentContract, presentViolation } from './presenter.ts';
+import { presentContract } from './presenter.ts';
 import {
   changeQuery,
   contractBody,
@@ -26,18 +26,15 @@ import {
   inferenceResult,
   trialBody,
   trialResult,
-  violationList,
-  violationQuery,
 } from './schemas.ts';
 import { trialOf } from './trial.ts';
 import { readTrialEvent } from './trial-event.ts';
-import { violationIn, violationsOf } from './violations.ts';
 
 const path = '/workspaces/:workspaceId/event-contracts';
 
-/** `/workspaces/:workspaceId/event-contracts`: what events must look like, and where they did not. */
+/** `/workspaces/:workspaceId/event-contracts`: what events must look like. */
 export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
-  const { catalog, contracts, history, log, clock } = dependencies;
+  const { catalog, contracts, log, clock } = dependencies;
   const recent = new RecentEvents(log, clock);
 
   app.get(
@@ -165,25 +162,6 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         });
       }
       return reply.code(200).send({ id: contract.id, status: 'archived' });
-    },
-  );
-
-  app.get(
-    `${path}/:contractId/violations`,
-    {
-      config: { operation: 'event-contracts.violations' },
-      schema: {
-        params: pathOf('contractId'),
-        querystring: violationQuery,
-        response: { 200: violationList, ...errorAnswers },
-      },
-    },
-    async (request, reply) => {
-      const contract = contractNamed(request, request.params.contractId);
-      const query = violationsOf(contract, request.query);
-      const page = await withCursor(() => history.list(query));
-      linkNext(request, reply, page.next);
-      return reply.code(200).send(page.entries.map((entry) => presentViolation(violationIn(entry))));
     },
   );
 

@@ -67,11 +67,31 @@ export const contractList = listOf(contractResource);
 
 const ACTIONS = ['warned', 'omitted', 'blocked'] as const;
 
-export const violationQuery = closed({
-  ...pageQuery,
+const violationFilter = {
   kind: Type.Optional(oneOf(VIOLATION_KINDS)),
   action: Type.Optional(oneOf(ACTIONS)),
   path: Type.Optional(Type.String({ description: 'Exactly this place of the event.' })),
+  contract_version: Type.Optional(Type.String({ description: 'Found by this version.' })),
+  environment: Type.Optional(oneOf(ENVIRONMENTS, 'Default: both.')),
+};
+
+export const violationHoursQuery = closed({
+  ...violationFilter,
+  hours: Type.Optional(
+    Type.String({
+      description: 'How far to look back, 1 to 720: the current hour counts as one. Default 24.',
+    }),
+  ),
+});
+
+export const violationCounts = listOf(
+  Type.Object({ hour_bucket: time, violation_count: Type.Integer() }),
+  'Oldest hour first; hours without any are left out.',
+);
+
+export const violationQuery = closed({
+  ...pageQuery,
+  ...violationFilter,
   since: Type.Optional(Type.String({ description: 'ISO 8601; received then or later.' })),
   until: Type.Optional(Type.String({ description: 'ISO 8601; received before then.' })),
 });
