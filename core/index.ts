@@ -20,7 +20,15 @@ export * from './catalog/state.ts';
 export * from './connector/connector.ts';
 export * from './contracts/contract.ts';
 export { checkSchema, MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH } from './contracts/contract-schema.ts';
+export { contractVersionEntries, contractVersionId } from './contracts/contract-versions.ts';
+export * from './contracts/dry-run.ts';
 export * from './contracts/evaluate.ts';
+export * from './contracts/infer/infer-contract.ts';
+export {
+  type InferenceThresholds,
+  type InferredField,
+  MAX_ENUM,
+} from './contracts/infer/infer-schema.ts';
 export { below } from './contracts/pointer.ts';
 export * from './contracts/rejected-event.ts';
 export * from './contracts/violation.ts';

@@ -178,6 +178,23 @@ describe('contracts', () => {
     expect(state.entity('contract', WORKSPACE, 'c1')?.name).toBe('a');
   });
 
+  it('are remembered version by version until they judge nothing any more', () => {
+    const { state } = fold(
+      contract('c1'),
+      updated({ name: 'a' }),
+      updated({ name: 'b' }),
+      fact('contract.archived', 'c1', {}),
+    );
+    const names = () =>
+      [1, 2, 3, 4, 5].map((version) => state.contractVersion(WORKSPACE, 'c1', version)?.name);
+    expect(names()).toEqual(['c1', 'a', 'b', 'b', undefined]);
+    expect([...state.pastContracts(WORKSPACE)].map(({ version }) => version)).toEqual([1, 2, 3]);
+    expect(state.contractVersion('another', 'c1', 1)).toBeUndefined();
+    state.forgetEras('9999');
+    expect(names()).toEqual([undefined, undefined, undefined, 'b', undefined]);
+    expect([...state.pastContracts(WORKSPACE)]).toEqual([]);
+  });
+
   it('of the exact name win over those of every name', () => {
     const { state } = fold(contract('c1', ''), contract('c2', 'order'));
     expect(state.contractAt(WORKSPACE, 'track', 'order', 9)?.id).toBe('c2');

@@ -85,6 +85,10 @@ export interface CatalogView {
    * name. The same answer on every replay.
    */
   contractAt(workspaceId: string, type: EventType, name: string, position: number): Contract | undefined;
+  /** A version of a contract while it is the newest or may still judge; history keeps the others. */
+  contractVersion(workspaceId: string, id: string, version: number): Contract | undefined;
+  /** The versions that are not the newest of their contract and may still judge. */
+  pastContracts(workspaceId: string): Iterable<Contract>;
 }
 
 /** One contract pair's past: what was active from which catalog position on. */
@@ -249,6 +253,21 @@ export class CatalogState implements CatalogView {
     if (eras === undefined) return undefined;
     const exact = eraAt(eras.get(pairKey(type, name)), position);
     return exact ?? (name === '' ? undefined : eraAt(eras.get(pairKey(type, '')), position));
+  }
+
+  contractVersion(workspaceId: string, id: string, version: number): Contract | undefined {
+    const current = this.entity('contract', workspaceId, id);
+    if (current?.version === version) return current;
+    for (const past of this.pastContracts(workspaceId))
+      if (past.id === id && past.version === version) return past;
+    return undefined;
+  }
+
+  *pastContracts(workspaceId: string): Generator<Contract> {
+    const index = this.#indexes.get(workspaceId);
+    for (const eras of index?.eras.values() ?? [])
+      for (const { contract } of eras)
+        if (contract !== undefined && index?.tables.contract.get(contract.id) !== contract) yield contract;
   }
 
   /** The workspace an entity was created in; undefined when it never was. */

@@ -43,6 +43,63 @@ describe('a field is declared', () => {
       ['/b'],
     ],
     [
+      'in lists of lists',
+      { properties: { a: { items: { items: { properties: { b: {} } } } } } },
+      { a: [[{ b: 1 }], [{ b: 1 }, { c: 1 }]] },
+      ['/a/1/1/c'],
+    ],
+    [
+      'behind a reference in an item, and beside it',
+      {
+        properties: { a: { items: { $ref: '#/$defs/a', properties: { c: {} } } } },
+        $defs: {
+          a: { allOf: [{ properties: { b: {} } }, { $ref: '#/$defs/b' }] },
+          b: { properties: { x: {} } },
+        },
+      },
+      { a: [{ b: 1, c: 1, x: 1, d: 1 }] },
+      ['/a/0/d'],
+    ],
+    [
+      'in a list of draft-07, by its place and for the rest',
+      {
+        $schema: 'http://json-schema.org/draft-07/schema#',
+        properties: {
+          a: { items: [{ properties: { b: {} } }], additionalItems: { $ref: '#/definitions/c' } },
+        },
+        definitions: { c: { properties: { c: {} } } },
+      },
+      {
+        a: [
+          { b: 1, c: 1 },
+          { b: 1, c: 1 },
+        ],
+      },
+      ['/a/0/c', '/a/1/b'],
+    ],
+    [
+      'by what another field brings along',
+      { properties: { a: {} }, dependentSchemas: { a: { properties: { b: { properties: { c: {} } } } } } },
+      { b: { c: 1, d: 1 }, e: 1 },
+      ['/b/d', '/e'],
+    ],
+    [
+      'by a schema for what no other looked at',
+      { allOf: [{ properties: { a: {} } }], unevaluatedProperties: { properties: { x: {} } } },
+      { a: { any: 1 }, b: { x: 1, y: 1 } },
+      ['/b/y'],
+    ],
+    [
+      'by a schema for the items that no other looked at',
+      {
+        properties: {
+          l: { allOf: [{ prefixItems: [{}] }], unevaluatedItems: { properties: { x: {} } } },
+        },
+      },
+      { l: [{ any: 1 }, { x: 1, y: 1 }] },
+      ['/l/1/y'],
+    ],
+    [
       'in a recursion',
       { properties: { child: { $ref: '#' }, v: {} } },
       { child: { child: { v: 1, w: 1 }, v: 1 } },

@@ -173,13 +173,17 @@ class Shape {
     const place = Math.min(index, this.#listed);
     const known = this.#items[place];
     if (known !== undefined) return known;
-    const shape = this.#shapeOf(this.#applied.flatMap((node) => itemSchemas(node, place)));
+    const shape = this.#shapeOf(
+      orUnevaluated(this.#applied, 'unevaluatedItems', (node) => itemSchemas(node, place)),
+    );
     this.#items[place] = shape;
     return shape;
   }
 
   #fieldShape(name: string): Shape | undefined {
-    const schemas = this.#applied.flatMap((node) => fieldSchemas(node, name, this.#patterns));
+    const schemas = orUnevaluated(this.#applied, 'unevaluatedProperties', (node) =>
+      fieldSchemas(node, name, this.#patterns),
+    );
     return schemas.length === 0 ? undefined : this.#shapeOf(schemas);
   }
 }
@@ -218,13 +222,23 @@ function fieldSchemas(node: SchemaNode, name: string, patterns: Patterns): reado
     )
     .map((part) => part.node);
   if (named.length > 0) return named;
-  const rest = [...under(node, 'additionalProperties'), ...under(node, 'unevaluatedProperties')];
-  return rest.filter((schema) => schema.value !== false);
+  return under(node, 'additionalProperties').filter((schema) => schema.value !== false);
 }
 
 function itemSchemas(node: SchemaNode, index: number): readonly SchemaNode[] {
   const listed = under(node, 'prefixItems')[index];
   if (listed !== undefined) return [listed];
-  const rest = [...under(node, 'items'), ...under(node, 'unevaluatedItems')];
+  const rest = under(node, 'items');
   return rest.length === 0 ? [] : [...rest, ...under(node, 'contains')];
+}
+
+/** What schemas say of a member. Where none says anything, it is what those for the unevaluated ones are for. */
+function orUnevaluated(
+  applied: readonly SchemaNode[],
+  keyword: 'unevaluatedProperties' | 'unevaluatedItems',
+  said: (node: SchemaNode) => readonly SchemaNode[],
+): readonly SchemaNode[] {
+  const schemas = applied.flatMap(said);
+  if (schemas.length > 0) return schemas;
+  return applied.flatMap((node) => under(node, keyword)).filter((schema) => schema.value !== false);
 }

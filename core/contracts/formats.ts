@@ -66,6 +66,12 @@ export const FORMATS: ReadonlyMap<string, Format> = new Map(
   Object.entries(fullFormats).map(([name, format]) => [name, bounded(name, format)]),
 );
 
+/** Whether a text has a format of those a contract may name. */
+export function hasFormat(name: string, text: string): boolean {
+  const format = FORMATS.get(name);
+  return format !== undefined && textCheck(format)?.(text) === true;
+}
+
 /** Characters looked at that count as one unit of work. */
 const CHARACTERS_PER_UNIT = 64;
 

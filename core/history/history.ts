@@ -1,10 +1,16 @@
 import type { JsonObject } from '../event/event.ts';
 
-export const HISTORY_KINDS = ['violation', 'delivery', 'audit'] as const;
+export const HISTORY_KINDS = ['violation', 'delivery', 'audit', 'contract'] as const;
 export type HistoryKind = (typeof HISTORY_KINDS)[number];
 
-/** An engine may index each facet and each pair of them: n facets cost it 1 + n + n(n-1)/2 rows of index, five 16. */
-export const MAX_HISTORY_FACETS = 5;
+/**
+ * An engine may index each facet and each pair of them: n facets cost it 1 + n + n(n-1)/2 rows of index, six 22. Of a
+ * kind with a leading facet it need not index what is without it.
+ */
+export const MAX_HISTORY_FACETS = 6;
+
+/** The facet that lists of a kind are always narrowed by where many entries are expected; with others, or alone. */
+export const LEADING_FACET: Readonly<Partial<Record<HistoryKind, string>>> = { violation: 'contract_id' };
 
 /** Something that happened in a workspace, or as an audit entry in an organization, and can be listed. */
 export interface HistoryEntry {
@@ -39,6 +45,24 @@ export interface HistoryQuery {
   readonly cursor?: string;
 }
 
+/** Which entries are counted, hour by hour. */
+export interface HistoryCountQuery {
+  readonly kind: HistoryKind;
+  readonly workspaceId: string;
+  /** All must match exactly. */
+  readonly facets?: Readonly<Record<string, string>>;
+  /** First hour, inclusive: the epoch ms at which it begins. */
+  readonly fromHour: number;
+  /** Last hour, inclusive. */
+  readonly toHour: number;
+}
+
+export interface HistoryCount {
+  /** The epoch ms at which the hour begins. */
+  readonly hour: number;
+  readonly count: number;
+}
+
 export interface HistoryPage {
   readonly entries: readonly HistoryEntry[];
   /**
@@ -53,7 +77,7 @@ export interface HistoryPage {
  * skips an entry that existed when the first page was read. A `put` is durable when it resolves and listed within a
  * second. An entry is kept for the configured retention, at least, counted from the last put that was not ignored,
  * whatever its `at`: what is still changing does not vanish. A `put` does not hold up the thread for longer than some ms
- * at a time, however many entries it has.
+ * at a time, however many entries it has; neither does `countByHour`, however many it counts.
  *
  * Errors: `Unavailable` (part of the entries may have been put; put all again), `InvalidInput` for a bad cursor, for an
  * entry with too many facets (no entry was put) and for one that the engine can never hold (others may have been put).
@@ -63,6 +87,8 @@ export interface HistoryPage {
 export interface History {
   put(entries: readonly HistoryEntry[]): Promise<void>;
   list(query: HistoryQuery): Promise<HistoryPage>;
+  /** How many entries there are in each hour of their `at`, oldest hour first; hours without any are left out. */
+  countByHour(query: HistoryCountQuery): Promise<readonly HistoryCount[]>;
   get(kind: HistoryKind, workspaceId: string, id: string): Promise<HistoryEntry | undefined>;
   close(): Promise<void>;
 }

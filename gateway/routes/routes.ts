@@ -6,6 +6,8 @@ import { clientKeyRoutes } from './client-keys/routes.ts';
 import { deliveryRoutes } from './deliveries/routes.ts';
 import { destinationRoutes } from './destinations/routes.ts';
 import { contractRoutes } from './event-contracts/routes.ts';
+import { versionRoutes } from './event-contracts/version-routes.ts';
+import { violationRoutes } from './event-contracts/violation-routes.ts';
 import { ruleRoutes } from './event-forwarding-rules/routes.ts';
 import { writeKeyRoutes } from './event-keys/routes.ts';
 import { transformationRoutes } from './event-transformations/routes.ts';
@@ -30,6 +32,8 @@ export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, depen
     eventRoutes,
     liveRoutes,
     contractRoutes,
+    versionRoutes,
+    violationRoutes,
     transformationRoutes,
     ruleRoutes,
     destinationRoutes,

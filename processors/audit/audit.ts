@@ -20,7 +20,7 @@ export interface AuditDependencies {
 }
 
 /**
- * Makes what facts of the catalog did listable. It has a fold of its own, so it neither holds up the processes'
+ * Makes what facts of the catalog did listable, and keeps the versions of contracts that they made and replaced. It has a fold of its own, so it neither holds up the processes'
  * catalogs nor is held up by them; a replay puts the same entries again.
  *
  * It never gives a fact up: whatever goes wrong, it waits before it and says why, and a release that can do better goes
@@ -31,10 +31,11 @@ export function audit({ log, history, metrics }: AuditDependencies): BatchStage[
   const facts = new AuditedFacts(log);
   return async (batch, { signal }) => {
     try {
-      const { entries, stopped } = await facts.of(batch.entries, signal);
-      await history.put(entries.map(historyEntryOf));
+      const { entries, versions, stopped } = await facts.of(batch.entries, signal);
+      const kept = [...entries.map(historyEntryOf), ...versions];
+      await history.put(kept);
       if (stopped !== undefined) throw stopped;
-      metrics.count('tributary_history_entries_total', { topic: batch.topic }, entries.length);
+      metrics.count('tributary_history_entries_total', { topic: batch.topic }, kept.length);
       return [];
     } catch (error) {
       throw waiting(error, batch.entries[0]?.position.offset);

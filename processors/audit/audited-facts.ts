@@ -4,7 +4,9 @@ import {
   applyFact,
   type CatalogEntry,
   CatalogState,
+  contractVersionEntries,
   type EventLog,
+  type HistoryEntry,
   isRewriteRecord,
   type LogEntry,
   messageOf,
@@ -16,8 +18,19 @@ import {
 const PARTITION = 0;
 const READ_BYTES = 512 * 1024;
 
-const tell = (state: CatalogState, entry: CatalogEntry, position: number): readonly AuditEntry[] =>
-  isRewriteRecord(entry) ? [] : applyAudited(state, entry, position);
+/** What one fact did: its entries of the audit log, and the versions of contracts that it made and replaced. */
+interface Told {
+  readonly entries: readonly AuditEntry[];
+  readonly versions: readonly HistoryEntry[];
+}
+
+const tell = (state: CatalogState, entry: CatalogEntry, position: number): Told => {
+  if (isRewriteRecord(entry)) return { entries: [], versions: [] };
+  const contract = () => state.entity('contract', state.workspaceOf(entry.entity) ?? '', entry.entity);
+  const before = contract();
+  const entries = applyAudited(state, entry, position);
+  return { entries, versions: contractVersionEntries(before, contract()) };
+};
 
 const fold = (state: CatalogState, entry: CatalogEntry, position: number): true => {
   if (!isRewriteRecord(entry)) applyFact(state, entry, position);
@@ -28,8 +41,7 @@ const notTold = (begins: number, start: number) =>
   new Unavailable(`the catalog begins at ${begins}: what the fact at ${start} did cannot be told`);
 
 /** What the facts of a batch did, as far as they could be applied. */
-export interface Audited {
-  readonly entries: readonly AuditEntry[];
+export interface Audited extends Told {
   /** Why the rest could not be: a fact that this release does not know. */
   readonly stopped?: Unavailable;
 }
@@ -45,7 +57,7 @@ export class AuditedFacts {
   /** The offset of the next fact to apply. */
   #next = 0;
   /** What the facts of the last batch did, by offset: a batch may come again, also cut differently. */
-  #told = new Map<number, readonly AuditEntry[]>();
+  #told = new Map<number, Told>();
   /** The first fact could not be applied, and so none after it will be. */
   #stopped: Unavailable | undefined;
   #watched: AbortSignal | undefined;
@@ -63,6 +75,7 @@ export class AuditedFacts {
     this.#forgetOnLoss(signal);
     await this.#standAt(start, facts, signal);
     const entries: AuditEntry[] = [];
+    const versions: HistoryEntry[] = [];
     for (const fact of facts) {
       const { offset } = fact.position;
       if (offset >= this.#next) {
@@ -70,9 +83,10 @@ export class AuditedFacts {
         if (told === undefined) break;
         this.#told.set(offset, told);
       }
-      entries.push(...(this.#told.get(offset) ?? []));
+      entries.push(...(this.#told.get(offset)?.entries ?? []));
+      versions.push(...(this.#told.get(offset)?.versions ?? []));
     }
-    return { entries, ...(this.#stopped && { stopped: this.#stopped }) };
+    return { entries, versions, ...(this.#stopped && { stopped: this.#stopped }) };
   }
 
   /** Undefined for a fact that cannot be applied. It may have been in part: this fold is of no use behind it. */

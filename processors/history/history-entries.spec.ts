@@ -68,7 +68,14 @@ describe('historyEntryOf', () => {
       workspaceId: 'w1',
       at: Date.parse('2026-01-01T00:00:01Z'),
       version: 1,
-      facets: { contract_id: 'c1', kind: 'type', path: '/total', action: 'blocked' },
+      facets: {
+        contract_id: 'c1',
+        kind: 'type',
+        path: '/total',
+        action: 'blocked',
+        contract_version: '2',
+        environment: 'production',
+      },
       body: violation,
     });
   });

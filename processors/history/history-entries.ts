@@ -32,6 +32,8 @@ function violationEntry(violation: Violation & JsonObject): HistoryEntry {
       kind: violation.kind,
       action: violation.action,
       path: violation.path,
+      contract_version: String(violation.contract_version),
+      environment: violation.environment,
     },
     body: violation,
   };

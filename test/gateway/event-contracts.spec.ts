@@ -205,7 +205,14 @@ describe('its violations', () => {
     workspaceId: String(owner.workspaceId),
     at,
     version: 1,
-    facets: { contract_id: contractId, kind, action, path: '/amount' },
+    facets: {
+      contract_id: contractId,
+      kind,
+      action,
+      path: '/amount',
+      contract_version: '1',
+      environment: 'production',
+    },
     body: {
       id: newId(),
       workspace_id: String(owner.workspaceId),
@@ -243,6 +250,9 @@ describe('its violations', () => {
     expect(await messages('?kind=type')).toEqual([seconds(2)]);
     expect(await messages('?action=blocked&path=/amount')).toEqual([seconds(3)]);
     expect(await messages('?path=/other')).toEqual([]);
+    expect(await messages('?contract_version=1&environment=production&kind=type')).toEqual([seconds(2)]);
+    expect(await messages('?contract_version=2')).toEqual([]);
+    expect(await messages('?environment=development')).toEqual([]);
     expect(await messages(`?since=${iso(seconds(2))}&until=${iso(seconds(3))}`)).toEqual([seconds(2)]);
     const page = await owner.call('GET', `./event-contracts/${id}/violations?limit=2&kind=required`);
     expect(page.headers.link).toBeUndefined();
@@ -252,7 +262,42 @@ describe('its violations', () => {
     expect([first.body.length, second.body.length]).toEqual([2, 1]);
   });
 
-  it.each(['kind=odd', 'action=odd', 'since=today', 'limit=0', 'cursor=%00'])('refuse %s', async (query) => {
+  it('are counted by the hour, narrowed as they are listed', async () => {
+    const { id } = await create();
+    const hour = Math.floor(Date.now() / 3_600_000) * 3_600_000;
+    await test.dependencies.history.put([
+      violation(id, hour, 'required'),
+      violation(id, hour - 1, 'type'),
+      violation(id, hour - 2, 'required', 'blocked'),
+      violation(id, hour - 30 * 3_600_000, 'required'),
+      violation(randomUUID(), hour, 'required'),
+    ]);
+    const counts = async (query: string) => {
+      const rows = await owner.ok<{ hour_bucket: string; violation_count: number }[]>(
+        'GET',
+        `./event-contracts/${id}/violations/hourly${query}`,
+      );
+      return rows.map(({ hour_bucket, violation_count }) => [Date.parse(hour_bucket), violation_count]);
+    };
+    expect(await counts('')).toEqual([
+      [hour - 3_600_000, 2],
+      [hour, 1],
+    ]);
+    expect(await counts('?hours=1')).toEqual([[hour, 1]]);
+    expect(await counts('?kind=required&action=blocked')).toEqual([[hour - 3_600_000, 1]]);
+    expect((await counts('?hours=720&kind=required')).map(([, count]) => count)).toEqual([1, 1, 1]);
+    expect((await owner.call('GET', `./event-contracts/${id}/violations/hourly?hours=0`)).status).toBe(400);
+  });
+
+  it.each([
+    'contract_version=x',
+    'environment=odd',
+    'kind=odd',
+    'action=odd',
+    'since=today',
+    'limit=0',
+    'cursor=%00',
+  ])('refuse %s', async (query) => {
     const { id } = await create();
     expect(await owner.call('GET', `./event-contracts/${id}/violations?${query}`)).toMatchObject({
       status: 400,

@@ -3,7 +3,10 @@ import { openEventLog, readConfig } from '@tributary/infra';
 import type { Tributary } from './running-tributary.ts';
 
 /** Everything in a topic of a running Tributary, partition by partition, read beside it. */
-export async function entriesOf({ environment }: Tributary, topic: string): Promise<readonly LogEntry[]> {
+export async function entriesOf(
+  { environment }: Pick<Tributary, 'environment'>,
+  topic: string,
+): Promise<readonly LogEntry[]> {
   const log = await openEventLog(readConfig(environment), {
     logger: NO_LOGGER,
     metrics: NO_METRICS,

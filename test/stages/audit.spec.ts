@@ -116,6 +116,43 @@ it('lists what comes before a fact it does not know, waits there, and goes by no
   }
 });
 
+it('keeps every version of a contract, once, however often the facts come', async () => {
+  const { catalog, history, run } = setUp();
+  catalog.add('contract.created', 'c1', {
+    id: 'c1',
+    workspace_id: WORKSPACE,
+    name: 'one',
+    event_type: 'track',
+    event_name: 'Paid',
+    description: null,
+    schema_definition: { properties: { large: { description: 'x'.repeat(50_000) } } },
+    enforcement_mode: 'warn',
+    undeclared_fields: 'allow',
+    status: 'active',
+    created_by: 'a',
+  });
+  catalog.add('contract.updated', 'c1', { name: 'two' });
+  catalog.add('contract.archived', 'c1', {});
+  await run('audit', entriesOf(catalog.facts));
+  await run('audit', entriesOf(catalog.facts, 2));
+  const { entries } = await history.list({
+    kind: 'contract',
+    workspaceId: WORKSPACE,
+    facets: { contract_id: 'c1' },
+    limit: 10,
+  });
+  const shown = entries.map(({ body }) => [body.version, body.name, body.status]);
+  expect(shown).toEqual([
+    [3, 'two', 'archived'],
+    [2, 'two', 'active'],
+    [1, 'one', 'active'],
+  ]);
+  // Whole, where the audit log would only tell its size.
+  expect(entries[0]?.body.schema_definition).toEqual(
+    catalog.state.entity('contract', WORKSPACE, 'c1')?.schema_definition,
+  );
+});
+
 it('works off the topic of the catalog on a log, and once more after a restart', async () => {
   const { catalog, history, stages } = setUp();
   fill(catalog);

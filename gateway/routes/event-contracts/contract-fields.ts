@@ -25,7 +25,11 @@ export function contractFields(body: Static<typeof contractBody>): ContractField
   return fields;
 }
 
-function nameFaults({ event_type, event_name }: ContractFields): readonly ErrorDetail[] {
+/** A name on a type whose events have none. */
+export function nameFaults({
+  event_type,
+  event_name,
+}: Pick<ContractFields, 'event_type' | 'event_name'>): readonly ErrorDetail[] {
   if (event_name === '' || contractSubject(event_type) === 'properties') return [];
   return [{ path: '/event_name', message: `must be empty: ${event_type} events have no name` }];
 }

@@ -1,6 +1,6 @@
-import type { Contract, Violation } from '@tributary/core';
+import { type Contract, type HistoryCount, iso, type Violation } from '@tributary/core';
 import type { Static } from 'typebox';
-import type { contractResource, violationResource } from './schemas.ts';
+import type { contractResource, violationCounts, violationResource } from './schemas.ts';
 
 export function presentContract(contract: Contract): Static<typeof contractResource> {
   return {
@@ -36,4 +36,8 @@ export function presentViolation(violation: Violation): Static<typeof violationR
     action: violation.action,
     received_at: violation.received_at,
   };
+}
+
+export function presentViolationCount({ hour, count }: HistoryCount): Static<typeof violationCounts>[number] {
+  return { hour_bucket: iso(hour), violation_count: count };
 }

@@ -1,34 +1,41 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { iso, newId } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { accountOf } from '../../http/caller.ts';
 import { entityOf, isAlready } from '../../http/entities.ts';
-import { linkNext, pageOf, pageRequest, withCursor } from '../../http/lists.ts';
+import { linkNext, pageOf, pageRequest } from '../../http/lists.ts';
 import { propose } from '../../http/propose.ts';
 import { errorAnswers, goneAs, MAX_RESOURCE_BYTES, pathOf } from '../../http/schemas.ts';
 import { checkVersion, namesVersion, tagVersion } from '../../http/versions.ts';
+import { RecentEvents } from '../../recent-events/recent-events.ts';
 import { contractFields } from './contract-fields.ts';
-import { presentContract, presentViolation } from './presenter.ts';
+import { dryRun, isDryRun } from './dry-run.ts';
+import { infer } from './infer.ts';
+import { checkPastVersions } from './past-versions.ts';
+import { presentContract } from './presenter.ts';
 import {
+  changeQuery,
   contractBody,
   contractList,
   contractQuery,
   contractResource,
+  dryRunResult,
+  inferenceBody,
+  inferenceResult,
   trialBody,
   trialResult,
-  violationList,
-  violationQuery,
 } from './schemas.ts';
 import { trialOf } from './trial.ts';
 import { readTrialEvent } from './trial-event.ts';
-import { violationIn, violationsOf } from './violations.ts';
 
 const path = '/workspaces/:workspaceId/event-contracts';
 
-/** `/workspaces/:workspaceId/event-contracts`: what events must look like, and where they did not. */
+/** `/workspaces/:workspaceId/event-contracts`: what events must look like. */
 export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
-  const { catalog, contracts, history, clock } = dependencies;
+  const { catalog, contracts, log, clock } = dependencies;
+  const recent = new RecentEvents(log, clock);
 
   app.get(
     path,
@@ -56,21 +63,33 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     {
       config: { operation: 'event-contracts.create' },
       bodyLimit: MAX_RESOURCE_BYTES,
-      schema: { params: pathOf(), body: contractBody, response: { 201: contractResource, ...errorAnswers } },
+      schema: {
+        params: pathOf(),
+        querystring: changeQuery,
+        body: contractBody,
+        response: { 200: dryRunResult, 201: contractResource, ...errorAnswers },
+      },
     },
     async (request, reply) => {
       const id = newId();
+      const draft = {
+        id,
+        workspace_id: request.workspace.id,
+        ...contractFields(request.body),
+        status: 'active',
+        created_by: accountOf(request.caller),
+      } as const;
+      if (isDryRun(request.query)) {
+        const at = iso(clock());
+        const contract = { ...draft, version: 1, created_at: at, updated_at: at };
+        return reply.code(200).send(await dryRun(contract, request.query, sight()));
+      }
+      checkPastVersions(catalog.state, request.workspace.id);
       await propose(request, dependencies, {
         type: 'contract.created',
         entity: id,
         expected_version: 0,
-        data: {
-          id,
-          workspace_id: request.workspace.id,
-          ...contractFields(request.body),
-          status: 'active',
-          created_by: accountOf(request.caller),
-        },
+        data: draft,
       });
       const contract = contractNamed(request, id);
       tagVersion(reply, contract);
@@ -98,22 +117,27 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       bodyLimit: MAX_RESOURCE_BYTES,
       schema: {
         params: pathOf('contractId'),
+        querystring: changeQuery,
         body: contractBody,
-        response: { 200: contractResource, ...errorAnswers },
+        response: { 200: Type.Union([dryRunResult, contractResource]), ...errorAnswers },
       },
     },
     async (request, reply) => {
       const stored = contractNamed(request, request.params.contractId);
       checkVersion(request, stored);
       const fields = contractFields(request.body);
+      if (isDryRun(request.query))
+        return reply.code(200).send(await dryRun({ ...stored, ...fields }, request.query, sight()));
       const wanted = { ...fields, status: 'active' } as const; // an archived one takes no change, not even none
-      if (!(await isAlready(request, dependencies, 'contract', stored, wanted)))
+      if (!(await isAlready(request, dependencies, 'contract', stored, wanted))) {
+        checkPastVersions(catalog.state, request.workspace.id);
         await propose(request, dependencies, {
           type: 'contract.updated',
           entity: stored.id,
           expected_version: stored.version,
           data: fields,
         });
+      }
       const contract = contractNamed(request, stored.id);
       tagVersion(reply, contract);
       return reply.code(200).send(presentContract(contract));
@@ -141,25 +165,6 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     },
   );
 
-  app.get(
-    `${path}/:contractId/violations`,
-    {
-      config: { operation: 'event-contracts.violations' },
-      schema: {
-        params: pathOf('contractId'),
-        querystring: violationQuery,
-        response: { 200: violationList, ...errorAnswers },
-      },
-    },
-    async (request, reply) => {
-      const contract = contractNamed(request, request.params.contractId);
-      const query = violationsOf(contract, request.query);
-      const page = await withCursor(() => history.list(query));
-      linkNext(request, reply, page.next);
-      return reply.code(200).send(page.entries.map((entry) => presentViolation(violationIn(entry))));
-    },
-  );
-
   app.post(
     `${path}/:contractId/validate`,
     {
@@ -176,6 +181,23 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       return reply.code(200).send(trialOf(contract, event, contracts.evaluate(contract, event)));
     },
   );
+
+  app.post(
+    `${path}/infer`,
+    {
+      config: { operation: 'event-contracts.infer' },
+      schema: {
+        params: pathOf(),
+        body: inferenceBody,
+        response: { 200: inferenceResult, ...errorAnswers },
+      },
+    },
+    async (request, reply) => reply.code(200).send(await infer(request.workspace.id, request.body, sight())),
+  );
+
+  function sight() {
+    return { state: catalog.state, recent, now: clock() };
+  }
 
   function contractNamed(request: FastifyRequest, id: string) {
     return entityOf(request, dependencies, 'contract', id);

@@ -2,6 +2,7 @@ import {
   ENFORCEMENT_MODES,
   ENVIRONMENTS,
   EVENT_TYPES,
+  MAX_ENUM,
   UNDECLARED_FIELDS,
   VIOLATION_KINDS,
 } from '@tributary/core';
@@ -46,6 +47,8 @@ const status = oneOf(['active', 'archived']);
 
 export const contractQuery = closed({ ...pageQuery, status: Type.Optional(status) });
 
+export const versionsQuery = closed(pageQuery);
+
 export const contractResource = Type.Object({
   ...resourceFields,
   event_type: eventType,
@@ -64,11 +67,31 @@ export const contractList = listOf(contractResource);
 
 const ACTIONS = ['warned', 'omitted', 'blocked'] as const;
 
-export const violationQuery = closed({
-  ...pageQuery,
+const violationFilter = {
   kind: Type.Optional(oneOf(VIOLATION_KINDS)),
   action: Type.Optional(oneOf(ACTIONS)),
   path: Type.Optional(Type.String({ description: 'Exactly this place of the event.' })),
+  contract_version: Type.Optional(Type.String({ description: 'Found by this version.' })),
+  environment: Type.Optional(oneOf(ENVIRONMENTS, 'Default: both.')),
+};
+
+export const violationHoursQuery = closed({
+  ...violationFilter,
+  hours: Type.Optional(
+    Type.String({
+      description: 'How far to look back, 1 to 720: the current hour counts as one. Default 24.',
+    }),
+  ),
+});
+
+export const violationCounts = listOf(
+  Type.Object({ hour_bucket: time, violation_count: Type.Integer() }),
+  'Oldest hour first; hours without any are left out.',
+);
+
+export const violationQuery = closed({
+  ...pageQuery,
+  ...violationFilter,
   since: Type.Optional(Type.String({ description: 'ISO 8601; received then or later.' })),
   until: Type.Optional(Type.String({ description: 'ISO 8601; received before then.' })),
 });
@@ -90,12 +113,148 @@ export const violationResource = Type.Object({
 
 export const violationList = listOf(violationResource);
 
+const lookBack = {
+  since: Type.Optional(
+    Type.String({ description: 'ISO 8601: events received then or later. Default: 24 hours ago.' }),
+  ),
+  environment: Type.Optional(oneOf(ENVIRONMENTS, 'Default: both.')),
+};
+
+/** Of creation and replacement. What does not go with `dry_run=true` is refused. */
+export const changeQuery = closed({
+  ...lookBack,
+  dry_run: Type.Optional(
+    oneOf(['true', 'false'], 'True: nothing is stored; the answer is what recent events would have met.'),
+  ),
+  events: Type.Optional(
+    Type.String({ description: 'Events of a dry run at most, 1 to 10000. Default 1000.' }),
+  ),
+});
+
+const coverage = Type.Object(
+  {
+    since: time,
+    oldest: nullable(time),
+    newest: nullable(time),
+    records: Type.Integer({ description: 'Entries of the log that were read, of every workspace.' }),
+    bytes: Type.Integer(),
+    complete: Type.Boolean({ description: 'Every event since then was looked at.' }),
+    stopped_by: nullable(oneOf(['events', 'records', 'bytes', 'time'])),
+  },
+  { description: 'How far the look into the log came.' },
+);
+
+const OUTCOMES = ['accepted', 'warned', 'omitted', 'rejected'] as const;
+const placeOfBreach = Type.String({
+  description: 'JSON pointer below `properties` or `traits`; `*` stands for any item of a list.',
+});
+
+export const dryRunResult = Type.Object({
+  dry_run: Type.Literal(true),
+  events: Type.Integer(),
+  outcomes: Type.Object({
+    accepted: Type.Integer(),
+    warned: Type.Integer(),
+    omitted: Type.Integer(),
+    rejected: Type.Integer(),
+  }),
+  violations: listOf(
+    Type.Object({
+      kind: oneOf(VIOLATION_KINDS),
+      path: placeOfBreach,
+      message: Type.String(),
+      action: oneOf(ACTIONS),
+      events: Type.Integer({ description: 'How many events had it.' }),
+    }),
+    'Those of most events first.',
+  ),
+  violations_cut: Type.Boolean({ description: 'There were more kinds and places than are told apart.' }),
+  examples: listOf(
+    Type.Object({
+      message_id: Type.String(),
+      environment: oneOf(ENVIRONMENTS),
+      event_name: Type.String(),
+      received_at: time,
+      outcome: oneOf(OUTCOMES),
+      violations: listOf(
+        Type.Object({
+          kind: oneOf(VIOLATION_KINDS),
+          path: Type.String(),
+          message: Type.String(),
+          action: oneOf(ACTIONS),
+        }),
+      ),
+    }),
+    'Some of the events that would not have passed untouched.',
+  ),
+  coverage,
+});
+
+export const inferenceBody = closed({
+  event_type: eventType,
+  event_name: optional(eventName),
+  environment: optional(oneOf(ENVIRONMENTS, 'Default: both.')),
+  since: optional(
+    Type.String({ description: 'ISO 8601: events received then or later. Default: 24 hours ago.' }),
+  ),
+  events: optional(Type.Integer({ minimum: 1, maximum: 10_000, description: 'At most. Default 1000.' })),
+  required_ratio: optional(
+    Type.Number({
+      exclusiveMinimum: 0,
+      maximum: 1,
+      description: 'A field is required that this share of the events has. Default 1.',
+    }),
+  ),
+  enum_max: optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: MAX_ENUM,
+      description: 'Members of a closed set of texts at most; 0: none is looked for. Default 10.',
+    }),
+  ),
+});
+
+const JSON_TYPES = ['null', 'boolean', 'integer', 'number', 'string', 'object', 'array'] as const;
+
+export const inferenceResult = Type.Object({
+  contract: nullable(
+    Type.Object(
+      {
+        name,
+        event_type: eventType,
+        event_name: Type.String(),
+        description: Type.String(),
+        schema_definition: schemaDefinition,
+        enforcement_mode: oneOf(ENFORCEMENT_MODES),
+        undeclared_fields: oneOf(UNDECLARED_FIELDS),
+      },
+      { description: 'What `POST .../event-contracts` takes; null where there was no event.' },
+    ),
+  ),
+  events: Type.Integer(),
+  fields: listOf(
+    Type.Object({
+      path: placeOfBreach,
+      seen: Type.Integer({ description: 'How often it was there,' }),
+      of: Type.Integer({ description: 'of the objects, or items, that could have held it.' }),
+      required: Type.Boolean(),
+      types: Type.Object(Object.fromEntries(JSON_TYPES.map((type) => [type, Type.Optional(Type.Integer())]))),
+      format: nullable(Type.String()),
+      enum: nullable(Type.Array(Type.String())),
+      minimum: nullable(Type.Number()),
+      maximum: nullable(Type.Number()),
+    }),
+    'Every place the events had, by path.',
+  ),
+  coverage,
+});
+
 export const trialBody = freeObject(
   'An event as producers send it. `type`, and the name, default to those of the contract.',
 );
 
 export const trialResult = Type.Object({
-  outcome: oneOf(['accepted', 'warned', 'omitted', 'rejected']),
+  outcome: oneOf(OUTCOMES),
   violations: violationList,
   event: nullable(freeObject('The event as it would be accepted; null when it would be rejected.')),
 });

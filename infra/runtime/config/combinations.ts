@@ -47,6 +47,7 @@ export function combinationFaults(
 
 function retentionFaults({
   retention,
+  historyRetention,
   retryExpiry,
   retryLadder,
   dedupeWindow,
@@ -61,6 +62,8 @@ function retentionFaults({
       );
     }
   }
+  if (historyRetention !== undefined && historyRetention < retention)
+    faults.push('TRIBUTARY_HISTORY_RETENTION must not be shorter than TRIBUTARY_RETENTION');
   if (dedupeWindow !== undefined && retention < dedupeWindow)
     faults.push('TRIBUTARY_RETENTION must not be shorter than TRIBUTARY_DEDUPE_WINDOW');
   return faults;

@@ -39,6 +39,11 @@ describe('configuration', () => {
       { TRIBUTARY_RETENTION: '12h' },
       'TRIBUTARY_RETRY_EXPIRY',
     ],
+    [
+      'a history shorter than the log',
+      { TRIBUTARY_HISTORY_RETENTION: '6d' },
+      'TRIBUTARY_HISTORY_RETENTION must not be shorter than TRIBUTARY_RETENTION',
+    ],
   ])('refuses %s', (_, environment, message) => {
     expect(() => readConfig(environment)).toThrow(ConfigError);
     expect(() => readConfig(environment)).toThrow(message);

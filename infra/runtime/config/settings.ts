@@ -6,7 +6,7 @@ import { ENGINE_SETTINGS } from './engine-settings.ts';
 import { ISSUER_SETTINGS } from './issuer-settings.ts';
 import { LIMIT_SETTINGS } from './limit-settings.ts';
 import { MAIL_SETTINGS } from './mail-settings.ts';
-import { attempt, duration, flag, list, number, oneOf, type Parsed, text } from './parse.ts';
+import { attempt, duration, flag, list, number, oneOf, optional, type Parsed, text } from './parse.ts';
 import { type Setting, setting } from './setting.ts';
 
 const HOUR = 3_600_000;
@@ -65,6 +65,12 @@ export const SETTINGS = {
     '7d',
     duration(HOUR, 3650 * 24 * HOUR),
     'How long topics keep their records.',
+  ),
+  historyRetention: setting(
+    'TRIBUTARY_HISTORY_RETENTION',
+    '',
+    optional(duration(HOUR, 3650 * 24 * HOUR)),
+    'How long violations, past versions of contracts, dead and retried deliveries and the audit log are kept, at least, and not shorter than topics keep their records; default: as long as those.',
   ),
   dedicatedTopics: setting(
     'TRIBUTARY_TOPICS',

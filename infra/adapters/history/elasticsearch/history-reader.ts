@@ -1,4 +1,6 @@
 import {
+  type HistoryCount,
+  type HistoryCountQuery,
   type HistoryEntry,
   type HistoryKind,
   type HistoryPage,
@@ -13,6 +15,7 @@ import type { PeriodIndices } from './period-indices.ts';
 
 /** Entries asked for in one request; a larger page takes several. */
 const ENTRIES_A_SEARCH = 1_000;
+const HOUR_MS = 3_600_000;
 const INDEX_NOT_FOUND = 'index_not_found_exception';
 
 /** Where a page goes on: behind this time and id, newest first. */
@@ -65,30 +68,32 @@ export class HistoryReader {
     return last === undefined ? { entries } : { entries, next: formatCursor(last) };
   }
 
+  async countByHour({ fromHour, toHour, ...wanted }: HistoryCountQuery): Promise<readonly HistoryCount[]> {
+    const { aggregations } = await this.#connection.call((client) =>
+      client.search<unknown, { hours: { buckets: readonly { key: number; doc_count: number }[] } }>({
+        index: this.#all,
+        ignore_unavailable: true,
+        allow_partial_search_results: false,
+        query: { bool: { filter: filterOf({ ...wanted, since: fromHour, until: toHour + HOUR_MS }) } },
+        size: 0,
+        track_total_hits: false,
+        aggs: { hours: { histogram: { field: 'at', interval: HOUR_MS, min_doc_count: 1 } } },
+      }),
+    );
+    return (aggregations?.hours.buckets ?? []).map(({ key, doc_count }) => ({ hour: key, count: doc_count }));
+  }
+
   async #search(
-    { kind, workspaceId, facets = {}, since, until }: HistoryQuery,
+    query: HistoryQuery,
     size: number,
     place: Place | undefined,
   ): Promise<readonly HistoryEntry[]> {
-    const filter = [
-      { term: { workspace_id: workspaceId } },
-      { term: { kind } },
-      ...facetTerms(facets).map((term) => ({ term: { facets: term } })),
-      {
-        range: {
-          at: {
-            ...(since === undefined ? {} : { gte: since }),
-            ...(until === undefined ? {} : { lt: until }),
-          },
-        },
-      },
-    ];
     const { hits } = await this.#connection.call((client) =>
       client.search<HistoryDocument>({
         index: this.#all,
         ignore_unavailable: true, // before the first put there is no index
         allow_partial_search_results: false,
-        query: { bool: { filter } },
+        query: { bool: { filter: filterOf(query) } },
         sort: [{ at: 'desc' }, { id: 'desc' }],
         size,
         track_total_hits: false,
@@ -97,6 +102,22 @@ export class HistoryReader {
     );
     return hits.hits.flatMap(({ _source }) => (_source === undefined ? [] : [entryOf(_source)]));
   }
+}
+
+function filterOf({ kind, workspaceId, facets = {}, since, until }: Omit<HistoryQuery, 'limit' | 'cursor'>) {
+  return [
+    { term: { workspace_id: workspaceId } },
+    { term: { kind } },
+    ...facetTerms(facets).map((term) => ({ term: { facets: term } })),
+    {
+      range: {
+        at: {
+          ...(since === undefined ? {} : { gte: since }),
+          ...(until === undefined ? {} : { lt: until }),
+        },
+      },
+    },
+  ];
 }
 
 function placeOf(cursor: string): Place {

@@ -41,6 +41,7 @@ export async function openElasticsearchHistory(options: ElasticsearchHistoryOpti
   return {
     put: (entries) => writer.put(entries),
     list: (query) => reader.list(query),
+    countByHour: (query) => reader.countByHour(query),
     get: (kind, workspaceId, id) => reader.get(kind, workspaceId, id),
     close() {
       closed ??= Promise.all([writer.settled(), dropping.stop()]).then(() => connection.close());

@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Clock, type HistoryEntry, InvalidInput, MAX_HISTORY_FACETS } from '@tributary/core';
 import { inTransaction } from '../../sqlite/database.ts';
 import { facetsOf, listedOf } from './entry-row.ts';
-import { type Listed, listingsOf } from './listings.ts';
+import { everyListingOf, type Listed, listingsOf } from './listings.ts';
 
 /**
  * A transaction takes no further entry after this long, ms. Its commit takes about as long again, a few ms more when it
@@ -100,7 +100,7 @@ export class HistoryWriter {
   }
 
   #unlist(entry: Listed): void {
-    for (const listing of listingsOf(entry)) this.#statements.unlist.run(listing, entry.at, entry.id);
+    for (const listing of everyListingOf(entry)) this.#statements.unlist.run(listing, entry.at, entry.id);
   }
 
   #dropOlderThan(horizon: number): void {

@@ -3,6 +3,7 @@ import type { Clock, History } from '@tributary/core';
 import { openDatabase, reading } from '../../sqlite/database.ts';
 import { HistoryReader } from './history-reader.ts';
 import { HistoryWriter } from './history-writer.ts';
+import { HourlyCounts } from './hourly-counts.ts';
 import { prepareSchema } from './schema.ts';
 
 /** Pages of the write-ahead log that a commit carries over into the file at once, while the thread waits: 1 MB. */
@@ -40,6 +41,7 @@ export function openSqliteHistory({
   const readConnection = openDatabase(file, { readOnly: true });
   const writer = new HistoryWriter(writeConnection, { clock, retentionMs });
   const reader = new HistoryReader(readConnection);
+  const counts = new HourlyCounts(readConnection);
   let closed: Promise<void> | undefined;
   return {
     async put(entries) {
@@ -48,6 +50,7 @@ export function openSqliteHistory({
     async list(query) {
       return reading(() => reader.list(query));
     },
+    countByHour: (query) => counts.of(query),
     async get(kind, workspaceId, id) {
       return reading(() => reader.get(kind, workspaceId, id));
     },

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { HistoryEntry, HistoryKind } from '@tributary/core';
+import { type HistoryEntry, type HistoryKind, LEADING_FACET } from '@tributary/core';
 
 export type Facets = Readonly<Record<string, string>>;
 export type Facet = readonly [name: string, value: string];
@@ -16,14 +16,22 @@ export interface Narrowing {
  * The listings an entry stands in: that of its workspace and kind, one for each facet, and one for each pair of
  * facets. A list narrowed by up to two facets is thus one range of the index however rare what it looks for is; of
  * three and more the rest is filtered. The cost is a row of about 70 bytes per listing: 4 for two facets, 7 for three,
- * 11 for four, 16 for five.
+ * 11 for four, 16 for five. Of a kind with a leading facet the other facets stand in pairs with that one alone: 7 for
+ * six. What is not narrowed by the leading one is then filtered.
  */
-export function listingsOf({ kind, workspaceId, facets }: Listed): readonly Uint8Array[] {
+export function listingsOf(entry: Listed): readonly Uint8Array[] {
+  const { kind, workspaceId } = entry;
+  const all = sorted(entry.facets);
+  return [[], ...listedBy(kind, all)].map((some) => listing(kind, workspaceId, some));
+}
+
+/** Also those that an entry stood in when its kind had no leading facet, for who takes it out of all. */
+export function everyListingOf({ kind, workspaceId, facets }: Listed): readonly Uint8Array[] {
   const all = sorted(facets);
   return [[], ...all.map((one) => [one]), ...pairs(all)].map((some) => listing(kind, workspaceId, some));
 }
 
-/** Every way to narrow by these facets as far as the listings go: one, or for three and more one for each pair. */
+/** Every way to narrow by these facets as far as the listings go: by most of them first. */
 export function narrowings(
   kind: HistoryKind,
   workspaceId: string,
@@ -34,8 +42,18 @@ export function narrowings(
     listing: listing(kind, workspaceId, chosen),
     filters: all.filter((facet) => !chosen.includes(facet)),
   });
-  const [first, ...others] = pairs(all);
-  return first === undefined ? [by(all)] : [by(first), ...others.map(by)];
+  const ways = listedBy(kind, all);
+  const most = Math.max(0, ...ways.map(({ length }) => length));
+  const [first, ...others] = ways.filter(({ length }) => length === most);
+  return first === undefined ? [by([])] : [by(first), ...others.map(by)];
+}
+
+/** The facets, and pairs of facets, that have a listing. */
+function listedBy(kind: HistoryKind, all: readonly Facet[]): readonly (readonly Facet[])[] {
+  const leading = LEADING_FACET[kind];
+  const isListed = (some: readonly Facet[]) =>
+    leading === undefined || some.some(([name]) => name === leading);
+  return [...all.map((one) => [one]), ...pairs(all)].filter(isListed);
 }
 
 function pairs(all: readonly Facet[]): readonly (readonly [Facet, Facet])[] {

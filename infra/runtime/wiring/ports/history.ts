@@ -7,7 +7,7 @@ import { embeddedFolders } from '../folders.ts';
 /** The history: on Elasticsearch where it is named, which need not answer yet, else on SQLite. */
 export async function openHistory(config: Config, logger: Logger): Promise<History> {
   const access = elasticsearchAccess(config);
-  const [clock, retentionMs] = [Date.now, config.retention];
+  const [clock, retentionMs] = [Date.now, config.historyRetention ?? config.retention];
   if (access !== undefined) {
     const { openElasticsearchHistory } = await import('../../../adapters/history/elasticsearch/index.ts');
     return openElasticsearchHistory({ access, prefix: config.prefix, clock, retentionMs, logger });

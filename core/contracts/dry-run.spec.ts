@@ -1,0 +1,82 @@
+import { describe, expect, it } from 'vitest';
+import type { Contract } from '../catalog/entities.ts';
+import type { CanonicalEvent, JsonObject } from '../event/event.ts';
+import { ContractDryRun, MAX_DRY_RUN_BREACHES, MAX_DRY_RUN_EXAMPLES } from './dry-run.ts';
+
+const AT = '2026-03-01T00:00:00.000Z';
+
+const CONTRACT: Contract = {
+  id: 'c',
+  version: 2,
+  workspace_id: 'w',
+  name: 'Paid',
+  event_type: 'track',
+  event_name: 'Paid',
+  description: null,
+  schema_definition: {
+    properties: {
+      amount: { type: 'number', required: true },
+      lines: { items: { properties: { sku: { type: 'string' } } } },
+    },
+  },
+  enforcement_mode: 'block',
+  undeclared_fields: 'warn',
+  status: 'active',
+  created_by: 'someone',
+  created_at: AT,
+  updated_at: AT,
+};
+
+const eventOf = (message_id: string, properties: JsonObject): CanonicalEvent => ({
+  message_id,
+  type: 'track',
+  event: 'Paid',
+  user_id: 'u',
+  properties,
+  timestamp: AT,
+  received_at: AT,
+  environment: 'production',
+  workspace_id: 'w',
+});
+
+function resultOf(events: readonly JsonObject[], contract: Partial<Contract> = {}) {
+  const run = new ContractDryRun({ ...CONTRACT, ...contract });
+  for (const [n, properties] of events.entries()) run.add(eventOf(`m${n}`, properties));
+  return run.result;
+}
+
+describe('a dry run', () => {
+  it('counts what would have become of the events', () => {
+    const events = [{ amount: 1 }, { amount: 1, more: 1 }, {}, { amount: 'x' }];
+    expect(resultOf(events).outcomes).toEqual({ accepted: 1, warned: 1, omitted: 0, rejected: 2 });
+    const lenient = { enforcement_mode: 'warn', undeclared_fields: 'omit' } as const;
+    expect(resultOf(events, lenient).outcomes).toEqual({ accepted: 1, warned: 2, omitted: 1, rejected: 0 });
+  });
+
+  it('counts each kind of breach at each place once an event, whichever item of a list has it', () => {
+    const { breaches, isCut } = resultOf([
+      { amount: 1, lines: [{ sku: 1 }, { sku: 2 }] },
+      { amount: 1, lines: [{}, {}, { sku: 3 }] },
+      {},
+    ]);
+    expect(breaches).toEqual([
+      { kind: 'type', path: '/lines/*/sku', message: 'must be a string', action: 'blocked', events: 2 },
+      { kind: 'required', path: '/amount', message: 'is required', action: 'blocked', events: 1 },
+    ]);
+    expect(isCut).toBe(false);
+  });
+
+  it('shows some of the events that would not have passed untouched', () => {
+    const { examples } = resultOf(Array.from({ length: 30 }, (_, n) => (n % 2 === 0 ? { amount: 1 } : {})));
+    expect(examples).toHaveLength(MAX_DRY_RUN_EXAMPLES);
+    expect(examples[0]?.event.message_id).toBe('m1');
+    expect(examples[0]?.verdict).toMatchObject({ outcome: 'rejected', breaches: [{ path: '/amount' }] });
+  });
+
+  it('is of bounded size, and says so, whatever fields events make up', () => {
+    const events = Array.from({ length: 500 }, (_, n) => ({ amount: 1, [`field ${n}`]: 1 }));
+    const { breaches, isCut } = resultOf(events);
+    expect(breaches).toHaveLength(MAX_DRY_RUN_BREACHES);
+    expect(isCut).toBe(true);
+  });
+});

@@ -1,0 +1,192 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import {
+  type CanonicalEvent,
+  type Clock,
+  type Environment,
+  type EventLog,
+  type EventType,
+  HEADER,
+  type LogEntry,
+  type RejectedEvent,
+  TOPIC,
+} from '@tributary/core';
+import { tooManyRequests } from '../http/errors.ts';
+import { Backwards } from './backwards.ts';
+
+/** What one look may take. */
+export interface LookBudget {
+  /** Entries of the log, whose ever they are. */
+  readonly maxRecords: number;
+  readonly maxBytes: number;
+  readonly maxMs: number;
+}
+
+export const LOOK_BUDGET: LookBudget = {
+  maxRecords: 200_000,
+  maxBytes: 64 * 1024 * 1024,
+  maxMs: 3_000,
+};
+
+/** Looks at a time in one process; each has a read's bytes in memory. */
+const LOOKS_AT_ONCE = 2;
+/** Bytes of one read: on the embedded log the thread that serves requests reads, some ms at most. */
+const READ_BYTES = 256 * 1024;
+/** How long a look holds the thread before it gives it back, ms: what is done with an event may take its time. */
+const HELD_MS = 5;
+
+/** Which events are looked for. */
+export interface RecentEventsQuery {
+  readonly workspaceId: string;
+  readonly type: EventType;
+  /** Absent: both. */
+  readonly environment?: Environment;
+  /** Epoch ms: received then or later. */
+  readonly since: number;
+  readonly limit: number;
+  /** Whether an event of that type is one. */
+  isWanted(event: CanonicalEvent): boolean;
+}
+
+/** What a look came to see. */
+export interface Coverage {
+  readonly events: number;
+  /** `received_at` of the first and last of them. */
+  readonly oldest: string | null;
+  readonly newest: string | null;
+  readonly records: number;
+  readonly bytes: number;
+  /** What ended it; null when it saw all there is since the time asked for. */
+  readonly stoppedBy: 'events' | 'records' | 'bytes' | 'time' | null;
+}
+
+/** Told of each event. */
+export type Look = (event: CanonicalEvent) => void;
+
+/**
+ * Looks at the events of a workspace that were lately accepted or rejected, the last ones of every partition first.
+ * The log is kept for all workspaces together and is not made for this, so a look is bounded in entries, bytes and
+ * time, gives the thread back between reads, and says how far it came. Events that were received and are not judged
+ * yet are not among them.
+ */
+export class RecentEvents {
+  readonly #log: EventLog;
+  readonly #clock: Clock;
+  readonly #budget: LookBudget;
+  #looks = 0;
+
+  constructor(log: EventLog, clock: Clock, budget: LookBudget = LOOK_BUDGET) {
+    this.#log = log;
+    this.#clock = clock;
+    this.#budget = budget;
+  }
+
+  /** 429 while others look; `Unavailable` when the log does not answer. */
+  async look(query: RecentEventsQuery, look: Look): Promise<Coverage> {
+    if (this.#looks >= LOOKS_AT_ONCE) throw tooManyRequests(1);
+    this.#looks++;
+    try {
+      return await this.#look(query, new Looking(query, look, this.#budget, this.#clock));
+    } finally {
+      this.#looks--;
+    }
+  }
+
+  async #look({ since }: RecentEventsQuery, looking: Looking): Promise<Coverage> {
+    let open = await Promise.all(
+      [TOPIC.accepted, TOPIC.rejected].flatMap((topic) =>
+        Array.from({ length: this.#log.topics.get(topic)?.partitions ?? 0 }, (_, partition) =>
+          Backwards.open(this.#log, topic, partition, since),
+        ),
+      ),
+    );
+    for (; open.length > 0; open = open.filter(({ isDone }) => !isDone)) {
+      for (const partition of open) {
+        for await (const entries of partition.stretch(READ_BYTES)) {
+          for (const entry of entries) {
+            if (!looking.take(entry)) return looking.coverage;
+            if (looking.isDueToRest) await looking.rest();
+          }
+          await looking.rest();
+        }
+      }
+    }
+    return looking.coverage;
+  }
+}
+
+/** One look under way. */
+class Looking {
+  readonly #query: RecentEventsQuery;
+  readonly #look: Look;
+  readonly #budget: LookBudget;
+  readonly #clock: Clock;
+  readonly #until: number;
+  #events = 0;
+  #oldest: string | null = null;
+  #newest: string | null = null;
+  #records = 0;
+  #bytes = 0;
+  #stoppedBy: Coverage['stoppedBy'] = null;
+  #restedAt = performance.now();
+
+  constructor(query: RecentEventsQuery, look: Look, budget: LookBudget, clock: Clock) {
+    this.#query = query;
+    this.#look = look;
+    this.#budget = budget;
+    this.#clock = clock;
+    this.#until = clock() + budget.maxMs;
+  }
+
+  get coverage(): Coverage {
+    return {
+      events: this.#events,
+      oldest: this.#oldest,
+      newest: this.#newest,
+      records: this.#records,
+      bytes: this.#bytes,
+      stoppedBy: this.#stoppedBy,
+    };
+  }
+
+  /** False when it is not to be given more. */
+  take(entry: LogEntry): boolean {
+    this.#records++;
+    this.#bytes += entry.value.length;
+    const event = this.#eventIn(entry);
+    if (event !== undefined && !this.#show(event)) this.#stoppedBy = 'events';
+    else if (this.#records >= this.#budget.maxRecords) this.#stoppedBy = 'records';
+    else if (this.#bytes >= this.#budget.maxBytes) this.#stoppedBy = 'bytes';
+    else if (this.#clock() >= this.#until) this.#stoppedBy = 'time';
+    return this.#stoppedBy === null;
+  }
+
+  /** The thread was held for long enough. */
+  get isDueToRest(): boolean {
+    return performance.now() - this.#restedAt > HELD_MS;
+  }
+
+  async rest(): Promise<void> {
+    await nextTurn();
+    this.#restedAt = performance.now();
+  }
+
+  /** Nearly all entries are others', which their headers tell before their values are read. */
+  #eventIn({ headers, value, position }: LogEntry): CanonicalEvent | undefined {
+    const { workspaceId, type, environment, since } = this.#query;
+    if (headers[HEADER.workspaceId] !== workspaceId || headers[HEADER.type] !== type) return undefined;
+    if (environment !== undefined && headers[HEADER.environment] !== environment) return undefined;
+    const stored: unknown = JSON.parse(value);
+    const event =
+      position.topic === TOPIC.rejected ? (stored as RejectedEvent).event : (stored as CanonicalEvent);
+    return Date.parse(event.received_at) >= since && this.#query.isWanted(event) ? event : undefined;
+  }
+
+  #show(event: CanonicalEvent): boolean {
+    this.#events++;
+    const { received_at: at } = event;
+    if (this.#oldest === null || at < this.#oldest) this.#oldest = at;
+    if (this.#newest === null || at > this.#newest) this.#newest = at;
+    this.#look(event);
+    return this.#events < this.#query.limit;
+  }
+}

@@ -1,0 +1,85 @@
+import {
+  type CatalogView,
+  type Contract,
+  ContractDryRun,
+  type DryRunExample,
+  type DryRunResult,
+  eventName,
+} from '@tributary/core';
+import type { Static } from 'typebox';
+import { conflict, invalidRequest } from '../../http/errors.ts';
+import { parseInteger } from '../../http/integers.ts';
+import type { Coverage, RecentEvents, RecentEventsQuery } from '../../recent-events/recent-events.ts';
+import { DEFAULT_EVENTS, lookBack, MAX_EVENTS, presentCoverage } from './look-back.ts';
+import type { changeQuery, dryRunResult } from './schemas.ts';
+
+type ChangeQuery = Static<typeof changeQuery>;
+
+/** True when nothing is to be stored. 400 for what only a dry run heeds. */
+export function isDryRun({ dry_run, ...others }: ChangeQuery): boolean {
+  if (dry_run === 'true') return true;
+  const faults = Object.keys(others).map((path) => ({ path, message: 'goes with dry_run=true' }));
+  if (faults.length > 0) throw invalidRequest(...faults);
+  return false;
+}
+
+/** 409 for a contract that the catalog would refuse: an archived one, or the second of a type and name. */
+export async function dryRun(
+  contract: Contract,
+  query: ChangeQuery,
+  {
+    state,
+    recent,
+    now,
+  }: { readonly state: CatalogView; readonly recent: RecentEvents; readonly now: number },
+): Promise<Static<typeof dryRunResult>> {
+  if (contract.status === 'archived' || isTaken(state, contract)) throw conflict();
+  const { since, environment } = query;
+  const limit = parseInteger(query.events, {
+    name: 'events',
+    min: 1,
+    max: MAX_EVENTS,
+    fallback: DEFAULT_EVENTS,
+  });
+  const asked = {
+    ...(since === undefined ? {} : { since }),
+    ...(environment === undefined ? {} : { environment }),
+    limit,
+  };
+  const look = lookBack(state, contract, asked, now);
+  const run = new ContractDryRun(contract);
+  const coverage = await recent.look(look, (event) => run.add(event));
+  return presentDryRun(run.result, look, coverage);
+}
+
+function isTaken(state: CatalogView, { id, workspace_id, event_type, event_name }: Contract): boolean {
+  const active = state.contractAt(workspace_id, event_type, event_name, Number.MAX_SAFE_INTEGER);
+  return active !== undefined && active.event_name === event_name && active.id !== id;
+}
+
+function presentDryRun(
+  { outcomes, breaches, isCut, examples }: DryRunResult,
+  look: RecentEventsQuery,
+  coverage: Coverage,
+): Static<typeof dryRunResult> {
+  return {
+    dry_run: true,
+    events: coverage.events,
+    outcomes,
+    violations: breaches,
+    violations_cut: isCut,
+    examples: examples.map(presentExample),
+    coverage: presentCoverage(look, coverage),
+  };
+}
+
+function presentExample({ event, verdict }: DryRunExample) {
+  return {
+    message_id: event.message_id,
+    environment: event.environment,
+    event_name: eventName(event),
+    received_at: event.received_at,
+    outcome: verdict.outcome,
+    violations: verdict.breaches,
+  };
+}

@@ -1,0 +1,43 @@
+import { type CatalogView, ContractInference } from '@tributary/core';
+import type { Static } from 'typebox';
+import { invalidRequest } from '../../http/errors.ts';
+import type { RecentEvents } from '../../recent-events/recent-events.ts';
+import { nameFaults } from './contract-fields.ts';
+import { DEFAULT_EVENTS, lookBack, presentCoverage } from './look-back.ts';
+import type { inferenceBody, inferenceResult } from './schemas.ts';
+
+const DEFAULT_REQUIRED_RATIO = 1;
+const DEFAULT_ENUM_MAX = 10;
+
+/** The contract that recent events of a workspace suggest, with the figures behind it. Stores nothing. */
+export async function infer(
+  workspaceId: string,
+  body: Static<typeof inferenceBody>,
+  {
+    state,
+    recent,
+    now,
+  }: { readonly state: CatalogView; readonly recent: RecentEvents; readonly now: number },
+): Promise<Static<typeof inferenceResult>> {
+  const pair = { workspace_id: workspaceId, event_type: body.event_type, event_name: body.event_name ?? '' };
+  const faults = nameFaults(pair);
+  if (faults.length > 0) throw invalidRequest(...faults);
+  const asked = {
+    ...(body.since == null ? {} : { since: body.since }),
+    ...(body.environment == null ? {} : { environment: body.environment }),
+    limit: body.events ?? DEFAULT_EVENTS,
+  };
+  const look = lookBack(state, pair, asked, now);
+  const inference = new ContractInference(pair.event_type, pair.event_name);
+  const coverage = await recent.look(look, (event) => inference.add(event));
+  const { contract, events, fields } = inference.infer({
+    requiredRatio: body.required_ratio ?? DEFAULT_REQUIRED_RATIO,
+    enumMax: body.enum_max ?? DEFAULT_ENUM_MAX,
+  });
+  return {
+    contract,
+    events,
+    fields: fields.map((field) => ({ ...field, enum: field.enum === null ? null : [...field.enum] })),
+    coverage: presentCoverage(look, coverage),
+  };
+}

@@ -1,0 +1,55 @@
+import {
+  type CanonicalEvent,
+  type CatalogView,
+  type Contract,
+  type Environment,
+  eventName,
+  iso,
+} from '@tributary/core';
+import { parseTime } from '../../http/times.ts';
+import type { Coverage, RecentEventsQuery } from '../../recent-events/recent-events.ts';
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+export const DEFAULT_EVENTS = 1_000;
+export const MAX_EVENTS = 10_000;
+
+/** Which events a contract is for; `id` where it is one already. */
+export type Pair = Pick<Contract, 'workspace_id' | 'event_type' | 'event_name'> & { readonly id?: string };
+
+/** The recent events that a contract would judge, were it the newest; 400 for a time that is none. */
+export function lookBack(
+  state: CatalogView,
+  pair: Pair,
+  asked: { readonly since?: string; readonly environment?: Environment; readonly limit: number },
+  now: number,
+): RecentEventsQuery {
+  return {
+    workspaceId: pair.workspace_id,
+    type: pair.event_type,
+    ...(asked.environment === undefined ? {} : { environment: asked.environment }),
+    since: parseTime('since', asked.since) ?? now - DAY_MS,
+    limit: asked.limit,
+    isWanted: (event) => isJudgedBy(state, pair, event),
+  };
+}
+
+/** One without a name is for the names that have no contract of their own. */
+function isJudgedBy(state: CatalogView, pair: Pair, event: CanonicalEvent): boolean {
+  const name = eventName(event);
+  if (pair.event_name !== '') return name === pair.event_name;
+  const own = state.contractAt(pair.workspace_id, pair.event_type, name, Number.MAX_SAFE_INTEGER);
+  return own === undefined || own.event_name === '' || own.id === pair.id;
+}
+
+export function presentCoverage({ since }: RecentEventsQuery, coverage: Coverage) {
+  const { oldest, newest, records, bytes, stoppedBy } = coverage;
+  return {
+    since: iso(since),
+    oldest,
+    newest,
+    records,
+    bytes,
+    complete: stoppedBy === null,
+    stopped_by: stoppedBy,
+  };
+}

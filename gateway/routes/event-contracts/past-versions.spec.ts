@@ -1,0 +1,18 @@
+import type { Contract } from '@tributary/core';
+import { expect, it } from 'vitest';
+import { checkPastVersions, MAX_PAST_BYTES } from './past-versions.ts';
+
+const SIZE = 256 * 1024;
+const contracts = Array.from(
+  { length: MAX_PAST_BYTES / SIZE + 1 },
+  () => ({ schema_definition: { description: 'x'.repeat(SIZE) } }) as unknown as Contract,
+);
+const stateOf = (past: readonly Contract[]) => ({ pastContracts: () => past });
+
+it('refuses one version more where those that may still judge are too much to remember, and says when to come back', () => {
+  checkPastVersions(stateOf([]), 'w');
+  checkPastVersions(stateOf(contracts.slice(0, 100)), 'w');
+  expect(() => checkPastVersions(stateOf(contracts), 'w')).toThrow(
+    expect.objectContaining({ status: 429, retryAfterSeconds: 3_600 }),
+  );
+});
