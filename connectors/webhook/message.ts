@@ -1,21 +1,15 @@
 import { type ConnectorDestination, nameId } from '@tributary/core';
 import { Webhook } from 'standardwebhooks';
 import { deliveryBody } from '../delivery-body.ts';
+import type { HttpRequest } from '../http/exchange.ts';
 import manifest from '../package.json' with { type: 'json' };
-import type { Part } from './parts.ts';
+import type { Part } from '../parts.ts';
 import type { WebhookSettings } from './settings.ts';
 
 const USER_AGENT = `tributary/${manifest.version}`;
 
-/** One request. */
-export interface WebhookMessage {
-  /** Name and value in turn. */
-  readonly headers: string[];
-  readonly body: string;
-}
-
 /** The signed request for some deliveries. `now` is epoch ms and becomes the signed timestamp. */
-export function composeMessage(settings: WebhookSettings, deliveries: Part, now: number): WebhookMessage {
+export function composeMessage(settings: WebhookSettings, deliveries: Part, now: number): HttpRequest {
   const batch = settings.batchSize > 1;
   const id = batch ? nameId(...deliveries.map((delivery) => delivery.id)) : deliveries[0].id;
   const body = JSON.stringify(
@@ -30,11 +24,11 @@ export function composeTest(
   id: string,
   { id: destination_id, workspaceId: workspace_id }: ConnectorDestination,
   now: number,
-): WebhookMessage {
+): HttpRequest {
   return signed(settings, id, JSON.stringify({ id, type: 'test', workspace_id, destination_id }), now);
 }
 
-function signed(settings: WebhookSettings, id: string, body: string, now: number): WebhookMessage {
+function signed(settings: WebhookSettings, id: string, body: string, now: number): HttpRequest {
   const headers = new Map([['user-agent', USER_AGENT]]);
   for (const [name, value] of settings.headers) headers.set(name.toLowerCase(), value);
   headers.set('content-type', 'application/json');
@@ -42,5 +36,5 @@ function signed(settings: WebhookSettings, id: string, body: string, now: number
   headers.set('webhook-id', id);
   headers.set('webhook-timestamp', String(Math.floor(now / 1_000)));
   headers.set('webhook-signature', new Webhook(settings.secret).sign(id, new Date(now), body));
-  return { headers: [...headers].flat(), body };
+  return { method: 'POST', url: settings.url, headers: [...headers].flat(), body };
 }
