@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { Stopped } from '../errors.ts';
 import type { EgressGuard, EgressTarget } from './guard.ts';
 
 /**
@@ -30,7 +31,8 @@ export class Connections {
 
   /** Ends them all, whatever is under way. */
   end(): void {
-    for (const socket of this.#open) socket.destroy();
+    // With an error, since not every driver looks at connections that end without one.
+    for (const socket of this.#open) socket.destroy(new Stopped('stopped'));
   }
 
   #watched(socket: Socket): Socket {

@@ -4,6 +4,7 @@ import { Connections } from '../egress/connections.ts';
 import type { EgressGuard } from '../egress/guard.ts';
 import type { PostgresSettings } from './settings.ts';
 import { createTable, insertStatement, insertValues } from './table.ts';
+import { sqlStateOf } from './verdict.ts';
 
 /** Connections to one destination; further calls wait for one of them. */
 const MAX_CONNECTIONS = 4;
@@ -49,15 +50,25 @@ export function openTableClient(
     },
     async insert(deliveries) {
       // Neither prepared nor with settings of the session: the server may stand behind a pool of connections.
-      await pool.query(insertStatement(table), insertValues(deliveries));
+      await query(pool, insertStatement(table), insertValues(deliveries));
     },
-    async createTable() {
-      await pool.query(createTable(table));
-    },
+    createTable: () => query(pool, createTable(table), []),
     async close() {
       const ended = pool.end();
       connections.end();
       await ended;
     },
   };
+}
+
+/** A connection on which the server refused a statement is as good as before; any other failure ends it. */
+async function query(pool: pg.Pool, text: string, values: unknown[]): Promise<void> {
+  const client = await pool.connect();
+  try {
+    await client.query(text, values);
+    client.release();
+  } catch (error) {
+    client.release(sqlStateOf(error) === undefined);
+    throw error;
+  }
 }

@@ -1,10 +1,4 @@
-import type {
-  ConnectorCatalog,
-  ConnectorDescription,
-  DeliveryResult,
-  Json,
-  JsonObject,
-} from '@tributary/core';
+import type { ConnectorCatalog, DeliveryResult, Json, JsonObject } from '@tributary/core';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
@@ -15,16 +9,14 @@ import {
   createTestConnectors,
   deliveries,
   delivery,
+  descriptionOf,
   destination,
   unhurried,
 } from './harness.ts';
 
 /** What every connector promises, whatever kind of place it speaks to. */
-export function connectorConformance(
-  description: ConnectorDescription,
-  openHarness: () => Promise<ConnectorHarness>,
-) {
-  const { type } = description;
+export function connectorConformance(type: string, openHarness: () => Promise<ConnectorHarness>) {
+  const description = descriptionOf(type);
   describe(`the ${type} connector`, () => {
     let harness: ConnectorHarness;
     let connectors: ConnectorCatalog;
@@ -37,6 +29,11 @@ export function connectorConformance(
       await harness.close();
     });
     const connector = () => connectorOf(connectors, type);
+    const idsOf = (of: readonly { readonly id: string }[]) => {
+      const ids = of.map(({ id }) => id);
+      return harness.ordered ? ids : ids.sort();
+    };
+    const receivedIds = async () => idsOf(await harness.received());
     const place = (settings: JsonObject = harness.settings) => destination(completed(description, settings));
 
     it('has a settings schema that a strict validator takes', () => {
@@ -114,14 +111,14 @@ export function connectorConformance(
       const sent = deliveries(size);
       const results = await connector().deliver(place(), sent, unhurried);
       expect(results.map(({ outcome }) => outcome)).toEqual(sent.map(() => 'delivered'));
-      expect((await harness.received()).map(({ id }) => id)).toEqual(sent.map(({ id }) => id));
+      expect(await receivedIds()).toEqual(idsOf(sent));
     });
 
     it('answers for every delivery also when given more than it says', async () => {
       const sent = deliveries(connector().batchLimits(place()).events + 1);
       const results = await connector().deliver(place(), sent, unhurried);
       expect(results).toHaveLength(sent.length);
-      expect((await harness.received()).map(({ id }) => id)).toEqual(sent.map(({ id }) => id));
+      expect(await receivedIds()).toEqual(idsOf(sent));
     });
 
     it('keeps calls apart that are made at the same time', async () => {
@@ -140,7 +137,7 @@ export function connectorConformance(
       await harness.mend();
       const again = await connector().deliver(place(), sent, unhurried);
       expect(again.map(({ outcome }) => outcome)).toEqual(['delivered', 'delivered', 'delivered']);
-      expect((await harness.received()).map(({ id }) => id)).toEqual(sent.map(({ id }) => id));
+      expect(await receivedIds()).toEqual(idsOf(sent));
     });
 
     it('answers dead, with a reason, for what cannot pass', async () => {
@@ -232,6 +229,18 @@ export function connectorConformance(
       const results = await connector().deliver(place(), deliveries(2), unhurried);
       expect(results).toEqual(Array(2).fill({ outcome: 'retry', reason: 'stopped' }));
       expect(await harness.received()).toEqual([]);
+    });
+
+    it('leaves nothing more behind for what is sent again, where it says so', async () => {
+      const sent = deliveries(3);
+      const later = sent.map((one) => ({ ...one, attempts: [ATTEMPT] }));
+      await connector().deliver(place(), sent, unhurried);
+      for (const repeated of [later, later]) {
+        const again = await connector().deliver(place(), repeated, unhurried);
+        expect(again.map(({ outcome }) => outcome)).toEqual(['delivered', 'delivered', 'delivered']);
+      }
+      const times = harness.idempotent ? 1 : 3;
+      expect(await receivedIds()).toEqual(idsOf(Array(times).fill(sent).flat()));
     });
 
     it('finishes at its close what it had begun', async () => {
