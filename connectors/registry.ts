@@ -9,6 +9,7 @@ import { neverThrowing } from './never-throwing.ts';
 import { postgres } from './postgres/index.ts';
 import { redis } from './redis/index.ts';
 import { s3 } from './s3/index.ts';
+import { segmentKinds } from './segment/index.ts';
 import { webhook } from './webhook/index.ts';
 
 /** Every kind of destination there is. A new one is a folder and a line here. */
@@ -20,6 +21,7 @@ export const CONNECTOR_KINDS: readonly ConnectorKind[] = [
   elasticsearch,
   postgres,
   s3,
+  ...segmentKinds(),
 ];
 
 export interface ConnectorsOptions {
