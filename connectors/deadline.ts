@@ -22,3 +22,22 @@ export async function withDeadline<T>(
     outer.removeEventListener('abort', stop);
   }
 }
+
+/**
+ * Settles as `work` does, or rejects with the signal's reason as soon as it is aborted: for drivers that cannot be
+ * called off. What `work` does after that is nobody's; whoever began it ends the connection it runs on.
+ */
+export async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const aborted = Promise.withResolvers<never>();
+  const leave = () => aborted.reject(signal.reason);
+  signal.addEventListener('abort', leave, { once: true });
+  // Both may reject after the other settled the race.
+  aborted.promise.catch(() => undefined);
+  work.catch(() => undefined);
+  try {
+    if (signal.aborted) leave();
+    return await Promise.race([work, aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', leave);
+  }
+}

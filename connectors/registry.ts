@@ -1,13 +1,28 @@
 import type { Clock, Connector, ConnectorCatalog, Logger, Metrics } from '@tributary/core';
 import { parseRanges } from './egress/address-ranges.ts';
 import { createEgressGuard, type Resolve, resolveBySystem } from './egress/guard.ts';
+import { elasticsearch } from './elasticsearch/index.ts';
+import { kafka } from './kafka/index.ts';
 import type { ConnectorKind } from './kind.ts';
 import { ndjson } from './ndjson/index.ts';
 import { neverThrowing } from './never-throwing.ts';
+import { postgres } from './postgres/index.ts';
+import { redis } from './redis/index.ts';
+import { s3 } from './s3/index.ts';
+import { segmentKinds } from './segment/index.ts';
 import { webhook } from './webhook/index.ts';
 
 /** Every kind of destination there is. A new one is a folder and a line here. */
-export const CONNECTOR_KINDS: readonly ConnectorKind[] = [webhook, ndjson];
+export const CONNECTOR_KINDS: readonly ConnectorKind[] = [
+  webhook,
+  ndjson,
+  kafka,
+  redis,
+  elasticsearch,
+  postgres,
+  s3,
+  ...segmentKinds(),
+];
 
 export interface ConnectorsOptions {
   /** Address ranges (CIDRs) that connections may go to although they are not public. */

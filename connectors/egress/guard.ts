@@ -1,15 +1,24 @@
 import type { LookupAddress } from 'node:dns';
 import { lookup } from 'node:dns/promises';
-import { isIP, type LookupFunction } from 'node:net';
+import { isIP, type LookupFunction, connect as openSocket, Socket } from 'node:net';
+import { type ConnectionOptions, connect as openSecure } from 'node:tls';
 import type { Metrics } from '@tributary/core';
 import { buildConnector } from 'undici';
 import { AddressRefused } from '../errors.ts';
 import { type AllowedRanges, mayReach } from './address-ranges.ts';
+import { GuardedSocket } from './guarded-socket.ts';
 
 /** All addresses of a name. Rejects with a system error (`ENOTFOUND`, `EAI_AGAIN`) when there are none. */
 export type Resolve = (hostname: string) => Promise<readonly LookupAddress[]>;
 
 export const resolveBySystem: Resolve = (hostname) => lookup(hostname, { all: true, order: 'verbatim' });
+
+/** Where a connection goes; with `tls` it is encrypted, and the certificate is checked against `host`. */
+export interface EgressTarget {
+  readonly host: string;
+  readonly port: number;
+  readonly tls?: Pick<ConnectionOptions, 'ca'> | undefined;
+}
 
 /**
  * Lets connections out to allowed addresses only.
@@ -22,6 +31,10 @@ export const resolveBySystem: Resolve = (hostname) => lookup(hostname, { all: tr
 export interface EgressGuard {
   /** How an undici `Agent` opens connections, each within `timeoutMs`. */
   connector(timeoutMs: number): buildConnector.connector;
+  /** A connection on its way. What becomes of it is told by its events, a refusal by `error` too. */
+  connect(target: EgressTarget): Socket;
+  /** For drivers that connect a socket which they are given, by a host and a port. */
+  socket(): Socket;
 }
 
 export interface EgressGuardOptions {
@@ -51,15 +64,31 @@ export function createEgressGuard(options: EgressGuardOptions): EgressGuard {
     );
   };
 
+  // No look-up happens for a literal address, so it is judged here. Other notations of one (decimal, hexadecimal,
+  // octal, short) are names to Node: they are looked up, and what comes of that is judged.
+  const isRefusedLiteral = (host: string) => isIP(host) !== 0 && !mayReach(host, allowed);
+
   return {
     connector(timeoutMs) {
       const connect = buildConnector({ lookup: lookupAllowed, timeout: timeoutMs });
       return (target, callback) => {
-        // No look-up happens for a literal address, so it is judged here. The URL parser has already turned
-        // decimal, hexadecimal, octal and short notations into the usual one.
-        if (isIP(target.hostname) === 0 || mayReach(target.hostname, allowed)) connect(target, callback);
-        else process.nextTick(() => callback(refuse(), null));
+        if (isRefusedLiteral(target.hostname)) process.nextTick(() => callback(refuse(), null));
+        else connect(target, callback);
       };
     },
+
+    connect({ host, port, tls }) {
+      if (isRefusedLiteral(host)) return refusedSocket(refuse());
+      if (tls === undefined) return openSocket({ host, port, lookup: lookupAllowed });
+      return openSecure({ ...tls, host, port, lookup: lookupAllowed, servername: isIP(host) ? '' : host });
+    },
+
+    socket: () => new GuardedSocket({ lookup: lookupAllowed, isRefused: isRefusedLiteral, refuse }),
   };
+}
+
+function refusedSocket(refusal: AddressRefused): Socket {
+  const socket = new Socket();
+  process.nextTick(() => socket.destroy(refusal));
+  return socket;
 }

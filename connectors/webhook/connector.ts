@@ -1,106 +1,55 @@
-import type { Connector, ConnectorDestination, DeliveryResult } from '@tributary/core';
-import { Agent } from 'undici';
-import { withDeadline } from '../deadline.ts';
+import { type Connector, type DeliveryResult, newId } from '@tributary/core';
+import type { Agent } from 'undici';
+import { type Call, createClientConnector } from '../client-connector.ts';
+import { MAX_AGENTS, openAgent } from '../http/agent.ts';
+import { excerptOf, secretTexts } from '../http/excerpt.ts';
+import { exchange, type HttpRequest } from '../http/exchange.ts';
+import { mayBlameSome, verdictOfAnswer, verdictOfFailure } from '../http/verdict.ts';
 import type { ConnectorContext } from '../kind.ts';
-import { DestinationAgents } from './agents.ts';
-import { excerptOf, secretTexts } from './excerpt.ts';
-import { exchange } from './exchange.ts';
-import { composeMessage } from './message.ts';
-import { type Part, partsOf, sendInParts } from './parts.ts';
+import { sendInParts } from '../parts.ts';
+import { testedBy } from '../verdicts.ts';
+import { composeMessage, composeTest } from './message.ts';
 import { readSettings, type WebhookSettings } from './settings.ts';
-import { verdictOfAnswer, verdictOfFailure } from './verdict.ts';
-
-/** Connections to one destination at most: one for each of the calls that are made to it at a time. */
-const MAX_CONNECTIONS = 16;
-/** An idle connection is kept this long, ms, unless the destination says less. */
-const KEEP_ALIVE_MS = 10_000;
-/** The agent of a destination is kept this long after its last call, ms. */
-const AGENT_IDLE_MS = 3 * 60_000;
-/** Agents of destinations that are kept for further calls. */
-const MAX_AGENTS = 1_000;
-/** After this part of the time a refused batch is sent on one by one, so that every call settles some of it. */
-const HALVING_PART = 1 / 4;
 
 export function createWebhookConnector(context: ConnectorContext): Connector {
-  const { egress, timeoutMs, clock } = context;
-  const connect = egress.connector(timeoutMs);
-  const agents = new DestinationAgents({
-    open: () => openAgent(connect),
-    idleMs: AGENT_IDLE_MS,
-    maxKept: MAX_AGENTS,
-  });
-  let closing: Promise<void> | undefined;
+  const { clock } = context;
 
-  const send = async (agent: Agent, settings: WebhookSettings, part: Part, deadline: AbortSignal) => {
+  const send = async (
+    agent: Agent,
+    settings: WebhookSettings,
+    compose: () => HttpRequest,
+    { deadline, failed }: Call,
+  ): Promise<DeliveryResult> => {
     try {
       deadline.throwIfAborted();
-      const message = composeMessage(settings, part, clock());
-      const { status, retryAfter, start } = await exchange(agent, settings.url, message, deadline);
+      const { status, retryAfter, start } = await exchange(agent, compose(), deadline);
       const excerpt = excerptOf(start, secretTexts(settings));
       return verdictOfAnswer({ status, retryAfter, excerpt }, clock());
     } catch (error) {
-      return verdictOrThrow(error);
+      return failed(error);
     }
   };
 
-  /** One deadline for the batch and whatever parts of it are sent. */
-  const sendBatch = async (
-    destination: ConnectorDestination,
-    settings: WebhookSettings,
-    batch: Part,
-    signal: AbortSignal,
-  ): Promise<readonly DeliveryResult[]> => {
-    const halvingEndsAt = clock() + timeoutMs * HALVING_PART;
-    try {
-      return await agents.use(destination, (agent) =>
-        withDeadline(signal, timeoutMs, (deadline) =>
-          sendInParts(batch, {
-            send: (part) => send(agent, settings, part, deadline),
-            mayHalve: () => clock() < halvingEndsAt,
-          }),
-        ),
-      );
-    } catch (error) {
-      const verdict = verdictOrThrow(error);
-      return batch.map(() => verdict);
-    }
-  };
+  return createClientConnector<WebhookSettings, Agent>(context, {
+    readSettings,
+    limits: ({ batchSize }) => ({ events: batchSize }),
+    open: async () => openAgent(context),
+    maxClients: MAX_AGENTS,
+    outlives: () => true,
+    verdictOfFailure,
 
-  return {
-    batchSize: ({ settings }) => readSettings(settings)?.batchSize ?? 1,
+    send: (agent, settings, batch, call) =>
+      sendInParts(batch, {
+        async send(part) {
+          const result = await send(agent, settings, () => composeMessage(settings, part, clock()), call);
+          return { result, someToBlame: mayBlameSome(result) };
+        },
+        mayHalve: call.mayHalve,
+      }),
 
-    async deliver(destination, deliveries, { signal }) {
-      const settings = readSettings(destination.settings);
-      if (settings === undefined) {
-        return deliveries.map(() => ({ outcome: 'dead', reason: 'the settings are not valid' }));
-      }
-      const results: DeliveryResult[] = [];
-      for (const batch of partsOf(deliveries, settings.batchSize)) {
-        results.push(...(await sendBatch(destination, settings, batch, signal)));
-      }
-      return results;
+    async test(agent, settings, call) {
+      const compose = () => composeTest(settings, newId(), call.destination, clock());
+      return testedBy(await send(agent, settings, compose, call));
     },
-
-    close() {
-      closing ??= agents.close();
-      return closing;
-    },
-  };
-}
-
-function openAgent(connect: ReturnType<ConnectorContext['egress']['connector']>): Agent {
-  return new Agent({
-    connect,
-    connections: MAX_CONNECTIONS,
-    keepAliveTimeout: KEEP_ALIVE_MS,
-    // The deadline of the whole call ends slow headers and slow bodies.
-    headersTimeout: 0,
-    bodyTimeout: 0,
   });
-}
-
-function verdictOrThrow(error: unknown): DeliveryResult {
-  const verdict = verdictOfFailure(error);
-  if (verdict === undefined) throw error;
-  return verdict;
 }

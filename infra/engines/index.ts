@@ -1,6 +1,7 @@
 import { elasticsearchEngine } from './elasticsearch/index.ts';
 import { kafkaEngine } from './kafka/index.ts';
 import type { Machine } from './machine.ts';
+import { postgresEngine } from './postgres/index.ts';
 import { redisEngine } from './redis/index.ts';
 import { schemaRegistryEngine } from './schema-registry/index.ts';
 
@@ -12,12 +13,13 @@ export type { KafkaSecurity, KafkaUser, SaslMechanism } from './kafka/secured-li
 export { describeMachine, type Machine } from './machine.ts';
 export type { RedisOptions } from './redis/index.ts';
 
-/** Every engine of the cluster wiring, as this machine can run it. */
+/** Every engine of the cluster wiring, and those that destinations are tried on, as this machine can run them. */
 export function enginesOf(machine: Machine) {
   return {
     kafka: kafkaEngine(machine),
     redis: redisEngine(machine),
     elasticsearch: elasticsearchEngine(machine),
     schemaRegistry: schemaRegistryEngine(machine),
+    postgres: postgresEngine(machine),
   };
 }

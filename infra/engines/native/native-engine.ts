@@ -22,6 +22,11 @@ export interface Command {
   readonly isReady: () => Promise<boolean>;
   /** What to install when the command is not there. */
   readonly missing: string;
+  /** What ends it in an orderly way. Default: SIGTERM. */
+  readonly endsBy?: NodeJS.Signals;
+  /** As whom it runs. Default: as this process. */
+  readonly uid?: number;
+  readonly gid?: number;
 }
 
 export interface NativeStart {
@@ -94,10 +99,10 @@ class NativeEngine implements RunningEngine {
   }
 
   async #spawn(): Promise<ChildProcess> {
-    const { command, args, env, missing } = this.#command;
+    const { command, args, env, missing, uid, gid } = this.#command;
     const log = openSync(this.logFile, 'a');
     // A session of its own: Ctrl-C in a terminal must not end it before whoever started it decides how.
-    const engine = spawn(command, [...args], { env, detached: true, stdio: ['ignore', log, log] });
+    const engine = spawn(command, [...args], { env, uid, gid, detached: true, stdio: ['ignore', log, log] });
     closeSync(log);
     try {
       await once(engine, 'spawn');
@@ -135,13 +140,13 @@ class NativeEngine implements RunningEngine {
   async #endOrderly(): Promise<void> {
     this.#process?.kill('SIGCONT'); // a paused one would never hear the next signal
     const ended = await Promise.race([
-      this.#end('SIGTERM').then(() => true),
+      this.#end(this.#command.endsBy ?? 'SIGTERM').then(() => true),
       sleep(ENDS_WITHIN_MS, false, { ref: false }),
     ]);
     if (!ended) await this.kill();
   }
 
-  async #end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
+  async #end(signal: NodeJS.Signals): Promise<void> {
     const engine = this.#process;
     if (engine === undefined) return;
     const exited = once(engine, 'exit');

@@ -6,6 +6,9 @@ export interface ToolOptions {
   readonly cwd?: string;
   /** What to install when there is no such command. */
   readonly missing?: string;
+  /** As whom it runs. Default: as this process. */
+  readonly uid?: number;
+  readonly gid?: number;
 }
 
 /** Runs a command to its end. Rejects with what it printed when it fails. */
@@ -17,7 +20,7 @@ export function runTool(command: string, args: readonly string[], options: ToolO
         return reject(new EngineMissing(`no ${command} on the PATH: ${options.missing ?? 'install it'}`));
       reject(new EngineFailed(`${command} failed:\n${stdout}${stderr}`, { cause: error }));
     };
-    const { env, cwd } = options;
-    execFile(command, [...args], { env: { ...env }, cwd, maxBuffer: 64 * 1024 * 1024 }, settle);
+    const { env, cwd, uid, gid } = options;
+    execFile(command, [...args], { env: { ...env }, cwd, uid, gid, maxBuffer: 64 * 1024 * 1024 }, settle);
   });
 }

@@ -1,4 +1,4 @@
-import type { ConnectorCatalog, ConnectorDescription, DeliveryResult, JsonObject } from '@tributary/core';
+import type { ConnectorCatalog, DeliveryResult, Json, JsonObject } from '@tributary/core';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
@@ -9,16 +9,14 @@ import {
   createTestConnectors,
   deliveries,
   delivery,
+  descriptionOf,
   destination,
   unhurried,
 } from './harness.ts';
 
 /** What every connector promises, whatever kind of place it speaks to. */
-export function connectorConformance(
-  description: ConnectorDescription,
-  openHarness: () => Promise<ConnectorHarness>,
-) {
-  const { type } = description;
+export function connectorConformance(type: string, openHarness: () => Promise<ConnectorHarness>) {
+  const description = descriptionOf(type);
   describe(`the ${type} connector`, () => {
     let harness: ConnectorHarness;
     let connectors: ConnectorCatalog;
@@ -31,6 +29,11 @@ export function connectorConformance(
       await harness.close();
     });
     const connector = () => connectorOf(connectors, type);
+    const idsOf = (of: readonly { readonly id: string }[]) => {
+      const ids = of.map(({ id }) => id);
+      return harness.ordered ? ids : ids.sort();
+    };
+    const receivedIds = async () => idsOf(await harness.received());
     const place = (settings: JsonObject = harness.settings) => destination(completed(description, settings));
 
     it('has a settings schema that a strict validator takes', () => {
@@ -46,15 +49,34 @@ export function connectorConformance(
       }
     });
 
-    it('describes every setting in words', () => {
-      const properties = Object.values(description.settingsSchema.properties ?? {});
+    it('has a schema that a form can be drawn from: a title and words for every setting, the type of each', () => {
+      const properties = Object.entries(description.settingsSchema.properties ?? {});
       expect(properties.length).toBeGreaterThan(0);
-      for (const property of properties) expect(property).toHaveProperty('description', expect.any(String));
+      for (const [name, property] of properties) {
+        expect(property, name).toMatchObject({
+          type: expect.stringMatching(/^(string|integer|boolean|object|array)$/),
+          title: expect.stringMatching(/^\S.{0,60}$/),
+          description: expect.stringMatching(/^\S.+\.$/s),
+        });
+      }
     });
 
-    it('names as secrets only settings there are', () => {
-      const names = Object.keys(description.settingsSchema.properties ?? {});
-      expect(names).toEqual(expect.arrayContaining([...description.secrets]));
+    it('has defaults and examples that its own schema takes', () => {
+      const ajv = new Ajv2020({ strict: true });
+      for (const property of Object.values(description.settingsSchema.properties ?? {})) {
+        const { default: byDefault, examples = [] } = property as { default?: Json; examples?: Json[] };
+        const validate = ajv.compile(property as JsonObject);
+        for (const value of byDefault === undefined ? examples : [byDefault, ...examples]) {
+          expect(validate(value), JSON.stringify(value)).toBe(true);
+        }
+      }
+    });
+
+    it('names as secrets what its schema marks as such', () => {
+      const marked = Object.entries(description.settingsSchema.properties ?? {}).filter(
+        ([, property]) => (property as { writeOnly?: boolean }).writeOnly === true,
+      );
+      expect([...description.secrets]).toEqual(marked.map(([name]) => name));
     });
 
     it('generates what is absent and changes nothing that is given', () => {
@@ -85,18 +107,18 @@ export function connectorConformance(
     });
 
     it('takes as many as it says, and keeps their order', async () => {
-      const size = connector().batchSize(place());
+      const size = connector().batchLimits(place()).events;
       const sent = deliveries(size);
       const results = await connector().deliver(place(), sent, unhurried);
       expect(results.map(({ outcome }) => outcome)).toEqual(sent.map(() => 'delivered'));
-      expect((await harness.received()).map(({ id }) => id)).toEqual(sent.map(({ id }) => id));
+      expect(await receivedIds()).toEqual(idsOf(sent));
     });
 
     it('answers for every delivery also when given more than it says', async () => {
-      const sent = deliveries(connector().batchSize(place()) + 1);
+      const sent = deliveries(connector().batchLimits(place()).events + 1);
       const results = await connector().deliver(place(), sent, unhurried);
       expect(results).toHaveLength(sent.length);
-      expect((await harness.received()).map(({ id }) => id)).toEqual(sent.map(({ id }) => id));
+      expect(await receivedIds()).toEqual(idsOf(sent));
     });
 
     it('keeps calls apart that are made at the same time', async () => {
@@ -115,7 +137,7 @@ export function connectorConformance(
       await harness.mend();
       const again = await connector().deliver(place(), sent, unhurried);
       expect(again.map(({ outcome }) => outcome)).toEqual(['delivered', 'delivered', 'delivered']);
-      expect((await harness.received()).map(({ id }) => id)).toEqual(sent.map(({ id }) => id));
+      expect(await receivedIds()).toEqual(idsOf(sent));
     });
 
     it('answers dead, with a reason, for what cannot pass', async () => {
@@ -133,9 +155,11 @@ export function connectorConformance(
         values.map((value) => ({ ...harness.settings, [name]: value })),
       );
       for (const settings of [{}, ...spoiled]) {
-        expect(connector().batchSize(destination(settings))).toBeGreaterThanOrEqual(1);
+        expect(connector().batchLimits(destination(settings)).events).toBeGreaterThanOrEqual(1);
         const results = await connector().deliver(destination(settings), deliveries(2), unhurried);
         expect(results, JSON.stringify(settings)).toHaveLength(2);
+        const tested = await connector().test(destination(settings), unhurried);
+        expect(tested.ok || tested.reason.length > 0).toBe(true);
       }
     });
 
@@ -146,6 +170,33 @@ export function connectorConformance(
       expect(await harness.received()).toEqual([]);
     });
 
+    describe('a connection test', () => {
+      it('says that a place takes deliveries, and brings none', async () => {
+        expect(await connector().test(place(), unhurried)).toMatchObject({ ok: true });
+        expect(await harness.received()).toEqual([]);
+        await connector().deliver(place(), [delivery()], unhurried);
+        expect(await connector().test(place(), unhurried)).toMatchObject({ ok: true });
+        expect(await harness.received()).toHaveLength(1);
+      });
+
+      it('says why a place takes none, now or ever, and so the same that deliveries are told', async () => {
+        const reason = { ok: false, reason: expect.stringMatching(/^[a-zA-Z0-9() _-]{5,80}$/) };
+        expect(await connector().test(place(harness.hopeless), unhurried)).toMatchObject(reason);
+        await harness.fail();
+        const failed = await connector().test(place(), unhurried);
+        expect(failed).toMatchObject(reason);
+        await harness.mend();
+        expect(await connector().test(place(), unhurried)).toMatchObject({ ok: true });
+      });
+
+      it('reaches nothing for someone who does not wait, nor after the close', async () => {
+        const stopped = { ok: false, reason: 'stopped' };
+        expect(await connector().test(place(), { signal: AbortSignal.abort() })).toEqual(stopped);
+        await connectors.close();
+        expect(await connector().test(place(), unhurried)).toEqual(stopped);
+      });
+    });
+
     it('tells no secret in a reason or a response', async () => {
       const results: DeliveryResult[] = [];
       results.push(...(await connector().deliver(place(), [delivery()], unhurried)));
@@ -153,7 +204,9 @@ export function connectorConformance(
       results.push(...(await connector().deliver(place(), [delivery()], unhurried)));
       results.push(...(await connector().deliver(place(harness.hopeless), [delivery()], unhurried)));
       expect(results.map(({ outcome }) => outcome)).toEqual(['delivered', 'retry', 'dead']);
-      const told = JSON.stringify(results);
+      const tests = [await connector().test(place(), unhurried)];
+      tests.push(await connector().test(place(harness.hopeless), unhurried));
+      const told = JSON.stringify([results, tests]);
       for (const name of description.secrets) {
         for (const secret of textsIn(harness.settings[name])) expect(told).not.toContain(secret);
       }
@@ -176,6 +229,18 @@ export function connectorConformance(
       const results = await connector().deliver(place(), deliveries(2), unhurried);
       expect(results).toEqual(Array(2).fill({ outcome: 'retry', reason: 'stopped' }));
       expect(await harness.received()).toEqual([]);
+    });
+
+    it('leaves nothing more behind for what is sent again, where it says so', async () => {
+      const sent = deliveries(3);
+      const later = sent.map((one) => ({ ...one, attempts: [ATTEMPT] }));
+      await connector().deliver(place(), sent, unhurried);
+      for (const repeated of [later, later]) {
+        const again = await connector().deliver(place(), repeated, unhurried);
+        expect(again.map(({ outcome }) => outcome)).toEqual(['delivered', 'delivered', 'delivered']);
+      }
+      const times = harness.idempotent ? 1 : 3;
+      expect(await receivedIds()).toEqual(idsOf(Array(times).fill(sent).flat()));
     });
 
     it('finishes at its close what it had begun', async () => {

@@ -10,6 +10,7 @@ import {
   NO_METRICS,
   newId,
 } from '@tributary/core';
+import type { FaultyProxy } from './faulty-proxy.ts';
 
 /** How long a call to a destination may take in these tests, ms. */
 export const TIMEOUT_MS = 400;
@@ -33,12 +34,40 @@ export interface ConnectorHarness {
   /** Valid settings for a place that can never take anything. */
   readonly hopeless: JsonObject;
   readonly connectors: Partial<ConnectorsOptions>;
-  /** Everything it got so far, in order. */
+  /** False where a reader cannot tell in which order the calls were made. */
+  readonly ordered: boolean;
+  /** True where a delivery that is sent again leaves nothing more behind. */
+  readonly idempotent: boolean;
+  /** Of a place that is reached by connections. */
+  readonly network?: NetworkHarness;
+  /** Everything it got so far, in order where there is one. */
   received(): Promise<readonly ReceivedBody[]>;
   /** From now on it fails in a way that may pass; `mend` ends that. */
   fail(): Promise<void>;
   mend(): Promise<void>;
   close(): Promise<void>;
+}
+
+/** How long a call to a real engine may take where nothing is wrong with it, ms. */
+const ENGINE_TIMEOUT_MS = 8_000;
+
+/** For places that are real engines, on 127.0.0.1. Names stand for nothing unless a test says so. */
+export const ENGINE_CONNECTORS: Partial<ConnectorsOptions> = {
+  egressAllow: ['127.0.0.0/8'],
+  timeoutMs: ENGINE_TIMEOUT_MS,
+  resolve: () => Promise.reject(Object.assign(new Error('no such name'), { code: 'ENOTFOUND' })),
+};
+
+/** For what runs only where there are engines. */
+export function noEngine(name: string): never {
+  throw new Error(`no ${name} in this run`);
+}
+
+/** A place behind a proxy. */
+export interface NetworkHarness {
+  readonly proxy: FaultyProxy;
+  /** The settings of the same place under another host: a name, or an address as it stands in a URL. */
+  at(host: string): JsonObject;
 }
 
 export function createTestConnectors(options: Partial<ConnectorsOptions> = {}) {
@@ -105,4 +134,10 @@ export function connectorOf(connectors: ReturnType<typeof createConnectors>, typ
   const connector = connectors.connector(type);
   if (connector === undefined) throw new Error(`no connector of type ${type}`);
   return connector;
+}
+
+export function descriptionOf(type: string): ConnectorDescription {
+  const description = createTestConnectors().descriptions.get(type);
+  if (description === undefined) throw new Error(`no connector of type ${type}`);
+  return description;
 }

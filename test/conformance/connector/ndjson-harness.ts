@@ -13,6 +13,8 @@ export async function ndjsonHarness(): Promise<ConnectorHarness> {
     settings: { folder: 'team/orders' },
     hopeless: { folder: 'elsewhere' },
     connectors: { dataFolder },
+    ordered: true,
+    idempotent: false,
     received: () => linesIn(folder),
     fail: async () => {
       await rename(folder, `${folder}.aside`);

@@ -1,3 +1,4 @@
+import { startFaultyProxy } from './faulty-proxy.ts';
 import type { ConnectorHarness, ReceivedBody } from './harness.ts';
 import { answerWith, startRecordingServer } from './recording-server.ts';
 
@@ -11,15 +12,20 @@ export async function webhookHarness(): Promise<ConnectorHarness> {
   };
   server.answer = takes;
   let refused = 0;
+  const proxy = await startFaultyProxy({ host: '127.0.0.1', port: server.port });
+  const at = (host: string) => ({
+    url: `http://${host}:${proxy.port}/hook?key=in-the-query`,
+    secret: WEBHOOK_SECRET,
+    headers: { authorization: 'Bearer very-secret-token' },
+    batch_size: 100,
+  });
   return {
-    settings: {
-      url: server.url,
-      secret: WEBHOOK_SECRET,
-      headers: { authorization: 'Bearer very-secret-token' },
-      batch_size: 100,
-    },
+    settings: at('127.0.0.1'),
     hopeless: { url: 'http://10.0.0.1/' },
     connectors: { egressAllow: ['127.0.0.0/8'] },
+    ordered: true,
+    idempotent: false,
+    network: { proxy, at },
     received: async () => server.requests.slice(refused).flatMap(({ body }) => bodiesIn(JSON.parse(body))),
     fail: async () => {
       server.answer = answerWith(503, 'Bearer very-secret-token');
@@ -28,10 +34,14 @@ export async function webhookHarness(): Promise<ConnectorHarness> {
       refused = server.requests.length;
       server.answer = takes;
     },
-    close: () => server.close(),
+    close: async () => {
+      await proxy.close();
+      await server.close();
+    },
   };
 }
 
 function bodiesIn(message: ReceivedBody | { deliveries: readonly ReceivedBody[] }): readonly ReceivedBody[] {
+  if ('type' in message && message.type === 'test') return [];
   return 'deliveries' in message ? message.deliveries : [message];
 }

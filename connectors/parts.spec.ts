@@ -1,5 +1,6 @@
 import type { Delivery, DeliveryResult } from '@tributary/core';
 import { expect, test } from 'vitest';
+import { mayBlameSome } from './http/verdict.ts';
 import { type Part, partsOf, sendInParts } from './parts.ts';
 
 const delivery = (id: number): Delivery => ({
@@ -48,9 +49,10 @@ async function run(
   const results = await sendInParts(batch, {
     send: async (part) => {
       now += tookMs;
-      if (now > timeoutMs) return TIMED_OUT;
+      if (now > timeoutMs) return { result: TIMED_OUT, someToBlame: false };
       sent.push(idsOf(part));
-      return answer(idsOf(part));
+      const result = answer(idsOf(part));
+      return { result, someToBlame: mayBlameSome(result) };
     },
     mayHalve: () => now < timeoutMs / 4,
   });

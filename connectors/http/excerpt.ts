@@ -1,5 +1,3 @@
-import type { WebhookSettings } from './settings.ts';
-
 /** Bytes of an answer that are kept to be shown. */
 export const EXCERPT_BYTES = 1_024;
 
@@ -30,9 +28,15 @@ function withoutCutSecret(text: string, secrets: readonly string[]): string {
   return cut === 0 ? text : text.slice(0, -cut) + MASK;
 }
 
+/** What of a destination's settings must not be shown. */
+export interface SecretSettings {
+  readonly secret: string;
+  readonly headers: readonly (readonly [name: string, value: string])[];
+}
+
 /** Every text that must not be shown, longest first: the secret, header values, and the credentials inside those. */
-export function secretTexts(settings: Pick<WebhookSettings, 'secret' | 'headers'>): readonly string[] {
-  const texts = new Set([settings.secret]);
+export function secretTexts(settings: SecretSettings): readonly string[] {
+  const texts = new Set(settings.secret === '' ? [] : [settings.secret]);
   for (const [, value] of settings.headers) {
     const parts = value.split(/[\s,;="]+/).filter((part) => part.length >= MIN_PART);
     for (const text of [value, ...parts]) {

@@ -1,5 +1,4 @@
 import type { Delivery, DeliveryResult } from '@tributary/core';
-import { mayBlameSome } from './verdict.ts';
 
 /** What one request holds: never nothing. */
 export type Part = readonly [Delivery, ...Delivery[]];
@@ -14,8 +13,15 @@ export function partsOf(deliveries: readonly Delivery[], size: number): readonly
   return parts;
 }
 
+/** What became of a part. */
+export interface PartResult {
+  readonly result: DeliveryResult;
+  /** It was refused for what may be the fault of some in it while others are fine. */
+  readonly someToBlame: boolean;
+}
+
 export interface SendInPartsOptions {
-  send(part: Part): Promise<DeliveryResult>;
+  send(part: Part): Promise<PartResult>;
   /** Asked at each refusal: is there time to go on in halves? With less time, one by one settles some for certain. */
   mayHalve(): boolean;
 }
@@ -36,8 +42,8 @@ export async function sendInParts(
   const parts = [batch];
   // It grows while it is walked through.
   for (const part of parts) {
-    const result = await send(part);
-    if (part.length > 1 && mayBlameSome(result)) {
+    const { result, someToBlame } = await send(part);
+    if (part.length > 1 && someToBlame) {
       parts.push(...partsOf(part, mayHalve() ? Math.ceil(part.length / 2) : 1));
       continue;
     }

@@ -1,10 +1,10 @@
 import type { DeliveryResult } from '@tributary/core';
 import { errors } from 'undici';
-import { AddressRefused, Closed, codeOf, Stopped, TimedOut } from '../errors.ts';
+import { verdictOfNetworkFailure } from '../network-failure.ts';
 import { parseRetryAfter } from './retry-after.ts';
 
 /** What a destination answered. */
-export interface WebhookAnswer {
+export interface HttpAnswer {
   readonly status: number;
   readonly retryAfter: string | undefined;
   /** The start of the body, fit to be shown; empty when there was none. */
@@ -15,7 +15,7 @@ const PASSING_STATUSES = new Set([408, 425, 429]);
 const STATUSES_THAT_SAY_WHEN = new Set([429, 503]);
 
 /** What an answer means for the deliveries that were sent. `now` is epoch ms. */
-export function verdictOfAnswer(answer: WebhookAnswer, now: number): DeliveryResult {
+export function verdictOfAnswer(answer: HttpAnswer, now: number): DeliveryResult {
   const { status } = answer;
   const shown = { status, ...(answer.excerpt === '' ? {} : { response: answer.excerpt }) };
   if (status >= 200 && status < 300) return { outcome: 'delivered', ...shown };
@@ -41,40 +41,8 @@ export function mayBlameSome(result: DeliveryResult): boolean {
   return outcome === 'dead' && status >= 400 && status < 500 && !STATUSES_ABOUT_THE_PLACE.has(status);
 }
 
-const RESETS = new Set(['ECONNRESET', 'EPIPE', 'ECONNABORTED', 'UND_ERR_SOCKET']);
-
-/** Codes that say the request itself is malformed, which another attempt does not heal. */
-const MALFORMED = new Set(['UND_ERR_INVALID_ARG', 'UND_ERR_NOT_SUPPORTED']);
-
-const REASONS = new Map([
-  ['ECONNREFUSED', 'connection refused'],
-  ['ETIMEDOUT', 'connection timed out'],
-  ['UND_ERR_CONNECT_TIMEOUT', 'connection timed out'],
-  ['EHOSTUNREACH', 'host unreachable'],
-  ['ENETUNREACH', 'network unreachable'],
-  ['ENOTFOUND', 'name not resolved'],
-  ['ENODATA', 'name not resolved'],
-  ['EAI_AGAIN', 'name not resolved'],
-  ['UND_ERR_CLOSED', 'stopped'],
-  ['UND_ERR_DESTROYED', 'stopped'],
-]);
-
-/**
- * What a failed call means: no answer came, whatever else happened. Made from codes alone, since messages of the
- * network hold addresses and URLs. Undefined for an error that has none: it is not the network's.
- */
+/** What a failed call means: no answer came. Undefined for an error that is not the network's. */
 export function verdictOfFailure(error: unknown): DeliveryResult | undefined {
-  if (error instanceof AddressRefused) return { outcome: 'dead', reason: 'address not allowed' };
-  if (error instanceof TimedOut) return { outcome: 'retry', reason: 'timed out' };
-  if (error instanceof Stopped || error instanceof Closed) return { outcome: 'retry', reason: 'stopped' };
   if (error instanceof errors.HTTPParserError) return { outcome: 'retry', reason: 'the answer is not HTTP' };
-  const code = codeOf(error);
-  if (code === undefined) return undefined;
-  if (MALFORMED.has(code)) return { outcome: 'dead', reason: 'the settings make no valid request' };
-  if (RESETS.has(code))
-    return { outcome: 'retry', reason: 'connection closed before an answer', reset: true };
-  if (/CERT|^ERR_TLS_|^UNABLE_TO_/.test(code)) {
-    return { outcome: 'retry', reason: `certificate not accepted (${code})` };
-  }
-  return { outcome: 'retry', reason: REASONS.get(code) ?? `network error (${code})` };
+  return verdictOfNetworkFailure(error);
 }

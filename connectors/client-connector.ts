@@ -1,0 +1,137 @@
+import type {
+  BatchLimits,
+  ConnectionTest,
+  Connector,
+  ConnectorDestination,
+  Delivery,
+  DeliveryResult,
+  JsonObject,
+} from '@tributary/core';
+import { DestinationClients } from './clients.ts';
+import { withDeadline } from './deadline.ts';
+import type { ConnectorContext } from './kind.ts';
+import { type Part, partsOf } from './parts.ts';
+import { NOT_VALID, testedBy, verdictOfOurs } from './verdicts.ts';
+
+/** A client of a destination that nobody used is kept this long, ms. */
+const IDLE_MS = 3 * 60_000;
+/** After this part of the time a refused batch is sent on one by one, so that every call settles some of it. */
+const HALVING_PART = 1 / 4;
+
+/** One call to a destination. */
+export interface Call {
+  readonly destination: ConnectorDestination;
+  /** Aborted when its time is over, and when nobody waits any more. */
+  readonly deadline: AbortSignal;
+  /** Is there time to send a refused batch on in halves? */
+  mayHalve(): boolean;
+  /** What a failure that the kind foresaw means; the next call begins with a new client. Throws any other. */
+  failed(error: unknown): DeliveryResult;
+}
+
+/** How a kind of place is spoken to by a client that each of its destinations has of its own. */
+export interface ClientKind<Settings, Client extends { close(): Promise<void> }> {
+  /** Undefined for settings that the schema would not have let through. */
+  readSettings(settings: JsonObject): Settings | undefined;
+  limits(settings: Settings): BatchLimits;
+  /** Loads what it needs and connects to nothing. */
+  open(settings: Settings): Promise<Client>;
+  /** What became of each, in order. `batch` is within the limits. Rejects when all met with the same failure. */
+  send(client: Client, settings: Settings, batch: Part, call: Call): Promise<readonly DeliveryResult[]>;
+  /** Rejects, as `send` does, when the place is not reached. */
+  test(client: Client, settings: Settings, call: Call): Promise<ConnectionTest>;
+  /** What a rejection means; undefined for one that is our own fault. */
+  verdictOfFailure(error: unknown, client: Client): DeliveryResult | undefined;
+  /** True for a failure that leaves the client as good as it was. */
+  outlives(error: unknown): boolean;
+  /** Clients that are kept although nobody uses them. */
+  readonly maxClients: number;
+}
+
+/** The connector of such a kind: settings, batches, deadlines, failures, tests and the close are the same for all. */
+export function createClientConnector<Settings, Client extends { close(): Promise<void> }>(
+  { timeoutMs, clock }: ConnectorContext,
+  kind: ClientKind<Settings, Client>,
+): Connector {
+  const clients = new DestinationClients<Client>({
+    open: async ({ settings }) => {
+      const read = kind.readSettings(settings);
+      if (read === undefined) throw new TypeError(NOT_VALID);
+      return kind.open(read);
+    },
+    idleMs: IDLE_MS,
+    maxKept: kind.maxClients,
+  });
+  let closing: Promise<void> | undefined;
+
+  /** One deadline for all that `work` asks of the place; a failure that was foreseen is a value. */
+  async function call<T>(
+    destination: ConnectorDestination,
+    signal: AbortSignal,
+    work: (client: Client, call: Call) => Promise<T>,
+  ): Promise<{ readonly done: T } | { readonly failed: DeliveryResult }> {
+    const halvingEndsAt = clock() + timeoutMs * HALVING_PART;
+    const mayHalve = () => clock() < halvingEndsAt;
+    return withDeadline(signal, timeoutMs, (deadline) =>
+      clients.use(destination, async (client, discard) => {
+        const failed = (error: unknown) => {
+          const verdict = kind.verdictOfFailure(error, client);
+          if (!kind.outlives(error)) discard();
+          if (verdict === undefined) throw error;
+          return verdict;
+        };
+        try {
+          deadline.throwIfAborted();
+          return { done: await work(client, { destination, deadline, mayHalve, failed }) };
+        } catch (error) {
+          return { failed: failed(error) };
+        }
+      }),
+    ).catch((error: unknown) => {
+      const verdict = verdictOfOurs(error);
+      if (verdict === undefined) throw error;
+      return { failed: verdict };
+    });
+  }
+
+  async function sendBatch(
+    destination: ConnectorDestination,
+    settings: Settings,
+    batch: Part,
+    signal: AbortSignal,
+  ): Promise<readonly DeliveryResult[]> {
+    const outcome = await call(destination, signal, (client, made) =>
+      kind.send(client, settings, batch, made),
+    );
+    return 'done' in outcome ? outcome.done : batch.map(() => outcome.failed);
+  }
+
+  return {
+    batchLimits({ settings }) {
+      const read = kind.readSettings(settings);
+      return read === undefined ? { events: 1 } : kind.limits(read);
+    },
+
+    async deliver(destination, deliveries: readonly Delivery[], { signal }) {
+      const settings = kind.readSettings(destination.settings);
+      if (settings === undefined) return deliveries.map(() => ({ outcome: 'dead', reason: NOT_VALID }));
+      const results: DeliveryResult[] = [];
+      for (const batch of partsOf(deliveries, kind.limits(settings).events)) {
+        results.push(...(await sendBatch(destination, settings, batch, signal)));
+      }
+      return results;
+    },
+
+    async test(destination, { signal }) {
+      const settings = kind.readSettings(destination.settings);
+      if (settings === undefined) return { ok: false, reason: NOT_VALID };
+      const outcome = await call(destination, signal, (client, made) => kind.test(client, settings, made));
+      return 'done' in outcome ? outcome.done : testedBy(outcome.failed);
+    },
+
+    close() {
+      closing ??= clients.close();
+      return closing;
+    },
+  };
+}

@@ -1,0 +1,70 @@
+import type { JsonObject } from '@tributary/core';
+import { passwordField, usernameField } from '../setting-fields.ts';
+import { createSettingsReader, type SettingsFault } from '../settings-reader.ts';
+
+/** What a user writes. */
+export const settingsSchema = {
+  $schema: 'https://json-schema.org/draft/2020-12/schema',
+  type: 'object',
+  required: ['url', 'index'],
+  additionalProperties: false,
+  properties: {
+    url: {
+      type: 'string',
+      title: 'URL',
+      description:
+        'Where the cluster answers: an absolute http or https URL without credentials. The name must stand for a public address.',
+      examples: ['https://search.example.com:9243'],
+      maxLength: 2_048,
+      pattern: '^[hH][tT][tT][pP][sS]?://[^?#]+$',
+    },
+    index: {
+      type: 'string',
+      title: 'Index',
+      description: 'The index, alias or data stream to write to.',
+      examples: ['customer-events'],
+      pattern: '^[a-z0-9][a-z0-9._-]{0,199}$',
+    },
+    api_key: {
+      type: 'string',
+      title: 'API key',
+      description: 'The encoded form of an API key; in place of a user and a password.',
+      writeOnly: true,
+      maxLength: 1_024,
+      pattern: '^[A-Za-z0-9+/_=-]+$',
+    },
+    username: usernameField,
+    password: passwordField,
+  },
+} as const satisfies JsonObject;
+
+/** The same as the connector reads it. */
+export interface ElasticsearchSettings {
+  readonly url: string;
+  readonly index: string;
+  readonly api_key?: string;
+  readonly username?: string;
+  readonly password?: string;
+}
+
+/** What the schema cannot say. Paths are JSON pointers below the settings. */
+export function settingsFaults(settings: JsonObject): readonly SettingsFault[] {
+  const faults: SettingsFault[] = [];
+  const { url, username, password, api_key } = settings;
+  if (typeof url === 'string') {
+    const parsed = URL.parse(url);
+    if (parsed === null) faults.push({ path: '/url', message: 'must be an absolute URL' });
+    else if (parsed.username !== '' || parsed.password !== '') {
+      faults.push({ path: '/url', message: 'must not hold credentials; use username and password' });
+    }
+  }
+  if (password !== undefined && username === undefined) {
+    faults.push({ path: '/username', message: 'is required with a password' });
+  }
+  if (api_key !== undefined && username !== undefined) {
+    faults.push({ path: '/api_key', message: 'must not be given beside a user' });
+  }
+  return faults;
+}
+
+export const readSettings = createSettingsReader<ElasticsearchSettings>(settingsSchema, settingsFaults);

@@ -1,0 +1,22 @@
+import { Agent } from 'undici';
+import type { ConnectorContext } from '../kind.ts';
+
+/** Connections to one destination at most: one for each of the calls that are made to it at a time. */
+const MAX_CONNECTIONS = 16;
+/** An idle connection is kept this long, ms, unless the destination says less. */
+const KEEP_ALIVE_MS = 10_000;
+
+/** Destinations that speak HTTP and keep their connections although nobody uses them. */
+export const MAX_AGENTS = 1_000;
+
+/** The connections of one destination, through the egress guard. */
+export function openAgent({ egress, timeoutMs }: ConnectorContext): Agent {
+  return new Agent({
+    connect: egress.connector(timeoutMs),
+    connections: MAX_CONNECTIONS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    // The deadline of the whole call ends slow headers and slow bodies.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  });
+}

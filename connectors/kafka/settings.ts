@@ -1,0 +1,74 @@
+import type { JsonObject } from '@tributary/core';
+import { caField, passwordField, tlsField, usernameField } from '../setting-fields.ts';
+import { createSettingsReader, type SettingsFault } from '../settings-reader.ts';
+
+const MECHANISMS = ['plain', 'scram-sha-256', 'scram-sha-512'] as const;
+
+/** What a user writes. */
+export const settingsSchema = {
+  $schema: 'https://json-schema.org/draft/2020-12/schema',
+  type: 'object',
+  required: ['brokers', 'topic'],
+  additionalProperties: false,
+  properties: {
+    brokers: {
+      type: 'array',
+      title: 'Brokers',
+      description:
+        'Where to ask for the cluster first, `host:port` each. Every address that the cluster announces must be a public one too.',
+      items: { type: 'string', pattern: '^[A-Za-z0-9._-]{1,253}:[0-9]{1,5}$' },
+      examples: [['kafka-1.example.com:9093', 'kafka-2.example.com:9093']],
+      minItems: 1,
+      maxItems: 20,
+    },
+    topic: {
+      type: 'string',
+      title: 'Topic',
+      description: 'Where to write; it must be there.',
+      examples: ['customer-events'],
+      pattern: '^[A-Za-z0-9._-]{1,249}$',
+    },
+    tls: tlsField,
+    ca: caField,
+    sasl_mechanism: {
+      type: 'string',
+      title: 'SASL mechanism',
+      description: 'How `username` and `password` sign in, where they are given.',
+      enum: [...MECHANISMS],
+      default: 'scram-sha-512',
+    },
+    username: usernameField,
+    password: passwordField,
+  },
+} as const satisfies JsonObject;
+
+/** The same as the connector reads it. */
+export interface KafkaSettings {
+  readonly brokers: readonly string[];
+  readonly topic: string;
+  readonly tls: boolean;
+  readonly ca?: string;
+  readonly sasl_mechanism: (typeof MECHANISMS)[number];
+  readonly username?: string;
+  readonly password?: string;
+}
+
+/** What the schema cannot say. Paths are JSON pointers below the settings. */
+export function settingsFaults({ brokers, username, password }: JsonObject): readonly SettingsFault[] {
+  const faults: SettingsFault[] = [];
+  (Array.isArray(brokers) ? brokers : []).forEach((broker, index) => {
+    const port = Number(String(broker).split(':').at(-1));
+    if (!(port >= 1 && port <= 65_535)) {
+      faults.push({ path: `/brokers/${index}`, message: 'must end in a port from 1 to 65535' });
+    }
+  });
+  if (password !== undefined && username === undefined) {
+    faults.push({ path: '/username', message: 'is required with a password' });
+  }
+  if (username !== undefined && password === undefined) {
+    faults.push({ path: '/password', message: 'is required with a user' });
+  }
+  return faults;
+}
+
+export const readSettings = createSettingsReader<KafkaSettings>(settingsSchema, settingsFaults);

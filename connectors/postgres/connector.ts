@@ -1,0 +1,74 @@
+import type { Connector } from '@tributary/core';
+import { type Call, createClientConnector } from '../client-connector.ts';
+import { untilAborted } from '../deadline.ts';
+import type { ConnectorContext } from '../kind.ts';
+import { type Part, type PartResult, sendInParts } from '../parts.ts';
+import { DELIVERED } from '../verdicts.ts';
+import type { TableClient } from './client.ts';
+import { type PostgresSettings, readSettings } from './settings.ts';
+import {
+  ALREADY_THERE,
+  blamesValues,
+  sqlStateOf,
+  UNDEFINED_TABLE,
+  verdictOfPostgresFailure,
+} from './verdict.ts';
+
+const LIMITS = { events: 500, bytes: 8 * 1_024 * 1_024 };
+const MAX_CLIENTS = 100;
+
+export function createPostgresConnector(context: ConnectorContext): Connector {
+  return createClientConnector<PostgresSettings, TableClient>(context, {
+    readSettings,
+    limits: () => LIMITS,
+    async open(settings) {
+      const { openTableClient } = await import('./client.ts');
+      return openTableClient(context.egress, settings, context.timeoutMs);
+    },
+    maxClients: MAX_CLIENTS,
+    outlives: (error) => blamesValues(sqlStateOf(error) ?? ''),
+    verdictOfFailure: (error, { lastFailure }) => verdictOfPostgresFailure(error, lastFailure),
+
+    send: (client, settings, batch, call) =>
+      sendInParts(batch, {
+        send: (part) => sendPart(client, settings, part, call),
+        mayHalve: call.mayHalve,
+      }),
+
+    async test(client, settings, { deadline }) {
+      await untilAborted(insert(client, settings, []), deadline);
+      return { ok: true };
+    },
+  });
+}
+
+async function sendPart(
+  client: TableClient,
+  settings: PostgresSettings,
+  part: Part,
+  call: Call,
+): Promise<PartResult> {
+  try {
+    await untilAborted(insert(client, settings, part), call.deadline);
+    return { result: DELIVERED, someToBlame: false };
+  } catch (error) {
+    return { result: call.failed(error), someToBlame: blamesValues(sqlStateOf(error) ?? '') };
+  }
+}
+
+/** The table is made when it is first missed. */
+async function insert(
+  client: TableClient,
+  settings: PostgresSettings,
+  deliveries: readonly Part[number][],
+): Promise<void> {
+  try {
+    await client.insert(deliveries);
+  } catch (error) {
+    if (sqlStateOf(error) !== UNDEFINED_TABLE || !settings.create_table) throw error;
+    await client.createTable().catch((refusal: unknown) => {
+      if (!ALREADY_THERE.has(sqlStateOf(refusal) ?? '')) throw refusal;
+    });
+    await client.insert(deliveries);
+  }
+}

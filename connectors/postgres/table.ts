@@ -1,0 +1,45 @@
+import type { Delivery } from '@tributary/core';
+
+/** The columns of the table, in order: the SQL type, and what of a delivery goes in. */
+export const COLUMNS = [
+  ['delivery_id', 'uuid', ({ id }: Delivery) => id],
+  ['message_id', 'text', ({ message_id }: Delivery) => message_id],
+  ['type', 'text', ({ event }: Delivery) => event.type],
+  ['name', 'text', ({ event }: Delivery) => event.event ?? event.name ?? event.group_id],
+  ['user_id', 'text', ({ event }: Delivery) => event.user_id],
+  ['anonymous_id', 'text', ({ event }: Delivery) => event.anonymous_id],
+  ['timestamp', 'timestamptz', ({ event }: Delivery) => event.timestamp],
+  ['received_at', 'timestamptz', ({ event }: Delivery) => event.received_at],
+  ['workspace_id', 'text', ({ workspace_id }: Delivery) => workspace_id],
+  ['environment', 'text', ({ environment }: Delivery) => environment],
+  ['rule_id', 'text', ({ rule_id }: Delivery) => rule_id],
+  ['destination_id', 'text', ({ destination_id }: Delivery) => destination_id],
+  ['attempt', 'integer', ({ attempts }: Delivery) => attempts.length + 1],
+  ['event', 'jsonb', ({ event }: Delivery) => JSON.stringify(event)],
+] as const;
+
+/** What is a name in settings, `table` or `schema.table`, as SQL. */
+function quoted(table: string): string {
+  return table
+    .split('.')
+    .map((part) => `"${part.replaceAll('"', '""')}"`)
+    .join('.');
+}
+
+export function createTable(table: string): string {
+  const columns = COLUMNS.map(
+    ([name, type]) => `"${name}" ${type}${name === 'delivery_id' ? ' primary key' : ''}`,
+  );
+  return `create table if not exists ${quoted(table)} (${columns.join(', ')}, "inserted_at" timestamptz not null default now())`;
+}
+
+/** One array a column: the statement is the same for any number of deliveries. */
+export function insertStatement(table: string): string {
+  const names = COLUMNS.map(([name]) => `"${name}"`).join(', ');
+  const arrays = COLUMNS.map(([, type], index) => `$${index + 1}::${type}[]`).join(', ');
+  return `insert into ${quoted(table)} (${names}) select * from unnest(${arrays}) on conflict ("delivery_id") do nothing`;
+}
+
+export function insertValues(deliveries: readonly Delivery[]): unknown[][] {
+  return COLUMNS.map(([, , value]) => deliveries.map((delivery) => value(delivery) ?? null));
+}

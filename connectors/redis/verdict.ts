@@ -1,0 +1,48 @@
+import type { DeliveryResult } from '@tributary/core';
+import { RESET, verdictOfNetworkFailure } from '../network-failure.ts';
+
+/** First words of Redis's errors that say how the place is set up, which no other attempt heals by itself. */
+const REFUSALS = new Map([
+  ['NOAUTH', 'not authenticated'],
+  ['WRONGPASS', 'not authenticated'],
+  ['NOPERM', 'permission denied'],
+  ['WRONGTYPE', 'the key holds no stream'],
+  ['MOVED', 'the server is part of a cluster'],
+  ['ASK', 'the server is part of a cluster'],
+  ['CROSSSLOT', 'the server is part of a cluster'],
+  ['ERR', 'the server refused the command'],
+]);
+
+/**
+ * What a failed command means. `lastFailure` is what became of the connection, which the driver tells in words of its
+ * own. Undefined for an error that is neither Redis's nor the network's.
+ */
+export function verdictOfRedisFailure(
+  error: unknown,
+  lastFailure: Error | undefined,
+): DeliveryResult | undefined {
+  const network = verdictOfNetworkFailure(error);
+  if (network !== undefined) return network;
+  if (!(error instanceof Error)) return undefined;
+  if (error.name === 'ReplyError') return verdictOfReply(error.message);
+  if (lastFailure?.name === 'ReplyError') return verdictOfReply(lastFailure.message);
+  const ofConnection = lastFailure === undefined ? undefined : verdictOfNetworkFailure(lastFailure);
+  if (ofConnection !== undefined) return ofConnection;
+  // The driver's words for a connection that ended under a command.
+  return /^Connection is closed|^Stream isn't writeable|max retries/i.test(error.message) ? RESET : undefined;
+}
+
+function verdictOfReply(message: string): DeliveryResult {
+  if (message.includes('max number of clients')) return { outcome: 'retry', reason: 'too many clients' };
+  const word = /^[A-Z]{2,20}\b/.exec(message)?.[0] ?? 'ERR';
+  const cause = scriptCause(message) ?? word;
+  const refusal = REFUSALS.get(cause);
+  return refusal === undefined
+    ? { outcome: 'retry', reason: `the server answered ${cause}` }
+    : { outcome: 'dead', reason: refusal };
+}
+
+/** Before Redis 7 an error inside a script is `ERR Error running script …: @user_script: <n>: <ERROR> …`. */
+function scriptCause(message: string): string | undefined {
+  return /@user_script: ?\d+: (?:-)?([A-Z]{2,20})\b/.exec(message)?.[1];
+}

@@ -1,0 +1,25 @@
+import { type AgentOptions, Agent as HttpAgent } from 'node:http';
+import { Agent as HttpsAgent } from 'node:https';
+import type { Connections } from '../egress/connections.ts';
+
+const OPTIONS: AgentOptions = { keepAlive: true, maxSockets: 16 };
+
+interface Target {
+  readonly host?: string | null | undefined;
+  readonly port?: string | number | null | undefined;
+}
+
+/** Agents of the standard library that connect through the egress guard. */
+export function guardedAgents(connections: Connections) {
+  class Http extends HttpAgent {
+    override createConnection({ host, port }: Target) {
+      return connections.connect({ host: host ?? '', port: Number(port ?? 80) });
+    }
+  }
+  class Https extends HttpsAgent {
+    override createConnection({ host, port }: Target) {
+      return connections.connect({ host: host ?? '', port: Number(port ?? 443), tls: {} });
+    }
+  }
+  return { httpAgent: new Http(OPTIONS), httpsAgent: new Https(OPTIONS) };
+}

@@ -1,0 +1,24 @@
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
+import { nameId } from '@tributary/core';
+import { deliveryBody } from '../delivery-body.ts';
+import type { Part } from '../parts.ts';
+
+const compress = promisify(gzip);
+
+/** The object that the connection test puts. Hidden, so that no pattern for `.ndjson.gz` matches it. */
+export function testKey(prefix: string): string {
+  return `${prefix}/.connection-test`;
+}
+
+/** The name of the object of these deliveries, whatever order they are in. */
+export function objectKey(prefix: string, deliveries: Part): string {
+  const [oldest = ''] = deliveries.map(({ created_at }) => created_at).sort();
+  const hour = oldest.slice(0, 13).replace(/[-T]/g, '/');
+  const id = nameId(...deliveries.map((delivery) => delivery.id).sort());
+  return `${prefix}/${hour}/${id}.ndjson.gz`;
+}
+
+export async function objectBody(deliveries: Part): Promise<Uint8Array> {
+  return compress(deliveries.map((delivery) => `${JSON.stringify(deliveryBody(delivery))}\n`).join(''));
+}

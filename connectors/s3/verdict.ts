@@ -1,0 +1,40 @@
+import type { DeliveryResult } from '@tributary/core';
+import { verdictOfAnswer } from '../http/verdict.ts';
+import { verdictOfNetworkFailure } from '../network-failure.ts';
+
+/**
+ * What a failed put means. `lastFailure` is what became of a connection. `now` is epoch ms. Undefined for an error that
+ * is neither the service's nor the network's.
+ */
+export function verdictOfS3Failure(
+  error: unknown,
+  lastFailure: Error | undefined,
+  now: number,
+): DeliveryResult | undefined {
+  const status = statusOf(error);
+  if (status !== undefined && error instanceof Error) {
+    const verdict = verdictOfAnswer({ status, retryAfter: retryAfterOf(error), excerpt: '' }, now);
+    const code = /^[A-Za-z]{3,60}$/.test(error.name) && error.name !== 'Error' ? ` ${error.name}` : '';
+    if (verdict.outcome === 'delivered')
+      return { outcome: 'retry', reason: 'the answer is not whole', status };
+    return { ...verdict, reason: `${verdict.reason}${code}` };
+  }
+  const network = verdictOfNetworkFailure(error);
+  if (network !== undefined) return network;
+  return lastFailure === undefined ? undefined : verdictOfNetworkFailure(lastFailure);
+}
+
+function statusOf(error: unknown): number | undefined {
+  if (!(error instanceof Error) || !('$metadata' in error)) return undefined;
+  const metadata = error.$metadata;
+  if (typeof metadata !== 'object' || metadata === null || !('httpStatusCode' in metadata)) return undefined;
+  return typeof metadata.httpStatusCode === 'number' ? metadata.httpStatusCode : undefined;
+}
+
+function retryAfterOf(error: Error): string | undefined {
+  const response = '$response' in error ? error.$response : undefined;
+  if (typeof response !== 'object' || response === null || !('headers' in response)) return undefined;
+  const { headers } = response;
+  if (typeof headers !== 'object' || headers === null || !('retry-after' in headers)) return undefined;
+  return String(headers['retry-after']);
+}

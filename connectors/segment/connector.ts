@@ -1,0 +1,119 @@
+import type { Connector, Delivery, DeliveryResult } from '@tributary/core';
+import type { Agent } from 'undici';
+import { type Call, createClientConnector } from '../client-connector.ts';
+import { MAX_AGENTS, openAgent } from '../http/agent.ts';
+import { secretTexts } from '../http/excerpt.ts';
+import { verdictOfFailure } from '../http/verdict.ts';
+import type { ConnectorContext } from '../kind.ts';
+import { partsOf } from '../parts.ts';
+import { testedBy } from '../verdicts.ts';
+import type { Chosen } from './chosen.ts';
+import type { Definition } from './define.ts';
+import type { PackHost } from './host.ts';
+import type { HttpSent } from './messages.ts';
+import type { Job } from './process.ts';
+import { segmentEvent } from './segment-event.ts';
+import { createSegmentReader, type SegmentSettings } from './settings.ts';
+import { sendFor } from './transport.ts';
+import { type Seen, verdictOfActions } from './verdict.ts';
+
+/** Events one call takes, and of them those under way at a time: each is at least one request of its own. */
+const LIMITS = { events: 100 };
+const AT_A_TIME = 16;
+
+export interface SegmentOptions {
+  /** Where a request goes in truth. Default: where the pack sends it. */
+  readonly place?: (url: string) => string;
+}
+
+export function createSegmentConnector(
+  context: ConnectorContext,
+  definition: Definition,
+  host: PackHost,
+  { place = (url) => url }: SegmentOptions = {},
+): Connector {
+  const { destination } = definition;
+  const readSettings = createSegmentReader(definition);
+  host.enter();
+
+  const run = async (task: Job['task'], agent: Agent, secrets: readonly string[], call: Call) => {
+    const seen: { -readonly [Name in keyof Seen]: Seen[Name] } = {
+      failure: undefined,
+      status: undefined,
+      retryAfter: undefined,
+    };
+    const send = async (sent: HttpSent) => {
+      try {
+        const answer = await sendFor(agent, { ...sent, url: place(sent.url) }, call.deadline);
+        seen.status = answer.status;
+        seen.retryAfter = answer.headers.find(([name]) => name === 'retry-after')?.[1];
+        return answer;
+      } catch (error) {
+        seen.failure = call.failed(error);
+        throw error;
+      }
+    };
+    try {
+      const outcomes = await host.run({ task, send }, call.deadline);
+      return verdictOfActions(outcomes, seen, secrets, context.clock());
+    } catch (error) {
+      return call.failed(error);
+    }
+  };
+
+  const connector = createClientConnector<SegmentSettings, Agent>(context, {
+    readSettings,
+    limits: () => LIMITS,
+    open: async () => openAgent(context),
+    maxClients: MAX_AGENTS,
+    outlives: () => true,
+    verdictOfFailure,
+
+    async send(agent, settings, batch, call) {
+      const secrets = secretTexts({
+        secret: '',
+        headers: settings.secrets.map((text) => ['', text] as const),
+      });
+      const results: DeliveryResult[] = [];
+      for (const part of partsOf(batch, AT_A_TIME)) {
+        const tasks = part.map((delivery) => taskOf(destination, definition, settings, delivery));
+        results.push(...(await Promise.all(tasks.map((task) => run(task, agent, secrets, call)))));
+      }
+      return results;
+    },
+
+    async test(agent, settings, call) {
+      const secrets = secretTexts({
+        secret: '',
+        headers: settings.secrets.map((text) => ['', text] as const),
+      });
+      return testedBy(await run({ op: 'test', destination, settings: settings.own }, agent, secrets, call));
+    },
+  });
+
+  let left: Promise<void> | undefined;
+  return {
+    ...connector,
+    close() {
+      left ??= connector.close().then(() => host.leave());
+      return left;
+    },
+  };
+}
+
+function taskOf(
+  destination: Chosen,
+  { presets }: Definition,
+  { own, presets: chosen, actions }: SegmentSettings,
+  { event }: Delivery,
+): Job['task'] {
+  const names = chosen ?? presets.map(({ name }) => name);
+  return {
+    op: 'run',
+    destination,
+    settings: own,
+    presets: names,
+    subscriptions: actions,
+    event: segmentEvent(event),
+  };
+}

@@ -1,0 +1,7 @@
+import { expect, test } from 'vitest';
+import { defineChosen } from './define.ts';
+import definitions from './definitions.json' with { type: 'json' };
+
+test('definitions.json is what the pack says', () => {
+  expect(definitions).toEqual(JSON.parse(JSON.stringify(defineChosen())));
+});

@@ -1,0 +1,279 @@
+import { readFile } from 'node:fs/promises';
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import {
+  type CanonicalEvent,
+  type Connector,
+  type Delivery,
+  type JsonObject,
+  NO_METRICS,
+} from '@tributary/core';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { parseRanges } from '../egress/address-ranges.ts';
+import { createEgressGuard, resolveBySystem } from '../egress/guard.ts';
+import { CHOSEN, type Chosen } from './chosen.ts';
+import { createSegmentConnector } from './connector.ts';
+import { describeDestination } from './description.ts';
+import { PackHost } from './host.ts';
+import { DEFINITIONS } from './index.ts';
+import { KEY, SAMPLES, SECRET } from './samples.fixture.ts';
+
+interface Request {
+  readonly method: string | undefined;
+  readonly url: string;
+  readonly headers: NodeJS.Dict<string | string[]>;
+  readonly body: unknown;
+}
+
+const requests: Request[] = [];
+const answering = { with: (response: ServerResponse) => void response.writeHead(200).end('{}') };
+const server = createServer(async (request, response) => {
+  let body = '';
+  for await (const chunk of request) body += chunk;
+  const { method, url = '', headers } = request;
+  requests.push({ method, url: url.slice(1), headers, body: parsed(body) });
+  answering.with(response);
+});
+const ok = answering.with;
+const allowed = parseRanges(['127.0.0.0/8']);
+const egress = createEgressGuard({ allowed, resolve: resolveBySystem, metrics: NO_METRICS });
+const unhurried = { signal: new AbortController().signal };
+const EVENT: CanonicalEvent = {
+  message_id: 'm-1',
+  type: 'track',
+  event: 'Tea Poured',
+  user_id: 'u-1',
+  anonymous_id: 'a-1',
+  properties: { cups: 2 },
+  context: { traits: { email: 'ann@example.com' } },
+  timestamp: '2026-01-02T03:04:05.000Z',
+  received_at: '2026-01-02T03:04:05.000Z',
+  environment: 'production',
+  workspace_id: 'w1',
+};
+const { event: _event, properties: _properties, ...common } = EVENT;
+const IDENTIFY: CanonicalEvent = {
+  ...common,
+  type: 'identify',
+  traits: { email: 'ann@example.com', name: 'Ann' },
+};
+let host: PackHost;
+let open: Connector[];
+let placed: (url: URL) => string;
+
+beforeAll(() => new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve)));
+afterAll(() => new Promise((resolve) => server.close(resolve)));
+beforeEach(() => {
+  host = new PackHost();
+  open = [];
+  requests.length = 0;
+  answering.with = ok;
+  const { port } = server.address() as AddressInfo;
+  placed = ({ host: name, pathname, search }) => `http://127.0.0.1:${port}/${name}${pathname}${search}`;
+});
+afterEach(() => Promise.all(open.map((connector) => connector.close())));
+
+function parsed(body: string): unknown {
+  try {
+    return JSON.parse(body);
+  } catch {
+    return Object.fromEntries(new URLSearchParams(body));
+  }
+}
+
+function connect(destination: Chosen, timeoutMs = 10_000): Connector {
+  const definition = DEFINITIONS.find((one) => one.destination === destination);
+  if (definition === undefined) throw new Error(`no definition of ${destination}`);
+  const context = { egress, dataFolder: '/nonexistent', timeoutMs, clock: Date.now };
+  const connector = createSegmentConnector(context, definition, host, {
+    place: (url) => placed(new URL(url)),
+  });
+  open.push(connector);
+  return connector;
+}
+
+function place(destination: Chosen, settings: JsonObject = SAMPLES[destination].settings) {
+  return { id: `d-${destination}`, workspaceId: 'w1', version: 1, settings };
+}
+
+function delivery(event: CanonicalEvent = EVENT, id = 'x1'): Delivery {
+  return {
+    id,
+    workspace_id: 'w1',
+    environment: 'production',
+    destination_id: 'd1',
+    rule_id: 'r1',
+    message_id: event.message_id,
+    index: 0,
+    created_at: EVENT.received_at,
+    attempts: [],
+    redrives: 0,
+    event,
+  };
+}
+
+describe('the requests that reach each destination', () => {
+  test.each(CHOSEN)('%s', async (destination) => {
+    const connector = connect(destination);
+    const { track, identify } = SAMPLES[destination];
+    for (const [event, expected] of [
+      [EVENT, track],
+      [IDENTIFY, identify],
+    ] as const) {
+      requests.length = 0;
+      const results = await connector.deliver(place(destination), [delivery(event)], unhurried);
+      expect(results).toMatchObject([{ outcome: 'delivered' }]);
+      expect(requests).toMatchObject(expected.map((sent) => ({ method: 'POST', ...sent })));
+      for (const { headers } of requests) expect(headers['user-agent']).toBe('Segment (Actions)');
+    }
+  });
+});
+
+test.each(DEFINITIONS)('the settings of $type can be stated, and no key is shown again', (definition) => {
+  const { settingsSchema, secrets } = describeDestination(definition);
+  const validate = new Ajv2020({ strict: true, allErrors: true }).compile(settingsSchema);
+  const { settings } = SAMPLES[definition.destination];
+  expect(validate(settings), JSON.stringify(validate.errors)).toBe(true);
+  expect(validate({ ...settings, other: 1 })).toBe(false);
+  expect(validate({ ...settings, presets: ['no such preset'] })).toBe(false);
+  const keys = Object.entries(settings).filter(([, value]) => value === KEY || value === SECRET);
+  expect([...secrets]).toEqual(expect.arrayContaining(keys.map(([name]) => name)));
+});
+
+test('presets can be chosen, and actions added with a mapping of their own', async () => {
+  const connector = connect('posthog');
+  const { settings } = SAMPLES.posthog;
+  const mapping = {
+    event_name: 'Poured',
+    distinct_id: { '@path': '$.anonymousId' },
+    timestamp: { '@path': '$.timestamp' },
+  };
+  const own = {
+    ...settings,
+    presets: [],
+    actions: [{ action: 'event', subscribe: 'type = "track" and event = "Tea Poured"', mapping }],
+  };
+  const results = await connector.deliver(place('posthog', own), [delivery(), delivery(IDENTIFY)], unhurried);
+  expect(results).toEqual([
+    { outcome: 'delivered', status: 200 },
+    { outcome: 'delivered', response: 'no action takes this event' },
+  ]);
+  expect(requests).toMatchObject([
+    { body: { batch: [{ event: 'Poured', properties: { distinct_id: 'a-1' } }] } },
+  ]);
+});
+
+describe('verdicts', () => {
+  test.each([
+    [500, { outcome: 'retry', status: 500 }],
+    [429, { outcome: 'retry', status: 429, afterMs: 7_000 }],
+    [400, { outcome: 'dead', status: 400 }],
+    [401, { outcome: 'dead', status: 401 }],
+  ])('an answer of %d', async (status, expected) => {
+    answering.with = (response) => void response.writeHead(status, { 'retry-after': '7' }).end('no');
+    expect(await connect('posthog').deliver(place('posthog'), [delivery()], unhurried)).toMatchObject([
+      expected,
+    ]);
+    expect(requests).toHaveLength(1);
+  });
+
+  test('an event that an action cannot be made of is dead, with its reason', async () => {
+    const { context: _, ...bare } = EVENT;
+    const results = await connect('drip').deliver(place('drip'), [delivery(bare), delivery()], unhurried);
+    expect(results).toMatchObject([{ outcome: 'dead' }, { outcome: 'delivered' }]);
+    expect(requests).toHaveLength(1);
+  });
+
+  test('a redirect is not followed, and an address that is refused is not reached', async () => {
+    answering.with = (response) => void response.writeHead(302, { location: '/elsewhere' }).end();
+    const connector = connect('posthog');
+    const [redirected] = await connector.deliver(place('posthog'), [delivery()], unhurried);
+    expect(redirected?.outcome).toBe('dead');
+    expect(requests).toHaveLength(1);
+    placed = () => 'http://169.254.169.254/latest/meta-data';
+    const [refused] = await connector.deliver(place('posthog'), [delivery()], unhurried);
+    expect(refused).toEqual({ outcome: 'dead', reason: 'address not allowed' });
+    placed = () => 'http://127.0.0.1:1/';
+    const [closed] = await connector.deliver(place('posthog'), [delivery()], unhurried);
+    expect(closed).toMatchObject({ outcome: 'retry', reason: 'connection refused' });
+  });
+
+  test('a connection test asks the destination, and tells no key', async () => {
+    const connector = connect('iterable');
+    expect(await connector.test(place('iterable'), unhurried)).toEqual({ ok: true, status: 200 });
+    answering.with = (response) => void response.writeHead(401).end(KEY);
+    const told = await connector.test(place('iterable'), unhurried);
+    expect(told.ok).toBe(false);
+    expect(JSON.stringify(told)).not.toContain(KEY);
+  });
+});
+
+describe('the process of the pack', () => {
+  test('begins with the first delivery, inherits nothing, and ends with the connectors', async () => {
+    const connector = connect('posthog');
+    expect(host.pid).toBeUndefined();
+    await connector.deliver(place('posthog'), [delivery()], unhurried);
+    const pid = host.pid ?? 0;
+    // Its own marks, by which it finds its channel, are all there is.
+    const environment = (await readFile(`/proc/${pid}/environ`, 'utf8'))
+      .split('\0')
+      .filter((one) => one !== '');
+    expect(environment.every((one) => one.startsWith('NODE_CHANNEL_'))).toBe(true);
+    await connector.close();
+    expect(() => process.kill(pid, 0)).toThrow('ESRCH');
+  });
+
+  test('killed under a delivery: tried again, by another process', async () => {
+    const connector = connect('posthog');
+    await connector.deliver(place('posthog'), [delivery()], unhurried);
+    const pid = host.pid ?? 0;
+    answering.with = () => void process.kill(pid, 'SIGKILL');
+    const [killed] = await connector.deliver(place('posthog'), [delivery()], unhurried);
+    expect(killed).toMatchObject({ outcome: 'retry' });
+    answering.with = ok;
+    const [again] = await connector.deliver(place('posthog'), [delivery()], unhurried);
+    expect(again).toMatchObject({ outcome: 'delivered' });
+    expect(host.pid).not.toBe(pid);
+  });
+
+  test('one that does not answer is killed at the deadline; one whose destination does not answer is not', async () => {
+    const connector = connect('posthog', 1_500);
+    await connector.deliver(place('posthog'), [delivery()], unhurried);
+    const pid = host.pid ?? 0;
+    answering.with = () => undefined;
+    const [slow] = await connector.deliver(place('posthog'), [delivery()], unhurried);
+    expect(slow).toMatchObject({ outcome: 'retry', reason: 'timed out' });
+    answering.with = ok;
+    await connector.deliver(place('posthog'), [delivery()], unhurried);
+    expect(host.pid).toBe(pid);
+    process.kill(pid, 'SIGSTOP');
+    const [stuck] = await connector.deliver(place('posthog'), [delivery()], unhurried);
+    expect(stuck).toMatchObject({ outcome: 'retry', reason: 'timed out' });
+    const [again] = await connect('posthog').deliver(place('posthog'), [delivery()], unhurried);
+    expect(again).toMatchObject({ outcome: 'delivered' });
+    expect(host.pid).not.toBe(pid);
+  });
+
+  test('gives way to a new one after its share of jobs, and ends when its own are done', async () => {
+    host = new PackHost(2);
+    const connector = connect('posthog');
+    const pids = new Set<number | undefined>();
+    for (let n = 0; n < 5; n++) {
+      const [result] = await connector.deliver(place('posthog'), [delivery()], unhurried);
+      expect(result).toMatchObject({ outcome: 'delivered' });
+      pids.add(host.pid);
+    }
+    expect(pids.size).toBe(3);
+    const [first = 0] = pids;
+    await expect.poll(() => alive(first)).toBe(false);
+  });
+});
+
+function alive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,75 @@
+import { createRequire } from 'node:module';
+import type { Json, JsonObject } from '@tributary/core';
+import type { Chosen } from './chosen.ts';
+
+/** What of a destination's definition is looked at. The pack's own types would be checked with all of the pack. */
+export interface PackDefinition {
+  readonly name: string;
+  readonly slug?: string;
+  readonly authentication?: { readonly fields?: Readonly<Record<string, PackField>> };
+  readonly presets?: readonly PackPreset[];
+  readonly actions: Readonly<Record<string, { readonly title: string }>>;
+}
+
+export interface PackField {
+  readonly label: string;
+  readonly description: string;
+  readonly type?: string;
+  readonly required?: boolean;
+  readonly default?: Json;
+  readonly choices?: readonly (string | { readonly value: string; readonly label: string })[];
+}
+
+export interface PackPreset {
+  readonly name: string;
+  readonly type: string;
+  readonly subscribe?: string;
+  readonly partnerAction: string;
+  readonly mapping?: JsonObject;
+}
+
+/** What of a running destination is used. */
+export interface PackDestination {
+  responses: unknown[];
+  onSubscription(
+    subscription: object,
+    event: object,
+    settings: object,
+    auth: object,
+  ): Promise<readonly { readonly output?: unknown }[]>;
+  testAuthentication(settings: object): Promise<void>;
+}
+
+const require = createRequire(import.meta.url);
+
+/** Loads one destination of the pack and what it needs: to be done in a process of its own. */
+export function loadDefinition(destination: Chosen): PackDefinition {
+  // Never by the pack's index: it would load all 220 of them.
+  const loaded: { default: PackDefinition } = require(
+    `@segment/action-destinations/dist/destinations/${destination}`,
+  );
+  return loaded.default;
+}
+
+export function startDestination(definition: PackDefinition): PackDestination {
+  const core: { Destination: new (definition: PackDefinition) => PackDestination } =
+    require('@segment/actions-core');
+  // The pack makes ids of schemas from it, `<name>:<action>`, which must be read as URIs.
+  const name = `destination-${definition.name.replace(/[^A-Za-z0-9]+/g, '-')}`;
+  return new core.Destination({ ...definition, name });
+}
+
+/** Gives every part of the pack `fetch` in the place of its own way to the network. */
+export function replaceFetch(fetch: typeof globalThis.fetch): void {
+  const { Headers, Request, Response } = globalThis;
+  const path = require.resolve('cross-fetch');
+  const exports = Object.assign(fetch.bind(undefined), { fetch, default: fetch, Headers, Request, Response });
+  const { prototype } = require('node:module') as { prototype: object };
+  require.cache[path] = Object.assign(Object.create(prototype), {
+    id: path,
+    filename: path,
+    loaded: true,
+    exports,
+  });
+  globalThis.fetch = fetch;
+}

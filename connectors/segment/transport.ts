@@ -1,0 +1,42 @@
+import { type Dispatcher, request } from 'undici';
+import type { HttpAnswer, HttpSent } from './messages.ts';
+
+/** Bytes of an answer that the pack is given at most. */
+const MAX_ANSWER_BYTES = 1_024 * 1_024;
+
+/** Headers that speak about the connection or the framing, which the HTTP client alone decides. */
+const TRANSPORT = new Set([
+  'connection',
+  'content-length',
+  'host',
+  'keep-alive',
+  'transfer-encoding',
+  'expect',
+  'upgrade',
+]);
+
+/** Sends a request of the pack. Redirects are not followed. */
+export async function sendFor(
+  dispatcher: Dispatcher,
+  sent: HttpSent,
+  signal: AbortSignal,
+): Promise<HttpAnswer> {
+  const { statusCode, headers, body } = await request(sent.url, {
+    dispatcher,
+    method: sent.method as Dispatcher.HttpMethod,
+    headers: sent.headers.filter(([name]) => !TRANSPORT.has(name)).flat(),
+    body: sent.body === '' ? null : Buffer.from(sent.body, 'base64'),
+    signal,
+  });
+  const chunks: Uint8Array[] = [];
+  let read = 0;
+  for await (const chunk of body) {
+    read += chunk.length;
+    if (read > MAX_ANSWER_BYTES) break;
+    chunks.push(chunk);
+  }
+  const pairs = Object.entries(headers).flatMap(([name, value]) =>
+    value === undefined || TRANSPORT.has(name) ? [] : [[name, String(value)] as const],
+  );
+  return { status: statusCode, headers: pairs, body: Buffer.concat(chunks).toString('base64') };
+}

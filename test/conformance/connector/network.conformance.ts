@@ -1,0 +1,207 @@
+import type { LookupAddress } from 'node:dns';
+import type { ConnectorCatalog, Delivery, DeliveryResult, JsonObject } from '@tributary/core';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import {
+  type ConnectorHarness,
+  completed,
+  connectorOf,
+  createTestConnectors,
+  deliveries,
+  delivery,
+  descriptionOf,
+  destination,
+  type NetworkHarness,
+  unhurried,
+} from './harness.ts';
+
+const REFUSED: DeliveryResult = { outcome: 'dead', reason: 'address not allowed' };
+
+/** How long a call may take where a test waits for its end, ms. */
+export const SHORT_MS = 700;
+
+/**
+ * What every connector promises that reaches its place by connections, whatever becomes of these. `spoil` makes of a
+ * delivery one that the place refuses for its own sake, where it looks at deliveries.
+ */
+export function networkConformance(
+  type: string,
+  openHarness: () => Promise<ConnectorHarness>,
+  spoil?: (delivery: Delivery) => Delivery,
+) {
+  const description = descriptionOf(type);
+  describe(`the ${type} connector, on its connections`, () => {
+    let harness: ConnectorHarness;
+    let network: NetworkHarness;
+    const open: ConnectorCatalog[] = [];
+    beforeEach(async () => {
+      harness = await openHarness();
+      if (harness.network === undefined) throw new Error(`no network in the harness of ${type}`);
+      network = harness.network;
+    });
+    afterEach(async () => {
+      await Promise.all(open.splice(0).map((connectors) => connectors.close()));
+      await harness.close();
+    });
+
+    const connect = (options: Parameters<typeof createTestConnectors>[0] = {}) => {
+      const connectors = createTestConnectors({ ...harness.connectors, ...options });
+      open.push(connectors);
+      return connectorOf(connectors, type);
+    };
+    const place = (settings: JsonObject = harness.settings) => destination(completed(description, settings));
+    const receivedIds = async () => (await harness.received()).map(({ id }) => id).sort();
+    const idsOf = (sent: readonly { readonly id: string }[]) => sent.map(({ id }) => id).sort();
+
+    it('a place that hangs: timed out, and another destination of the kind is not held up', async () => {
+      const connector = connect({ timeoutMs: SHORT_MS });
+      network.proxy.set('hang');
+      const started = performance.now();
+      const results = await connector.deliver(place(), deliveries(2), unhurried);
+      expect(results.map(({ outcome }) => outcome)).toEqual(['retry', 'retry']);
+      expect(results[0]).toMatchObject({ reason: expect.stringMatching(/timed out/) });
+      expect(performance.now() - started).toBeLessThan(SHORT_MS * 4);
+      await expect.poll(() => network.proxy.open, { timeout: 5_000 }).toBe(0);
+    });
+
+    it('a place that hangs after it answered before: timed out, and reached again once it is back', async () => {
+      const connector = connect({ timeoutMs: SHORT_MS * 2 });
+      const where = place();
+      await connector.deliver(where, [delivery()], unhurried);
+      network.proxy.set('hang');
+      const [hung] = await connector.deliver(where, [delivery()], unhurried);
+      expect(hung).toMatchObject({ outcome: 'retry', reason: expect.stringMatching(/timed out/) });
+      network.proxy.set('pass');
+      const [back] = await connector.deliver(where, [delivery()], unhurried);
+      expect(back).toMatchObject({ outcome: 'delivered' });
+    });
+
+    it('nobody waits any more: left at once', async () => {
+      const connector = connect({ timeoutMs: 30_000 });
+      network.proxy.set('hang');
+      const controller = new AbortController();
+      const called = connector.deliver(place(), deliveries(2), controller);
+      const tested = connector.test(place(), controller);
+      await expect.poll(() => network.proxy.taken, { timeout: 5_000 }).toBeGreaterThan(0);
+      const started = performance.now();
+      controller.abort();
+      expect(await called).toEqual(Array(2).fill({ outcome: 'retry', reason: 'stopped' }));
+      expect(await tested).toEqual({ ok: false, reason: 'stopped' });
+      expect(performance.now() - started).toBeLessThan(1_000);
+    });
+
+    it('connections that are reset: tried again, under the same id', async () => {
+      const connector = connect();
+      const where = place();
+      const sent = deliveries(3);
+      network.proxy.set('refuse');
+      const failed = await connector.deliver(where, sent, unhurried);
+      expect(failed.map(({ outcome }) => outcome)).toEqual(['retry', 'retry', 'retry']);
+      network.proxy.set('pass');
+      const again = await connector.deliver(where, sent, unhurried);
+      expect(again.map(({ outcome }) => outcome)).toEqual(['delivered', 'delivered', 'delivered']);
+      expect(await receivedIds()).toEqual(idsOf(sent));
+    });
+
+    it('an answer that breaks off says nothing: tried again, and no delivery is missing', async () => {
+      const connector = connect();
+      const where = place();
+      const first = delivery();
+      await connector.deliver(where, [first], unhurried);
+      const sent = deliveries(3);
+      network.proxy.set('cut');
+      const cut = await connector.deliver(where, sent, unhurried);
+      expect(cut.map(({ outcome }) => outcome)).toEqual(['retry', 'retry', 'retry']);
+      network.proxy.set('pass');
+      const again = await connector.deliver(where, sent, unhurried);
+      expect(again.map(({ outcome }) => outcome)).toEqual(['delivered', 'delivered', 'delivered']);
+      const ids = await receivedIds();
+      expect([...new Set(ids)]).toEqual(idsOf([first, ...sent]));
+      if (harness.idempotent) expect(ids).toHaveLength(4);
+    });
+
+    it.runIf(spoil)('of a batch only what the place refuses is given up', async () => {
+      const sent = deliveries(5);
+      const spoilt = sent.map((one, index) => (index === 2 ? (spoil?.(one) ?? one) : one));
+      const results = await connect().deliver(place(), spoilt, unhurried);
+      const outcomes = results.map(({ outcome }) => outcome);
+      expect(outcomes).toEqual(['delivered', 'delivered', 'dead', 'delivered', 'delivered']);
+      const ids = await receivedIds();
+      expect([...new Set(ids)]).toEqual(idsOf(sent.filter((_, index) => index !== 2)));
+    });
+
+    it('an unused destination keeps no connection after the close', async () => {
+      const connector = connect();
+      await connector.deliver(place(), [delivery()], unhurried);
+      await connector.close();
+      await expect.poll(() => network.proxy.open, { timeout: 5_000 }).toBe(0);
+    });
+
+    describe('what it may reach', () => {
+      const at = (...addresses: string[]): LookupAddress[] =>
+        addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
+      const toldBy = async (host: string, options: Parameters<typeof createTestConnectors>[0]) => {
+        const connector = connect(options);
+        const where = place(network.at(host));
+        const [result] = await connector.deliver(where, [delivery()], unhurried);
+        return { result, tested: await connector.test(where, unhurried) };
+      };
+      const REFUSED_TEST = { ok: false, reason: 'address not allowed' };
+
+      it.each(['127.0.0.1', '10.0.0.1', '169.254.169.254', '0.0.0.0', '100.64.0.1'])(
+        'the literal address %s is refused',
+        async (host) => {
+          expect(await toldBy(host, { egressAllow: [] })).toEqual({ result: REFUSED, tested: REFUSED_TEST });
+          expect(network.proxy.taken).toBe(0);
+        },
+      );
+
+      it.each([
+        ['loopback', at('127.0.0.1')],
+        ['mapped loopback', at('::ffff:127.0.0.1')],
+        ['the metadata service', at('169.254.169.254')],
+        ['several refused ones', at('10.0.0.1', '::1', 'fd00::1')],
+      ])('a name that stands for %s is refused', async (_, addresses) => {
+        const options = { egressAllow: [], resolve: async () => addresses };
+        const told = await toldBy('looks-public.example', options);
+        expect(told).toEqual({ result: REFUSED, tested: REFUSED_TEST });
+        expect(network.proxy.taken).toBe(0);
+      });
+
+      it('another notation of an address is a name, and what it stands for is judged', async () => {
+        const asked: string[] = [];
+        const resolve = async (host: string) => {
+          asked.push(host);
+          return at('127.0.0.1');
+        };
+        const told = await toldBy('127.1', { egressAllow: [], resolve });
+        expect(told).toEqual({ result: REFUSED, tested: REFUSED_TEST });
+        expect(network.proxy.taken).toBe(0);
+      });
+
+      it('a name that changes between check and use gains nothing', async () => {
+        let asked = 0;
+        // The first answer is fine; whoever asked a second time for one connection would go elsewhere.
+        const resolve = async () => (asked++ === 0 ? at('127.0.0.1') : at('10.0.0.1'));
+        const connector = connect({ egressAllow: ['127.0.0.1/32'], resolve });
+        const where = place(network.at('rebinding.example'));
+        expect(await connector.deliver(where, [delivery()], unhurried)).toMatchObject([
+          { outcome: 'delivered' },
+        ]);
+        // A new connection asks anew, and the new answer is judged.
+        network.proxy.set('refuse');
+        await connector.deliver(where, [delivery()], unhurried);
+        network.proxy.set('pass');
+        const [result] = await connector.deliver(where, [delivery()], unhurried);
+        expect(result).toEqual(REFUSED);
+      });
+
+      it('a name that is not resolved is tried again', async () => {
+        const resolve = () =>
+          Promise.reject(Object.assign(new Error('secret.example'), { code: 'ENOTFOUND' }));
+        const { result, tested } = await toldBy('nowhere.example', { resolve });
+        expect(result).toMatchObject({ outcome: 'retry', reason: 'name not resolved' });
+        expect(tested).toEqual({ ok: false, reason: 'name not resolved' });
+      });
+    });
+  });
+}

@@ -1,0 +1,18 @@
+import { describeMachine, EngineMissing, enginesOf, type RunningEngine } from '@tributary/infra';
+
+/**
+ * A PostgreSQL server for one spec file, which stops it. Undefined, told loudly, where the machine has none and the
+ * tests may go without; never undefined in CI.
+ */
+export async function postgresServer(): Promise<RunningEngine | undefined> {
+  const inCi = process.env.CI !== undefined;
+  const { TRIBUTARY_TEST_ENGINES: wanted } = process.env;
+  if ((wanted === '0' || wanted === 'none') && !inCi) return undefined;
+  try {
+    return await enginesOf(describeMachine(process.env)).postgres.start();
+  } catch (error) {
+    if (inCi || !(error instanceof EngineMissing)) throw error;
+    console.warn(`NO POSTGRESQL, its tests are SKIPPED: ${error.message}`);
+    return undefined;
+  }
+}
