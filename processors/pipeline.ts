@@ -28,6 +28,7 @@ import {
 } from '@tributary/core';
 import { audit } from './audit/audit.ts';
 import { count } from './count/count.ts';
+import { callLimits } from './deliver/call-limits.ts';
 import { deliver, deliverSlow } from './deliver/deliver.ts';
 import { Deliverer } from './deliver/deliverer.ts';
 import { history } from './history/history.ts';
@@ -35,6 +36,7 @@ import { live } from './live/live.ts';
 import { mail } from './mail/mail.ts';
 import { mailRetries } from './mail/retry.ts';
 import { DEFAULT_PIPELINE, type PipelineOptions } from './options.ts';
+import { OwnLoad } from './own-load.ts';
 import { PartitionLanes } from './partition-lanes.ts';
 import { profile } from './profile/profile.ts';
 import { FailureWatch } from './route/failure-watch.ts';
@@ -66,6 +68,8 @@ export interface PipelineDependencies {
   readonly clock: Clock;
   /** Ms that never go back, for everything that is measured or waited for. */
   readonly elapsed: Clock;
+  /** Whether this process is what others wait for. Default: while its thread is hardly ever idle. */
+  readonly overloaded?: () => boolean;
   readonly logger: Logger;
   readonly metrics: Metrics;
   /** Every received topic: the standing ones and those the operator declared. */
@@ -124,7 +128,10 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     new PartitionLanes(elapsed, { windowBytes: parts.windowBytes, share: parts.laneShare, slowAfterMs });
   const deliveryLanes = () => lanes(parts.slowCallMs);
   const current = (id: string) => catalog.state.destination(id);
-  const deliverer = new Deliverer({ ...parts, current });
+  const ownLoad = new OwnLoad(elapsed);
+  const overloaded = parts.overloaded ?? (() => ownLoad.overloaded);
+  const limitsOf = (id: string) => callLimits(current(id), parts);
+  const deliverer = new Deliverer({ ...parts, current, overloaded, limitsOf });
   const delivering = { catalog, clock, catalogWaitMs, deliverer };
   return {
     validate: validate(parts),

@@ -20,6 +20,11 @@ export class Places {
     this.#patience = new Patience(dependencies.elapsed);
   }
 
+  /** Every destination that has calls here, in the order they came. */
+  [Symbol.iterator](): IterableIterator<[id: string, calls: DestinationCalls]> {
+    return this.#calls.entries();
+  }
+
   get size(): number {
     return this.#calls.size;
   }
