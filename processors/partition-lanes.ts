@@ -7,6 +7,8 @@ import {
   type LogEntry,
 } from '@tributary/core';
 
+const NOTHING_WAITS = { waitMs: 0, overloaded: false, waitingBytes: 0 };
+
 /** Ends the work that was begun. */
 type Leave = () => void;
 
@@ -73,6 +75,17 @@ export class PartitionLanes {
         waiting.bytes += bytes;
       }
     });
+  }
+
+  /**
+   * As `enter`, for a lane that has no slower one: never waits, and resolves to undefined only for a key that takes up
+   * the room of others.
+   */
+  enterAtOnce(entry: LogEntry, key: string): Leave | undefined {
+    const lane = this.#laneOf(entry);
+    const bytes = Buffer.byteLength(entry.value);
+    const decided = lane.window.decide(key, bytes, this.#elapsed(), NOTHING_WAITS);
+    return decided === 'slow' ? undefined : this.#begin(lane, key, bytes, undefined);
   }
 
   #decide(lane: Lane, key: string, bytes: number, waitingBytes: number, queue: Queue | undefined) {

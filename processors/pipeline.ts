@@ -11,6 +11,7 @@ import {
   type EventLog,
   type FlowStage,
   HEADER,
+  type HealthBoard,
   type History,
   type Ladder,
   type LiveTail,
@@ -28,15 +29,13 @@ import {
 } from '@tributary/core';
 import { audit } from './audit/audit.ts';
 import { count } from './count/count.ts';
-import { callLimits } from './deliver/call-limits.ts';
 import { deliver, deliverSlow } from './deliver/deliver.ts';
-import { Deliverer } from './deliver/deliverer.ts';
+import { createDeliverer } from './deliver/delivering.ts';
 import { history } from './history/history.ts';
 import { live } from './live/live.ts';
 import { mail } from './mail/mail.ts';
 import { mailRetries } from './mail/retry.ts';
 import { DEFAULT_PIPELINE, type PipelineOptions } from './options.ts';
-import { OwnLoad } from './own-load.ts';
 import { PartitionLanes } from './partition-lanes.ts';
 import { profile } from './profile/profile.ts';
 import { FailureWatch } from './route/failure-watch.ts';
@@ -62,6 +61,8 @@ export interface PipelineDependencies {
   /** One of its own for the slow lane, so that slow programs hold up none of the quick ones. */
   readonly slowSandbox: Sandbox;
   readonly connectors: ConnectorCatalog;
+  /** Where it is told how destinations are doing. Absent: there are figures alone, and limits are of each process. */
+  readonly healthBoard?: HealthBoard;
   /** The destination with its secrets opened. Throws when no key opens them. */
   unseal(destination: Destination): ConnectorDestination;
   /** Epoch ms, for timestamps and expiry alone: it may be set. */
@@ -128,10 +129,7 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     new PartitionLanes(elapsed, { windowBytes: parts.windowBytes, share: parts.laneShare, slowAfterMs });
   const deliveryLanes = () => lanes(parts.slowCallMs);
   const current = (id: string) => catalog.state.destination(id);
-  const ownLoad = new OwnLoad(elapsed);
-  const overloaded = parts.overloaded ?? (() => ownLoad.overloaded);
-  const limitsOf = (id: string) => callLimits(current(id), parts);
-  const deliverer = new Deliverer({ ...parts, current, overloaded, limitsOf });
+  const deliverer = createDeliverer({ ...parts, current });
   const delivering = { catalog, clock, catalogWaitMs, deliverer };
   return {
     validate: validate(parts),
@@ -144,9 +142,24 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     route: route(routing(parts.sandbox), lanes(parts.slowTransformationMs)),
     routeSlow: routeSlow(routing(parts.slowSandbox)),
     deliver: deliver(delivering, deliveryLanes()),
-    deliverSlow: deliverSlow(delivering),
+    deliverSlow: deliverSlow(delivering, slowDeliveryLanes(parts)),
     deliverRetry: deliver(delivering, deliveryLanes()),
   };
+}
+
+/** No lane is slower: a destination has half of the window while others come, and is never sent on for being slow. */
+function slowDeliveryLanes({
+  elapsed,
+  windowBytes,
+}: Pick<PipelineDependencies & PipelineOptions, 'elapsed' | 'windowBytes'>) {
+  const slowAfterMs = Number.POSITIVE_INFINITY;
+  return new PartitionLanes(elapsed, {
+    windowBytes,
+    share: 1 / 2,
+    evenParts: 1,
+    seenMs: 60_000,
+    slowAfterMs,
+  });
 }
 
 /** Deliveries that failed together come back apart: the jitter is that of their message. */

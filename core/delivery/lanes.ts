@@ -11,6 +11,10 @@ export interface LaneOptions {
    */
   readonly slowForMs?: number;
   readonly slowForAtMostMs?: number;
+  /** Where there is a crowd a key may hold so many times an even part of the window, or its share. Default 3. */
+  readonly evenParts?: number;
+  /** How long a key counts that came, ms. Default 5,000. */
+  readonly seenMs?: number;
 }
 
 /** What waits for a key outside of the window, and whose fault that is. */
@@ -28,10 +32,8 @@ const NO_CROWD: Crowd = { waitMs: 0, overloaded: false, waitingBytes: 0 };
 /** While the process is overloaded, work may take so many times as long before its key is slow. */
 export const OVERLOAD_PATIENCE = 4;
 
-/** A key may hold so many times its even part of the window... */
-const EVEN_PARTS = 3;
-/** ...by the keys seen lately, ms. */
-const SEEN_MS = 5_000;
+export const DEFAULT_EVEN_PARTS = 3;
+export const DEFAULT_SEEN_MS = 5_000;
 
 /** Work under way; hand it back to `end`. */
 export interface LaneTicket {
@@ -69,14 +71,16 @@ export class LaneWindow {
   readonly #seen = new Set<string>();
   #seenBefore = 0;
   #seenSince = Number.NEGATIVE_INFINITY;
-  readonly #windowBytes: number;
+  readonly #evenBytes: number;
+  readonly #seenMs: number;
   readonly #slowForMs: number;
   readonly #slowForAtMostMs: number;
   readonly #shareBytes: number;
   readonly #slowAfterMs: number;
 
   constructor(options: LaneOptions) {
-    this.#windowBytes = options.windowBytes;
+    this.#evenBytes = options.windowBytes * (options.evenParts ?? DEFAULT_EVEN_PARTS);
+    this.#seenMs = options.seenMs ?? DEFAULT_SEEN_MS;
     this.#shareBytes = options.windowBytes * (options.share ?? DEFAULT_LANE_SHARE);
     this.#slowAfterMs = options.slowAfterMs ?? DEFAULT_SLOW_AFTER_MS;
     this.#slowForMs = options.slowForMs ?? DEFAULT_SLOW_FOR_MS;
@@ -136,12 +140,12 @@ export class LaneWindow {
   /** What one key may hold: its share, or some times an even part where fewer keys share the window. */
   #mostBytes(): number {
     const keys = Math.max(this.#seen.size, this.#seenBefore);
-    return Math.max(this.#shareBytes, (this.#windowBytes * EVEN_PARTS) / keys);
+    return Math.max(this.#shareBytes, this.#evenBytes / keys);
   }
 
   #see(key: string, now: number): void {
-    if (now - this.#seenSince >= SEEN_MS) {
-      this.#seenBefore = now - this.#seenSince >= 2 * SEEN_MS ? 0 : this.#seen.size;
+    if (now - this.#seenSince >= this.#seenMs) {
+      this.#seenBefore = now - this.#seenSince >= 2 * this.#seenMs ? 0 : this.#seen.size;
       this.#seen.clear();
       this.#seenSince = now;
     }

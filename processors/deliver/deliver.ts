@@ -50,10 +50,10 @@ export function deliver(dependencies: DeliverDependencies, lanes: PartitionLanes
 
 /**
  * Makes the deliveries of the slow lane: waits for a call that goes on from the lane it came from, or makes one,
- * however long it takes. What would wait too long for a call to begin is put aside, so that destinations that are slow
- * do not wait for one another.
+ * however long it takes. What would wait too long for a call to begin, or takes up the room of others, is put aside, so
+ * that destinations that are slow do not wait for one another.
  */
-export function deliverSlow(dependencies: DeliverDependencies): FlowStage['handle'] {
+export function deliverSlow(dependencies: DeliverDependencies, lanes: PartitionLanes): FlowStage['handle'] {
   const { deliverer } = dependencies;
   return async (entry, context) => {
     const { arrived, destination } = await read(dependencies, entry);
@@ -63,8 +63,13 @@ export function deliverSlow(dependencies: DeliverDependencies): FlowStage['handl
     // No call could be begun for it where it was: it begins here, with what it has been through.
     const current = { ...arrived, delivery: joined?.delivery ?? arrived.delivery };
     if (destination?.enabled !== true) return closed(dependencies, entry, current.delivery, destination);
-    const aside = deliverer.putAside(current, destination);
-    return settled(dependencies, entry, aside ?? (await deliverer.deliver(current, destination, context)));
+    const leave = lanes.enterAtOnce(entry, destination.id);
+    try {
+      const aside = deliverer.putAside(current, destination, leave === undefined);
+      return settled(dependencies, entry, aside ?? (await deliverer.deliver(current, destination, context)));
+    } finally {
+      leave?.();
+    }
   };
 }
 

@@ -72,15 +72,16 @@ export class Deliverer {
   }
 
   /**
-   * Puts a delivery aside that would wait for its call for longer than the shortest retry topic takes; undefined where
-   * it may wait here. So what a process holds of a destination is what it can deliver within that time, however much
-   * there is, and nothing is gained by holding more. Whose turn has come is let in before newer ones.
+   * Puts a delivery aside that would wait for its call for longer than the shortest retry topic takes, or that there is
+   * no room for; undefined where it may wait here. So what a process holds of a destination is what it can deliver
+   * within that time, however much there is, and nothing is gained by holding more. Whose turn has come is let in
+   * before newer ones. Room is no reason while this process is what everybody waits for.
    */
-  putAside(arrived: Arrived, destination: Destination): Delivered | undefined {
+  putAside(arrived: Arrived, destination: Destination, noRoom = false): Delivered | undefined {
     const calls = this.#places.callsTo(destination.id);
-    return calls.expectedWaitMs() > this.#mayWaitMs(arrived)
-      ? this.#aside(arrived, destination, calls)
-      : undefined;
+    const crowded = noRoom && !this.#dependencies.overloaded() && calls.expectedWaitMs() > 0;
+    if (!crowded && calls.expectedWaitMs() <= this.#mayWaitMs(arrived)) return undefined;
+    return this.#aside(arrived, destination, calls);
   }
 
   /**

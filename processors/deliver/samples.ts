@@ -102,6 +102,7 @@ export function setUp(
     breaker: { ...DEFAULT_BREAKER, consecutiveFailures: 3 },
     limitsOf: () => ({ maxCalls, perSecond }),
     overloaded: () => load.overloaded,
+    noteUse: () => {},
     keptAttempts: 50,
     ladder: parseLadder(['10s', '1m', '10m', '1h', '6h']),
     expiryMs: 24 * 3_600_000,
