@@ -1,8 +1,7 @@
+import { MAX_CONCURRENCY } from '@tributary/core';
 import { Agent } from 'undici';
 import type { ConnectorContext } from '../kind.ts';
 
-/** Connections to one destination at most: one for each of the calls that are made to it at a time. */
-const MAX_CONNECTIONS = 16;
 /** An idle connection is kept this long, ms, unless the destination says less. */
 const KEEP_ALIVE_MS = 10_000;
 
@@ -13,7 +12,8 @@ export const MAX_AGENTS = 1_000;
 export function openAgent({ egress, timeoutMs }: ConnectorContext): Agent {
   return new Agent({
     connect: egress.connector(timeoutMs),
-    connections: MAX_CONNECTIONS,
+    // One for each of the calls that are made to a destination at a time; they are opened as they are needed.
+    connections: MAX_CONCURRENCY,
     keepAliveTimeout: KEEP_ALIVE_MS,
     // The deadline of the whole call ends slow headers and slow bodies.
     headersTimeout: 0,

@@ -118,6 +118,9 @@ export interface Destination extends Kept {
   /** Secret settings are sealed (`{ "$sealed": "..." }`). */
   readonly settings: JsonObject;
   readonly enabled: boolean;
+  /** Calls at a time, and calls that begin in a second, of all processes together; null or absent: the installation's own. */
+  readonly max_concurrency?: number | null;
+  readonly rate_limit_per_second?: number | null;
   readonly created_by: string;
 }
 

@@ -39,6 +39,8 @@ it('shows the secret it made once, and never again', async () => {
     type: 'webhook',
     settings: { url, secret },
     enabled: true,
+    max_concurrency: null,
+    rate_limit_per_second: null,
     version: 1,
     created_by: expect.any(String),
     created_at: expect.any(String),
@@ -141,4 +143,28 @@ it('is written by editors', async () => {
   expect((await viewer.call('GET', './destinations')).status).toBe(200);
   const editor = await owner.withApiKey('editor');
   expect((await editor.call('POST', './destinations', webhook())).status).toBe(201);
+});
+
+it('keeps limits of its own, which a PUT without them takes back', async () => {
+  const limits = { max_concurrency: 2, rate_limit_per_second: 0.5 };
+  const created = await owner.ok<Destination>('POST', './destinations', { ...webhook(), ...limits });
+  expect(created).toMatchObject(limits);
+  const put = (body: object) => owner.call('PUT', `./destinations/${created.id}`, { ...webhook(), ...body });
+  expect(await put({ max_concurrency: 100 })).toMatchObject({
+    status: 200,
+    body: { max_concurrency: 100, rate_limit_per_second: null },
+  });
+  expect((await put({})).body).toMatchObject({ max_concurrency: null });
+});
+
+it.each([
+  ['/max_concurrency', { max_concurrency: 0 }],
+  ['/max_concurrency', { max_concurrency: 101 }],
+  ['/max_concurrency', { max_concurrency: 1.5 }],
+  ['/max_concurrency', { max_concurrency: '5' }],
+  ['/rate_limit_per_second', { rate_limit_per_second: 0 }],
+  ['/rate_limit_per_second', { rate_limit_per_second: 1e6 }],
+])('refuses a limit that none can keep: %s %j', async (path, limits) => {
+  const answer = await owner.call('POST', './destinations', { ...webhook(), ...limits });
+  expect(answer).toMatchObject({ status: 400, body: { details: [{ path }] } });
 });

@@ -16,6 +16,8 @@ export function presentDestination(
     type: destination.type,
     settings: { ...maskSecrets(destination.settings, secrets), ...generated },
     enabled: destination.enabled,
+    max_concurrency: destination.max_concurrency ?? null,
+    rate_limit_per_second: destination.rate_limit_per_second ?? null,
     version: destination.version,
     created_by: destination.created_by,
     created_at: destination.created_at,

@@ -1,5 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { type ConnectorDescription, newId } from '@tributary/core';
+import type { Static } from 'typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { accountOf } from '../../http/caller.ts';
 import { deleteEntity, entityOf } from '../../http/entities.ts';
@@ -69,6 +70,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
           type,
           settings: configured.settings,
           enabled: enabled ?? true,
+          ...limitsIn(request.body),
           created_by: accountOf(request.caller),
         },
       });
@@ -117,6 +119,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
           name,
           settings: configurator.replace(description, stored, settings ?? {}),
           enabled: enabled ?? true,
+          ...limitsIn(request.body),
         },
       });
       const destination = entityOf(request, dependencies, 'destination', stored.id);
@@ -145,3 +148,11 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
     return connectors.descriptions.get(type)?.secrets ?? [];
   }
 };
+
+/** Null where the installation's own limits hold. */
+function limitsIn(body: Static<typeof destinationBody>) {
+  return {
+    max_concurrency: body.max_concurrency ?? null,
+    rate_limit_per_second: body.rate_limit_per_second ?? null,
+  };
+}

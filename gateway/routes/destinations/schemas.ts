@@ -1,3 +1,4 @@
+import { MAX_CALLS_PER_SECOND, MAX_CONCURRENCY, MIN_CALLS_PER_SECOND } from '@tributary/core';
 import { Type } from 'typebox';
 import {
   closed,
@@ -13,11 +14,26 @@ import {
 
 const type = Type.String({ description: 'The connector that speaks to it.' });
 
+const concurrency = Type.Integer({
+  minimum: 1,
+  maximum: MAX_CONCURRENCY,
+  description: 'Calls at a time, of the whole installation. Default: as the operator has set it.',
+});
+
+const rate = Type.Number({
+  minimum: MIN_CALLS_PER_SECOND,
+  maximum: MAX_CALLS_PER_SECOND,
+  description:
+    'Calls that begin in a second, of the whole installation; a call carries one delivery, or a batch. Default: as the operator has set it.',
+});
+
 export const destinationBody = closed({
   name,
   type,
   settings: optional(freeObject('By the schema of the connector.')),
   enabled: optional(Type.Boolean({ description: 'Default true.' })),
+  max_concurrency: optional(concurrency),
+  rate_limit_per_second: optional(rate),
 });
 
 export const destinationResource = Type.Object({
@@ -25,6 +41,8 @@ export const destinationResource = Type.Object({
   type,
   settings: freeObject('Secrets are masked, but for those just generated in the answer to a creation.'),
   enabled: Type.Boolean(),
+  max_concurrency: Type.Union([concurrency, Type.Null()]),
+  rate_limit_per_second: Type.Union([rate, Type.Null()]),
   version,
   created_by: uuid,
   ...times,

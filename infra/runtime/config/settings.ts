@@ -1,7 +1,13 @@
 import { createPrivateKey, type JsonWebKey } from 'node:crypto';
 import { resolve } from 'node:path';
 import { parseRanges } from '@tributary/connectors';
-import { declareTopics, parseLadder, retryTopic } from '@tributary/core';
+import {
+  declareTopics,
+  MAX_CALLS_PER_SECOND,
+  MAX_CONCURRENCY,
+  parseLadder,
+  retryTopic,
+} from '@tributary/core';
 import { ENGINE_SETTINGS } from './engine-settings.ts';
 import { ISSUER_SETTINGS } from './issuer-settings.ts';
 import { LIMIT_SETTINGS } from './limit-settings.ts';
@@ -101,6 +107,18 @@ export const SETTINGS = {
     '10s',
     duration(10, 300_000),
     'How long one call of a destination may take.',
+  ),
+  destinationConcurrency: setting(
+    'TRIBUTARY_DESTINATION_CONCURRENCY',
+    '16',
+    number(1, MAX_CONCURRENCY),
+    'Calls of one process to one destination at a time, where the destination has no max_concurrency of its own.',
+  ),
+  destinationRate: setting(
+    'TRIBUTARY_DESTINATION_RATE',
+    '',
+    optional(number(1, MAX_CALLS_PER_SECOND)),
+    'Calls of one process to one destination that begin in a second, where it has no rate_limit_per_second. Default: any number.',
   ),
   egressAllow: setting(
     'TRIBUTARY_EGRESS_ALLOW',
