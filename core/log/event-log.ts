@@ -98,6 +98,14 @@ export interface EventLog {
   first(topic: string, partition: number): Promise<number>;
 
   /**
+   * Where to begin reading for what the log took at `ms` (epoch milliseconds) or later: the offset of the first such
+   * record; where none is, one that none of those to come will lie below (`end`, or just before it while others append).
+   * Below the first record kept it may be any offset down to 0. Where a clock was set back there are several
+   * records stamped so behind one stamped earlier, and it is any of these. Costs a few look-ups, however much there is.
+   */
+  offsetAt(topic: string, partition: number, ms: number): Promise<number>;
+
+  /**
    * Where a stage of this name goes on, whoever has it at work: all below was taken and committed. Undefined where it
    * never ran.
    */

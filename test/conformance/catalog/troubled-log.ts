@@ -53,6 +53,11 @@ export class TroubledLog implements EventLog {
     return this.#log.first(topic, partition);
   }
 
+  async offsetAt(topic: string, partition: number, ms: number): Promise<number> {
+    this.#check();
+    return this.#log.offsetAt(topic, partition, ms);
+  }
+
   async positionOf(stage: string, topic: string, partition: number): Promise<number | undefined> {
     this.#check();
     return this.#log.positionOf(stage, topic, partition);

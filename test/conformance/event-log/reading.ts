@@ -1,7 +1,7 @@
 import { type EventLog, InvalidInput, partitionOf } from '@tributary/core';
 import { expect, it } from 'vitest';
 import { type EventLogHarness, type Medium, PARTITIONS, RECEIVED, SOURCE } from './harness.ts';
-import { numbered, numbers } from './log-contents.ts';
+import { eventually, numbered, numbers, readPartition } from './log-contents.ts';
 
 const PARTITION = partitionOf('k', PARTITIONS);
 
@@ -59,6 +59,43 @@ export function describeReading(harness: EventLogHarness, medium: () => Medium, 
     const { entries } = await log().read(SOURCE, PARTITION, 0);
     expect(entries[0]?.timestamp).toBeGreaterThanOrEqual(before);
     expect(entries[0]?.timestamp).toBeLessThanOrEqual(Date.now());
+  });
+
+  it('finds what it took at a time or later, however much there is, and after some was dropped', async () => {
+    // More than one segment of the embedded log holds.
+    const value = JSON.stringify('x'.repeat(20_000));
+    for (const _ of numbers(60)) {
+      await log().append(SOURCE, [{ key: 'k', value, headers: {} }]);
+      await new Promise((resolve) => setTimeout(resolve, 3));
+    }
+    const all = await readPartition(log(), SOURCE, PARTITION);
+    const stamps = all.map(({ timestamp }) => timestamp);
+    expect(new Set(stamps).size).toBeGreaterThan(10);
+    const other = await harness.open(medium());
+    const firstFrom = async (ms: number) => {
+      const from = await other.offsetAt(SOURCE, PARTITION, ms);
+      return (await other.read(SOURCE, PARTITION, from, { maxBytes: 1 })).entries[0]?.position;
+    };
+    const asked = stamps.filter((_, i) => i % 7 === 0).flatMap((ms) => [ms, ms + 1]);
+    for (const ms of asked)
+      expect(await firstFrom(ms)).toEqual(all.find(({ timestamp }) => timestamp >= ms)?.position);
+    const [kept] = all.slice(40);
+    await log().dropBelow(SOURCE, PARTITION, kept?.position.offset ?? -1);
+    for (const ms of [0, stamps[3] ?? -1, stamps[40] ?? -1])
+      await eventually(
+        async () => (await firstFrom(ms))?.offset === kept?.position.offset,
+        'it does not begin with what is kept',
+      );
+    await other.close();
+  });
+
+  it('says the end for a time that it took nothing at or after', async () => {
+    expect(await log().offsetAt(SOURCE, PARTITION, 0)).toBe(0);
+    await log().append(SOURCE, numbered('k', 3));
+    const end = await log().end(SOURCE, PARTITION);
+    expect(await log().offsetAt(SOURCE, PARTITION, Date.now() + 3_600_000)).toBe(end);
+    expect(await log().offsetAt(SOURCE, PARTITION, -1)).toBe(0);
+    await expect(log().offsetAt(SOURCE, PARTITIONS, 0)).rejects.toBeInstanceOf(InvalidInput);
   });
 
   it.each(['the same', 'another'])('waits for what comes from %s process', async (whose) => {

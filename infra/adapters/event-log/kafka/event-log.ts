@@ -20,7 +20,7 @@ import { Appender } from './append/appender.ts';
 import { KafkaClient } from './client/client.ts';
 import type { KafkaConnection } from './client/connection.ts';
 import { type Fetched, Fetcher, OffsetOutOfRange } from './client/fetcher.ts';
-import { deleteRecordsBelow, offsetOf, storedOffsets } from './client/offsets.ts';
+import { deleteRecordsBelow, offsetAt, offsetOf, storedOffsets } from './client/offsets.ts';
 import { KafkaStageRun, specOf } from './group/stage-run.ts';
 import { entriesOf } from './records/entries.ts';
 import { createKafkaTopics } from './topics.ts';
@@ -176,6 +176,12 @@ class KafkaEventLog implements EventLog {
     this.#checkOpen();
     this.#partitionOf(topic, partition);
     return offsetOf(this.#reads, this.#nameOf(topic), partition, 'first');
+  }
+
+  async offsetAt(topic: string, partition: number, ms: number): Promise<number> {
+    this.#checkOpen();
+    this.#partitionOf(topic, partition);
+    return offsetAt(this.#reads, this.#nameOf(topic), partition, ms);
   }
 
   async positionOf(stage: string, topic: string, partition: number): Promise<number | undefined> {

@@ -150,6 +150,11 @@ export class SqliteEventLog implements EventLog {
     return this.#family(this.#partitionOf(topic, partition)).reader.first(topic, partition);
   }
 
+  async offsetAt(topic: string, partition: number, ms: number): Promise<number> {
+    this.#checkOpen();
+    return this.#family(this.#partitionOf(topic, partition)).reader.offsetAt(topic, partition, ms);
+  }
+
   async positionOf(stage: string, topic: string, partition: number): Promise<number | undefined> {
     this.#checkOpen();
     this.#partitionOf(topic, partition);

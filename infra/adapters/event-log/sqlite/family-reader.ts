@@ -75,6 +75,21 @@ export class FamilyReader {
     });
   }
 
+  /** The first offset whose record is stamped at or after `ms`, by halving what is kept; the end where none is. */
+  offsetAt(topic: string, partition: number, ms: number): number {
+    let low = this.first(topic, partition);
+    let high = this.knownEnd(topic, partition);
+    while (low < high) {
+      const middle = Math.floor((low + high) / 2);
+      const cursor = { offset: middle, index: 0 };
+      const [taken] = this.read(topic, partition, false, cursor, { maxBytes: 1, maxEntries: 1 });
+      // What lay in the middle may have been dropped meanwhile: then this is the first behind it.
+      if (!taken || taken.entry.timestamp < ms) low = (taken?.entry.position.offset ?? middle) + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
   read(topic: string, partition: number, packed: boolean, from: Cursor, limits: FetchLimits): Taken[] {
     this.look();
     return this.#translated(() => {

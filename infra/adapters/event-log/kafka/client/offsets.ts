@@ -18,6 +18,27 @@ export async function offsetOf(
   return Number(responses[0]?.partitions[0]?.offset ?? 0);
 }
 
+/** The offset of the first record that its broker stamped at or after `ms`; where none is, the end. */
+export async function offsetAt(
+  client: KafkaClient,
+  topic: string,
+  partition: number,
+  ms: number,
+): Promise<number> {
+  // Asked before: whatever comes between the two questions lies above it.
+  const end = await offsetOf(client, topic, partition, 'end');
+  const { responses } = await client.withLeader(topic, partition, 'looking up a time', (broker) =>
+    broker.listOffsets({
+      replicaId: -1,
+      isolationLevel: 0,
+      // Below 0 a time would be one of the protocol's words.
+      topics: [{ topic, partitions: [{ partition, timestamp: Math.max(0, Math.ceil(ms)) }] }],
+    }),
+  );
+  const found = Number(responses[0]?.partitions[0]?.offset ?? -1);
+  return found < 0 ? end : found;
+}
+
 /** Records below the offset are read by nobody any more; their segments go when the brokers look after them. */
 export async function deleteRecordsBelow(
   client: KafkaClient,
@@ -65,7 +86,7 @@ export async function stableEnds(
           topic,
           partitions: led
             .filter((each) => each.topic === topic)
-            .map(({ partition }) => ({ partition, timestamp: -1 as const })),
+            .map(({ partition }) => ({ partition, timestamp: -1 })),
         })),
       }),
     );

@@ -214,10 +214,10 @@ export interface KafkaBroker {
   listOffsets(request: {
     readonly replicaId: -1;
     readonly isolationLevel: 0 | 1;
-    /** `timestamp` -1: the end, -2: the first kept. */
+    /** `timestamp` -1: the end, -2: the first kept; else the first stamped at that epoch millisecond or later. */
     readonly topics: readonly {
       readonly topic: string;
-      readonly partitions: readonly { readonly partition: number; readonly timestamp: -1 | -2 }[];
+      readonly partitions: readonly { readonly partition: number; readonly timestamp: number }[];
     }[];
   }): Promise<{
     readonly responses: readonly {
