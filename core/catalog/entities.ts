@@ -118,6 +118,10 @@ export interface Destination extends Kept {
   /** Secret settings are sealed (`{ "$sealed": "..." }`). */
   readonly settings: JsonObject;
   readonly enabled: boolean;
+  /** Deliveries wait until it is false again. Absent: false. */
+  readonly paused?: boolean;
+  /** Events of others do not go there, whatever rules say. Absent: all. */
+  readonly environments?: readonly Environment[];
   readonly created_by: string;
 }
 
@@ -131,6 +135,8 @@ export interface Rule extends Kept {
   readonly event_names: readonly string[];
   readonly environments: readonly Environment[];
   readonly transformation_id: string | null;
+  /** An expression (`rules/filter.ts`) that an event has to pass. Null or absent: every event does. */
+  readonly filter?: string | null;
   readonly enabled: boolean;
   readonly created_by: string;
 }
