@@ -27,29 +27,32 @@ const delivery: Delivery = {
 
 test('what a connector did not foresee is logged without settings and tried again', async () => {
   const broken: Connector = {
-    batchSize: () => 1,
+    batchLimits: () => ({ events: 1 }),
     deliver: () => Promise.reject(new TypeError('our mistake')),
+    test: () => Promise.reject(new TypeError('our mistake')),
     close: async () => {},
   };
   const logged: object[] = [];
   const held = neverThrowing('broken', broken, { ...NO_LOGGER, error: (fields) => logged.push(fields) });
-  const results = await held.deliver(destination, [delivery, delivery], {
-    signal: new AbortController().signal,
-  });
+  const { signal } = new AbortController();
+  const results = await held.deliver(destination, [delivery, delivery], { signal });
   expect(results).toEqual(Array(2).fill({ outcome: 'retry', reason: 'unexpected failure' }));
-  expect(logged).toEqual([{ connector: 'broken', destination_id: 'd1', error: 'our mistake' }]);
+  expect(await held.test(destination, { signal })).toEqual({ ok: false, reason: 'unexpected failure' });
+  expect(logged).toEqual(Array(2).fill({ connector: 'broken', destination_id: 'd1', error: 'our mistake' }));
 });
 
-test('a batch size that throws is one, so the stage goes on, and is logged once', () => {
+test('batch limits that throw are one delivery, so the stage goes on, and are logged once', () => {
   const broken: Connector = {
-    batchSize: () => {
+    batchLimits: () => {
       throw new TypeError('our mistake');
     },
     deliver: async () => [],
+    test: async () => ({ ok: true }),
     close: async () => {},
   };
   const logged: object[] = [];
   const held = neverThrowing('broken', broken, { ...NO_LOGGER, error: (fields) => logged.push(fields) });
-  expect([held.batchSize(destination), held.batchSize(destination)]).toEqual([1, 1]);
+  const asked = [held.batchLimits(destination), held.batchLimits(destination)];
+  expect(asked).toEqual([{ events: 1 }, { events: 1 }]);
   expect(logged).toEqual([{ connector: 'broken', destination_id: 'd1', error: 'our mistake' }]);
 });

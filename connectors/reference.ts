@@ -1,4 +1,5 @@
-import type { ConnectorDescription, Json, JsonObject } from '@tributary/core';
+import type { ConnectorDescription, JsonObject } from '@tributary/core';
+import { isObject } from './json.ts';
 import { CONNECTOR_KINDS } from './registry.ts';
 
 /** The reference of every kind of destination, in Markdown, made from the descriptions: `docs/connectors.md`. */
@@ -38,8 +39,4 @@ function describeType(schema: JsonObject): string {
   const { type, minimum, maximum } = schema;
   const range = minimum === undefined || maximum === undefined ? '' : `, ${minimum} to ${maximum}`;
   return `${String(type)}${range}`;
-}
-
-function isObject(value: Json | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,15 +1,18 @@
+import { access, constants } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import type { Connector, Delivery, DeliveryResult } from '@tributary/core';
+import type { Connector, ConnectorDestination, Delivery, DeliveryResult } from '@tributary/core';
 import { withDeadline } from '../deadline.ts';
 import { deliveryBody } from '../delivery-body.ts';
 import type { ConnectorContext } from '../kind.ts';
+import { NOT_VALID, testedBy } from '../verdicts.ts';
 import { appendDurably } from './append.ts';
+import { openFolders } from './folder.ts';
 import { FolderWriter } from './folder-writer.ts';
 import { foldersOf, readSettings } from './settings.ts';
 import { verdictOfFailure } from './verdict.ts';
 
 /** Deliveries one call takes: enough to share an fsync, few enough to be written in a moment. */
-const BATCH_SIZE = 500;
+const BATCH_LIMITS = { events: 500, bytes: 8 * 1_024 * 1_024 };
 
 export function createNdjsonConnector(context: ConnectorContext): Connector {
   const { timeoutMs, clock } = context;
@@ -44,16 +47,28 @@ export function createNdjsonConnector(context: ConnectorContext): Connector {
   };
 
   return {
-    batchSize: () => BATCH_SIZE,
+    batchLimits: () => BATCH_LIMITS,
 
     async deliver(destination, deliveries, { signal }) {
-      const settings = readSettings(destination.settings);
-      const parts = settings === undefined ? undefined : foldersOf(destination.workspaceId, settings);
-      if (parts === undefined) {
-        return deliveries.map(() => ({ outcome: 'dead', reason: 'the settings are not valid' }));
-      }
+      const parts = partsOf(destination);
+      if (parts === undefined) return deliveries.map(() => ({ outcome: 'dead', reason: NOT_VALID }));
       const result = await append(parts, deliveries, signal);
       return deliveries.map(() => result);
+    },
+
+    async test(destination, { signal }) {
+      const parts = partsOf(destination);
+      if (parts === undefined) return { ok: false, reason: NOT_VALID };
+      if (closed || signal.aborted) return { ok: false, reason: 'stopped' };
+      try {
+        const folders = await openFolders(root, parts);
+        await access(folders[folders.length - 1] ?? root, constants.W_OK | constants.X_OK);
+        return { ok: true };
+      } catch (error) {
+        const verdict = verdictOfFailure(error);
+        if (verdict === undefined) throw error;
+        return testedBy(verdict);
+      }
     },
 
     async close() {
@@ -61,4 +76,10 @@ export function createNdjsonConnector(context: ConnectorContext): Connector {
       await Promise.all([...writers.values()].map((writer) => writer.close()));
     },
   };
+}
+
+/** The folders of a destination; undefined when its settings name none. */
+function partsOf({ workspaceId, settings }: ConnectorDestination): readonly string[] | undefined {
+  const read = readSettings(settings);
+  return read === undefined ? undefined : foldersOf(workspaceId, read);
 }

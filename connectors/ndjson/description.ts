@@ -1,4 +1,5 @@
 import type { ConnectorDescription } from '@tributary/core';
+import { secretNames } from '../secret-names.ts';
 import { settingsFaults, settingsSchema } from './settings.ts';
 
 export const description: ConnectorDescription = {
@@ -11,6 +12,6 @@ export const description: ConnectorDescription = {
     'A full disk and other faults of the file system are tried again. A part of the path that is a symbolic link is refused and the delivery given up.',
   ].join('\n\n'),
   settingsSchema,
-  secrets: [],
+  secrets: secretNames(settingsSchema),
   check: settingsFaults,
 };

@@ -14,8 +14,10 @@ export const settingsSchema = {
   properties: {
     folder: {
       type: 'string',
+      title: 'Folder',
       description:
         "Where to write: a relative path of letters, digits, `.`, `_`, `-` and `/`, below the workspace's own folder.",
+      examples: ['orders'],
       maxLength: 200,
       pattern: `^${PART}(/${PART})*$`,
     },

@@ -1,11 +1,12 @@
-import type { Connector, ConnectorDestination, DeliveryResult } from '@tributary/core';
+import { type Connector, type ConnectorDestination, type DeliveryResult, newId } from '@tributary/core';
 import { Agent } from 'undici';
 import { withDeadline } from '../deadline.ts';
 import type { ConnectorContext } from '../kind.ts';
+import { NOT_VALID, testedBy } from '../verdicts.ts';
 import { DestinationAgents } from './agents.ts';
 import { excerptOf, secretTexts } from './excerpt.ts';
 import { exchange } from './exchange.ts';
-import { composeMessage } from './message.ts';
+import { composeMessage, composeTest, type WebhookMessage } from './message.ts';
 import { type Part, partsOf, sendInParts } from './parts.ts';
 import { readSettings, type WebhookSettings } from './settings.ts';
 import { verdictOfAnswer, verdictOfFailure } from './verdict.ts';
@@ -31,10 +32,15 @@ export function createWebhookConnector(context: ConnectorContext): Connector {
   });
   let closing: Promise<void> | undefined;
 
-  const send = async (agent: Agent, settings: WebhookSettings, part: Part, deadline: AbortSignal) => {
+  const send = async (
+    agent: Agent,
+    settings: WebhookSettings,
+    compose: () => WebhookMessage,
+    deadline: AbortSignal,
+  ) => {
     try {
       deadline.throwIfAborted();
-      const message = composeMessage(settings, part, clock());
+      const message = compose();
       const { status, retryAfter, start } = await exchange(agent, settings.url, message, deadline);
       const excerpt = excerptOf(start, secretTexts(settings));
       return verdictOfAnswer({ status, retryAfter, excerpt }, clock());
@@ -55,7 +61,7 @@ export function createWebhookConnector(context: ConnectorContext): Connector {
       return await agents.use(destination, (agent) =>
         withDeadline(signal, timeoutMs, (deadline) =>
           sendInParts(batch, {
-            send: (part) => send(agent, settings, part, deadline),
+            send: (part) => send(agent, settings, () => composeMessage(settings, part, clock()), deadline),
             mayHalve: () => clock() < halvingEndsAt,
           }),
         ),
@@ -66,19 +72,41 @@ export function createWebhookConnector(context: ConnectorContext): Connector {
     }
   };
 
+  const sendTest = async (
+    destination: ConnectorDestination,
+    settings: WebhookSettings,
+    compose: () => WebhookMessage,
+    signal: AbortSignal,
+  ): Promise<DeliveryResult> => {
+    try {
+      return await agents.use(destination, (agent) =>
+        withDeadline(signal, timeoutMs, (deadline) => send(agent, settings, compose, deadline)),
+      );
+    } catch (error) {
+      return verdictOrThrow(error);
+    }
+  };
+
   return {
-    batchSize: ({ settings }) => readSettings(settings)?.batchSize ?? 1,
+    batchLimits: ({ settings }) => ({ events: readSettings(settings)?.batchSize ?? 1 }),
 
     async deliver(destination, deliveries, { signal }) {
       const settings = readSettings(destination.settings);
       if (settings === undefined) {
-        return deliveries.map(() => ({ outcome: 'dead', reason: 'the settings are not valid' }));
+        return deliveries.map(() => ({ outcome: 'dead', reason: NOT_VALID }));
       }
       const results: DeliveryResult[] = [];
       for (const batch of partsOf(deliveries, settings.batchSize)) {
         results.push(...(await sendBatch(destination, settings, batch, signal)));
       }
       return results;
+    },
+
+    async test(destination, { signal }) {
+      const settings = readSettings(destination.settings);
+      if (settings === undefined) return { ok: false, reason: NOT_VALID };
+      const compose = () => composeTest(settings, newId(), destination, clock());
+      return testedBy(await sendTest(destination, settings, compose, signal));
     },
 
     close() {

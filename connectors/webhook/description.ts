@@ -1,4 +1,5 @@
 import type { ConnectorDescription } from '@tributary/core';
+import { secretNames } from '../secret-names.ts';
 import { settingsFaults, settingsSchema, withSecret } from './settings.ts';
 
 export const description: ConnectorDescription = {
@@ -8,12 +9,13 @@ export const description: ConnectorDescription = {
     'Sends each delivery as an HTTP POST of JSON, signed as [Standard Webhooks](https://www.standardwebhooks.com) says: any of its libraries verifies the headers `webhook-id`, `webhook-timestamp` and `webhook-signature`.',
     'The body is `{ "id", "type": "event", "event", "rule_id", "destination_id", "attempt" }`. With a `batch_size` above 1 it is `{ "type": "batch", "deliveries": [<such bodies>] }`, whose answer holds for all of them.',
     'A batch refused with a 4xx that may be the fault of some of its deliveries (400, 409, 413, 422 and every other but 401, 402, 403, 404, 405, 407, 410 and 415, which speak about the place) is sent again at once in parts, halves first and single deliveries when time grows short, each in the form of a batch. Only what is refused alone is given up; what is not reached within the 10 seconds is tried again. A destination that took some of a batch it refused meets those again, under the same `id`.',
+    'The connection test sends `{ "id", "type": "test", "workspace_id", "destination_id" }`, signed in the same way, and takes any 2xx.',
     'A delivery may arrive more than once, always with the same `id`; `webhook-id` and `idempotency-key` repeat it (of a batch: an id made from the ids in it).',
     'The status line is the answer, and it must come within 10 seconds. 2xx is delivered; 408, 425, 429, 5xx, a timeout and a broken connection are tried again, not before the `Retry-After` of a 429 or 503; anything else is given up at once, redirects too: they are not followed. The first kilobyte of the answer is kept to be shown, without the secret and the values of `headers`.',
     'Private, loopback, link-local and other special addresses are refused, whatever name they hide behind, unless the operator opened their range (`TRIBUTARY_EGRESS_ALLOW`).',
   ].join('\n\n'),
   settingsSchema,
-  secrets: ['secret', 'headers'],
+  secrets: secretNames(settingsSchema),
   generate: withSecret,
   check: settingsFaults,
 };

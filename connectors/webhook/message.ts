@@ -1,4 +1,4 @@
-import { nameId } from '@tributary/core';
+import { type ConnectorDestination, nameId } from '@tributary/core';
 import { Webhook } from 'standardwebhooks';
 import { deliveryBody } from '../delivery-body.ts';
 import manifest from '../package.json' with { type: 'json' };
@@ -21,6 +21,20 @@ export function composeMessage(settings: WebhookSettings, deliveries: Part, now:
   const body = JSON.stringify(
     batch ? { type: 'batch', deliveries: deliveries.map(deliveryBody) } : deliveryBody(deliveries[0]),
   );
+  return signed(settings, id, body, now);
+}
+
+/** The signed request of a connection test, `id` being its own. */
+export function composeTest(
+  settings: WebhookSettings,
+  id: string,
+  { id: destination_id, workspaceId: workspace_id }: ConnectorDestination,
+  now: number,
+): WebhookMessage {
+  return signed(settings, id, JSON.stringify({ id, type: 'test', workspace_id, destination_id }), now);
+}
+
+function signed(settings: WebhookSettings, id: string, body: string, now: number): WebhookMessage {
   const headers = new Map([['user-agent', USER_AGENT]]);
   for (const [name, value] of settings.headers) headers.set(name.toLowerCase(), value);
   headers.set('content-type', 'application/json');

@@ -13,28 +13,36 @@ export const settingsSchema = {
   properties: {
     url: {
       type: 'string',
+      title: 'URL',
       description:
         'Where to POST: an absolute http or https URL without credentials. The name must stand for a public address.',
+      examples: ['https://example.com/events'],
       maxLength: 2048,
       pattern: '^[hH][tT][tT][pP][sS]?://',
     },
     secret: {
       type: 'string',
+      title: 'Signing secret',
       description:
         'Signing secret of Standard Webhooks: `whsec_` and the base64 of 24 to 64 bytes. Made, and shown once, when absent.',
+      writeOnly: true,
       maxLength: 100,
       pattern: '^whsec_[A-Za-z0-9+/]+={0,2}$',
     },
     headers: {
       type: 'object',
+      title: 'Request headers',
       description:
         'Further request headers, for example `authorization`. Not those of the connection, `content-type`, `idempotency-key` or `webhook-*`.',
+      writeOnly: true,
+      examples: [{ authorization: 'Bearer your-token' }],
       maxProperties: 50,
       propertyNames: { type: 'string', maxLength: 256, pattern: "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$" },
       additionalProperties: { type: 'string', maxLength: 4096, pattern: '^[\\t -~]*$' },
     },
     batch_size: {
       type: 'integer',
+      title: 'Deliveries a request',
       description: 'Deliveries one request takes at most; above 1 the body is always a batch.',
       minimum: 1,
       maximum: MAX_BATCH,

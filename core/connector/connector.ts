@@ -33,21 +33,51 @@ export interface DeliverOptions {
   readonly signal: AbortSignal;
 }
 
+/** What one call to a destination is to hold. A batch is cut where the first of them is reached. */
+export interface BatchLimits {
+  /** Deliveries, at least 1. */
+  readonly events: number;
+  /** Bytes of the deliveries as JSON, where the place has such a bound; one alone may be larger. */
+  readonly bytes?: number;
+  /** How long the first of a batch may wait for others, ms. Absent: what waits goes at once. */
+  readonly ms?: number;
+}
+
+/** Whether a place is there and takes what these settings say. `reason` is shown to people: short, no secrets. */
+export type ConnectionTest =
+  | { readonly ok: true; readonly status?: number; readonly response?: string }
+  | {
+      readonly ok: false;
+      readonly reason: string;
+      readonly status?: number;
+      readonly response?: string;
+    };
+
 /**
  * Knows how to speak to one kind of place.
  *
- * Promises: `deliver` answers for every delivery, in order; it never throws for what a destination does. It repeats
- * nothing by itself, save the parts of a batch that the place refused as a whole, and sends the delivery's id as
- * idempotency key wherever the place takes one.
+ * Promises: `deliver` answers for every delivery, in order; neither it nor `test` ever throws for what a destination
+ * does. It repeats nothing by itself, save the parts of a batch that the place refused as a whole, and sends the
+ * delivery's id as idempotency key wherever the place takes one. It takes more than `batchLimits` says too, in as many
+ * requests as that needs. Both settle soon after their signal is aborted; what was under way is then unknown, which is
+ * a retry.
+ *
+ * Must not: keep a delivery after it has answered for it; connect to anything by another way than the egress guard's;
+ * let a destination wait for what another destination does.
  */
 export interface Connector {
-  /** Deliveries of one destination that one call may take. */
-  batchSize(destination: ConnectorDestination): number;
+  /** What one call is to hold at most. Asked for before every call: cheap, and no I/O. */
+  batchLimits(destination: ConnectorDestination): BatchLimits;
   deliver(
     destination: ConnectorDestination,
     deliveries: readonly Delivery[],
     options: DeliverOptions,
   ): Promise<readonly DeliveryResult[]>;
+  /**
+   * The connection test: reaches the place as `deliver` would, and as far as the place lets one ask finds out whether
+   * it would take deliveries. Brings no event, and leaves nothing that a reader of the place could take for one.
+   */
+  test(destination: ConnectorDestination, options: DeliverOptions): Promise<ConnectionTest>;
   /** Releases connections and files. Idempotent. */
   close(): Promise<void>;
 }
@@ -57,9 +87,13 @@ export interface ConnectorDescription {
   readonly type: string;
   readonly title: string;
   readonly description: string;
-  /** JSON Schema (draft 2020-12) of `settings` as a user writes them. */
+  /**
+   * JSON Schema (draft 2020-12) of `settings` as a user writes them. A form can be drawn from it: an object whose
+   * properties stand in reading order, each with `title`, `description` and, where there is one, `default`; secrets are
+   * `writeOnly`, and `examples` show what a field looks like.
+   */
   readonly settingsSchema: JsonObject;
-  /** Names of settings that are sealed at rest and never leave through the API again. */
+  /** Names of settings that are sealed at rest and never leave through the API again: the `writeOnly` ones. */
   readonly secrets: readonly string[];
   /**
    * Settings made at creation when absent, e.g. a signing secret; shown once. Gives all settings back, those that were

@@ -147,7 +147,7 @@ export class DestinationCalls {
 
   #nextCall(target: Target): Call {
     const { connector, destination } = target;
-    const size = this.#guarded(() => Math.max(1, connector.batchSize(destination)), 1);
+    const size = this.#guarded(() => Math.max(1, connector.batchLimits(destination).events), 1);
     const batch: Waiting[] = [];
     for (const waiting of this.#waiting) {
       if (batch.length >= size) break;

@@ -66,7 +66,8 @@ export function setUp(
   const errors: string[] = [];
   let unsealed = 0;
   const connector: Connector = {
-    batchSize: size,
+    batchLimits: () => ({ events: size() }),
+    test: async () => ({ ok: true }),
     async deliver(destination, deliveries, { signal }) {
       calls.push({ ids: deliveries.map(({ id }) => id), version: destination.version, signal });
       return Promise.all(deliveries.map(answer));

@@ -89,7 +89,8 @@ function scriptedSandbox(world: World): Sandbox {
 
 export function scriptedConnectors(world: Pick<World, 'deliver'>): ConnectorCatalog {
   const connector: Connector = {
-    batchSize: () => 10,
+    batchLimits: () => ({ events: 10 }),
+    test: async () => ({ ok: true }),
     deliver: (_destination, deliveries) => Promise.all(deliveries.map((delivery) => world.deliver(delivery))),
     async close() {},
   };

@@ -1,4 +1,10 @@
-import type { ConnectorCatalog, ConnectorDescription, DeliveryResult, JsonObject } from '@tributary/core';
+import type {
+  ConnectorCatalog,
+  ConnectorDescription,
+  DeliveryResult,
+  Json,
+  JsonObject,
+} from '@tributary/core';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
@@ -46,15 +52,34 @@ export function connectorConformance(
       }
     });
 
-    it('describes every setting in words', () => {
-      const properties = Object.values(description.settingsSchema.properties ?? {});
+    it('has a schema that a form can be drawn from: a title and words for every setting, the type of each', () => {
+      const properties = Object.entries(description.settingsSchema.properties ?? {});
       expect(properties.length).toBeGreaterThan(0);
-      for (const property of properties) expect(property).toHaveProperty('description', expect.any(String));
+      for (const [name, property] of properties) {
+        expect(property, name).toMatchObject({
+          type: expect.stringMatching(/^(string|integer|boolean|object|array)$/),
+          title: expect.stringMatching(/^\S.{0,60}$/),
+          description: expect.stringMatching(/^\S.+\.$/s),
+        });
+      }
     });
 
-    it('names as secrets only settings there are', () => {
-      const names = Object.keys(description.settingsSchema.properties ?? {});
-      expect(names).toEqual(expect.arrayContaining([...description.secrets]));
+    it('has defaults and examples that its own schema takes', () => {
+      const ajv = new Ajv2020({ strict: true });
+      for (const property of Object.values(description.settingsSchema.properties ?? {})) {
+        const { default: byDefault, examples = [] } = property as { default?: Json; examples?: Json[] };
+        const validate = ajv.compile(property as JsonObject);
+        for (const value of byDefault === undefined ? examples : [byDefault, ...examples]) {
+          expect(validate(value), JSON.stringify(value)).toBe(true);
+        }
+      }
+    });
+
+    it('names as secrets what its schema marks as such', () => {
+      const marked = Object.entries(description.settingsSchema.properties ?? {}).filter(
+        ([, property]) => (property as { writeOnly?: boolean }).writeOnly === true,
+      );
+      expect([...description.secrets]).toEqual(marked.map(([name]) => name));
     });
 
     it('generates what is absent and changes nothing that is given', () => {
@@ -85,7 +110,7 @@ export function connectorConformance(
     });
 
     it('takes as many as it says, and keeps their order', async () => {
-      const size = connector().batchSize(place());
+      const size = connector().batchLimits(place()).events;
       const sent = deliveries(size);
       const results = await connector().deliver(place(), sent, unhurried);
       expect(results.map(({ outcome }) => outcome)).toEqual(sent.map(() => 'delivered'));
@@ -93,7 +118,7 @@ export function connectorConformance(
     });
 
     it('answers for every delivery also when given more than it says', async () => {
-      const sent = deliveries(connector().batchSize(place()) + 1);
+      const sent = deliveries(connector().batchLimits(place()).events + 1);
       const results = await connector().deliver(place(), sent, unhurried);
       expect(results).toHaveLength(sent.length);
       expect((await harness.received()).map(({ id }) => id)).toEqual(sent.map(({ id }) => id));
@@ -133,9 +158,11 @@ export function connectorConformance(
         values.map((value) => ({ ...harness.settings, [name]: value })),
       );
       for (const settings of [{}, ...spoiled]) {
-        expect(connector().batchSize(destination(settings))).toBeGreaterThanOrEqual(1);
+        expect(connector().batchLimits(destination(settings)).events).toBeGreaterThanOrEqual(1);
         const results = await connector().deliver(destination(settings), deliveries(2), unhurried);
         expect(results, JSON.stringify(settings)).toHaveLength(2);
+        const tested = await connector().test(destination(settings), unhurried);
+        expect(tested.ok || tested.reason.length > 0).toBe(true);
       }
     });
 
@@ -146,6 +173,33 @@ export function connectorConformance(
       expect(await harness.received()).toEqual([]);
     });
 
+    describe('a connection test', () => {
+      it('says that a place takes deliveries, and brings none', async () => {
+        expect(await connector().test(place(), unhurried)).toMatchObject({ ok: true });
+        expect(await harness.received()).toEqual([]);
+        await connector().deliver(place(), [delivery()], unhurried);
+        expect(await connector().test(place(), unhurried)).toMatchObject({ ok: true });
+        expect(await harness.received()).toHaveLength(1);
+      });
+
+      it('says why a place takes none, now or ever, and so the same that deliveries are told', async () => {
+        const reason = { ok: false, reason: expect.stringMatching(/^[a-zA-Z0-9() _-]{5,80}$/) };
+        expect(await connector().test(place(harness.hopeless), unhurried)).toMatchObject(reason);
+        await harness.fail();
+        const failed = await connector().test(place(), unhurried);
+        expect(failed).toMatchObject(reason);
+        await harness.mend();
+        expect(await connector().test(place(), unhurried)).toMatchObject({ ok: true });
+      });
+
+      it('reaches nothing for someone who does not wait, nor after the close', async () => {
+        const stopped = { ok: false, reason: 'stopped' };
+        expect(await connector().test(place(), { signal: AbortSignal.abort() })).toEqual(stopped);
+        await connectors.close();
+        expect(await connector().test(place(), unhurried)).toEqual(stopped);
+      });
+    });
+
     it('tells no secret in a reason or a response', async () => {
       const results: DeliveryResult[] = [];
       results.push(...(await connector().deliver(place(), [delivery()], unhurried)));
@@ -153,7 +207,9 @@ export function connectorConformance(
       results.push(...(await connector().deliver(place(), [delivery()], unhurried)));
       results.push(...(await connector().deliver(place(harness.hopeless), [delivery()], unhurried)));
       expect(results.map(({ outcome }) => outcome)).toEqual(['delivered', 'retry', 'dead']);
-      const told = JSON.stringify(results);
+      const tests = [await connector().test(place(), unhurried)];
+      tests.push(await connector().test(place(harness.hopeless), unhurried));
+      const told = JSON.stringify([results, tests]);
       for (const name of description.secrets) {
         for (const secret of textsIn(harness.settings[name])) expect(told).not.toContain(secret);
       }
