@@ -30,6 +30,7 @@ export * from './delivery/delivery.ts';
 export * from './delivery/health.ts';
 export * from './delivery/health-board.ts';
 export * from './delivery/health-tally.ts';
+export * from './delivery/hold.ts';
 export * from './delivery/lanes.ts';
 export * from './delivery/retry.ts';
 export * from './errors/errors.ts';

@@ -2,7 +2,9 @@ import type {
   Catalog,
   Clock,
   ConnectorCatalog,
+  ConnectorDestination,
   ContractEvaluator,
+  Destination,
   EventLog,
   History,
   JsonObject,
@@ -46,6 +48,8 @@ export interface GatewayDependencies {
   readonly identity: IdentityVerifier;
   /** Seals the secret settings of a destination; `secrets` names them. */
   seal(destinationId: string, settings: JsonObject, secrets: readonly string[]): JsonObject;
+  /** The destination with its secrets opened, to test its connection. Throws when no key opens them. */
+  unseal(destination: Destination): ConnectorDestination;
   readonly random: (bytes: number) => Uint8Array;
   readonly clock: Clock;
   readonly logger: Logger;

@@ -31,6 +31,8 @@ export function deliver(dependencies: DeliverDependencies, lanes: PartitionLanes
   return async (entry, context) => {
     const { delivery, destination } = await read(dependencies, entry);
     if (destination?.enabled !== true) return closed(dependencies, entry, delivery, destination);
+    if (destination.paused === true)
+      return settled(dependencies, entry, dependencies.deliverer.hold(delivery, destination));
     const leave = await lanes.enter(entry, destination.id);
     if (leave === undefined) {
       return [{ topic: TOPIC.deliveriesSlow, key: entry.key, value: entry.value, headers: entry.headers }];

@@ -39,6 +39,8 @@ it('shows the secret it made once, and never again', async () => {
     type: 'webhook',
     settings: { url, secret },
     enabled: true,
+    paused: false,
+    environments: ['production', 'development'],
     version: 1,
     created_by: expect.any(String),
     created_at: expect.any(String),
@@ -141,4 +143,29 @@ it('is written by editors', async () => {
   expect((await viewer.call('GET', './destinations')).status).toBe(200);
   const editor = await owner.withApiKey('editor');
   expect((await editor.call('POST', './destinations', webhook())).status).toBe(201);
+});
+
+it('is paused and limited to environments by PUT, and open to all again without them', async () => {
+  const { id } = await create();
+  const replace = (fields: object) => owner.ok('PUT', `./destinations/${id}`, { ...webhook(), ...fields });
+  expect(await replace({ paused: true, environments: ['production'] })).toMatchObject({
+    paused: true,
+    environments: ['production'],
+  });
+  expect(await replace({})).toMatchObject({ paused: false, environments: ['production', 'development'] });
+  const none = await owner.call('PUT', `./destinations/${id}`, { ...webhook(), environments: [] });
+  expect(none.status).toBe(400);
+});
+
+it('is tested as it is, with its secrets, and says why it cannot be reached', async () => {
+  const files = { name: 'Files', type: 'ndjson', settings: { folder: 'tested' } };
+  const { id } = await owner.ok<Destination>('POST', './destinations', files);
+  expect(await owner.ok('POST', `./destinations/${id}/test`)).toMatchObject({ ok: true, reason: null });
+  const inside = await create({ url: 'http://127.0.0.1:9/in' });
+  expect(await owner.ok('POST', `./destinations/${inside.id}/test`)).toMatchObject({
+    ok: false,
+    reason: expect.stringMatching(/./),
+    duration_ms: expect.any(Number),
+  });
+  expect((await owner.call('POST', `./destinations/${randomUUID()}/test`)).status).toBe(404);
 });

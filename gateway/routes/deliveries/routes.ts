@@ -4,14 +4,13 @@ import type { FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { conflict, invalidRequest, notFound } from '../../http/errors.ts';
 import { linkNext, pageRequest, withCursor } from '../../http/lists.ts';
-import { errorAnswers, pathOf } from '../../http/schemas.ts';
+import { errorAnswers, noBody, pathOf } from '../../http/schemas.ts';
 import { outcomeOf, presentDelivery, presentDeliveryDetail } from './presenter.ts';
 import { Redriver } from './redriver.ts';
 import {
   deliveryList,
   deliveryQuery,
   deliveryResource,
-  noBody,
   redriveBody,
   redriven,
   redriveQuery,

@@ -64,9 +64,6 @@ export const redriveQuery = closed({
   cursor: Type.Optional(cursor),
 });
 
-/** A POST that needs no body: none, `null` or `{}`. */
-export const noBody = nullable(closed({}));
-
 export const redriven = Type.Object({
   redriven: Type.Integer({ description: 'How many are under way again.' }),
   more: Type.Boolean({ description: 'One call has a bound: ask again with `cursor` for the rest.' }),

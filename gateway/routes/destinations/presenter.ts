@@ -1,4 +1,4 @@
-import type { Destination, JsonObject } from '@tributary/core';
+import { type Destination, ENVIRONMENTS, type JsonObject } from '@tributary/core';
 import type { Static } from 'typebox';
 import type { destinationResource } from './schemas.ts';
 import { maskSecrets } from './secrets.ts';
@@ -16,6 +16,8 @@ export function presentDestination(
     type: destination.type,
     settings: { ...maskSecrets(destination.settings, secrets), ...generated },
     enabled: destination.enabled,
+    paused: destination.paused ?? false,
+    environments: destination.environments ?? ENVIRONMENTS,
     version: destination.version,
     created_by: destination.created_by,
     created_at: destination.created_at,

@@ -8,6 +8,7 @@ import { linkNext, pageOf, pageRequest, withCursor } from '../../http/lists.ts';
 import { propose } from '../../http/propose.ts';
 import { errorAnswers, goneAs, MAX_RESOURCE_BYTES, pathOf } from '../../http/schemas.ts';
 import { checkVersion, namesVersion, tagVersion } from '../../http/versions.ts';
+import { readContractEvent } from './contract-event.ts';
 import { contractFields } from './contract-fields.ts';
 import { presentContract, presentViolation } from './presenter.ts';
 import {
@@ -21,7 +22,6 @@ import {
   violationQuery,
 } from './schemas.ts';
 import { trialOf } from './trial.ts';
-import { readTrialEvent } from './trial-event.ts';
 import { violationIn, violationsOf } from './violations.ts';
 
 const path = '/workspaces/:workspaceId/event-contracts';
@@ -172,7 +172,7 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     },
     async (request, reply) => {
       const contract = contractNamed(request, request.params.contractId);
-      const event = readTrialEvent(request, contract, request.body, iso(clock()));
+      const event = readContractEvent(request, contract, request.body, iso(clock()));
       return reply.code(200).send(trialOf(contract, event, contracts.evaluate(contract, event)));
     },
   );

@@ -108,11 +108,18 @@ async function openDependencies(
     // Compiles and tests what people write; one process is enough, and it never shares a queue with the stages.
     sandbox: closing.keep(openIsolatedVmSandbox({ processes: 1, logger, metrics })),
     connectors: closing.keep(
-      createConnectors({ egressAllow: [], dataFolder: config.dataFolder, clock, logger, metrics }),
+      createConnectors({
+        egressAllow: config.egressAllow,
+        dataFolder: config.dataFolder,
+        timeoutMs: config.deliveryTimeout,
+        clock,
+        logger,
+        metrics,
+      }),
     ),
     contracts: createContractEvaluator(),
     identity: createIdentityVerifier(issuers, () => new Date()),
-    seal: openSecrets(config).seal,
+    ...openSecrets(config),
     random: (bytes) => randomBytes(bytes),
     clock,
     logger,
