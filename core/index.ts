@@ -80,3 +80,4 @@ export * from './secrets/key-ring.ts';
 export * from './secrets/seal.ts';
 export * from './time/clock.ts';
 export * from './volume/volume-counters.ts';
+export * from './whereabouts/whereabouts.ts';

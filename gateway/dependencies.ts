@@ -4,6 +4,7 @@ import type {
   ConnectorCatalog,
   ConnectorDestination,
   ContractEvaluator,
+  Deduplicator,
   Destination,
   EventLog,
   History,
@@ -38,6 +39,8 @@ export interface GatewayDependencies {
   readonly trustCatalogForMs?: number;
   readonly counters: VolumeCounters;
   readonly history: History;
+  /** To ask where a message is; the gateway claims none. */
+  readonly deduplicator: Pick<Deduplicator, 'winner'>;
   readonly profiles: ProfileStore;
   readonly requestDeletionNotice: RequestDeletionNotice;
   readonly liveTail: LiveTail;

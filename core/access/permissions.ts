@@ -62,6 +62,7 @@ export const PERMISSIONS = {
   'event-keys.create': administers,
   'event-keys.revoke': administers,
   'events.ingest': ingests,
+  'events.read': reads,
   'sources.list': reads,
   'sources.create': writes,
   'sources.read': reads,

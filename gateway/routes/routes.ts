@@ -10,6 +10,7 @@ import { ruleRoutes } from './event-forwarding-rules/routes.ts';
 import { writeKeyRoutes } from './event-keys/routes.ts';
 import { transformationRoutes } from './event-transformations/routes.ts';
 import { volumeRoutes } from './event-volume/routes.ts';
+import { whereaboutsRoutes } from './event-whereabouts/routes.ts';
 import { eventRoutes } from './events/routes.ts';
 import { liveRoutes } from './events-live/routes.ts';
 import { memberRoutes } from './members/routes.ts';
@@ -28,6 +29,7 @@ export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, depen
     writeKeyRoutes,
     sourceRoutes,
     eventRoutes,
+    whereaboutsRoutes,
     liveRoutes,
     contractRoutes,
     transformationRoutes,

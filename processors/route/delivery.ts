@@ -2,13 +2,13 @@ import {
   type CanonicalEvent,
   type Delivery,
   type DeliveryOutcome,
+  deliveryId,
   deliveryKey,
   type Emission,
   HEADER,
   type Headers,
   iso,
   type LogEntry,
-  nameId,
   type Rule,
   type StageContext,
   TOPIC,
@@ -38,7 +38,7 @@ export function deliveryOf(
 ): Delivery {
   const { entry, event: source, redrives } = routed;
   return {
-    id: nameId(rule.id, `${source.environment}:${source.message_id}:${index}`),
+    id: deliveryId(rule.id, source, index),
     workspace_id: source.workspace_id,
     environment: source.environment,
     destination_id: rule.destination_id,

@@ -33,7 +33,7 @@ function eventOf({ event }: Delivery) {
   return event as unknown as Static<typeof deliveryResource>['event'];
 }
 
-function presentAttempt({ at, outcome, reason, status, response, duration_ms }: DeliveryAttempt) {
+export function presentAttempt({ at, outcome, reason, status, response, duration_ms }: DeliveryAttempt) {
   return {
     at,
     outcome,

@@ -3,7 +3,7 @@ import { Type } from 'typebox';
 import { pageQuery } from '../../http/lists.ts';
 import { closed, freeObject, listOf, nullable, oneOf, optional, time, uuid } from '../../http/schemas.ts';
 
-const STATUSES = ['retrying', 'delivered', 'dead'] as const;
+const STATUSES = ['retrying', 'delivered', 'dead', 'discarded'] as const;
 
 export const deliveryQuery = closed({
   ...pageQuery,
@@ -11,7 +11,7 @@ export const deliveryQuery = closed({
   destination_id: Type.Optional(uuid),
 });
 
-const attempt = Type.Object({
+export const attempt = Type.Object({
   at: time,
   outcome: oneOf(['delivered', 'retry', 'dead']),
   reason: nullable(Type.String()),
