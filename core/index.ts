@@ -32,6 +32,7 @@ export * from './delivery/health-board.ts';
 export * from './delivery/health-tally.ts';
 export * from './delivery/hold.ts';
 export * from './delivery/lanes.ts';
+export * from './delivery/outcome-entry.ts';
 export * from './delivery/retry.ts';
 export * from './errors/errors.ts';
 export * from './event/event.ts';

@@ -97,6 +97,7 @@ export const PERMISSIONS = {
   'deliveries.list': reads,
   'deliveries.read': reads,
   'deliveries.redrive': writes,
+  'deliveries.discard': writes,
   'event-volume.read': reads,
   'audit-log.list': administers,
   'profiles.write': { credentials: PROFILE_CALLERS, scope: 'profile.write' },

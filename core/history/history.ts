@@ -23,6 +23,8 @@ export interface HistoryEntry {
    */
   readonly facets: Readonly<Record<string, string>>;
   readonly body: JsonObject;
+  /** What a list does not show and would be dear to read with every entry of a page: only `get`, and lists that ask for it, give it. */
+  readonly detail?: JsonObject;
 }
 
 export interface HistoryQuery {
@@ -35,6 +37,8 @@ export interface HistoryQuery {
   /** Epoch ms, exclusive. */
   readonly until?: number;
   readonly limit: number;
+  /** With the `detail` of each entry. Default false. */
+  readonly details?: boolean;
   /** `next` of the page before. `InvalidInput` when it is not one. */
   readonly cursor?: string;
 }

@@ -76,7 +76,7 @@ function deliverAgain(delivery: Delivery, headers: Headers): Redrive['start'] {
   };
 }
 
-function headersOf({ event }: Delivery, catalogPosition: number): Headers {
+export function headersOf({ event }: Delivery, catalogPosition: number): Headers {
   return {
     [HEADER.catalogPosition]: String(catalogPosition),
     [HEADER.messageId]: event.message_id,

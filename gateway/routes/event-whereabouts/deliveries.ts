@@ -7,10 +7,10 @@ import {
   eventKey,
   type History,
   type LogEntry,
+  outcomeOfEntry,
   partitionOf,
   TOPIC,
 } from '@tributary/core';
-import { outcomeOf } from '../deliveries/presenter.ts';
 import { isAbout } from './accepted.ts';
 import type { Look } from './look.ts';
 import { CLOCKS_APART_MS } from './received.ts';
@@ -129,7 +129,7 @@ export async function outcomeIn(
   id: string,
 ): Promise<DeliveryWay | undefined> {
   const entry = await look.ask('history', () => history.get('delivery', workspaceId, id));
-  return entry === undefined ? undefined : decided(outcomeOf(entry));
+  return entry === undefined ? undefined : decided(outcomeOfEntry(entry));
 }
 
 function about({ id, index, destination_id, created_at }: Delivery) {
