@@ -74,6 +74,7 @@ export * from './profiles/profile.ts';
 export * from './profiles/profile-store.ts';
 export * from './profiles/publish-changes.ts';
 export * from './profiles/record.ts';
+export * from './replay/replay-step.ts';
 export { type FilterVerdict, faultOfFilter, filterVerdict, MAX_FILTER_LENGTH } from './rules/filter.ts';
 export * from './rules/match.ts';
 export * from './sandbox/sandbox.ts';

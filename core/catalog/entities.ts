@@ -141,6 +141,21 @@ export interface Rule extends Kept {
   readonly created_by: string;
 }
 
+/** Accepted events of a time, sent on to rules once more. How far it is stands on `replays`. */
+export interface Replay extends Kept {
+  readonly workspace_id: string;
+  /** Null: for every enabled rule of the workspace. */
+  readonly rule_id: string | null;
+  /** Of the times at which the log took the accepted events, ISO 8601; inclusive... */
+  readonly since: string;
+  /** ...and exclusive. */
+  readonly until: string;
+  readonly events_per_second: number;
+  /** `active` says nothing of how far it is. */
+  readonly status: 'active' | 'cancelled';
+  readonly created_by: string;
+}
+
 interface MemberFields extends Kept {
   /** Null while it is pending: nobody whose e-mail address this is has signed in. */
   readonly account_id: string | null;

@@ -1,6 +1,6 @@
 import type { JsonObject } from '../event/event.ts';
 
-export const HISTORY_KINDS = ['violation', 'delivery', 'audit'] as const;
+export const HISTORY_KINDS = ['violation', 'delivery', 'audit', 'replay'] as const;
 export type HistoryKind = (typeof HISTORY_KINDS)[number];
 
 /** An engine may index each facet and each pair of them: n facets cost it 1 + n + n(n-1)/2 rows of index, five 16. */

@@ -15,6 +15,7 @@ import { eventRoutes } from './events/routes.ts';
 import { liveRoutes } from './events-live/routes.ts';
 import { memberRoutes } from './members/routes.ts';
 import { organizationRoutes } from './organizations/routes.ts';
+import { replayRoutes } from './replays/routes.ts';
 import { sourceRoutes } from './sources/routes.ts';
 import { workspaceRoutes } from './workspaces/routes.ts';
 
@@ -36,6 +37,7 @@ export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, depen
     ruleRoutes,
     destinationRoutes,
     deliveryRoutes,
+    replayRoutes,
     volumeRoutes,
     auditRoutes,
   ])

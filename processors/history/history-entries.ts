@@ -1,20 +1,23 @@
 import {
   type DeliveryOutcome,
   entryOfOutcome,
+  entryOfStep,
   type HistoryEntry,
   type JsonObject,
   type LogEntry,
+  type ReplayStep,
   TOPIC,
   type Violation,
 } from '@tributary/core';
 import { parseObject, timeOf } from '../entry.ts';
 
 /**
- * What history keeps of an entry of `violations`, `deliveries.dead` or `deliveries.outcomes`. Throws `InvalidInput` for
+ * What history keeps of an entry of `violations`, `deliveries.dead`, `deliveries.outcomes` or `replays`. Throws `InvalidInput` for
  * what is none.
  */
 export function historyEntryOf(topic: string, entry: LogEntry): HistoryEntry {
   const body = parseObject(entry.value);
+  if (topic === TOPIC.replays) return entryOfStep(body as unknown as ReplayStep);
   return topic === TOPIC.violations
     ? violationEntry(body as unknown as Violation & JsonObject)
     : entryOfOutcome(outcomeIn(body));

@@ -59,8 +59,8 @@ function takes(rule: Rule, event: CanonicalEvent, metrics: Metrics): boolean {
 }
 
 /**
- * Events of the slow lane and redriven ones, by the rules their entry names. Whether such a rule is still enabled is
- * not asked again: it was when it matched, or a person asked for the redrive.
+ * Events of the slow lane, redriven and replayed ones, by the rules their entry names. Whether such a rule is still enabled is
+ * not asked again: it was when it matched, or a person asked for the redrive or the replay.
  */
 export function routeSlow(dependencies: RouteDependencies): FlowStage['handle'] {
   return async (entry, context) => {
@@ -94,7 +94,7 @@ function routed(
   context: StageContext,
 ): Routed {
   const catalogPosition = Math.max(catalog.position, catalogPositionOf(entry));
-  return { entry, event, redrives, catalogPosition, context };
+  return { entry, event, redrives, replay: entry.headers[HEADER.replay], catalogPosition, context };
 }
 
 function rulesNamed(entry: LogEntry): readonly string[] {

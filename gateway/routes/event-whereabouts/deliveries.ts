@@ -9,11 +9,15 @@ import {
   type LogEntry,
   outcomeOfEntry,
   partitionOf,
+  retryTopic,
   TOPIC,
+  type WayStage,
 } from '@tributary/core';
 import { isAbout } from './accepted.ts';
 import type { Look } from './look.ts';
 import { CLOCKS_APART_MS } from './received.ts';
+
+const RETRY_TOPICS = retryTopic('');
 
 /** A delivery as route wrote it down. */
 export interface Written {
@@ -114,8 +118,8 @@ export async function deliveryWay(
   if (!(await hasPassed(log, 'deliver', TOPIC.deliveries, partition, offset))) {
     return (await outcomeIn(look, sources, workspaceId, delivery.id)) ?? waiting('deliver');
   }
-  if (await waitsInSlowLane(look, log, written))
-    return (await outcomeIn(look, sources, workspaceId, delivery.id)) ?? waiting('deliver.slow');
+  const lane = await laneOf(look, log, written);
+  if (lane !== undefined) return (await outcomeIn(look, sources, workspaceId, delivery.id)) ?? waiting(lane);
   const untaken = await untakenOutcome(look, log, partition, delivery.id);
   const known = await outcomeIn(look, sources, workspaceId, delivery.id);
   return untaken ?? known ?? { ...about(delivery), status: 'delivered', first_try: true, attempts: [] };
@@ -146,16 +150,38 @@ async function hasPassed(
   return ((await log.positionOf(stage, topic, partition)) ?? 0) > offset;
 }
 
-/** Whether it has an entry in the slow lane, whose keys are those of `deliveries`, that was not taken yet. */
-async function waitsInSlowLane(look: Look, log: EventLog, { delivery, entry }: Written): Promise<boolean> {
-  const topic = TOPIC.deliveriesSlow;
+/**
+ * Whether it waits in the slow lane or a retry topic, whose keys and so partitions are those of `deliveries`. From the
+ * one it may go to the other, so the retry topics are looked at before and after.
+ */
+async function laneOf(look: Look, log: EventLog, written: Written): Promise<WayStage | undefined> {
+  const retries = [...log.topics.keys()].filter((topic) => topic.startsWith(RETRY_TOPICS));
+  const inRetry = async () => {
+    const found = await Promise.all(
+      retries.map((topic) => waitsIn(look, log, topic, 'deliver.retry', written)),
+    );
+    return found.includes(true);
+  };
+  if (await inRetry()) return 'deliver.retry';
+  if (await waitsIn(look, log, TOPIC.deliveriesSlow, 'deliver.slow', written)) return 'deliver.slow';
+  return (await inRetry()) ? 'deliver.retry' : undefined;
+}
+
+/** Whether it has an entry on a topic that the stage that reads it has not taken yet. */
+async function waitsIn(
+  look: Look,
+  log: EventLog,
+  topic: string,
+  stage: WayStage,
+  { delivery, entry }: Written,
+): Promise<boolean> {
   const { partition } = entry.position;
   const [since, taken] = await Promise.all([
     log.offsetAt(topic, partition, entry.timestamp - CLOCKS_APART_MS),
-    log.positionOf('deliver.slow', topic, partition),
+    log.positionOf(stage, topic, partition),
   ]);
-  const end = await look.scan({ topic, partition, from: Math.max(since, taken ?? 0) }, (slow) =>
-    isAbout(slow, delivery) && slow.value.includes(delivery.id) ? 'enough' : undefined,
+  const end = await look.scan({ topic, partition, from: Math.max(since, taken ?? 0) }, (there) =>
+    isAbout(there, delivery) && there.value.includes(delivery.id) ? 'enough' : undefined,
   );
   return end === 'enough';
 }

@@ -30,7 +30,7 @@ const position = Type.Object({
 
 const stage = nullable(
   oneOf(
-    ['validate', 'route', 'route.slow', 'deliver', 'deliver.slow', 'history'],
+    ['validate', 'route', 'route.slow', 'deliver', 'deliver.slow', 'deliver.retry'],
     'The stage it waits for; null when for none.',
   ),
 );
