@@ -10,6 +10,8 @@ export interface DeliveryBody {
   readonly destination_id: string;
   /** 1 at the first try. */
   readonly attempt: number;
+  /** Id of the replay it is part of; absent on what was sent as its event came. */
+  readonly replay?: string;
 }
 
 export function deliveryBody(delivery: Delivery): DeliveryBody {
@@ -20,5 +22,6 @@ export function deliveryBody(delivery: Delivery): DeliveryBody {
     rule_id: delivery.rule_id,
     destination_id: delivery.destination_id,
     attempt: delivery.attempts.length + 1,
+    ...(delivery.replay === undefined ? {} : { replay: delivery.replay }),
   };
 }

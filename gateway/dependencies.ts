@@ -2,7 +2,10 @@ import type {
   Catalog,
   Clock,
   ConnectorCatalog,
+  ConnectorDestination,
   ContractEvaluator,
+  Deduplicator,
+  Destination,
   EventLog,
   History,
   JsonObject,
@@ -36,6 +39,8 @@ export interface GatewayDependencies {
   readonly trustCatalogForMs?: number;
   readonly counters: VolumeCounters;
   readonly history: History;
+  /** To ask where a message is; the gateway claims none. */
+  readonly deduplicator: Pick<Deduplicator, 'winner'>;
   readonly profiles: ProfileStore;
   readonly requestDeletionNotice: RequestDeletionNotice;
   readonly liveTail: LiveTail;
@@ -46,6 +51,8 @@ export interface GatewayDependencies {
   readonly identity: IdentityVerifier;
   /** Seals the secret settings of a destination; `secrets` names them. */
   seal(destinationId: string, settings: JsonObject, secrets: readonly string[]): JsonObject;
+  /** The destination with its secrets opened, to test its connection. Throws when no key opens them. */
+  unseal(destination: Destination): ConnectorDestination;
   readonly random: (bytes: number) => Uint8Array;
   readonly clock: Clock;
   readonly logger: Logger;

@@ -20,6 +20,7 @@ import {
   type Metrics,
   type ProfileStore,
   parseLadder,
+  REPLAY_TICK_MS,
   retryTopic,
   type Sandbox,
   type Source,
@@ -38,6 +39,7 @@ import { mailRetries } from './mail/retry.ts';
 import { DEFAULT_PIPELINE, type PipelineOptions } from './options.ts';
 import { PartitionLanes } from './partition-lanes.ts';
 import { profile } from './profile/profile.ts';
+import { replay } from './replay/replay.ts';
 import { FailureWatch } from './route/failure-watch.ts';
 import { refusalOf, route, routeSlow } from './route/route.ts';
 import { Transformer } from './route/transformer.ts';
@@ -47,7 +49,7 @@ import { validate } from './validate/validate.ts';
 /** Everything the stages reach the world by. Who makes these closes them, after the stages have stopped. */
 export interface PipelineDependencies {
   /** To look facts up; the stages are handed their entries by who runs them. */
-  readonly log: Pick<EventLog, 'read' | 'end'>;
+  readonly log: Pick<EventLog, 'read' | 'end' | 'first' | 'offsetAt' | 'topics'>;
   readonly catalog: Catalog;
   readonly deduplicator: Deduplicator;
   readonly contracts: ContractEvaluator;
@@ -97,12 +99,13 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
     batch('count', [accepted, rejected], [], steps.count),
     batch('live', [accepted, rejected], [], steps.live),
     batch('profile', [accepted], [], steps.profile),
-    batch('history', [violations, dead, outcomes], [], steps.history, historyEntries),
+    batch('history', [violations, dead, outcomes, TOPIC.replays], [], steps.history, historyEntries),
     batch('audit', [TOPIC.catalog], [], steps.audit, historyEntries),
     // One at a time: what was sent is committed before the next one is.
     { ...batch('mail', mails, [TOPIC.mailRetry, TOPIC.poison], steps.mail, 1), repeats: 'visible' },
     flow('route', [accepted], [deliveries, dead, eventsSlow], steps.route),
     flow('route.slow', [eventsSlow], [deliveries, dead, outcomes], steps.routeSlow),
+    flow('replay', [TOPIC.catalog, replaySteps], [TOPIC.replays, eventsSlow], steps.replay),
     flow('deliver', [deliveries], [deliveriesSlow, ...settled], steps.deliver),
     flow('deliver.slow', [deliveriesSlow], settled, steps.deliverSlow),
     flow('deliver.retry', retries, [deliveriesSlow, ...settled], steps.deliverRetry),
@@ -141,6 +144,7 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     mail: mail(parts),
     route: route(routing(parts.sandbox), lanes(parts.slowTransformationMs)),
     routeSlow: routeSlow(routing(parts.slowSandbox)),
+    replay: replay(parts),
     deliver: deliver(delivering, deliveryLanes()),
     deliverSlow: deliverSlow(delivering, slowDeliveryLanes(parts)),
     deliverRetry: deliver(delivering, deliveryLanes()),
@@ -161,6 +165,11 @@ function slowDeliveryLanes({
     slowAfterMs,
   });
 }
+/** The first step of a replay goes at once, each further one a tick after the one before it. */
+const replaySteps: Source = {
+  topic: TOPIC.replays,
+  dueAt: ({ timestamp }) => timestamp + REPLAY_TICK_MS,
+};
 
 /** Deliveries that failed together come back apart: the jitter is that of their message. */
 function retrySources(ladder: Ladder): readonly Source[] {

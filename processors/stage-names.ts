@@ -9,12 +9,13 @@ export const STAGE_NAMES = [
   'mail',
   'route',
   'route.slow',
+  'replay',
   'deliver',
   'deliver.slow',
   'deliver.retry',
 ] as const;
 
 /** Those that read the facts of the catalog: nothing is dropped of it before they have taken it. */
-export const CATALOG_STAGES: readonly StageName[] = ['audit'];
+export const CATALOG_STAGES: readonly StageName[] = ['audit', 'replay'];
 
 export type StageName = (typeof STAGE_NAMES)[number];

@@ -15,7 +15,11 @@ export function composeMessage(settings: WebhookSettings, deliveries: Part, now:
   const body = JSON.stringify(
     batch ? { type: 'batch', deliveries: deliveries.map(deliveryBody) } : deliveryBody(deliveries[0]),
   );
-  return signed(settings, id, body, now);
+  const message = signed(settings, id, body, now);
+  const replays = new Set(deliveries.map((delivery) => delivery.replay));
+  const [replay] = replays;
+  if (replay !== undefined && replays.size === 1) message.headers.push('tributary-replay', replay);
+  return message;
 }
 
 /** The signed request of a connection test, `id` being its own. */

@@ -45,6 +45,7 @@ export const AUDITED: Readonly<Record<AuditedType, Audited>> = {
   transformation: ofWorkspace('transformation'),
   destination: ofWorkspace('destination'),
   rule: ofWorkspace('rule'),
+  replay: ofWorkspace('replay'),
 };
 
 /** The kinds, for who lists them. */

@@ -121,6 +121,10 @@ export interface Destination extends Kept {
   /** Calls at a time, and calls that begin in a second, of all processes together; null or absent: the installation's own. */
   readonly max_concurrency?: number | null;
   readonly rate_limit_per_second?: number | null;
+  /** Deliveries wait until it is false again. Absent: false. */
+  readonly paused?: boolean;
+  /** Events of others do not go there, whatever rules say. Absent: all. */
+  readonly environments?: readonly Environment[];
   readonly created_by: string;
 }
 
@@ -134,7 +138,24 @@ export interface Rule extends Kept {
   readonly event_names: readonly string[];
   readonly environments: readonly Environment[];
   readonly transformation_id: string | null;
+  /** An expression (`rules/filter.ts`) that an event has to pass. Null or absent: every event does. */
+  readonly filter?: string | null;
   readonly enabled: boolean;
+  readonly created_by: string;
+}
+
+/** Accepted events of a time, sent on to rules once more. How far it is stands on `replays`. */
+export interface Replay extends Kept {
+  readonly workspace_id: string;
+  /** Null: for every enabled rule of the workspace. */
+  readonly rule_id: string | null;
+  /** Of the times at which the log took the accepted events, ISO 8601; inclusive... */
+  readonly since: string;
+  /** ...and exclusive. */
+  readonly until: string;
+  readonly events_per_second: number;
+  /** `active` says nothing of how far it is. */
+  readonly status: 'active' | 'cancelled';
   readonly created_by: string;
 }
 

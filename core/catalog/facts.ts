@@ -11,6 +11,7 @@ import type {
   NewMember,
   Organization,
   OrganizationMember,
+  Replay,
   Rule,
   Transformation,
   Workspace,
@@ -65,6 +66,8 @@ export interface FactData {
   'rule.created': Draft<Rule>;
   'rule.updated': Change<Rule>;
   'rule.deleted': Record<string, never>;
+  'replay.created': Draft<Replay>;
+  'replay.cancelled': Record<string, never>;
 }
 
 export type FactType = keyof FactData;

@@ -9,7 +9,7 @@ import { archiveWorkspace, createWorkspace, updateWorkspace } from './workspace-
  * Raised whenever the same facts would make another state, or the rows of a state change their form: a snapshot of
  * another version is not read.
  */
-export const FOLD_VERSION = 1;
+export const FOLD_VERSION = 2;
 
 /** Thrown for a fact this code does not know: the process is not ready, it never ignores. */
 export class UnknownFact extends Error {
@@ -119,6 +119,14 @@ function decide(state: CatalogState, fact: Fact, position: number): ConflictReas
     }
     case 'rule.deleted':
       return remove(state, 'rule', fact);
+    case 'replay.created': {
+      const { rule_id, workspace_id } = fact.data;
+      if (rule_id !== null && state.entity('rule', workspace_id, rule_id) === undefined) return 'missing';
+      return create(state, 'replay', { ...fact.data, ...kept });
+    }
+    case 'replay.cancelled':
+      if (find(state, 'replay', fact.entity)?.status === 'cancelled') return undefined;
+      return change(state, 'replay', fact, { status: 'cancelled' });
     default:
       throw new UnknownFact(fact);
   }

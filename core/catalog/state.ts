@@ -16,6 +16,7 @@ import type {
   Destination,
   Organization,
   OrganizationMember,
+  Replay,
   Rule,
   Transformation,
   Workspace,
@@ -34,6 +35,7 @@ export interface WorkspaceEntities {
   transformation: Transformation;
   destination: Destination;
   rule: Rule;
+  replay: Replay;
 }
 
 export type WorkspaceEntityKind = keyof WorkspaceEntities;
@@ -117,6 +119,7 @@ function emptyIndex(): WorkspaceIndex {
       transformation: new Map(),
       destination: new Map(),
       rule: new Map(),
+      replay: new Map(),
     },
     deleted: new Set(),
     eras: new Map(),

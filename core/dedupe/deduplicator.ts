@@ -1,11 +1,15 @@
 import type { Environment } from '../event/event.ts';
 import type { Position } from '../log/position.ts';
 
-/** One event that asks whether it is the first of its `message_id`. */
-export interface Claimant {
+/** What a `message_id` is unique in, and it. */
+export interface Message {
   readonly workspaceId: string;
   readonly environment: Environment;
   readonly messageId: string;
+}
+
+/** One event that asks whether it is the first of its `message_id`. */
+export interface Claimant extends Message {
   readonly position: Position;
 }
 
@@ -23,5 +27,11 @@ export interface Claimant {
 export interface Deduplicator {
   /** For each claimant, in order: true when its position is the winner. Several of one call may share an id. */
   claim(claimants: readonly Claimant[]): Promise<readonly boolean[]>;
+  /**
+   * The position that won a message, as far as it is remembered; undefined where none is known. Takes nothing and waits
+   * for no claim. A store may keep a topic's name in a form it cannot read back: `topics` are those a winner may be in,
+   * and one of another topic counts as unknown.
+   */
+  winner(message: Message, topics: readonly string[]): Promise<Position | undefined>;
   close(): Promise<void>;
 }

@@ -30,10 +30,13 @@ export interface Delivery {
   readonly attempts: readonly DeliveryAttempt[];
   /** How often it was redriven. */
   readonly redrives: number;
+  /** Id of the replay it belongs to; absent on what was sent as its event came. */
+  readonly replay?: string;
   readonly event: CanonicalEvent;
 }
 
-export type DeliveryStatus = 'retrying' | 'delivered' | 'dead';
+/** `discarded`: it was dead, and somebody who may said that it is to stay so. */
+export type DeliveryStatus = 'retrying' | 'delivered' | 'dead' | 'discarded';
 
 /** Value on `deliveries.outcomes` and `deliveries.dead`: the delivery and what became of it. */
 export interface DeliveryOutcome {
@@ -54,8 +57,18 @@ export function deliveryKey(delivery: Pick<Delivery, 'destination_id' | 'event'>
   return `${delivery.destination_id}:${delivery.event.user_id ?? delivery.event.anonymous_id ?? ''}`;
 }
 
-/** Grows with every outcome of one delivery, also over redrives, so that a late one never overwrites a later one. */
+const STATUS_RANK: Readonly<Record<DeliveryStatus, number>> = {
+  retrying: 0,
+  delivered: 1,
+  dead: 1,
+  discarded: 2,
+};
+
+/**
+ * Grows with every outcome of one delivery, also over redrives, so that a late one never overwrites a later one. One
+ * that is discarded and redriven at once has two outcomes of one version: the later put shows, until the redrive ends.
+ */
 export function outcomeVersion(outcome: Pick<DeliveryOutcome, 'delivery' | 'status'>): number {
-  const terminal = outcome.status === 'retrying' ? 0 : 1;
-  return outcome.delivery.attempts.length * 2 + outcome.delivery.redrives * 2 + terminal;
+  const { delivery, status } = outcome;
+  return delivery.attempts.length * 2 + delivery.redrives * 2 + STATUS_RANK[status];
 }

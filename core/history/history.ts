@@ -1,6 +1,6 @@
 import type { JsonObject } from '../event/event.ts';
 
-export const HISTORY_KINDS = ['violation', 'delivery', 'audit', 'contract'] as const;
+export const HISTORY_KINDS = ['violation', 'delivery', 'audit', 'contract', 'replay'] as const;
 export type HistoryKind = (typeof HISTORY_KINDS)[number];
 
 /**
@@ -29,6 +29,8 @@ export interface HistoryEntry {
    */
   readonly facets: Readonly<Record<string, string>>;
   readonly body: JsonObject;
+  /** What a list does not show and would be dear to read with every entry of a page: only `get`, and lists that ask for it, give it. */
+  readonly detail?: JsonObject;
 }
 
 export interface HistoryQuery {
@@ -41,6 +43,8 @@ export interface HistoryQuery {
   /** Epoch ms, exclusive. */
   readonly until?: number;
   readonly limit: number;
+  /** With the `detail` of each entry. Default false. */
+  readonly details?: boolean;
   /** `next` of the page before. `InvalidInput` when it is not one. */
   readonly cursor?: string;
 }

@@ -21,6 +21,8 @@ export const HEADER = {
   keyId: 'key-id',
   /** On `events.slow`: the rules still to be routed, comma-separated ids. */
   rules: 'rules',
+  /** Id of the replay that something is part of: on `events.slow`, `replays` and deliveries. */
+  replay: 'replay',
   /** On `events.slow`: how often this event's delivery was redriven. */
   redrives: 'redrives',
   /** On `events.slow`, of a redriven event: where its delivery goes, for when its rule is gone. */

@@ -18,6 +18,8 @@ export const TOPIC = {
   deliveriesSlow: 'deliveries.slow',
   deliveriesDead: 'deliveries.dead',
   outcomes: 'deliveries.outcomes',
+  /** Internal: how far replays are. */
+  replays: 'replays',
   profileChanges: 'profiles.changes',
   /** Internal: what is to be sent by mail, */
   mail: 'mail',
@@ -58,6 +60,7 @@ export function declareTopics(options: TopicOptions): ReadonlyMap<string, TopicS
     ...options.retryLabels.map(retryTopic),
     TOPIC.deliveriesDead,
     TOPIC.outcomes,
+    TOPIC.replays,
     TOPIC.profileChanges,
     TOPIC.poison,
   ];

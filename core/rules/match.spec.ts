@@ -1,15 +1,29 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Rule } from '../catalog/entities.ts';
-import { ENVIRONMENTS, EVENT_TYPES } from '../event/event.ts';
-import { ruleMatches } from './match.ts';
+import type { Destination, Rule } from '../catalog/entities.ts';
+import { type CanonicalEvent, ENVIRONMENTS, EVENT_TYPES } from '../event/event.ts';
+import { closedTo, mismatchOf, mismatchOfContent } from './match.ts';
 
+const kept = { id: 'r1', version: 1, created_at: '', updated_at: '', workspace_id: 'w1', created_by: 'a1' };
 const names = ['', 'order', 'view'];
-const subject = fc.record({
-  type: fc.constantFrom(...EVENT_TYPES),
-  name: fc.constantFrom(...names),
-  environment: fc.constantFrom(...ENVIRONMENTS),
-});
+const subject = fc
+  .record({
+    type: fc.constantFrom(...EVENT_TYPES),
+    name: fc.constantFrom(...names),
+    environment: fc.constantFrom(...ENVIRONMENTS),
+  })
+  .map(
+    ({ type, name, environment }): CanonicalEvent => ({
+      message_id: 'm',
+      type,
+      ...(type === 'track' ? { event: name } : type === 'page' ? { name } : {}),
+      user_id: 'u',
+      timestamp: '',
+      received_at: '',
+      environment,
+      workspace_id: 'w1',
+    }),
+  );
 const rule = fc
   .record({
     event_types: fc.subarray([...EVENT_TYPES]),
@@ -17,49 +31,66 @@ const rule = fc
     environments: fc.subarray([...ENVIRONMENTS]),
     enabled: fc.boolean(),
   })
-  .map(
-    (fields): Rule => ({
-      ...fields,
-      id: 'r1',
-      version: 1,
-      created_at: '',
-      updated_at: '',
-      workspace_id: 'w1',
-      name: 'r',
-      destination_id: 'd1',
-      transformation_id: null,
-      created_by: 'a1',
-    }),
-  );
+  .map((fields): Rule => ({ ...fields, ...kept, name: 'r', destination_id: 'd1', transformation_id: null }));
+const takes = (each: Rule, event: CanonicalEvent) => mismatchOf(each, event) === undefined;
 
-describe('ruleMatches', () => {
-  it('takes nothing while disabled', () => {
+describe('mismatchOf', () => {
+  it('takes nothing while disabled, and says so first', () => {
     fc.assert(
       fc.property(rule, subject, (each, event) => {
-        expect(ruleMatches({ ...each, enabled: false }, event)).toBe(false);
+        expect(mismatchOf({ ...each, enabled: false }, event)).toEqual({ because: 'disabled' });
+        expect(mismatchOfContent({ ...each, enabled: false }, event)).toEqual(
+          mismatchOf({ ...each, enabled: true }, event),
+        );
       }),
     );
   });
 
-  it('takes the environments it lists, and none when it lists none', () => {
+  it('takes everything of its environments when it lists no types and no names', () => {
     fc.assert(
       fc.property(rule, subject, (each, event) => {
         const open = { ...each, enabled: true, event_types: [], event_names: [] };
-        expect(ruleMatches(open, event)).toBe(each.environments.includes(event.environment));
+        expect(takes(open, event)).toBe(each.environments.includes(event.environment));
       }),
     );
   });
 
-  it('narrows by every list that is not empty', () => {
+  it('takes what both its types and its names take', () => {
     fc.assert(
       fc.property(rule, subject, (each, event) => {
-        const open = { ...each, enabled: true, environments: [event.environment] };
-        const byType = ruleMatches({ ...open, event_names: [] }, event);
-        const byName = ruleMatches({ ...open, event_types: [] }, event);
-        expect(byType).toBe(each.event_types.length === 0 || each.event_types.includes(event.type));
-        expect(byName).toBe(each.event_names.length === 0 || each.event_names.includes(event.name));
-        expect(ruleMatches(open, event)).toBe(byType && byName);
+        const open = { ...each, enabled: true };
+        const byType = takes({ ...open, event_names: [] }, event);
+        const byName = takes({ ...open, event_types: [] }, event);
+        expect(takes(open, event)).toBe(byType && byName);
       }),
     );
+  });
+
+  it('of those it takes what its filter lets pass, and tells a filter that fails from one that says no', () => {
+    fc.assert(
+      fc.property(rule, subject, (each, event) => {
+        const because = (filter: string) => mismatchOf({ ...each, filter }, event)?.because;
+        const without = mismatchOf(each, event)?.because;
+        expect(because('event.user_id == "u"')).toBe(without);
+        expect(because('event.user_id == "x"')).toBe(without ?? 'filter');
+        expect(because('event.properties.x == 1')).toBe(without ?? 'filter_failed');
+      }),
+    );
+  });
+});
+
+describe('closedTo', () => {
+  const place: Destination = { ...kept, name: 'd', type: 'webhook', settings: {}, enabled: true };
+
+  it('is open to all environments unless it names some', () => {
+    expect(closedTo(place, 'development')).toBeUndefined();
+    const narrow = { ...place, environments: ['production'] } as const;
+    expect(closedTo(narrow, 'production')).toBeUndefined();
+    expect(closedTo(narrow, 'development')).toEqual({ because: 'destination_environment' });
+  });
+
+  it('is closed while disabled and when it is gone', () => {
+    for (const closed of [undefined, { ...place, enabled: false }])
+      expect(closedTo(closed, 'production')).toEqual({ because: 'destination_disabled' });
   });
 });

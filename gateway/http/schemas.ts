@@ -25,6 +25,9 @@ export function nullable<Schema extends TSchema>(schema: Schema) {
   });
 }
 
+/** A POST that needs no body: none, `null` or `{}`. */
+export const noBody = nullable(closed({}));
+
 /** A field of a request that may be left out; `null` says the same as leaving it out. */
 export function optional<Schema extends TSchema>(schema: Schema) {
   return Type.Optional(nullable(schema));

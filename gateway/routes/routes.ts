@@ -12,10 +12,12 @@ import { ruleRoutes } from './event-forwarding-rules/routes.ts';
 import { writeKeyRoutes } from './event-keys/routes.ts';
 import { transformationRoutes } from './event-transformations/routes.ts';
 import { volumeRoutes } from './event-volume/routes.ts';
+import { whereaboutsRoutes } from './event-whereabouts/routes.ts';
 import { eventRoutes } from './events/routes.ts';
 import { liveRoutes } from './events-live/routes.ts';
 import { memberRoutes } from './members/routes.ts';
 import { organizationRoutes } from './organizations/routes.ts';
+import { replayRoutes } from './replays/routes.ts';
 import { sourceRoutes } from './sources/routes.ts';
 import { workspaceRoutes } from './workspaces/routes.ts';
 
@@ -30,6 +32,7 @@ export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, depen
     writeKeyRoutes,
     sourceRoutes,
     eventRoutes,
+    whereaboutsRoutes,
     liveRoutes,
     contractRoutes,
     versionRoutes,
@@ -38,6 +41,7 @@ export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, depen
     ruleRoutes,
     destinationRoutes,
     deliveryRoutes,
+    replayRoutes,
     volumeRoutes,
     auditRoutes,
   ])

@@ -33,6 +33,8 @@ export function deliver(dependencies: DeliverDependencies, lanes: PartitionLanes
   return async (entry, context) => {
     const { arrived, destination } = await read(dependencies, entry);
     if (destination?.enabled !== true) return closed(dependencies, entry, arrived.delivery, destination);
+    if (destination.paused === true)
+      return settled(dependencies, entry, deliverer.hold(arrived.delivery, destination));
     const aside = deliverer.putAside(arrived, destination);
     if (aside !== undefined) return settled(dependencies, entry, aside);
     const leave = await lanes.enter(entry, destination.id, deliverer.queueOf(destination));
@@ -63,6 +65,8 @@ export function deliverSlow(dependencies: DeliverDependencies, lanes: PartitionL
     // No call could be begun for it where it was: it begins here, with what it has been through.
     const current = { ...arrived, delivery: joined?.delivery ?? arrived.delivery };
     if (destination?.enabled !== true) return closed(dependencies, entry, current.delivery, destination);
+    if (destination.paused === true)
+      return settled(dependencies, entry, deliverer.hold(current.delivery, destination));
     const leave = lanes.enterAtOnce(entry, destination.id);
     try {
       const aside = deliverer.putAside(current, destination, leave === undefined);

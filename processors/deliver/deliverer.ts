@@ -2,6 +2,8 @@ import {
   type Delivery,
   type DeliveryResult,
   type Destination,
+  holdStep,
+  iso,
   MAX_JITTER,
   type Metrics,
   type NextStep,
@@ -17,6 +19,7 @@ import { HandedOver } from './handed-over.ts';
 import { Interest } from './interest.ts';
 import { Places, type PlacesDependencies } from './places.ts';
 import type { Settlement } from './settlement.ts';
+import { PAUSED } from './target.ts';
 
 export interface DelivererDependencies extends PlacesDependencies {
   readonly metrics: Metrics;
@@ -152,6 +155,18 @@ export class Deliverer {
     return { delivery, settlement };
   }
 
+  /**
+   * The destination is paused: the delivery waits as long as that takes. It keeps its attempts, and its time to expire
+   * begins anew each time, so that it gets all of it once the destination goes on.
+   */
+  hold(delivery: Delivery, destination: Pick<Destination, 'updated_at'>): Delivered {
+    const { clock, ladder } = this.#dependencies;
+    const now = clock();
+    const { label, ms } = holdStep(ladder, now - Date.parse(destination.updated_at));
+    const settlement = { kind: 'retry', label, notBefore: now + ms, reason: PAUSED } as const;
+    return { delivery: { ...delivery, created_at: iso(now) }, settlement };
+  }
+
   /** The time the shortest retry topic takes at most, twice for what has waited for its turn. */
   #mayWaitMs({ turn }: Arrived): number {
     const { ladder, clock } = this.#dependencies;
@@ -173,13 +188,13 @@ export class Deliverer {
 
   async #begin(
     { delivery, bytes }: Piece,
-    { id, type }: Destination,
+    destination: Destination,
     interest: Interest,
     patienceMs: number,
   ): Promise<Delivered> {
-    const calls = this.#places.callsTo(id);
+    const calls = this.#places.callsTo(destination.id);
     try {
-      return await this.#attempt(delivery, type, calls, (current) =>
+      return await this.#attempt(delivery, destination, calls, (current) =>
         calls.attempt({ delivery: current, bytes }, interest, patienceMs),
       );
     } finally {
@@ -189,10 +204,11 @@ export class Deliverer {
 
   async #attempt(
     delivery: Delivery,
-    type: string,
+    destination: Destination,
     calls: DestinationCalls,
     attempt: Attempting,
   ): Promise<Delivered> {
+    const { type } = destination;
     const { metrics, keptAttempts } = this.#dependencies;
     let current = delivery;
     for (let atOnce = false; ; atOnce = true) {
@@ -205,6 +221,8 @@ export class Deliverer {
       }
       if ('unreachable' in made) {
         const { unreachable: reason, forGood } = made;
+        if (reason === PAUSED)
+          return this.hold(current, this.#dependencies.current(destination.id) ?? destination);
         if (!forGood) return this.putOff(current, reason);
         return { delivery: current, settlement: { kind: 'dead', cause: 'destination', reason } };
       }

@@ -25,6 +25,9 @@ export function closedBecause(destination: Destination | undefined): string {
   return destination === undefined ? 'the destination is gone' : 'the destination is disabled';
 }
 
+/** Why there are none for now to one that is paused. */
+export const PAUSED = 'the destination is paused';
+
 export interface TargetsDependencies {
   readonly connectors: ConnectorCatalog;
   /** The destination with its secrets opened. Throws when no key opens them. */
@@ -51,6 +54,7 @@ export class Targets {
     const { connectors, current } = this.#dependencies;
     const known = current(this.id);
     if (known?.enabled !== true) return { unreachable: closedBecause(known), forGood: true };
+    if (known.paused === true) return { unreachable: PAUSED, forGood: false };
     const connector = connectors.connector(known.type);
     if (connector === undefined) return { unreachable: `no connector of type ${known.type}`, forGood: true };
     const destination = this.#unseal(known);

@@ -82,14 +82,16 @@ describe('historyEntryOf', () => {
 
   it('lists an outcome by status and destination', () => {
     const dead = outcome({ status: 'dead', cause: 'expired', reason: 'expired' }, { attempts: [ATTEMPT] });
+    const { event, ...delivery } = dead.delivery;
     expect(historyEntryOf(TOPIC.deliveriesDead, entry(dead))).toEqual({
       kind: 'delivery',
       id: 'd1',
       workspaceId: 'w1',
       at: Date.parse(DELIVERY.event.received_at),
       version: outcomeVersion(dead),
-      facets: { status: 'dead', destination_id: 'place' },
-      body: dead,
+      facets: { status: 'dead', destination_id: 'place', rule_id: 'rule', cause: 'expired' },
+      body: { ...dead, delivery },
+      detail: { event },
     });
   });
 

@@ -1,23 +1,32 @@
 import {
   type DeliveryOutcome,
+  entryOfOutcome,
+  entryOfStep,
   type HistoryEntry,
   type JsonObject,
   type LogEntry,
-  outcomeVersion,
+  type ReplayStep,
   TOPIC,
   type Violation,
 } from '@tributary/core';
 import { parseObject, timeOf } from '../entry.ts';
 
 /**
- * What history keeps of an entry of `violations`, `deliveries.dead` or `deliveries.outcomes`. Its facets are those that
- * the API narrows lists by, and no others: each costs every put rows of index.
+ * What history keeps of an entry of `violations`, `deliveries.dead`, `deliveries.outcomes` or `replays`. Throws `InvalidInput` for
+ * what is none.
  */
 export function historyEntryOf(topic: string, entry: LogEntry): HistoryEntry {
   const body = parseObject(entry.value);
+  if (topic === TOPIC.replays) return entryOfStep(body as unknown as ReplayStep);
   return topic === TOPIC.violations
     ? violationEntry(body as unknown as Violation & JsonObject)
-    : deliveryEntry(body as unknown as DeliveryOutcome & JsonObject);
+    : entryOfOutcome(outcomeIn(body));
+}
+
+function outcomeIn(body: Record<string, unknown>): DeliveryOutcome {
+  const outcome = body as unknown as DeliveryOutcome;
+  timeOf(outcome.delivery.event.received_at);
+  return outcome;
 }
 
 function violationEntry(violation: Violation & JsonObject): HistoryEntry {
@@ -36,23 +45,6 @@ function violationEntry(violation: Violation & JsonObject): HistoryEntry {
       environment: violation.environment,
     },
     body: violation,
-  };
-}
-
-/** `at` is when the event was received: a redrive gives the delivery a new `created_at`, and lists must not reorder. */
-function deliveryEntry(outcome: DeliveryOutcome & JsonObject): HistoryEntry {
-  const { delivery } = outcome;
-  return {
-    kind: 'delivery',
-    id: delivery.id,
-    workspaceId: delivery.workspace_id,
-    at: timeOf(delivery.event.received_at),
-    version: outcomeVersion(outcome),
-    facets: {
-      status: outcome.status,
-      destination_id: delivery.destination_id,
-    },
-    body: outcome,
   };
 }
 

@@ -2,13 +2,13 @@ import {
   type CanonicalEvent,
   type Delivery,
   type DeliveryOutcome,
+  deliveryId,
   deliveryKey,
   type Emission,
   HEADER,
   type Headers,
   iso,
   type LogEntry,
-  nameId,
   type Rule,
   type StageContext,
   TOPIC,
@@ -20,6 +20,8 @@ export interface Routed {
   readonly entry: LogEntry;
   readonly event: CanonicalEvent;
   readonly redrives: number;
+  /** The replay it is part of. */
+  readonly replay: string | undefined;
   /** What this process's catalog had applied when the rules were looked up: deliver must know their destinations. */
   readonly catalogPosition: number;
   /** What the log tells of its entry. */
@@ -36,9 +38,9 @@ export function deliveryOf(
   event: CanonicalEvent,
   index: number,
 ): Delivery {
-  const { entry, event: source, redrives } = routed;
+  const { entry, event: source, redrives, replay } = routed;
   return {
-    id: nameId(rule.id, `${source.environment}:${source.message_id}:${index}`),
+    id: deliveryId(rule.id, source, index, replay),
     workspace_id: source.workspace_id,
     environment: source.environment,
     destination_id: rule.destination_id,
@@ -48,6 +50,7 @@ export function deliveryOf(
     created_at: iso(entry.timestamp),
     attempts: [],
     redrives,
+    ...(replay === undefined ? {} : { replay }),
     event,
   };
 }
@@ -103,6 +106,7 @@ function outcomeEmission(topic: string, routed: Routed, outcome: DeliveryOutcome
   };
 }
 
-function headersOf({ entry, catalogPosition }: Routed, delivery: Delivery): Headers {
-  return eventHeaders(delivery.event, entry.headers, catalogPosition);
+function headersOf({ entry, catalogPosition, replay }: Routed, delivery: Delivery): Headers {
+  const headers = eventHeaders(delivery.event, entry.headers, catalogPosition);
+  return replay === undefined ? headers : { ...headers, [HEADER.replay]: replay };
 }

@@ -1,15 +1,16 @@
 import {
   type CanonicalEvent,
   type Catalog,
+  closedTo,
   type Emission,
-  eventName,
   type FlowStage,
   HEADER,
   InvalidInput,
   type LogEntry,
   type Metrics,
+  type Mismatch,
+  mismatchOf,
   type Rule,
-  ruleMatches,
   type StageContext,
   type Transformation,
 } from '@tributary/core';
@@ -43,18 +44,23 @@ export function route(dependencies: RouteDependencies, lanes: PartitionLanes): F
   return async (entry, context) => {
     await awaitCatalog(dependencies.catalog, [entry], dependencies.catalogWaitMs);
     const event = eventOf(entry);
-    const { type, environment, workspace_id } = event;
-    const subject = { type, environment, name: eventName(event) };
     const rules = dependencies.catalog.state
-      .enabledRules(workspace_id)
-      .filter((rule) => ruleMatches(rule, subject));
+      .enabledRules(event.workspace_id)
+      .filter((rule) => takes(rule, event, dependencies.metrics));
     return applyRules(dependencies, routed(dependencies, entry, event, 0, context), rules, lanes);
   };
 }
 
+/** A filter that fails takes nothing: it is counted, and shown where somebody asks for the event. */
+function takes(rule: Rule, event: CanonicalEvent, metrics: Metrics): boolean {
+  const mismatch = mismatchOf(rule, event);
+  if (mismatch?.because === 'filter_failed') metrics.count('tributary_rule_filters_failed_total', {});
+  return mismatch === undefined;
+}
+
 /**
- * Events of the slow lane and redriven ones, by the rules their entry names. Whether such a rule is still enabled is
- * not asked again: it was when it matched, or a person asked for the redrive.
+ * Events of the slow lane, redriven and replayed ones, by the rules their entry names. Whether such a rule is still enabled is
+ * not asked again: it was when it matched, or a person asked for the redrive or the replay.
  */
 export function routeSlow(dependencies: RouteDependencies): FlowStage['handle'] {
   return async (entry, context) => {
@@ -88,7 +94,7 @@ function routed(
   context: StageContext,
 ): Routed {
   const catalogPosition = Math.max(catalog.position, catalogPositionOf(entry));
-  return { entry, event, redrives, catalogPosition, context };
+  return { entry, event, redrives, replay: entry.headers[HEADER.replay], catalogPosition, context };
 }
 
 function rulesNamed(entry: LogEntry): readonly string[] {
@@ -122,7 +128,7 @@ async function applyRules(
 }
 
 /**
- * A rule whose destination is disabled makes no deliveries: enabling it again starts with what comes then. A redriven
+ * A rule whose destination is disabled, or not for the event's environment, makes no deliveries: enabling it again starts with what comes then. A redriven
  * one is shown as retrying already, so it is dead once more.
  */
 async function applyRule(
@@ -132,7 +138,8 @@ async function applyRule(
   lanes: PartitionLanes | undefined,
 ): Promise<readonly Emission[] | 'slow'> {
   const destination = catalog.state.entity('destination', rule.workspace_id, rule.destination_id);
-  if (destination?.enabled !== true) return withoutDestination(routed, rule);
+  const closed = closedTo(destination, routed.event.environment);
+  if (closed !== undefined) return withoutDestination(routed, rule, closed);
   if (rule.transformation_id === null) {
     return [toDeliver(routed, deliveryOf(routed, rule, routed.event, 0))];
   }
@@ -156,9 +163,13 @@ function withoutRule(routed: Routed, id: string): readonly Emission[] {
   return [failedTransformation(routed, { id, destination_id }, 'the rule is gone')];
 }
 
-function withoutDestination(routed: Routed, rule: Rule): readonly Emission[] {
+function withoutDestination(routed: Routed, rule: Rule, { because }: Mismatch): readonly Emission[] {
   if (routed.redrives === 0) return [];
-  return [failedTransformation(routed, rule, 'the destination is disabled')];
+  const reason =
+    because === 'destination_disabled'
+      ? 'the destination is disabled'
+      : `the destination is not for ${routed.event.environment}`;
+  return [failedTransformation(routed, rule, reason)];
 }
 
 async function transform(

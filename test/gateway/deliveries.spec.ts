@@ -2,10 +2,11 @@ import { randomUUID } from 'node:crypto';
 import {
   type Delivery,
   type DeliveryOutcome,
+  entryOfOutcome,
   type HistoryEntry,
   type LogEntry,
   newId,
-  outcomeVersion,
+  outcomeOfEntry,
   TOPIC,
 } from '@tributary/core';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -38,7 +39,7 @@ type Outcome = Partial<Omit<DeliveryOutcome, 'delivery'>>;
 async function happened(fields: Outcome = {}, about: Partial<Delivery> = {}): Promise<Delivery> {
   const entry = entryOf(fields, about);
   await test.dependencies.history.put([entry]);
-  return (entry.body as unknown as DeliveryOutcome).delivery;
+  return outcomeOfEntry(entry).delivery;
 }
 
 /** A dead delivery, unless the fields say otherwise, a second after the one before. */
@@ -77,20 +78,7 @@ function entryOf(fields: Outcome = {}, about: Partial<Delivery> = {}): HistoryEn
     at,
     ...fields,
   };
-  return {
-    kind: 'delivery',
-    id: delivery.id,
-    workspaceId: delivery.workspace_id,
-    at: received,
-    version: outcomeVersion(outcome),
-    facets: {
-      status: outcome.status,
-      destination_id: delivery.destination_id,
-      rule_id: delivery.rule_id,
-      message_id: delivery.message_id,
-    },
-    body: JSON.parse(JSON.stringify(outcome)),
-  };
+  return entryOfOutcome(outcome);
 }
 
 interface Redriven {
@@ -113,6 +101,7 @@ describe('a delivery', () => {
       destination_id: destinationId,
       rule_id: ruleId,
       message_id,
+      replay_id: null,
       reason: 'gone',
       cause: 'destination',
       attempts: [
@@ -147,15 +136,54 @@ describe('a delivery', () => {
     expect(await owner.ok('GET', String(next))).toMatchObject([{ id: dead.id }]);
   });
 
-  it.each(['status=pending', 'destination_id=x', 'limit=0', 'cursor=%00', 'rule=x'])(
-    'refuses a list with %s',
-    async (query) => {
-      expect(await owner.call('GET', `./deliveries?${query}`)).toMatchObject({
-        status: 400,
-        body: { details: [{ path: query.split('=')[0] }] },
-      });
-    },
-  );
+  it('is listed by rule, cause, reason and time', async () => {
+    const rule = randomUUID();
+    const gone = await happened();
+    const other = await happened({ reason: 'answered 422', cause: 'expired' }, { rule_id: rule });
+    const ids = async (query: string) =>
+      (await owner.ok<Listed[]>('GET', `./deliveries?${query}`)).map(({ id }) => id);
+    expect(await ids(`rule_id=${rule}`)).toEqual([other.id]);
+    expect(await ids('cause=expired&status=dead')).toEqual([other.id]);
+    expect(await ids('reason=GON')).toEqual([gone.id]);
+    expect(await ids('reason=nothing')).toEqual([]);
+    expect(await ids(`since=${other.event.received_at}`)).toEqual([other.id]);
+    expect(await ids(`until=${other.event.received_at}`)).toEqual([gone.id]);
+  });
+
+  it('narrowed by a reason, a page that is not the last leads on', async () => {
+    const rare = await happened({ reason: 'rare' });
+    await test.dependencies.history.put(Array.from({ length: 2_100 }, () => entryOf()));
+    const first = await owner.call<Listed[]>('GET', './deliveries?reason=rare');
+    const next = /^<(.+)>; rel="next"$/.exec(String(first.headers.link))?.[1];
+    expect(first.body).toEqual([]);
+    expect(await owner.ok('GET', String(next))).toMatchObject([{ id: rare.id }]);
+  });
+
+  it('a page of the list read the events that it does not show', async () => {
+    const { id } = await happened();
+    const page = await test.dependencies.history.list({
+      kind: 'delivery',
+      workspaceId: String(owner.workspaceId),
+      limit: 1,
+    });
+    expect(JSON.stringify(page)).not.toContain('Paid');
+    expect(await owner.ok('GET', `./deliveries/${id}`)).toMatchObject({ event: { event: 'Paid' } });
+  });
+
+  it.each([
+    'status=pending',
+    'destination_id=x',
+    'limit=0',
+    'cursor=%00',
+    'rule=x',
+    'since=yesterday',
+    'cause=fate',
+  ])('refuses a list with %s', async (query) => {
+    expect(await owner.call('GET', `./deliveries?${query}`)).toMatchObject({
+      status: 400,
+      body: { details: [{ path: query.split('=')[0] }] },
+    });
+  });
 
   it('is 404 when unknown, malformed or another workspace’s', async () => {
     const { id } = await happened();
@@ -265,5 +293,39 @@ describe('a redrive', () => {
     expect((await viewer.call('GET', `./deliveries/${id}`)).status).toBe(200);
     expect((await viewer.call('POST', `./deliveries/${id}/redrive`)).status).toBe(403);
     expect((await viewer.call('POST', './deliveries/redrive')).status).toBe(403);
+  });
+});
+
+describe('a discard', () => {
+  const discard = (id: string) => owner.call('POST', `./deliveries/${id}/discard`);
+  /** What the history stage would do with what was appended. */
+  const discarded = (id: string) =>
+    test.dependencies.history
+      .get('delivery', String(owner.workspaceId), id)
+      .then((entry) => entry && outcomeOfEntry(entry))
+      .then((dead) => dead && entryOfOutcome({ ...dead, status: 'discarded' }))
+      .then((entry) => entry && test.dependencies.history.put([entry]));
+
+  it('lets a dead delivery be: it is shown as such, and not redriven', async () => {
+    const { id } = await happened();
+    expect(await discard(id)).toMatchObject({ status: 202, body: { discarded: 1 } });
+    await discarded(id);
+    expect(await owner.ok('GET', './deliveries?status=discarded')).toMatchObject([{ id, reason: 'gone' }]);
+    expect(await owner.ok('GET', './deliveries?status=dead')).toEqual([]);
+    expect((await owner.call('POST', `./deliveries/${id}/redrive`)).status).toBe(409);
+    expect(await owner.ok('POST', './deliveries/redrive')).toMatchObject({ redriven: 0 });
+    expect(await discard(id)).toMatchObject({ status: 202 });
+  });
+
+  it('is for dead ones, by id or filter, and for editors', async () => {
+    const retrying = await happened({ status: 'retrying' });
+    expect((await discard(retrying.id)).status).toBe(409);
+    expect((await discard(randomUUID())).status).toBe(404);
+    await happened({ reason: 'answered 422' });
+    await happened({ reason: 'timeout' });
+    const some = await owner.call('POST', './deliveries/discard', { reason: '422' });
+    expect(some).toMatchObject({ status: 202, body: { discarded: 1, more: false, cursor: null } });
+    const viewer = await owner.withApiKey('viewer');
+    expect((await viewer.call('POST', './deliveries/discard')).status).toBe(403);
   });
 });

@@ -41,6 +41,8 @@ it('shows the secret it made once, and never again', async () => {
     enabled: true,
     max_concurrency: null,
     rate_limit_per_second: null,
+    paused: false,
+    environments: ['production', 'development'],
     version: 1,
     created_by: expect.any(String),
     created_at: expect.any(String),
@@ -167,4 +169,29 @@ it.each([
 ])('refuses a limit that none can keep: %s %j', async (path, limits) => {
   const answer = await owner.call('POST', './destinations', { ...webhook(), ...limits });
   expect(answer).toMatchObject({ status: 400, body: { details: [{ path }] } });
+});
+
+it('is paused and limited to environments by PUT, and open to all again without them', async () => {
+  const { id } = await create();
+  const replace = (fields: object) => owner.ok('PUT', `./destinations/${id}`, { ...webhook(), ...fields });
+  expect(await replace({ paused: true, environments: ['production'] })).toMatchObject({
+    paused: true,
+    environments: ['production'],
+  });
+  expect(await replace({})).toMatchObject({ paused: false, environments: ['production', 'development'] });
+  const none = await owner.call('PUT', `./destinations/${id}`, { ...webhook(), environments: [] });
+  expect(none.status).toBe(400);
+});
+
+it('is tested as it is, with its secrets, and says why it cannot be reached', async () => {
+  const files = { name: 'Files', type: 'ndjson', settings: { folder: 'tested' } };
+  const { id } = await owner.ok<Destination>('POST', './destinations', files);
+  expect(await owner.ok('POST', `./destinations/${id}/test`)).toMatchObject({ ok: true, reason: null });
+  const inside = await create({ url: 'http://127.0.0.1:9/in' });
+  expect(await owner.ok('POST', `./destinations/${inside.id}/test`)).toMatchObject({
+    ok: false,
+    reason: expect.stringMatching(/./),
+    duration_ms: expect.any(Number),
+  });
+  expect((await owner.call('POST', `./destinations/${randomUUID()}/test`)).status).toBe(404);
 });

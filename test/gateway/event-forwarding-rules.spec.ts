@@ -48,6 +48,7 @@ it('is created with the defaults for what is left out, and read back the same', 
     event_names: [],
     environments: ['production'],
     transformation_id: null,
+    filter: null,
     enabled: true,
     version: 1,
     created_by: expect.any(String),
@@ -169,4 +170,39 @@ it('is 404 when unknown, malformed or another workspace’s', async () => {
     expect((await other.call('PUT', at, theirs)).status).toBe(404);
     expect((await other.call('DELETE', at)).status).toBe(404);
   }
+});
+
+it('keeps a filter, and refuses a text that is none, saying why', async () => {
+  const filter = 'event.properties.total > 100';
+  const { id } = await create({ filter });
+  expect(await owner.ok('GET', `./event-forwarding-rules/${id}`)).toMatchObject({ filter });
+  await owner.ok('PUT', `./event-forwarding-rules/${id}`, rule());
+  expect(await owner.ok('GET', `./event-forwarding-rules/${id}`)).toMatchObject({ filter: null });
+  for (const [bad, message] of [
+    ['total > 100', 'Unknown variable: total'],
+    ['event.user_id.matches("a")', 'matches is not to be had in a filter'],
+    ['1 + 1', 'gives int, not true or false'],
+  ])
+    expect(await owner.call('POST', './event-forwarding-rules', rule({ filter: bad }))).toMatchObject({
+      status: 400,
+      body: { details: [{ path: '/filter', message }] },
+    });
+});
+
+it('says of an event whether it would be forwarded, or why not', async () => {
+  const { id } = await create({ event_names: ['Paid'], filter: 'event.properties.total > 100' });
+  const paid = { type: 'track', event: 'Paid', user_id: 'u', properties: { total: 120 } };
+  const tested = (event: object, more: object = {}) =>
+    owner.ok('POST', `./event-forwarding-rules/${id}/test`, { event, ...more });
+  expect(await tested(paid)).toEqual({ matched: true, because: null, message: null });
+  expect(await tested({ ...paid, event: 'Seen' })).toMatchObject({ matched: false, because: 'event_name' });
+  expect(await tested({ ...paid, properties: { total: 1 } })).toMatchObject({ because: 'filter' });
+  expect(await tested({ ...paid, properties: {} })).toEqual({
+    matched: false,
+    because: 'filter_failed',
+    message: 'No such key: total',
+  });
+  expect(await tested(paid, { environment: 'development' })).toMatchObject({ because: 'environment' });
+  const bad = await owner.call('POST', `./event-forwarding-rules/${id}/test`, { event: { type: 'track' } });
+  expect(bad).toMatchObject({ status: 400, body: { error: 'invalid request' } });
 });

@@ -9,7 +9,6 @@ import {
   type Delivery,
   type DeliveryResult,
   type Emission,
-  type EventLog,
   Fenced,
   HEADER,
   type Headers,
@@ -30,7 +29,7 @@ import {
   type VolumeCounters,
 } from '@tributary/core';
 import { openInProcessLiveTail, openSqliteDeduplicator, openSqliteHistory } from '@tributary/infra';
-import { createPipeline, type PipelineOptions } from '@tributary/processors';
+import { createPipeline, type PipelineDependencies, type PipelineOptions } from '@tributary/processors';
 import { onTestFinished } from 'vitest';
 import { MemoryCatalog, WORKSPACE } from './memory-catalog.ts';
 import { RecordedProfiles } from './recorded-profiles.ts';
@@ -111,7 +110,7 @@ export function setUp(
     readonly catalog?: MemoryCatalog;
     readonly history?: History;
     /** Where facts are looked up; default the catalog's own. */
-    readonly log?: Pick<EventLog, 'read' | 'end'>;
+    readonly log?: PipelineDependencies['log'];
     readonly profiles?: ProfileStore;
     readonly mailer?: Mailer;
     readonly logger?: Logger;
@@ -147,6 +146,9 @@ export function setUp(
     log: shared.log ?? {
       read: async (topic, _partition, from) => factsFrom(catalog, topic, from),
       end: async () => catalog.facts.length,
+      first: async () => 0,
+      offsetAt: async () => 0,
+      topics: new Map(),
     },
     catalog,
     deduplicator,

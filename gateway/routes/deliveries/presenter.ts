@@ -1,13 +1,8 @@
-import type { Delivery, DeliveryAttempt, DeliveryOutcome, HistoryEntry } from '@tributary/core';
+import type { Delivery, DeliveryAttempt, DeliveryOutcome, ListedOutcome } from '@tributary/core';
 import type { Static } from 'typebox';
 import type { deliveryListed, deliveryResource } from './schemas.ts';
 
-/** What became of a delivery, as the history stage wrote it down. */
-export function outcomeOf(entry: HistoryEntry): DeliveryOutcome {
-  return entry.body as unknown as DeliveryOutcome;
-}
-
-export function presentDelivery(outcome: DeliveryOutcome): Static<typeof deliveryListed> {
+export function presentDelivery(outcome: ListedOutcome): Static<typeof deliveryListed> {
   const { delivery, status, reason, cause, at, next_attempt_at } = outcome;
   return {
     id: delivery.id,
@@ -16,6 +11,7 @@ export function presentDelivery(outcome: DeliveryOutcome): Static<typeof deliver
     destination_id: delivery.destination_id,
     rule_id: delivery.rule_id,
     message_id: delivery.message_id,
+    replay_id: delivery.replay ?? null,
     reason: reason ?? null,
     cause: cause ?? null,
     attempts: delivery.attempts.map(presentAttempt),
@@ -33,7 +29,7 @@ function eventOf({ event }: Delivery) {
   return event as unknown as Static<typeof deliveryResource>['event'];
 }
 
-function presentAttempt({ at, outcome, reason, status, response, duration_ms }: DeliveryAttempt) {
+export function presentAttempt({ at, outcome, reason, status, response, duration_ms }: DeliveryAttempt) {
   return {
     at,
     outcome,

@@ -76,8 +76,9 @@ function deliverAgain(delivery: Delivery, headers: Headers): Redrive['start'] {
   };
 }
 
-function headersOf({ event }: Delivery, catalogPosition: number): Headers {
+export function headersOf({ event, replay }: Delivery, catalogPosition: number): Headers {
   return {
+    ...(replay === undefined ? {} : { [HEADER.replay]: replay }),
     [HEADER.catalogPosition]: String(catalogPosition),
     [HEADER.messageId]: event.message_id,
     [HEADER.workspaceId]: event.workspace_id,

@@ -1,31 +1,30 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import { type DeliveryOutcome, isUuid } from '@tributary/core';
+import { type DeliveryOutcome, isUuid, outcomeOfEntry } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { conflict, invalidRequest, notFound } from '../../http/errors.ts';
-import { linkNext, pageRequest, withCursor } from '../../http/lists.ts';
-import { errorAnswers, pathOf } from '../../http/schemas.ts';
-import { outcomeOf, presentDelivery, presentDeliveryDetail } from './presenter.ts';
-import { Redriver } from './redriver.ts';
+import { conflict, notFound } from '../../http/errors.ts';
+import { linkNext, pageRequest } from '../../http/lists.ts';
+import { errorAnswers, noBody, pathOf } from '../../http/schemas.ts';
+import { DeadDeliveries } from './dead-deliveries.ts';
+import { filterOf, saidOnce } from './filter.ts';
+import { listOutcomes } from './listed.ts';
+import { presentDelivery, presentDeliveryDetail } from './presenter.ts';
 import {
+  deadBody,
+  deadQuery,
   deliveryList,
   deliveryQuery,
   deliveryResource,
-  noBody,
-  redriveBody,
+  discarded,
   redriven,
-  redriveQuery,
 } from './schemas.ts';
 
 const path = '/workspaces/:workspaceId/deliveries';
 
-/**
- * `/workspaces/:workspaceId/deliveries`: what did not arrive at its first try, and sending it again. History keeps
- * deliveries whole: a page of the list costs reading the events it does not show, 32 KiB each at most.
- */
+/** `/workspaces/:workspaceId/deliveries`: what did not arrive at its first try, sending it again, and letting it be. */
 export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
   const { history } = dependencies;
-  const redriver = new Redriver(dependencies);
+  const dead = new DeadDeliveries(dependencies);
 
   app.get(
     path,
@@ -38,22 +37,11 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       },
     },
     async (request, reply) => {
-      const { status, destination_id } = request.query;
-      const { limit, cursor } = pageRequest(request.query);
-      const page = await withCursor(() =>
-        history.list({
-          kind: 'delivery',
-          workspaceId: request.workspace.id,
-          facets: {
-            ...(status === undefined ? {} : { status }),
-            ...(destination_id === undefined ? {} : { destination_id: destination_id.toLowerCase() }),
-          },
-          limit,
-          ...(cursor === undefined ? {} : { cursor }),
-        }),
-      );
-      linkNext(request, reply, page.next);
-      return reply.code(200).send(page.entries.map((entry) => presentDelivery(outcomeOf(entry))));
+      const { query, workspace } = request;
+      const filter = { ...filterOf(query, undefined), status: query.status };
+      const { outcomes, next } = await listOutcomes(history, workspace.id, filter, pageRequest(query));
+      linkNext(request, reply, next);
+      return reply.code(200).send(outcomes.map(presentDelivery));
     },
   );
 
@@ -81,7 +69,7 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     },
     async (request, reply) => {
       const outcome = await outcomeNamed(request, request.params.deliveryId);
-      if ((await redriver.redrive([outcome])) === 0) throw conflict();
+      if ((await dead.redrive([outcome])) === 0) throw conflict();
       return reply.code(202).send({ redriven: 1, more: false, cursor: null });
     },
   );
@@ -92,23 +80,50 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       config: { operation: 'deliveries.redrive' },
       schema: {
         params: pathOf(),
-        querystring: redriveQuery,
-        body: redriveBody,
+        querystring: deadQuery,
+        body: deadBody,
         response: { 202: redriven, ...errorAnswers },
       },
     },
     async ({ query, body, workspace }, reply) => {
-      const destinationId = saidOnce(
-        'destination_id',
-        lower(query.destination_id),
-        lower(body?.destination_id),
-      );
       const cursor = saidOnce('cursor', query.cursor, body?.cursor);
-      const summary = await redriver.redriveAll(workspace.id, {
-        ...(destinationId === undefined ? {} : { destinationId }),
-        ...(cursor === undefined ? {} : { cursor }),
-      });
-      return reply.code(202).send(summary);
+      const { done, ...rest } = await dead.toAll(dead.redrive, workspace.id, filterOf(query, body), cursor);
+      return reply.code(202).send({ redriven: done, ...rest });
+    },
+  );
+
+  app.post(
+    `${path}/:deliveryId/discard`,
+    {
+      config: { operation: 'deliveries.discard' },
+      schema: {
+        params: pathOf('deliveryId'),
+        body: noBody,
+        response: { 202: discarded, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const outcome = await outcomeNamed(request, request.params.deliveryId);
+      if (outcome.status !== 'discarded' && (await dead.discard([outcome])) === 0) throw conflict();
+      return reply.code(202).send({ discarded: 1, more: false, cursor: null });
+    },
+  );
+
+  app.post(
+    `${path}/discard`,
+    {
+      config: { operation: 'deliveries.discard' },
+      schema: {
+        params: pathOf(),
+        querystring: deadQuery,
+        body: deadBody,
+        response: { 202: discarded, ...errorAnswers },
+      },
+    },
+    async ({ query, body, workspace }, reply) => {
+      const cursor = saidOnce('cursor', query.cursor, body?.cursor);
+      const { done, ...rest } = await dead.toAll(dead.discard, workspace.id, filterOf(query, body), cursor);
+      return reply.code(202).send({ discarded: done, ...rest });
     },
   );
 
@@ -117,17 +132,6 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       ? await history.get('delivery', request.workspace.id, id.toLowerCase())
       : undefined;
     if (entry === undefined) throw notFound();
-    return outcomeOf(entry);
+    return outcomeOfEntry(entry);
   }
 };
-
-type Said = string | null | undefined;
-
-const lower = (id: Said) => id?.toLowerCase();
-
-/** What the query or the body says; 400 when each says something else. */
-function saidOnce(name: string, inQuery: Said, inBody: Said): string | undefined {
-  if (inQuery && inBody && inQuery !== inBody)
-    throw invalidRequest({ path: `/${name}`, message: 'is another one in the query' });
-  return inBody ?? inQuery ?? undefined;
-}

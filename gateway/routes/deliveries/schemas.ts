@@ -2,16 +2,17 @@ import { ENVIRONMENTS } from '@tributary/core';
 import { Type } from 'typebox';
 import { pageQuery } from '../../http/lists.ts';
 import { closed, freeObject, listOf, nullable, oneOf, optional, time, uuid } from '../../http/schemas.ts';
+import { filterBody, filterQuery } from './filter.ts';
 
-const STATUSES = ['retrying', 'delivered', 'dead'] as const;
+const STATUSES = ['retrying', 'delivered', 'dead', 'discarded'] as const;
 
 export const deliveryQuery = closed({
   ...pageQuery,
   status: Type.Optional(oneOf(STATUSES)),
-  destination_id: Type.Optional(uuid),
+  ...filterQuery,
 });
 
-const attempt = Type.Object({
+export const attempt = Type.Object({
   at: time,
   outcome: oneOf(['delivered', 'retry', 'dead']),
   reason: nullable(Type.String()),
@@ -27,6 +28,7 @@ const fields = {
   destination_id: uuid,
   rule_id: uuid,
   message_id: Type.String(),
+  replay_id: nullable(uuid),
   reason: nullable(Type.String({ description: 'Why it is retrying or dead.' })),
   cause: nullable(oneOf(['transformation', 'destination', 'expired'], 'What made it dead.')),
   attempts: listOf(attempt, 'Oldest first.'),
@@ -50,25 +52,32 @@ const cursor = Type.String({
   description: 'From the answer before: goes on where that one stopped.',
 });
 
-export const redriveBody = nullable(
+/** Which dead deliveries are meant. */
+export const deadBody = nullable(
   closed({
-    status: optional(oneOf(['dead'], 'Only dead deliveries can be redriven.')),
-    destination_id: optional(Type.String({ format: 'uuid' })),
+    status: optional(oneOf(['dead'], 'Only dead deliveries can be redriven or discarded.')),
+    ...filterBody,
     cursor: optional(cursor),
   }),
 );
 
-export const redriveQuery = closed({
+export const deadQuery = closed({
   status: Type.Optional(oneOf(['dead'])),
-  destination_id: Type.Optional(uuid),
+  ...filterQuery,
   cursor: Type.Optional(cursor),
 });
 
-/** A POST that needs no body: none, `null` or `{}`. */
-export const noBody = nullable(closed({}));
+const rest = {
+  more: Type.Boolean({ description: 'One call has a bound: ask again with `cursor` for the rest.' }),
+  cursor: nullable(Type.String({ description: 'Where the next call goes on; null when there is no more.' })),
+};
 
 export const redriven = Type.Object({
   redriven: Type.Integer({ description: 'How many are under way again.' }),
-  more: Type.Boolean({ description: 'One call has a bound: ask again with `cursor` for the rest.' }),
-  cursor: nullable(Type.String({ description: 'Where the next call goes on; null when there is no more.' })),
+  ...rest,
+});
+
+export const discarded = Type.Object({
+  discarded: Type.Integer({ description: 'How many are let be from now on.' }),
+  ...rest,
 });

@@ -1,4 +1,4 @@
-import type { Destination, JsonObject } from '@tributary/core';
+import { type Destination, ENVIRONMENTS, type JsonObject } from '@tributary/core';
 import type { Static } from 'typebox';
 import type { destinationResource } from './schemas.ts';
 import { maskSecrets } from './secrets.ts';
@@ -18,6 +18,8 @@ export function presentDestination(
     enabled: destination.enabled,
     max_concurrency: destination.max_concurrency ?? null,
     rate_limit_per_second: destination.rate_limit_per_second ?? null,
+    paused: destination.paused ?? false,
+    environments: destination.environments ?? ENVIRONMENTS,
     version: destination.version,
     created_by: destination.created_by,
     created_at: destination.created_at,

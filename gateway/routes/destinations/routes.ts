@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import { type ConnectorDescription, newId } from '@tributary/core';
+import { type ConnectorDescription, ENVIRONMENTS, newId } from '@tributary/core';
 import type { Static } from 'typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { accountOf } from '../../http/caller.ts';
@@ -7,11 +7,12 @@ import { deleteEntity, entityOf } from '../../http/entities.ts';
 import { invalidRequest } from '../../http/errors.ts';
 import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
 import { propose } from '../../http/propose.ts';
-import { closed, errorAnswers, goneAs, MAX_RESOURCE_BYTES, pathOf } from '../../http/schemas.ts';
+import { closed, errorAnswers, goneAs, MAX_RESOURCE_BYTES, noBody, pathOf } from '../../http/schemas.ts';
 import { checkVersion, tagVersion } from '../../http/versions.ts';
 import { createConfigurator } from './configure.ts';
 import { presentDestination } from './presenter.ts';
-import { destinationBody, destinationList, destinationResource } from './schemas.ts';
+import { destinationBody, destinationList, destinationResource, destinationTestResult } from './schemas.ts';
+import { testDestination } from './test-destination.ts';
 
 const path = '/workspaces/:workspaceId/destinations';
 
@@ -55,7 +56,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
       },
     },
     async (request, reply) => {
-      const { name, type, settings, enabled } = request.body;
+      const { name, type, settings } = request.body;
       const description = connectorOf(type);
       const id = newId();
       const configured = configurator.create(description, id, settings ?? {});
@@ -69,7 +70,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
           name,
           type,
           settings: configured.settings,
-          enabled: enabled ?? true,
+          ...switchesOf(request.body),
           ...limitsIn(request.body),
           created_by: accountOf(request.caller),
         },
@@ -107,7 +108,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
     async (request, reply) => {
       const stored = entityOf(request, dependencies, 'destination', request.params.destinationId);
       checkVersion(request, stored);
-      const { name, type, settings, enabled } = request.body;
+      const { name, type, settings } = request.body;
       if (type !== stored.type)
         throw invalidRequest({ path: '/type', message: `must stay "${stored.type}"` });
       const description = connectorOf(type);
@@ -118,13 +119,29 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
         data: {
           name,
           settings: configurator.replace(description, stored, settings ?? {}),
-          enabled: enabled ?? true,
+          ...switchesOf(request.body),
           ...limitsIn(request.body),
         },
       });
       const destination = entityOf(request, dependencies, 'destination', stored.id);
       tagVersion(reply, destination);
       return reply.code(200).send(presentDestination(destination, description.secrets));
+    },
+  );
+
+  app.post(
+    `${path}/:destinationId/test`,
+    {
+      config: { operation: 'destinations.test' },
+      schema: {
+        params: pathOf('destinationId'),
+        body: noBody,
+        response: { 200: destinationTestResult, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const destination = entityOf(request, dependencies, 'destination', request.params.destinationId);
+      return reply.code(200).send(await testDestination(dependencies, destination));
     },
   );
 
@@ -136,6 +153,14 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
     },
     async (request) => deleteEntity(request, dependencies, 'destination', request.params.destinationId),
   );
+
+  function switchesOf({ enabled, paused, environments }: Static<typeof destinationBody>) {
+    return {
+      enabled: enabled ?? true,
+      paused: paused ?? false,
+      environments: environments ?? ENVIRONMENTS,
+    };
+  }
 
   function connectorOf(type: string): ConnectorDescription {
     const description = connectors.descriptions.get(type);

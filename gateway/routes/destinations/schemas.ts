@@ -1,10 +1,12 @@
-import { MAX_CALLS_PER_SECOND, MAX_CONCURRENCY, MIN_CALLS_PER_SECOND } from '@tributary/core';
+import { ENVIRONMENTS, MAX_CALLS_PER_SECOND, MAX_CONCURRENCY, MIN_CALLS_PER_SECOND } from '@tributary/core';
 import { Type } from 'typebox';
 import {
   closed,
   freeObject,
   listOf,
   name,
+  nullable,
+  oneOf,
   optional,
   resourceFields,
   times,
@@ -34,6 +36,16 @@ export const destinationBody = closed({
   enabled: optional(Type.Boolean({ description: 'Default true.' })),
   max_concurrency: optional(concurrency),
   rate_limit_per_second: optional(rate),
+  paused: optional(
+    Type.Boolean({ description: 'While true deliveries wait, for as long as it takes. Default false.' }),
+  ),
+  environments: optional(
+    Type.Array(oneOf(ENVIRONMENTS), {
+      uniqueItems: true,
+      minItems: 1,
+      description: 'Events of others do not go there, whatever rules say. Default all.',
+    }),
+  ),
 });
 
 export const destinationResource = Type.Object({
@@ -43,9 +55,19 @@ export const destinationResource = Type.Object({
   enabled: Type.Boolean(),
   max_concurrency: Type.Union([concurrency, Type.Null()]),
   rate_limit_per_second: Type.Union([rate, Type.Null()]),
+  paused: Type.Boolean(),
+  environments: listOf(oneOf(ENVIRONMENTS)),
   version,
   created_by: uuid,
   ...times,
+});
+
+export const destinationTestResult = Type.Object({
+  ok: Type.Boolean({ description: 'Whether the place is there and would take deliveries.' }),
+  reason: nullable(Type.String({ description: 'Why not.' })),
+  status: nullable(Type.Integer({ description: 'HTTP status, where there was one.' })),
+  response: nullable(Type.String({ description: 'The start of what it answered.' })),
+  duration_ms: Type.Integer(),
 });
 
 export const destinationList = listOf(destinationResource);

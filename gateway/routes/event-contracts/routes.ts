@@ -10,6 +10,7 @@ import { propose } from '../../http/propose.ts';
 import { errorAnswers, goneAs, MAX_RESOURCE_BYTES, pathOf } from '../../http/schemas.ts';
 import { checkVersion, namesVersion, tagVersion } from '../../http/versions.ts';
 import { RecentEvents } from '../../recent-events/recent-events.ts';
+import { readContractEvent } from './contract-event.ts';
 import { contractFields } from './contract-fields.ts';
 import { dryRun, isDryRun } from './dry-run.ts';
 import { infer } from './infer.ts';
@@ -28,7 +29,6 @@ import {
   trialResult,
 } from './schemas.ts';
 import { trialOf } from './trial.ts';
-import { readTrialEvent } from './trial-event.ts';
 
 const path = '/workspaces/:workspaceId/event-contracts';
 
@@ -177,7 +177,7 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     },
     async (request, reply) => {
       const contract = contractNamed(request, request.params.contractId);
-      const event = readTrialEvent(request, contract, request.body, iso(clock()));
+      const event = readContractEvent(request, contract, request.body, iso(clock()));
       return reply.code(200).send(trialOf(contract, event, contracts.evaluate(contract, event)));
     },
   );

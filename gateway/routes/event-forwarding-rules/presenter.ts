@@ -12,6 +12,7 @@ export function presentRule(rule: Rule): Static<typeof ruleResource> {
     event_names: rule.event_names,
     environments: rule.environments,
     transformation_id: rule.transformation_id,
+    filter: rule.filter ?? null,
     enabled: rule.enabled,
     version: rule.version,
     created_by: rule.created_by,

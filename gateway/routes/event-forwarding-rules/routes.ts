@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import { newId } from '@tributary/core';
+import { closedTo, iso, mismatchOf, newId } from '@tributary/core';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { accountOf } from '../../http/caller.ts';
 import { deleteEntity, entityOf, isAlready } from '../../http/entities.ts';
@@ -7,9 +7,10 @@ import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
 import { propose } from '../../http/propose.ts';
 import { closed, errorAnswers, goneAs, MAX_RESOURCE_BYTES, pathOf } from '../../http/schemas.ts';
 import { checkVersion, tagVersion } from '../../http/versions.ts';
+import { readTrialEvent } from '../events/trial-event.ts';
 import { presentRule } from './presenter.ts';
 import { checkReferences, ruleFields } from './rule-fields.ts';
-import { ruleBody, ruleList, ruleResource } from './schemas.ts';
+import { ruleBody, ruleList, ruleResource, ruleTestBody, ruleTestResult } from './schemas.ts';
 
 const path = '/workspaces/:workspaceId/event-forwarding-rules';
 
@@ -98,6 +99,33 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
       const rule = entityOf(request, dependencies, 'rule', stored.id);
       tagVersion(reply, rule);
       return reply.code(200).send(presentRule(rule));
+    },
+  );
+
+  app.post(
+    `${path}/:ruleId/test`,
+    {
+      config: { operation: 'event-forwarding-rules.test' },
+      schema: {
+        params: pathOf('ruleId'),
+        body: ruleTestBody,
+        response: { 200: ruleTestResult, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const rule = entityOf(request, dependencies, 'rule', request.params.ruleId);
+      const { event: body, environment } = request.body;
+      const event = {
+        ...readTrialEvent(request, rule, body, iso(dependencies.clock())),
+        environment: environment ?? rule.environments[0] ?? 'production',
+      };
+      const destination = catalog.state.entity('destination', rule.workspace_id, rule.destination_id);
+      const mismatch = mismatchOf(rule, event) ?? closedTo(destination, event.environment);
+      return reply.code(200).send({
+        matched: mismatch === undefined,
+        because: mismatch?.because ?? null,
+        message: mismatch?.message ?? null,
+      });
     },
   );
 

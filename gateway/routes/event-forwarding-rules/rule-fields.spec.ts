@@ -14,6 +14,7 @@ describe('ruleFields', () => {
       event_names: [],
       environments: ['production'],
       transformation_id: null,
+      filter: null,
       enabled: true,
     };
     const nothing = {

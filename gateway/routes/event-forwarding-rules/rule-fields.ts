@@ -1,4 +1,4 @@
-import type { CatalogView, Rule } from '@tributary/core';
+import { type CatalogView, faultOfFilter, type Rule } from '@tributary/core';
 import type { Static } from 'typebox';
 import { type ErrorDetail, invalidRequest } from '../../http/errors.ts';
 import type { ruleBody } from './schemas.ts';
@@ -17,11 +17,15 @@ export function ruleFields(body: Static<typeof ruleBody>): RuleFields {
     event_names: body.event_names ?? [],
     environments: body.environments ?? ['production'],
     transformation_id: body.transformation_id?.toLowerCase() ?? null,
+    filter: body.filter ?? null,
     enabled: body.enabled ?? true,
   };
 }
 
-/** 400 when the rule names what its workspace does not have, or is enabled with a transformation that is not active. */
+/**
+ * 400 when the rule names what its workspace does not have, is enabled with a transformation that is not active, or has
+ * a filter that is none.
+ */
 export function checkReferences(rule: RuleFields, workspaceId: string, state: CatalogView): void {
   const faults: ErrorDetail[] = [];
   if (state.entity('destination', workspaceId, rule.destination_id) === undefined)
@@ -35,5 +39,7 @@ export function checkReferences(rule: RuleFields, workspaceId: string, state: Ca
       faults.push({ path: '/transformation_id', message });
     }
   }
+  const fault = rule.filter == null ? undefined : faultOfFilter(rule.filter);
+  if (fault !== undefined) faults.push({ path: '/filter', message: fault });
   if (faults.length > 0) throw invalidRequest(...faults);
 }

@@ -1,7 +1,8 @@
-import { ENVIRONMENTS, EVENT_TYPES } from '@tributary/core';
+import { ENVIRONMENTS, EVENT_TYPES, MAX_FILTER_LENGTH } from '@tributary/core';
 import { Type } from 'typebox';
 import {
   closed,
+  freeObject,
   listOf,
   name,
   nullable,
@@ -38,6 +39,14 @@ export const ruleBody = closed({
   transformation_id: optional(
     Type.String({ format: 'uuid', description: 'An enabled rule can name an active one only.' }),
   ),
+  filter: optional(
+    Type.String({
+      minLength: 1,
+      maxLength: MAX_FILTER_LENGTH,
+      description:
+        'A CEL expression over `event` that it has to pass, such as `event.properties.total > 100`.',
+    }),
+  ),
   enabled: optional(Type.Boolean({ description: 'Default true.' })),
 });
 
@@ -48,6 +57,7 @@ export const ruleResource = Type.Object({
   event_names: listOf(Type.String()),
   environments: listOf(oneOf(ENVIRONMENTS)),
   transformation_id: nullable(uuid),
+  filter: nullable(Type.String()),
   enabled: Type.Boolean(),
   version,
   created_by: uuid,
@@ -55,3 +65,30 @@ export const ruleResource = Type.Object({
 });
 
 export const ruleList = listOf(ruleResource);
+
+export const ruleTestBody = closed({
+  event: freeObject('An event as producers send it, with its `type`.'),
+  environment: optional(oneOf(ENVIRONMENTS, 'Default: the first of the rule.')),
+});
+
+const BECAUSE = [
+  'disabled',
+  'environment',
+  'event_type',
+  'event_name',
+  'filter',
+  'filter_failed',
+  'destination_disabled',
+  'destination_environment',
+] as const;
+
+/** Why a rule does not take an event. */
+export const mismatch = {
+  because: nullable(oneOf(BECAUSE, 'Why it is not; null when it is.')),
+  message: nullable(Type.String({ description: 'How the filter failed.' })),
+};
+
+export const ruleTestResult = Type.Object({
+  matched: Type.Boolean({ description: 'Whether such an event would be forwarded now.' }),
+  ...mismatch,
+});

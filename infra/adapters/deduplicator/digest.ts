@@ -1,10 +1,10 @@
 import { hash } from 'node:crypto';
-import type { Claimant } from '@tributary/core';
+import type { Message } from '@tributary/core';
 
 /**
  * 16 bytes that stand for (workspace, environment, message_id). The parts before the last hold no NUL, so two
- * claimants share the text, and short of a collision of 128 bits the digest, only when all three are the same.
+ * messages share the text, and short of a collision of 128 bits the digest, only when all three are the same.
  */
-export function digestOf({ workspaceId, environment, messageId }: Claimant): Uint8Array {
+export function digestOf({ workspaceId, environment, messageId }: Message): Uint8Array {
   return hash('sha256', `${workspaceId}\0${environment}\0${messageId}`, 'buffer').subarray(0, 16);
 }

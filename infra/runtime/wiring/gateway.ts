@@ -21,6 +21,7 @@ import { startPatience, whenAvailable } from '../process/patience.ts';
 import { openSecrets } from '../secrets/secrets.ts';
 import { Closing } from './closing.ts';
 import { openCatalog } from './ports/catalog.ts';
+import { openDeduplicator } from './ports/deduplicator.ts';
 import { openEventLog } from './ports/event-log.ts';
 import { openHistory } from './ports/history.ts';
 import { openGatewayLiveTail } from './ports/live-tail.ts';
@@ -96,6 +97,11 @@ async function openDependencies(
       await openVolumeCounters(config, { logger, busyTimeoutMs: EVENT_LOOP_PATIENCE_MS }),
     ),
     history: closing.keep(await openHistory(config, logger)),
+    deduplicator: closing.keep(
+      await whenAvailable('opening the deduplicator', startPatience(config.startTimeout, logger), () =>
+        openDeduplicator(config, logger),
+      ),
+    ),
     // Others may be opening or closing the same folder at this moment.
     profiles: closing.keep(
       await whenAvailable('opening the profiles', startPatience(config.startTimeout, logger), () =>
@@ -108,11 +114,18 @@ async function openDependencies(
     // Compiles and tests what people write; one process is enough, and it never shares a queue with the stages.
     sandbox: closing.keep(openIsolatedVmSandbox({ processes: 1, logger, metrics })),
     connectors: closing.keep(
-      createConnectors({ egressAllow: [], dataFolder: config.dataFolder, clock, logger, metrics }),
+      createConnectors({
+        egressAllow: config.egressAllow,
+        dataFolder: config.dataFolder,
+        timeoutMs: config.deliveryTimeout,
+        clock,
+        logger,
+        metrics,
+      }),
     ),
     contracts: createContractEvaluator(),
     identity: createIdentityVerifier(issuers, () => new Date()),
-    seal: openSecrets(config).seal,
+    ...openSecrets(config),
     random: (bytes) => randomBytes(bytes),
     clock,
     logger,

@@ -57,6 +57,20 @@ export function deduplicatorConformance(harness: DeduplicatorHarness): void {
       expect(await deduplicator.claim([])).toEqual([]);
     });
 
+    it('says who won a message, and nobody where none did or it was in another topic', async () => {
+      const position = { topic: 'events.with/slash', partition: 13, offset: 123_456_789, index: 41 };
+      const [first, second] = [claimant('a', 1, { position }), claimant('a', 2)];
+      expect(await deduplicator.claim([first, second])).toEqual([true, false]);
+      const other = await store.open();
+      const topics = ['events.production', position.topic];
+      expect(await other.winner(first, topics)).toEqual(position);
+      expect(await other.winner(claimant('b', 1), topics)).toBeUndefined();
+      expect(await other.winner(claimant('a', 1, { environment: 'development' }), topics)).toBeUndefined();
+      expect(await other.winner(claimant('a', 1, { workspaceId: 'another' }), topics)).toBeUndefined();
+      expect((await other.winner(first, ['events.production']))?.topic).not.toBe('events.production');
+      await other.close();
+    });
+
     it('tells positions apart by each of their parts', async () => {
       const { position } = claimant('a', 1);
       expect(await claim('a', 1)).toBe(true);

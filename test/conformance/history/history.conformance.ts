@@ -78,6 +78,17 @@ export function historyConformance(harness: HistoryHarness): void {
         await expect.poll(async () => (await list()).entries, { timeout: 1_000 }).toEqual([full]);
       });
 
+      it('keeps a detail, which only `get` and lists that ask for it read', async () => {
+        const { detail, ...whole } = entry(1, { detail: { event: { text: 'é"\\\n', n: 1 } } });
+        await history.put([{ ...whole, ...(detail && { detail }) }, entry(2)]);
+        expect(await history.get('delivery', WORKSPACE_ID, whole.id)).toEqual({ ...whole, detail });
+        await listed([2, 1]);
+        expect((await list()).entries[1]).toEqual(whole);
+        expect((await list({ details: true })).entries).toMatchObject([{ id: entry(2).id }, { detail }]);
+        await history.put([{ ...whole, version: whole.version + 1 }]);
+        expect(await history.get('delivery', WORKSPACE_ID, whole.id)).not.toHaveProperty('detail');
+      });
+
       it('of the same entry does not double it', async () => {
         await history.put([entry(1), entry(2), entry(1)]);
         await history.put([entry(1)]);

@@ -70,6 +70,10 @@ export async function openRedisDeduplicator(options: RedisDeduplicatorOptions): 
         return won;
       });
     },
+    async winner(message, topics) {
+      const text = await connection.call((client) => client.get(claims.keyOf(message)));
+      return text === null ? undefined : claims.positionOf(text, topics);
+    },
     close: () => connection.close(),
   };
 }

@@ -33,7 +33,7 @@ export class ClaimsFile {
   }
 
   /** The winner of each claim's message where this file knows one. */
-  winners(claims: readonly Claim[]): readonly (string | undefined)[] {
+  winners(claims: readonly Pick<Claim, 'id'>[]): readonly (string | undefined)[] {
     this.#database.exec('BEGIN');
     try {
       return claims.map(({ id }) => this.#winner(id));

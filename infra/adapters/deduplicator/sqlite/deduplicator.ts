@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { Claimant, Clock, Deduplicator } from '@tributary/core';
-import { openDatabase } from '../../sqlite/database.ts';
+import { openDatabase, reading } from '../../sqlite/database.ts';
 import { digestOf } from '../digest.ts';
 import type { Claim } from './claims-file.ts';
 import { Sources } from './sources.ts';
@@ -34,6 +34,16 @@ export function openSqliteDeduplicator(options: SqliteDeduplicatorOptions): Dedu
         position: sources.shortOf(claimant.position),
       }));
       return windows.exclusively((open) => decide(open, claims));
+    },
+    async winner(message) {
+      return reading(() => {
+        const id = digestOf(message);
+        for (const file of windows.asListed()) {
+          const [winner] = file.winners([{ id }]);
+          if (winner !== undefined) return sources.positionOf(winner);
+        }
+        return undefined;
+      });
     },
     async close() {
       if (closed) return;

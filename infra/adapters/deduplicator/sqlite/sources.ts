@@ -29,6 +29,17 @@ export class Sources {
     return `${id}.${offset.toString(36)}.${index.toString(36)}`;
   }
 
+  /** The position a short text stands for; undefined for a number that no process has given. */
+  positionOf(text: string): Position | undefined {
+    const [id, offset, index] = text.split('.').map((part) => Number.parseInt(part, 36));
+    if (id === undefined || offset === undefined || index === undefined) return undefined;
+    const row = this.#database.prepare('SELECT source FROM sources WHERE id = ?').get(id);
+    if (row === undefined) return undefined;
+    const source = String(row.source);
+    const cut = source.lastIndexOf('/');
+    return { topic: source.slice(0, cut), partition: Number(source.slice(cut + 1)), offset, index };
+  }
+
   #register(source: string): string {
     const row = inTransaction(this.#database, () => {
       this.#database.prepare('INSERT INTO sources (source) VALUES (?) ON CONFLICT DO NOTHING').run(source);

@@ -1,4 +1,4 @@
-import { readdirSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import type { Clock } from '@tributary/core';
@@ -71,6 +71,19 @@ export class Windows {
       // Only now is it certain that nobody will look there again.
       for (const file of done.forgotten) this.#unlink(file);
     }
+  }
+
+  /**
+   * The stretches that are not forgotten, newest first, without keeping anybody from claiming: what is claimed or
+   * forgotten at this moment may be missed. One whose file is gone already is left out.
+   */
+  asListed(): readonly ClaimsFile[] {
+    const now = this.#options.clock();
+    const rows = this.#rows().filter((row) => !this.#isOver(row, now));
+    this.#closeAllBut(rows);
+    return rows
+      .filter(({ file }) => this.#open.has(file) || existsSync(this.#path(file)))
+      .map((row) => this.#fileOf(row));
   }
 
   close(): void {

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { HistoryEntry, HistoryKind } from '@tributary/core';
+import type { HistoryEntry, HistoryKind, JsonObject } from '@tributary/core';
 
 /**
  * The fields of every index. What lists are narrowed and sorted by is indexed; the entry itself is a text that is only
@@ -27,9 +27,12 @@ export interface HistoryDocument {
   readonly facets: readonly string[];
   readonly at: number;
   readonly id: string;
-  /** The entry as JSON. */
-  readonly entry: string;
+  /** The entry as JSON; of one with a detail, both apart, so that a list can leave the detail out. */
+  readonly entry: string | { readonly listed: string; readonly detail?: string };
 }
+
+/** What a search leaves out of a document that no detail is wanted of. */
+export const DETAIL_FIELD = 'entry.detail';
 
 export function documentOf(entry: HistoryEntry): HistoryDocument {
   const { kind, workspaceId, facets, at, id } = entry;
@@ -39,12 +42,19 @@ export function documentOf(entry: HistoryEntry): HistoryDocument {
     facets: facetTerms(facets),
     at,
     id,
-    entry: JSON.stringify(entry),
+    entry: storedOf(entry),
   };
 }
 
+function storedOf({ detail, ...entry }: HistoryEntry): HistoryDocument['entry'] {
+  const listed = JSON.stringify(entry);
+  return detail === undefined ? listed : { listed, detail: JSON.stringify(detail) };
+}
+
 export function entryOf({ entry }: HistoryDocument): HistoryEntry {
-  return JSON.parse(entry) as HistoryEntry;
+  if (typeof entry === 'string') return JSON.parse(entry) as HistoryEntry;
+  const listed = JSON.parse(entry.listed) as HistoryEntry;
+  return entry.detail === undefined ? listed : { ...listed, detail: JSON.parse(entry.detail) as JsonObject };
 }
 
 /** The name of a document: of fixed length, whatever the id, and never the same for two workspaces. */

@@ -10,7 +10,7 @@ import {
 } from '@tributary/core';
 import type { ElasticsearchConnection } from '../../elasticsearch/index.ts';
 import { formatCursor, parseCursor } from '../cursor.ts';
-import { documentId, entryOf, facetTerms, type HistoryDocument } from './document.ts';
+import { DETAIL_FIELD, documentId, entryOf, facetTerms, type HistoryDocument } from './document.ts';
 import type { PeriodIndices } from './period-indices.ts';
 
 /** Entries asked for in one request; a larger page takes several. */
@@ -93,6 +93,7 @@ export class HistoryReader {
         index: this.#all,
         ignore_unavailable: true, // before the first put there is no index
         allow_partial_search_results: false,
+        ...(query.details === true ? {} : { _source_excludes: DETAIL_FIELD }),
         query: { bool: { filter: filterOf(query) } },
         sort: [{ at: 'desc' }, { id: 'desc' }],
         size,

@@ -7,6 +7,7 @@ export function entryOf(row: Record<string, unknown>): HistoryEntry {
     ...listedOf(row),
     version: Number(row.version),
     body: JSON.parse(String(row.body)) as JsonObject,
+    ...(typeof row.detail === 'string' ? { detail: JSON.parse(row.detail) as JsonObject } : {}),
   };
 }
 

@@ -13,6 +13,11 @@ import { type Narrowing, narrowings } from './listings.ts';
 /** Entries a filtered list looks at in one call, unless its page is larger: the thread waits for it. */
 const LOOKED_AT = 1_000;
 
+/** All but the detail. */
+const LISTED_COLUMNS = ['kind', 'workspace_id', 'id', 'at', 'version', 'facets', 'body']
+  .map((column) => `entries.${column}`)
+  .join(', ');
+
 /** The entries a list may take: those from `since` on that come strictly before the place. */
 interface Range {
   readonly since: number;
@@ -23,16 +28,20 @@ interface Range {
 export class HistoryReader {
   readonly #get: StatementSync;
   readonly #list: StatementSync;
+  readonly #listWhole: StatementSync;
   readonly #reach: StatementSync;
 
   constructor(database: DatabaseSync) {
     const range = 'listed.listing = :listing AND listed.at >= :since AND (listed.at, listed.id) < (:at, :id)';
     const order = 'ORDER BY listed.at DESC, listed.id DESC';
     this.#get = database.prepare('SELECT * FROM entries WHERE kind = ? AND workspace_id = ? AND id = ?');
-    this.#list = database.prepare(
-      `SELECT entries.* FROM listed JOIN entries ON entries.entry = listed.entry
-       WHERE ${range} AND entries.kind = :kind AND entries.workspace_id = :workspace_id ${order} LIMIT :limit`,
-    );
+    const list = (columns: string) =>
+      database.prepare(
+        `SELECT ${columns} FROM listed JOIN entries ON entries.entry = listed.entry
+         WHERE ${range} AND entries.kind = :kind AND entries.workspace_id = :workspace_id ${order} LIMIT :limit`,
+      );
+    this.#list = list(LISTED_COLUMNS);
+    this.#listWhole = list('entries.*');
     this.#reach = database.prepare(
       `SELECT listed.at FROM listed WHERE ${range} ${order} LIMIT 1 OFFSET :offset`,
     );
@@ -49,7 +58,8 @@ export class HistoryReader {
     const range = rangeOf(query);
     const { listing, filters } = this.#narrowest(narrowings(kind, workspaceId, facets), range);
     const most = filters.length === 0 ? limit + 1 : Math.max(limit + 1, LOOKED_AT);
-    const rows = this.#list.iterate({
+    const statement = query.details === true ? this.#listWhole : this.#list;
+    const rows = statement.iterate({
       ...parameters(listing, range),
       kind,
       workspace_id: workspaceId,

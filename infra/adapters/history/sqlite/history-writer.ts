@@ -70,6 +70,7 @@ export class HistoryWriter {
   #putOne(entry: HistoryEntry, writtenAt: number): void {
     const { kind, workspaceId, id, at, version } = entry;
     const [facets, body] = [JSON.stringify(entry.facets), JSON.stringify(entry.body)];
+    const detail = entry.detail === undefined ? null : JSON.stringify(entry.detail);
     const stored = this.#statements.find.get(kind, workspaceId, id);
     if (stored === undefined) {
       const inserted = this.#statements.insert.run(
@@ -81,13 +82,14 @@ export class HistoryWriter {
         version,
         facets,
         body,
+        detail,
       );
       this.#list(entry, Number(inserted.lastInsertRowid));
       return;
     }
     if (version < Number(stored.version)) return;
     const number = Number(stored.entry);
-    this.#statements.update.run(writtenAt, version, facets, body, number);
+    this.#statements.update.run(writtenAt, version, facets, body, detail, number);
     if (facets === stored.facets) return;
     // The place in lists is the first one's: a cursor must not meet an entry twice.
     const place = { kind, workspaceId, id, at: Number(stored.at) };
@@ -117,10 +119,10 @@ function prepare(database: DatabaseSync) {
       'SELECT entry, at, version, facets FROM entries WHERE kind = ? AND workspace_id = ? AND id = ?',
     ),
     insert: database.prepare(
-      'INSERT INTO entries (kind, workspace_id, id, at, written_at, version, facets, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
+      'INSERT INTO entries (kind, workspace_id, id, at, written_at, version, facets, body, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)',
     ),
     update: database.prepare(
-      'UPDATE entries SET written_at = ?, version = ?, facets = ?, body = ? WHERE entry = ?',
+      'UPDATE entries SET written_at = ?, version = ?, facets = ?, body = ?, detail = ? WHERE entry = ?',
     ),
     list: database.prepare('INSERT INTO listed (listing, at, id, entry) VALUES (?, ?, ?, ?)'),
     unlist: database.prepare('DELETE FROM listed WHERE listing = ? AND at = ? AND id = ?'),

@@ -133,6 +133,20 @@ describe('the file of the SQLite history', () => {
     expect((await history.list(query)).entries).toEqual([]);
   });
 
+  it('takes over a file that was made before there were details', async () => {
+    await history.put([entry(1)]);
+    await history.close();
+    const database = openDatabase(join(folder, 'history.db'));
+    database.exec('ALTER TABLE entries DROP COLUMN detail; PRAGMA user_version = 2;');
+    database.close();
+    history = openSqliteHistory({ folder, clock: () => now, retentionMs: RETENTION_MS });
+    await history.put([{ ...entry(2), detail: { a: 1 } }]);
+    expect((await history.list({ ...query, details: true })).entries).toEqual([
+      { ...entry(2), detail: { a: 1 } },
+      entry(1),
+    ]);
+  });
+
   it('finds the rare among the many without reading the many', async () => {
     const status = (at: number) => (at % 2 === 0 ? 'dead' : 'delivered');
     const place = (at: number) => (at % 2 === 0 ? 'a' : 'b');

@@ -1,0 +1,59 @@
+import type { JsonObject } from '../event/event.ts';
+import type { HistoryEntry } from '../history/history.ts';
+
+/** How far a replay is in one partition of `events.accepted`: from `from` up to, not including, `end`. */
+export interface ReplayCursor {
+  readonly partition: number;
+  readonly from: number;
+  readonly next: number;
+  readonly end: number;
+}
+
+/**
+ * Value of an entry on `replays`: how far a replay has come, and that it is to go on while it is `running`. Each step
+ * is committed together with the events it sent on, so whoever takes up the newest one neither repeats nor skips any.
+ */
+export interface ReplayStep {
+  readonly replay_id: string;
+  readonly workspace_id: string;
+  /** 0 is the first; it has read nothing. */
+  readonly number: number;
+  readonly status: 'running' | 'finished' | 'cancelled' | 'failed';
+  /** Why it failed. */
+  readonly reason?: string;
+  readonly cursors: readonly ReplayCursor[];
+  /** Accepted events it read, those of other workspaces too, and those of them it sent on. */
+  readonly looked_at: number;
+  readonly events: number;
+  /** When the replay was asked for and when this step was made, ISO 8601. */
+  readonly created_at: string;
+  readonly at: string;
+}
+
+/** The share of its stretch of the log that a replay has read, 0 to 1. */
+export function shareDone({ cursors, status }: Pick<ReplayStep, 'cursors' | 'status'>): number {
+  if (status === 'finished') return 1;
+  const sum = (of: (cursor: ReplayCursor) => number) => cursors.reduce((total, each) => total + of(each), 0);
+  const all = sum(({ from, end }) => end - from);
+  return all === 0 ? 0 : sum(({ from, next }) => next - from) / all;
+}
+
+/** What history keeps of a replay: its newest step. */
+export function entryOfStep(step: ReplayStep): HistoryEntry {
+  return {
+    kind: 'replay',
+    id: step.replay_id,
+    workspaceId: step.workspace_id,
+    at: Date.parse(step.created_at),
+    version: step.number,
+    facets: {},
+    body: step as unknown as JsonObject,
+  };
+}
+
+/** How long a step comes after the one before it, ms. */
+export const REPLAY_TICK_MS = 250;
+
+/** Events a second that a replay may be asked to send on. */
+export const MAX_REPLAY_RATE = 4_000;
+export const DEFAULT_REPLAY_RATE = 100;

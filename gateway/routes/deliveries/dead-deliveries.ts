@@ -1,0 +1,89 @@
+import { type DeliveryOutcome, type NewEntry, outcomeOfEntry, TOPIC } from '@tributary/core';
+import type { GatewayDependencies } from '../../dependencies.ts';
+import { withCursor } from '../../http/lists.ts';
+import { discardOf } from './discard.ts';
+import { type DeliveryFilter, meant, narrowed } from './filter.ts';
+import { canRedrive, redriveOf } from './redrive.ts';
+
+/** Deliveries one call looks at, at most, and how many of them at a time. */
+const MAX_LOOKED_AT = 5_000;
+const PAGE = 500;
+
+export interface Summary {
+  /** How many it was done to. */
+  readonly done: number;
+  /** True when the call stopped at its bound. */
+  readonly more: boolean;
+  /** Where the next call goes on; null when there is no more. */
+  readonly cursor: string | null;
+}
+
+type Dependencies = Pick<GatewayDependencies, 'log' | 'catalog' | 'history' | 'clock'>;
+
+/** Does something to outcomes; how many it did it to. Others are left alone. */
+type Act = (outcomes: readonly DeliveryOutcome[]) => Promise<number>;
+
+/**
+ * What people do to dead deliveries. A call that failed may be repeated: what was started twice carries one idempotency
+ * key, and what is discarded twice is discarded.
+ */
+export class DeadDeliveries {
+  readonly #dependencies: Dependencies;
+
+  constructor(dependencies: Dependencies) {
+    this.#dependencies = dependencies;
+  }
+
+  readonly redrive: Act = async (outcomes) => {
+    const { log, catalog, clock } = this.#dependencies;
+    const redrives = outcomes
+      .filter((outcome) => canRedrive(outcome, catalog.state))
+      .map((outcome) => redriveOf(outcome, clock(), catalog.position));
+    const starts = Map.groupBy(redrives, ({ start }) => start.topic);
+    for (const [topic, started] of starts) {
+      const entries = started.map(({ start }): NewEntry => start.entry);
+      await log.append(topic, entries);
+    }
+    if (redrives.length > 0)
+      await log.append(
+        TOPIC.outcomes,
+        redrives.map(({ outcome }) => outcome),
+      );
+    return redrives.length;
+  };
+
+  readonly discard: Act = async (outcomes) => {
+    const { log, catalog, clock } = this.#dependencies;
+    const entries = outcomes
+      .filter(({ status }) => status === 'dead')
+      .map((outcome) => discardOf(outcome, clock(), catalog.position));
+    if (entries.length > 0) await log.append(TOPIC.outcomes, entries);
+    return entries.length;
+  };
+
+  /**
+   * The dead deliveries of a workspace that the filter means, newest first, from `cursor` on. Who goes on with the
+   * cursor of each answer comes to an end, also when nothing can be done, and when what was redriven is dead again
+   * meanwhile: a delivery keeps its place.
+   */
+  async toAll(
+    act: Act,
+    workspaceId: string,
+    filter: DeliveryFilter,
+    cursor: string | undefined,
+  ): Promise<Summary> {
+    const { history } = this.#dependencies;
+    const query = { ...narrowed(workspaceId, filter, 'dead'), limit: PAGE, details: true };
+    const isMeant = meant(filter);
+    let done = 0;
+    let from = cursor;
+    for (let lookedAt = 0; lookedAt < MAX_LOOKED_AT; lookedAt += PAGE) {
+      const place = from === undefined ? {} : { cursor: from };
+      const page = await withCursor(() => history.list({ ...query, ...place }));
+      done += await act(page.entries.map(outcomeOfEntry).filter(isMeant));
+      from = page.next;
+      if (from === undefined) return { done, more: false, cursor: null };
+    }
+    return { done, more: true, cursor: from ?? null };
+  }
+}

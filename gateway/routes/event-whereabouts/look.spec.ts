@@ -1,0 +1,63 @@
+import { type LogEntry, Unavailable } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { Look } from './look.ts';
+
+const BUDGET_MS = 100;
+
+/** A log of one partition with so many entries, ten a read, each of which takes `readMs` of the clock. */
+function setUp(entries: number, readMs = 0) {
+  const time = { now: 0 };
+  const log = {
+    end: async () => entries,
+    read: async (topic: string, partition: number, from: number) => {
+      time.now += readMs;
+      const next = Math.min(entries, from + 10);
+      const read = Array.from({ length: next - from }, (_, i): LogEntry => {
+        const position = { topic, partition, offset: from + i, index: 0 };
+        return { position, key: '', value: '', headers: {}, timestamp: 0 };
+      });
+      return { entries: read, next };
+    },
+  };
+  return { look: new Look(log, BUDGET_MS, () => time.now), time };
+}
+
+const offsets: (visited: number[]) => (entry: LogEntry) => undefined = (visited) => (entry) => {
+  visited.push(entry.position.offset);
+  return undefined;
+};
+const all = { topic: 't', partition: 0, from: 0 };
+
+describe('a look', () => {
+  it('hands on a stretch in order, to its end or until the visitor has enough', async () => {
+    const { look } = setUp(25);
+    const visited: number[] = [];
+    expect(await look.scan(all, offsets(visited))).toBe('end');
+    expect(visited).toEqual([...Array(25).keys()]);
+    expect(await look.scan({ ...all, from: 3, to: 5 }, offsets(visited.splice(0)))).toBe('end');
+    expect(await look.scan(all, ({ position }) => (position.offset === 4 ? 'enough' : undefined))).toBe(
+      'enough',
+    );
+    expect(look.looked()).toMatchObject({ complete: true, entries: 25 + 2 + 5 });
+  });
+
+  it('reads no more once its time is over, and says so', async () => {
+    const { look } = setUp(1_000, 30);
+    const visited: number[] = [];
+    expect(await look.scan(all, offsets(visited))).toBe('gave up');
+    expect(visited).toHaveLength(40);
+    expect(look.looked()).toMatchObject({ complete: false, duration_ms: 120 });
+  });
+
+  it('goes on without an engine that does not answer, and names it', async () => {
+    const { look } = setUp(0);
+    const down = async () => {
+      throw new Unavailable('down');
+    };
+    expect(await look.ask('history', down)).toBeUndefined();
+    expect(await look.ask('deduplicator', () => new Promise<never>(() => {}))).toBeUndefined();
+    expect(await look.ask('other', async () => 7)).toBe(7);
+    expect(look.looked()).toMatchObject({ complete: false, unanswered: ['history', 'deduplicator'] });
+    await expect(look.ask('other', () => Promise.reject(new Error('a fault')))).rejects.toThrow('a fault');
+  });
+});

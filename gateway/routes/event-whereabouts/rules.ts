@@ -1,0 +1,185 @@
+import {
+  type CanonicalEvent,
+  type CatalogView,
+  closedTo,
+  type DeliveryWay,
+  deliveryId,
+  deliveryKey,
+  type EventLog,
+  HEADER,
+  type LogEntry,
+  mismatchOf,
+  partitionOf,
+  type Rule,
+  type RuleWay,
+  TOPIC,
+  type TransformationResult,
+} from '@tributary/core';
+import { isAbout } from './accepted.ts';
+import {
+  type DeliverySources,
+  deliveryWay,
+  findWritten,
+  outcomeIn,
+  type WrittenDeliveries,
+} from './deliveries.ts';
+import type { Look } from './look.ts';
+import { CLOCKS_APART_MS } from './received.ts';
+
+/** An accepted event, as route sees it, and what is known of where it stands. */
+export interface AcceptedEvent {
+  readonly entry: LogEntry;
+  readonly event: CanonicalEvent;
+}
+
+export interface RuleSources extends DeliverySources {
+  readonly state: CatalogView;
+}
+
+/** What became of an event that route has taken at every rule of its workspace, newest rule first. */
+export async function rulesWay(
+  look: Look,
+  sources: RuleSources,
+  accepted: AcceptedEvent,
+): Promise<readonly RuleWay[]> {
+  const { log, state } = sources;
+  const { entry, event } = accepted;
+  const judged = state.entities('rule', event.workspace_id).map((rule) => judge(rule, state, accepted));
+  const asked = judged.filter(({ asks }) => asks);
+  const none: WrittenDeliveries = { byId: new Map(), all: true };
+  const written =
+    asked.length === 0
+      ? none
+      : await findWritten(
+          look,
+          log,
+          entry,
+          event,
+          partitionsOf(
+            log,
+            event,
+            asked.map(({ rule }) => rule),
+          ),
+          (byId) =>
+            asked.every(
+              ({ rule }) => rule.transformation_id === null && byId.has(deliveryId(rule.id, event, 0)),
+            ),
+        );
+  const slow = asked.some(({ rule }) => !has(written, rule, event))
+    ? await waitingRules(look, log, accepted)
+    : [];
+  return Promise.all(
+    judged.map(async (one) => {
+      if (!one.asks) return { ...one.way, transformation: 'unknown' as const, deliveries: [] };
+      const outcome = await outcomeOfRule(look, sources, accepted, one.rule, written, slow);
+      return inHindsight({ ...one.way, ...outcome }, written.all);
+    }),
+  );
+}
+
+type Judged = {
+  readonly rule: Rule;
+  /** Whether there may be deliveries: it matches, or did by what it was before. */
+  readonly asks: boolean;
+  readonly way: Omit<RuleWay, 'transformation' | 'deliveries'>;
+};
+
+function judge(rule: Rule, state: CatalogView, { entry, event }: AcceptedEvent): Judged {
+  const destination = state.entity('destination', rule.workspace_id, rule.destination_id);
+  const mismatch = mismatchOf(rule, event) ?? closedTo(destination, event.environment);
+  const changed = [rule.updated_at, destination?.updated_at ?? ''].some(
+    (at) => Date.parse(at) >= entry.timestamp - CLOCKS_APART_MS,
+  );
+  const before = Date.parse(rule.created_at) <= entry.timestamp + CLOCKS_APART_MS;
+  return {
+    rule,
+    asks: before && (mismatch === undefined || changed),
+    way: {
+      rule_id: rule.id,
+      name: rule.name,
+      version: rule.version,
+      destination_id: rule.destination_id,
+      transformation_id: rule.transformation_id,
+      ...(mismatch === undefined ? {} : { mismatch }),
+      changed_since: changed,
+    },
+  };
+}
+
+/** Where deliveries of these rules are: a transformation may have given the event another subject. */
+function partitionsOf(log: EventLog, event: CanonicalEvent, rules: readonly Rule[]): ReadonlySet<number> {
+  const count = log.topics.get(TOPIC.deliveries)?.partitions ?? 1;
+  if (rules.some((rule) => rule.transformation_id !== null))
+    return new Set(Array.from({ length: count }, (_, partition) => partition));
+  return new Set(
+    rules.map(({ destination_id }) => partitionOf(deliveryKey({ destination_id, event }), count)),
+  );
+}
+
+const has = ({ byId }: WrittenDeliveries, rule: Rule, event: CanonicalEvent) =>
+  byId.has(deliveryId(rule.id, event, 0));
+
+/** The rules whose transformation the event waits for in the slow lane of route. */
+async function waitingRules(
+  look: Look,
+  log: EventLog,
+  { entry, event }: AcceptedEvent,
+): Promise<readonly string[]> {
+  const topic = TOPIC.eventsSlow;
+  const { partition } = entry.position;
+  const from = await log.offsetAt(topic, partition, entry.timestamp - CLOCKS_APART_MS);
+  const taken = (await log.positionOf('route.slow', topic, partition)) ?? 0;
+  const rules: string[] = [];
+  await look.scan({ topic, partition, from: Math.max(from, taken) }, (slow) => {
+    if (isAbout(slow, event)) rules.push(...(slow.headers[HEADER.rules] ?? '').split(','));
+    return undefined;
+  });
+  return rules;
+}
+
+async function outcomeOfRule(
+  look: Look,
+  sources: RuleSources,
+  { event }: AcceptedEvent,
+  rule: Rule,
+  written: WrittenDeliveries,
+  slow: readonly string[],
+): Promise<Pick<RuleWay, 'stage' | 'transformation' | 'deliveries'>> {
+  const deliveries: DeliveryWay[] = [];
+  for (let index = 0; ; index++) {
+    const found = written.byId.get(deliveryId(rule.id, event, index));
+    if (found === undefined) break;
+    deliveries.push(await deliveryWay(look, sources, found, event.workspace_id));
+  }
+  const waits = slow.includes(rule.id);
+  if (deliveries.length === 0 && !waits) {
+    const outcome = await outcomeIn(look, sources, event.workspace_id, deliveryId(rule.id, event, 0));
+    if (outcome !== undefined) deliveries.push(outcome);
+  }
+  return {
+    ...(waits ? { stage: 'route.slow' as const } : {}),
+    transformation: waits ? 'unknown' : transformationResult(rule, deliveries, written.all),
+    deliveries,
+  };
+}
+
+/** Of a rule that was changed since, what is found tells whether it matched at the time. */
+function inHindsight(way: RuleWay, sawAll: boolean): RuleWay {
+  if (!way.changed_since) return way;
+  const { mismatch, ...matched } = way;
+  if (way.deliveries.length > 0 || way.stage !== undefined) return matched;
+  if (mismatch !== undefined || way.transformation === 'dropped' || !sawAll) return way;
+  return { ...way, mismatch: { because: 'not_at_the_time' } };
+}
+
+/** Without a delivery a rule that matched has dropped the event, if all deliveries that may be its were seen. */
+function transformationResult(
+  rule: Rule,
+  deliveries: readonly DeliveryWay[],
+  sawAll: boolean,
+): TransformationResult {
+  if (deliveries.some(({ cause }) => cause === 'transformation')) return 'failed';
+  if (rule.transformation_id === null) return deliveries.length > 0 ? 'none' : 'unknown';
+  if (deliveries.length > 0) return 'outputs';
+  return sawAll ? 'dropped' : 'unknown';
+}

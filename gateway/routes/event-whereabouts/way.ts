@@ -1,0 +1,82 @@
+import {
+  type CanonicalEvent,
+  type Catalog,
+  type ContractEvaluator,
+  type Deduplicator,
+  type EventLog,
+  HEADER,
+  type History,
+  type LogEntry,
+  type Placed,
+  type Whereabouts,
+} from '@tributary/core';
+import { contractWay, findAccepted, findPoisoned, isValidated } from './accepted.ts';
+import type { Look } from './look.ts';
+import { findReceived, type ReceivedEvent, type Wanted } from './received.ts';
+import { rulesWay } from './rules.ts';
+
+/** What a look reads. It writes nothing, and the event path writes nothing for it. */
+export interface WaySources {
+  readonly log: EventLog;
+  readonly catalog: Catalog;
+  readonly contracts: ContractEvaluator;
+  readonly deduplicator: Pick<Deduplicator, 'winner'>;
+  readonly history: Pick<History, 'get'>;
+  readonly dedicatedTopics: readonly string[];
+}
+
+type Way = Omit<Whereabouts, 'looked'>;
+
+/**
+ * The way of an event, each part read where it happened; undefined where the event was not found. `Unavailable` when the
+ * log does not answer, or this process's catalog is behind the event's.
+ */
+export async function wayOf(
+  look: Look,
+  sources: WaySources,
+  wanted: Wanted,
+): Promise<Whereabouts | undefined> {
+  const received = await findReceived(look, sources, wanted);
+  if (received === undefined) return undefined;
+  const way = await wayOfReceived(look, sources, received);
+  return { ...way, looked: look.looked() };
+}
+
+async function wayOfReceived(look: Look, sources: WaySources, received: ReceivedEvent): Promise<Way> {
+  const { log } = sources;
+  const { entry, event } = received;
+  const keyId = entry.headers[HEADER.keyId];
+  const known = {
+    event,
+    received: placeOf(entry),
+    ...(keyId === undefined ? {} : { key_id: keyId }),
+    rules: [],
+  };
+  if (!(await isValidated(log, entry))) return { ...known, stage: 'validate' };
+  const contract = await contractWay(sources, received);
+  if (contract.outcome === 'rejected') return { ...known, contract };
+  const accepted = await findAccepted(look, log, received);
+  if (accepted === undefined) return { ...known, contract, ...(await poison(look, log, received)) };
+  const passed = { ...known, contract, accepted: placeOf(accepted) };
+  const { topic, partition, offset } = accepted.position;
+  const routed = (await log.positionOf('route', topic, partition)) ?? 0;
+  if (routed <= offset) return { ...passed, stage: 'route' };
+  const state = sources.catalog.state;
+  const asRouted = { entry: accepted, event: JSON.parse(accepted.value) as CanonicalEvent };
+  const rules = await rulesWay(look, { ...sources, state }, asRouted);
+  const lost = rules.some((rule) => rule.mismatch === undefined && rule.transformation === 'unknown');
+  return { ...passed, rules, ...(lost ? await poison(look, log, received) : {}) };
+}
+
+async function poison(
+  look: Look,
+  log: EventLog,
+  received: ReceivedEvent,
+): Promise<Pick<Whereabouts, 'poisoned'>> {
+  const poisoned = await findPoisoned(look, log, received);
+  return poisoned === undefined ? {} : { poisoned };
+}
+
+function placeOf({ position, timestamp }: LogEntry): Placed {
+  return { position, at: timestamp };
+}

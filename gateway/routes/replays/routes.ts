@@ -1,0 +1,116 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import { DEFAULT_REPLAY_RATE, iso, newId, type Replay } from '@tributary/core';
+import type { Static } from 'typebox';
+import type { GatewayDependencies } from '../../dependencies.ts';
+import { accountOf } from '../../http/caller.ts';
+import { entityOf } from '../../http/entities.ts';
+import { invalidRequest } from '../../http/errors.ts';
+import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
+import { propose } from '../../http/propose.ts';
+import { closed, errorAnswers, noBody, pathOf } from '../../http/schemas.ts';
+import { parseTime } from '../../http/times.ts';
+import { presentReplay } from './presenter.ts';
+import { replayBody, replayList, replayResource } from './schemas.ts';
+
+const path = '/workspaces/:workspaceId/replays';
+
+/** `/workspaces/:workspaceId/replays`: accepted events sent to destinations once more, marked as such. */
+export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+  const { catalog, history, clock } = dependencies;
+
+  app.get(
+    path,
+    {
+      config: { operation: 'replays.list' },
+      schema: {
+        params: pathOf(),
+        querystring: closed(pageQuery),
+        response: { 200: replayList, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const page = pageOf(catalog.state.entities('replay', request.workspace.id), pageRequest(request.query));
+      linkNext(request, reply, page.next);
+      return reply.code(200).send(await Promise.all(page.items.map(presented)));
+    },
+  );
+
+  app.post(
+    path,
+    {
+      config: { operation: 'replays.create' },
+      schema: { params: pathOf(), body: replayBody, response: { 201: replayResource, ...errorAnswers } },
+    },
+    async (request, reply) => {
+      const { workspace, caller, body } = request;
+      const id = newId();
+      await propose(request, dependencies, {
+        type: 'replay.created',
+        entity: id,
+        expected_version: 0,
+        data: {
+          id,
+          workspace_id: workspace.id,
+          rule_id: ruleNamed(workspace.id, body.rule_id),
+          ...timesOf(body),
+          events_per_second: body.events_per_second ?? DEFAULT_REPLAY_RATE,
+          status: 'active',
+          created_by: accountOf(caller),
+        },
+      });
+      return reply.code(201).send(await presented(entityOf(request, dependencies, 'replay', id)));
+    },
+  );
+
+  app.get(
+    `${path}/:replayId`,
+    {
+      config: { operation: 'replays.read' },
+      schema: { params: pathOf('replayId'), response: { 200: replayResource, ...errorAnswers } },
+    },
+    async (request, reply) => {
+      const replay = entityOf(request, dependencies, 'replay', request.params.replayId);
+      return reply.code(200).send(await presented(replay));
+    },
+  );
+
+  app.post(
+    `${path}/:replayId/cancel`,
+    {
+      config: { operation: 'replays.cancel' },
+      schema: {
+        params: pathOf('replayId'),
+        body: noBody,
+        response: { 200: replayResource, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { replayId } = request.params;
+      const replay = entityOf(request, dependencies, 'replay', replayId);
+      if (replay.status === 'active')
+        await propose(request, dependencies, { type: 'replay.cancelled', entity: replay.id, data: {} });
+      return reply.code(200).send(await presented(entityOf(request, dependencies, 'replay', replayId)));
+    },
+  );
+
+  async function presented(replay: Replay) {
+    return presentReplay(replay, await history.get('replay', replay.workspace_id, replay.id));
+  }
+
+  function ruleNamed(workspaceId: string, id: string | null | undefined): string | null {
+    if (id == null) return null;
+    const rule = catalog.state.entity('rule', workspaceId, id.toLowerCase());
+    if (rule === undefined)
+      throw invalidRequest({ path: '/rule_id', message: 'is no rule of this workspace' });
+    return rule.id;
+  }
+
+  function timesOf(body: Static<typeof replayBody>): { since: string; until: string } {
+    const now = clock();
+    const since = parseTime('/since', body.since) ?? now;
+    const until = parseTime('/until', body.until ?? undefined) ?? now;
+    if (until > now) throw invalidRequest({ path: '/until', message: 'must not be in the future' });
+    if (since >= until) throw invalidRequest({ path: '/since', message: 'must be before `until`' });
+    return { since: iso(since), until: iso(until) };
+  }
+};

@@ -1,0 +1,112 @@
+import {
+  type Catalog,
+  type CatalogEntry,
+  type Clock,
+  type Emission,
+  type EventLog,
+  type FlowStage,
+  HEADER,
+  InvalidInput,
+  iso,
+  type LogEntry,
+  type Logger,
+  type Metrics,
+  messageOf,
+  type Replay,
+  type ReplayStep,
+  TOPIC,
+} from '@tributary/core';
+import { awaitCatalog } from '../causality.ts';
+import { parseObject, timeOf } from '../entry.ts';
+import { firstStep, nextStep, type Stepped } from './step.ts';
+
+export interface ReplayDependencies {
+  readonly log: Pick<EventLog, 'read' | 'end' | 'first' | 'offsetAt' | 'topics'>;
+  readonly catalog: Catalog;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly catalogWaitMs: number;
+}
+
+/**
+ * A replay that was asked for longer ago is not begun, ms: a group that lost its position reads the catalog from its
+ * start, and must not send again what was replayed long since.
+ */
+const BEGIN_WITHIN_MS = 24 * 3_600_000;
+
+/**
+ * Runs replays. A fact of the catalog begins one; each entry of `replays` is a step: it reads the next accepted events
+ * of the replay's time, sends those that its rules take on to the slow lane of route, and emits the step after it, which
+ * comes back a tick later. What a step emits is committed with it, so a crash at any moment repeats no event.
+ */
+export function replay(dependencies: ReplayDependencies): FlowStage['handle'] {
+  return (entry) =>
+    entry.position.topic === TOPIC.catalog ? begin(dependencies, entry) : goOn(dependencies, entry);
+}
+
+/** Nothing for a fact that is about something else, was refused, or is too old. */
+async function begin(dependencies: ReplayDependencies, entry: LogEntry): Promise<readonly Emission[]> {
+  const fact = factIn(entry);
+  if (fact?.type !== 'replay.created') return [];
+  const { catalog, clock, catalogWaitMs } = dependencies;
+  if (clock() - timeOf(fact.at) > BEGIN_WITHIN_MS) return [];
+  const position = entry.position.offset + 1;
+  if (catalog.position < position) await catalog.waitFor(position, catalogWaitMs);
+  const { workspace_id, id } = fact.data;
+  const asked = catalog.state.entity('replay', workspace_id, id);
+  if (asked === undefined || asked.created_at !== fact.at) return [];
+  return [stepEmission(await firstStep(dependencies, asked), asked, position)];
+}
+
+async function goOn(dependencies: ReplayDependencies, entry: LogEntry): Promise<readonly Emission[]> {
+  const { catalog, catalogWaitMs, clock, metrics } = dependencies;
+  await awaitCatalog(catalog, [entry], catalogWaitMs);
+  const step = stepIn(entry);
+  if (step.status !== 'running') return [];
+  const asked = catalog.state.entity('replay', step.workspace_id, step.replay_id);
+  const position = catalog.position;
+  if (asked === undefined) throw new InvalidInput('no such replay');
+  const { next, events } = await stepAfter(dependencies, asked, step);
+  metrics.count('tributary_events_replayed_total', {}, events.length);
+  const at = iso(clock());
+  return [...events, stepEmission({ ...next, number: step.number + 1, at }, asked, position)];
+}
+
+/** One that ends: it was cancelled, or what it was for is gone. */
+async function stepAfter(
+  dependencies: ReplayDependencies,
+  asked: Replay,
+  step: ReplayStep,
+): Promise<Stepped> {
+  const { catalog } = dependencies;
+  if (asked.status === 'cancelled') return { next: { ...step, status: 'cancelled' }, events: [] };
+  if (asked.rule_id !== null && catalog.state.entity('rule', asked.workspace_id, asked.rule_id) === undefined)
+    return { next: { ...step, status: 'failed', reason: 'the rule is gone' }, events: [] };
+  return nextStep(dependencies, asked, step);
+}
+
+function stepEmission(step: ReplayStep, { id }: Replay, catalogPosition: number): Emission {
+  const headers = {
+    [HEADER.catalogPosition]: String(catalogPosition),
+    [HEADER.workspaceId]: step.workspace_id,
+    [HEADER.replay]: id,
+  };
+  return { topic: TOPIC.replays, key: id, value: JSON.stringify(step), headers };
+}
+
+/** Records of a rewrite begin no replay. What is no fact at all stops the catalog itself, which says so. */
+function factIn(entry: LogEntry): CatalogEntry | undefined {
+  try {
+    return JSON.parse(entry.value) as CatalogEntry;
+  } catch (error) {
+    throw new InvalidInput(`no fact: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+function stepIn(entry: LogEntry): ReplayStep {
+  const step = parseObject(entry.value) as Partial<ReplayStep>;
+  if (typeof step.replay_id !== 'string' || !Array.isArray(step.cursors))
+    throw new InvalidInput('no step of a replay');
+  return step as ReplayStep;
+}

@@ -1,0 +1,176 @@
+import {
+  type CanonicalEvent,
+  type Catalog,
+  type Clock,
+  closedTo,
+  type Emission,
+  type EventLog,
+  HEADER,
+  iso,
+  type LogEntry,
+  mismatchOf,
+  mismatchOfContent,
+  REPLAY_TICK_MS,
+  type Replay,
+  type ReplayCursor,
+  type ReplayStep,
+  type Rule,
+  TOPIC,
+} from '@tributary/core';
+import { eventOf } from '../entry.ts';
+
+/** Bytes of events that a step may send on: they are committed in one transaction. */
+const STEP_BYTES = 1024 * 1024;
+/** Bytes that a step may read, those of other workspaces too, and those of one read. */
+const LOOKED_AT_BYTES = 4 * 1024 * 1024;
+const READ_BYTES = 256 * 1024;
+
+interface StepDependencies {
+  readonly log: Pick<EventLog, 'read' | 'first' | 'offsetAt' | 'topics'>;
+  readonly catalog: Pick<Catalog, 'state' | 'position'>;
+  readonly clock: Clock;
+}
+
+/** What a step makes: the one after it, and the events it sends on. */
+export interface Stepped {
+  readonly next: Omit<ReplayStep, 'number' | 'at'>;
+  readonly events: readonly Emission[];
+}
+
+/** Where the replay begins and ends in each partition: accepted events that the log took between its two times. */
+export async function firstStep(
+  { log, clock }: StepDependencies,
+  { id, workspace_id, since, until, created_at }: Replay,
+): Promise<ReplayStep> {
+  const partitions = log.topics.get(TOPIC.accepted)?.partitions ?? 0;
+  const cursors = await Promise.all(
+    Array.from({ length: partitions }, async (_, partition): Promise<ReplayCursor> => {
+      const [first, start, end] = await Promise.all([
+        log.first(TOPIC.accepted, partition),
+        log.offsetAt(TOPIC.accepted, partition, Date.parse(since)),
+        log.offsetAt(TOPIC.accepted, partition, Date.parse(until)),
+      ]);
+      const from = Math.max(first, start);
+      return { partition, from, next: from, end: Math.max(from, end) };
+    }),
+  );
+  return {
+    replay_id: id,
+    workspace_id,
+    number: 0,
+    status: 'running',
+    cursors,
+    looked_at: 0,
+    events: 0,
+    created_at,
+    at: iso(clock()),
+  };
+}
+
+/** What may still be sent on and read in a step. */
+interface Allowance {
+  events: number;
+  bytes: number;
+  lookedAtBytes: number;
+}
+
+/** Reads on, partition after partition, as far as the pace and the bounds of a step allow. */
+export async function nextStep(
+  dependencies: StepDependencies,
+  replay: Replay,
+  step: ReplayStep,
+): Promise<Stepped> {
+  const allowance: Allowance = {
+    events: Math.max(1, Math.ceil((replay.events_per_second * REPLAY_TICK_MS) / 1_000)),
+    bytes: STEP_BYTES,
+    lookedAtBytes: LOOKED_AT_BYTES,
+  };
+  const events: Emission[] = [];
+  const cursors: ReplayCursor[] = [];
+  let lookedAt = 0;
+  for (const cursor of step.cursors) {
+    const read = await readOn(dependencies, replay, cursor, allowance, events);
+    cursors.push(read.cursor);
+    lookedAt += read.lookedAt;
+  }
+  const finished = cursors.every(({ next, end }) => next >= end);
+  return {
+    next: {
+      ...step,
+      status: finished ? 'finished' : 'running',
+      cursors,
+      looked_at: step.looked_at + lookedAt,
+      events: step.events + events.length,
+    },
+    events,
+  };
+}
+
+async function readOn(
+  dependencies: StepDependencies,
+  replay: Replay,
+  cursor: ReplayCursor,
+  allowance: Allowance,
+  events: Emission[],
+): Promise<{ readonly cursor: ReplayCursor; readonly lookedAt: number }> {
+  let { next } = cursor;
+  let lookedAt = 0;
+  while (next < cursor.end && !isUsedUp(allowance)) {
+    const read = await dependencies.log.read(TOPIC.accepted, cursor.partition, next, {
+      maxBytes: READ_BYTES,
+    });
+    for (const entry of read.entries) {
+      if (isUsedUp(allowance) || entry.position.offset >= cursor.end) break;
+      next = entry.position.offset + 1;
+      lookedAt += 1;
+      allowance.lookedAtBytes -= entry.value.length;
+      const emission = sentOn(dependencies.catalog, replay, entry);
+      if (emission === undefined) continue;
+      allowance.events -= 1;
+      allowance.bytes -= emission.value.length;
+      events.push(emission);
+    }
+    const stopped = isUsedUp(allowance);
+    if (!stopped && read.next <= next && read.entries.length === 0)
+      next = cursor.end; // nothing is kept there
+    else if (!stopped) next = Math.max(next, Math.min(read.next, cursor.end));
+  }
+  return { cursor: { ...cursor, next }, lookedAt };
+}
+
+function isUsedUp({ events, bytes, lookedAtBytes }: Allowance): boolean {
+  return events <= 0 || bytes <= 0 || lookedAtBytes <= 0;
+}
+
+/** The event for the slow lane of route, with the rules that take it; undefined where none does. */
+function sentOn(
+  { state, position }: Pick<Catalog, 'state' | 'position'>,
+  replay: Replay,
+  entry: LogEntry,
+): Emission | undefined {
+  if (entry.headers[HEADER.workspaceId] !== replay.workspace_id) return undefined;
+  const event = eventOf(entry);
+  const rules = rulesOf(state, replay).filter((rule) => takes(state, replay, rule, event));
+  if (rules.length === 0) return undefined;
+  const headers = {
+    ...entry.headers,
+    [HEADER.catalogPosition]: String(Math.max(position, Number(entry.headers[HEADER.catalogPosition]) || 0)),
+    [HEADER.rules]: rules.map(({ id }) => id).join(','),
+    [HEADER.replay]: replay.id,
+  };
+  return { topic: TOPIC.eventsSlow, key: entry.key, value: entry.value, headers };
+}
+
+function rulesOf(state: Catalog['state'], { rule_id, workspace_id }: Replay): readonly Rule[] {
+  if (rule_id === null) return state.enabledRules(workspace_id);
+  const rule = state.entity('rule', workspace_id, rule_id);
+  return rule === undefined ? [] : [rule];
+}
+
+/** A rule that was named is replayed also while it is disabled: that is how a new one is filled before it is opened. */
+function takes(state: Catalog['state'], replay: Replay, rule: Rule, event: CanonicalEvent): boolean {
+  const destination = state.entity('destination', rule.workspace_id, rule.destination_id);
+  if (closedTo(destination, event.environment) !== undefined) return false;
+  const mismatch = replay.rule_id === null ? mismatchOf(rule, event) : mismatchOfContent(rule, event);
+  return mismatch === undefined;
+}

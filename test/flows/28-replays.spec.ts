@@ -1,0 +1,111 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { eventually } from '../helpers/client.ts';
+import { startTributary, type Tributary } from '../helpers/tributary.ts';
+import { startWebhook, type Webhook } from '../helpers/webhook.ts';
+
+const EVENTS = 40;
+
+interface Replay {
+  readonly id: string;
+  readonly status: string;
+  readonly progress: { readonly share: number; readonly events: number };
+}
+
+/** Accepted events go to their destinations once more, at a pace, marked, whatever is killed meanwhile. */
+describe('28. Replays', () => {
+  let tributary: Tributary;
+  let webhook: Webhook;
+  let destinationId: string;
+  let ruleId: string;
+  let sent: readonly string[] = [];
+  const since = new Date().toISOString();
+  beforeAll(async () => {
+    tributary = await startTributary();
+    webhook = await startWebhook();
+    destinationId = await make('destinations', {
+      name: 'hook',
+      type: 'webhook',
+      settings: { url: webhook.url },
+    });
+    ruleId = await make('event-forwarding-rules', { name: 'all', destination_id: destinationId });
+    const batch = Array.from({ length: EVENTS }, (_, n) => ({
+      type: 'track',
+      event: 'Seen',
+      user_id: `u${n % 5}`,
+      message_id: `m-${n}`,
+    }));
+    await tributary.producer.post('./events/batch', { batch });
+    sent = batch.map(({ message_id }) => message_id);
+    await eventually(
+      () => webhook.deliveries().length,
+      (count) => count === EVENTS,
+    );
+  });
+  afterAll(async () => {
+    await tributary.remove();
+    await webhook.close();
+  });
+
+  const make = async (resource: string, body: object) =>
+    (await tributary.owner.post<{ id: string }>(`./${resource}`, body)).id;
+  const ended = (id: string) =>
+    eventually(
+      () => tributary.owner.get<Replay>(`./replays/${id}`),
+      ({ status }) => !['pending', 'running'].includes(status),
+      30_000,
+    );
+  const replayed = (id: string) =>
+    webhook.calls.flatMap(({ body, headers }) => {
+      const { replay } = body as unknown as { replay?: string };
+      return replay === id ? [{ ...body, header: headers['tributary-replay'] }] : [];
+    });
+
+  it('sends every accepted event of a time again, marked and with ids of its own', async () => {
+    const { id } = await tributary.owner.post<Replay>('./replays', { since, events_per_second: 400 });
+    expect(await ended(id)).toMatchObject({ status: 'finished', progress: { share: 1, events: EVENTS } });
+    const deliveries = await eventually(
+      () => replayed(id),
+      (got) => got.length === EVENTS,
+    );
+    expect(new Set(deliveries.map(({ event }) => event.message_id))).toEqual(new Set(sent));
+    expect(deliveries.every(({ header }) => header === id)).toBe(true);
+    const ids = webhook.deliveries().map((delivery) => delivery.id);
+    expect(new Set(ids).size).toBe(2 * EVENTS);
+    expect(await tributary.owner.get('./replays')).toMatchObject([{ id, status: 'finished' }]);
+  });
+
+  it('goes on where it was when its process is killed, and repeats no event', async () => {
+    const asked = { since, rule_id: ruleId, events_per_second: 20 };
+    const { id } = await tributary.owner.post<Replay>('./replays', asked);
+    await eventually(
+      () => replayed(id).length,
+      (count) => count > 0,
+    );
+    await tributary.kill();
+    tributary = await startTributary({ folder: tributary.folder });
+    expect(await ended(id)).toMatchObject({ status: 'finished', progress: { events: EVENTS } });
+    const distinct = () => new Set(replayed(id).map((delivery) => delivery.id));
+    await eventually(
+      () => distinct().size,
+      (count) => count === EVENTS,
+    );
+    expect(distinct().size).toBe(EVENTS);
+  });
+
+  it('is cancelled, and refused for a time or a rule that is none', async () => {
+    const { id } = await tributary.owner.post<Replay>('./replays', { since, events_per_second: 1 });
+    expect(await tributary.owner.post(`./replays/${id}/cancel`)).toMatchObject({ status: 'cancelled' });
+    expect((await ended(id)).progress.share).toBeLessThan(1);
+    expect(await tributary.owner.post(`./replays/${id}/cancel`)).toMatchObject({ status: 'cancelled' });
+    const tomorrow = new Date(Date.now() + 86_400_000).toISOString();
+    for (const bad of [
+      {},
+      { since: 'yesterday' },
+      { since, until: tomorrow },
+      { since: tomorrow },
+      { since, rule_id: '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a01' },
+      { since, events_per_second: 0 },
+    ])
+      expect((await tributary.owner.call('POST', './replays', { body: bad })).status).toBe(400);
+  });
+});
