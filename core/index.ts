@@ -71,6 +71,7 @@ export * from './profiles/publish-changes.ts';
 export * from './profiles/record.ts';
 export * from './rules/match.ts';
 export * from './sandbox/sandbox.ts';
+export * from './sandbox/transformation-input.ts';
 export * from './secrets/key-ring.ts';
 export * from './secrets/seal.ts';
 export * from './time/clock.ts';

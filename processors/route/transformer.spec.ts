@@ -42,7 +42,7 @@ function event(id: string): CanonicalEvent {
 }
 
 function echo({ event }: SandboxInput): SandboxResult {
-  return { ok: true, outputs: [event], logs: [], durationMs: 0 };
+  return { ok: true, outputs: [event], logs: [], durationMs: 0, loadMs: 0 };
 }
 
 /** A sandbox whose calls end when the test says so; `Transformer` only ever sees its answers. */
@@ -80,7 +80,7 @@ function setUp(limits: { maxEvents?: number; maxBytes?: number } = {}) {
     patienceMs?: number,
     context: Pick<StageContext, 'room'> = {},
   ) => {
-    const input = { event: JSON.stringify(event(id)), context: '{}' };
+    const input = { event: JSON.stringify(event(id)), context: '{}', at: 0, seed: id };
     return transformer.run(transformation, event(id), input, context, patienceMs);
   };
   return { sandbox, noted, state, run };
@@ -150,7 +150,13 @@ describe('Transformer', () => {
   it('one call of 200 small events returned 644 MB: calls follow what their program makes of events', async () => {
     const { sandbox, run } = setUp();
     const full = JSON.stringify({ ...event('out'), properties: { text: 'x'.repeat(30_000) } });
-    sandbox.answerWith = () => ({ ok: true, outputs: Array(100).fill(full), logs: [], durationMs: 1 });
+    sandbox.answerWith = () => ({
+      ok: true,
+      outputs: Array(100).fill(full),
+      logs: [],
+      durationMs: 1,
+      loadMs: 0,
+    });
     const runs = Array.from({ length: 12 }, (_, i) => run(`${i}`));
     for (let call = 0; call < 9; call++) {
       await turn();
@@ -216,7 +222,14 @@ describe('Transformer', () => {
 
   it('stops running what waits once the transformation may not run any more', async () => {
     const { sandbox, state, run } = setUp({ maxEvents: 1 });
-    sandbox.answerWith = () => ({ ok: false, kind: 'timeout', message: 'slow', logs: [], durationMs: 100 });
+    sandbox.answerWith = () => ({
+      ok: false,
+      kind: 'timeout',
+      message: 'slow',
+      logs: [],
+      durationMs: 100,
+      loadMs: 0,
+    });
     const runs = [run('1'), run('2'), run('3')];
     await turn();
     state.refusal = 'its transformation is in error: slow';
@@ -231,7 +244,13 @@ describe('Transformer', () => {
 
   it('notes an output that is no event as a failure', async () => {
     const { sandbox, noted, run } = setUp();
-    sandbox.answerWith = () => ({ ok: true, outputs: ['{"type":"track"}'], logs: [], durationMs: 1 });
+    sandbox.answerWith = () => ({
+      ok: true,
+      outputs: ['{"type":"track"}'],
+      logs: [],
+      durationMs: 1,
+      loadMs: 0,
+    });
     const running = run('1');
     await turn();
     sandbox.calls[0]?.answer();

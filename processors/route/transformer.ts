@@ -188,7 +188,8 @@ export class Transformer {
       for (const waiting of batch) waiting.resolve({ ok: false, kind: 'refused', message: refused });
       return;
     }
-    const program = { id: programId(transformation), source: transformation.source_code };
+    const { source_code: source, workspace_id: owner } = transformation;
+    const program = { id: programId(transformation), source, owner };
     const results = await sandbox.run(
       program,
       batch.map(({ input }) => input),

@@ -97,7 +97,7 @@ export function scriptedConnectors(world: Pick<World, 'deliver'>): ConnectorCata
 }
 
 export function passing({ event }: SandboxInput): SandboxResult {
-  return { ok: true, outputs: [event], logs: [], durationMs: 1 };
+  return { ok: true, outputs: [event], logs: [], durationMs: 1, loadMs: 0 };
 }
 
 /**

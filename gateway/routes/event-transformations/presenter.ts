@@ -23,11 +23,15 @@ export function presentTransformation(transformation: Transformation): Static<ty
 
 /** `output` has the form that `test_output` takes: one event, several, or null for none. */
 export function presentRun(result: SandboxResult): Static<typeof testResult> {
-  const { ok, logs, durationMs } = result;
-  if (!result.ok) return { ok, output: null, error: failureOf(result), logs, duration_ms: durationMs };
+  const { ok, durationMs, loadMs } = result;
+  const ran = { logs: [...result.logs], duration_ms: durationMs, compile_ms: loadMs, run_ms: durationMs };
+  if (!result.ok) {
+    const { line = null, column = null } = result;
+    return { ok, output: null, error: failureOf(result), line, column, ...ran };
+  }
   const outputs = result.outputs.map((text) => JSON.parse(text) as JsonObject);
   const output = outputs.length > 1 ? outputs : (outputs[0] ?? null);
-  return { ok, output, error: null, logs, duration_ms: durationMs };
+  return { ok, output, error: null, line: null, column: null, ...ran };
 }
 
 /** One sentence about a run that failed: `<kind>: <message>`. */

@@ -148,7 +148,7 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
       const event = request.body?.event ?? stored.test_input;
       if (event === null)
         throw invalidRequest({ path: '/event', message: 'is required: there is no test_input' });
-      const program = trialOf(request.body?.source_code ?? stored.source_code);
+      const program = trialOf(request.body?.source_code ?? stored.source_code, request.workspace.id);
       const result = await tryOut(sandbox, program, event, request.workspace.id);
       return reply.code(200).send(presentRun(result));
     },

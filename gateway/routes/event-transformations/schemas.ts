@@ -1,4 +1,4 @@
-import type { JsonObject } from '@tributary/core';
+import { type JsonObject, SANDBOX_LOG_LEVELS } from '@tributary/core';
 import { Type } from 'typebox';
 import {
   closed,
@@ -70,6 +70,15 @@ export const testResult = Type.Object({
     description: 'One event, several, or null when it was dropped or failed.',
   }),
   error: nullable(Type.String({ description: 'Why it failed.' })),
-  logs: listOf(Type.String(), 'What `console.log` wrote.'),
-  duration_ms: Type.Number(),
+  line: nullable(
+    Type.Integer({ description: 'Where in the source it failed, from 1, as far as that is known.' }),
+  ),
+  column: nullable(Type.Integer()),
+  logs: listOf(
+    Type.Object({ level: oneOf(SANDBOX_LOG_LEVELS), text: Type.String() }),
+    'What `console` wrote: 100 lines of 1,024 characters at most.',
+  ),
+  duration_ms: Type.Number({ description: 'The same as `run_ms`.' }),
+  compile_ms: Type.Number({ description: 'How long the source took to compile and load.' }),
+  run_ms: Type.Number({ description: 'How long the function took for the event.' }),
 });

@@ -29,8 +29,7 @@ export interface IsolatedVmSandbox extends Sandbox {
 /**
  * Runs user code in isolates of isolated-vm, inside worker processes that can be killed.
  *
- * A program goes to the same worker as long as that one lives; its isolate is kept, so what it leaves in its globals
- * may be there for its next event, in no order and for no promised time, and never for another program.
+ * A program goes to the same worker as long as that one lives, and its isolate is kept for its next events.
  */
 export function openIsolatedVmSandbox(options: IsolatedVmSandboxOptions): IsolatedVmSandbox {
   const { processes, metrics, logger, node = process.execPath, ...given } = options;
