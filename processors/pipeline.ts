@@ -39,6 +39,7 @@ import { PartitionLanes } from './partition-lanes.ts';
 import { profile } from './profile/profile.ts';
 import { FailureWatch } from './route/failure-watch.ts';
 import { refusalOf, route, routeSlow } from './route/route.ts';
+import type { RunFigures } from './route/run-figures.ts';
 import { Transformer } from './route/transformer.ts';
 import type { StageName } from './stage-names.ts';
 import { validate } from './validate/validate.ts';
@@ -51,6 +52,8 @@ export interface PipelineDependencies {
   readonly deduplicator: Deduplicator;
   readonly contracts: ContractEvaluator;
   readonly counters: VolumeCounters;
+  /** Counts the runs of transformations. */
+  readonly figures: Pick<RunFigures, 'note'>;
   readonly history: History;
   readonly liveTail: LiveTail;
   readonly profiles: ProfileStore;
@@ -112,8 +115,8 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     const transformer = new Transformer({
       sandbox,
       failures,
+      figures: parts.figures,
       elapsed,
-      metrics,
       maxEvents: parts.transformEvents,
       maxBytes: parts.transformBytes,
       refusal: (transformation) => refusalOf(catalog.state.transformation(transformation.id)),

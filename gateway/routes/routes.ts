@@ -8,7 +8,9 @@ import { destinationRoutes } from './destinations/routes.ts';
 import { contractRoutes } from './event-contracts/routes.ts';
 import { ruleRoutes } from './event-forwarding-rules/routes.ts';
 import { writeKeyRoutes } from './event-keys/routes.ts';
+import { transformationMetricsRoutes } from './event-transformations/metrics-routes.ts';
 import { transformationRoutes } from './event-transformations/routes.ts';
+import { transformationVersionRoutes } from './event-transformations/version-routes.ts';
 import { volumeRoutes } from './event-volume/routes.ts';
 import { eventRoutes } from './events/routes.ts';
 import { liveRoutes } from './events-live/routes.ts';
@@ -31,6 +33,8 @@ export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, depen
     liveRoutes,
     contractRoutes,
     transformationRoutes,
+    transformationVersionRoutes,
+    transformationMetricsRoutes,
     ruleRoutes,
     destinationRoutes,
     deliveryRoutes,

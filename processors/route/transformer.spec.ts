@@ -1,6 +1,5 @@
 import {
   type CanonicalEvent,
-  NO_METRICS,
   type SandboxInput,
   type SandboxResult,
   type StageContext,
@@ -64,12 +63,13 @@ class HeldSandbox {
 function setUp(limits: { maxEvents?: number; maxBytes?: number } = {}) {
   const sandbox = new HeldSandbox();
   const noted: RunFailure[] = [];
+  const counted: number[] = [];
   const state: { refusal: string | undefined } = { refusal: undefined };
   const transformer = new Transformer({
     sandbox,
     failures: { note: (_transformation, outcomes) => noted.push(...outcomes) },
     elapsed: () => performance.now(),
-    metrics: NO_METRICS,
+    figures: { note: (_transformation, runs) => counted.push(...runs.map(({ durationMs }) => durationMs)) },
     maxEvents: limits.maxEvents ?? 200,
     maxBytes: limits.maxBytes ?? 256 * 1024,
     refusal: () => state.refusal,
@@ -83,7 +83,7 @@ function setUp(limits: { maxEvents?: number; maxBytes?: number } = {}) {
     const input = { event: JSON.stringify(event(id)), context: '{}', at: 0, seed: id };
     return transformer.run(transformation, event(id), input, context, patienceMs);
   };
-  return { sandbox, noted, state, run };
+  return { sandbox, noted, counted, state, run };
 }
 
 function turn(): Promise<void> {
@@ -243,7 +243,7 @@ describe('Transformer', () => {
   });
 
   it('notes an output that is no event as a failure', async () => {
-    const { sandbox, noted, run } = setUp();
+    const { sandbox, noted, counted, run } = setUp();
     sandbox.answerWith = () => ({
       ok: true,
       outputs: ['{"type":"track"}'],
@@ -256,5 +256,6 @@ describe('Transformer', () => {
     sandbox.calls[0]?.answer();
     expect(await running).toMatchObject({ ok: false, kind: 'output' });
     expect(noted).toEqual(['output']);
+    expect(counted).toEqual([1]);
   });
 });

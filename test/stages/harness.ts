@@ -21,6 +21,7 @@ import {
   NO_LOGGER,
   NO_METRICS,
   type ProfileStore,
+  type RunTally,
   type Sandbox,
   type SandboxInput,
   type SandboxResult,
@@ -30,7 +31,7 @@ import {
   type VolumeCounters,
 } from '@tributary/core';
 import { openInProcessLiveTail, openSqliteDeduplicator, openSqliteHistory } from '@tributary/infra';
-import { createPipeline, type PipelineOptions } from '@tributary/processors';
+import { createPipeline, type PipelineOptions, RunFigures } from '@tributary/processors';
 import { onTestFinished } from 'vitest';
 import { MemoryCatalog, WORKSPACE } from './memory-catalog.ts';
 import { RecordedProfiles } from './recorded-profiles.ts';
@@ -43,6 +44,7 @@ export const START = Date.parse('2026-01-01T10:00:00Z');
 export class RecordedCounters implements VolumeCounters {
   readonly offsets = new Map<string, number>();
   batches: VolumeBatch[] = [];
+  readonly tallies: RunTally[] = [];
   asked = 0;
 
   async applied({ topic, partition }: { topic: string; partition: number }): Promise<number> {
@@ -64,6 +66,12 @@ export class RecordedCounters implements VolumeCounters {
     return new Map();
   }
   async touch(): Promise<void> {}
+  async addRuns(tallies: readonly RunTally[]): Promise<void> {
+    this.tallies.push(...tallies);
+  }
+  async runs() {
+    return {};
+  }
   async close(): Promise<void> {}
 }
 
@@ -151,6 +159,12 @@ export function setUp(
     deduplicator,
     contracts: { evaluate: (_contract, event) => world.evaluate(event) },
     counters,
+    figures: new RunFigures({
+      counters,
+      clock,
+      metrics: shared.metrics ?? NO_METRICS,
+      logger: shared.logger ?? NO_LOGGER,
+    }),
     history,
     liveTail,
     profiles: shared.profiles ?? new RecordedProfiles(),

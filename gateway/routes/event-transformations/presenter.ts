@@ -1,6 +1,18 @@
-import type { JsonObject, SandboxResult, Transformation } from '@tributary/core';
+import {
+  durationQuantile,
+  type JsonObject,
+  type RunCounts,
+  type SandboxResult,
+  type Transformation,
+  type TransformationVersion,
+} from '@tributary/core';
 import type { Static } from 'typebox';
-import type { testResult, transformationResource } from './schemas.ts';
+import type {
+  testResult,
+  transformationMetrics,
+  transformationResource,
+  transformationVersion,
+} from './schemas.ts';
 
 export function presentTransformation(transformation: Transformation): Static<typeof transformationResource> {
   return {
@@ -18,6 +30,32 @@ export function presentTransformation(transformation: Transformation): Static<ty
     created_by: transformation.created_by,
     created_at: transformation.created_at,
     updated_at: transformation.updated_at,
+  };
+}
+
+export function presentVersion(version: TransformationVersion): Static<typeof transformationVersion> {
+  const { source_code, test_input, test_output, at, by } = version;
+  return { version: version.version, source_code, test_input, test_output, created_at: at, created_by: by };
+}
+
+export function presentFigures(
+  transformationId: string,
+  hours: number,
+  counts: RunCounts,
+): Static<typeof transformationMetrics> {
+  const { runs = 0, errors = 0, dropped = 0, fanned_out = 0, outputs = 0 } = counts;
+  const p50_ms = durationQuantile(counts, 0.5) ?? null;
+  const p99_ms = durationQuantile(counts, 0.99) ?? null;
+  return {
+    transformation_id: transformationId,
+    hours,
+    runs,
+    errors,
+    dropped,
+    fanned_out,
+    outputs,
+    p50_ms,
+    p99_ms,
   };
 }
 

@@ -1,8 +1,8 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
+import { lookBack } from '../../http/hours.ts';
 import { parseInteger } from '../../http/integers.ts';
 import { errorAnswers, pathOf } from '../../http/schemas.ts';
-import { lookBack } from './hours.ts';
 import { presentVolume } from './presenter.ts';
 import { volumeQuery, volumeRecords } from './schemas.ts';
 

@@ -8,7 +8,7 @@ import {
   type Stage,
   type StageRun,
 } from '@tributary/core';
-import { createPipeline } from '@tributary/processors';
+import { createPipeline, RunFigures } from '@tributary/processors';
 import { openIsolatedVmSandbox } from '../../adapters/sandbox/isolated-vm/index.ts';
 import type { Config } from '../config/settings.ts';
 import { catalogReadiness, type Readiness } from '../observability/readiness.ts';
@@ -83,6 +83,7 @@ async function open(
     log,
     catalog,
     counters,
+    figures: closing.keep(new RunFigures({ counters, clock: Date.now, metrics, logger })),
     deduplicator,
     history,
     profiles,
