@@ -122,7 +122,14 @@ async function open(
 function localPorts(config: Config, { logger, metrics }: StagesTools, closing: Closing) {
   const clock = Date.now;
   const sandbox = () =>
-    closing.keep(openIsolatedVmSandbox({ processes: config.sandboxProcesses, logger, metrics }));
+    closing.keep(
+      openIsolatedVmSandbox({
+        processes: config.sandboxProcesses,
+        uid: config.sandboxUid,
+        logger,
+        metrics,
+      }),
+    );
   return {
     contracts: createContractEvaluator(),
     sandbox: sandbox(),

@@ -1,8 +1,27 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, openSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import {
+  chmodSync,
+  closeSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type Metrics, NO_LOGGER, NO_METRICS, type SandboxProgram, Unavailable } from '@tributary/core';
+import {
+  type Logger,
+  type Metrics,
+  NO_LOGGER,
+  NO_METRICS,
+  type SandboxProgram,
+  Unavailable,
+} from '@tributary/core';
 import { openIsolatedVmSandbox } from '@tributary/infra';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { badOn, HONEST, input, inputs, outcomes, program } from './samples.ts';
@@ -76,6 +95,37 @@ describe('The worker processes of isolated-vm', () => {
     expect(held.length).toBeGreaterThanOrEqual(3);
     expect(held.filter((target) => target.startsWith('/') && !target.startsWith('/dev/'))).toEqual([]);
     expect(readFileSync(`/proc/${pid}/oom_score_adj`, 'utf8').trim()).toBe('1000');
+  });
+
+  describe.skipIf(process.getuid?.() !== 0)('where this process is root’s', () => {
+    it('run as another user where that one can read what they need, else as this process', async () => {
+      const warned: unknown[] = [];
+      const logger = { ...NO_LOGGER, warn: (fields: unknown) => warned.push(fields) } as Logger;
+      const sandbox = open({ uid: 65_534, logger });
+      expect(outcomes(await sandbox.run(program(HONEST), [input(1)]))).toEqual(['ok']);
+      const status = readFileSync(`/proc/${sandbox.workerPids()[0]}/status`, 'utf8');
+      const uid = warned.length === 0 ? '65534' : '0';
+      for (const field of ['Uid', 'Gid'])
+        expect(status).toMatch(new RegExp(`^${field}:(\\s+${uid}){4}$`, 'm'));
+      if (warned.length === 0) expect(status).toMatch(/^Groups:\s*$/m);
+    });
+
+    it('run as this process, with a warning, where another user cannot start them', async () => {
+      const folder = mkdtempSync(join(tmpdir(), 'tributary-'));
+      try {
+        const node = join(folder, 'node');
+        symlinkSync(process.execPath, node);
+        chmodSync(folder, 0o700);
+        const warned: unknown[] = [];
+        const logger = { ...NO_LOGGER, warn: (fields: unknown) => warned.push(fields) } as Logger;
+        const sandbox = open({ processes: 2, uid: 65_534, node, logger });
+        expect(outcomes(await sandbox.run(program(HONEST), [input(1)]))).toEqual(['ok']);
+        expect(readFileSync(`/proc/${sandbox.workerPids()[0]}/status`, 'utf8')).toMatch(/^Uid:(\s+0){4}$/m);
+        expect(warned).toMatchObject([{ uid: 65_534, detail: expect.stringContaining('EACCES') }]);
+      } finally {
+        rmSync(folder, { recursive: true });
+      }
+    });
   });
 
   it('die with their host, also when stuck in user code', async () => {
