@@ -17,6 +17,11 @@ export * from './catalog/restore.ts';
 export * from './catalog/rewrite.ts';
 export * from './catalog/rows.ts';
 export * from './catalog/state.ts';
+export {
+  MAX_TRANSFORMATION_VERSIONS,
+  type TransformationVersion,
+  type TransformationVersionsView,
+} from './catalog/transformation-versions.ts';
 export * from './connector/connector.ts';
 export * from './contracts/contract.ts';
 export { checkSchema, MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH } from './contracts/contract-schema.ts';
@@ -92,8 +97,10 @@ export * from './replay/replay-step.ts';
 export { type FilterVerdict, faultOfFilter, filterVerdict, MAX_FILTER_LENGTH } from './rules/filter.ts';
 export * from './rules/match.ts';
 export * from './sandbox/sandbox.ts';
+export * from './sandbox/transformation-input.ts';
 export * from './secrets/key-ring.ts';
 export * from './secrets/seal.ts';
 export * from './time/clock.ts';
+export * from './volume/run-tally.ts';
 export * from './volume/volume-counters.ts';
 export * from './whereabouts/whereabouts.ts';

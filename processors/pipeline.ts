@@ -42,6 +42,7 @@ import { profile } from './profile/profile.ts';
 import { replay } from './replay/replay.ts';
 import { FailureWatch } from './route/failure-watch.ts';
 import { refusalOf, route, routeSlow } from './route/route.ts';
+import type { RunFigures } from './route/run-figures.ts';
 import { Transformer } from './route/transformer.ts';
 import type { StageName } from './stage-names.ts';
 import { validate } from './validate/validate.ts';
@@ -54,6 +55,8 @@ export interface PipelineDependencies {
   readonly deduplicator: Deduplicator;
   readonly contracts: ContractEvaluator;
   readonly counters: VolumeCounters;
+  /** Counts the runs of transformations. */
+  readonly figures: Pick<RunFigures, 'note'>;
   readonly history: History;
   readonly liveTail: LiveTail;
   readonly profiles: ProfileStore;
@@ -120,8 +123,8 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     const transformer = new Transformer({
       sandbox,
       failures,
+      figures: parts.figures,
       elapsed,
-      metrics,
       maxEvents: parts.transformEvents,
       maxBytes: parts.transformBytes,
       refusal: (transformation) => refusalOf(catalog.state.transformation(transformation.id)),

@@ -92,14 +92,14 @@ function decide(state: CatalogState, fact: Fact, position: number): ConflictReas
     case 'contract.archived':
       return archiveContract(state, fact, position);
     case 'transformation.created':
-      return create(state, 'transformation', { ...fact.data, ...kept });
+      return noteVersion(state, fact, () => create(state, 'transformation', { ...fact.data, ...kept }));
     case 'transformation.updated':
       if (fact.data.status === 'draft' && ruleNames(state, fact.entity, (rule) => rule.transformation_id))
         return 'in_use';
-      return change(state, 'transformation', fact, fact.data);
+      return noteVersion(state, fact, () => change(state, 'transformation', fact, fact.data));
     case 'transformation.deleted':
       if (ruleNames(state, fact.entity, (rule) => rule.transformation_id)) return 'in_use';
-      return remove(state, 'transformation', fact);
+      return noteVersion(state, fact, () => remove(state, 'transformation', fact));
     case 'destination.created':
       return create(state, 'destination', { ...fact.data, ...kept });
     case 'destination.updated':
@@ -270,6 +270,21 @@ function archiveContract(
   const refused = change(state, 'contract', fact, { status: 'archived' });
   if (refused === undefined) endEra(state, stored, position, fact.at);
   return refused;
+}
+
+/** Applies a fact about a transformation and keeps what it made of its source. */
+function noteVersion(
+  state: CatalogState,
+  { entity, by }: Fact,
+  apply: () => ConflictReason | undefined,
+): ConflictReason | undefined {
+  const before = state.transformation(entity);
+  const refused = apply();
+  if (refused !== undefined) return refused;
+  const after = state.transformation(entity);
+  if (after === undefined) state.transformationVersions.forget(entity);
+  else state.transformationVersions.note(before, after, by);
+  return undefined;
 }
 
 /** True when an enabled rule of the entity's workspace names it. */

@@ -33,6 +33,7 @@ const HISTORY = [
   contract('c2', 'view'),
   fact('contract.archived', 'c2', {}),
   transformation('t1'),
+  fact('transformation.updated', 't1', { source_code: 'const transform = (event) => event' }),
   destination('d1'),
   destination('d2'),
   rule('r1', 'd1', 't1'),
@@ -49,7 +50,7 @@ const HISTORY = [
 
 /** Of the rows of `HISTORY`, by the fold's version. */
 const DIGESTS: Readonly<Record<number, string>> = {
-  1: '978473d18560752cea96358efc146cfddd30714be6fe80093ea2d0fc448f5b3a',
+  2: '7ea8e503219def0df0caa766332faf3c81d343fe74a637361f812f449ffdaafd',
 };
 
 function restored(state: CatalogState): CatalogState {
@@ -105,6 +106,7 @@ describe('the rows of a state', () => {
     const parts = {
       './members.ts': ['organizationMembers', 'workspaceMembers'],
       './client-keys.ts': ['clientKeys'],
+      './transformation-versions.ts': ['transformationVersions'],
     };
     for (const [file, fields] of Object.entries(parts))
       for (const field of fields) {

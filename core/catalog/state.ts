@@ -25,6 +25,7 @@ import type {
 } from './entities.ts';
 import { Members, type MembersView } from './members.ts';
 import { type Table, under } from './tables.ts';
+import { TransformationVersions, type TransformationVersionsView } from './transformation-versions.ts';
 
 /** Entities that belong to a workspace, by the word their resource has. */
 export interface WorkspaceEntities {
@@ -58,6 +59,7 @@ export interface CatalogView {
   readonly organizationMembers: MembersView<OrganizationMember>;
   readonly workspaceMembers: MembersView<WorkspaceMember>;
   readonly clientKeys: ClientKeysView;
+  readonly transformationVersions: TransformationVersionsView;
   workspace(id: string): Workspace | undefined;
   /** Of all workspaces, oldest first. */
   workspaceIds(): Iterable<string>;
@@ -146,6 +148,7 @@ export class CatalogState implements CatalogView {
   );
   readonly workspaceMembers = new Members<WorkspaceMember>(WORKSPACE_ROLES, (member) => member.workspace_id);
   readonly clientKeys = new ClientKeys();
+  readonly transformationVersions = new TransformationVersions();
 
   account(id: string): Account | undefined {
     return this.#accounts.get(id);
@@ -397,6 +400,7 @@ export class CatalogState implements CatalogView {
       ...under('organizationMembers', this.organizationMembers.tables()),
       ...under('workspaceMembers', this.workspaceMembers.tables()),
       ...under('clientKeys', this.clientKeys.tables()),
+      ...under('transformationVersions', this.transformationVersions.tables()),
     };
   }
 }

@@ -1,7 +1,38 @@
-/** One event for a transformation: both are JSON texts. */
+/** One event for a transformation. */
 export interface SandboxInput {
+  /** JSON text */
   readonly event: string;
+  /** JSON text; the code gets it frozen. */
   readonly context: string;
+  /** What time it is for the code, epoch ms. */
+  readonly at: number;
+  /** Names the sequence of random numbers the code gets. */
+  readonly seed: string;
+}
+
+export const SANDBOX_LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
+export type SandboxLogLevel = (typeof SANDBOX_LOG_LEVELS)[number];
+
+/** One line that `console.debug`, `log` and `info` (both `info`), `warn` or `error` wrote. */
+export interface SandboxLog {
+  readonly level: SandboxLogLevel;
+  readonly text: string;
+}
+
+/** Why something in a source failed and where, as far as that is known; both count from 1. */
+export interface SandboxFault {
+  readonly message: string;
+  readonly line?: number;
+  readonly column?: number;
+}
+
+/** Figures and logs of one event's run. */
+interface SandboxRun {
+  readonly logs: readonly SandboxLog[];
+  /** The wall time the event took, ms; its share of the whole where it is less than the clock can tell. */
+  readonly durationMs: number;
+  /** How long the program took to load for this call, ms; 0 when it was loaded. */
+  readonly loadMs: number;
 }
 
 export type SandboxErrorKind =
@@ -16,30 +47,26 @@ export type SandboxErrorKind =
   /** The source does not compile or has no function `transform`. */
   | 'compile';
 
-export type SandboxResult =
-  | {
-      readonly ok: true;
-      /** JSON texts of the objects it returned; empty when the event was dropped. Whether they are events is not judged. */
-      readonly outputs: readonly string[];
-      readonly logs: readonly string[];
-      readonly durationMs: number;
-    }
-  | {
-      readonly ok: false;
-      readonly kind: SandboxErrorKind;
-      readonly message: string;
-      readonly logs: readonly string[];
-      readonly durationMs: number;
-    };
+export type SandboxResult = SandboxRun &
+  (
+    | {
+        readonly ok: true;
+        /** JSON texts of the objects it returned; empty when the event was dropped. Whether they are events is not judged. */
+        readonly outputs: readonly string[];
+      }
+    | ({ readonly ok: false; readonly kind: SandboxErrorKind } & SandboxFault)
+  );
 
 export interface SandboxProgram {
   /** Unique for (transformation, version): programs are compiled once and kept under this name. */
   readonly id: string;
   readonly source: string;
+  /** Whose it is, a workspace: programs of one owner share its turns. */
+  readonly owner: string;
 }
 
 export interface SandboxOptions {
-  /** Keep what `console.log` wrote (test runs). Default false. */
+  /** Keep what `console` wrote (test runs). Default false. */
   readonly captureLogs?: boolean;
 }
 
@@ -52,7 +79,9 @@ export const MAX_OUTPUTS = 100;
  *
  * Promises: `run` answers for every input, in order, and a bad event costs only itself; whatever the code does, the
  * host process stays up and responsive, other programs are delayed by at most a bounded time, and no data passes from
- * one program to another.
+ * one program to another. An input has the same result in every run, whatever ran before it and whatever it shares a batch
+ * with, unless a limit of time or memory ends it: nothing an event does is there for the next, the clock stands at `at`,
+ * random numbers follow `seed`, times are UTC and texts en-US.
  *
  * Errors: `Unavailable` when no worker process can be started.
  *
@@ -67,6 +96,6 @@ export interface Sandbox {
     options?: SandboxOptions,
   ): Promise<readonly SandboxResult[]>;
   /** Compiles only: undefined when it does and has a function `transform`, else why not. */
-  check(program: SandboxProgram): Promise<string | undefined>;
+  check(program: SandboxProgram): Promise<SandboxFault | undefined>;
   close(): Promise<void>;
 }

@@ -1,4 +1,5 @@
 import type { Environment, EventType } from '../event/event.ts';
+import type { RunCounts, RunQuery, RunTally } from './run-tally.ts';
 
 /** A partition whose entries are counted. */
 export interface CountedPartition {
@@ -71,5 +72,12 @@ export interface VolumeCounters {
   lastUsed(keyIds: readonly string[]): Promise<ReadonlyMap<string, number>>;
   /** Notes the use of a key that sends no events (an API key). Best effort, newest wins. */
   touch(use: KeyUse): Promise<void>;
+  /**
+   * Adds what transformations came to, best effort: not all of it may be there after an error, and what is added again
+   * counts again. Kept as long as counts are.
+   */
+  addRuns(tallies: readonly RunTally[]): Promise<void>;
+  /** What a transformation came to in the hours asked for, summed over all that counted it. */
+  runs(query: RunQuery): Promise<RunCounts>;
   close(): Promise<void>;
 }

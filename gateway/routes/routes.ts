@@ -10,7 +10,9 @@ import { versionRoutes } from './event-contracts/version-routes.ts';
 import { violationRoutes } from './event-contracts/violation-routes.ts';
 import { ruleRoutes } from './event-forwarding-rules/routes.ts';
 import { writeKeyRoutes } from './event-keys/routes.ts';
+import { transformationMetricsRoutes } from './event-transformations/metrics-routes.ts';
 import { transformationRoutes } from './event-transformations/routes.ts';
+import { transformationVersionRoutes } from './event-transformations/version-routes.ts';
 import { volumeRoutes } from './event-volume/routes.ts';
 import { whereaboutsRoutes } from './event-whereabouts/routes.ts';
 import { eventRoutes } from './events/routes.ts';
@@ -38,6 +40,8 @@ export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, depen
     versionRoutes,
     violationRoutes,
     transformationRoutes,
+    transformationVersionRoutes,
+    transformationMetricsRoutes,
     ruleRoutes,
     destinationRoutes,
     deliveryRoutes,

@@ -8,6 +8,7 @@ function results(events: number, chars: number): readonly SandboxResult[] {
     outputs: ['x'.repeat(chars)],
     logs: [],
     durationMs: 0,
+    loadMs: 0,
   }));
 }
 
@@ -38,7 +39,14 @@ it('shrinks at once to what comes to a few MB, and never trusts again a program 
 it('takes failures for what makes no output', () => {
   const size = new CallSize();
   size.note(
-    Array.from({ length: 4 }, () => ({ ok: false, kind: 'threw', message: '', logs: [], durationMs: 0 })),
+    Array.from({ length: 4 }, () => ({
+      ok: false,
+      kind: 'threw',
+      message: '',
+      logs: [],
+      durationMs: 0,
+      loadMs: 0,
+    })),
   );
   expect(size.events).toBe(8);
 });

@@ -76,7 +76,13 @@ describe('eventFrom', () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (fields) => {
         const output = JSON.stringify({ ...fields, type: 'track', user_id: 'u' });
-        const result = transformedFrom(SOURCE, { ok: true, outputs: [output], logs: [], durationMs: 1 });
+        const result = transformedFrom(SOURCE, {
+          ok: true,
+          outputs: [output],
+          logs: [],
+          durationMs: 1,
+          loadMs: 0,
+        });
         if (!result.ok) return result.kind === 'output';
         return result.events.every((event) => event.workspace_id === 'w1' && event.message_id === 'm1');
       }),
@@ -87,7 +93,7 @@ describe('eventFrom', () => {
 describe('transformedFrom', () => {
   it('fails the whole event for one bad output', () => {
     const outputs = [JSON.stringify(SOURCE), '{}'];
-    expect(transformedFrom(SOURCE, { ok: true, outputs, logs: [], durationMs: 1 })).toMatchObject({
+    expect(transformedFrom(SOURCE, { ok: true, outputs, logs: [], durationMs: 1, loadMs: 0 })).toMatchObject({
       ok: false,
       kind: 'output',
     });
@@ -95,7 +101,14 @@ describe('transformedFrom', () => {
 
   it('passes the sandbox on, with a message of bounded length', () => {
     const message = 'x'.repeat(10_000);
-    const failed = transformedFrom(SOURCE, { ok: false, kind: 'threw', message, logs: [], durationMs: 1 });
+    const failed = transformedFrom(SOURCE, {
+      ok: false,
+      kind: 'threw',
+      message,
+      logs: [],
+      durationMs: 1,
+      loadMs: 0,
+    });
     expect(failed).toMatchObject({ ok: false, kind: 'threw' });
     expect(failed.ok ? '' : failed.message.length).toBeLessThan(600);
   });

@@ -13,6 +13,8 @@ import {
   type Rule,
   type StageContext,
   type Transformation,
+  type TransformationContext,
+  transformationInput,
 } from '@tributary/core';
 import { awaitCatalog } from '../causality.ts';
 import { catalogPositionOf, eventOf } from '../entry.ts';
@@ -179,7 +181,7 @@ async function transform(
   transformation: Transformation,
   patienceMs: number | undefined,
 ): Promise<readonly Emission[] | 'slow'> {
-  const input = { event: routed.entry.value, context: contextOf(routed, rule) };
+  const input = transformationInput(routed.entry.value, contextOf(routed, rule), routed.event);
   const outcome = await transformer.run(transformation, routed.event, input, routed.context, patienceMs);
   // What stays here holds up the deliveries of every event behind it in the partition.
   if (outcome === 'too slow') return 'slow';
@@ -191,13 +193,18 @@ async function transform(
   return outcome.events.map((event, index) => toDeliver(routed, deliveryOf(routed, rule, event, index)));
 }
 
-/** The second argument of `transform(event, context)`. */
-function contextOf({ entry, event }: Routed, rule: Rule): string {
-  return JSON.stringify({
+function contextOf({ entry: { headers }, event }: Routed, rule: Rule): TransformationContext {
+  const outcome = headers[HEADER.outcome];
+  const version = headers[HEADER.contractVersion];
+  return {
     workspace_id: event.workspace_id,
     rule_id: rule.id,
+    rule_name: rule.name,
     environment: event.environment,
-    contract: { outcome: entry.headers[HEADER.outcome] ?? 'accepted' },
-    message_id: event.message_id,
-  });
+    contract: {
+      outcome: outcome === 'warned' || outcome === 'omitted' ? outcome : 'accepted',
+      id: headers[HEADER.contractId] ?? null,
+      version: version === undefined ? null : Number(version),
+    },
+  };
 }

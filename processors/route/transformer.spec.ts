@@ -1,6 +1,5 @@
 import {
   type CanonicalEvent,
-  NO_METRICS,
   type SandboxInput,
   type SandboxResult,
   type StageContext,
@@ -42,7 +41,7 @@ function event(id: string): CanonicalEvent {
 }
 
 function echo({ event }: SandboxInput): SandboxResult {
-  return { ok: true, outputs: [event], logs: [], durationMs: 0 };
+  return { ok: true, outputs: [event], logs: [], durationMs: 0, loadMs: 0 };
 }
 
 /** A sandbox whose calls end when the test says so; `Transformer` only ever sees its answers. */
@@ -64,12 +63,13 @@ class HeldSandbox {
 function setUp(limits: { maxEvents?: number; maxBytes?: number } = {}) {
   const sandbox = new HeldSandbox();
   const noted: RunFailure[] = [];
+  const counted: number[] = [];
   const state: { refusal: string | undefined } = { refusal: undefined };
   const transformer = new Transformer({
     sandbox,
     failures: { note: (_transformation, outcomes) => noted.push(...outcomes) },
     elapsed: () => performance.now(),
-    metrics: NO_METRICS,
+    figures: { note: (_transformation, runs) => counted.push(...runs.map(({ durationMs }) => durationMs)) },
     maxEvents: limits.maxEvents ?? 200,
     maxBytes: limits.maxBytes ?? 256 * 1024,
     refusal: () => state.refusal,
@@ -80,10 +80,10 @@ function setUp(limits: { maxEvents?: number; maxBytes?: number } = {}) {
     patienceMs?: number,
     context: Pick<StageContext, 'room'> = {},
   ) => {
-    const input = { event: JSON.stringify(event(id)), context: '{}' };
+    const input = { event: JSON.stringify(event(id)), context: '{}', at: 0, seed: id };
     return transformer.run(transformation, event(id), input, context, patienceMs);
   };
-  return { sandbox, noted, state, run };
+  return { sandbox, noted, counted, state, run };
 }
 
 function turn(): Promise<void> {
@@ -150,7 +150,13 @@ describe('Transformer', () => {
   it('one call of 200 small events returned 644 MB: calls follow what their program makes of events', async () => {
     const { sandbox, run } = setUp();
     const full = JSON.stringify({ ...event('out'), properties: { text: 'x'.repeat(30_000) } });
-    sandbox.answerWith = () => ({ ok: true, outputs: Array(100).fill(full), logs: [], durationMs: 1 });
+    sandbox.answerWith = () => ({
+      ok: true,
+      outputs: Array(100).fill(full),
+      logs: [],
+      durationMs: 1,
+      loadMs: 0,
+    });
     const runs = Array.from({ length: 12 }, (_, i) => run(`${i}`));
     for (let call = 0; call < 9; call++) {
       await turn();
@@ -216,7 +222,14 @@ describe('Transformer', () => {
 
   it('stops running what waits once the transformation may not run any more', async () => {
     const { sandbox, state, run } = setUp({ maxEvents: 1 });
-    sandbox.answerWith = () => ({ ok: false, kind: 'timeout', message: 'slow', logs: [], durationMs: 100 });
+    sandbox.answerWith = () => ({
+      ok: false,
+      kind: 'timeout',
+      message: 'slow',
+      logs: [],
+      durationMs: 100,
+      loadMs: 0,
+    });
     const runs = [run('1'), run('2'), run('3')];
     await turn();
     state.refusal = 'its transformation is in error: slow';
@@ -230,12 +243,19 @@ describe('Transformer', () => {
   });
 
   it('notes an output that is no event as a failure', async () => {
-    const { sandbox, noted, run } = setUp();
-    sandbox.answerWith = () => ({ ok: true, outputs: ['{"type":"track"}'], logs: [], durationMs: 1 });
+    const { sandbox, noted, counted, run } = setUp();
+    sandbox.answerWith = () => ({
+      ok: true,
+      outputs: ['{"type":"track"}'],
+      logs: [],
+      durationMs: 1,
+      loadMs: 0,
+    });
     const running = run('1');
     await turn();
     sandbox.calls[0]?.answer();
     expect(await running).toMatchObject({ ok: false, kind: 'output' });
     expect(noted).toEqual(['output']);
+    expect(counted).toEqual([1]);
   });
 });

@@ -1,7 +1,6 @@
 import type {
   CanonicalEvent,
   Clock,
-  Metrics,
   Sandbox,
   SandboxInput,
   StageContext,
@@ -13,6 +12,7 @@ import { CallSize } from './call-size.ts';
 import type { FailureWatch } from './failure-watch.ts';
 import { messageWithoutValues } from './message-without-values.ts';
 import { type Transformed, transformedFrom } from './output.ts';
+import type { RunFigures } from './run-figures.ts';
 
 /** Programs whose sizes of calls are remembered. */
 const KNOWN_PROGRAMS = 10_000;
@@ -20,9 +20,9 @@ const KNOWN_PROGRAMS = 10_000;
 export interface TransformerDependencies {
   readonly sandbox: Sandbox;
   readonly failures: Pick<FailureWatch, 'note'>;
+  readonly figures: Pick<RunFigures, 'note'>;
   /** Ms that never go back. */
   readonly elapsed: Clock;
-  readonly metrics: Metrics;
   /** Events one sandbox call takes at most. */
   readonly maxEvents: number;
   /** Bytes of events one sandbox call takes at most; a larger one goes alone. */
@@ -182,13 +182,14 @@ export class Transformer {
   }
 
   async #call({ transformation, size }: Program, batch: readonly Waiting[]): Promise<void> {
-    const { sandbox, failures, metrics, refusal } = this.#dependencies;
+    const { sandbox, failures, figures, refusal } = this.#dependencies;
     const refused = refusal(transformation);
     if (refused !== undefined) {
       for (const waiting of batch) waiting.resolve({ ok: false, kind: 'refused', message: refused });
       return;
     }
-    const program = { id: programId(transformation), source: transformation.source_code };
+    const { source_code: source, workspace_id: owner } = transformation;
+    const program = { id: programId(transformation), source, owner };
     const results = await sandbox.run(
       program,
       batch.map(({ input }) => input),
@@ -204,8 +205,11 @@ export class Transformer {
       outcomes.map((outcome) => (outcome.ok ? undefined : outcome.kind)),
       lastErrorOf(batch, outcomes),
     );
+    figures.note(
+      transformation,
+      outcomes.map((outcome, index) => ({ outcome, durationMs: results[index]?.durationMs ?? 0 })),
+    );
     outcomes.forEach((outcome, index) => {
-      metrics.count('tributary_transformation_runs_total', { outcome: outcome.ok ? 'ok' : outcome.kind });
       batch[index]?.resolve(outcome);
     });
   }

@@ -11,11 +11,17 @@ export async function sandboxRow({ rounds }: { rounds: number }): Promise<BenchR
   const sandbox = openIsolatedVmSandbox({ processes: 1, logger: NO_LOGGER, metrics: NO_METRICS });
   const program = {
     id: 'bench/1',
+    owner: 'bench',
     source:
       'function transform(event) { event.properties.total = event.properties.price * event.properties.quantity; return event; }',
   };
   const event = JSON.stringify({ type: 'track', message_id: 'm', ...benchEvent(1) });
-  const inputs = Array.from({ length: BATCH }, () => ({ event, context: '{}' }));
+  const inputs = Array.from({ length: BATCH }, () => ({
+    event,
+    context: '{}',
+    at: 1_767_225_600_000,
+    seed: 'bench',
+  }));
   const figures: number[] = [];
   for (let round = 0; round <= rounds; round++) {
     const startedAt = performance.now();

@@ -21,7 +21,7 @@ import {
   openSqliteVolumeCounters,
   readConfig,
 } from '@tributary/infra';
-import { createPipeline, DEFAULT_PIPELINE } from '@tributary/processors';
+import { createPipeline, DEFAULT_PIPELINE, RunFigures } from '@tributary/processors';
 import { freshPrefix } from '../helpers/engines.ts';
 import type { StageTask, StageTimes, Took } from './stage-rows.ts';
 
@@ -84,6 +84,7 @@ async function pipelineStage(name: string, round: number): Promise<Stage> {
     log,
     ...ports,
     deduplicator,
+    figures: new RunFigures({ counters: ports.counters, clock, metrics, logger }),
     unseal: () => {
       throw new Error('nothing is delivered here');
     },

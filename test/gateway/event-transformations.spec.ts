@@ -300,10 +300,93 @@ describe('a test run', () => {
     });
   });
 
+  it('shows what was logged, with its level, how long it took, and where it failed', async () => {
+    const { id } = await create();
+    const source_code = `function transform(event) {
+  console.log('n', event.properties.n); console.debug('d'); console.info('i'); console.warn('w'); console.error('e');
+  return event.nothing.there; }`;
+    const { body } = await run(id, { source_code });
+    expect(body).toMatchObject({
+      ok: false,
+      line: 3,
+      column: 24,
+      error: expect.stringContaining('(line 3)'),
+    });
+    expect(body.logs).toEqual([
+      { level: 'info', text: 'n 2' },
+      { level: 'debug', text: 'd' },
+      { level: 'info', text: 'i' },
+      { level: 'warn', text: 'w' },
+      { level: 'error', text: 'e' },
+    ]);
+    expect(body.compile_ms).toBeGreaterThan(0);
+    expect(body.run_ms).toBeGreaterThanOrEqual(0);
+    const broken = await run(id, { source_code: 'function transform() {\n  return 1 +; }' });
+    expect(broken.body).toMatchObject({ ok: false, line: 2, column: 13 });
+    expect((await run(id)).body).toMatchObject({ line: null, column: null });
+  });
+
+  it('has the time of its event, UTC, and always the same numbers', async () => {
+    const { id } = await create();
+    const source_code =
+      'const transform = (event) => ({ ...event, properties: { at: new Date(), n: Math.random() } })';
+    const propertiesOf = async (body: object) =>
+      ((await run(id, { source_code, ...body })).body as { output: { properties: object } }).output
+        .properties;
+    const once = await propertiesOf({});
+    expect(once).toEqual({ at: '2026-01-01T00:00:00.000Z', n: expect.any(Number) });
+    expect(await propertiesOf({})).toEqual(once);
+    const received_at = '2026-03-04T05:06:07.089Z';
+    const other = await propertiesOf({ event: { ...event({}), received_at, message_id: 'm' } });
+    expect(other).toEqual({ at: received_at, n: expect.any(Number) });
+    expect(other).not.toMatchObject({ n: (once as { n: number }).n });
+  });
+
   it('needs an event from somewhere', async () => {
     const { id } = await create({ name: 'Untested', source_code: doubling.source_code });
     expect(await run(id)).toMatchObject({ status: 400, body: { details: [{ path: '/event' }] } });
     expect((await run(id, { event: event({ n: 1 }) })).status).toBe(200);
     expect((await run(id, { events: [] })).status).toBe(400);
+  });
+});
+
+describe('the metrics of a transformation', () => {
+  const hour = () => Math.floor(Date.now() / 3_600_000) * 3_600_000;
+  const nothing = { runs: 0, errors: 0, dropped: 0, fanned_out: 0, outputs: 0, p50_ms: null, p99_ms: null };
+
+  it('are what its runs came to in the hours looked back to', async () => {
+    const { id } = await create();
+    const metrics = (query = '') => owner.ok('GET', `./event-transformations/${id}/metrics${query}`);
+    expect(await metrics()).toEqual({ transformation_id: id, hours: 24, ...nothing });
+    const tally = (counts: Readonly<Record<string, number>>, hoursAgo: number) => ({
+      workspaceId: owner.workspaceId ?? '',
+      transformationId: id,
+      hour: hour() - hoursAgo * 3_600_000,
+      counts,
+    });
+    await test.dependencies.counters.addRuns([
+      tally({ runs: 100, errors: 2, dropped: 3, fanned_out: 4, outputs: 105, ms10: 95, ms20: 5 }, 0),
+      tally({ runs: 7, outputs: 7, ms10: 7 }, 30),
+    ]);
+    expect(await metrics()).toEqual({
+      transformation_id: id,
+      hours: 24,
+      runs: 100,
+      errors: 2,
+      dropped: 3,
+      fanned_out: 4,
+      outputs: 105,
+      p50_ms: 0.0577,
+      p99_ms: 3.33,
+    });
+    expect(await metrics('?hours=48')).toMatchObject({ hours: 48, runs: 107 });
+    const other = await test.openWorkspace('other@example.com');
+    expect((await other.call('GET', `./event-transformations/${id}/metrics`)).status).toBe(404);
+  });
+
+  it.each(['0', '721', 'x', ''])('are 400 for hours=%s', async (hours) => {
+    const { id } = await create();
+    const answer = await owner.call('GET', `./event-transformations/${id}/metrics?hours=${hours}`);
+    expect(answer).toMatchObject({ status: 400, body: { details: [{ path: 'hours' }] } });
   });
 });

@@ -29,7 +29,7 @@ import {
   openSqliteProfileStore,
   openSqliteVolumeCounters,
 } from '@tributary/infra';
-import { createPipeline } from '@tributary/processors';
+import { createPipeline, RunFigures } from '@tributary/processors';
 import { expect, it, onTestFinished } from 'vitest';
 import { event, scriptedConnectors } from './harness.ts';
 import { WORKSPACE } from './memory-catalog.ts';
@@ -160,6 +160,7 @@ async function startEverything(deliver: (delivery: Delivery) => DeliveryResult) 
     deduplicator,
     contracts: createContractEvaluator(),
     counters,
+    figures: keep(new RunFigures({ counters, clock, metrics, logger })),
     history,
     profiles,
     sandbox,

@@ -21,7 +21,7 @@ it("one transformation's outputs filled memory: events wait until what was made 
     made += OUTPUTS;
     const committed = await log.end(TOPIC.deliveries, 0);
     mostInHand = Math.max(mostInHand, (made - committed) * output.length);
-    return { ok: true, outputs: Array(OUTPUTS).fill(output), logs: [], durationMs: 1 };
+    return { ok: true, outputs: Array(OUTPUTS).fill(output), logs: [], durationMs: 1, loadMs: 0 };
   };
   const entries = Array.from({ length: EVENTS }, (_, i) => entryOf(TOPIC.accepted, i, event(`m${i}`)));
   await log.append(TOPIC.accepted, entries);

@@ -20,6 +20,7 @@ import {
   NO_LOGGER,
   NO_METRICS,
   type ProfileStore,
+  type RunTally,
   type Sandbox,
   type SandboxInput,
   type SandboxResult,
@@ -29,7 +30,12 @@ import {
   type VolumeCounters,
 } from '@tributary/core';
 import { openInProcessLiveTail, openSqliteDeduplicator, openSqliteHistory } from '@tributary/infra';
-import { createPipeline, type PipelineDependencies, type PipelineOptions } from '@tributary/processors';
+import {
+  createPipeline,
+  type PipelineDependencies,
+  type PipelineOptions,
+  RunFigures,
+} from '@tributary/processors';
 import { onTestFinished } from 'vitest';
 import { MemoryCatalog, WORKSPACE } from './memory-catalog.ts';
 import { RecordedProfiles } from './recorded-profiles.ts';
@@ -42,6 +48,7 @@ export const START = Date.parse('2026-01-01T10:00:00Z');
 export class RecordedCounters implements VolumeCounters {
   readonly offsets = new Map<string, number>();
   batches: VolumeBatch[] = [];
+  readonly tallies: RunTally[] = [];
   asked = 0;
 
   async applied({ topic, partition }: { topic: string; partition: number }): Promise<number> {
@@ -63,6 +70,12 @@ export class RecordedCounters implements VolumeCounters {
     return new Map();
   }
   async touch(): Promise<void> {}
+  async addRuns(tallies: readonly RunTally[]): Promise<void> {
+    this.tallies.push(...tallies);
+  }
+  async runs() {
+    return {};
+  }
   async close(): Promise<void> {}
 }
 
@@ -97,7 +110,7 @@ export function scriptedConnectors(world: Pick<World, 'deliver'>): ConnectorCata
 }
 
 export function passing({ event }: SandboxInput): SandboxResult {
-  return { ok: true, outputs: [event], logs: [], durationMs: 1 };
+  return { ok: true, outputs: [event], logs: [], durationMs: 1, loadMs: 0 };
 }
 
 /**
@@ -154,6 +167,12 @@ export function setUp(
     deduplicator,
     contracts: { evaluate: (_contract, event) => world.evaluate(event) },
     counters,
+    figures: new RunFigures({
+      counters,
+      clock,
+      metrics: shared.metrics ?? NO_METRICS,
+      logger: shared.logger ?? NO_LOGGER,
+    }),
     history,
     liveTail,
     profiles: shared.profiles ?? new RecordedProfiles(),

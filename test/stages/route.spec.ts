@@ -16,11 +16,11 @@ function setUpTransformed(options: Parameters<typeof setUp>[0] = {}) {
 }
 
 function failing(kind: 'threw' | 'timeout', message: string): SandboxResult {
-  return { ok: false, kind, message, logs: [], durationMs: 1 };
+  return { ok: false, kind, message, logs: [], durationMs: 1, loadMs: 0 };
 }
 
 function outputs(...events: readonly object[]): SandboxResult {
-  return { ok: true, outputs: events.map((one) => JSON.stringify(one)), logs: [], durationMs: 1 };
+  return { ok: true, outputs: events.map((one) => JSON.stringify(one)), logs: [], durationMs: 1, loadMs: 0 };
 }
 
 describe('route', () => {
@@ -70,9 +70,9 @@ describe('route', () => {
       expect(JSON.parse(context)).toEqual({
         workspace_id: WORKSPACE,
         rule_id: 'rule',
+        rule_name: 'rule',
         environment: 'production',
-        contract: { outcome: 'warned' },
-        message_id: given.message_id,
+        contract: { outcome: 'warned', id: null, version: null },
       });
       return given.message_id === 'drop' ? outputs() : outputs(given, { ...given, event: 'Second' });
     };

@@ -2,7 +2,13 @@ import { describe, expect, it } from 'vitest';
 import { judge } from './lifecycle.ts';
 
 const ran = (...outputs: readonly unknown[]) =>
-  ({ ok: true, outputs: outputs.map((output) => JSON.stringify(output)), logs: [], durationMs: 1 }) as const;
+  ({
+    ok: true,
+    outputs: outputs.map((output) => JSON.stringify(output)),
+    logs: [],
+    durationMs: 1,
+    loadMs: 0,
+  }) as const;
 
 const active = { status: 'active', test_error: null, last_error: null };
 const draft = (test_error: string) => ({ status: 'draft', test_error, last_error: null });
@@ -33,8 +39,8 @@ describe('judge', () => {
   });
 
   it('says how the run failed', () => {
-    expect(judge({ ok: false, kind: 'threw', message: 'boom', logs: [], durationMs: 1 }, { a: 1 })).toEqual(
-      draft('threw: boom'),
-    );
+    expect(
+      judge({ ok: false, kind: 'threw', message: 'boom', logs: [], durationMs: 1, loadMs: 0 }, { a: 1 }),
+    ).toEqual(draft('threw: boom'));
   });
 });

@@ -6,6 +6,7 @@ import {
   type SandboxProgram,
   type SandboxResult,
   type Transformation,
+  transformationInput,
 } from '@tributary/core';
 import { invalidRequest } from '../../http/errors.ts';
 import { firstDifference } from './difference.ts';
@@ -23,9 +24,9 @@ const MAX_ERROR = 1_000;
  * also what one without a test is. 400 for a source that does not compile.
  */
 export async function standingOf(sandbox: Sandbox, tested: Tested, workspaceId: string): Promise<Standing> {
-  const program = trialOf(tested.source_code);
+  const program = trialOf(tested.source_code, workspaceId);
   const fault = await sandbox.check(program);
-  if (fault !== undefined) throw invalidRequest({ path: '/source_code', message: fault });
+  if (fault !== undefined) throw invalidRequest({ path: '/source_code', message: fault.message });
   const { test_input: input, test_output: output } = tested;
   if (input === null || output === null) return { status: 'draft', test_error: null, last_error: null };
   const result = await tryOut(sandbox, program, input, workspaceId);
@@ -63,7 +64,10 @@ function count(events: number): string {
   return events === 1 ? '1 event' : `${events} events`;
 }
 
-/** Runs a program once on an event, with a context like that of production. */
+/** What time it is in a test whose event does not say when it was received. */
+const TEST_TIME = '2026-01-01T00:00:00.000Z';
+
+/** Runs a program once on an event, with a context like that of production: the same test always ends the same. */
 export async function tryOut(
   sandbox: Sandbox,
   program: SandboxProgram,
@@ -73,17 +77,22 @@ export async function tryOut(
   const context = {
     workspace_id: workspaceId,
     rule_id: null,
-    environment: event.environment ?? 'development',
-    contract: { outcome: 'accepted' },
-    message_id: event.message_id ?? null,
+    rule_name: null,
+    environment: event.environment === 'production' ? 'production' : 'development',
+    contract: { outcome: 'accepted', id: null, version: null },
+  } as const;
+  const { received_at, message_id } = event;
+  const identity = {
+    message_id: typeof message_id === 'string' ? message_id : '',
+    received_at: typeof received_at === 'string' ? received_at : TEST_TIME,
   };
-  const input = { event: JSON.stringify(event), context: JSON.stringify(context) };
+  const input = transformationInput(JSON.stringify(event), context, identity);
   const [result] = await sandbox.run(program, [input], { captureLogs: true });
   if (result === undefined) throw new Error('the sandbox answered for no event');
   return result;
 }
 
 /** A source as a program of its own each time: nothing that an earlier run left behind decides a test. */
-export function trialOf(source: string): SandboxProgram {
-  return { id: `trial:${newId()}`, source };
+export function trialOf(source: string, workspaceId: string): SandboxProgram {
+  return { id: `trial:${newId()}`, source, owner: workspaceId };
 }

@@ -1,6 +1,18 @@
-import type { JsonObject, SandboxResult, Transformation } from '@tributary/core';
+import {
+  durationQuantile,
+  type JsonObject,
+  type RunCounts,
+  type SandboxResult,
+  type Transformation,
+  type TransformationVersion,
+} from '@tributary/core';
 import type { Static } from 'typebox';
-import type { testResult, transformationResource } from './schemas.ts';
+import type {
+  testResult,
+  transformationMetrics,
+  transformationResource,
+  transformationVersion,
+} from './schemas.ts';
 
 export function presentTransformation(transformation: Transformation): Static<typeof transformationResource> {
   return {
@@ -21,13 +33,43 @@ export function presentTransformation(transformation: Transformation): Static<ty
   };
 }
 
+export function presentVersion(version: TransformationVersion): Static<typeof transformationVersion> {
+  const { source_code, test_input, test_output, at, by } = version;
+  return { version: version.version, source_code, test_input, test_output, created_at: at, created_by: by };
+}
+
+export function presentFigures(
+  transformationId: string,
+  hours: number,
+  counts: RunCounts,
+): Static<typeof transformationMetrics> {
+  const { runs = 0, errors = 0, dropped = 0, fanned_out = 0, outputs = 0 } = counts;
+  const p50_ms = durationQuantile(counts, 0.5) ?? null;
+  const p99_ms = durationQuantile(counts, 0.99) ?? null;
+  return {
+    transformation_id: transformationId,
+    hours,
+    runs,
+    errors,
+    dropped,
+    fanned_out,
+    outputs,
+    p50_ms,
+    p99_ms,
+  };
+}
+
 /** `output` has the form that `test_output` takes: one event, several, or null for none. */
 export function presentRun(result: SandboxResult): Static<typeof testResult> {
-  const { ok, logs, durationMs } = result;
-  if (!result.ok) return { ok, output: null, error: failureOf(result), logs, duration_ms: durationMs };
+  const { ok, durationMs, loadMs } = result;
+  const ran = { logs: [...result.logs], duration_ms: durationMs, compile_ms: loadMs, run_ms: durationMs };
+  if (!result.ok) {
+    const { line = null, column = null } = result;
+    return { ok, output: null, error: failureOf(result), line, column, ...ran };
+  }
   const outputs = result.outputs.map((text) => JSON.parse(text) as JsonObject);
   const output = outputs.length > 1 ? outputs : (outputs[0] ?? null);
-  return { ok, output, error: null, logs, duration_ms: durationMs };
+  return { ok, output, error: null, line: null, column: null, ...ran };
 }
 
 /** One sentence about a run that failed: `<kind>: <message>`. */

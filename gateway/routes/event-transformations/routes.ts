@@ -3,14 +3,15 @@ import { newId } from '@tributary/core';
 import type { Static } from 'typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { accountOf } from '../../http/caller.ts';
-import { deleteEntity, entityOf, isAlready } from '../../http/entities.ts';
+import { deleteEntity, entityOf } from '../../http/entities.ts';
 import { invalidRequest } from '../../http/errors.ts';
 import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
 import { propose } from '../../http/propose.ts';
 import { closed, errorAnswers, goneAs, MAX_RESOURCE_BYTES, pathOf } from '../../http/schemas.ts';
-import { checkVersion, tagVersion } from '../../http/versions.ts';
+import { tagVersion } from '../../http/versions.ts';
 import { standingOf, trialOf, tryOut } from './lifecycle.ts';
 import { presentRun, presentTransformation } from './presenter.ts';
+import { replace } from './replacing.ts';
 import {
   testBody,
   testResult,
@@ -102,19 +103,8 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
       },
     },
     async (request, reply) => {
-      const stored = storedOf(request);
-      checkVersion(request, stored);
       const fields = fieldsOf(request.body);
-      const standing = await standingOf(sandbox, fields, request.workspace.id);
-      const data = { ...fields, ...standing };
-      if (!(await isAlready(request, dependencies, 'transformation', stored, data)))
-        await propose(request, dependencies, {
-          type: 'transformation.updated',
-          entity: stored.id,
-          expected_version: stored.version,
-          data,
-        });
-      const transformation = storedOf(request);
+      const transformation = await replace(request, dependencies, storedOf(request), fields);
       tagVersion(reply, transformation);
       return reply.code(200).send(presentTransformation(transformation));
     },
@@ -148,7 +138,7 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
       const event = request.body?.event ?? stored.test_input;
       if (event === null)
         throw invalidRequest({ path: '/event', message: 'is required: there is no test_input' });
-      const program = trialOf(request.body?.source_code ?? stored.source_code);
+      const program = trialOf(request.body?.source_code ?? stored.source_code, request.workspace.id);
       const result = await tryOut(sandbox, program, event, request.workspace.id);
       return reply.code(200).send(presentRun(result));
     },

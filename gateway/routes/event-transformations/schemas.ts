@@ -1,4 +1,4 @@
-import type { JsonObject } from '@tributary/core';
+import { type JsonObject, SANDBOX_LOG_LEVELS } from '@tributary/core';
 import { Type } from 'typebox';
 import {
   closed,
@@ -10,6 +10,7 @@ import {
   oneOf,
   optional,
   resourceFields,
+  time,
   times,
   uuid,
   version,
@@ -56,6 +57,52 @@ export const transformationResource = Type.Object({
 
 export const transformationList = listOf(transformationResource);
 
+export const transformationVersion = Type.Object({
+  version: Type.Integer({
+    description:
+      'The version of the transformation that brought this source and test; what other changes made is not listed.',
+  }),
+  source_code: Type.String(),
+  test_input: nullable(testInput),
+  test_output: outputs,
+  created_at: time,
+  created_by: Type.String({ description: 'The account that wrote it, or `key:` and the API key’s id.' }),
+});
+
+export const transformationVersionList = listOf(
+  transformationVersion,
+  'Newest first: the first is the one that runs. The newest 100 are kept, and less where they are large.',
+);
+
+export const rollbackBody = closed({
+  version: Type.Integer({ minimum: 1, description: 'One of `versions`; it comes back as a new one.' }),
+});
+
+export const metricsQuery = closed({
+  hours: Type.Optional(
+    Type.String({
+      description: 'How far to look back, 1 to 720: the current hour counts as one. Default 24.',
+    }),
+  ),
+});
+
+const count = (description: string) => Type.Integer({ description });
+const duration = nullable(
+  Type.Number({ description: 'Wall time of an event, told too high by half at most; null without a run.' }),
+);
+
+export const transformationMetrics = Type.Object({
+  transformation_id: uuid,
+  hours: Type.Integer(),
+  runs: count('Events it ran on. What ran again, after a crash or in the slow lane, counts again.'),
+  errors: count('Runs that failed.'),
+  dropped: count('Runs that made nothing of their event.'),
+  fanned_out: count('Runs that made more than one.'),
+  outputs: count('Events that came of it.'),
+  p50_ms: duration,
+  p99_ms: duration,
+});
+
 /** What to run: the stored source on the stored `test_input`, unless the body brings others. */
 export const testBody = nullable(
   closed({ event: optional(freeObject('Default: `test_input`.')), source_code: optional(sourceCode) }),
@@ -70,6 +117,15 @@ export const testResult = Type.Object({
     description: 'One event, several, or null when it was dropped or failed.',
   }),
   error: nullable(Type.String({ description: 'Why it failed.' })),
-  logs: listOf(Type.String(), 'What `console.log` wrote.'),
-  duration_ms: Type.Number(),
+  line: nullable(
+    Type.Integer({ description: 'Where in the source it failed, from 1, as far as that is known.' }),
+  ),
+  column: nullable(Type.Integer()),
+  logs: listOf(
+    Type.Object({ level: oneOf(SANDBOX_LOG_LEVELS), text: Type.String() }),
+    'What `console` wrote: 100 lines of 1,024 characters at most.',
+  ),
+  duration_ms: Type.Number({ description: 'The same as `run_ms`.' }),
+  compile_ms: Type.Number({ description: 'How long the source took to compile and load.' }),
+  run_ms: Type.Number({ description: 'How long the function took for the event.' }),
 });

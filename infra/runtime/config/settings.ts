@@ -132,6 +132,12 @@ export const SETTINGS = {
     number(1, 64),
     'Processes that run transformations, per lane.',
   ),
+  sandboxUid: setting(
+    'TRIBUTARY_SANDBOX_UID',
+    '65534',
+    number(0, 4_294_967_294),
+    'User and group of those processes where Tributary runs as root; 0: root too. Where that user cannot read what they need, they run as Tributary does, and the log says so.',
+  ),
   liveStreams: setting(
     'TRIBUTARY_LIVE_STREAMS',
     '1000',

@@ -8,7 +8,7 @@ import {
   type Stage,
   type StageRun,
 } from '@tributary/core';
-import { createPipeline } from '@tributary/processors';
+import { createPipeline, RunFigures } from '@tributary/processors';
 import { openIsolatedVmSandbox } from '../../adapters/sandbox/isolated-vm/index.ts';
 import type { Config } from '../config/settings.ts';
 import { catalogReadiness, type Readiness } from '../observability/readiness.ts';
@@ -84,6 +84,7 @@ async function open(
     log,
     catalog,
     counters,
+    figures: closing.keep(new RunFigures({ counters, clock: Date.now, metrics, logger })),
     deduplicator,
     history,
     profiles,
@@ -125,7 +126,14 @@ async function open(
 function localPorts(config: Config, { logger, metrics }: StagesTools, closing: Closing) {
   const clock = Date.now;
   const sandbox = () =>
-    closing.keep(openIsolatedVmSandbox({ processes: config.sandboxProcesses, logger, metrics }));
+    closing.keep(
+      openIsolatedVmSandbox({
+        processes: config.sandboxProcesses,
+        uid: config.sandboxUid,
+        logger,
+        metrics,
+      }),
+    );
   return {
     contracts: createContractEvaluator(),
     sandbox: sandbox(),

@@ -5,8 +5,6 @@ export interface HostileSnippet {
   readonly does: string;
   /** How the hostile event may end. Several where it depends on which limit is met first. */
   readonly ends: readonly ('ok' | 'threw' | 'timeout' | 'memory' | 'output')[];
-  /** How the honest events behind it may end; they share its globals. `ok` unless given. */
-  readonly next?: readonly string[];
 }
 
 const ENDLESS: readonly HostileSnippet[] = [
@@ -218,69 +216,78 @@ const ERRORS: readonly HostileSnippet[] = [
   },
 ];
 
+/** The world is frozen: each fails where it tries, and those behind it find it as it was. */
 const POISON: readonly HostileSnippet[] = [
   {
     name: 'a poisoned JSON',
     does: 'JSON.stringify = () => "{}"; JSON.parse = () => ({ type: "stolen" }); globalThis.JSON = undefined;',
-    ends: ['ok'],
+    ends: ['threw'],
   },
   {
     name: 'a poisoned Promise',
     does: `Promise.prototype.then = () => { for (;;); }; Promise.resolve = null; globalThis.Promise = class {};
       Object.defineProperty(Promise.prototype, 'constructor', { get() { throw 1; } });`,
-    ends: ['ok'],
+    ends: ['threw'],
   },
   {
     name: 'poisoned arrays',
     does: `Array.prototype.push = () => 0; Array.prototype[Symbol.iterator] = () => { throw 1; }; Array.isArray = () => false;
       for (let i = 0; i < 9; i++) Object.defineProperty(Array.prototype, i, { set() { throw 1; }, get() { return 'x'; } });`,
-    ends: ['ok'],
+    ends: ['threw'],
   },
   {
     name: 'poisoned texts',
     does: `String.prototype.substring = () => '{}'; String.prototype.charCodeAt = () => 0; String.prototype.indexOf = () => 0;
       String.prototype.toJSON = () => 'x'; String.prototype.valueOf = () => 'x'; globalThis.String = () => 'x';`,
-    ends: ['ok'],
+    ends: ['threw'],
   },
   {
     name: 'poisoned functions',
     does: `Function.prototype.call = () => 'x'; Function.prototype.apply = () => 'x'; Function.prototype.bind = () => 'x';
       Reflect.apply = () => 'x'; Object.hasOwn = () => true;`,
-    ends: ['ok'],
+    ends: ['threw'],
   },
   {
     name: 'a poisoned clock',
     does: 'Date.now = () => { throw 1; }; globalThis.Date = undefined;',
-    ends: ['ok'],
+    ends: ['threw'],
   },
   {
     name: 'a poisoned Object.prototype',
     does: `for (const key of ['kind', 'payload', 'outputs', 'lines', 'count', 'entries', 'body', 'sizes', 'length', '0', 'message'])
       Object.defineProperty(Object.prototype, key, { configurable: true, set() { throw 1; }, get() { return 'x'; } });`,
-    ends: ['ok'],
+    ends: ['threw'],
   },
   {
-    name: 'a toJSON on everything, for itself and those behind it',
+    name: 'a toJSON on everything',
     does: 'Object.prototype.toJSON = () => "forged";',
-    ends: ['output'],
-    next: ['output'],
+    ends: ['threw'],
   },
   {
-    name: 'a then on everything, for itself and those behind it',
+    name: 'a then on everything',
     does: 'Object.prototype.then = () => {};',
     ends: ['threw'],
-    next: ['threw'],
   },
   {
     name: 'a transform that replaces itself',
     does: 'transform = () => 7; globalThis.transform = () => 7;',
-    ends: ['ok'],
+    ends: ['threw'],
   },
-  { name: 'a console that is gone', does: 'console.log = null; delete globalThis.console;', ends: ['ok'] },
+  { name: 'a console that is gone', does: 'console.log = null; delete globalThis.console;', ends: ['threw'] },
   {
     name: 'a frozen world',
     does: 'for (const o of [Object, Array, JSON, globalThis.String]) { Object.freeze(o); Object.freeze(o.prototype); }',
     ends: ['ok'],
+  },
+  {
+    name: 'a new prototype for what is built in',
+    does: 'Object.setPrototypeOf(Array.prototype, { then() {} });',
+    ends: ['threw'],
+  },
+  {
+    name: 'a getter of a built-in that changes it',
+    does: 'Object.getOwnPropertyDescriptor(Object.prototype, "toString").set.call(Object.prototype, () => "x");',
+    ends: ['threw'],
   },
 ];
 
@@ -310,9 +317,8 @@ const ESCAPES: readonly HostileSnippet[] = [
   {
     name: 'the frames of a stack',
     does: `let frames = []; Error.prepareStackTrace = (_, all) => { frames = all; return ''; }; new Error().stack;
-      Error.prepareStackTrace = undefined;
       for (const frame of frames.slice(1)) if (frame.getFunction() !== undefined || (frame.getThis() ?? globalThis) !== globalThis) throw new Error('escaped');`,
-    ends: ['ok'],
+    ends: ['threw'],
   },
   {
     name: 'the events of others',

@@ -1,11 +1,30 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, openSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import {
+  chmodSync,
+  closeSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type Metrics, NO_LOGGER, NO_METRICS, Unavailable } from '@tributary/core';
+import {
+  type Logger,
+  type Metrics,
+  NO_LOGGER,
+  NO_METRICS,
+  type SandboxProgram,
+  Unavailable,
+} from '@tributary/core';
 import { openIsolatedVmSandbox } from '@tributary/infra';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { badOn, HONEST, input, inputs, outcomes, output, program } from './samples.ts';
+import { badOn, HONEST, input, inputs, outcomes, program } from './samples.ts';
 
 type Options = Partial<Parameters<typeof openIsolatedVmSandbox>[0]>;
 
@@ -25,46 +44,44 @@ describe('The worker processes of isolated-vm', () => {
     await Promise.all(opened.splice(0).map((sandbox) => sandbox.close()));
   });
 
-  const counting = () => program('let n = 0; const transform = (event) => ({ ...event, n: ++n })');
-  const countOf = async (sandbox: ReturnType<typeof open>, counter: ReturnType<typeof counting>) =>
-    output((await sandbox.run(counter, [input(1)]))[0])?.n;
+  /** Whether the program had to be loaded for an event: nothing else tells that its isolate is another. */
+  const loads = async (sandbox: ReturnType<typeof open>, one: SandboxProgram) =>
+    ((await sandbox.run(one, [input(1)]))[0]?.loadMs ?? 0) > 0;
+  const each = async (sandbox: ReturnType<typeof open>, programs: readonly SandboxProgram[]) => {
+    const loaded: boolean[] = [];
+    for (const one of programs) loaded.push(await loads(sandbox, one));
+    return loaded;
+  };
 
   it('keep a program in one isolate of one worker', async () => {
     const sandbox = open({ processes: 3 });
-    const counter = counting();
-    const counts = [];
-    for (let i = 0; i < 10; i++) counts.push(await countOf(sandbox, counter));
-    expect(counts).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+    const one = program(HONEST);
+    expect(await each(sandbox, Array(10).fill(one))).toEqual([true, ...Array(9).fill(false)]);
   });
 
   it('share the programs, and a new worker takes the place of a lost one', async () => {
     const sandbox = open({ processes: 2 });
-    const counters = Array.from({ length: 12 }, counting);
-    for (const counter of counters) expect(await countOf(sandbox, counter)).toBe(1);
+    const programs = Array.from({ length: 12 }, () => program(HONEST));
+    expect(await each(sandbox, programs)).toEqual(Array(12).fill(true));
     const [lost, kept] = sandbox.workerPids();
     process.kill(lost ?? 0, 'SIGKILL');
     await vi.waitFor(() => expect(isGone(lost)).toBe(true), { timeout: 5_000, interval: 10 });
-    const counts: unknown[] = [];
-    for (const counter of counters) counts.push(await countOf(sandbox, counter));
-    expect(new Set(counts)).toEqual(new Set([1, 2]));
+    expect(new Set(await each(sandbox, programs))).toEqual(new Set([true, false]));
     expect(sandbox.workerPids()).toContain(kept);
     expect(sandbox.workerPids()).not.toContain(lost);
   });
 
   it('give up the least recently used program when they hold too many', async () => {
     const sandbox = open({ maxPrograms: 2 });
-    const [first, second, third] = [counting(), counting(), counting()];
-    for (const counter of [first, second, first, third]) await countOf(sandbox, counter);
-    expect(await countOf(sandbox, first)).toBe(3);
-    expect(await countOf(sandbox, second)).toBe(1);
+    const [first, second, third] = [program(HONEST), program(HONEST), program(HONEST)];
+    await each(sandbox, [first, second, first, third]);
+    expect(await each(sandbox, [first, second])).toEqual([false, true]);
   });
 
   it('make an isolate anew after so many events', async () => {
     const sandbox = open({ recycleAfter: 3 });
-    const counter = counting();
-    const counts = [];
-    for (let i = 0; i < 6; i++) counts.push(await countOf(sandbox, counter));
-    expect(counts).toEqual([1, 2, 3, 4, 1, 2]);
+    const one = program(HONEST);
+    expect(await each(sandbox, Array(6).fill(one))).toEqual([true, false, false, false, true, false]);
   });
 
   it('inherit no environment and no file, and are the first the OOM killer takes', async () => {
@@ -78,6 +95,37 @@ describe('The worker processes of isolated-vm', () => {
     expect(held.length).toBeGreaterThanOrEqual(3);
     expect(held.filter((target) => target.startsWith('/') && !target.startsWith('/dev/'))).toEqual([]);
     expect(readFileSync(`/proc/${pid}/oom_score_adj`, 'utf8').trim()).toBe('1000');
+  });
+
+  describe.skipIf(process.getuid?.() !== 0)('where this process is root’s', () => {
+    it('run as another user where that one can read what they need, else as this process', async () => {
+      const warned: unknown[] = [];
+      const logger = { ...NO_LOGGER, warn: (fields: unknown) => warned.push(fields) } as Logger;
+      const sandbox = open({ uid: 65_534, logger });
+      expect(outcomes(await sandbox.run(program(HONEST), [input(1)]))).toEqual(['ok']);
+      const status = readFileSync(`/proc/${sandbox.workerPids()[0]}/status`, 'utf8');
+      const uid = warned.length === 0 ? '65534' : '0';
+      for (const field of ['Uid', 'Gid'])
+        expect(status).toMatch(new RegExp(`^${field}:(\\s+${uid}){4}$`, 'm'));
+      if (warned.length === 0) expect(status).toMatch(/^Groups:\s*$/m);
+    });
+
+    it('run as this process, with a warning, where another user cannot start them', async () => {
+      const folder = mkdtempSync(join(tmpdir(), 'tributary-'));
+      try {
+        const node = join(folder, 'node');
+        symlinkSync(process.execPath, node);
+        chmodSync(folder, 0o700);
+        const warned: unknown[] = [];
+        const logger = { ...NO_LOGGER, warn: (fields: unknown) => warned.push(fields) } as Logger;
+        const sandbox = open({ processes: 2, uid: 65_534, node, logger });
+        expect(outcomes(await sandbox.run(program(HONEST), [input(1)]))).toEqual(['ok']);
+        expect(readFileSync(`/proc/${sandbox.workerPids()[0]}/status`, 'utf8')).toMatch(/^Uid:(\s+0){4}$/m);
+        expect(warned).toMatchObject([{ uid: 65_534, detail: expect.stringContaining('EACCES') }]);
+      } finally {
+        rmSync(folder, { recursive: true });
+      }
+    });
   });
 
   it('die with their host, also when stuck in user code', async () => {
@@ -127,8 +175,9 @@ describe('The worker processes of isolated-vm', () => {
     });
 
     it('let go of what an event left behind without blaming the next', async () => {
-      const leaky = program(`const kept = []; function transform(event) {
-        kept.push(new Array(200_000).fill(event.properties.n)); return event }`);
+      const leaky = program(`function transform(event) {
+        const kept = new Array(200_000).fill(event.properties.n);
+        (async () => { for (let i = 0; i < 20; i++) await kept })(); return event }`);
       const sandbox = open(patient);
       for (let i = 0; i < 10; i++) {
         expect(new Set(outcomes(await sandbox.run(leaky, inputs(20))))).toEqual(new Set(['ok']));

@@ -1,11 +1,14 @@
-import type { SandboxInput, SandboxResult } from '@tributary/core';
+import type { SandboxInput, SandboxProgram, SandboxResult } from '@tributary/core';
 
 export const CONTEXT = JSON.stringify({ environment: 'production' });
+
+/** What time it is for every input, epoch ms. */
+export const AT = Date.UTC(2026, 1, 3, 4, 5, 6, 789);
 
 /** An input that says in `properties.n` which one it is, and in `properties.bad` whether to misbehave. */
 export function input(n: number, bad = false): SandboxInput {
   const event = { type: 'track', event: 'Ordered', user_id: `u${n}`, properties: { n, bad } };
-  return { event: JSON.stringify(event), context: CONTEXT };
+  return { event: JSON.stringify(event), context: CONTEXT, at: AT, seed: `seed ${n}` };
 }
 
 export function inputs(count: number, badOnes: readonly number[] = []): readonly SandboxInput[] {
@@ -30,9 +33,9 @@ export function messageIn(result: SandboxResult | undefined): string {
 let programs = 0;
 
 /** A program with an id of its own. */
-export function program(source: string): { readonly id: string; readonly source: string } {
+export function program(source: string, owner = 'somebody'): SandboxProgram {
   programs += 1;
-  return { id: `program-${programs}:1`, source };
+  return { id: `program-${programs}:1`, source, owner };
 }
 
 /** A program that returns its events, and runs `statements` first for a bad one. */

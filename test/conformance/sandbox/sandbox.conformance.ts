@@ -36,7 +36,7 @@ export function describeSandbox(engine: string, open: () => Sandbox): void {
         const text = 'ä€𝄞"\\\n\u2028\u0000';
         const event = JSON.stringify({ type: 'track', user_id: text, event: '\ud800' });
         const [first, second] = await sandbox.run(program(`const transform = (event) => event`), [
-          { event, context: '{}' },
+          { ...input(1), event },
           input(2),
         ]);
         expect(output(first)?.user_id).toBe(text);
@@ -108,6 +108,8 @@ export function describeSandbox(engine: string, open: () => Sandbox): void {
         );
         expect(thrown).toMatchObject({ ok: false, kind: 'threw' });
         expect(messageIn(thrown)).toMatch(/^TypeError: .*there.*\(line 3\)$/);
+        expect(thrown).toMatchObject({ line: 3, column: 24 });
+        expect(await one('const transform = (event) => event.a.b')).toMatchObject({ line: 1, column: 38 });
         const rejected = await one(
           'async function transform(event) {\n  await 1;\n  throw new Error("late");\n}',
         );
@@ -130,7 +132,7 @@ export function describeSandbox(engine: string, open: () => Sandbox): void {
       it('fails an input that is no JSON, and that one alone', async () => {
         const [first, second, third] = await sandbox.run(program(HONEST), [
           input(1),
-          { event: '{"type":"track"},{}', context: '{}' },
+          { ...input(2), event: '{"type":"track"},{}' },
           input(3),
         ]);
         expect(outcomes([first, second, third].filter((result) => result !== undefined))).toEqual([
@@ -142,10 +144,11 @@ export function describeSandbox(engine: string, open: () => Sandbox): void {
 
       it('says how long an event took', async () => {
         const busy =
-          'const transform = (event) => { const t = Date.now(); while (Date.now() < t + 20); return event }';
+          'const transform = (event) => { for (let i = 0; i < 2e7; i++) event.n = i % 7; return event }';
         const result = await one(busy);
-        expect(result?.durationMs).toBeGreaterThanOrEqual(19);
+        expect(result?.durationMs).toBeGreaterThanOrEqual(5);
         expect((await one(HONEST))?.durationMs).toBeLessThan(100);
+        expect((await one(HONEST))?.loadMs).toBeGreaterThan(0);
       });
 
       it.each([
@@ -196,7 +199,8 @@ export function describeSandbox(engine: string, open: () => Sandbox): void {
 
     describe('isolation', () => {
       it('passes nothing from one program to another', async () => {
-        const leave = 'globalThis.left = "secret"; Object.prototype.left = "secret"; Array.left = "secret";';
+        const leave = `for (const place of [globalThis, Object.prototype, Array])
+          try { place.left = 'secret'; } catch {}`;
         await sandbox.run(
           program(`${leave} const transform = (event) => { ${leave} return event }`),
           inputs(3),
@@ -232,15 +236,18 @@ export function describeSandbox(engine: string, open: () => Sandbox): void {
 
       it('are kept with their event when asked for', async () => {
         const results = await sandbox.run(talkative(), inputs(2), { captureLogs: true });
-        expect(results.map(({ logs }) => logs[0])).toEqual(['n 0 {"a":[1]}', 'n 1 {"a":[1]}']);
-        expect(results[0]?.logs).toHaveLength(3);
-        expect(results[0]?.logs[2]).toContain('oops');
+        expect(results.map(({ logs }) => logs[0]?.text)).toEqual(['n 0 {"a":[1]}', 'n 1 {"a":[1]}']);
+        expect(results[0]?.logs).toMatchObject([
+          { level: 'info' },
+          { level: 'warn' },
+          { level: 'error', text: expect.stringContaining('oops') },
+        ]);
       });
 
       it('are kept of an event that fails', async () => {
         const source = 'function transform() { console.log("before"); throw new Error("x") }';
         const [result] = await sandbox.run(program(source), [input(1)], { captureLogs: true });
-        expect(result).toMatchObject({ ok: false, logs: ['before'] });
+        expect(result).toMatchObject({ ok: false, logs: [{ level: 'info', text: 'before' }] });
       });
 
       it('are not kept otherwise', async () => {
@@ -252,7 +259,7 @@ export function describeSandbox(engine: string, open: () => Sandbox): void {
           'function transform(event) { for (let i = 0; i < 5000; i++) console.log("x".repeat(5000)); return event }';
         const [result] = await sandbox.run(program(flood), [input(1)], { captureLogs: true });
         expect(result?.logs).toHaveLength(100);
-        expect(Math.max(...(result?.logs ?? []).map((line) => line.length))).toBe(1024);
+        expect(Math.max(...(result?.logs ?? []).map(({ text }) => text.length))).toBe(1024);
       });
     });
 
@@ -270,16 +277,13 @@ export function describeSandbox(engine: string, open: () => Sandbox): void {
         ['takes all memory', 'const all = []; for (;;) all.push(new Array(1e6).fill(1));', /memory|longer/],
         ['is nested too deep', '('.repeat(100_000), /./],
       ])('says what is wrong with a source that %s', async (_, source, said) => {
-        expect(await sandbox.check(program(source))).toMatch(said);
+        expect((await sandbox.check(program(source)))?.message).toMatch(said);
       });
 
-      it('leaves nothing behind', async () => {
-        const checked = program(
-          'globalThis.seen = (globalThis.seen ?? 0) + 1; const transform = (e) => ({ ...e, seen })',
-        );
-        await sandbox.check(checked);
-        await sandbox.check(checked);
-        expect(output((await sandbox.run(checked, [input(1)]))[0])?.seen).toBe(1);
+      it('says where it is wrong', async () => {
+        const source = 'const a = 1;\nconst transform = (event) => event;\n  nothing.there();';
+        expect(await sandbox.check(program(source))).toMatchObject({ line: 3, column: 3 });
+        expect(await sandbox.check(program('const a = 1;\nconst a = 2;'))).toMatchObject({ line: 2 });
       });
     });
 

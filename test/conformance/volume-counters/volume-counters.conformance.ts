@@ -1,4 +1,13 @@
-import { Fenced, MAX_NAMES, OTHER_NAME, type VolumeCounters, type VolumeIncrement } from '@tributary/core';
+import {
+  Fenced,
+  MAX_NAMES,
+  OTHER_NAME,
+  type RunCounts,
+  type RunQuery,
+  type RunTally,
+  type VolumeCounters,
+  type VolumeIncrement,
+} from '@tributary/core';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Child } from '../../helpers/child.ts';
@@ -224,6 +233,52 @@ export function volumeCountersConformance(harness: VolumeCountersHarness): void 
         await counters.touch({ keyId: 'k', at: 3 });
         expect(await counters.lastUsed(['x', 'k', 'y'])).toEqual(new Map([['k', 3]]));
         expect(await counters.lastUsed([])).toEqual(new Map());
+      });
+    });
+
+    describe('runs of transformations', () => {
+      const tally = (counts: RunCounts, changes: Partial<RunTally> = {}) => ({
+        workspaceId: WORKSPACE_ID,
+        transformationId: 't',
+        hour: thisHour(),
+        counts,
+        ...changes,
+      });
+      const runs = (changes: Partial<RunQuery> = {}) =>
+        counters.runs({
+          workspaceId: WORKSPACE_ID,
+          transformationId: 't',
+          fromHour: thisHour(),
+          toHour: thisHour(),
+          ...changes,
+        });
+
+      it('are nothing before the first', async () => {
+        expect(await runs()).toEqual({});
+      });
+
+      it('add up, whoever counted them, and are there after a restart', async () => {
+        const other = await harness.open(store.settings);
+        await Promise.all([
+          counters.addRuns([tally({ runs: 3, ms4: 2 }), tally({ runs: 1 })]),
+          other.addRuns([tally({ runs: 4, errors: 1 })]),
+        ]);
+        await other.close();
+        await counters.close();
+        counters = await harness.open(store.settings);
+        expect(await runs()).toEqual({ runs: 8, ms4: 2, errors: 1 });
+      });
+
+      it('are told for a transformation of a workspace, and the hours asked for', async () => {
+        const ago = (hours: number) => thisHour() - hours * HOUR_MS;
+        await counters.addRuns([
+          ...[0, 1, 25, 719, 720].map((hours) => tally({ runs: hours + 1 }, { hour: ago(hours) })),
+          tally({ runs: 1_000_000 }, { workspaceId: 'another' }),
+          tally({ runs: 1_000_000 }, { transformationId: 'other' }),
+        ]);
+        expect(await runs()).toEqual({ runs: 1 });
+        expect(await runs({ fromHour: ago(25), toHour: ago(1) })).toEqual({ runs: 28 });
+        expect(await runs({ fromHour: ago(719) })).toEqual({ runs: 1 + 2 + 26 + 720 });
       });
     });
 

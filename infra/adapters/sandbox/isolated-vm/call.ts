@@ -1,6 +1,7 @@
 import type { SandboxInput, SandboxProgram, SandboxResult } from '@tributary/core';
 import type { SandboxLimits } from './limits.ts';
 import type { Entry, Report } from './messages.ts';
+import { seedOf } from './seed.ts';
 import { afterKill, afterReport, type Chunk, type Consequence, chunkOf, type Fault } from './verdict.ts';
 import type { Errand, Work } from './work.ts';
 
@@ -40,9 +41,9 @@ export class Call implements Work {
     if (chunk === undefined) return undefined;
     let texts = '';
     const sizes: number[] = [];
-    for (const { event, context } of this.#inputs.slice(chunk.first, chunk.first + chunk.count)) {
+    for (const { event, context, at, seed } of this.#inputs.slice(chunk.first, chunk.first + chunk.count)) {
       texts += event + context;
-      sizes.push(event.length, context.length);
+      sizes.push(event.length, context.length, at, seedOf(seed));
     }
     const { count: events, alone } = chunk;
     const task = { op: 'run', events, sizes: JSON.stringify(sizes), alone, captureLogs: this.#captureLogs };
@@ -54,7 +55,8 @@ export class Call implements Work {
     let at = 0;
     const averageMs = report.wallMs / Math.max(1, report.entries.length);
     report.entries.forEach((entry, i) => {
-      const result = resultOf(entry, body, at, report.entries.length === 1 ? report.wallMs : averageMs);
+      const shareMs = report.entries.length === 1 ? report.wallMs : averageMs;
+      const result = resultOf(entry, body, at, { shareMs, loadMs: report.loadMs });
       if (entry[0] === 0) for (const size of entry[2]) at += size;
       this.#settle(chunk.first + i, result);
     });
@@ -112,19 +114,34 @@ function chunksOf(inputs: readonly SandboxInput[], limits: SandboxLimits): Chunk
   return chunks;
 }
 
-function failure({ kind, message }: Fault, durationMs: number): SandboxResult {
-  return { ok: false, kind, message, logs: [], durationMs };
+function failure(fault: Fault, durationMs: number): SandboxResult {
+  return { ok: false, ...fault, logs: [], durationMs, loadMs: 0 };
 }
 
 /** The isolate's clock counts whole milliseconds: what took none of them gets its share of the whole. */
-function resultOf(entry: Entry, body: string, from: number, shareMs: number): SandboxResult {
-  const [kind, ms, payload, logs = []] = entry;
-  const durationMs = Math.max(ms, shareMs);
-  if (kind !== 0) return { ok: false, kind, message: payload, logs, durationMs };
+function resultOf(
+  entry: Entry,
+  body: string,
+  from: number,
+  { shareMs, loadMs }: { readonly shareMs: number; readonly loadMs: number },
+): SandboxResult {
+  const logs = (entry[3] ?? []).map(([level, text]) => ({ level, text }));
+  const run = { logs, durationMs: Math.max(entry[1], shareMs), loadMs };
+  if (entry[0] !== 0) {
+    const [message, line, column] = entry[2];
+    return {
+      ok: false,
+      kind: entry[0],
+      message,
+      ...(line > 0 && { line }),
+      ...(column > 0 && { column }),
+      ...run,
+    };
+  }
   let at = from;
-  const outputs = payload.map((size) => {
+  const outputs = entry[2].map((size) => {
     at += size;
     return body.slice(at - size, at);
   });
-  return { ok: true, outputs, logs, durationMs };
+  return { ok: true, outputs, ...run };
 }

@@ -1,4 +1,4 @@
-import type { SandboxProgram } from '@tributary/core';
+import type { SandboxFault, SandboxProgram } from '@tributary/core';
 import type { SandboxLimits } from './limits.ts';
 import type { Report } from './messages.ts';
 import { afterKill, afterReport, type Chunk, type Consequence } from './verdict.ts';
@@ -8,7 +8,7 @@ import type { Errand, Work } from './work.ts';
 export class Check implements Work {
   readonly program: SandboxProgram;
   readonly #limits: SandboxLimits;
-  readonly #settled = Promise.withResolvers<string | undefined>();
+  readonly #settled = Promise.withResolvers<SandboxFault | undefined>();
   #next: Chunk | undefined = { first: 0, count: 1, alone: true, starved: 0 };
 
   constructor(program: SandboxProgram, limits: SandboxLimits) {
@@ -17,7 +17,7 @@ export class Check implements Work {
   }
 
   /** Why the program does not load; undefined when it does. */
-  get fault(): Promise<string | undefined> {
+  get fault(): Promise<SandboxFault | undefined> {
     return this.#settled.promise;
   }
 
@@ -52,7 +52,7 @@ export class Check implements Work {
 
   #follow({ chunks, verdict, rest }: Consequence): void {
     const fault = verdict ?? rest;
-    if (fault !== undefined) this.#settled.resolve(fault.message);
+    if (fault !== undefined) this.#settled.resolve(fault);
     else this.#next = chunks[0];
   }
 }

@@ -6,10 +6,12 @@ import { Turns } from './turns.ts';
 import { WATCH_EVERY_MS, Watchdog } from './watchdog.ts';
 import type { Errand, Work } from './work.ts';
 import { WorkerProcess } from './worker-process.ts';
+import type { WorkerUser } from './worker-user.ts';
 
 export interface LaneSettings {
   readonly node: string;
   readonly limits: SandboxLimits;
+  readonly user: WorkerUser;
   readonly metrics: Metrics;
   readonly logger: Logger;
 }
@@ -79,9 +81,9 @@ export class Lane {
   }
 
   #start(): void {
-    const { node, limits } = this.#settings;
+    const { node, limits, user } = this.#settings;
     try {
-      const worker = new WorkerProcess(node, limits, {
+      const worker = new WorkerProcess(node, limits, user.identity, {
         frame: (frame) => this.#read(frame),
         gone: (detail) => this.#bury(detail),
       });
@@ -142,6 +144,7 @@ export class Lane {
     if (pid !== undefined) this.#watchdog = new Watchdog(pid, this.#settings.limits);
     this.#ready = true;
     this.#failedStarts = 0;
+    this.#settings.user.worked();
     this.#pump();
   }
 
@@ -198,7 +201,7 @@ export class Lane {
       this.#blame(oldest, kind, detail);
       this.#turns.resume(oldest.work);
     }
-    if (wasReady) this.#start();
+    if (wasReady || this.#settings.user.failed(detail)) this.#start();
     else this.#startLater(detail);
   }
 

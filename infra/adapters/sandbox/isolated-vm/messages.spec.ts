@@ -1,17 +1,20 @@
 import { describe, expect, it } from 'vitest';
 import { parseReport, reportFrame } from './messages.ts';
 
-const FIGURES = { wallMs: 1, cpuMs: 1 } as const;
+const FIGURES = { wallMs: 1, cpuMs: 1, loadMs: 0 } as const;
 
 describe('parseReport', () => {
   it('reads what a worker wrote', () => {
-    const frame = reportFrame({ stop: 'ended', ...FIGURES }, '[[0,0,[2,1]],["threw",0,"x"]]\nabc');
+    const frame = reportFrame(
+      { stop: 'ended', ...FIGURES },
+      '[[0,0,[2,1]],["threw",0,["x",3,0],[["warn","w"]]]]\nabc',
+    );
     expect(parseReport(frame)).toEqual({
       stop: 'ended',
       ...FIGURES,
       entries: [
         [0, 0, [2, 1]],
-        ['threw', 0, 'x'],
+        ['threw', 0, ['x', 3, 0], [['warn', 'w']]],
       ],
     });
     expect(frame.body).toBe('abc');
@@ -21,7 +24,9 @@ describe('parseReport', () => {
     ['lengths that do not fit', '[[0,0,[2]]]\nabc'],
     ['a negative length', '[[0,0,[-1,4]]]\nabc'],
     ['an unknown kind', '[["ok",0,[3]]]\nabc'],
-    ['a message that is none', '[["threw",0,7]]\n'],
+    ['a message that is none', '[["threw",0,[7,0,0]]]\n'],
+    ['a place that is none', '[["threw",0,["x",-1,0]]]\n'],
+    ['a level that is none', '[[0,0,[3],[["loud","x"]]]]\nabc'],
     ['logs that are none', '[[0,0,[3],[7]]]\nabc'],
     ['entries that are none', '{}\n'],
     ['no JSON', '[\n'],

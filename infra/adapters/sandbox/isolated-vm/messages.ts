@@ -1,3 +1,4 @@
+import { SANDBOX_LOG_LEVELS, type SandboxLogLevel } from '@tributary/core';
 import type { Frame } from './frames.ts';
 
 /** What a worker is asked to do: to run a program over events, or to say whether it loads. */
@@ -7,7 +8,7 @@ export interface Task {
   /** Absent when the worker is thought to have it. */
   readonly source?: string;
   readonly events: number;
-  /** JSON: characters of each text in the body: event, context, event, context, ... */
+  /** JSON: four numbers an event: characters of its text and of its context in the body, its clock, its seed. */
   readonly sizes: string;
   /** In an isolate of its own, that ran nothing before. */
   readonly alone: boolean;
@@ -28,21 +29,32 @@ export type Stop = 'ended' | 'timeout' | 'hung' | 'memory' | 'missing' | 'unload
 export interface LoadFault {
   readonly kind: 'compile' | 'timeout' | 'memory';
   readonly message: string;
+  /** In the source, from 1; absent where it is not known. */
+  readonly line?: number;
+  readonly column?: number;
 }
 
+/** A line that was logged. */
+export type LogLine = readonly [level: SandboxLogLevel, text: string];
+
+/** A failure: its message and its place in the source, 0 where that is not known. */
+export type Failure = readonly [message: string, line: number, column: number];
+
 /**
- * One event's answer: `[0, ms, lengths of its outputs, logs?]` or `[kind, ms, message, logs?]`, in whole milliseconds.
+ * One event's answer: `[0, ms, lengths of its outputs, logs?]` or `[kind, ms, failure, logs?]`, in whole milliseconds.
  * The outputs follow one another in the body.
  */
 export type Entry =
-  | readonly [kind: 0, ms: number, sizes: readonly number[], logs?: readonly string[]]
-  | readonly [kind: 'threw' | 'output', ms: number, message: string, logs?: readonly string[]];
+  | readonly [kind: 0, ms: number, sizes: readonly number[], logs?: readonly LogLine[]]
+  | readonly [kind: 'threw' | 'output', ms: number, failure: Failure, logs?: readonly LogLine[]];
 
 export interface Report {
   readonly stop: Stop;
   /** Wall and CPU time the task took in its isolate, ms. */
   readonly wallMs: number;
   readonly cpuMs: number;
+  /** How long it took to load the program before, ms; 0 when it was loaded. */
+  readonly loadMs: number;
   readonly fault?: LoadFault;
   readonly entries: readonly Entry[];
 }
@@ -88,6 +100,7 @@ function isReport(value: unknown): value is Report {
     STOPS.includes(report.stop) &&
     typeof report.wallMs === 'number' &&
     typeof report.cpuMs === 'number' &&
+    typeof report.loadMs === 'number' &&
     (report.stop !== 'unloadable' || isFault(report.fault)) &&
     Array.isArray(report.entries) &&
     report.entries.every(isEntry)
@@ -95,9 +108,11 @@ function isReport(value: unknown): value is Report {
 }
 
 function isFault(value: unknown): value is LoadFault {
-  const fault = value as Partial<LoadFault> | undefined;
+  const fault = value as Partial<Record<keyof LoadFault, unknown>> | undefined;
   return (
     typeof fault?.message === 'string' &&
+    (fault.line === undefined || isPlace(fault.line)) &&
+    (fault.column === undefined || isPlace(fault.column)) &&
     (fault.kind === 'compile' || fault.kind === 'timeout' || fault.kind === 'memory')
   );
 }
@@ -106,9 +121,21 @@ function isEntry(value: unknown): value is Entry {
   if (!Array.isArray(value)) return false;
   const [kind, ms, payload, logs]: unknown[] = value;
   if (typeof ms !== 'number') return false;
-  if (logs !== undefined && !(Array.isArray(logs) && logs.every((line) => typeof line === 'string')))
-    return false;
-  if (kind === 0)
-    return Array.isArray(payload) && payload.every((size) => Number.isInteger(size) && size > 0);
-  return (kind === 'threw' || kind === 'output') && typeof payload === 'string';
+  if (logs !== undefined && !(Array.isArray(logs) && logs.every(isLogLine))) return false;
+  if (!Array.isArray(payload)) return false;
+  if (kind === 0) return payload.every((size) => Number.isInteger(size) && size > 0);
+  const [message, line, column]: unknown[] = payload;
+  return (
+    (kind === 'threw' || kind === 'output') && typeof message === 'string' && isPlace(line) && isPlace(column)
+  );
+}
+
+function isLogLine(value: unknown): value is LogLine {
+  if (!Array.isArray(value)) return false;
+  const [level, text]: unknown[] = value;
+  return SANDBOX_LOG_LEVELS.some((known) => known === level) && typeof text === 'string';
+}
+
+function isPlace(value: unknown): value is number {
+  return Number.isInteger(value) && Number(value) >= 0;
 }

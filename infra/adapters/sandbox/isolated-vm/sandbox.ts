@@ -11,6 +11,7 @@ import { Check } from './check.ts';
 import { Lane } from './lane.ts';
 import { DEFAULT_LIMITS, type SandboxLimits } from './limits.ts';
 import type { Work } from './work.ts';
+import { WorkerUser } from './worker-user.ts';
 
 export interface IsolatedVmSandboxOptions extends Partial<SandboxLimits> {
   /** Worker processes, at least 1. */
@@ -19,6 +20,8 @@ export interface IsolatedVmSandboxOptions extends Partial<SandboxLimits> {
   readonly logger: Logger;
   /** The node binary the workers run on; this process's own by default. */
   readonly node?: string;
+  /** User and group the workers run as where this process is root's; 0 is this process's own. Default 0. */
+  readonly uid?: number;
 }
 
 export interface IsolatedVmSandbox extends Sandbox {
@@ -29,13 +32,13 @@ export interface IsolatedVmSandbox extends Sandbox {
 /**
  * Runs user code in isolates of isolated-vm, inside worker processes that can be killed.
  *
- * A program goes to the same worker as long as that one lives; its isolate is kept, so what it leaves in its globals
- * may be there for its next event, in no order and for no promised time, and never for another program.
+ * A program goes to the same worker as long as that one lives, and its isolate is kept for its next events.
  */
 export function openIsolatedVmSandbox(options: IsolatedVmSandboxOptions): IsolatedVmSandbox {
-  const { processes, metrics, logger, node = process.execPath, ...given } = options;
+  const { processes, metrics, logger, node = process.execPath, uid = 0, ...given } = options;
   const limits: SandboxLimits = { ...DEFAULT_LIMITS, ...given };
-  const lanes = Array.from({ length: processes }, () => new Lane({ node, limits, metrics, logger }));
+  const user = new WorkerUser(uid, logger);
+  const lanes = Array.from({ length: processes }, () => new Lane({ node, limits, user, metrics, logger }));
 
   function submit(work: Work): void {
     const own = hash(work.program.id) % lanes.length;

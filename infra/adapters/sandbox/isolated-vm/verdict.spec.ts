@@ -8,7 +8,13 @@ const CHUNK = chunkOf(10, 4);
 const ALONE = { first: 10, count: 1, alone: true, starved: 0 };
 
 function report(stop: Report['stop'], done = 0, cpuMs = 100): Report {
-  return { stop, wallMs: 100, cpuMs, entries: Array.from({ length: done }, () => [0, 0, []] as const) };
+  return {
+    stop,
+    wallMs: 100,
+    cpuMs,
+    loadMs: 0,
+    entries: Array.from({ length: done }, () => [0, 0, []] as const),
+  };
 }
 
 describe('what follows from a report', () => {

@@ -1,4 +1,4 @@
-import type { SandboxErrorKind } from '@tributary/core';
+import type { SandboxErrorKind, SandboxFault } from '@tributary/core';
 import type { SandboxLimits } from './limits.ts';
 import type { Report } from './messages.ts';
 
@@ -13,9 +13,8 @@ export interface Chunk {
   readonly starved: number;
 }
 
-export interface Fault {
+export interface Fault extends SandboxFault {
   readonly kind: SandboxErrorKind;
-  readonly message: string;
 }
 
 /** What follows once a worker stopped working on a chunk. Events answered for are done. */

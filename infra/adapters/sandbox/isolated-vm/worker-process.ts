@@ -10,6 +10,12 @@ const NODE_FLAGS = ['--no-node-snapshot', '--max-old-space-size=128'];
 /** What a worker may say before it dies, for the log. */
 const MAX_STDERR_CHARS = 2_000;
 
+/** Whom it runs as; this process's own user when absent. */
+export interface WorkerIdentity {
+  readonly uid?: number;
+  readonly gid?: number;
+}
+
 export interface WorkerEvents {
   frame(frame: Frame): void;
   /** Once, after the last frame: it has exited, or could not be started. `detail` is for the log. */
@@ -26,7 +32,7 @@ export class WorkerProcess {
   #said = '';
 
   /** Throws when the system refuses to start any process. */
-  constructor(node: string, limits: SandboxLimits, events: WorkerEvents) {
+  constructor(node: string, limits: SandboxLimits, user: WorkerIdentity, events: WorkerEvents) {
     this.#events = events;
     this.#child = spawn(node, [...NODE_FLAGS, MAIN, JSON.stringify(settingsOf(limits))], {
       stdio: ['pipe', 'pipe', 'pipe'],
@@ -34,6 +40,7 @@ export class WorkerProcess {
       cwd: '/',
       detached: false,
       windowsHide: true,
+      ...user,
     });
     this.#child.once('error', (error) => this.#end(error.message));
     this.#child.once('close', (code, signal) => this.#end(signal ?? `exit code ${code}`));

@@ -31,6 +31,11 @@ export class VolumeKeys {
     return `${this.#tag(partition)}c:${day}:${workspaceId}`;
   }
 
+  /** Hash of what one transformation's runs came to in one day. */
+  runs(day: number, workspaceId: string, transformationId: string): string {
+    return `${this.#prefix}v:r:${day}:${workspaceId}:${transformationId}`;
+  }
+
   #tag(partition: string): string {
     return `{${this.#prefix}v:${partition}}`;
   }

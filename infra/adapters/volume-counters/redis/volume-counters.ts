@@ -1,8 +1,12 @@
 import {
+  addCounts,
   type CountedPartition,
   Fenced,
   type KeyUse,
   type Logger,
+  type RunCounts,
+  type RunQuery,
+  type RunTally,
   type VolumeBatch,
   type VolumeCounters,
   type VolumeQuery,
@@ -12,6 +16,7 @@ import { checkKeyPrefix, type RedisClient, RedisConnection } from '../../redis/i
 import { applyBatch } from './apply-script.ts';
 import { dayOf } from './fields.ts';
 import { nameOf, VolumeKeys } from './keys.ts';
+import { addTally, countsBetween } from './runs.ts';
 import { Sums } from './sums.ts';
 
 /** Fields of a hash fetched at a time, so that a large day holds no other client of the server up. */
@@ -106,6 +111,20 @@ class RedisVolumeCounters implements VolumeCounters {
 
   async touch({ keyId, at }: KeyUse): Promise<void> {
     await this.#connection.call((client) => client.zadd(this.#keys.touched, 'GT', at, keyId));
+  }
+
+  async addRuns(tallies: readonly RunTally[]): Promise<void> {
+    await this.#connection.call((client) =>
+      Promise.all(tallies.map((tally) => addTally(client, this.#keys, tally))),
+    );
+  }
+
+  async runs({ workspaceId, transformationId, fromHour, toHour }: RunQuery): Promise<RunCounts> {
+    const days = Array.from({ length: dayOf(toHour) - dayOf(fromHour) + 1 }, (_, i) => dayOf(fromHour) + i);
+    const hashes = await this.#connection.call((client) =>
+      Promise.all(days.map((day) => client.hgetall(this.#keys.runs(day, workspaceId, transformationId)))),
+    );
+    return hashes.map((hash) => countsBetween(hash, fromHour, toHour)).reduce(addCounts, {});
   }
 
   close(): Promise<void> {

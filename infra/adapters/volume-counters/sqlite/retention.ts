@@ -7,6 +7,7 @@ const KEYS = {
   counts: 'day, workspace_id, hour, environment, event_type, event_name, topic, partition',
   names: 'day, workspace_id, topic, partition, name',
   name_totals: 'day, workspace_id, topic, partition',
+  runs: 'day, workspace_id, transformation_id, hour, measure',
 } as const;
 
 /** Drops the days before a day, a little with every call. Call it inside a transaction. */
@@ -16,7 +17,8 @@ export class Retention {
 
   constructor(database: DatabaseSync) {
     this.#oldest = database.prepare(
-      'SELECT min(day) AS day FROM (SELECT min(day) AS day FROM counts UNION ALL SELECT min(day) FROM names)',
+      `SELECT min(day) AS day FROM (SELECT min(day) AS day FROM counts UNION ALL SELECT min(day) FROM names
+       UNION ALL SELECT min(day) FROM runs)`,
     );
     this.#drops = Object.entries(KEYS).map(([table, key]) =>
       database.prepare(

@@ -37,6 +37,15 @@ export const SCHEMA = `
     total INTEGER NOT NULL,
     PRIMARY KEY (day, workspace_id, topic, partition)
   ) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS runs (
+    day INTEGER NOT NULL,
+    workspace_id TEXT NOT NULL,
+    transformation_id TEXT NOT NULL,
+    hour INTEGER NOT NULL,
+    measure TEXT NOT NULL,
+    count INTEGER NOT NULL,
+    PRIMARY KEY (day, workspace_id, transformation_id, hour, measure)
+  ) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS key_uses (
     key_id TEXT PRIMARY KEY,
     at INTEGER NOT NULL

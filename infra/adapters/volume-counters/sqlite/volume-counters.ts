@@ -7,6 +7,9 @@ import {
   Fenced,
   InvalidInput,
   type KeyUse,
+  type RunCounts,
+  type RunQuery,
+  type RunTally,
   type VolumeBatch,
   type VolumeCounters,
   type VolumeIncrement,
@@ -106,6 +109,29 @@ class SqliteVolumeCounters implements VolumeCounters {
     inTransaction(this.#writer, () => this.#statements.use.run(keyId, at));
   }
 
+  async addRuns(tallies: readonly RunTally[]): Promise<void> {
+    inTransaction(this.#writer, () => {
+      for (const { workspaceId, transformationId, hour, counts } of tallies)
+        for (const [measure, count] of Object.entries(counts))
+          this.#statements.addRuns.run(dayOf(hour), workspaceId, transformationId, hour, measure, count);
+      this.#retention.dropBefore(dayOf(this.#clock()) - this.#retentionDays);
+    });
+  }
+
+  async runs({ workspaceId, transformationId, fromHour, toHour }: RunQuery): Promise<RunCounts> {
+    const rows = reading(() =>
+      this.#statements.runs.all({
+        first_day: dayOf(fromHour),
+        last_day: dayOf(toHour),
+        workspace_id: workspaceId,
+        transformation_id: transformationId,
+        from_hour: fromHour,
+        to_hour: toHour,
+      }),
+    );
+    return Object.fromEntries(rows.map(({ measure, count }) => [String(measure), Number(count)]));
+  }
+
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
@@ -145,6 +171,20 @@ function prepare(writer: DatabaseSync, reader: DatabaseSync) {
     ),
     use: writer.prepare(
       'INSERT INTO key_uses (key_id, at) VALUES (?, ?) ON CONFLICT DO UPDATE SET at = max(at, excluded.at)',
+    ),
+    addRuns: writer.prepare(
+      `INSERT INTO runs (day, workspace_id, transformation_id, hour, measure, count)
+       VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count`,
+    ),
+    runs: reader.prepare(
+      `WITH RECURSIVE days(day) AS (
+         SELECT :first_day UNION ALL SELECT day + 1 FROM days WHERE day < :last_day
+       )
+       SELECT measure, sum(count) AS count
+       FROM days CROSS JOIN runs USING (day)
+       WHERE workspace_id = :workspace_id AND transformation_id = :transformation_id
+         AND hour BETWEEN :from_hour AND :to_hour
+       GROUP BY measure`,
     ),
     lastUsed: reader.prepare('SELECT at FROM key_uses WHERE key_id = ?'),
     read: reader.prepare(

@@ -1,4 +1,5 @@
 import type { OutputLimits } from '../limits.ts';
+import type { FixedWorld } from './fixed-world.ts';
 
 /**
  * Long texts cross the border inside an array, which copies them: on their own they would stay outside the heap, unseen
@@ -10,8 +11,11 @@ export type Answers = readonly [text: string];
 
 /** What a worker calls inside an isolate. */
 export interface Inside {
-  /** Names the function that the user's source left behind; true when it is one. */
-  adopt(transform: unknown): boolean;
+  /**
+   * Takes the user's source, as a function that evaluates it and answers what it calls `transform`. Evaluates it once:
+   * JSON of what is wrong with it (message, line, column), or nothing.
+   */
+  adopt(evaluate: unknown): string | undefined;
   /**
    * Runs events. Returns its answers, or nothing when an event still waits for a promise: then ask `answers` once the
    * microtasks are drained.
@@ -20,6 +24,9 @@ export interface Inside {
   /** The answers so far. `settle`: the event under way fails. */
   answers(settle: boolean): Answers;
 }
+
+/** What is known of a failure: its message and where in the user's source it came from, 0 where that is not known. */
+type Failure = readonly [message: string, line: number, column: number];
 
 /** The start of an entry and the rest of it, both JSON, and the outputs. */
 type Answer = { readonly kind: string; readonly payload: string; readonly outputs: string };
@@ -30,13 +37,19 @@ type Answer = { readonly kind: string; readonly payload: string; readonly output
  * and must neither change an answer of another event nor reach what is in here. Hence: strict mode (no `caller`, no
  * `getFunction` in a stack trace), captured functions only, no iterator, no spread, no destructuring of arrays, no
  * regular expression, and native `await`, which never asks a patched `then` of a native promise.
+ *
+ * Each event is run by itself: the source is evaluated anew, under the event's clock and seed, in a world that is
+ * frozen. What may still run of an earlier event are its microtasks, and those can do one thing to a later event that
+ * waits for a promise: draw from its random numbers. So where numbers are drawn such an event begins a run of its own,
+ * as the microtasks are drained at the end of each.
  */
-export function bootstrap(limits: OutputLimits, fileName: string): Inside {
+export function bootstrap(limits: OutputLimits, fileName: string, world: FixedWorld): Inside {
   const { parse, stringify } = JSON;
   const { isArray } = Array;
-  const { defineProperty } = Object;
-  const { now } = Date;
+  const { defineProperty, freeze, keys } = Object;
+  const { now } = world;
   const text = String;
+  const { apply } = Reflect;
   const { call } = Function.prototype;
   const substring = call.bind(String.prototype.substring) as (s: string, from: number, to: number) => string;
   const charCodeAt = call.bind(String.prototype.charCodeAt) as (s: string, at: number) => number;
@@ -44,7 +57,12 @@ export function bootstrap(limits: OutputLimits, fileName: string): Inside {
 
   const BRACE = 123;
 
-  let transform: ((event: unknown, context: unknown) => unknown) | undefined;
+  /** Numbers an event has in the sizes: its characters, those of its context, its clock, its seed. */
+  const PER_EVENT = 4;
+
+  let evaluate: (() => unknown) | undefined;
+  /** Many events of a batch have the same context, and nobody can change it. */
+  let context: { readonly text: string; readonly value: unknown } = { text: '', value: undefined };
   /** One assignment takes an answer in, so that a run that is cut short leaves whole answers only. */
   let answered = { entries: '', body: '', count: 0 };
   /** A continuation of an earlier run finds another number here and stops. */
@@ -65,23 +83,33 @@ export function bootstrap(limits: OutputLimits, fileName: string): Inside {
     return bytes > limits.maxEventBytes;
   }
 
-  function lineOf(thrown: { readonly stack?: unknown }): string {
-    const { stack } = thrown;
-    if (typeof stack !== 'string') return '';
-    const at = indexOf(stack, `${fileName}:`, 0);
-    if (at < 0) return '';
-    const from = at + fileName.length + 1;
-    let to = from;
-    while (to < from + 7 && charCodeAt(stack, to) >= 48 && charCodeAt(stack, to) <= 57) to++;
-    return to === from ? '' : ` (line ${substring(stack, from, to)})`;
+  function isDigit(code: number): boolean {
+    return code >= 48 && code <= 57;
   }
 
-  /** The message of what user code threw, whatever its getters do. */
-  function describe(thrown: unknown): string {
+  /** The number that stands in `said` from `from` on; 0 when there is none. */
+  function numberAt(said: string, from: number): number {
+    let value = 0;
+    for (let at = from; at < from + 7 && isDigit(charCodeAt(said, at)); at++)
+      value = value * 10 + charCodeAt(said, at) - 48;
+    return value;
+  }
+
+  /** Where in the user's source a stack begins. */
+  function placeIn(stack: unknown): { line: number; column: number } {
+    const at = typeof stack === 'string' ? indexOf(stack, `${fileName}:`, 0) : -1;
+    if (typeof stack !== 'string' || at < 0) return { line: 0, column: 0 };
+    const from = at + fileName.length + 1;
+    const line = numberAt(stack, from);
+    return { line, column: numberAt(stack, indexOf(stack, ':', from) + 1) };
+  }
+
+  /** What user code threw, whatever its getters do. */
+  function failureOf(thrown: unknown): Failure {
     let message = 'something was thrown that cannot be read';
     try {
       if ((typeof thrown !== 'object' || thrown === null) && typeof thrown !== 'function') {
-        return substring(text(thrown), 0, limits.maxMessageChars);
+        return [substring(text(thrown), 0, limits.maxMessageChars), 0, 0];
       }
       const error = thrown as {
         readonly name?: unknown;
@@ -96,10 +124,15 @@ export function bootstrap(limits: OutputLimits, fileName: string): Inside {
         message = typeof name === 'string' && name !== '' ? `${substring(name, 0, 100)}: ${cut}` : cut;
         message = substring(message, 0, limits.maxMessageChars);
       }
-      return message + lineOf(error);
+      const { line, column } = placeIn(error.stack);
+      return [line === 0 ? message : `${message} (line ${line})`, line, column];
     } catch {
-      return message;
+      return [message, 0, 0];
     }
+  }
+
+  function describe(thrown: unknown): string {
+    return failureOf(thrown)[0];
   }
 
   function shown(value: unknown): string {
@@ -114,7 +147,7 @@ export function bootstrap(limits: OutputLimits, fileName: string): Inside {
     }
   }
 
-  function log(...values: unknown[]): void {
+  function log(level: string, values: readonly unknown[]): void {
     if (!keepLogs || logs.count >= limits.maxLogLines) return;
     let line = '';
     for (let i = 0; i < values.length && line.length < limits.maxLogChars; i++) {
@@ -122,7 +155,7 @@ export function bootstrap(limits: OutputLimits, fileName: string): Inside {
     }
     // User code ran in `shown` and may have logged: only now is the count read.
     if (logs.count >= limits.maxLogLines) return;
-    const json = stringify(substring(line, 0, limits.maxLogChars));
+    const json = `["${level}",${stringify(substring(line, 0, limits.maxLogChars))}]`;
     logs = { lines: logs.count === 0 ? json : `${logs.lines},${json}`, count: logs.count + 1 };
   }
 
@@ -140,12 +173,12 @@ export function bootstrap(limits: OutputLimits, fileName: string): Inside {
     logs = { lines: '', count: 0 };
   }
 
-  function threw(message: string): Answer {
-    return { kind: '"threw"', payload: stringify(message), outputs: '' };
+  function failed(kind: 'threw' | 'output', [message, line, column]: Failure): Answer {
+    return { kind: `"${kind}"`, payload: `[${stringify(message)},${line},${column}]`, outputs: '' };
   }
 
   function wrong(message: string): Answer {
-    return { kind: '"output"', payload: stringify(message), outputs: '' };
+    return failed('output', [message, 0, 0]);
   }
 
   function dropped(): Answer {
@@ -221,36 +254,70 @@ export function bootstrap(limits: OutputLimits, fileName: string): Inside {
     take(answer);
   }
 
+  /** The context of an event, frozen to its depths. */
+  function contextOf(json: string): unknown {
+    if (json !== context.text) context = { text: json, value: frozen(parse(json)) };
+    return context.value;
+  }
+
+  function frozen(value: unknown): unknown {
+    if (typeof value !== 'object' || value === null) return value;
+    const members = value as Record<string, unknown>;
+    const names = keys(members);
+    for (let i = 0; i < names.length; i++) frozen(members[names[i] ?? '']);
+    return freeze(members);
+  }
+
   async function drive(sizes: readonly number[], texts: string): Promise<void> {
     const mine = generation;
     const start = now();
     began = start;
+    world.forgetDraws();
     let at = 0;
-    for (let i = 0; i + 1 < sizes.length; i += 2) {
+    let awaited = false;
+    for (let i = 0; i < sizes.length; i += PER_EVENT) {
       const size = answered.body.length + answered.entries.length;
       if (i > 0 && (began - start >= limits.sliceMs || size >= limits.sliceChars)) break;
+      if (awaited && world.hasDrawn()) break;
       const middle = at + (sizes[i] ?? 0);
       const end = middle + (sizes[i + 1] ?? 0);
+      world.begin(sizes[i + 2] ?? 0, sizes[i + 3] ?? 0);
       let value: unknown;
       try {
         const event: unknown = parse(substring(texts, at, middle));
-        value = transform?.(event, parse(substring(texts, middle, end)));
+        value = transformOf()(event, contextOf(substring(texts, middle, end)));
         if (isThenable(value)) {
+          // Not answered for: it comes again, as the first.
+          if (i > 0 && world.hasDrawn()) break;
           waiting = true;
+          awaited = true;
           value = await value;
           if (mine !== generation) return;
           waiting = false;
+          if (i > 0 && world.hasDrawn()) break;
         }
       } catch (thrown) {
         if (mine !== generation) return;
+        if (waiting && i > 0 && world.hasDrawn()) {
+          waiting = false;
+          break;
+        }
         waiting = false;
-        take(threw(describe(thrown)));
+        take(failed('threw', failureOf(thrown)));
         at = end;
         continue;
       }
       conclude(value);
       at = end;
     }
+  }
+
+  /** What the source, evaluated now, calls `transform`. */
+  function transformOf(): (event: unknown, context: unknown) => unknown {
+    const found = evaluate === undefined ? undefined : apply(evaluate, globalThis, []);
+    if (typeof found !== 'function')
+      throw new TypeError('the source has no function transform(event, context)');
+    return found as (event: unknown, context: unknown) => unknown;
   }
 
   function isThenable(value: unknown): boolean {
@@ -264,24 +331,32 @@ export function bootstrap(limits: OutputLimits, fileName: string): Inside {
     if (settle && waiting) {
       generation += 1;
       waiting = false;
-      take(threw('promise never settled'));
+      take(failed('threw', ['promise never settled', 0, 0]));
     }
     return [`[${answered.entries}]\n${answered.body}`];
   }
 
-  // Shared memory would let code wait without burning CPU, and WebAssembly's memory escapes the isolate's limit.
-  const globals = globalThis as Record<string, unknown>;
-  delete globals.SharedArrayBuffer;
-  delete globals.Atomics;
-  delete globals.WebAssembly;
-  const methods = { log, info: log, warn: log, error: log, debug: log };
-  defineProperty(globals, 'console', { value: methods, writable: true, configurable: true });
+  const methods: Record<string, (...values: unknown[]) => void> = {
+    log: (...values) => log('info', values),
+    info: (...values) => log('info', values),
+    warn: (...values) => log('warn', values),
+    error: (...values) => log('error', values),
+    debug: (...values) => log('debug', values),
+  };
+  defineProperty(globalThis, 'console', { value: methods, writable: true, configurable: true });
+  world.freeze();
 
   return {
     adopt(found) {
-      if (typeof found !== 'function') return false;
-      transform = found as typeof transform;
-      return true;
+      if (typeof found !== 'function') return stringify(['the source cannot be evaluated', 0, 0]);
+      evaluate = found as typeof evaluate;
+      world.begin(0, 0);
+      try {
+        transformOf();
+        return undefined;
+      } catch (thrown) {
+        return stringify(failureOf(thrown));
+      }
     },
     run(batch, keep) {
       generation += 1;

@@ -2,11 +2,16 @@ import ivm from 'isolated-vm';
 import type { WorkerSettings } from '../limits.ts';
 import type { LoadFault, Stop } from '../messages.ts';
 import { bootstrap, type Inside } from './bootstrap.ts';
+import { fixedWorld } from './fixed-world.ts';
 
 /** The name of the user's source in stack traces. */
 const FILE = 'transformation.js';
-const FIND = `typeof transform === 'function' ? transform : undefined`;
-const NO_TRANSFORM = 'the source has no function transform(event, context)';
+/** The user's source is strict, and the body of a function, so that it can be evaluated for each event. */
+const STRICT = `'use strict';\n`;
+const EVALUATES = `(function () { ${STRICT}`;
+const TO_TRANSFORM = `\n;return typeof transform === 'function' ? transform : undefined; })`;
+/** The lines before the source's first. */
+const ORIGIN = { filename: FILE, lineOffset: -1 };
 const MB = 1024 * 1024;
 
 export interface Run {
@@ -45,21 +50,22 @@ export class Program {
     const inside: ivm.Reference<Inside> = context.evalSync(bootstrapSource(output), { reference: true });
     const adopt: Method<'adopt'> = inside.getSync('adopt', { reference: true });
     const program = new Program(isolate, inside, limits.eventMs);
-    const timed = { timeout: limits.eventMs };
     try {
-      const script = await isolate.compileScript(source, { filename: FILE });
-      // As a reference: what the source evaluates to is not copied out.
-      const value = await script.run(context, { ...timed, reference: true });
-      value.release();
-      const found = await context.eval(FIND, { ...timed, reference: true });
-      if (await adopt.apply(undefined, [found.derefInto({ release: true })], timed)) return program;
+      // By itself first: what compiles alone cannot close the function it is put into.
+      (await isolate.compileScript(STRICT + source, ORIGIN)).release();
+      const script = await isolate.compileScript(EVALUATES + source + TO_TRANSFORM, ORIGIN);
+      const evaluate = await script.run(context, { reference: true });
+      const options = { timeout: limits.eventMs, result: { copy: true } } as const;
+      const wrong = await adopt.apply(undefined, [evaluate.derefInto({ release: true })], options);
+      if (wrong === undefined) return program;
+      program.dispose();
+      const [message, line, column] = JSON.parse(wrong) as [string, number, number];
+      return { kind: 'compile', message, ...placed(line, column) };
     } catch (error) {
       const fault = faultOf(error, isolate.isDisposed, limits.eventMs, output.maxMessageChars);
       program.dispose();
       return fault;
     }
-    program.dispose();
-    return { kind: 'compile', message: NO_TRANSFORM };
   }
 
   /** Runs events under one limit; `sizes` and `texts` as the task has them. After anything but `ended`, dispose. */
@@ -99,7 +105,7 @@ export class Program {
       const [answers] = await this.#answers.apply(undefined, [false], this.#copied);
       const entries: unknown = JSON.parse(answers.slice(0, answers.indexOf('\n')));
       const asked: unknown = JSON.parse(sizes);
-      const all = Array.isArray(entries) && Array.isArray(asked) && 2 * entries.length >= asked.length;
+      const all = Array.isArray(entries) && Array.isArray(asked) && 4 * entries.length >= asked.length;
       return all ? { stop: 'hung', answers: undefined } : { stop: 'timeout', answers };
     } catch {
       return { stop: this.#isolate.isDisposed ? 'memory' : 'hung', answers: undefined };
@@ -108,7 +114,13 @@ export class Program {
 }
 
 function bootstrapSource(output: WorkerSettings['output']): string {
-  return `'use strict';\n(${bootstrap.toString()})(${JSON.stringify(output)}, ${JSON.stringify(FILE)})`;
+  const world = `(${fixedWorld.toString()})()`;
+  return `'use strict';\n(${bootstrap.toString()})(${JSON.stringify(output)}, ${JSON.stringify(FILE)}, ${world})`;
+}
+
+/** Where in the user's source something is, as far as it is known. */
+function placed(line: number, column: number): { readonly line?: number; readonly column?: number } {
+  return line > 0 ? { line, ...(column > 0 ? { column } : {}) } : {};
 }
 
 /** V8 has lost the isolate: nothing in this process can be trusted any more, and its thread will never return. */
@@ -125,7 +137,9 @@ function faultOf(thrown: unknown, disposed: boolean, eventMs: number, maxChars: 
   }
   const name = thrown instanceof Error && thrown.name !== 'Error' ? `${thrown.name}: ` : '';
   const stack = thrown instanceof Error ? (thrown.stack ?? '') : '';
-  const line = new RegExp(`${FILE}:(\\d{1,7})`).exec(`${message}\n${stack}`)?.[1];
+  const [, line = '0', column = '0'] =
+    new RegExp(`${FILE}:(\\d{1,7})(?::(\\d{1,7}))?`).exec(`${message}\n${stack}`) ?? [];
   const said = message.replace(new RegExp(` \\[${FILE}:\\d+:\\d+\\]$`), '').slice(0, maxChars);
-  return { kind: 'compile', message: `${name}${said}${line === undefined ? '' : ` (line ${line})`}` };
+  const shown = `${name}${said}${line === '0' ? '' : ` (line ${line})`}`;
+  return { kind: 'compile', message: shown, ...placed(Number(line), Number(column)) };
 }

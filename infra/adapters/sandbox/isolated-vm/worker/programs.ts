@@ -13,7 +13,7 @@ interface Kept {
   runs: number;
 }
 
-const IDLE = { wallMs: 0, cpuMs: 0 };
+const IDLE = { wallMs: 0, cpuMs: 0, loadMs: 0 };
 
 /** The programs of a worker, the least recently used given up first. Does one task at a time. */
 export class Programs {
@@ -42,6 +42,7 @@ export class Programs {
   }
 
   async #run(kept: Kept, task: Task, texts: string): Promise<Frame> {
+    let loadMs = 0;
     if (kept.program === undefined) {
       const { figures, loaded } = await this.#load(kept.source);
       if (!(loaded instanceof Program)) {
@@ -50,10 +51,11 @@ export class Programs {
       }
       kept.program = loaded;
       kept.runs = 0;
+      loadMs = figures.wallMs;
     }
     const run = await kept.program.run(task.sizes, texts, task.captureLogs);
     this.#account(kept, task, run);
-    return frameOf(run);
+    return frameOf(run, loadMs);
   }
 
   async #runAlone(kept: Kept, task: Task, texts: string): Promise<Frame> {
@@ -61,7 +63,7 @@ export class Programs {
     if (!(loaded instanceof Program)) return unloadable(loaded, figures);
     const run = await loaded.run(task.sizes, texts, task.captureLogs);
     loaded.dispose();
-    return frameOf(run);
+    return frameOf(run, figures.wallMs);
   }
 
   async #load(source: string): Promise<{ figures: typeof IDLE; loaded: Program | LoadFault }> {
@@ -69,7 +71,8 @@ export class Programs {
     const cpu = process.cpuUsage();
     const loaded = await Program.load(source, this.#settings);
     const { user, system } = process.cpuUsage(cpu);
-    return { figures: { wallMs: performance.now() - began, cpuMs: (user + system) / 1000 }, loaded };
+    const wallMs = performance.now() - began;
+    return { figures: { wallMs, cpuMs: (user + system) / 1000, loadMs: wallMs }, loaded };
   }
 
   #find(task: Task): Kept | undefined {
@@ -114,10 +117,10 @@ export class Programs {
   }
 }
 
-function frameOf({ stop, wallMs, cpuMs, answers }: Run): Frame {
-  return reportFrame({ stop, wallMs, cpuMs }, answers);
+function frameOf({ stop, wallMs, cpuMs, answers }: Run, loadMs: number): Frame {
+  return reportFrame({ stop, wallMs, cpuMs, loadMs }, answers);
 }
 
-function unloadable(fault: LoadFault, figures: Pick<Report, 'wallMs' | 'cpuMs'>): Frame {
+function unloadable(fault: LoadFault, figures: Pick<Report, 'wallMs' | 'cpuMs' | 'loadMs'>): Frame {
   return reportFrame({ stop: 'unloadable', ...figures, fault });
 }

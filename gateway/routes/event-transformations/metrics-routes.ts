@@ -1,0 +1,37 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import type { GatewayDependencies } from '../../dependencies.ts';
+import { entityOf } from '../../http/entities.ts';
+import { lookBack } from '../../http/hours.ts';
+import { parseInteger } from '../../http/integers.ts';
+import { errorAnswers, pathOf } from '../../http/schemas.ts';
+import { presentFigures } from './presenter.ts';
+import { metricsQuery, transformationMetrics } from './schemas.ts';
+
+/** `GET .../event-transformations/:transformationId/metrics`: what its runs came to, in all processes together. */
+export const transformationMetricsRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
+  app,
+  dependencies,
+) => {
+  const { counters, clock } = dependencies;
+  app.get(
+    '/workspaces/:workspaceId/event-transformations/:transformationId/metrics',
+    {
+      config: { operation: 'event-transformations.metrics' },
+      schema: {
+        params: pathOf('transformationId'),
+        querystring: metricsQuery,
+        response: { 200: transformationMetrics, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { id } = entityOf(request, dependencies, 'transformation', request.params.transformationId);
+      const hours = parseInteger(request.query.hours, { name: 'hours', min: 1, max: 720, fallback: 24 });
+      const counts = await counters.runs({
+        workspaceId: request.workspace.id,
+        transformationId: id,
+        ...lookBack(clock(), hours),
+      });
+      return reply.code(200).send(presentFigures(id, hours, counts));
+    },
+  );
+};

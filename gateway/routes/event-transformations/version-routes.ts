@@ -1,0 +1,89 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import type { FastifyRequest } from 'fastify';
+import type { GatewayDependencies } from '../../dependencies.ts';
+import { entityOf } from '../../http/entities.ts';
+import { invalidRequest, notFound } from '../../http/errors.ts';
+import { errorAnswers, pathOf } from '../../http/schemas.ts';
+import { tagVersion } from '../../http/versions.ts';
+import { presentTransformation, presentVersion } from './presenter.ts';
+import { replace } from './replacing.ts';
+import {
+  rollbackBody,
+  transformationResource,
+  transformationVersion,
+  transformationVersionList,
+} from './schemas.ts';
+
+const path = '/workspaces/:workspaceId/event-transformations/:transformationId';
+
+/** What a transformation did before, and the way back to it. */
+export const transformationVersionRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
+  app,
+  dependencies,
+) => {
+  const { catalog } = dependencies;
+
+  app.get(
+    `${path}/versions`,
+    {
+      config: { operation: 'event-transformations.versions' },
+      schema: {
+        params: pathOf('transformationId'),
+        response: { 200: transformationVersionList, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const versions = catalog.state.transformationVersions.of(storedOf(request));
+      return reply.code(200).send(versions.toReversed().map(presentVersion));
+    },
+  );
+
+  app.get(
+    `${path}/versions/:version`,
+    {
+      config: { operation: 'event-transformations.version' },
+      schema: {
+        params: pathOf('transformationId', 'version'),
+        response: { 200: transformationVersion, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const found = versionOf(request, request.params.version);
+      if (found === undefined) throw notFound();
+      return reply.code(200).send(presentVersion(found));
+    },
+  );
+
+  app.post(
+    `${path}/rollback`,
+    {
+      config: { operation: 'event-transformations.rollback' },
+      schema: {
+        params: pathOf('transformationId'),
+        body: rollbackBody,
+        response: { 200: transformationResource, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const found = versionOf(request, String(request.body.version));
+      if (found === undefined)
+        throw invalidRequest({ path: '/version', message: 'is no version of this transformation' });
+      const { source_code, test_input, test_output } = found;
+      const fields = { source_code, test_input, test_output };
+      const transformation = await replace(request, dependencies, storedOf(request), fields);
+      tagVersion(reply, transformation);
+      return reply.code(200).send(presentTransformation(transformation));
+    },
+  );
+
+  function versionOf(request: Named, version: string) {
+    const versions = catalog.state.transformationVersions.of(storedOf(request));
+    return versions.find((kept) => String(kept.version) === version);
+  }
+
+  function storedOf(request: Named) {
+    return entityOf(request, dependencies, 'transformation', request.params.transformationId);
+  }
+};
+
+type Named = FastifyRequest & { readonly params: { readonly transformationId: string } };

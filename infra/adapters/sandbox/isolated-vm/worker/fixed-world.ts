@@ -1,0 +1,222 @@
+/** The world user code sees: what would differ between two runs of one event is fixed, and nothing in it can change. */
+export interface FixedWorld {
+  /** The clock of the machine, ms, for whoever holds times. */
+  now(): number;
+  /** From here on it is `at` (epoch ms), and `Math.random` begins with `seed`. */
+  begin(at: number, seed: number): void;
+  /** Whether random numbers were drawn since `begin` was told so. */
+  hasDrawn(): boolean;
+  forgetDraws(): void;
+  /** Nothing that user code can reach takes a change from here on. */
+  freeze(): void;
+}
+
+/**
+ * Runs inside every isolate, before everything else there; its text is taken with `toString`, so it must use nothing
+ * from outside.
+ *
+ * The clock stands, random numbers follow a seed, and what the garbage collector or an earlier event would tell
+ * (`WeakRef`, the last match of a regular expression) is gone. Then every built-in is frozen: with the source evaluated
+ * anew for each event, no event can leave anything for the next.
+ */
+export function fixedWorld(): FixedWorld {
+  const { defineProperty, freeze, getOwnPropertyDescriptor, getPrototypeOf } = Object;
+  const { apply, construct, ownKeys } = Reflect;
+  const { imul } = Math;
+  const globals = globalThis as unknown as Record<string, object>;
+  const MachineDate = Date;
+  const machineNow = Date.now;
+
+  let at = 0;
+  let seed = 0;
+  let isSeeded = false;
+  let isDrawn = false;
+  let a = 0;
+  let b = 0;
+  let c = 0;
+  let counter = 0;
+
+  /** sfc32: 128 bits of state, no multiplication. */
+  function next(): number {
+    const result = (a + b + counter) | 0;
+    counter = (counter + 1) | 0;
+    a = b ^ (b >>> 9);
+    b = (c + (c << 3)) | 0;
+    c = ((c << 21) | (c >>> 11)) + result;
+    return result >>> 0;
+  }
+
+  function random(): number {
+    isDrawn = true;
+    if (!isSeeded) {
+      isSeeded = true;
+      a = seed | 0;
+      b = (seed / 4294967296) | 0;
+      c = imul(a ^ b, 0x9e3779b1);
+      counter = 1;
+      for (let i = 0; i < 12; i++) next();
+    }
+    return ((next() >>> 5) * 67108864 + (next() >>> 6)) / 9007199254740992;
+  }
+
+  function put(owner: object, name: PropertyKey, value: unknown): void {
+    defineProperty(owner, name, { value, writable: true, enumerable: false, configurable: true });
+  }
+
+  function fixDate(): void {
+    function FixedDate(this: unknown, ...parts: unknown[]): unknown {
+      if (new.target === undefined) return new MachineDate(at).toString();
+      return construct(MachineDate, parts.length === 0 ? [at] : parts, new.target);
+    }
+    put(FixedDate, 'name', 'Date');
+    put(FixedDate, 'length', 7);
+    put(FixedDate, 'now', function now() {
+      return at;
+    });
+    put(FixedDate, 'parse', MachineDate.parse);
+    put(FixedDate, 'UTC', MachineDate.UTC);
+    defineProperty(FixedDate, 'prototype', { value: MachineDate.prototype, writable: false });
+    put(MachineDate.prototype, 'constructor', FixedDate);
+    put(globalThis, 'Date', FixedDate);
+  }
+
+  /** Formatting no date is formatting the time of the machine. */
+  function fixFormats(): void {
+    const formats = Intl.DateTimeFormat.prototype;
+    const getter = getOwnPropertyDescriptor(formats, 'format')?.get;
+    const { formatToParts } = formats;
+    if (getter === undefined) throw new Error('no Intl.DateTimeFormat.prototype.format');
+    defineProperty(formats, 'format', {
+      get(this: Intl.DateTimeFormat) {
+        const format = apply(getter, this, []) as Intl.DateTimeFormat['format'];
+        return (date?: Date | number) => format(date === undefined ? at : date);
+      },
+      enumerable: false,
+      configurable: true,
+    });
+    put(
+      formats,
+      'formatToParts',
+      {
+        formatToParts(this: Intl.DateTimeFormat, date?: Date | number) {
+          return apply(formatToParts, this, [date === undefined ? at : date]);
+        },
+      }.formatToParts,
+    );
+  }
+
+  /** Shared memory would let code wait without burning CPU, and WebAssembly's memory escapes the isolate's limit. */
+  function remove(): void {
+    for (const name of [
+      'SharedArrayBuffer',
+      'Atomics',
+      'WebAssembly',
+      'WeakRef',
+      'FinalizationRegistry',
+      'Temporal',
+    ])
+      delete globals[name];
+    // `RegExp.$1`, `RegExp.lastMatch` and their like.
+    const kept: readonly PropertyKey[] = ['prototype', 'length', 'name', 'escape', Symbol.species];
+    for (const key of ownKeys(RegExp)) if (!kept.includes(key)) Reflect.deleteProperty(RegExp, key);
+  }
+
+  /**
+   * What is frozen in a prototype cannot be assigned in what inherits it either: `this.name = 'MyError'` would throw.
+   * As accessors the usual names can.
+   */
+  function allowOverrides(): void {
+    allow(Object.prototype, ownKeys(Object.prototype));
+    allow(Function.prototype, ['constructor', 'toString']);
+    for (const name of ['Date', 'RegExp', 'Map', 'Set']) {
+      const { prototype } = globals[name] as { prototype: object };
+      allow(prototype, ['constructor', 'toString']);
+    }
+    for (const name of ownKeys(globals)) {
+      const error = typeof name === 'string' ? globals[name] : undefined;
+      if (typeof error !== 'function' || !('prototype' in error)) continue;
+      const prototype = error.prototype as object;
+      if (error === Error || getPrototypeOf(prototype) === Error.prototype)
+        allow(prototype, ['constructor', 'name', 'message', 'toString']);
+    }
+  }
+
+  function allow(owner: object, names: readonly PropertyKey[]): void {
+    for (const name of names) {
+      const known = getOwnPropertyDescriptor(owner, name);
+      if (known === undefined || !('value' in known)) continue;
+      const { value } = known;
+      const accessors = {
+        get() {
+          return value;
+        },
+        set(this: object, given: unknown) {
+          if (this === owner) throw new TypeError(`Cannot assign to '${String(name)}' of a built-in`);
+          defineProperty(this, name, { value: given, writable: true, enumerable: true, configurable: true });
+        },
+      };
+      defineProperty(owner, name, { ...accessors, enumerable: false, configurable: false });
+    }
+  }
+
+  function freezeAll(): void {
+    allowOverrides();
+    const waiting: unknown[] = [globalThis, ...unnamed()];
+    const seen = new Set<unknown>();
+    while (waiting.length > 0) {
+      const thing = waiting.pop();
+      if ((typeof thing !== 'object' && typeof thing !== 'function') || thing === null) continue;
+      if (seen.has(thing)) continue;
+      seen.add(thing);
+      freeze(thing);
+      waiting.push(getPrototypeOf(thing));
+      for (const key of ownKeys(thing)) {
+        const { value, get, set } = getOwnPropertyDescriptor(thing, key) ?? {};
+        for (const part of [value, get, set]) if (part !== undefined) waiting.push(part);
+      }
+    }
+  }
+
+  /** Built-ins that no name leads to. */
+  function unnamed(): readonly object[] {
+    return [
+      function* () {},
+      async function* () {},
+      async () => {},
+      [][Symbol.iterator](),
+      new Map().entries(),
+      new Set().values(),
+      ''[Symbol.iterator](),
+      ''.matchAll(/x/g),
+      ...iteratorHelpers(),
+      new Intl.Segmenter().segment(''),
+      new Intl.Segmenter().segment('')[Symbol.iterator](),
+    ];
+  }
+
+  /** The language has them, TypeScript's library does not know them yet. */
+  function iteratorHelpers(): readonly object[] {
+    const { from } = globals.Iterator as unknown as { from(given: object): { drop(count: number): object } };
+    const wrapped = from({ next: () => ({ done: true, value: undefined }) });
+    return [wrapped, wrapped.drop(0)];
+  }
+
+  fixDate();
+  fixFormats();
+  put(Math, 'random', { random }.random);
+  remove();
+
+  return {
+    now: machineNow,
+    begin(time, start) {
+      at = time;
+      seed = start;
+      isSeeded = false;
+    },
+    hasDrawn: () => isDrawn,
+    forgetDraws() {
+      isDrawn = false;
+    },
+    freeze: freezeAll,
+  };
+}
