@@ -8,19 +8,38 @@ import { eventually } from '../helpers/client.ts';
 import { inherited } from '../helpers/inherited.ts';
 import { entriesOf } from '../helpers/log-of.ts';
 import { startTributary } from '../helpers/tributary.ts';
+import type { Task } from './senders/calls.ts';
 
-/** A program that sends with an SDK. It is run with the address, the write key, its name and how many rounds. */
+/** What sends with an SDK. */
 export interface Sender {
   readonly name: string;
-  readonly command: readonly string[];
-  /** After the common ones. */
-  readonly args?: readonly string[];
+  start(task: Task): Sending;
+}
+
+export interface Sending {
+  /** Resolves once half of its events are on their way. */
+  readonly half: Promise<unknown>;
+  /** And once its SDK is done with all. */
+  readonly ended: Promise<unknown>;
+}
+
+/** A program, run with the address, the write key, its name, how many rounds, and these arguments. */
+export function programSender(
+  name: string,
+  command: readonly string[],
+  args: readonly string[] = [],
+): Sender {
+  return {
+    name,
+    start: ({ url, writeKey, rounds }) =>
+      run(name, [...command, url, writeKey, name, String(rounds), ...args]),
+  };
 }
 
 /** Node, with the script of that name. */
 export function nodeSender(script: string, name = script, args: readonly string[] = []): Sender {
   const path = new URL(`senders/${script}.ts`, import.meta.url).pathname;
-  return { name, command: [process.execPath, '--disable-warning=ExperimentalWarning', path], args };
+  return programSender(name, [process.execPath, '--disable-warning=ExperimentalWarning', path], args);
 }
 
 /**
@@ -35,7 +54,7 @@ export async function sendThroughRestart(
   let tributary = await startTributary({ env });
   try {
     const { url, writeKey, folder } = tributary;
-    const running = senders.map((sender) => run(sender, [url, writeKey, sender.name, String(rounds)]));
+    const running = senders.map((sender) => sender.start({ url, writeKey, name: sender.name, rounds }));
     await Promise.all(running.map(({ half }) => half));
     await tributary.kill();
     tributary = await startTributary({ folder, env });
@@ -54,12 +73,8 @@ export async function sendThroughRestart(
   }
 }
 
-function run({ name, command, args = [] }: Sender, common: readonly string[]) {
-  const [program = '', ...before] = command;
-  const child = spawn(program, [...before, ...common, ...args], {
-    env: inherited(),
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
+function run(name: string, [program = '', ...args]: readonly string[]): Sending {
+  const child = spawn(program, args, { env: inherited(), stdio: ['ignore', 'pipe', 'pipe'] });
   let said = '';
   child.stderr.on('data', (chunk: Buffer) => {
     said += chunk.toString('utf8');
