@@ -9,6 +9,7 @@ import { errorsPlugin } from './plugins/errors.ts';
 import { rateLimitsPlugin } from './plugins/rate-limits.ts';
 import { profileRoutes } from './routes/profiles/routes.ts';
 import { routes } from './routes/routes.ts';
+import { segmentRoutes } from './routes/segment/routes.ts';
 
 /** A body at most, inflated. */
 export const MAX_BODY_BYTES = 4 * 1024 * 1024;
@@ -98,6 +99,7 @@ export const gateway: FastifyPluginAsync<GatewayDependencies> = async (app, depe
     await api.register(accessPlugin, dependencies);
     await api.register(rateLimitsPlugin, dependencies);
     await api.register(async (v1) => v1.register(routes, dependencies), { prefix: '/api/v1' });
+    await api.register(segmentRoutes, dependencies);
     await api.register(async (cdp) => cdp.register(profileRoutes, dependencies), { prefix: '/cdp/v1' });
   });
 };

@@ -38,6 +38,7 @@ function cellsOf({ method, path, operation }: Call): readonly string[] {
 
 function cellOf(kind: CredentialKind, permission: Permission): string {
   const { credentials, role, organizationRole, scope, self, archived } = permission;
+  if (permission.public) return 'yes, and without a credential';
   if (!credentials.includes(kind)) return '';
   if (scope !== undefined) return kind === 'id_token' ? `${scope}, claimed or by role` : scope;
   if (kind !== 'id_token') return role ?? 'yes';

@@ -7,12 +7,18 @@ const operations = Object.keys(PERMISSIONS) as Operation[];
 const FOR_ANYBODY: readonly Operation[] = ['organizations.create', 'workspaces.create'];
 
 describe('the permission table', () => {
-  it('lets write keys ingest and do nothing else', () => {
+  it('lets write keys ingest, load what their SDK loads first, and do nothing else', () => {
     for (const operation of operations) {
       const { credentials } = permissionOf(operation);
-      expect(credentials.includes('write_key'), operation).toBe(operation === 'events.ingest');
-      if (operation === 'events.ingest') expect(credentials).toEqual(['write_key']);
+      const isForProducers = operation === 'events.ingest' || operation === 'sdk-settings.read';
+      expect(credentials.includes('write_key'), operation).toBe(isForProducers);
+      if (isForProducers) expect(credentials).toEqual(['write_key']);
     }
+  });
+
+  it('has one operation that is everybody’s, and it reads nothing', () => {
+    const ofEverybody = operations.filter((operation) => permissionOf(operation).public);
+    expect(ofEverybody).toEqual(['sdk-measurements.take']);
   });
 
   it('asks for a role wherever an API key may call', () => {

@@ -16,6 +16,8 @@ export interface Permission {
   readonly self?: true;
   /** Also in a workspace that is archived, for people. */
   readonly archived?: true;
+  /** For everybody: it needs no credential and looks at none. */
+  readonly public?: true;
 }
 
 const WORKSPACE_CALLERS = ['id_token', 'api_key'] as const;
@@ -63,6 +65,8 @@ export const PERMISSIONS = {
   'event-keys.revoke': administers,
   'events.ingest': ingests,
   'events.read': reads,
+  'sdk-settings.read': ingests,
+  'sdk-measurements.take': { credentials: [], public: true },
   'sources.list': reads,
   'sources.create': writes,
   'sources.read': reads,

@@ -1,3 +1,4 @@
+import type { FormerIdentity } from './event-write.ts';
 import type { ProfileWrite } from './profile-store.ts';
 
 /** Attributes of one combined write at most: past it a call only grows. */
@@ -7,6 +8,8 @@ const MAX_ATTRIBUTES = 1_000;
 export interface WriteOfEvent {
   readonly messageId: string;
   readonly write: ProfileWrite;
+  /** As in `EventWrite`: what it adds to the write is only known when that is carried out. */
+  readonly formerly?: FormerIdentity;
 }
 
 /**
@@ -21,7 +24,7 @@ export function combinable(events: readonly WriteOfEvent[]): readonly (readonly 
     const group = groups.at(-1);
     const last = group?.at(-1);
     attributes += event.write.attributes.length;
-    if (group && last && areOne(last.write, event.write) && attributes <= MAX_ATTRIBUTES) {
+    if (group && last && areOne(last, event) && attributes <= MAX_ATTRIBUTES) {
       group.push(event);
     } else {
       groups.push([event]);
@@ -31,15 +34,18 @@ export function combinable(events: readonly WriteOfEvent[]): readonly (readonly 
   return groups;
 }
 
-function areOne(left: ProfileWrite, right: ProfileWrite): boolean {
+function areOne(one: WriteOfEvent, other: WriteOfEvent): boolean {
+  if (one.formerly !== undefined || other.formerly !== undefined) return false;
+  const { write: left } = one;
+  const { write: right } = other;
   return (
     left.org === right.org &&
     left.region === right.region &&
     left.receivedAt === right.receivedAt &&
     left.identities.length === right.identities.length &&
     left.identities.every(({ type, value }, at) => {
-      const other = right.identities[at];
-      return type === other?.type && value === other.value;
+      const its = right.identities[at];
+      return type === its?.type && value === its.value;
     })
   );
 }

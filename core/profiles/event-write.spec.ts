@@ -91,4 +91,25 @@ describe('the profile write of an event', () => {
     expect(group({ name: 'G' })).toEqual([{ path: ['groups', 'g', 'name'], value: 'G', order: 0 }]);
     expect(group()).toEqual([{ path: ['groups', 'g'], value: {}, order: 0 }]);
   });
+
+  it('is an alias’s where the context says who the user was, known as a user or as a device', () => {
+    const alias = (fields: Partial<CanonicalEvent>) =>
+      eventWrite(event({ context: { alias: { previous_id: ' old ' } }, ...fields }), SCOPE, 0);
+    const formerly = {
+      asUser: { type: 'user_id', value: 'old' },
+      asDevice: { type: 'anonymous_id', value: 'old' },
+    };
+    expect(alias({ user_id: 'u' })).toMatchObject({ formerly });
+    expect(alias({ user_id: 'u' }).write?.identities).toEqual([{ type: 'user_id', value: 'u' }]);
+    // Nobody to be somebody else, nobody else to be, or the device that the event names itself.
+    expect(alias({ anonymous_id: 'a' })).not.toHaveProperty('formerly');
+    expect(alias({ user_id: 'guest', anonymous_id: 'a' })).not.toHaveProperty('formerly');
+    expect(alias({ user_id: 'old' })).not.toHaveProperty('formerly');
+    expect(alias({ user_id: 'u', anonymous_id: 'old' })).not.toHaveProperty('formerly');
+    expect(alias({ type: 'group', group_id: 'g', user_id: 'u' })).not.toHaveProperty('formerly');
+    for (const previous_id of ['null', '', 17, null, { a: 1 }])
+      expect(alias({ user_id: 'u', context: { alias: { previous_id } } })).not.toHaveProperty('formerly');
+    for (const context of [{ alias: 'old' }, { alias: null }, { alias: ['old'] }, {}])
+      expect(alias({ user_id: 'u', context })).not.toHaveProperty('formerly');
+  });
 });

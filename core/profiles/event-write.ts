@@ -1,7 +1,10 @@
-import type { CanonicalEvent, JsonObject } from '../event/event.ts';
+import type { CanonicalEvent, Json, JsonObject } from '../event/event.ts';
 import { type IdentityFault, normaliseIdentity } from './identity.ts';
 import type { Identity, NewAttribute, ProfileScope } from './profile.ts';
 import type { ProfileWrite } from './profile-store.ts';
+
+const USER = 'user_id';
+const DEVICE = 'anonymous_id';
 
 /** Categories of a profile that events write to. */
 const TRAITS = 'traits';
@@ -11,8 +14,19 @@ const GROUPS = 'groups';
 export interface EventWrite {
   /** Absent when the event names nobody who could have a profile. */
   readonly write?: ProfileWrite;
+  /**
+   * Who the user was before, by the word of an alias, in the forms it may be known by. It belongs to `write` as the
+   * first where somebody is known by that `user_id`, else as the second.
+   */
+  readonly formerly?: FormerIdentity;
   /** Identities of the event that are none, by what is wrong with them: placeholders above all. */
   readonly skipped: readonly IdentityFault[];
+}
+
+/** An id that an alias names: its producer does not say whether it was given by them or by a device. */
+export interface FormerIdentity {
+  readonly asUser: Identity;
+  readonly asDevice: Identity;
 }
 
 /**
@@ -46,7 +60,33 @@ export function eventWrite(event: CanonicalEvent, scope: ProfileScope, offset: n
     linking: 'keep-people-apart',
     receivedAt,
   };
-  return { write, skipped };
+  const formerly = formerIdentityIn(event, identities);
+  return { write, skipped, ...(formerly === undefined ? {} : { formerly }) };
+}
+
+/**
+ * An identify event whose `context.alias.previous_id` is a text is an alias: its user was known by that id. None where
+ * the event has no user to be somebody else, where that is the same, or the event's own device.
+ */
+function formerIdentityIn(
+  { type, context }: CanonicalEvent,
+  identities: readonly Identity[],
+): FormerIdentity | undefined {
+  const user = identities.find((identity) => identity.type === USER);
+  if (type !== 'identify' || user === undefined) return undefined;
+  const alias = context?.alias;
+  const previous = isObject(alias) ? alias.previous_id : undefined;
+  const asUser = normaliseIdentity(USER, previous);
+  const asDevice = normaliseIdentity(DEVICE, previous);
+  if (asUser.kind !== 'identity' || asDevice.kind !== 'identity') return undefined;
+  const { value } = asUser.identity;
+  const isNothingNew =
+    value === user.value || identities.some((known) => known.type === DEVICE && known.value === value);
+  return isNothingNew ? undefined : { asUser: asUser.identity, asDevice: asDevice.identity };
+}
+
+function isObject(value: Json | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** By what the event may be known to be about somebody, most telling first. */
@@ -56,7 +96,7 @@ function namesIn({
   anonymous_id,
   traits,
 }: CanonicalEvent): readonly (readonly [string, unknown])[] {
-  const own = [['user_id', user_id] as const, ['anonymous_id', anonymous_id] as const];
+  const own = [[USER, user_id] as const, [DEVICE, anonymous_id] as const];
   if (type !== 'identify') return own;
   return [...own, ['email', traits?.email], ['cellphone', traits?.phone]];
 }

@@ -126,6 +126,26 @@ describe('an event', () => {
     expect(link(write(['user_id:new'], apart), [live(eve)])).toMatchObject({ profiles: ['3'], out: [] });
   });
 
+  it('that says who its user was before brings them in, unless that user is somebody already', () => {
+    const renamed = write(['user_id:new', 'user_id:ada'], apart);
+    expect(link(renamed, [nobody, live(ada)])).toEqual({
+      profiles: ['2'],
+      in: ['user_id:new', 'user_id:ada'],
+      out: [],
+    });
+    expect(link(write(['user_id:eve', 'user_id:ada'], apart), [live(eve), live(ada)])).toEqual({
+      profiles: ['3'],
+      in: ['user_id:eve'],
+      out: ['user_id:ada another_person'],
+    });
+    const onDevice = write(['user_id:new', 'anonymous_id:b', 'user_id:ada'], apart);
+    expect(link(onDevice, [nobody, live(eve), live(ada)])).toEqual({
+      profiles: ['2'],
+      in: ['user_id:new', 'user_id:ada'],
+      out: ['anonymous_id:b another_person'],
+    });
+  });
+
   it('of a user who was deleted after it was written onto whoever has the same device', () => {
     const event = write(['user_id:gone', 'anonymous_id:b'], { ...apart, receivedAt: 1 });
     expect(link(event, [{ kind: 'deleted', at: 2 }, live(eve)])).toBe('nothing_left');

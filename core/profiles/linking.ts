@@ -58,14 +58,14 @@ export function linkingOf(write: ProfileWrite, { owners, named }: FoundOwners): 
 class Circle {
   readonly #write: ProfileWrite;
   readonly #members = new Map<string, Profile>();
-  /** The person the write itself is about; whoever is another is kept apart. */
-  readonly #person: string | undefined;
+  /** The person the write itself is about, by all the names it has for them; whoever is another is kept apart. */
+  readonly #person: ReadonlySet<string>;
   #hasPerson = false;
   #identities = 0;
 
   constructor(write: ProfileWrite, named: Profile | undefined) {
     this.#write = write;
-    this.#person = write.identities.find(({ type }) => type === PERSON)?.value;
+    this.#person = new Set(write.identities.filter(({ type }) => type === PERSON).map(({ value }) => value));
     if (named !== undefined) this.#join(named);
   }
 
@@ -95,8 +95,8 @@ class Circle {
     if (persons.length === 0) return false;
     if (this.#hasPerson) return true;
     // Claimed for a profile that does not list it yet, the write's own person is where the claim leads to.
-    if (this.#person === undefined || (type === PERSON && value === this.#person)) return false;
-    return persons.every((person) => person.value !== this.#person);
+    if (this.#person.size === 0 || (type === PERSON && this.#person.has(value))) return false;
+    return !persons.some((person) => this.#person.has(person.value));
   }
 
   #join(profile: Profile): void {

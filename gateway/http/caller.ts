@@ -46,5 +46,7 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** What the route does, from the permission table. A route without one does not start. */
     operation?: Operation;
+    /** Spoken to by SDKs made for Segment or RudderStack: where they have their credential, and what they read. */
+    sdk?: true;
   }
 }

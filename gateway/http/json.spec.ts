@@ -33,6 +33,17 @@ describe('parseJson', () => {
     expect(parse(text)).toEqual({ ok: true, value });
   });
 
+  it.each(['1e999', '{"a":-1e400}', `[${'9'.repeat(400)}]`])(
+    'refuses a number that would become null',
+    (text) => {
+      expect(parse(text)).toEqual(refused('holds a number that is too large'));
+    },
+  );
+
+  it('takes the largest number there is', () => {
+    expect(parse('1.7976931348623157e308')).toEqual({ ok: true, value: Number.MAX_VALUE });
+  });
+
   it('refuses one level of nesting too many, before anything recurses', () => {
     const nested = (levels: number) => '['.repeat(levels) + ']'.repeat(levels);
     expect(parse(nested(MAX_DEPTH)).ok).toBe(true);

@@ -10,8 +10,9 @@ export type ParsedJson =
 
 /**
  * Parses a body strictly: valid UTF-8, valid JSON, no key twice in one object, no `__proto__`, no half of a surrogate
- * pair, bounded depth. What would silently change on its way is refused instead: of two equal keys `JSON.parse` keeps
- * the last, and two texts that differ in a lone surrogate alone are the same bytes in UTF-8.
+ * pair, no number that is infinite to JavaScript, bounded depth. What would silently change on its way is refused
+ * instead: of two equal keys `JSON.parse` keeps the last, two texts that differ in a lone surrogate alone are the same
+ * bytes in UTF-8, and `1e999` would be written as `null`.
  */
 export function parseJson(body: Buffer): ParsedJson {
   if (!isUtf8(body)) return refuse('is not valid UTF-8');
@@ -40,7 +41,11 @@ function count(
   depth: number,
   census: { members: number; fault: ErrorDetail | undefined },
 ): void {
-  if (typeof value !== 'object' || value === null) return;
+  if (typeof value !== 'object' || value === null) {
+    if (value === Infinity || value === -Infinity)
+      census.fault = { path: '', message: 'holds a number that is too large' };
+    return;
+  }
   if (depth >= MAX_DEPTH) {
     census.fault = { path: '', message: `is nested more than ${MAX_DEPTH} levels deep` };
     return;

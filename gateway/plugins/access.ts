@@ -16,6 +16,7 @@ import type { Caller } from '../http/caller.ts';
 import { invalidRequest, permissionDenied } from '../http/errors.ts';
 import { bearerOf, createAuthenticate, keyOrBearerOf } from './authenticate.ts';
 import { createKeyUseNotes } from './key-use.ts';
+import { keyInBody, namesCredential, sdkCredentialOf } from './sdk-credentials.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const WORKSPACE_HEADER = 'x-workspace-id';
@@ -23,7 +24,7 @@ const WORKSPACE_HEADER = 'x-workspace-id';
 /**
  * Who may do what. Every route names its operation in the permission table, or the gateway does not start. The order
  * is the spec's: verify the credential (401), look at the header (400), then kind, membership and role (403). All of
- * it comes before the body is read.
+ * it comes before the body is read, unless the body is where an SDK has its key.
  */
 export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, dependencies) => {
   const authenticate = createAuthenticate(dependencies);
@@ -39,23 +40,49 @@ export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, depen
       );
     }
   });
-  app.addHook('onRequest', (request, _reply, done) => {
-    const operation = request.routeOptions.config.operation;
-    if (operation === undefined) return done(); // no route: the not-found handler answers
-    const admit = (caller: Caller) => {
+
+  function admit(
+    request: FastifyRequest,
+    operation: Operation,
+    credential: string | undefined,
+    done: (error?: Error) => void,
+  ): void {
+    const admitCaller = (caller: Caller) => {
       request.caller = caller;
       noteKeyUse(caller);
       authorize(request, operation, dependencies);
     };
-    const credential = isOfProfiles(operation) ? keyOrBearerOf(request) : bearerOf(request);
     const caller = authenticate(request, credential);
-    if (caller instanceof Promise) caller.then(admit).then(() => done(), done);
+    if (caller instanceof Promise) caller.then(admitCaller).then(() => done(), done);
     else {
-      admit(caller);
+      admitCaller(caller);
       done();
     }
+  }
+
+  app.addHook('onRequest', (request, _reply, done) => {
+    const { operation, sdk } = request.routeOptions.config;
+    if (operation === undefined) return done(); // no route: the not-found handler answers
+    if (permissionOf(operation).public) return done();
+    if (sdk && request.method === 'POST' && !namesCredential(request)) return done(); // it may be in the body
+    admit(request, operation, credentialOf(request, operation), done);
+  });
+  app.addHook('preValidation', (request, _reply, done) => {
+    const { operation } = request.routeOptions.config;
+    if (operation === undefined || permissionOf(operation).public || isAdmitted(request)) return done();
+    admit(request, operation, keyInBody(request), done);
   });
 });
+
+/** The credential, from where the API that is called has it. */
+function credentialOf(request: FastifyRequest, operation: Operation): string | undefined {
+  if (request.routeOptions.config.sdk) return sdkCredentialOf(request);
+  return isOfProfiles(operation) ? keyOrBearerOf(request) : bearerOf(request);
+}
+
+function isAdmitted({ caller }: { readonly caller?: Caller }): boolean {
+  return caller !== undefined;
+}
 
 /** Of those the body says which profiles are meant: whether the caller may is decided once it was read. */
 function isOfProfiles(operation: Operation): boolean {
@@ -67,6 +94,9 @@ function authorize(request: FastifyRequest, operation: Operation, { catalog }: G
   const { workspaceId, organizationId } = request.params as PathParameters;
   if (workspaceId !== undefined) checkWorkspaceHeader(request, workspaceId.toLowerCase(), request.caller);
   if (!permission.credentials.includes(request.caller.kind)) throw permissionDenied();
+  const { caller } = request;
+  if (request.routeOptions.config.sdk && caller.kind === 'write_key')
+    authorizeInWorkspace(request, permission, caller.key.workspace_id, catalog.state);
   if (workspaceId !== undefined)
     authorizeInWorkspace(request, permission, workspaceId.toLowerCase(), catalog.state);
   if (organizationId !== undefined)

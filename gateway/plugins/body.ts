@@ -1,4 +1,5 @@
 import compress from '@fastify/compress';
+import type { FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { ApiError, invalidRequest, unsupportedMediaType } from '../http/errors.ts';
 import { parseJson } from '../http/json.ts';
@@ -21,10 +22,16 @@ export const bodyPlugin = fastifyPlugin(async (app) => {
       }),
   });
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body: Buffer, done) => {
-    if (body.length === 0) return done(null, undefined);
-    const parsed = parseJson(body);
-    if (parsed.ok) return done(null, parsed.value);
-    done(invalidRequest(parsed.fault));
-  });
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, parseBody);
 });
+
+/** Reads a body as JSON, whatever its type says that it is. */
+export function parseBody(
+  _request: FastifyRequest,
+  body: Buffer,
+  done: (error: Error | null, value?: unknown) => void,
+): void {
+  const parsed = body.length === 0 ? ({ ok: true, value: undefined } as const) : parseJson(body);
+  if (parsed.ok) done(null, parsed.value);
+  else done(invalidRequest(parsed.fault));
+}

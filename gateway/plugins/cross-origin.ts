@@ -15,6 +15,9 @@ const INGESTION = new RegExp(
   `^/api/v1/workspaces/[^/]+/events/(${[...EVENT_TYPES, 'batch'].join('|')})/?(\\?|$)`,
 );
 
+/** What SDKs call, made for Segment or RudderStack. */
+const SDKS = /^\/(?:beacon\/)?v1\/|^\/sourceConfig\/?(?:\?|$)/;
+
 const COMMON: FastifyCorsOptions = {
   methods: ['GET', 'POST', 'PUT', 'DELETE'],
   allowedHeaders: [
@@ -38,13 +41,25 @@ const COMMON: FastifyCorsOptions = {
 /** Tells browsers which pages may call. What they may do there is the credential's matter, as for everybody. */
 export const crossOriginPlugin = fastifyPlugin<CrossOriginOptions>(async (app, options) => {
   const ingestion = forOrigins(options.ingestionOrigins ?? ANY);
+  const sdks = forSdks(options.ingestionOrigins ?? ANY);
   const others = forOrigins(options.origins ?? []);
+  const optionsFor = (url: string) => (INGESTION.test(url) ? ingestion : SDKS.test(url) ? sdks : others);
   await app.register(cors, {
-    delegator: (request, done) => done(null, INGESTION.test(request.url ?? '') ? ingestion : others),
+    delegator: (request, done) => done(null, optionsFor(request.url ?? '')),
   });
 });
 
 function forOrigins(origins: readonly string[]): FastifyCorsOptions {
   if (origins.length === 0) return { origin: false };
   return { ...COMMON, origin: origins.includes('*') ? '*' : [...origins] };
+}
+
+/**
+ * SDKs send headers of their own, and `sendBeacon` always sends what the browser has of credentials, so that browsers
+ * want to be told that both are welcome. There are none that would mean anything here.
+ */
+function forSdks(origins: readonly string[]): FastifyCorsOptions {
+  if (origins.length === 0) return { origin: false };
+  const { allowedHeaders: _anyThatIsAskedFor, ...common } = COMMON;
+  return { ...common, credentials: true, origin: origins.includes('*') ? true : [...origins] };
 }

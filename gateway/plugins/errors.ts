@@ -18,7 +18,8 @@ export const errorsPlugin = fastifyPlugin<Pick<GatewayDependencies, 'logger'>>(a
   app.setNotFoundHandler((_request, reply) => answerError(reply, notFound()));
   app.setErrorHandler((error: FastifyError, request: FastifyRequest, reply) => {
     const known = toApiError(error);
-    if (known !== undefined) return answerError(reply, known);
+    if (known !== undefined)
+      return answerError(reply, request.routeOptions.config.sdk ? inWordsOfSdks(known) : known);
     logger.error(
       { request_id: request.id, error: messageOf(error), stack: error.stack },
       'request failed unexpectedly',
@@ -26,6 +27,21 @@ export const errorsPlugin = fastifyPlugin<Pick<GatewayDependencies, 'logger'>>(a
     return answerError(reply, new ApiError(500, 'internal error'));
   });
 });
+
+/**
+ * SDKs that were made for Segment read `code` and `message`. Where they are missing some (rudder-sdk-python) fail over
+ * the answer itself, and take a refusal for an outage that is worth ten more tries.
+ */
+function inWordsOfSdks(refusal: ApiError): ApiError {
+  const { status, error, details, retryAfterSeconds } = refusal;
+  const [first] = details ?? [];
+  const message = first === undefined ? error : `${error}: ${[first.path, first.message].join(' ').trim()}`;
+  return new ApiError(status, error, {
+    fields: { code: error.replaceAll(' ', '_'), message, ...refusal.fields },
+    ...(details === undefined ? {} : { details }),
+    ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
+  });
+}
 
 /** Fastify's own refusals, by code; undefined for what nobody foresaw. */
 function toApiError(error: FastifyError | ApiError | TributaryError): ApiError | undefined {

@@ -1,4 +1,4 @@
-import { messageOf, type RateLimiter } from '@tributary/core';
+import { messageOf, permissionOf, type RateLimiter } from '@tributary/core';
 import fastifyPlugin from 'fastify-plugin';
 import type { GatewayDependencies } from '../dependencies.ts';
 import type { Caller } from '../http/caller.ts';
@@ -33,7 +33,7 @@ export const rateLimitsPlugin = fastifyPlugin<
 
   app.addHook('onRequest', async (request) => {
     const { operation } = request.routeOptions.config;
-    if (operation === undefined || operation === 'events.ingest') return;
+    if (operation === undefined || operation === 'events.ingest' || permissionOf(operation).public) return;
     const wait = await waitOf(request.caller, limiter);
     if (wait > 0) throw tooManyRequests(Math.ceil(wait / 1_000));
   });

@@ -16,7 +16,7 @@ import { ProfileWriter } from './profile-writer.ts';
 
 export interface ProfileDependencies {
   readonly catalog: Catalog;
-  readonly profiles: Pick<ProfileStore, 'upsert'>;
+  readonly profiles: Pick<ProfileStore, 'upsert' | 'search'>;
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly catalogWaitMs: number;
@@ -74,9 +74,10 @@ function writeOf(entry: LogEntry, { catalog, metrics }: ProfileDependencies): Wr
     return undefined;
   }
   const scope = { org: organization.org_id, region: workspace.region };
-  const { write, skipped } = eventWrite(event, scope, entry.position.offset);
+  const { write, formerly, skipped } = eventWrite(event, scope, entry.position.offset);
   for (const reason of skipped) metrics.count('tributary_profile_identities_skipped_total', { reason });
-  if (write !== undefined) return { messageId: event.message_id, write };
+  if (write !== undefined)
+    return { messageId: event.message_id, write, ...(formerly === undefined ? {} : { formerly }) };
   count('nobody');
   return undefined;
 }

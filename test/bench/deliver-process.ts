@@ -22,7 +22,7 @@ import {
   openSqliteHistory,
   openSqliteVolumeCounters,
 } from '@tributary/infra';
-import { createPipeline, DEFAULT_PIPELINE } from '@tributary/processors';
+import { createPipeline, DEFAULT_PIPELINE, RunFigures } from '@tributary/processors';
 import { Agent, request } from 'undici';
 import { MemoryCatalog, WORKSPACE } from '../stages/memory-catalog.ts';
 import { RecordedProfiles } from '../stages/recorded-profiles.ts';
@@ -150,11 +150,13 @@ function pipelineOf(
     check: () => Promise.reject(new Unavailable('nothing is transformed here')),
     async close() {},
   };
+  const counters = openSqliteVolumeCounters({ folder: join(own, 'volume'), clock });
   return createPipeline({
     log,
     catalog,
     contracts: createContractEvaluator(),
-    counters: openSqliteVolumeCounters({ folder: join(own, 'volume'), clock }),
+    counters,
+    figures: new RunFigures({ counters, clock, ...tools }),
     deduplicator: openSqliteDeduplicator({ folder: join(own, 'dedupe'), windowMs: DAY_MS, clock }),
     history: openSqliteHistory({ folder: join(own, 'history'), clock, retentionMs: DAY_MS }),
     liveTail: openInProcessLiveTail({ logger: NO_LOGGER }),

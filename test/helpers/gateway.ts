@@ -41,7 +41,10 @@ export class InjectClient {
     const full = path.startsWith('./') ? `/workspaces/${this.workspaceId}/${path.slice(2)}` : path;
     const response = await this.#app.inject({
       method,
-      url: /^\/(api|cdp)\/v1\//.test(full) ? full : `/api/v1${full}`,
+      url:
+        /^\/((api|cdp|beacon)\/)?v1\//.test(full) || full.startsWith('/sourceConfig')
+          ? full
+          : `/api/v1${full}`,
       headers: {
         ...(this.token === undefined ? {} : { authorization: `Bearer ${this.token}` }),
         ...(this.workspaceId === undefined ? {} : { 'x-workspace-id': this.workspaceId }),
@@ -115,7 +118,7 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
   const routes: RouteOptions[] = [];
   const app = createServer();
   app.addHook('onRoute', (route) => {
-    if (route.method !== 'HEAD' && /^\/(api|cdp)\//.test(route.url)) routes.push(route);
+    if (route.method !== 'HEAD' && route.config?.operation !== undefined) routes.push(route);
   });
   await app.register(gateway, dependencies);
   await app.ready();

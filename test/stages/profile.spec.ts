@@ -1,4 +1,11 @@
-import { type CanonicalEvent, HEADER, type ProfileWriteOutcome, TOPIC, Unavailable } from '@tributary/core';
+import {
+  type CanonicalEvent,
+  freshProfile,
+  HEADER,
+  type ProfileWriteOutcome,
+  TOPIC,
+  Unavailable,
+} from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { Told } from '../helpers/told.ts';
 import { entryOf, event, setUp } from './harness.ts';
@@ -128,6 +135,28 @@ describe('profile', () => {
       { attributes: [{ path: ['traits', 'plan'], value: 'pro' }] },
     ]);
     expect(counts).toEqual({ 'tributary_profile_events_total{outcome=written}': 3 });
+  });
+
+  it('writes of an alias who the user was: a user where one is known by that id, else a device', async () => {
+    const { profiles, run, counts } = setUpProfiles();
+    profiles.known.set('user_id=ann', freshProfile({ org: 1, region: 'eu' }, 'a ucid', 0));
+    const alias = (user_id: string, previous_id: string) => ({
+      user_id,
+      context: { alias: { previous_id } },
+    });
+    await run(
+      'profile',
+      accepted({ user_id: 'u', traits: { a: 1 } }, alias('u', 'ann'), alias('u', 'device'), alias('u', 'u')),
+    );
+    expect(
+      profiles.writes.map(({ identities }) => identities.map(({ type, value }) => `${type}=${value}`)),
+    ).toEqual([
+      ['user_id=u'],
+      ['user_id=u', 'user_id=ann'],
+      ['user_id=u', 'anonymous_id=device'],
+      ['user_id=u'],
+    ]);
+    expect(counts).toEqual({ 'tributary_profile_events_total{outcome=written}': 4 });
   });
 
   it('writes one by one what is refused together', async () => {

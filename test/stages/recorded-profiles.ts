@@ -2,6 +2,7 @@ import {
   freshProfile,
   type Profile,
   type ProfileDeletionOutcome,
+  type ProfileSearch,
   type ProfileStore,
   type ProfileWrite,
   type ProfileWriteOutcome,
@@ -32,8 +33,11 @@ export class RecordedProfiles implements ProfileStore {
     }
   }
 
-  async search(): Promise<readonly Profile[]> {
-    return [];
+  /** Who is found by an identity, `type=value`. */
+  readonly known = new Map<string, Profile>();
+
+  async search({ identities }: ProfileSearch): Promise<readonly Profile[]> {
+    return identities.flatMap(({ type, value }) => this.known.get(`${type}=${value}`) ?? []);
   }
   async delete(): Promise<ProfileDeletionOutcome> {
     return { deleted: [], notFound: [] };

@@ -19,7 +19,13 @@ export interface ReadBatch {
   readonly rejected: readonly RejectedItem[];
 }
 
-type BatchReader = (items: readonly unknown[], key: WriteKey, checkContract: boolean) => ReadBatch;
+/** `receivedAt`: ISO 8601; default: now. */
+type BatchReader = (
+  items: readonly unknown[],
+  key: WriteKey,
+  checkContract: boolean,
+  receivedAt?: string,
+) => ReadBatch;
 
 /** Sorts the items of a batch into events and refusals, each by the schema of its type. */
 export function createBatchReader(
@@ -30,8 +36,7 @@ export function createBatchReader(
     EVENT_TYPES.map((type) => [type, ajv.compile(batchItems[type])]),
   ) as Record<EventType, ValidateFunction<EventBody>>;
 
-  return (items, key, checkContract) => {
-    const receivedAt = iso(dependencies.clock());
+  return (items, key, checkContract, receivedAt = iso(dependencies.clock())) => {
     const events: ShapedEvent[] = [];
     const rejected: RejectedItem[] = [];
     items.forEach((item, index) => {

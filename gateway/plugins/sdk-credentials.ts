@@ -1,0 +1,41 @@
+import type { FastifyRequest } from 'fastify';
+import { bearerOf } from './authenticate.ts';
+
+/**
+ * SDKs that were made for Segment or RudderStack have their write key in one of these places: the user of `Basic`, as a
+ * bearer, in the path or the query (what loads settings, and `sendBeacon`, which can set no header), or in the body. A
+ * header is the one that counts, whatever stands elsewhere.
+ */
+export function sdkCredentialOf(request: FastifyRequest): string | undefined {
+  const { authorization } = request.headers;
+  return authorization === undefined ? keyInAddress(request) : (bearerOf(request) ?? userOf(authorization));
+}
+
+/** Whether a request names a credential before its body. */
+export function namesCredential(request: FastifyRequest): boolean {
+  return request.headers.authorization !== undefined || keyInAddress(request) !== undefined;
+}
+
+export function keyInBody({ body }: FastifyRequest): string | undefined {
+  return textIn(body, 'writeKey');
+}
+
+function keyInAddress({ params, query }: FastifyRequest): string | undefined {
+  return textIn(params, 'writeKey') ?? textIn(query, 'writeKey');
+}
+
+const BASIC = /^Basic +([A-Za-z0-9+/_-]+={0,2}) *$/i;
+
+/** The user of `Basic`; the password is nobody's. */
+function userOf(authorization: string): string | undefined {
+  const encoded = BASIC.exec(authorization)?.[1];
+  if (encoded === undefined) return undefined;
+  const [user] = Buffer.from(encoded, 'base64').toString('utf8').split(':', 1);
+  return user;
+}
+
+function textIn(fields: unknown, name: string): string | undefined {
+  if (typeof fields !== 'object' || fields === null || !Object.hasOwn(fields, name)) return undefined;
+  const value = (fields as Readonly<Record<string, unknown>>)[name];
+  return typeof value === 'string' ? value : undefined;
+}

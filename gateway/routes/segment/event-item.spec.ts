@@ -1,0 +1,159 @@
+import { describe, expect, it } from 'vitest';
+import { eventItem } from './event-item.ts';
+
+const RECEIVED = '2026-03-01T12:00:10.000Z';
+const item = (call: unknown, frame = {}) => eventItem(call, frame, RECEIVED);
+
+describe('a call of the Segment API', () => {
+  it('has its fields where our event has them', () => {
+    const common = { messageId: 'm', userId: 'u', anonymousId: 'a', timestamp: '2026-01-01T00:00:00Z' };
+    const ours = { message_id: 'm', user_id: 'u', anonymous_id: 'a', timestamp: '2026-01-01T00:00:00Z' };
+    const context = { ip: '10.0.0.1' };
+    expect(item({ type: 'track', ...common, event: 'E', properties: { p: 1 }, context })).toEqual({
+      type: 'track',
+      ...ours,
+      event: 'E',
+      properties: { p: 1 },
+      context,
+    });
+    expect(item({ type: 'identify', ...common, traits: { t: 1 } })).toEqual({
+      type: 'identify',
+      ...ours,
+      traits: { t: 1 },
+    });
+    expect(item({ type: 'page', ...common, name: 'N', properties: {} })).toEqual({
+      type: 'page',
+      ...ours,
+      name: 'N',
+      properties: {},
+    });
+    expect(item({ type: 'group', ...common, groupId: 'g', traits: {} })).toEqual({
+      type: 'group',
+      ...ours,
+      group_id: 'g',
+      traits: {},
+    });
+  });
+
+  it('keeps every other field in context.segment, under its own name', () => {
+    const rest = {
+      integrations: { All: true },
+      channel: 'server',
+      version: 2,
+      _metadata: { nodeVersion: '24' },
+      category: 'Docs',
+      traits: { plan: 'pro' },
+      groupId: 'not of a track',
+    };
+    expect(item({ type: 'track', userId: 'u', event: 'E', ...rest })).toEqual({
+      type: 'track',
+      user_id: 'u',
+      event: 'E',
+      context: { segment: rest },
+    });
+  });
+
+  it('keeps what a producer has in our places of the context', () => {
+    expect(
+      item({ type: 'alias', userId: 'u', previousId: 'p', context: { segment: 1, alias: 'x', os: 'y' } }),
+    ).toEqual({
+      type: 'identify',
+      user_id: 'u',
+      context: {
+        os: 'y',
+        alias: { previous_id: 'p' },
+        segment: { type: 'alias', context: { segment: 1, alias: 'x' } },
+      },
+    });
+  });
+
+  it('never keeps a write key', () => {
+    expect(item({ type: 'track', userId: 'u', event: 'E', writeKey: 'secret' })).toEqual({
+      type: 'track',
+      user_id: 'u',
+      event: 'E',
+    });
+  });
+
+  it('is a page of its name for a screen, which says that it was one and keeps the device’s', () => {
+    expect(item({ type: 'screen', userId: 'u', name: 'Home', context: { screen: { width: 320 } } })).toEqual({
+      type: 'page',
+      user_id: 'u',
+      name: 'Home',
+      context: { screen: { name: 'Home', width: 320 }, segment: { type: 'screen' } },
+    });
+    expect(item({ type: 'screen', userId: 'u' })).toEqual({
+      type: 'page',
+      user_id: 'u',
+      context: { screen: {}, segment: { type: 'screen' } },
+    });
+  });
+
+  it('is an identify for an alias, which names who the user was', () => {
+    expect(item({ type: 'alias', userId: 'u', previousId: 17 })).toEqual({
+      type: 'identify',
+      user_id: 'u',
+      context: { alias: { previous_id: '17' }, segment: { type: 'alias' } },
+    });
+  });
+
+  it('has its time by the server’s clock where it says when it was sent, and keeps both as they came', () => {
+    const times = { timestamp: '2020-01-01T00:00:00Z', sentAt: '2020-01-01T00:00:04Z' };
+    expect(item({ type: 'track', userId: 'u', event: 'E', ...times })).toMatchObject({
+      timestamp: '2026-03-01T12:00:06.000Z',
+      context: { segment: times },
+    });
+    expect(
+      item({ type: 'track', userId: 'u', event: 'E', timestamp: times.timestamp }, { sentAt: times.sentAt }),
+    ).toMatchObject({ timestamp: '2026-03-01T12:00:06.000Z', context: { segment: times } });
+  });
+
+  it('has the time of originalTimestamp where that is all there is', () => {
+    const originalTimestamp = '2020-01-01T00:00:00.000Z';
+    expect(item({ type: 'track', userId: 'u', event: 'E', originalTimestamp })).toMatchObject({
+      timestamp: originalTimestamp,
+      context: { segment: { originalTimestamp } },
+    });
+  });
+
+  it('has the context and integrations of its batch below its own', () => {
+    const frame = { context: { ip: '1', os: 'a' }, integrations: { All: false, X: true } };
+    expect(
+      item(
+        { type: 'track', userId: 'u', event: 'E', context: { os: 'b' }, integrations: { X: false } },
+        frame,
+      ),
+    ).toEqual({
+      type: 'track',
+      user_id: 'u',
+      event: 'E',
+      context: { ip: '1', os: 'b', segment: { integrations: { All: false, X: false } } },
+    });
+  });
+
+  it.each([
+    ['a whole number as an id', { userId: 17 }, { user_id: '17' }],
+    ['an empty text as an id', { userId: '', anonymousId: 'a' }, { anonymous_id: 'a' }],
+    ['an empty list as an object', { userId: 'u', properties: [] }, { user_id: 'u', properties: {} }],
+    ['null', { userId: 'u', context: null, category: null }, { user_id: 'u' }],
+  ])('may have %s, as some SDKs write it', (_, fields, ours) => {
+    expect(item({ type: 'track', event: 'E', ...fields })).toEqual({ type: 'track', event: 'E', ...ours });
+  });
+
+  it.each([
+    ['no object', 'text'],
+    ['of no type that is known', { type: 'delete', userId: 'u' }],
+    ['of a type that objects have by themselves', { type: 'constructor', userId: 'u' }],
+  ])('is handed on as it is, to be refused, when it is %s', (_, call) => {
+    expect(item(call)).toBe(call);
+  });
+
+  it.each([
+    ['an id that no number can hold exactly', { userId: 2 ** 53 }, { user_id: 2 ** 53 }],
+    ['a context that is no object', { context: 'x' }, { context: 'x' }],
+    ['properties that are none', { properties: [1] }, { properties: [1] }],
+    ['a time that is none', { timestamp: 17 }, { timestamp: 17 }],
+  ])('hands on %s, to be refused', (_, fields, ours) => {
+    expect(item({ type: 'track', event: 'E', ...fields })).toMatchObject(ours);
+  });
+});

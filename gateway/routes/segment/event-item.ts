@@ -1,0 +1,54 @@
+import { CALLS, type Call, type Frame, isCall, PLACES } from './call.ts';
+import { correctedTime } from './corrected-time.ts';
+import { contextOf } from './event-context.ts';
+import { type Fields, isObject, objectOf, textOf, withoutAbsent } from './fields.ts';
+
+/**
+ * A call of the Segment API as an item of a batch of ours, to be checked by the same schema: what has the wrong type is
+ * handed on as it is and refused there. Nothing that was said is lost:
+ *
+ * - fields that our event does not have are in `context.segment`, under their own names;
+ * - a `screen` is a page with `context.screen` (the device's screen stays beside it) and `context.segment.type`;
+ * - an `alias` is an identify with `context.alias.previous_id` and `context.segment.type`;
+ * - where `timestamp` was corrected by `sentAt`, `context.segment` has both as they came.
+ *
+ * Ids that are whole numbers become text, and empty ones count as absent, as does an empty list where an object belongs:
+ * that is how some SDKs write them. `receivedAt`: ISO 8601.
+ */
+export function eventItem(call: unknown, frame: Frame, receivedAt: string): unknown {
+  if (!isObject(call) || !isCall(call.type)) return call;
+  const { type } = call;
+  const said = call.timestamp ?? call.originalTimestamp;
+  const sentAt = call.sentAt ?? frame.sentAt;
+  const corrected = correctedTime(said, sentAt, receivedAt);
+  return withoutAbsent({
+    type: CALLS[type],
+    message_id: idOf(call.messageId),
+    user_id: idOf(call.userId),
+    anonymous_id: idOf(call.anonymousId),
+    ...partsOf(call, type),
+    timestamp: corrected ?? said,
+    context: contextOf(call, type, frame, {
+      previousId: idOf(call.previousId),
+      times: corrected === undefined ? { sentAt } : { sentAt, timestamp: call.timestamp },
+    }),
+  });
+}
+
+/** What only some types have. */
+function partsOf(call: Fields, type: Call): Fields {
+  const placed = PLACES[type];
+  const of = (name: string, read: (value: unknown) => unknown) =>
+    placed.includes(name) ? read(call[name]) : undefined;
+  return {
+    event: of('event', (event) => event),
+    name: of('name', textOf),
+    group_id: of('groupId', idOf),
+    properties: of('properties', objectOf),
+    traits: of('traits', objectOf),
+  };
+}
+
+function idOf(value: unknown): unknown {
+  return Number.isSafeInteger(value) ? String(value) : textOf(value);
+}

@@ -1,0 +1,76 @@
+import type { JsonObject } from '@tributary/core';
+import { type TProperties, Type } from 'typebox';
+import { MAX_BATCH } from '../events/schemas.ts';
+
+/**
+ * The fields are described and not required here: an event is judged once it has our form, each on its own. Others are
+ * taken and kept in `context.segment`.
+ */
+const FIELDS = {
+  messageId: 'Identifies the event; a repeated one is dropped. Assigned when absent.',
+  userId: 'Who it is about. This or `anonymousId` is needed.',
+  anonymousId: 'Who it is about, while unknown.',
+  event: 'What was done, of a track.',
+  name: 'Of a page or screen.',
+  groupId: 'Of a group.',
+  previousId: 'Of an alias: who the user was before.',
+  properties: 'Of a track, page or screen.',
+  traits: 'Of an identify or group.',
+  context: 'Circumstances: device, location, library.',
+  integrations: 'Kept in `context.segment.integrations`.',
+  timestamp: 'When it happened, ISO 8601, by the client’s clock; corrected by `sentAt`.',
+  sentAt: 'When it was sent, ISO 8601, by the client’s clock.',
+  writeKey: 'The write key, where no header has it.',
+} as const;
+
+const anything = (description: string) => Type.Optional(Type.Unknown({ description }));
+
+const callFields: TProperties = Object.fromEntries(
+  Object.entries(FIELDS).map(([name, description]) => [name, anything(description)]),
+);
+
+export type CallBody = JsonObject;
+
+export const callBody = Type.Unsafe<CallBody>(Type.Object(callFields, { additionalProperties: true }));
+
+export interface CallsBody {
+  readonly batch: readonly unknown[];
+  readonly sentAt?: unknown;
+  readonly context?: unknown;
+  readonly integrations?: unknown;
+}
+
+export const callsBody = Type.Unsafe<CallsBody>(
+  Type.Object(
+    {
+      batch: Type.Array(Type.Unknown(), {
+        maxItems: MAX_BATCH,
+        description: 'Calls, each with its `type`: track, identify, page, screen, group or alias.',
+      }),
+      sentAt: anything(FIELDS.sentAt),
+      context: anything('Below the context of each event.'),
+      integrations: anything('Below the integrations of each event.'),
+      writeKey: anything(FIELDS.writeKey),
+    },
+    { additionalProperties: true },
+  ),
+);
+
+/** A key may also stand here: `sendBeacon` can set no header. */
+export const callQuery = Type.Object(
+  { writeKey: Type.Optional(Type.String({ description: FIELDS.writeKey })) },
+  { additionalProperties: true },
+);
+
+const detail = Type.Object({ path: Type.String(), message: Type.String() });
+
+/** What SDKs look for. `rejected` names the events of a batch that were not taken, while others were. */
+export const takenAnswer = Type.Object({
+  success: Type.Literal(true),
+  rejected: Type.Optional(
+    Type.Array(Type.Object({ index: Type.Integer(), error: Type.String(), details: Type.Array(detail) })),
+  ),
+});
+
+/** Settings are for SDKs, whose form this is. */
+export const settingsAnswer = Type.Unsafe<object>({ type: 'object', additionalProperties: true });

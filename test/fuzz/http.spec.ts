@@ -1,0 +1,120 @@
+// Runs alone: it compares what good clients get done beside bad ones with what they get done without.
+import { readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Dice } from '../chaos/dice.ts';
+import { startTributary, type Tributary } from '../helpers/tributary.ts';
+import { ATTACKS } from './attacks.ts';
+import { exchange, openLingering } from './exchange.ts';
+
+const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
+const ROUNDS = LONG ? 500 : 12;
+const WINDOW_MS = LONG ? 60_000 : 4_000;
+const SEED = Number(process.env.TRIBUTARY_TEST_SEED ?? Date.now() % 1_000_000);
+
+/** Of good clients: so many calls a second, all of them together. */
+const OFFERED = 150;
+/** And of bad ones. */
+const ATTACKS_A_SECOND = 60;
+const LINGERING = 120;
+const MAX_GROWTH_MB = 250;
+
+/** Whatever comes over a connection: refused or closed, in bounded memory, and good clients do not notice. */
+describe(`the HTTP surface under fire (seed ${SEED})`, () => {
+  let tributary: Tributary;
+  let port: number;
+  let paths: readonly string[];
+  beforeAll(async () => {
+    tributary = await startTributary();
+    port = Number(new URL(tributary.url).port);
+    const events = `/api/v1/workspaces/${tributary.workspaceId}/events`;
+    paths = ['/v1/track', '/v1/batch', `${events}/track`, `${events}/batch`, '/cdp/v1/users'];
+  });
+  afterAll(() => tributary.remove());
+
+  const dice = new Dice(SEED);
+  const draw = (to: number) => Math.floor(dice.between(0, to));
+  const anAttack = () => {
+    const kinds = Object.values(ATTACKS);
+    const attack = kinds[draw(kinds.length)];
+    const path = paths[draw(paths.length)] ?? '/';
+    return attack?.({ path, writeKey: tributary.writeKey }, draw) ?? Buffer.alloc(0);
+  };
+
+  it.each(Object.entries(ATTACKS))('%s is refused, or the connection closed', async (_, attack) => {
+    for (let round = 0; round < ROUNDS; round++) {
+      const path = paths[round % paths.length] ?? '/';
+      const statuses = await exchange(port, attack({ path, writeKey: tributary.writeKey }, draw));
+      expect(statuses.filter((status) => status < 400 || status >= 500)).toEqual([]);
+    }
+  });
+
+  it('good clients get done what they got done before, and memory stays bounded', async () => {
+    await goodCalls(1_000); // warm
+    const quiet = await goodCalls(WINDOW_MS);
+    const before = megabytes(tributary.pid);
+    const lingering = openLingering(port, '/v1/batch', LINGERING);
+    const fire = new AbortController();
+    const firing = keepFiring(fire.signal);
+    const underFire = await goodCalls(WINDOW_MS);
+    fire.abort();
+    const attacks = await firing;
+    lingering.close();
+    const growth = megabytes(tributary.pid) - before;
+    console.info(
+      `good calls: ${quiet} without, ${underFire} beside ${attacks} attacks and ${LINGERING} lingering connections; memory ${growth} MB more`,
+    );
+    expect(underFire).toBeGreaterThanOrEqual(0.8 * quiet);
+    expect(attacks).toBeGreaterThan(0.3 * ATTACKS_A_SECOND * (WINDOW_MS / 1_000));
+    expect(growth).toBeLessThan(MAX_GROWTH_MB);
+  }, 300_000);
+
+  it('it is healthy after all of that, and nothing was an unexpected failure', async () => {
+    expect(await goodCall()).toBe(true);
+    expect((await fetch(`${tributary.url}/readyz`)).status).toBe(200);
+    expect(tributary.log()).not.toContain('failed unexpectedly');
+  });
+
+  async function goodCall(): Promise<boolean> {
+    const response = await fetch(`${tributary.url}/v1/track`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${tributary.writeKey}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ userId: 'u', event: 'Good' }),
+    });
+    await response.arrayBuffer();
+    return response.status === 200;
+  }
+
+  /** How many of the calls offered in so many ms were answered in them. */
+  async function goodCalls(ms: number): Promise<number> {
+    const end = performance.now() + ms;
+    let done = 0;
+    const client = async () => {
+      while (performance.now() < end) {
+        const next = performance.now() + 8_000 / OFFERED;
+        if ((await goodCall()) && performance.now() <= end) done += 1;
+        await sleep(Math.max(0, next - performance.now()));
+      }
+    };
+    await Promise.all(Array.from({ length: 8 }, client));
+    return done;
+  }
+
+  /** Attacks, one after the other begun; resolves to how many were refused. */
+  async function keepFiring(signal: AbortSignal): Promise<number> {
+    const under: Promise<readonly number[]>[] = [];
+    while (!signal.aborted) {
+      under.push(exchange(port, anAttack()));
+      await sleep(1_000 / ATTACKS_A_SECOND);
+    }
+    const statuses = await Promise.all(under);
+    expect(statuses.flat().filter((status) => status < 400 || status >= 500)).toEqual([]);
+    return statuses.length;
+  }
+});
+
+/** Of a process on this machine. */
+function megabytes(pid: number): number {
+  const [, kilobytes = '0'] = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
+  return Math.round(Number(kilobytes) / 1_024);
+}

@@ -1,0 +1,98 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { eventually } from '../helpers/client.ts';
+import { inherited } from '../helpers/inherited.ts';
+import { startTributary, type Tributary } from '../helpers/tributary.ts';
+import { findProgram, pythonWithSdks } from '../sdks/programs.ts';
+import { type Block, blocksOf, filledIn, isShown } from './blocks.ts';
+
+const run = promisify(execFile);
+const python = findProgram('python3');
+
+/** Runs what a reader would type. Blocks of one language share what they name, as in one terminal. */
+describe('a guide', () => {
+  let tributary: Tributary;
+  beforeAll(async () => {
+    tributary = await startTributary();
+  });
+  afterAll(() => tributary.remove());
+
+  const filled = ({ text }: Block) =>
+    filledIn(text, {
+      'http://127.0.0.1:8080': tributary.url,
+      '<workspace>': tributary.workspaceId,
+      '<write key>': tributary.writeKey,
+      '<ID token>': tributary.idToken,
+    });
+
+  /** What each block prints, of a shell that runs one after the other. */
+  async function shell(blocks: readonly Block[]): Promise<readonly string[]> {
+    const script = blocks.map(filled).join('\nprintf "\\0"\n');
+    const { stdout } = await run('bash', ['-euc', script], { env: { ...process.env, ...inherited() } });
+    return stdout.split('\0');
+  }
+
+  async function expectShown(blocks: readonly Block[]): Promise<void> {
+    const outputs = await shell(blocks.filter(({ language }) => language === 'sh'));
+    blocks.forEach(({ language, text }, at) => {
+      if (language !== 'json') return;
+      const output = outputs[blocks.slice(0, at).filter((block) => block.language === 'sh').length - 1];
+      expect(isShown(text, output ?? ''), `${text} is not ${output}`).toBe(true);
+    });
+  }
+
+  const ordersOf = async () =>
+    (await tributary.owner.get<readonly { event_name: string; event_count: number }[]>('./event-volume'))
+      .filter(({ event_name }) => event_name === 'Order Completed')
+      .reduce((sum, { event_count }) => sum + event_count, 0);
+
+  async function expectOneOrderMore(act: () => Promise<unknown>): Promise<void> {
+    const before = await ordersOf();
+    await act();
+    await eventually(ordersOf, (orders) => orders === before + 1);
+  }
+
+  it('to begin with shows what happens', async () => {
+    const blocks = blocksOf('quick-start.md');
+    expect(new Set(blocks.map(({ language }) => language))).toEqual(new Set(['console', 'sh', 'json']));
+    expect(blocks.filter(({ language }) => language === 'console')).toMatchObject([
+      { text: 'npm ci && npm start\n' },
+    ]);
+    await expectShown(blocks);
+  });
+
+  describe('from Segment or RudderStack', () => {
+    const blocks = blocksOf('from-segment-or-rudderstack.md');
+    const of = (wanted: string) => blocks.filter(({ language }) => language === wanted);
+
+    it('has no block that nobody runs: the page is run by test/sdks/browser.spec.ts', () => {
+      const languages = new Set(blocks.map(({ language }) => language));
+      expect(languages).toEqual(new Set(['js', 'python', 'sh', 'json', 'html']));
+    });
+
+    it('sends with Node, each SDK', async () => {
+      const cwd = new URL('..', import.meta.url).pathname;
+      expect(of('js')).toHaveLength(2);
+      for (const block of of('js'))
+        await expectOneOrderMore(() =>
+          run(process.execPath, ['--input-type=module', '--eval', filled(block)], { cwd, env: inherited() }),
+        );
+    });
+
+    it('sends with curl', async () => {
+      await expectOneOrderMore(() => expectShown(blocks));
+    });
+
+    it.skipIf(python === undefined)(
+      'sends with Python',
+      async () => {
+        const command = pythonWithSdks(python ?? '');
+        expect(of('python')).toHaveLength(1);
+        for (const block of of('python'))
+          await expectOneOrderMore(() => run(command, ['-c', filled(block)], { env: inherited() }));
+      },
+      120_000,
+    );
+  });
+});

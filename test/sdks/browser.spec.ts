@@ -1,0 +1,129 @@
+import { type Browser, chromium } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { blocksOf, filledIn } from '../guides/blocks.ts';
+import { eventually } from '../helpers/client.ts';
+import { startTributary } from '../helpers/tributary.ts';
+import { type PageServer, servePage } from './page-server.ts';
+import { findProgram } from './programs.ts';
+import { expectAll } from './said.ts';
+import { callsOf, type Task } from './senders/calls.ts';
+import { type Sender, type Sending, sendThroughRestart } from './through-restart.ts';
+
+const ROUNDS = process.env.TRIBUTARY_TEST_LONG === undefined ? 20 : 300;
+const program = findProgram('chromium', 'google-chrome');
+
+/** What the script of the page has, as far as it is used here. */
+interface Analytics {
+  identify(id: string, traits: object, options: object): Promise<unknown>;
+  track(event: string, properties: object, options: object): Promise<unknown>;
+  page(category: string, name: string, properties: object, options: object): Promise<unknown>;
+  group(id: string, traits: object, options: object): Promise<unknown>;
+}
+interface Volume {
+  readonly event_type: string;
+  readonly event_name: string;
+  readonly event_count: number;
+}
+interface Page {
+  readonly AnalyticsNext: {
+    readonly AnalyticsBrowser: { load(settings: { writeKey: string; cdnURL: string }): Analytics };
+  };
+}
+
+describe.skipIf(program === undefined)('analytics.js, unmodified, on a page in Chromium', () => {
+  let browser: Browser;
+  let site: PageServer;
+  let guide = '';
+  beforeAll(async () => {
+    site = await servePage({ '/guide': () => guide });
+    const args = [
+      '--no-sandbox',
+      '--disable-gpu',
+      '--disable-background-networking',
+      '--disable-component-update',
+    ];
+    browser = await chromium.launch({ executablePath: program ?? '', args });
+  }, 60_000);
+  afterAll(async () => {
+    await browser.close();
+    await site.close();
+  });
+
+  it('sends every event once, with all its fields, while the server is killed and started again', async () => {
+    const name = 'analytics-next';
+    const sender: Sender = { name, start: (task) => visit(task) };
+    const events = (await sendThroughRestart([sender], ROUNDS)).get(name);
+    expectAll(events, name, ROUNDS);
+    for (const event of events ?? []) {
+      expect(event.anonymous_id).toMatch(/^[0-9a-f-]{36}$/);
+      expect(event.context).toMatchObject({
+        userAgent: expect.stringContaining('Chrom'),
+        page: { url: site.url, title: 'Shop' },
+        segment: { integrations: { All: true, Elsewhere: false } },
+      });
+    }
+  }, 240_000);
+
+  it('sends from the page that the guide shows', async () => {
+    const tributary = await startTributary();
+    onTestFinished(() => tributary.remove());
+    const [block, ...others] = blocksOf('from-segment-or-rudderstack.md').filter(
+      ({ language }) => language === 'html',
+    );
+    expect(others).toEqual([]);
+    guide = filledIn(block?.text ?? '', {
+      'http://127.0.0.1:8080': tributary.url,
+      '<write key>': tributary.writeKey,
+    });
+    const page = await browser.newPage();
+    const answered = page.waitForResponse((response) => response.url() === `${tributary.url}/v1/p`);
+    await page.goto(`${site.url}guide`);
+    expect((await answered).status()).toBe(200);
+    const pages = async () =>
+      (await tributary.owner.get<readonly Volume[]>('./event-volume')).filter(
+        ({ event_type, event_name }) => event_type === 'page' && event_name === 'From Segment',
+      );
+    expect(await eventually(pages, ({ length }) => length > 0)).toMatchObject([{ event_count: 1 }]);
+  }, 60_000);
+
+  /** A visitor who does all of it; done once every event was answered with 200. */
+  function visit(task: Task): Sending {
+    const { promise: half, resolve: halfWay } = Promise.withResolvers<void>();
+    const { promise: ended, resolve: done } = Promise.withResolvers<void>();
+    const clicks = async () => {
+      const page = await browser.newPage();
+      let taken = 0;
+      page.on('response', (response) => {
+        if (response.request().method() === 'POST' && response.status() === 200) taken += 1;
+        if (taken === 4 * task.rounds) done();
+      });
+      await page.goto(site.url);
+      await page.evaluate(({ writeKey, url }) => {
+        const { AnalyticsBrowser } = (globalThis as unknown as Page).AnalyticsNext;
+        Object.assign(globalThis, { shop: AnalyticsBrowser.load({ writeKey, cdnURL: url }) });
+      }, task);
+      for (let round = 0; round < task.rounds; round++) {
+        if (round === Math.floor(task.rounds / 2)) halfWay();
+        await page.evaluate(
+          (calls) => {
+            const { shop } = globalThis as unknown as { readonly shop: Analytics };
+            const { track, identify, page: view, group } = calls;
+            const options = {
+              timestamp: track.timestamp,
+              integrations: track.integrations,
+              context: track.context,
+            };
+            void shop.identify(identify.userId, identify.traits, options);
+            void shop.track(track.event, track.properties, options);
+            void shop.page(view.category, view.name, view.properties, options);
+            void shop.group(group.groupId, group.traits, options);
+          },
+          callsOf(task, round),
+        );
+        await page.waitForTimeout(50);
+      }
+    };
+    const failed = clicks().then(() => ended);
+    return { half: Promise.race([half, failed]), ended: failed };
+  }
+});

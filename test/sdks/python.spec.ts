@@ -1,0 +1,32 @@
+import type { CanonicalEvent } from '@tributary/core';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { findProgram, pythonWithSdks } from './programs.ts';
+import { expectAll } from './said.ts';
+import { programSender, sendThroughRestart } from './through-restart.ts';
+
+const ROUNDS = process.env.TRIBUTARY_TEST_LONG === undefined ? 40 : 1_000;
+const NAMES = ['segment-analytics-python', 'rudder-sdk-python'];
+const python = findProgram('python3');
+
+describe.skipIf(python === undefined)(
+  'an SDK from PyPI, unmodified, while the server is killed and started again',
+  () => {
+    let sent: ReadonlyMap<string, readonly CanonicalEvent[]>;
+    beforeAll(async () => {
+      const command = pythonWithSdks(python ?? '');
+      const senders = NAMES.map((name) =>
+        programSender(name, [command, '-B', new URL(`senders/${name}.py`, import.meta.url).pathname]),
+      );
+      sent = await sendThroughRestart(senders, ROUNDS);
+    }, 240_000);
+
+    it.each(NAMES)('%s sends every event once, with all its fields', (name) => {
+      const events = sent.get(name);
+      expectAll(events, name, ROUNDS);
+      for (const event of events ?? []) {
+        expect(event.anonymous_id).toBe(`${name}-device`);
+        expect(event.context?.segment).toMatchObject({ integrations: { All: true, Elsewhere: false } });
+      }
+    });
+  },
+);

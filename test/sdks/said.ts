@@ -1,0 +1,40 @@
+import { type CanonicalEvent, EVENT_TYPES } from '@tributary/core';
+import { expect } from 'vitest';
+
+const SAID = { text: 'Grüße 漢字 🙂', nested: { list: [1, 'two', true], price: 12.5 } };
+const FIELDS: Readonly<Record<string, (round: number) => object>> = {
+  track: (round) => ({ event: 'Order Completed', properties: { ...SAID, round } }),
+  identify: (round) => ({ traits: { ...SAID, round, plan: 'pro' } }),
+  page: (round) => ({ name: 'Home', properties: { ...SAID, round, url: 'https://shop.example/' } }),
+  group: (round) => ({ group_id: 'acme', traits: { ...SAID, round, employees: 17 } }),
+};
+const HAPPENED = Date.parse('2026-01-02T03:04:05.678Z');
+
+/** What every SDK can say; each holds what it can say beyond that itself. */
+export function expectAll(events: readonly CanonicalEvent[] | undefined, name: string, rounds: number): void {
+  const expected = EVENT_TYPES.flatMap((type) =>
+    Array.from({ length: rounds }, (_, round) => ({
+      type,
+      user_id: `${name}-user`,
+      ...FIELDS[type]?.(round),
+      context: { app: { name: 'Shop', version: '1.2' } },
+    })),
+  );
+  const inOrder = [...(events ?? [])].sort((a, b) => orderOf(a) - orderOf(b));
+  expect(inOrder).toHaveLength(expected.length);
+  expect(inOrder).toMatchObject(expected);
+  expect(new Set(inOrder.map(({ message_id }) => message_id)).size).toBe(expected.length);
+  for (const { timestamp, context } of inOrder) {
+    // The same clock: only what the request took, and what its SDK waited before it tried again, is added.
+    const late = Date.parse(timestamp) - HAPPENED;
+    expect(late).toBeGreaterThanOrEqual(-1);
+    expect(late).toBeLessThan(60_000);
+    const { timestamp: original, originalTimestamp } = Object(context?.segment);
+    expect(Date.parse(original ?? originalTimestamp)).toBe(HAPPENED);
+    expect(context).toMatchObject({ library: { name: expect.any(String), version: expect.any(String) } });
+  }
+}
+
+function orderOf({ type, properties, traits }: CanonicalEvent): number {
+  return EVENT_TYPES.indexOf(type) * 1_000_000 + Number((properties ?? traits)?.round);
+}

@@ -1,0 +1,99 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { createInterface } from 'node:readline';
+import { type CanonicalEvent, TOPIC } from '@tributary/core';
+import { isDrained } from '../demo/drained.ts';
+import { eventually } from '../helpers/client.ts';
+import { inherited } from '../helpers/inherited.ts';
+import { entriesOf } from '../helpers/log-of.ts';
+import { startTributary } from '../helpers/tributary.ts';
+import type { Task } from './senders/calls.ts';
+
+/** What sends with an SDK. */
+export interface Sender {
+  readonly name: string;
+  start(task: Task): Sending;
+}
+
+export interface Sending {
+  /** Resolves once half of its events are on their way. */
+  readonly half: Promise<unknown>;
+  /** And once its SDK is done with all. */
+  readonly ended: Promise<unknown>;
+}
+
+/** A program, run with the address, the write key, its name, how many rounds, and these arguments. */
+export function programSender(
+  name: string,
+  command: readonly string[],
+  args: readonly string[] = [],
+): Sender {
+  return {
+    name,
+    start: ({ url, writeKey, rounds }) =>
+      run(name, [...command, url, writeKey, name, String(rounds), ...args]),
+  };
+}
+
+/** Node, with the script of that name. */
+export function nodeSender(script: string, name = script, args: readonly string[] = []): Sender {
+  const path = new URL(`senders/${script}.ts`, import.meta.url).pathname;
+  return programSender(name, [process.execPath, '--disable-warning=ExperimentalWarning', path], args);
+}
+
+/**
+ * Runs the senders side by side against one Tributary, which is killed and started again at the same address once each
+ * has half of its events on the way. Resolves to what was accepted once all is through, by the sender's name.
+ */
+export async function sendThroughRestart(
+  senders: readonly Sender[],
+  rounds: number,
+): Promise<ReadonlyMap<string, readonly CanonicalEvent[]>> {
+  const env = { PORT: String(await freePort()) };
+  let tributary = await startTributary({ env });
+  try {
+    const { url, writeKey, folder } = tributary;
+    const running = senders.map((sender) => sender.start({ url, writeKey, name: sender.name, rounds }));
+    await Promise.all(running.map(({ half }) => half));
+    await tributary.kill();
+    tributary = await startTributary({ folder, env });
+    await Promise.all(running.map(({ ended }) => ended));
+    await eventually(
+      async () => isDrained(await tributary.metrics()),
+      (done) => done,
+      60_000,
+    );
+    const accepted = (await entriesOf(tributary, TOPIC.accepted)).map(
+      ({ value }) => JSON.parse(String(value)) as CanonicalEvent,
+    );
+    return Map.groupBy(accepted, ({ user_id = '' }) => user_id.replace(/-user$/, ''));
+  } finally {
+    await tributary.remove();
+  }
+}
+
+function run(name: string, [program = '', ...args]: readonly string[]): Sending {
+  const child = spawn(program, args, { env: inherited(), stdio: ['ignore', 'pipe', 'pipe'] });
+  let said = '';
+  child.stderr.on('data', (chunk: Buffer) => {
+    said += chunk.toString('utf8');
+  });
+  const lines = createInterface({ input: child.stdout });
+  const ended = once(child, 'close').then(([code]) => {
+    if (code !== 0) throw new Error(`${name} ended with ${String(code)}: ${said.slice(-2_000)}`);
+    return said;
+  });
+  const half = Promise.race([once(lines, 'line'), ended]);
+  return { half, ended };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  if (typeof address !== 'object' || address === null) throw new Error('it listens at no port');
+  return address.port;
+}
