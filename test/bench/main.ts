@@ -12,6 +12,7 @@ import { latencyRow, throughputRows } from './pipeline-rows.ts';
 import { elasticsearchProfileRows } from './profile-elasticsearch-rows.ts';
 import { sqliteProfileRows } from './profile-sqlite-rows.ts';
 import { claimRow, countRow } from './redis-row.ts';
+import { sandboxProgramsRows } from './sandbox-programs-rows.ts';
 import { sandboxRow } from './sandbox-row.ts';
 import { routeRow, validateRow } from './stage-rows.ts';
 import { type BenchRow, drawTable } from './table.ts';
@@ -38,7 +39,7 @@ const kafka = async () => onEngines(await engines.get());
 
 const EMBEDDED_SUITES: Readonly<Record<string, Suite>> = {
   gateway: () => gatewayRows({ ...load, wiring: EMBEDDED }),
-  sandbox: async () => [await sandboxRow({ rounds })],
+  sandbox: async () => [await sandboxRow({ rounds }), ...(await sandboxProgramsRows())],
   catalog: () => catalogRows({ rounds }),
   'profiles-sqlite': () =>
     sqliteProfileRows({
