@@ -13,6 +13,7 @@ import { latencyRow, throughputRows } from './pipeline-rows.ts';
 import { elasticsearchProfileRows } from './profile-elasticsearch-rows.ts';
 import { sqliteProfileRows } from './profile-sqlite-rows.ts';
 import { claimRow, countRow } from './redis-row.ts';
+import { sandboxProgramsRows } from './sandbox-programs-rows.ts';
 import { sandboxRow } from './sandbox-row.ts';
 import { routeRow, validateRow } from './stage-rows.ts';
 import { type BenchRow, drawTable } from './table.ts';
@@ -41,6 +42,7 @@ const EMBEDDED_SUITES: Readonly<Record<string, Suite>> = {
   gateway: () => gatewayRows({ ...load, wiring: EMBEDDED }),
   sandbox: async () => [await sandboxRow({ rounds })],
   deliver: () => deliverRows({ rounds, events: quick ? 5_000 : 20_000 }),
+  sandbox: async () => [await sandboxRow({ rounds }), ...(await sandboxProgramsRows())],
   catalog: () => catalogRows({ rounds }),
   'profiles-sqlite': () =>
     sqliteProfileRows({

@@ -52,6 +52,16 @@ const ENDLESS: readonly HostileSnippet[] = [
     ends: ['timeout'],
   },
   {
+    name: 'an async generator that never ends',
+    does: 'const all = async function* () { for (;;) yield 1; }; return (async () => { for await (const _ of all()); })();',
+    ends: ['timeout'],
+  },
+  {
+    name: 'a flood of logs',
+    does: 'for (let i = 0; i < 1e5; i++) console.log("x".repeat(1e4), i);',
+    ends: ['ok', 'timeout'],
+  },
+  {
     name: 'a regular expression that backtracks',
     does: '/^(a+)+$/.test("a".repeat(60) + "b");',
     ends: ['timeout'],
@@ -125,6 +135,11 @@ const MEMORY: readonly HostileSnippet[] = [
     name: 'a sort of thirty million',
     does: 'new Array(3e7).fill(0).map((_, i) => -i).sort();',
     ends: ['memory', 'timeout'],
+  },
+  {
+    name: 'a buffer that may grow to a terabyte',
+    does: 'const buffer = new ArrayBuffer(8, { maxByteLength: 2 ** 40 }); buffer.resize(2 ** 33); new Uint8Array(buffer).fill(1);',
+    ends: ['threw', 'memory', 'timeout'],
   },
   { name: 'a big integer', does: 'for (let n = 2n; ; ) n *= n;', ends: ['memory', 'timeout', 'threw'] },
   {
@@ -331,6 +346,42 @@ const ESCAPES: readonly HostileSnippet[] = [
     does: 'if (typeof process + typeof require !== "undefinedundefined") throw new Error("escaped");',
     ends: ['ok'],
   },
+  {
+    name: 'an error of the host, by a stack that overflows inside of it',
+    does: `let caught; const down = () => { try { console.log(event); down(); } catch (error) { caught ??= error; throw error; } };
+      try { down(); } catch {}
+      if (caught.constructor.constructor('return typeof process')() !== 'undefined') throw new Error('escaped');`,
+    ends: ['ok', 'timeout'],
+  },
+  {
+    name: 'a promise of its own species',
+    does: `class Own extends Promise { static get [Symbol.species]() {
+        return function (run) { run((value) => value?.constructor?.constructor('return process')(), () => {}); }; } }
+      return new Own((resolve) => resolve(event));`,
+    ends: ['ok', 'threw'],
+  },
+  {
+    name: 'a function of another realm',
+    does: `const made = Reflect.construct(Function, ['return typeof process + typeof require'], class extends Array {});
+      if (made() !== 'undefinedundefined') throw new Error('escaped');`,
+    ends: ['ok'],
+  },
+  {
+    name: 'a module',
+    does: 'return import("node:child_process").then(() => { throw new Error("escaped"); });',
+    ends: ['threw'],
+  },
+  {
+    name: 'a wait on shared memory',
+    does: 'Atomics.wait(new Int32Array(new SharedArrayBuffer(8)), 0, 0, 60_000);',
+    ends: ['threw'],
+  },
+  {
+    name: 'a call by the garbage collector',
+    does: 'new FinalizationRegistry(() => { for (;;); }).register({}, 1);',
+    ends: ['threw'],
+  },
+  { name: 'a weak reference', does: 'new WeakRef({});', ends: ['threw'] },
   { name: 'shared memory', does: 'new SharedArrayBuffer(8);', ends: ['threw'] },
   { name: 'WebAssembly', does: 'new WebAssembly.Memory({ initial: 60000 });', ends: ['threw'] },
 ];

@@ -1,24 +1,38 @@
 import type { Sandbox } from '@tributary/core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { HOSTILE_SNIPPETS } from './hostile-snippets.ts';
+import { NeighbourLoad } from './neighbour-load.ts';
 import { badOn, HONEST, input, inputs, messageIn, outcomes, output, program } from './samples.ts';
 
 /** The longest time this process may be unable to react while hostile code runs. Generous: the machine is shared. */
 const MAX_PAUSE_MS = 1_500;
 
+/** How long a neighbour is measured before hostile code comes, ms. */
+const QUIET_MS = 5_000;
+/** Below this a p99 is the scheduler's and the timers' of the machine, not the sandbox's, ms. */
+const LEAST_P99_MS = 2;
+/** The workspace all of it comes from. */
+const HOSTILE = 'hostile';
+
 /** Whatever user code does: the right error for it alone, and host and neighbours go on. */
 export function describeHostileCode(engine: string, open: () => Sandbox): void {
   describe(`Hostile code in the sandbox on ${engine}`, () => {
     let sandbox: Sandbox;
+    let load: NeighbourLoad;
+    let quiet: number;
     const neighbour = program(HONEST);
-    beforeAll(() => {
+    beforeAll(async () => {
       sandbox = open();
+      load = new NeighbourLoad(sandbox);
+      await load.run(1_000);
+      quiet = (await load.run(QUIET_MS)).p99;
+      load.start();
     });
     afterAll(() => sandbox.close());
 
     it.each(HOSTILE_SNIPPETS)('$name', async ({ does, ends }) => {
       const pause = watchPauses();
-      const results = await sandbox.run(badOn(does), inputs(3, [1]));
+      const results = await sandbox.run(badOn(does, HOSTILE), inputs(3, [1]));
       expect(messageIn(results[1])).not.toContain('escaped');
       expect(ends).toContain(outcomes(results)[1]);
       expect(outcomes(results)[0]).toBe('ok');
@@ -28,6 +42,15 @@ export function describeHostileCode(engine: string, open: () => Sandbox): void {
       }
       expect(outcomes(await sandbox.run(neighbour, inputs(3)))).toEqual(['ok', 'ok', 'ok']);
       expect(pause()).toBeLessThan(MAX_PAUSE_MS);
+    });
+
+    it('does not double the p99 of another workspace', async () => {
+      const { p99, p50, runs, failed } = await load.stop();
+      const figures = `p99 ${p99.toFixed(2)} ms beside hostile code, ${quiet.toFixed(2)} ms without; p50 ${p50.toFixed(2)} ms, ${runs} runs`;
+      console.log(`another workspace: ${figures}`);
+      expect(failed).toBe(0);
+      expect(runs).toBeGreaterThan(1_000);
+      expect(p99).toBeLessThanOrEqual(2 * Math.max(quiet, LEAST_P99_MS));
     });
 
     it('gives a program up that kills its process again and again, and lets its neighbour run', async () => {

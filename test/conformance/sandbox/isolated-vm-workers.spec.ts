@@ -11,8 +11,9 @@ import {
   rmSync,
   symlinkSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { getPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import {
   type Logger,
@@ -126,6 +127,37 @@ describe('The worker processes of isolated-vm', () => {
         rmSync(folder, { recursive: true });
       }
     });
+  });
+
+  it('that run code of who did harm are others, which stand back, and its other programs go there too', async () => {
+    const sandbox = open();
+    const loop = badOn('for (;;);', 'harmful');
+    expect(outcomes(await sandbox.run(loop, inputs(3, [1])))).toEqual(['ok', 'timeout', 'ok']);
+    const [first, apart] = sandbox.workerPids();
+    expect(sandbox.workerPids()).toHaveLength(2);
+    expect([first, apart].map((pid) => getPriority(pid ?? 0))).toEqual([0, 19]);
+    process.kill(apart ?? 0, 'SIGSTOP');
+    const other = sandbox.run(program(HONEST, 'harmful'), [input(1)]);
+    expect(outcomes(await sandbox.run(program(HONEST, 'honest'), [input(1)]))).toEqual(['ok']);
+    const winner = Promise.race([other, sleep(100, 'still waiting')]);
+    expect(await winner).toBe('still waiting');
+    process.kill(apart ?? 0, 'SIGCONT');
+    expect(outcomes(await other)).toEqual(['ok']);
+  });
+
+  it('that are held up have others work for those who wait', async () => {
+    const sandbox = open({ processes: 2 });
+    const programs = Array.from({ length: 8 }, () => program(HONEST));
+    for (const one of programs) await sandbox.run(one, [input(1)]);
+    const [stopped] = sandbox.workerPids();
+    process.kill(stopped ?? 0, 'SIGSTOP');
+    const waiting = programs.flatMap((one) => [1, 2, 3].map((n) => sandbox.run(one, [input(n)])));
+    let done = 0;
+    for (const run of waiting) void run.then(() => ++done);
+    // Two may be on their way to the one that stands still, and the owner of the first waits for itself.
+    await vi.waitFor(() => expect(done).toBeGreaterThanOrEqual(waiting.length - 4), { timeout: 3_000 });
+    process.kill(stopped ?? 0, 'SIGCONT');
+    expect((await Promise.all(waiting)).flatMap(outcomes)).toEqual(Array(24).fill('ok'));
   });
 
   it('die with their host, also when stuck in user code', async () => {

@@ -9,4 +9,6 @@ const open = () => openIsolatedVmSandbox({ processes: 1, metrics: NO_METRICS, lo
 
 describeSandbox('isolated-vm', open);
 describeReplay('isolated-vm', open);
-describeHostileCode('isolated-vm', open);
+describeHostileCode('isolated-vm', () =>
+  openIsolatedVmSandbox({ processes: 2, metrics: NO_METRICS, logger: NO_LOGGER }),
+);

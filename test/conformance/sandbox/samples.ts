@@ -33,14 +33,15 @@ export function messageIn(result: SandboxResult | undefined): string {
 let programs = 0;
 
 /** A program with an id of its own. */
-export function program(source: string, owner = 'somebody'): SandboxProgram {
+export function program(source: string, owner?: string): SandboxProgram {
   programs += 1;
-  return { id: `program-${programs}:1`, source, owner };
+  return { id: `program-${programs}:1`, source, owner: owner ?? `owner-${programs}` };
 }
 
 /** A program that returns its events, and runs `statements` first for a bad one. */
-export function badOn(statements: string) {
-  return program(`function transform(event) { if (event.properties.bad) { ${statements} }\n return event; }`);
+export function badOn(statements: string, owner?: string): SandboxProgram {
+  const source = `function transform(event) { if (event.properties.bad) { ${statements} }\n return event; }`;
+  return program(source, owner);
 }
 
 export const HONEST = 'function transform(event) { return { ...event, honest: true }; }';

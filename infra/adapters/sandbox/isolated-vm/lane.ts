@@ -14,6 +14,14 @@ export interface LaneSettings {
   readonly user: WorkerUser;
   readonly metrics: Metrics;
   readonly logger: Logger;
+  /** Where the system schedules its worker, as `nice` counts; 0 is as everybody. */
+  readonly niceness: number;
+  /** A program held the worker up until it was stopped, or took it down. */
+  harmed(owner: string): void;
+  /** Takes back a work that is not done: where it goes on is decided anew. */
+  resume(work: Work, lane: Lane): void;
+  /** What waits here for anybody but `owner` would wait for long: it may go elsewhere. */
+  heldUp(lane: Lane, owner: string | undefined): void;
 }
 
 interface UnderWay {
@@ -23,6 +31,8 @@ interface UnderWay {
 
 /** Errands a worker has at once: it works on the first while the next is on its way. */
 const AHEAD = 2;
+/** An errand that takes longer than this holds others up, ms. */
+const SLOW_MS = 20;
 /** Starts that failed in a row after which the lane is closed to calls. */
 const MAX_FAILED_STARTS = 3;
 const FIRST_BACKOFF_MS = 50;
@@ -41,6 +51,8 @@ export class Lane {
   #watchTimer: NodeJS.Timeout | undefined;
   #startTimer: NodeJS.Timeout | undefined;
   #underWay: UnderWay[] = [];
+  /** Since when the oldest errand is the oldest, ms that never go back. */
+  #oldestSince = 0;
   /** Programs the worker is thought to have. */
   readonly #known = new Set<string>();
   #killedFor: 'timeout' | 'memory' | undefined;
@@ -57,6 +69,12 @@ export class Lane {
     return this.#failedStarts >= MAX_FAILED_STARTS;
   }
 
+  /** True while what comes now would wait for an errand that is slow, or for a worker to start. */
+  get isHeldUp(): boolean {
+    if (!this.#ready) return true;
+    return this.#underWay.length > 0 && performance.now() - this.#oldestSince > SLOW_MS;
+  }
+
   /** The process id of its worker, while there is one. */
   get pid(): number | undefined {
     return this.#worker?.pid;
@@ -71,6 +89,21 @@ export class Lane {
     }
   }
 
+  /** Goes on with a work before what waits. */
+  resume(work: Work): void {
+    if (this.#closed) work.reject(closedError());
+    else if (this.isDown) work.reject(downError());
+    else {
+      this.#turns.resume(work);
+      this.#pump();
+    }
+  }
+
+  /** The works that wait for owners who are so leave. */
+  leave(isOwner: (owner: string) => boolean): readonly Work[] {
+    return this.#turns.drain(isOwner);
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#startTimer);
@@ -81,12 +114,15 @@ export class Lane {
   }
 
   #start(): void {
-    const { node, limits, user } = this.#settings;
+    const { node, limits, user, niceness } = this.#settings;
     try {
-      const worker = new WorkerProcess(node, limits, user.identity, {
-        frame: (frame) => this.#read(frame),
-        gone: (detail) => this.#bury(detail),
-      });
+      const worker = new WorkerProcess(
+        { node, limits, niceness, ...user.identity },
+        {
+          frame: (frame) => this.#read(frame),
+          gone: (detail) => this.#bury(detail),
+        },
+      );
       this.#worker = worker;
       this.#startTimer = setTimeout(() => worker.kill(), limits.startMs);
     } catch (error) {
@@ -110,6 +146,7 @@ export class Lane {
     const needsSource = errand.task.op === 'check' || !this.#known.has(program);
     if (errand.task.op === 'run') this.#remember(program);
     worker.send(taskFrame({ ...errand.task, program, ...(needsSource ? { source } : {}) }, errand.texts));
+    if (this.#underWay.length === 0) this.#oldestSince = performance.now();
     this.#underWay.push({ work, errand });
   }
 
@@ -130,10 +167,13 @@ export class Lane {
     const report = parseReport(frame);
     assertAnswers(report, oldest.errand);
     this.#underWay.shift();
+    this.#oldestSince = performance.now();
     this.#record(report);
-    if (report.stop === 'missing') this.#known.delete(oldest.work.program.id);
+    const { id, owner } = oldest.work.program;
+    if (report.stop === 'missing') this.#known.delete(id);
     oldest.work.reported(oldest.errand, report, frame.body);
-    this.#turns.resume(oldest.work);
+    if (isHarm(report, this.#settings.limits)) this.#settings.harmed(owner);
+    this.#settings.resume(oldest.work, this);
     this.#pump();
   }
 
@@ -165,6 +205,7 @@ export class Lane {
 
   #look(): void {
     const oldest = this.#underWay[0];
+    if (oldest !== undefined && this.isHeldUp) this.#settings.heldUp(this, oldest.work.program.owner);
     const kind = oldest && this.#watchdog?.look(oldest, performance.now());
     if (kind === undefined || this.#killedFor !== undefined) return;
     // This process may have been busy, the answer waiting in the pipe: that is read before the next `setImmediate`.
@@ -195,12 +236,13 @@ export class Lane {
     if (this.#closed) return;
     for (const { work, errand } of others.reverse()) {
       work.putBack(errand);
-      this.#turns.resume(work);
+      this.#settings.resume(work, this);
     }
     if (oldest !== undefined) {
       this.#blame(oldest, kind, detail);
-      this.#turns.resume(oldest.work);
+      this.#settings.resume(oldest.work, this);
     }
+    this.#settings.heldUp(this, oldest?.work.program.owner);
     if (wasReady || this.#settings.user.failed(detail)) this.#start();
     else this.#startLater(detail);
   }
@@ -211,6 +253,7 @@ export class Lane {
     metrics.count('tributary_sandbox_kills_total', { reason: kind ?? 'died' });
     logger.warn({ program: work.program.id, reason: kind ?? 'died', detail }, 'a sandbox worker was lost');
     work.killed(errand, kind ?? 'memory');
+    this.#settings.harmed(work.program.owner);
   }
 
   #startLater(detail: string): void {
@@ -225,6 +268,13 @@ export class Lane {
     const waiting = [...this.#turns.drain(), ...this.#underWay.map(({ work }) => work)];
     for (const work of waiting) work.reject(error);
   }
+}
+
+/** Code that used its time up, or all memory; not the machine that was too busy to run it. */
+function isHarm({ stop, cpuMs, fault }: Report, limits: SandboxLimits): boolean {
+  if (stop === 'memory') return true;
+  const isSlow = stop === 'timeout' || stop === 'hung' || fault?.kind === 'timeout';
+  return isSlow && cpuMs >= limits.eventMs / 2;
 }
 
 /** A worker that says more or less than it was asked is not to be believed. */

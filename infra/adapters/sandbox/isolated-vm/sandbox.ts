@@ -1,16 +1,8 @@
-import {
-  type Logger,
-  type Metrics,
-  type Sandbox,
-  type SandboxProgram,
-  type SandboxResult,
-  Unavailable,
-} from '@tributary/core';
+import type { Logger, Metrics, Sandbox, SandboxProgram, SandboxResult } from '@tributary/core';
 import { Call } from './call.ts';
 import { Check } from './check.ts';
-import { Lane } from './lane.ts';
+import { Lanes } from './lanes.ts';
 import { DEFAULT_LIMITS, type SandboxLimits } from './limits.ts';
-import type { Work } from './work.ts';
 import { WorkerUser } from './worker-user.ts';
 
 export interface IsolatedVmSandboxOptions extends Partial<SandboxLimits> {
@@ -32,28 +24,21 @@ export interface IsolatedVmSandbox extends Sandbox {
 /**
  * Runs user code in isolates of isolated-vm, inside worker processes that can be killed.
  *
- * A program goes to the same worker as long as that one lives, and its isolate is kept for its next events.
+ * A program goes to the same worker as long as that one lives, and its isolate is kept for its next events. Programs of
+ * an owner who did harm go to a worker apart, see `Lanes`.
  */
 export function openIsolatedVmSandbox(options: IsolatedVmSandboxOptions): IsolatedVmSandbox {
   const { processes, metrics, logger, node = process.execPath, uid = 0, ...given } = options;
   const limits: SandboxLimits = { ...DEFAULT_LIMITS, ...given };
   const user = new WorkerUser(uid, logger);
-  const lanes = Array.from({ length: processes }, () => new Lane({ node, limits, user, metrics, logger }));
-
-  function submit(work: Work): void {
-    const own = hash(work.program.id) % lanes.length;
-    const inOrder = [...lanes.slice(own), ...lanes.slice(0, own)];
-    const lane = inOrder.find(({ isDown }) => !isDown);
-    if (lane === undefined) work.reject(new Unavailable('no sandbox worker can be started'));
-    else lane.submit(work);
-  }
+  const lanes = new Lanes(processes, { node, limits, user, metrics, logger });
 
   return {
     async run(program, inputs, { captureLogs = false } = {}) {
       if (inputs.length === 0) return [];
       const began = performance.now();
       const call = new Call(program, inputs, captureLogs, limits);
-      submit(call);
+      lanes.submit(call);
       const results = await call.results;
       metrics.observe('tributary_sandbox_run_seconds', (performance.now() - began) / 1000);
       countOutcomes(metrics, results);
@@ -61,13 +46,13 @@ export function openIsolatedVmSandbox(options: IsolatedVmSandboxOptions): Isolat
     },
     async check(program: SandboxProgram) {
       const check = new Check(program, limits);
-      submit(check);
+      lanes.submit(check);
       return check.fault;
     },
     async close() {
-      await Promise.all(lanes.map((lane) => lane.close()));
+      await lanes.close();
     },
-    workerPids: () => lanes.flatMap(({ pid }) => (pid === undefined ? [] : [pid])),
+    workerPids: () => lanes.pids,
   };
 }
 
@@ -78,11 +63,4 @@ function countOutcomes(metrics: Metrics, results: readonly SandboxResult[]): voi
     counts.set(outcome, (counts.get(outcome) ?? 0) + 1);
   }
   for (const [outcome, count] of counts) metrics.count('tributary_sandbox_events_total', { outcome }, count);
-}
-
-/** FNV-1a, 32 bit. */
-function hash(text: string): number {
-  let value = 0x811c9dc5;
-  for (let i = 0; i < text.length; i++) value = Math.imul(value ^ text.charCodeAt(i), 0x01000193);
-  return value >>> 0;
 }

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { Turns } from './turns.ts';
 
-function work(id: string, name: string, left: number) {
-  return { program: { id }, name, left };
+function work(id: string, name: string, left: number, owner = `owner of ${id}`) {
+  return { program: { id, owner }, name, left };
 }
 
 type Errands = ReturnType<typeof work>;
@@ -21,6 +21,21 @@ describe('Turns', () => {
     turns.add(work('p', 'b', 2));
     turns.add(work('q', 'c', 2));
     expect(takeAll(turns)).toBe('acacabb');
+  });
+
+  it('alternate between owners, however many programs one has', () => {
+    const turns = new Turns<Errands>();
+    for (const id of ['p', 'q', 'r']) turns.add(work(id, id, 2, 'many'));
+    turns.add(work('s', 'x', 3, 'one'));
+    expect(takeAll(turns)).toBe('pxqxrxpqr');
+  });
+
+  it('let an owner leave', () => {
+    const turns = new Turns<Errands>();
+    turns.add(work('p', 'a', 1));
+    turns.add(work('q', 'b', 1));
+    expect(turns.drain((owner) => owner === 'owner of p').map(({ name }) => name)).toEqual(['a']);
+    expect(takeAll(turns)).toBe('b');
   });
 
   it('take a work back that has more to do, once and first of its program', () => {

@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { setPriority } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { MAX_EVENT_BYTES, MAX_OUTPUTS } from '@tributary/core';
 import { encodeFrame, type Frame, FrameReader } from './frames.ts';
@@ -10,8 +11,12 @@ const NODE_FLAGS = ['--no-node-snapshot', '--max-old-space-size=128'];
 /** What a worker may say before it dies, for the log. */
 const MAX_STDERR_CHARS = 2_000;
 
-/** Whom it runs as; this process's own user when absent. */
-export interface WorkerIdentity {
+export interface WorkerStart {
+  readonly node: string;
+  readonly limits: SandboxLimits;
+  /** How far it stands behind others for the system's scheduler; 0 not at all. */
+  readonly niceness: number;
+  /** Whom it runs as; this process's own user when absent. */
   readonly uid?: number;
   readonly gid?: number;
 }
@@ -32,7 +37,7 @@ export class WorkerProcess {
   #said = '';
 
   /** Throws when the system refuses to start any process. */
-  constructor(node: string, limits: SandboxLimits, user: WorkerIdentity, events: WorkerEvents) {
+  constructor({ node, limits, niceness, ...user }: WorkerStart, events: WorkerEvents) {
     this.#events = events;
     this.#child = spawn(node, [...NODE_FLAGS, MAIN, JSON.stringify(settingsOf(limits))], {
       stdio: ['pipe', 'pipe', 'pipe'],
@@ -42,6 +47,7 @@ export class WorkerProcess {
       windowsHide: true,
       ...user,
     });
+    if (niceness > 0 && this.#child.pid !== undefined) stepBack(this.#child.pid, niceness);
     this.#child.once('error', (error) => this.#end(error.message));
     this.#child.once('close', (code, signal) => this.#end(signal ?? `exit code ${code}`));
     this.#child.stdin?.on('error', () => this.kill());
@@ -83,6 +89,19 @@ export class WorkerProcess {
     this.#gone.resolve();
     this.#events.gone(`${how} ${this.#said.slice(0, MAX_STDERR_CHARS)}`.trim());
   }
+}
+
+/** A child that is gone already, or a system that does not let it, leaves nothing to do. */
+function stepBack(pid: number, niceness: number): void {
+  try {
+    setPriority(pid, niceness);
+  } catch (error) {
+    if (!isSystemError(error)) throw error;
+  }
+}
+
+function isSystemError(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ERR_SYSTEM_ERROR';
 }
 
 function settingsOf(limits: SandboxLimits): WorkerSettings {

@@ -1,0 +1,92 @@
+import { Unavailable } from '@tributary/core';
+import { Lane, type LaneSettings } from './lane.ts';
+import { Standing } from './standing.ts';
+import type { Work } from './work.ts';
+
+/** The least the system offers: a worker apart runs with what the others leave. */
+const LOWEST = 19;
+
+type Settings = Omit<LaneSettings, 'niceness' | 'harmed' | 'resume' | 'heldUp'>;
+
+/**
+ * The lanes of a sandbox, and who runs in which. A program has a lane of its own among them, by its id. While that one
+ * is held up by something slow, what others bring goes to the next; and an owner who did harm is sent apart, to a lane
+ * that is made when the first one is, whose worker has the lowest priority.
+ */
+export class Lanes {
+  readonly #settings: LaneSettings;
+  readonly #lanes: readonly Lane[];
+  readonly #standing = new Standing();
+  #apart: Lane | undefined;
+  #closed = false;
+
+  constructor(count: number, settings: Settings) {
+    this.#settings = {
+      ...settings,
+      niceness: 0,
+      harmed: (owner) => this.#sendApart(owner),
+      resume: (work, lane) => this.#resume(work, lane),
+      heldUp: (lane, owner) => this.#relieve(lane, owner),
+    };
+    this.#lanes = Array.from({ length: count }, () => new Lane(this.#settings));
+  }
+
+  submit(work: Work): void {
+    const lane = this.#laneFor(work);
+    if (lane === undefined) work.reject(new Unavailable('no sandbox worker can be started'));
+    else lane.submit(work);
+  }
+
+  get pids(): readonly number[] {
+    return this.#all().flatMap(({ pid }) => (pid === undefined ? [] : [pid]));
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all(this.#all().map((lane) => lane.close()));
+  }
+
+  #all(): readonly Lane[] {
+    return this.#apart === undefined ? this.#lanes : [...this.#lanes, this.#apart];
+  }
+
+  #laneFor({ program: { id, owner } }: Work): Lane | undefined {
+    const apart = this.#isApart(owner) ? this.#apart : undefined;
+    if (apart?.isDown === false) return apart;
+    const own = hash(id) % this.#lanes.length;
+    const up = [...this.#lanes.slice(own), ...this.#lanes.slice(0, own)].filter(({ isDown }) => !isDown);
+    return up.find(({ isHeldUp }) => !isHeldUp) ?? up[0];
+  }
+
+  #isApart(owner: string): boolean {
+    return this.#standing.isApart(owner, performance.now());
+  }
+
+  #sendApart(owner: string): void {
+    if (this.#closed) return;
+    this.#standing.harmed(owner, performance.now());
+    this.#apart ??= new Lane({ ...this.#settings, niceness: LOWEST });
+    for (const lane of this.#lanes) {
+      for (const work of lane.leave((waiting) => waiting === owner)) this.submit(work);
+    }
+  }
+
+  /** What was begun goes on where it is, unless its owner has been sent apart meanwhile. */
+  #resume(work: Work, lane: Lane): void {
+    const apart = this.#isApart(work.program.owner) ? this.#apart : undefined;
+    (apart?.isDown === false ? apart : lane).resume(work);
+  }
+
+  /** Others than the owner go to a lane that is not held up, where there is one. */
+  #relieve(from: Lane, slow: string | undefined): void {
+    if (from === this.#apart || this.#lanes.every(({ isHeldUp, isDown }) => isHeldUp || isDown)) return;
+    for (const work of from.leave((owner) => owner !== slow)) this.submit(work);
+  }
+}
+
+/** FNV-1a, 32 bit. */
+function hash(text: string): number {
+  let value = 0x811c9dc5;
+  for (let i = 0; i < text.length; i++) value = Math.imul(value ^ text.charCodeAt(i), 0x01000193);
+  return value >>> 0;
+}
