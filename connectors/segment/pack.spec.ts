@@ -17,7 +17,7 @@ import { createSegmentConnector } from './connector.ts';
 import { describeDestination } from './description.ts';
 import { PackHost } from './host.ts';
 import { DEFINITIONS } from './index.ts';
-import { KEY, SAMPLES, SECRET } from './samples.fixture.ts';
+import { KEY, SAMPLES, SECRET } from './samples.ts';
 
 interface Request {
   readonly method: string | undefined;
@@ -74,11 +74,13 @@ beforeEach(() => {
 });
 afterEach(() => Promise.all(open.map((connector) => connector.close())));
 
+/** JSON, or a form, whose values may be JSON again. */
 function parsed(body: string): unknown {
   try {
     return JSON.parse(body);
   } catch {
-    return Object.fromEntries(new URLSearchParams(body));
+    if (!body.includes('=')) return body;
+    return Object.fromEntries([...new URLSearchParams(body)].map(([name, value]) => [name, parsed(value)]));
   }
 }
 
