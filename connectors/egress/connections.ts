@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { Stopped } from '../errors.ts';
+import type { Stopped } from '../errors.ts';
 import type { EgressGuard, EgressTarget } from './guard.ts';
 
 /**
@@ -29,10 +29,9 @@ export class Connections {
     return this.#watched(this.#guard.socket());
   }
 
-  /** Ends them all, whatever is under way. */
-  end(): void {
-    // With an error, since not every driver looks at connections that end without one.
-    for (const socket of this.#open) socket.destroy(new Stopped('stopped'));
+  /** Ends them all, whatever is under way; with an error for drivers that do not see a connection end without one. */
+  end(error?: Stopped): void {
+    for (const socket of this.#open) socket.destroy(error);
   }
 
   #watched(socket: Socket): Socket {

@@ -1,6 +1,7 @@
 import { Kafka, logLevel, type Message, Partitioners, type SASLOptions } from 'kafkajs';
 import { Connections } from '../egress/connections.ts';
 import type { EgressGuard } from '../egress/guard.ts';
+import { Stopped } from '../errors.ts';
 import type { KafkaSettings } from './settings.ts';
 
 const KEEP_ALIVE_MS = 60_000;
@@ -70,7 +71,7 @@ export function openTopicClient(
     },
     async close() {
       // First, since the driver waits for answers before it lets go.
-      connections.end();
+      connections.end(new Stopped('stopped'));
       await Promise.all([producer, ...admins].map((client) => client.disconnect()));
     },
   };

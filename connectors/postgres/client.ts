@@ -42,7 +42,7 @@ export function openTableClient(
     application_name: 'tributary',
   });
   // An idle connection that breaks is replaced; without a listener it would end the process.
-  pool.on('error', () => undefined);
+  pool.on('error', ignore);
 
   return {
     get lastFailure() {
@@ -64,11 +64,17 @@ export function openTableClient(
 /** A connection on which the server refused a statement is as good as before; any other failure ends it. */
 async function query(pool: pg.Pool, text: string, values: unknown[]): Promise<void> {
   const client = await pool.connect();
+  // The statement is told too what becomes of its connection; without a listener it would end the process.
+  client.on('error', ignore);
   try {
     await client.query(text, values);
     client.release();
   } catch (error) {
     client.release(sqlStateOf(error) === undefined);
     throw error;
+  } finally {
+    client.off('error', ignore);
   }
 }
+
+function ignore(): void {}

@@ -1,6 +1,7 @@
 import type { Connector, Delivery, DeliveryResult } from '@tributary/core';
 import type { Agent } from 'undici';
 import { type Call, createClientConnector } from '../client-connector.ts';
+import { Stopped } from '../errors.ts';
 import { MAX_AGENTS, openAgent } from '../http/agent.ts';
 import { secretTexts } from '../http/excerpt.ts';
 import { verdictOfFailure } from '../http/verdict.ts';
@@ -42,9 +43,12 @@ export function createSegmentConnector(
       status: undefined,
       retryAfter: undefined,
     };
+    // What the pack still asks for when its job is over, or was lost with its process, is called off.
+    const over = new AbortController();
+    const signal = AbortSignal.any([call.deadline, over.signal]);
     const send = async (sent: HttpSent) => {
       try {
-        const answer = await sendFor(agent, { ...sent, url: place(sent.url) }, call.deadline);
+        const answer = await sendFor(agent, { ...sent, url: place(sent.url) }, signal);
         seen.status = answer.status;
         seen.retryAfter = answer.headers.find(([name]) => name === 'retry-after')?.[1];
         return answer;
@@ -54,10 +58,12 @@ export function createSegmentConnector(
       }
     };
     try {
-      const outcomes = await host.run({ task, send }, call.deadline);
+      const outcomes = await host.run({ task, send }, signal);
       return verdictOfActions(outcomes, seen, secrets, context.clock());
     } catch (error) {
       return call.failed(error);
+    } finally {
+      over.abort(new Stopped('the job is over'));
     }
   };
 

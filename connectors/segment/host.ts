@@ -47,7 +47,8 @@ export class PackHost {
   #process(): PackProcess {
     const known = this.#current;
     if (known !== undefined && !known.ended && known.begun < this.#jobsAProcess) return known;
-    if (known !== undefined && !known.ended) this.#leaving.add(known);
+    if (known?.busy) this.#leaving.add(known);
+    else known?.kill();
     this.#current = new PackProcess();
     return this.#current;
   }

@@ -17,7 +17,7 @@ import { createSegmentConnector } from './connector.ts';
 import { describeDestination } from './description.ts';
 import { PackHost } from './host.ts';
 import { DEFINITIONS } from './index.ts';
-import { KEY, SAMPLES, SECRET } from './samples.fixture.ts';
+import { KEY, SAMPLES, SECRET } from './samples.ts';
 
 interface Request {
   readonly method: string | undefined;
@@ -74,11 +74,13 @@ beforeEach(() => {
 });
 afterEach(() => Promise.all(open.map((connector) => connector.close())));
 
+/** JSON, or a form, whose values may be JSON again. */
 function parsed(body: string): unknown {
   try {
     return JSON.parse(body);
   } catch {
-    return Object.fromEntries(new URLSearchParams(body));
+    if (!body.includes('=')) return body;
+    return Object.fromEntries([...new URLSearchParams(body)].map(([name, value]) => [name, parsed(value)]));
   }
 }
 
@@ -142,26 +144,23 @@ test.each(DEFINITIONS)('the settings of $type can be stated, and no key is shown
 });
 
 test('presets can be chosen, and actions added with a mapping of their own', async () => {
-  const connector = connect('posthog');
-  const { settings } = SAMPLES.posthog;
-  const mapping = {
-    event_name: 'Poured',
-    distinct_id: { '@path': '$.anonymousId' },
-    timestamp: { '@path': '$.timestamp' },
-  };
+  const connector = connect('iterable');
+  const mapping = { eventName: 'Poured', userId: { '@path': '$.anonymousId' } };
   const own = {
-    ...settings,
+    ...SAMPLES.iterable.settings,
     presets: [],
-    actions: [{ action: 'event', subscribe: 'type = "track" and event = "Tea Poured"', mapping }],
+    actions: [{ action: 'trackEvent', subscribe: 'type = "track" and event = "Tea Poured"', mapping }],
   };
-  const results = await connector.deliver(place('posthog', own), [delivery(), delivery(IDENTIFY)], unhurried);
+  const results = await connector.deliver(
+    place('iterable', own),
+    [delivery(), delivery(IDENTIFY)],
+    unhurried,
+  );
   expect(results).toEqual([
     { outcome: 'delivered', status: 200 },
     { outcome: 'delivered', response: 'no action takes this event' },
   ]);
-  expect(requests).toMatchObject([
-    { body: { batch: [{ event: 'Poured', properties: { distinct_id: 'a-1' } }] } },
-  ]);
+  expect(requests).toMatchObject([{ body: { eventName: 'Poured', userId: 'a-1' } }]);
 });
 
 describe('verdicts', () => {

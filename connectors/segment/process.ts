@@ -97,7 +97,9 @@ export class PackProcess {
     }
   }
 
+  /** It takes no further job from now on. */
   kill(): void {
+    this.#ended = true;
     this.#child.kill('SIGKILL');
   }
 

@@ -1,5 +1,6 @@
 import type { Delivery } from '@tributary/core';
 import { Kafka, logLevel } from 'kafkajs';
+import { expect } from 'vitest';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { removeTopics, withAdmin } from '../../helpers/kafka.ts';
 import { startFaultyProxy } from './faulty-proxy.ts';
@@ -11,7 +12,10 @@ export async function kafkaHarness(): Promise<ConnectorHarness> {
   const proxy = await startFaultyProxy({ host, port: Number(port), announces: true });
   const topic = `${freshPrefix()}events`;
   await withAdmin(brokers, async (admin) => {
-    await admin.createTopics({ topics: [{ topic, numPartitions: 1 }], waitForLeaders: true });
+    await admin.createTopics({ topics: [{ topic, numPartitions: 1 }], waitForLeaders: false });
+    await expect
+      .poll(() => admin.fetchTopicOffsets(topic).catch(() => []), { timeout: 10_000 })
+      .toHaveLength(1);
   });
   const reader = readerOf(brokers, topic);
   const at = (name: string) => ({

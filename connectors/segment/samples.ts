@@ -1,5 +1,4 @@
 import type { JsonObject } from '@tributary/core';
-import { expect } from 'vitest';
 import type { Chosen } from './chosen.ts';
 
 /** What a person typed in. */
@@ -121,8 +120,14 @@ export const SAMPLES: Readonly<
       },
     ],
     identify: [
-      { url: 'api-eu.mixpanel.com/track', body: { data: expect.stringContaining('"u-1"') } },
-      { url: 'api-eu.mixpanel.com/engage', body: { data: expect.stringContaining('ann@example.com') } },
+      {
+        url: 'api-eu.mixpanel.com/track',
+        body: { data: { event: '$identify', properties: { $identified_id: 'u-1', $anon_id: 'a-1' } } },
+      },
+      {
+        url: 'api-eu.mixpanel.com/engage',
+        body: { data: { $distinct_id: 'u-1', $set: { $email: 'ann@example.com' } } },
+      },
     ],
   },
   outfunnel: {
