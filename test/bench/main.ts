@@ -40,7 +40,6 @@ const kafka = async () => onEngines(await engines.get());
 
 const EMBEDDED_SUITES: Readonly<Record<string, Suite>> = {
   gateway: () => gatewayRows({ ...load, wiring: EMBEDDED }),
-  sandbox: async () => [await sandboxRow({ rounds })],
   deliver: () => deliverRows({ rounds, events: quick ? 5_000 : 20_000 }),
   sandbox: async () => [await sandboxRow({ rounds }), ...(await sandboxProgramsRows())],
   catalog: () => catalogRows({ rounds }),
