@@ -104,6 +104,7 @@ export const PERMISSIONS = {
   'destinations.update': writes,
   'destinations.delete': writes,
   'destinations.test': writes,
+  'destinations.health': reads,
   'deliveries.list': reads,
   'deliveries.read': reads,
   'deliveries.redrive': writes,
