@@ -18,6 +18,8 @@ export {
 } from './adapters/event-log/kafka/index.ts';
 export { openSqliteEventLog, type SqliteEventLogOptions } from './adapters/event-log/sqlite/index.ts';
 export { GroupCommit } from './adapters/group-commit/group-commit.ts';
+export { openRedisHealthBoard } from './adapters/health-board/redis/index.ts';
+export { openSqliteHealthBoard } from './adapters/health-board/sqlite/index.ts';
 export {
   type ElasticsearchHistoryOptions,
   openElasticsearchHistory,

@@ -32,8 +32,9 @@ export interface PipelineOptions {
   readonly transformEvents: number;
   readonly transformBytes: number;
   readonly failures: FailureLimits;
-  /** Calls to one destination at a time. */
+  /** Calls to one destination at a time, and such that begin in a second, where the destination says nothing else. */
   readonly maxCalls: number;
+  readonly callsPerSecond: number | undefined;
   /** Attempts a delivery remembers. */
   readonly keptAttempts: number;
   readonly breaker: BreakerOptions;
@@ -57,6 +58,7 @@ export const DEFAULT_PIPELINE: PipelineOptions = {
   transformBytes: 256 * 1024,
   failures: DEFAULT_FAILURE_LIMITS,
   maxCalls: 16,
+  callsPerSecond: undefined,
   keptAttempts: 50,
   breaker: DEFAULT_BREAKER,
   retryLabels: DEFAULT_LADDER_LABELS,

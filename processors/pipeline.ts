@@ -11,6 +11,7 @@ import {
   type EventLog,
   type FlowStage,
   HEADER,
+  type HealthBoard,
   type History,
   type Ladder,
   type LiveTail,
@@ -30,7 +31,7 @@ import {
 import { audit } from './audit/audit.ts';
 import { count } from './count/count.ts';
 import { deliver, deliverSlow } from './deliver/deliver.ts';
-import { Deliverer } from './deliver/deliverer.ts';
+import { createDeliverer } from './deliver/delivering.ts';
 import { history } from './history/history.ts';
 import { live } from './live/live.ts';
 import { mail } from './mail/mail.ts';
@@ -62,12 +63,16 @@ export interface PipelineDependencies {
   /** One of its own for the slow lane, so that slow programs hold up none of the quick ones. */
   readonly slowSandbox: Sandbox;
   readonly connectors: ConnectorCatalog;
+  /** Where it is told how destinations are doing. Absent: there are figures alone, and limits are of each process. */
+  readonly healthBoard?: HealthBoard;
   /** The destination with its secrets opened. Throws when no key opens them. */
   unseal(destination: Destination): ConnectorDestination;
   /** Epoch ms, for timestamps and expiry alone: it may be set. */
   readonly clock: Clock;
   /** Ms that never go back, for everything that is measured or waited for. */
   readonly elapsed: Clock;
+  /** Whether this process is what others wait for. Default: while its thread is hardly ever idle. */
+  readonly overloaded?: () => boolean;
   readonly logger: Logger;
   readonly metrics: Metrics;
   /** Every received topic: the standing ones and those the operator declared. */
@@ -127,7 +132,7 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     new PartitionLanes(elapsed, { windowBytes: parts.windowBytes, share: parts.laneShare, slowAfterMs });
   const deliveryLanes = () => lanes(parts.slowCallMs);
   const current = (id: string) => catalog.state.destination(id);
-  const deliverer = new Deliverer({ ...parts, current });
+  const deliverer = createDeliverer({ ...parts, current });
   const delivering = { catalog, clock, catalogWaitMs, deliverer };
   return {
     validate: validate(parts),
@@ -141,7 +146,7 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     routeSlow: routeSlow(routing(parts.slowSandbox)),
     replay: replay(parts),
     deliver: deliver(delivering, deliveryLanes()),
-    deliverSlow: deliverSlow(delivering),
+    deliverSlow: deliverSlow(delivering, slowDeliveryLanes(parts)),
     deliverRetry: deliver(delivering, deliveryLanes()),
   };
 }
@@ -151,6 +156,21 @@ const replaySteps: Source = {
   topic: TOPIC.replays,
   dueAt: ({ timestamp }) => timestamp + REPLAY_TICK_MS,
 };
+
+/** No lane is slower: a destination has half of the window while others come, and is never sent on for being slow. */
+function slowDeliveryLanes({
+  elapsed,
+  windowBytes,
+}: Pick<PipelineDependencies & PipelineOptions, 'elapsed' | 'windowBytes'>) {
+  const slowAfterMs = Number.POSITIVE_INFINITY;
+  return new PartitionLanes(elapsed, {
+    windowBytes,
+    share: 1 / 2,
+    evenParts: 1,
+    seenMs: 60_000,
+    slowAfterMs,
+  });
+}
 
 /** Deliveries that failed together come back apart: the jitter is that of their message. */
 function retrySources(ladder: Ladder): readonly Source[] {

@@ -1,4 +1,10 @@
-import { type Connector, type ConnectorDestination, type DeliveryResult, newId } from '@tributary/core';
+import {
+  type Connector,
+  type ConnectorDestination,
+  type DeliveryResult,
+  MAX_CONCURRENCY,
+  newId,
+} from '@tributary/core';
 import { Agent } from 'undici';
 import { withDeadline } from '../deadline.ts';
 import type { ConnectorContext } from '../kind.ts';
@@ -11,8 +17,6 @@ import { type Part, partsOf, sendInParts } from './parts.ts';
 import { readSettings, type WebhookSettings } from './settings.ts';
 import { verdictOfAnswer, verdictOfFailure } from './verdict.ts';
 
-/** Connections to one destination at most: one for each of the calls that are made to it at a time. */
-const MAX_CONNECTIONS = 16;
 /** An idle connection is kept this long, ms, unless the destination says less. */
 const KEEP_ALIVE_MS = 10_000;
 /** The agent of a destination is kept this long after its last call, ms. */
@@ -119,7 +123,8 @@ export function createWebhookConnector(context: ConnectorContext): Connector {
 function openAgent(connect: ReturnType<ConnectorContext['egress']['connector']>): Agent {
   return new Agent({
     connect,
-    connections: MAX_CONNECTIONS,
+    // One for each of the calls that are made to a destination at a time; they are opened as they are needed.
+    connections: MAX_CONCURRENCY,
     keepAliveTimeout: KEEP_ALIVE_MS,
     // The deadline of the whole call ends slow headers and slow bodies.
     headersTimeout: 0,

@@ -122,6 +122,9 @@ export interface Destination extends Kept {
   readonly paused?: boolean;
   /** Events of others do not go there, whatever rules say. Absent: all. */
   readonly environments?: readonly Environment[];
+  /** Calls at a time, and calls that begin in a second, of all processes together; null or absent: the installation's own. */
+  readonly max_concurrency?: number | null;
+  readonly rate_limit_per_second?: number | null;
   readonly created_by: string;
 }
 

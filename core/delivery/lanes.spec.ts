@@ -87,6 +87,43 @@ describe('the lanes of a window', () => {
     expect(window.remembered).toBe(1);
   });
 
+  describe('with a crowd', () => {
+    const crowd = { waitMs: 0, overloaded: false, waitingBytes: 0 };
+
+    it('sends a key aside that work would wait for too long, and lets one wait that is nearly as busy', () => {
+      const window = lanes();
+      window.begin('a', 10, 0);
+      expect(window.decide('a', 10, 0, { ...crowd, waitMs: 250 })).toBe('fast');
+      expect(window.decide('a', 10, 0, { ...crowd, waitMs: 251 })).toBe('wait');
+      expect(window.decide('a', 10, 0, { ...crowd, waitMs: 501 })).toBe('slow');
+    });
+
+    it('calls no key slow for what the process itself holds up, unless it takes several times as long', () => {
+      const window = lanes();
+      const overloaded = { ...crowd, overloaded: true };
+      const work = window.begin('a', 10, 0);
+      expect(window.decide('a', 10, 2_000, overloaded)).toBe('fast');
+      expect(window.decide('a', 10, 2_001, overloaded)).toBe('slow');
+      window.end(work, 2_000, true);
+      expect(window.decide('a', 10, 2_001, overloaded)).toBe('fast');
+    });
+
+    it('sends a key aside that takes up the room of others, and not one that is alone', () => {
+      const window = lanes({ share: 1 / 20 });
+      const work = window.begin('a', 10, 0);
+      expect(window.decide('a', 10, 0, { ...crowd, waitingBytes: 7_900 })).toBe('fast');
+      for (let key = 0; key < 11; key++) window.decide(`b${key}`, 10, 0);
+      expect(window.decide('a', 10, 0, { ...crowd, waitingBytes: 1_900 })).toBe('fast');
+      expect(window.decide('a', 10, 0, { ...crowd, overloaded: true, waitingBytes: 2_000 })).toBe('slow');
+      // Nobody else came for a while.
+      window.end(work, 0);
+      window.begin('a', 10, 20_000);
+      expect(window.decide('a', 10, 20_000, { ...crowd, overloaded: true, waitingBytes: 2_000 })).toBe(
+        'fast',
+      );
+    });
+  });
+
   it('has room again when everything has ended, whatever the order', () => {
     const work = fc.array(fc.tuple(fc.constantFrom('a', 'b', 'c'), fc.nat(500), fc.nat()));
     fc.assert(

@@ -11,7 +11,29 @@ export interface LaneOptions {
    */
   readonly slowForMs?: number;
   readonly slowForAtMostMs?: number;
+  /** Where there is a crowd a key may hold so many times an even part of the window, or its share. Default 3. */
+  readonly evenParts?: number;
+  /** How long a key counts that came, ms. Default 5,000. */
+  readonly seenMs?: number;
 }
+
+/** What waits for a key outside of the window, and whose fault that is. */
+export interface Crowd {
+  /** How long work that begins now would wait there, ms. */
+  readonly waitMs: number;
+  /** Whether it is the process that has more to do than it can: then waits are nobody else's fault. */
+  readonly overloaded: boolean;
+  /** Bytes of this key in the window that have not begun. */
+  readonly waitingBytes: number;
+}
+
+const NO_CROWD: Crowd = { waitMs: 0, overloaded: false, waitingBytes: 0 };
+
+/** While the process is overloaded, work may take so many times as long before its key is slow. */
+export const OVERLOAD_PATIENCE = 4;
+
+export const DEFAULT_EVEN_PARTS = 3;
+export const DEFAULT_SEEN_MS = 5_000;
 
 /** Work under way; hand it back to `end`. */
 export interface LaneTicket {
@@ -45,12 +67,20 @@ export class LaneWindow {
   readonly #loads = new Map<string, KeyLoad>();
   /** By key, for as long as it counts. */
   readonly #slowness = new Map<string, Slowness>();
+  /** Keys seen in the present stretch of time, and how many were in the one before. */
+  readonly #seen = new Set<string>();
+  #seenBefore = 0;
+  #seenSince = Number.NEGATIVE_INFINITY;
+  readonly #evenBytes: number;
+  readonly #seenMs: number;
   readonly #slowForMs: number;
   readonly #slowForAtMostMs: number;
   readonly #shareBytes: number;
   readonly #slowAfterMs: number;
 
   constructor(options: LaneOptions) {
+    this.#evenBytes = options.windowBytes * (options.evenParts ?? DEFAULT_EVEN_PARTS);
+    this.#seenMs = options.seenMs ?? DEFAULT_SEEN_MS;
     this.#shareBytes = options.windowBytes * (options.share ?? DEFAULT_LANE_SHARE);
     this.#slowAfterMs = options.slowAfterMs ?? DEFAULT_SLOW_AFTER_MS;
     this.#slowForMs = options.slowForMs ?? DEFAULT_SLOW_FOR_MS;
@@ -65,17 +95,23 @@ export class LaneWindow {
   /**
    * Where work of this size goes now. A key that was slow a while ago stays so for some time: each try of it may hold
    * up the window's commits. Any other key with nothing under way is `fast`, however large the one piece: otherwise
-   * its large events would never be tried. `wait`: it has its share, and is quick so far.
+   * its large events would never be tried. `wait`: it has its share, and is quick so far. Where there is a crowd, a key
+   * is slow too that work would wait for too long, and one that takes up the room of others.
    */
-  decide(key: string, bytes: number, now: number): 'fast' | 'slow' | 'wait' {
+  decide(key: string, bytes: number, now: number, crowd: Crowd = NO_CROWD): 'fast' | 'slow' | 'wait' {
+    this.#see(key, now);
     if (this.#wasSlow(key, now)) return 'slow';
+    const { waitMs, overloaded, waitingBytes } = crowd;
+    if (waitMs > this.#slowAfterMs) return 'slow';
     const load = this.#loads.get(key);
     if (load === undefined) return 'fast';
     for (const oldest of load.tickets) {
-      if (now - oldest.startedAt > this.#slowAfterMs) return 'slow';
+      if (now - oldest.startedAt > this.#patienceMs(overloaded)) return 'slow';
       break;
     }
-    return load.bytes + bytes > this.#shareBytes ? 'wait' : 'fast';
+    if (crowd !== NO_CROWD && load.bytes + waitingBytes + bytes > this.#mostBytes()) return 'slow';
+    if (load.bytes + bytes > this.#shareBytes || waitMs > this.#slowAfterMs / 2) return 'wait';
+    return 'fast';
   }
 
   begin(key: string, bytes: number, now: number): LaneTicket {
@@ -88,12 +124,32 @@ export class LaneWindow {
   }
 
   /** Idempotent per ticket. A key without work is forgotten, unless it was slow. */
-  end(ticket: LaneTicket, now: number): void {
+  end(ticket: LaneTicket, now: number, overloaded = false): void {
     const load = this.#loads.get(ticket.key);
     if (load === undefined || !load.tickets.delete(ticket)) return;
-    if (now - ticket.startedAt > this.#slowAfterMs) this.#remember(ticket.key, ticket.startedAt, now);
+    if (now - ticket.startedAt > this.#patienceMs(overloaded))
+      this.#remember(ticket.key, ticket.startedAt, now);
     load.bytes -= ticket.bytes;
     if (load.tickets.size === 0) this.#loads.delete(ticket.key);
+  }
+
+  #patienceMs(overloaded: boolean): number {
+    return this.#slowAfterMs * (overloaded ? OVERLOAD_PATIENCE : 1);
+  }
+
+  /** What one key may hold: its share, or some times an even part where fewer keys share the window. */
+  #mostBytes(): number {
+    const keys = Math.max(this.#seen.size, this.#seenBefore);
+    return Math.max(this.#shareBytes, this.#evenBytes / keys);
+  }
+
+  #see(key: string, now: number): void {
+    if (now - this.#seenSince >= this.#seenMs) {
+      this.#seenBefore = now - this.#seenSince >= 2 * this.#seenMs ? 0 : this.#seen.size;
+      this.#seen.clear();
+      this.#seenSince = now;
+    }
+    this.#seen.add(key);
   }
 
   /**

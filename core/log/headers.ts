@@ -11,6 +11,8 @@ export const HEADER = {
   /** On accepted and rejected events: `accepted`, `warned`, `omitted` or `rejected`. On a delivery that was put off
    *  before, so that people saw it retrying: `retrying`. */
   outcome: 'outcome',
+  /** On a delivery in a retry topic that its destination had no room for: when it expects its turn, epoch ms. */
+  turn: 'turn',
   /** On accepted events that have any: their violations as JSON, what the event and the other headers say left out. */
   violations: 'violations',
   contractId: 'contract-id',

@@ -5,6 +5,7 @@ import {
   type Destination,
   type Emission,
   type FlowStage,
+  HEADER,
   InvalidInput,
   type LogEntry,
   TOPIC,
@@ -12,7 +13,7 @@ import {
 import { awaitCatalog } from '../causality.ts';
 import { parseObject } from '../entry.ts';
 import type { PartitionLanes } from '../partition-lanes.ts';
-import type { Delivered, Deliverer } from './deliverer.ts';
+import type { Arrived, Delivered, Deliverer } from './deliverer.ts';
 import { settle } from './settlement.ts';
 import { closedBecause } from './target.ts';
 
@@ -25,21 +26,23 @@ export interface DeliverDependencies {
 
 /**
  * Makes the deliveries of entries. Those of a destination that is slow go on to the slow lane as they came; one that
- * takes long goes there while its call goes on.
+ * takes long goes there while its call goes on. What would wait for longer than a retry topic takes goes to one.
  */
 export function deliver(dependencies: DeliverDependencies, lanes: PartitionLanes): FlowStage['handle'] {
+  const { deliverer } = dependencies;
   return async (entry, context) => {
-    const { delivery, destination } = await read(dependencies, entry);
-    if (destination?.enabled !== true) return closed(dependencies, entry, delivery, destination);
+    const { arrived, destination } = await read(dependencies, entry);
+    if (destination?.enabled !== true) return closed(dependencies, entry, arrived.delivery, destination);
     if (destination.paused === true)
-      return settled(dependencies, entry, dependencies.deliverer.hold(delivery, destination));
-    const leave = await lanes.enter(entry, destination.id);
+      return settled(dependencies, entry, deliverer.hold(arrived.delivery, destination));
+    const aside = deliverer.putAside(arrived, destination);
+    if (aside !== undefined) return settled(dependencies, entry, aside);
+    const leave = await lanes.enter(entry, destination.id, deliverer.queueOf(destination));
     if (leave === undefined) {
       return [{ topic: TOPIC.deliveriesSlow, key: entry.key, value: entry.value, headers: entry.headers }];
     }
     try {
-      const { deliverer } = dependencies;
-      const delivered = await deliverer.deliverSoon(delivery, destination, context, lanes.slowAfterMs);
+      const delivered = await deliverer.deliverSoon(arrived, destination, context, lanes.slowAfterMs);
       return settled(dependencies, entry, delivered);
     } finally {
       leave();
@@ -49,28 +52,41 @@ export function deliver(dependencies: DeliverDependencies, lanes: PartitionLanes
 
 /**
  * Makes the deliveries of the slow lane: waits for a call that goes on from the lane it came from, or makes one,
- * however long it takes.
+ * however long it takes. What would wait too long for a call to begin, or takes up the room of others, is put aside, so
+ * that destinations that are slow do not wait for one another.
  */
-export function deliverSlow(dependencies: DeliverDependencies): FlowStage['handle'] {
+export function deliverSlow(dependencies: DeliverDependencies, lanes: PartitionLanes): FlowStage['handle'] {
   const { deliverer } = dependencies;
   return async (entry, context) => {
-    const { delivery, destination } = await read(dependencies, entry);
-    const joined = await deliverer.join(delivery, context);
+    const { arrived, destination } = await read(dependencies, entry);
+    const joined = await deliverer.join(arrived.delivery, context);
     if (joined !== undefined && joined.settlement.kind !== 'slow')
       return settled(dependencies, entry, joined);
     // No call could be begun for it where it was: it begins here, with what it has been through.
-    const current = joined?.delivery ?? delivery;
-    if (destination?.enabled !== true) return closed(dependencies, entry, current, destination);
-    return settled(dependencies, entry, await deliverer.deliver(current, destination, context));
+    const current = { ...arrived, delivery: joined?.delivery ?? arrived.delivery };
+    if (destination?.enabled !== true) return closed(dependencies, entry, current.delivery, destination);
+    const leave = lanes.enterAtOnce(entry, destination.id);
+    try {
+      const aside = deliverer.putAside(current, destination, leave === undefined);
+      return settled(dependencies, entry, aside ?? (await deliverer.deliver(current, destination, context)));
+    } finally {
+      leave?.();
+    }
   };
 }
 
-/** The delivery, and its destination as it is now. */
+/** What arrived, and its destination as it is now. */
 async function read({ catalog, catalogWaitMs }: DeliverDependencies, entry: LogEntry) {
   await awaitCatalog(catalog, [entry], catalogWaitMs);
   const delivery = deliveryOf(entry);
   const { workspace_id, destination_id } = delivery;
-  return { delivery, destination: catalog.state.entity('destination', workspace_id, destination_id) };
+  const turn = Number(entry.headers[HEADER.turn] ?? Number.NaN);
+  const arrived: Arrived = {
+    delivery,
+    bytes: Buffer.byteLength(entry.value),
+    turn: Number.isFinite(turn) ? turn : undefined,
+  };
+  return { arrived, destination: catalog.state.entity('destination', workspace_id, destination_id) };
 }
 
 function settled(

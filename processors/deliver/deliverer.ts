@@ -4,15 +4,17 @@ import {
   type Destination,
   holdStep,
   iso,
-  type Ladder,
+  MAX_JITTER,
   type Metrics,
   type NextStep,
   nextStep,
+  OVERLOAD_PATIENCE,
   type StageContext,
 } from '@tributary/core';
+import type { Queue } from '../partition-lanes.ts';
 import { Patience } from '../patience.ts';
 import { withAttempt } from './attempt.ts';
-import type { Attempted } from './destination-calls.ts';
+import type { Attempted, DestinationCalls, DestinationReport, Piece } from './destination-calls.ts';
 import { HandedOver } from './handed-over.ts';
 import { Interest } from './interest.ts';
 import { Places, type PlacesDependencies } from './places.ts';
@@ -22,7 +24,6 @@ import { PAUSED } from './target.ts';
 export interface DelivererDependencies extends PlacesDependencies {
   readonly metrics: Metrics;
   readonly keptAttempts: number;
-  readonly ladder: Ladder;
   readonly expiryMs: number;
 }
 
@@ -30,6 +31,11 @@ export interface DelivererDependencies extends PlacesDependencies {
 export interface Delivered {
   readonly delivery: Delivery;
   readonly settlement: Settlement;
+}
+
+/** A delivery as it comes from the log, with the turn it was given when its destination had no room for it. */
+export interface Arrived extends Piece {
+  readonly turn?: number | undefined;
 }
 
 type Failure = Exclude<DeliveryResult, { outcome: 'delivered' }>;
@@ -52,12 +58,45 @@ export class Deliverer {
   constructor(dependencies: DelivererDependencies) {
     this.#dependencies = dependencies;
     this.#places = new Places(dependencies);
-    this.#patience = new Patience(dependencies.elapsed);
+    this.#patience = new Patience(dependencies.elapsed, () =>
+      dependencies.overloaded() ? OVERLOAD_PATIENCE : 1,
+    );
   }
 
-  /** Rejects with `Unavailable` when the context's signal is aborted, for nothing else. */
-  deliver(delivery: Delivery, destination: Destination, context: StageContext): Promise<Delivered> {
-    return this.#begin(delivery, destination, new Interest(context.signal));
+  /** What waits for a destination, for who decides whether more is to wait. */
+  queueOf({ id }: Destination): Queue {
+    const { overloaded } = this.#dependencies;
+    return { waitMs: () => this.#places.callsTo(id).expectedWaitMs(), overloaded };
+  }
+
+  /** How the destinations are doing that have calls here. */
+  health(): readonly DestinationReport[] {
+    return [...this.#places].map(([, calls]) => calls.health());
+  }
+
+  /**
+   * Puts a delivery aside that would wait for its call for longer than the shortest retry topic takes, or that there is
+   * no room for; undefined where it may wait here. So what a process holds of a destination is what it can deliver
+   * within that time, however much there is, and nothing is gained by holding more. Whose turn has come is let in
+   * before newer ones. Room is no reason while this process is what everybody waits for.
+   */
+  putAside(arrived: Arrived, destination: Destination, noRoom = false): Delivered | undefined {
+    const calls = this.#places.callsTo(destination.id);
+    const crowded = noRoom && !this.#dependencies.overloaded() && calls.expectedWaitMs() > 0;
+    if (!crowded && calls.expectedWaitMs() <= this.#mayWaitMs(arrived)) return undefined;
+    return this.#aside(arrived, destination, calls);
+  }
+
+  /**
+   * However long the call takes; where none can begin in good time, the delivery is put aside. Rejects with
+   * `Unavailable` when the context's signal is aborted, for nothing else.
+   */
+  async deliver(arrived: Arrived, destination: Destination, context: StageContext): Promise<Delivered> {
+    const beginWithinMs = this.#mayWaitMs(arrived);
+    const delivered = await this.#begin(arrived, destination, new Interest(context.signal), beginWithinMs);
+    if (delivered.settlement.kind !== 'slow') return delivered;
+    const current = { ...arrived, delivery: delivered.delivery };
+    return this.#aside(current, destination, this.#places.callsTo(destination.id));
   }
 
   /**
@@ -65,16 +104,17 @@ export class Deliverer {
    * and a call under way goes on, to be joined there. When the stage stops there is nothing left to hurry for.
    */
   async deliverSoon(
-    delivery: Delivery,
+    arrived: Arrived,
     destination: Destination,
     context: StageContext,
     patienceMs: number,
   ): Promise<Delivered> {
+    const { delivery } = arrived;
     const handedOver: Delivered = { delivery, settlement: { kind: 'slow' } };
     // its entry was taken again, by a partition that began anew, before it came to the slow lane
     if (this.#handedOver.has(delivery)) return handedOver;
     const interest = new Interest(context.signal);
-    const work = this.#begin(delivery, destination, interest, patienceMs);
+    const work = this.#begin(arrived, destination, interest, patienceMs);
     return new Promise((resolve, reject) => {
       const settled = this.#patience.wait(patienceMs, () => {
         if (context.stopping?.aborted) return;
@@ -127,23 +167,47 @@ export class Deliverer {
     return { delivery: { ...delivery, created_at: iso(now) }, settlement };
   }
 
+  /** The time the shortest retry topic takes at most, twice for what has waited for its turn. */
+  #mayWaitMs({ turn }: Arrived): number {
+    const { ladder, clock } = this.#dependencies;
+    const onceMs = ladder[0].ms * (1 + MAX_JITTER);
+    return turn !== undefined && turn - clock() <= onceMs ? 2 * onceMs : onceMs;
+  }
+
+  #aside({ delivery, turn }: Arrived, { type }: Destination, calls: DestinationCalls): Delivered {
+    const { clock, expiryMs, metrics } = this.#dependencies;
+    calls.notePutOff();
+    if (clock() - Date.parse(delivery.created_at) >= expiryMs) {
+      const reason = 'expired; its destination took no more';
+      return { delivery, settlement: { kind: 'dead', cause: 'expired', reason } };
+    }
+    metrics.count('tributary_deliveries_total', { outcome: 'put_aside', connector: type });
+    const { at, step } = calls.turn(turn);
+    return { delivery, settlement: { kind: 'aside', label: step.label, turn: Math.round(at) } };
+  }
+
   async #begin(
-    delivery: Delivery,
+    { delivery, bytes }: Piece,
     destination: Destination,
     interest: Interest,
-    patienceMs?: number,
+    patienceMs: number,
   ): Promise<Delivered> {
     const calls = this.#places.callsTo(destination.id);
     try {
-      return await this.#attempt(delivery, destination, (current) =>
-        calls.attempt(current, interest, patienceMs),
+      return await this.#attempt(delivery, destination, calls, (current) =>
+        calls.attempt({ delivery: current, bytes }, interest, patienceMs),
       );
     } finally {
       interest.release();
     }
   }
 
-  async #attempt(delivery: Delivery, destination: Destination, attempt: Attempting): Promise<Delivered> {
+  async #attempt(
+    delivery: Delivery,
+    destination: Destination,
+    calls: DestinationCalls,
+    attempt: Attempting,
+  ): Promise<Delivered> {
     const { type } = destination;
     const { metrics, keptAttempts } = this.#dependencies;
     let current = delivery;
@@ -152,6 +216,7 @@ export class Deliverer {
       if (made === 'no room') return { delivery: current, settlement: { kind: 'slow' } };
       if (made === 'circuit open') {
         metrics.count('tributary_deliveries_total', { outcome: 'circuit_open', connector: type });
+        calls.notePutOff();
         return this.putOff(current, 'circuit open');
       }
       if ('unreachable' in made) {

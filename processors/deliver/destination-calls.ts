@@ -1,18 +1,23 @@
 import {
+  type BatchLimits,
   type BreakerOptions,
-  type BreakerState,
-  breaker,
   type Clock,
-  closedBreaker,
   type Delivery,
   type DeliveryResult,
+  type HealthReport,
+  HealthTally,
+  type Ladder,
   type Logger,
-  mayAttempt,
   messageOf,
+  type Turn,
+  turnOf,
   Unavailable,
 } from '@tributary/core';
 import type { Patience } from '../patience.ts';
 import type { MadeCall } from './attempt.ts';
+import { gather } from './batch.ts';
+import { type Ahead, CallTimes } from './call-times.ts';
+import { type CallLimits, Gate } from './gate.ts';
 import type { Interest } from './interest.ts';
 import type { Target, Targets, Unreachable } from './target.ts';
 
@@ -22,15 +27,30 @@ export interface DestinationCallsOptions {
   readonly elapsed: Clock;
   readonly logger: Logger;
   readonly breaker: BreakerOptions;
-  /** Calls to the destination at a time. */
-  readonly maxCalls: number;
+  readonly ladder: Ladder;
+  /** What calls to a destination are held to by this process, as it is configured now. */
+  limitsOf(id: string): CallLimits;
+  /** Whether this process is what others wait for. */
+  overloaded(): boolean;
 }
 
 /** What came of asking for a call: it was made, or there was none to be had. */
 export type Attempted = MadeCall | Unreachable | 'circuit open' | 'no room';
 
+/** What is told of a destination, but for who tells it. */
+export type DestinationReport = Omit<HealthReport, 'workspace_id' | 'process'>;
+
+/** A delivery as it comes from the log. */
+export interface Piece {
+  readonly delivery: Delivery;
+  /** Of its entry's value. */
+  readonly bytes: number;
+}
+
 interface Waiting {
   readonly delivery: Delivery;
+  readonly bytes: number;
+  readonly since: number;
   /** The wait for a call to begin is over. */
   begun(): void;
   call?: Call;
@@ -40,50 +60,114 @@ interface Waiting {
 interface Call {
   readonly batch: readonly Waiting[];
   readonly target: Target;
+  readonly limits: CallLimits;
   /** Of the batch, those somebody still waits for. */
   readonly awaited: Set<Waiting>;
   readonly controller: AbortController;
+  /** Epoch ms, and ms of the clock that never goes back. */
+  readonly startedAt: number;
+  readonly began: number;
 }
 
+/** While this process is overloaded, calls that take no longer than this are not what makes others wait, ms. */
+const OWN_FAULT_MS = 2_000;
+
 /**
- * The calls to one destination: a bounded number at a time, each with as many deliveries as the connector takes and
- * as gathered in one turn of the event loop or while all calls were busy, and none while the circuit is open. Where a
- * call goes is asked when it begins.
+ * The calls to one destination: a bounded number at a time and a second, each with as many deliveries as the connector
+ * takes and as gathered in one turn of the event loop, or for as long as it wants, or while all calls were busy; and
+ * none while the circuit is open. Where a call goes is asked when it begins.
  */
 export class DestinationCalls {
   readonly #options: DestinationCallsOptions;
   readonly #targets: Pick<Targets, 'id' | 'now'>;
   readonly #patience: Patience;
+  readonly #gate: Gate;
+  readonly #times = new CallTimes();
+  readonly #tally: HealthTally;
   readonly #waiting = new Set<Waiting>();
-  #calls = 0;
+  /** Under way, oldest first. */
+  readonly #calls = new Set<Call>();
   #flushing = false;
-  #breaker: BreakerState;
+  #flushingLater: NodeJS.Timeout | undefined;
   #usedAt: number;
+  /** Behind the turns of all that was put aside, epoch ms. */
+  #horizon = 0;
 
   constructor(options: DestinationCallsOptions, patience: Patience, targets: Pick<Targets, 'id' | 'now'>) {
     this.#options = options;
     this.#patience = patience;
     this.#targets = targets;
     this.#usedAt = options.elapsed();
-    this.#breaker = closedBreaker(this.#usedAt);
+    this.#gate = new Gate(options.breaker, this.#usedAt);
+    this.#tally = new HealthTally(this.#usedAt);
   }
 
   /** How long nothing was asked for or under way, ms. */
   idleMs(): number {
-    if (this.#calls > 0 || this.#waiting.size > 0) return 0;
+    if (this.#calls.size > 0 || this.#waiting.size > 0) return 0;
     return this.#options.elapsed() - this.#usedAt;
+  }
+
+  /**
+   * How long a delivery that comes now would wait for its call to begin, ms, as far as that is the destination's doing.
+   * Nothing while the circuit is open: it is told so at once.
+   */
+  expectedWaitMs(): number {
+    const ahead = this.#ahead();
+    if (this.#gate.isOpen(this.#options.elapsed())) return 0;
+    return this.#times.waitMs(ahead, this.#isOwnFault(ahead));
+  }
+
+  /** The turn of a delivery that is not to wait here; the one it was given before, if any. */
+  turn(before: number | undefined): Turn {
+    const { clock, ladder } = this.#options;
+    const ahead = this.#ahead();
+    const turn = turnOf({
+      now: clock(),
+      waitMs: this.#times.waitMs(ahead),
+      eachMs: this.#times.eachMs(ahead),
+      horizon: this.#horizon,
+      turn: before,
+      ladder,
+    });
+    this.#horizon = turn.horizon;
+    return turn;
+  }
+
+  /** A delivery of it was put off without an attempt. */
+  notePutOff(): void {
+    this.#tally.putOff(this.#options.elapsed());
+  }
+
+  /** How the destination is doing, by this process. */
+  health(): DestinationReport {
+    const [now, elapsed] = [this.#options.clock(), this.#options.elapsed()];
+    const [oldest] = this.#waiting;
+    const { kind, since } = this.#gate.circuit(elapsed);
+    return {
+      destination_id: this.#targets.id,
+      at: now,
+      ...this.#tally.tallied(elapsed),
+      waiting: this.#waiting.size,
+      under_way: [...this.#calls].reduce((sum, { batch }) => sum + batch.length, 0),
+      oldest_waiting_at: oldest === undefined ? null : Math.round(now - (elapsed - oldest.since)),
+      circuit: kind,
+      circuit_since: Math.round(now - (elapsed - since)),
+    };
   }
 
   /**
    * One attempt. Never rejects for what the destination or the connector does; rejects with `Unavailable` once the
    * interest is lost. A call that nobody waits for any more is aborted too. `no room` when no call could begin
-   * within `patienceMs`, because those under way take so long.
+   * within `patienceMs`, because those under way take so long, or because it may not be called more often.
    */
-  attempt(delivery: Delivery, interest: Interest, patienceMs?: number): Promise<Attempted> {
+  attempt({ delivery, bytes }: Piece, interest: Interest, patienceMs: number): Promise<Attempted> {
     this.#usedAt = this.#options.elapsed();
     return new Promise((resolve, reject) => {
       const waiting: Waiting = {
         delivery,
+        bytes,
+        since: this.#usedAt,
         begun: () => {},
         resolve(made) {
           interest.onLost = () => {};
@@ -97,11 +181,9 @@ export class DestinationCalls {
       if (interest.lost) return leave();
       interest.onLost = leave;
       this.#waiting.add(waiting);
-      if (patienceMs !== undefined) {
-        waiting.begun = this.#patience.wait(patienceMs, () => {
-          if (this.#waiting.delete(waiting)) waiting.resolve('no room');
-        });
-      }
+      waiting.begun = this.#patience.wait(patienceMs, () => {
+        if (this.#waiting.delete(waiting)) waiting.resolve('no room');
+      });
       this.#flushSoon();
     });
   }
@@ -111,6 +193,24 @@ export class DestinationCalls {
     waiting.begun();
     const { call } = waiting;
     if (call?.awaited.delete(waiting) && call.awaited.size === 0) call.controller.abort();
+  }
+
+  #ahead(): Ahead {
+    const now = this.#options.elapsed();
+    const limits = this.#options.limitsOf(this.#targets.id);
+    const [oldest] = this.#calls;
+    return {
+      waiting: this.#waiting.size,
+      underWay: this.#calls.size,
+      oldestCallMs: oldest === undefined ? 0 : now - oldest.began,
+      calls: this.#gate.callsAtATime(limits, now),
+      perSecond: limits.perSecond,
+      paceMs: this.#gate.paceMs(limits, now),
+    };
+  }
+
+  #isOwnFault({ oldestCallMs }: Ahead): boolean {
+    return this.#options.overloaded() && this.#times.callMs(oldestCallMs) < OWN_FAULT_MS;
   }
 
   /** At the end of this turn, so that what the log hands over in one sweep shares calls. */
@@ -123,18 +223,42 @@ export class DestinationCalls {
     });
   }
 
+  #flushLater(ms: number): void {
+    this.#flushingLater ??= setTimeout(() => {
+      this.#flushingLater = undefined;
+      this.#flush();
+    }, ms).unref();
+  }
+
   #flush(): void {
-    const { elapsed, maxCalls, breaker: options } = this.#options;
+    const { elapsed, limitsOf } = this.#options;
     while (this.#waiting.size > 0) {
-      if (!mayAttempt(this.#breaker, elapsed(), options)) {
+      const now = elapsed();
+      if (this.#gate.isOpen(now)) {
         this.#refuseAll('circuit open');
         return;
       }
-      if (this.#calls >= maxCalls) return;
+      const limits = limitsOf(this.#targets.id);
+      if (this.#calls.size >= this.#gate.callsAtATime(limits, now)) return;
+      const paceMs = this.#gate.paceMs(limits, now);
+      if (paceMs > 0) {
+        this.#flushLater(paceMs);
+        return;
+      }
       const target = this.#guarded(() => this.#targets.now(), NOT_FOUND);
-      if ('unreachable' in target) this.#refuseAll(target);
-      else void this.#make(this.#nextCall(target));
+      if ('unreachable' in target) {
+        this.#refuseAll(target);
+        return;
+      }
+      const { batch, waitMs } = gather(this.#waiting, this.#batchLimits(target), now);
+      if (waitMs > 0) {
+        this.#flushLater(waitMs);
+        return;
+      }
+      void this.#make(this.#begin(batch, target, limits));
     }
+    // Whoever comes now is behind nobody.
+    this.#horizon = 0;
   }
 
   #refuseAll(refusal: Unreachable | 'circuit open'): void {
@@ -145,15 +269,21 @@ export class DestinationCalls {
     this.#waiting.clear();
   }
 
-  #nextCall(target: Target): Call {
-    const { connector, destination } = target;
-    const size = this.#guarded(() => Math.max(1, connector.batchLimits(destination).events), 1);
-    const batch: Waiting[] = [];
-    for (const waiting of this.#waiting) {
-      if (batch.length >= size) break;
-      batch.push(waiting);
-    }
-    const call: Call = { batch, target, awaited: new Set(batch), controller: new AbortController() };
+  #batchLimits({ connector, destination }: Target): BatchLimits {
+    return this.#guarded<BatchLimits>(() => connector.batchLimits(destination), ONE_BY_ONE);
+  }
+
+  #begin(batch: readonly Waiting[], target: Target, limits: CallLimits): Call {
+    const { clock, elapsed } = this.#options;
+    const call: Call = {
+      batch,
+      target,
+      limits,
+      awaited: new Set(batch),
+      controller: new AbortController(),
+      startedAt: clock(),
+      began: elapsed(),
+    };
     for (const waiting of batch) {
       this.#waiting.delete(waiting);
       waiting.begun();
@@ -163,20 +293,21 @@ export class DestinationCalls {
   }
 
   async #make(call: Call): Promise<void> {
-    const { clock, elapsed } = this.#options;
-    const [startedAt, began] = [clock(), elapsed()];
-    this.#calls += 1;
-    this.#note('attempt', began);
+    const { batch, limits, startedAt, began, controller } = call;
+    this.#calls.add(call);
+    this.#gate.begun(limits, began);
     const results = await this.#deliver(call);
-    const ended = elapsed();
-    this.#calls -= 1;
+    const ended = this.#options.elapsed();
+    this.#calls.delete(call);
     this.#usedAt = ended;
-    if (!call.controller.signal.aborted) {
-      const answered = results.some((result) => result.outcome !== 'retry');
-      this.#note(answered ? 'success' : 'failure', ended);
+    const durationMs = ended - began;
+    if (!controller.signal.aborted) {
+      this.#gate.ended(results, limits, began, ended);
+      this.#times.ended(durationMs, batch.length);
+      for (const result of results) this.#tally.attempted(result, durationMs, this.#options.clock(), ended);
     }
-    call.batch.forEach((waiting, index) => {
-      waiting.resolve({ result: results[index] ?? CONNECTOR_FAILED, startedAt, durationMs: ended - began });
+    batch.forEach((waiting, index) => {
+      waiting.resolve({ result: results[index] ?? CONNECTOR_FAILED, startedAt, durationMs });
     });
     this.#flush();
   }
@@ -207,11 +338,8 @@ export class DestinationCalls {
     const about = { destination: this.#targets.id, error: messageOf(error) };
     this.#options.logger.error(about, 'a connector threw instead of answering');
   }
-
-  #note(event: 'attempt' | 'success' | 'failure', now: number): void {
-    this.#breaker = breaker(this.#breaker, event, now, this.#options.breaker);
-  }
 }
 
 const CONNECTOR_FAILED: DeliveryResult = { outcome: 'retry', reason: 'the connector failed' };
 const NOT_FOUND: Unreachable = { unreachable: 'the connector failed', forGood: false };
+const ONE_BY_ONE: BatchLimits = { events: 1 };

@@ -6,7 +6,10 @@ import { Targets, type TargetsDependencies } from './target.ts';
 const FORGET_AFTER_MS = 10 * 60_000;
 const SWEEP_MS = 60_000;
 
-export interface PlacesDependencies extends TargetsDependencies, DestinationCallsOptions {}
+export interface PlacesDependencies extends TargetsDependencies, DestinationCallsOptions {
+  /** Called when a destination has calls that had none before. */
+  noteUse(): void;
+}
 
 /** The destinations of this process that have calls, each with its opened secrets for as long as it is needed. */
 export class Places {
@@ -20,6 +23,11 @@ export class Places {
     this.#patience = new Patience(dependencies.elapsed);
   }
 
+  /** Every destination that has calls here, in the order they came. */
+  [Symbol.iterator](): IterableIterator<[id: string, calls: DestinationCalls]> {
+    return this.#calls.entries();
+  }
+
   get size(): number {
     return this.#calls.size;
   }
@@ -30,6 +38,7 @@ export class Places {
     const targets = new Targets(this.#dependencies, id);
     const calls = new DestinationCalls(this.#dependencies, this.#patience, targets);
     this.#calls.set(id, calls);
+    this.#dependencies.noteUse();
     this.#sweepLater();
     return calls;
   }

@@ -10,7 +10,7 @@ import {
   parseLadder,
   type StageContext,
 } from '@tributary/core';
-import { Deliverer, type DelivererDependencies } from './deliverer.ts';
+import { type Arrived, Deliverer, type DelivererDependencies } from './deliverer.ts';
 
 /** Deliveries, a destination and a scripted connector for the specs of this folder. */
 export const START = Date.parse('2026-01-01T00:00:00Z');
@@ -55,15 +55,24 @@ export function delivery(id: string, fields: Partial<Delivery> = {}): Delivery {
   };
 }
 
+export function arrived(one: Delivery, turn?: number): Arrived {
+  return { delivery: one, bytes: JSON.stringify(one).length, turn };
+}
+
 /** A destination that does what the test says. */
 export function setUp(
   answer: (d: Delivery) => DeliveryResult | Promise<DeliveryResult>,
-  { size = () => 1, maxCalls = 16 }: { size?: () => number; maxCalls?: number } = {},
+  {
+    size = () => 1,
+    maxCalls = 16,
+    perSecond,
+  }: { size?: () => number; maxCalls?: number; perSecond?: number } = {},
 ) {
   const calls: { ids: string[]; version: number; signal: AbortSignal }[] = [];
   const time = { now: START, elapsed: 0 };
   const known = new Map([[PLACE.id, PLACE]]);
   const errors: string[] = [];
+  const load = { overloaded: false };
   let unsealed = 0;
   const connector: Connector = {
     batchLimits: () => ({ events: size() }),
@@ -91,7 +100,9 @@ export function setUp(
     metrics: NO_METRICS,
     logger: { ...NO_LOGGER, error: (_about: object, message: string) => void errors.push(message) },
     breaker: { ...DEFAULT_BREAKER, consecutiveFailures: 3 },
-    maxCalls,
+    limitsOf: () => ({ maxCalls, perSecond }),
+    overloaded: () => load.overloaded,
+    noteUse: () => {},
     keptAttempts: 50,
     ladder: parseLadder(['10s', '1m', '10m', '1h', '6h']),
     expiryMs: 24 * 3_600_000,
@@ -100,11 +111,11 @@ export function setUp(
   const { signal } = new AbortController();
   const run = (one: Delivery, place = PLACE, until = signal) => {
     known.set(place.id, place);
-    return deliverer.deliver(one, place, { signal: until });
+    return deliverer.deliver(arrived(one), place, { signal: until });
   };
   /** Begins in a quick lane and lets its patience pass. */
   const handOver = async (one: Delivery, context: StageContext = { signal }) => {
-    const soon = deliverer.deliverSoon(one, PLACE, context, 500);
+    const soon = deliverer.deliverSoon(arrived(one), PLACE, context, 500);
     await turn();
     time.elapsed += 501;
     return soon;
@@ -115,6 +126,7 @@ export function setUp(
     time,
     known,
     errors,
+    load,
     dependencies,
     deliverer,
     run,

@@ -16,6 +16,8 @@ export type Settlement =
   | { readonly kind: 'delivered' }
   /** Not now: on to the slow lane, as it is. */
   | { readonly kind: 'slow' }
+  /** Its destination has no room for it: to the retry topic of this label, where it waits for its turn, epoch ms. */
+  | { readonly kind: 'aside'; readonly label: string; readonly turn: number }
   | (Extract<NextStep, { kind: 'retry' }> & { readonly reason: string })
   | Extract<NextStep, { kind: 'dead' }>;
 
@@ -48,13 +50,19 @@ export function settle(
           headers: cause,
         },
       ];
+    case 'aside': {
+      // Nothing is wrong with it: people see it pending, as they do whatever waits.
+      const headers = { ...cause, [HEADER.turn]: String(settlement.turn) };
+      const value = JSON.stringify(delivery);
+      return [{ topic: retryTopic(settlement.label), key: deliveryKey(delivery), value, headers }];
+    }
     case 'retry': {
       const { reason, label, notBefore } = settlement;
       const again: Emission = {
         topic: retryTopic(label),
         key: deliveryKey(delivery),
         value: JSON.stringify(delivery),
-        headers: { ...cause, [HEADER.outcome]: RETRYING },
+        headers: { ...withoutTurn(cause), [HEADER.outcome]: RETRYING },
       };
       const retrying: DeliveryOutcome = {
         delivery,
@@ -72,7 +80,12 @@ export function settle(
   }
 }
 
+/** What was tried has had its turn. */
+function withoutTurn({ [HEADER.turn]: _, ...headers }: Headers): Headers {
+  return headers;
+}
+
 function outcome(topic: string, value: DeliveryOutcome, cause: Headers): Emission {
-  const headers = { ...cause, [HEADER.outcome]: value.status };
+  const headers = { ...withoutTurn(cause), [HEADER.outcome]: value.status };
   return { topic, key: deliveryKey(value.delivery), value: JSON.stringify(value), headers };
 }

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { Interest } from './interest.ts';
 import { Places } from './places.ts';
 
-import { delivery, OK, PLACE, START, setUp, turn } from './samples.ts';
+import { arrived, delivery, OK, PLACE, START, setUp, turn } from './samples.ts';
 
 describe('a call that takes too long for its lane', () => {
   /** A destination whose calls hang until the test lets them go. */
@@ -62,7 +62,12 @@ describe('a call that takes too long for its lane', () => {
     const { calls, time, release, deliverer } = setUpHanging();
     const { signal } = new AbortController();
     const stopping = new AbortController();
-    const soon = deliverer.deliverSoon(delivery('1'), PLACE, { signal, stopping: stopping.signal }, 500);
+    const soon = deliverer.deliverSoon(
+      arrived(delivery('1')),
+      PLACE,
+      { signal, stopping: stopping.signal },
+      500,
+    );
     await turn();
     stopping.abort();
     time.elapsed += 501;
@@ -98,7 +103,7 @@ describe('a call that takes too long for its lane', () => {
     const { calls, handOver, join, deliverer } = setUpHanging();
     const { signal } = new AbortController();
     const filling = Array.from({ length: 16 }, (_, i) =>
-      deliverer.deliverSoon(delivery(`f${i}`), PLACE, { signal }, 100_000),
+      deliverer.deliverSoon(arrived(delivery(`f${i}`)), PLACE, { signal }, 100_000),
     );
     await turn();
     expect((await handOver(delivery('1'))).settlement.kind).toBe('slow');
@@ -115,7 +120,11 @@ describe('the places of a process', () => {
     known.set('idle', { ...PLACE, id: 'idle' });
     places.callsTo('idle');
     places.callsTo('gone');
-    const waiting = busy.attempt(delivery('1'), new Interest(new AbortController().signal));
+    const waiting = busy.attempt(
+      arrived(delivery('1')),
+      new Interest(new AbortController().signal),
+      10_000_000,
+    );
     expect(await Promise.race([waiting, turn()])).toBeUndefined();
     time.elapsed += 1_000;
     places.sweep();

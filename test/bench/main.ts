@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util';
 import { startTributary } from '../helpers/tributary.ts';
 import { catalogRows } from './catalog-row.ts';
 import { drainRows, scalingRows, startPair } from './cluster-rows.ts';
+import { deliverRows } from './deliver-rows.ts';
 import { LazyEngines } from './engines.ts';
 import { gatewayRows } from './gateway-rows.ts';
 import { historyRow } from './history-row.ts';
@@ -39,6 +40,7 @@ const kafka = async () => onEngines(await engines.get());
 const EMBEDDED_SUITES: Readonly<Record<string, Suite>> = {
   gateway: () => gatewayRows({ ...load, wiring: EMBEDDED }),
   sandbox: async () => [await sandboxRow({ rounds })],
+  deliver: () => deliverRows({ rounds, events: quick ? 5_000 : 20_000 }),
   catalog: () => catalogRows({ rounds }),
   'profiles-sqlite': () =>
     sqliteProfileRows({

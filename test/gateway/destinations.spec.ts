@@ -41,6 +41,8 @@ it('shows the secret it made once, and never again', async () => {
     enabled: true,
     paused: false,
     environments: ['production', 'development'],
+    max_concurrency: null,
+    rate_limit_per_second: null,
     version: 1,
     created_by: expect.any(String),
     created_at: expect.any(String),
@@ -168,4 +170,28 @@ it('is tested as it is, with its secrets, and says why it cannot be reached', as
     duration_ms: expect.any(Number),
   });
   expect((await owner.call('POST', `./destinations/${randomUUID()}/test`)).status).toBe(404);
+});
+
+it('keeps limits of its own, which a PUT without them takes back', async () => {
+  const limits = { max_concurrency: 2, rate_limit_per_second: 0.5 };
+  const created = await owner.ok<Destination>('POST', './destinations', { ...webhook(), ...limits });
+  expect(created).toMatchObject(limits);
+  const put = (body: object) => owner.call('PUT', `./destinations/${created.id}`, { ...webhook(), ...body });
+  expect(await put({ max_concurrency: 100 })).toMatchObject({
+    status: 200,
+    body: { max_concurrency: 100, rate_limit_per_second: null },
+  });
+  expect((await put({})).body).toMatchObject({ max_concurrency: null });
+});
+
+it.each([
+  ['/max_concurrency', { max_concurrency: 0 }],
+  ['/max_concurrency', { max_concurrency: 101 }],
+  ['/max_concurrency', { max_concurrency: 1.5 }],
+  ['/max_concurrency', { max_concurrency: '5' }],
+  ['/rate_limit_per_second', { rate_limit_per_second: 0 }],
+  ['/rate_limit_per_second', { rate_limit_per_second: 1e6 }],
+])('refuses a limit that none can keep: %s %j', async (path, limits) => {
+  const answer = await owner.call('POST', './destinations', { ...webhook(), ...limits });
+  expect(answer).toMatchObject({ status: 400, body: { details: [{ path }] } });
 });

@@ -130,7 +130,7 @@ it('works off the topic of the catalog on a log, and once more after a restart',
       })),
     );
   await append(catalog.facts.slice(0, 3));
-  const first = (await runOn(log, stages, ['audit'])).get('audit');
+  const first = (await runOn(log, stages, CATALOG_STAGES)).get('audit');
   await until(async () => (await list(history)).length >= 3);
   await first?.stop();
   await append(catalog.facts.slice(3));
@@ -153,7 +153,7 @@ it('goes on from the rows of a rewrite where the facts before were dropped, wher
       })),
     );
   await append(catalog.facts.slice(0, 3));
-  const first = (await runOn(log, stages, ['audit'])).get('audit');
+  const first = (await runOn(log, stages, CATALOG_STAGES)).get('audit');
   const rewriting = openLogCatalog({ log, logger: NO_LOGGER, fetchWaitMs: 50 });
   onTestFinished(() => rewriting.close());
   await rewriting.catchUp(5_000);
@@ -182,7 +182,7 @@ it('says nothing of facts that are missing, and waits', async () => {
     headers: { 'catalog-position': '0' },
   }));
   await log.append(TOPIC.catalog, entries.slice(0, 3));
-  const first = (await runOn(log, stages, ['audit'])).get('audit');
+  const first = (await runOn(log, stages, CATALOG_STAGES)).get('audit');
   await until(async () => (await list(history)).length >= 3);
   await first?.stop();
   await log.dropBelow(TOPIC.catalog, 0, 2);
@@ -222,7 +222,7 @@ it.each([
       })),
     );
   await append(catalog.facts.slice(0, 3));
-  const first = (await runOn(log, stages, ['audit'])).get('audit');
+  const first = (await runOn(log, stages, CATALOG_STAGES)).get('audit');
   await until(async () => (await list(history)).length >= 3);
   await first?.stop();
   const rewrite = { v: 1, rewrite: 'r1', by: 'operator:catalog', at: new Date().toISOString() };

@@ -169,6 +169,7 @@ export function setUp(
     }),
     clock,
     elapsed: () => time.elapsed,
+    overloaded: () => false,
     logger: shared.logger ?? NO_LOGGER,
     metrics: shared.metrics ?? NO_METRICS,
     receivedTopics: ['events.production', 'events.development'],

@@ -66,3 +66,41 @@ it('a call under way when the stages stop is settled by the lane it began in', a
   await stopped;
   expect(await log.end(TOPIC.deliveriesSlow, 0)).toBe(0);
 }, 30_000);
+
+it('one that is slow and has a long backlog held up everybody else in the slow lane: it waits aside, for itself alone', async () => {
+  const { world, time, stages, deliveriesTo } = setUpPlaces({ windowBytes: 60_000, maxCalls: 1 });
+  const served = { a: 0, b: 0 };
+  const open: { readonly at: number; readonly answer: () => void }[] = [];
+  world.deliver = ({ event: { event: place } }) =>
+    new Promise((resolve) => {
+      served[place === 'a' ? 'a' : 'b'] += 1;
+      open.push({ at: time.elapsed + 4_000, answer: () => resolve(OK) });
+    });
+  const log = await openLog();
+  // Ten seconds of `a` are a third of the window, and its backlog many windows; behind it is somebody else's.
+  await log.append(TOPIC.deliveries, await deliveriesTo('a', 1_000));
+  await log.append(TOPIC.deliveries, await deliveriesTo('b', 5));
+  const runs = await runOn(log, stages, ['deliver', 'deliver.slow']);
+  const pass = async () => {
+    time.pass(50);
+    for (const { at, answer } of open) if (at <= time.elapsed) answer();
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  };
+  await until(async () => {
+    await pass();
+    return served.b === 5;
+  }, 25_000);
+  // One after the other it would have been after a thousand of `a`, at ten in four seconds.
+  expect(served.a).toBeLessThan(200);
+  const aside = await Promise.all(
+    ['10s', '1m', '10m', '1h'].map((label) => log.end(`deliveries.retry.${label}`, 0)),
+  );
+  expect(aside.reduce((sum, count) => sum + count, 0)).toBeGreaterThan(700);
+  expect(await log.end(TOPIC.outcomes, 0)).toBe(0);
+  const stopped = Promise.all([...runs.values()].map((run) => run.stop()));
+  let isStopped = false;
+  void stopped.then(() => {
+    isStopped = true;
+  });
+  while (!isStopped) await pass();
+}, 60_000);

@@ -18,6 +18,8 @@ export function presentDestination(
     enabled: destination.enabled,
     paused: destination.paused ?? false,
     environments: destination.environments ?? ENVIRONMENTS,
+    max_concurrency: destination.max_concurrency ?? null,
+    rate_limit_per_second: destination.rate_limit_per_second ?? null,
     version: destination.version,
     created_by: destination.created_by,
     created_at: destination.created_at,

@@ -71,6 +71,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
           type,
           settings: configured.settings,
           ...switchesOf(request.body),
+          ...limitsIn(request.body),
           created_by: accountOf(request.caller),
         },
       });
@@ -119,6 +120,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
           name,
           settings: configurator.replace(description, stored, settings ?? {}),
           ...switchesOf(request.body),
+          ...limitsIn(request.body),
         },
       });
       const destination = entityOf(request, dependencies, 'destination', stored.id);
@@ -171,3 +173,11 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
     return connectors.descriptions.get(type)?.secrets ?? [];
   }
 };
+
+/** Null where the installation's own limits hold. */
+function limitsIn(body: Static<typeof destinationBody>) {
+  return {
+    max_concurrency: body.max_concurrency ?? null,
+    rate_limit_per_second: body.rate_limit_per_second ?? null,
+  };
+}

@@ -1,4 +1,4 @@
-import { ENVIRONMENTS } from '@tributary/core';
+import { ENVIRONMENTS, MAX_CALLS_PER_SECOND, MAX_CONCURRENCY, MIN_CALLS_PER_SECOND } from '@tributary/core';
 import { Type } from 'typebox';
 import {
   closed,
@@ -16,6 +16,19 @@ import {
 
 const type = Type.String({ description: 'The connector that speaks to it.' });
 
+const concurrency = Type.Integer({
+  minimum: 1,
+  maximum: MAX_CONCURRENCY,
+  description: 'Calls at a time, of the whole installation. Default: as the operator has set it.',
+});
+
+const rate = Type.Number({
+  minimum: MIN_CALLS_PER_SECOND,
+  maximum: MAX_CALLS_PER_SECOND,
+  description:
+    'Calls that begin in a second, of the whole installation; a call carries one delivery, or a batch. Default: as the operator has set it.',
+});
+
 export const destinationBody = closed({
   name,
   type,
@@ -31,6 +44,8 @@ export const destinationBody = closed({
       description: 'Events of others do not go there, whatever rules say. Default all.',
     }),
   ),
+  max_concurrency: optional(concurrency),
+  rate_limit_per_second: optional(rate),
 });
 
 export const destinationResource = Type.Object({
@@ -40,6 +55,8 @@ export const destinationResource = Type.Object({
   enabled: Type.Boolean(),
   paused: Type.Boolean(),
   environments: listOf(oneOf(ENVIRONMENTS)),
+  max_concurrency: Type.Union([concurrency, Type.Null()]),
+  rate_limit_per_second: Type.Union([rate, Type.Null()]),
   version,
   created_by: uuid,
   ...times,

@@ -1,12 +1,18 @@
 import { createPrivateKey, type JsonWebKey } from 'node:crypto';
 import { resolve } from 'node:path';
 import { parseRanges } from '@tributary/connectors';
-import { declareTopics, parseLadder, retryTopic } from '@tributary/core';
+import {
+  declareTopics,
+  MAX_CALLS_PER_SECOND,
+  MAX_CONCURRENCY,
+  parseLadder,
+  retryTopic,
+} from '@tributary/core';
 import { ENGINE_SETTINGS } from './engine-settings.ts';
 import { ISSUER_SETTINGS } from './issuer-settings.ts';
 import { LIMIT_SETTINGS } from './limit-settings.ts';
 import { MAIL_SETTINGS } from './mail-settings.ts';
-import { attempt, duration, flag, list, number, oneOf, type Parsed, text } from './parse.ts';
+import { attempt, duration, flag, list, number, oneOf, optional, type Parsed, text } from './parse.ts';
 import { type Setting, setting } from './setting.ts';
 
 const HOUR = 3_600_000;
@@ -95,6 +101,18 @@ export const SETTINGS = {
     '10s',
     duration(10, 300_000),
     'How long one call of a destination may take.',
+  ),
+  destinationConcurrency: setting(
+    'TRIBUTARY_DESTINATION_CONCURRENCY',
+    '16',
+    number(1, MAX_CONCURRENCY),
+    'Calls of one process to one destination at a time, where the destination has no max_concurrency of its own.',
+  ),
+  destinationRate: setting(
+    'TRIBUTARY_DESTINATION_RATE',
+    '',
+    optional(number(1, MAX_CALLS_PER_SECOND)),
+    'Calls of one process to one destination that begin in a second, where it has no rate_limit_per_second. Default: any number.',
   ),
   egressAllow: setting(
     'TRIBUTARY_EGRESS_ALLOW',

@@ -8,6 +8,7 @@ export function embeddedFolders({ dataFolder }: Pick<Config, 'dataFolder'>) {
     dedupe: join(dataFolder, 'dedupe'),
     volume: join(dataFolder, 'volume'),
     history: join(dataFolder, 'history'),
+    health: join(dataFolder, 'health'),
     profiles: join(dataFolder, 'profiles'),
   } as const;
 }

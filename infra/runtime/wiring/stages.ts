@@ -21,6 +21,7 @@ import { watchConfiguredEngines } from './engines.ts';
 import { openCatalog } from './ports/catalog.ts';
 import { openDeduplicator } from './ports/deduplicator.ts';
 import { openEventLog } from './ports/event-log.ts';
+import { openHealthBoard } from './ports/health-board.ts';
 import { openHistory } from './ports/history.ts';
 import { openStagesLiveTail } from './ports/live-tail.ts';
 import { openMailer } from './ports/mailer.ts';
@@ -87,6 +88,7 @@ async function open(
     history,
     profiles,
     ...(mailer && { mailer }),
+    healthBoard: await available('health board', () => openHealthBoard(config, logger)),
     liveTail: await available('live tail', () => openStagesLiveTail(config, { logger, link })),
     ...localPorts(config, { logger, metrics }, closing),
     logger,
@@ -96,6 +98,8 @@ async function open(
       retryLabels: config.retryLadder,
       expiryMs: config.retryExpiry,
       retentionMs: config.retention,
+      maxCalls: config.destinationConcurrency,
+      callsPerSecond: config.destinationRate,
     },
   });
   const engines = closing.keep(watchConfiguredEngines(config, { log, counters, history }));

@@ -1,0 +1,1 @@
+export { openRedisHealthBoard, type RedisHealthBoardOptions } from './health-board.ts';

@@ -1,0 +1,1 @@
+export { openSqliteHealthBoard, type SqliteHealthBoardOptions } from './health-board.ts';

@@ -1,0 +1,38 @@
+import { type Clock, type HealthBoard, newId } from '@tributary/core';
+import type { PipelineOptions } from '../options.ts';
+import { OwnLoad } from '../own-load.ts';
+import { callLimits, hasLimits } from './call-limits.ts';
+import { Deliverer, type DelivererDependencies } from './deliverer.ts';
+import { HealthTeller } from './health-teller.ts';
+
+/** What the deliverer of a process is made of. */
+export interface DeliveringParts
+  extends Omit<DelivererDependencies, 'overloaded' | 'limitsOf' | 'noteUse'>,
+    Pick<PipelineOptions, 'maxCalls' | 'callsPerSecond'> {
+  readonly elapsed: Clock;
+  /** Default: while the thread is hardly ever idle. */
+  readonly overloaded?: (() => boolean) | undefined;
+  readonly healthBoard?: HealthBoard | undefined;
+}
+
+/** The deliverer of a process, which tells how its destinations are doing and holds them to their limits. */
+export function createDeliverer(parts: DeliveringParts): Deliverer {
+  const { current, elapsed } = parts;
+  const ownLoad = new OwnLoad(elapsed);
+  const teller: HealthTeller = new HealthTeller(
+    {
+      ...parts,
+      process: newId(),
+      workspaceOf: (id) => current(id)?.workspace_id,
+      isShared: (id) => hasLimits(current(id)),
+    },
+    () => deliverer.health(),
+  );
+  const deliverer = new Deliverer({
+    ...parts,
+    overloaded: parts.overloaded ?? (() => ownLoad.overloaded),
+    limitsOf: (id) => callLimits(current(id), parts, teller.processesOf(id)),
+    noteUse: () => teller.begin(),
+  });
+  return deliverer;
+}

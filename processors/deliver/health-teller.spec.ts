@@ -1,0 +1,108 @@
+import {
+  type HealthBoard,
+  type HealthReport,
+  type Labels,
+  NO_LOGGER,
+  NO_METRICS,
+  Unavailable,
+} from '@tributary/core';
+import { expect, it } from 'vitest';
+import { callLimits } from './call-limits.ts';
+import type { DestinationReport } from './destination-calls.ts';
+import { HealthTeller } from './health-teller.ts';
+
+const NOW = 1_000_000;
+
+function reportOf(id: string, fields: Partial<DestinationReport> = {}): DestinationReport {
+  return {
+    destination_id: id,
+    at: NOW,
+    window_ms: 1_000,
+    delivered: 5,
+    retry: 0,
+    dead: 0,
+    put_off: 0,
+    latency: [],
+    waiting: 1,
+    under_way: 0,
+    oldest_waiting_at: NOW - 2_000,
+    circuit: 'closed',
+    circuit_since: 0,
+    last_delivered_at: null,
+    last_errors: [],
+    ...fields,
+  };
+}
+
+function setUp(shared: Map<string, HealthReport> = new Map()) {
+  const gauges = new Map<string, number>();
+  const warned: string[] = [];
+  const state = { down: false };
+  const board: HealthBoard = {
+    async tell(reports) {
+      if (state.down) throw new Unavailable('down');
+      for (const report of reports) shared.set(`${report.destination_id} ${report.process}`, report);
+    },
+    read: async (_workspace, ids) => [...shared.values()].filter((one) => ids?.includes(one.destination_id)),
+    async close() {},
+  };
+  const tellerOf = (process: string) =>
+    new HealthTeller(
+      {
+        healthBoard: board,
+        process,
+        clock: () => NOW,
+        metrics: {
+          ...NO_METRICS,
+          gauge: (name: string, value: number, labels: Labels = {}) =>
+            void gauges.set([name, ...Object.values(labels)].join(' '), value),
+        },
+        logger: { ...NO_LOGGER, warn: (_about: object, message: string) => void warned.push(message) },
+        workspaceOf: (id) => (id === 'gone' ? undefined : 'w1'),
+        isShared: () => true,
+      },
+      () => [],
+    );
+  return { gauges, shared, state, warned, tellerOf };
+}
+
+it('processes that deliver to one destination share its limits, and leave them to the others when they end', async () => {
+  const { shared, tellerOf } = setUp();
+  const [one, other] = [tellerOf('p1'), tellerOf('p2')];
+  expect(one.processesOf('a')).toBe(1);
+  await one.tell([reportOf('a')]);
+  await other.tell([reportOf('a')]);
+  await one.tell([reportOf('a')]);
+  expect([one.processesOf('a'), other.processesOf('a')]).toEqual([2, 2]);
+  const limits = { max_concurrency: 3, rate_limit_per_second: 5 };
+  expect(callLimits(limits, { maxCalls: 16, callsPerSecond: undefined }, 2)).toEqual({
+    maxCalls: 1,
+    perSecond: 2.5,
+  });
+  const last = shared.get('a p2');
+  if (last !== undefined) shared.set('a p2', { ...last, at: NOW - 16_000 });
+  await one.tell([reportOf('a')]);
+  expect(one.processesOf('a')).toBe(1);
+});
+
+it('has figures of the first hundred destinations under their own names, and of the others together', async () => {
+  const { gauges, tellerOf } = setUp();
+  await tellerOf('p1').tell(Array.from({ length: 150 }, (_, n) => reportOf(`d${n}`)));
+  expect(gauges.get('tributary_destination_waiting d99')).toBe(1);
+  expect(gauges.get('tributary_destination_waiting other')).toBe(50);
+  expect(gauges.get('tributary_destination_oldest_waiting_seconds other')).toBe(2);
+  const names = [...gauges.keys()].filter((key) => key.startsWith('tributary_destination_waiting '));
+  expect(names).toHaveLength(101);
+});
+
+it('says once that a board is down, and tells nothing of what is gone', async () => {
+  const { state, warned, shared, tellerOf } = setUp();
+  state.down = true;
+  const teller = tellerOf('p1');
+  await teller.tell([reportOf('a')]);
+  await teller.tell([reportOf('a')]);
+  expect(warned).toHaveLength(1);
+  state.down = false;
+  await teller.tell([reportOf('a'), reportOf('gone')]);
+  expect([...shared.keys()]).toEqual(['a p1']);
+});

@@ -1,0 +1,143 @@
+import {
+  type Clock,
+  type HealthBoard,
+  type HealthReport,
+  type Logger,
+  latencyPercentile,
+  type Metrics,
+  messageOf,
+} from '@tributary/core';
+import type { DestinationReport } from './destination-calls.ts';
+
+/** How often it is told how destinations are doing, ms. */
+const TELL_EVERY_MS = 5_000;
+/** A process that has told nothing for so long has left the others its part of a destination's limits, ms. */
+const GONE_AFTER_MS = 3 * TELL_EVERY_MS;
+/** Destinations that have figures under their own name, of all that a process ever told of; the others share one. */
+const NAMED = 100;
+const OTHERS = 'other';
+
+export interface HealthTellerDependencies {
+  /** Absent where nobody asks: then there are figures alone. */
+  readonly healthBoard?: HealthBoard | undefined;
+  /** Names this process; a new one at each start. */
+  readonly process: string;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  readonly logger: Logger;
+  /** The workspace of a destination; undefined when it is gone. */
+  workspaceOf(id: string): string | undefined;
+  /** The destinations whose limits are of all processes together. */
+  isShared(id: string): boolean;
+}
+
+/**
+ * Tells every few seconds how the destinations of this process are doing, on the board and as figures, and learns
+ * there how many processes share the limits of one. A board that does not answer is told again later: what it would
+ * have shown is old by then.
+ */
+export class HealthTeller {
+  readonly #dependencies: HealthTellerDependencies;
+  readonly #reports: () => readonly DestinationReport[];
+  readonly #named = new Set<string>();
+  #processes: ReadonlyMap<string, number> = new Map();
+  #telling: NodeJS.Timeout | undefined;
+  #isDown = false;
+
+  constructor(dependencies: HealthTellerDependencies, reports: () => readonly DestinationReport[]) {
+    this.#dependencies = dependencies;
+    this.#reports = reports;
+  }
+
+  /** Begins to tell, and goes on while there is something to tell. */
+  begin(): void {
+    this.#telling ??= setTimeout(async () => {
+      const reports = this.#reports();
+      await this.tell(reports);
+      this.#telling = undefined;
+      if (reports.length > 0) this.begin();
+    }, TELL_EVERY_MS).unref();
+  }
+
+  /** How many processes share the limits of a destination, this one among them. */
+  processesOf(id: string): number {
+    return this.#processes.get(id) ?? 1;
+  }
+
+  async tell(reports: readonly DestinationReport[]): Promise<void> {
+    const { healthBoard, process, workspaceOf, logger } = this.#dependencies;
+    this.#measure(reports);
+    if (healthBoard === undefined) return;
+    const told = reports.flatMap((report): HealthReport[] => {
+      const workspaceId = workspaceOf(report.destination_id);
+      return workspaceId === undefined ? [] : [{ ...report, workspace_id: workspaceId, process }];
+    });
+    try {
+      await healthBoard.tell(told);
+      this.#processes = await this.#sharers(healthBoard, told);
+      this.#isDown = false;
+    } catch (error) {
+      if (!this.#isDown)
+        logger.warn({ error: messageOf(error) }, 'how destinations are doing cannot be told');
+      this.#isDown = true;
+    }
+  }
+
+  async #sharers(board: HealthBoard, told: readonly HealthReport[]): Promise<ReadonlyMap<string, number>> {
+    const { isShared, clock } = this.#dependencies;
+    const shared = told.filter(({ destination_id }) => isShared(destination_id));
+    const sharers = new Map<string, number>();
+    for (const [workspaceId, reports] of Map.groupBy(shared, ({ workspace_id }) => workspace_id)) {
+      const all = await board.read(
+        workspaceId,
+        reports.map(({ destination_id }) => destination_id),
+      );
+      for (const { destination_id: id, at } of all)
+        if (at > clock() - GONE_AFTER_MS) sharers.set(id, (sharers.get(id) ?? 0) + 1);
+    }
+    return sharers;
+  }
+
+  #measure(reports: readonly DestinationReport[]): void {
+    const { metrics, clock } = this.#dependencies;
+    const now = clock();
+    for (const [destination, together] of Map.groupBy(reports, (report) => this.#nameOf(report))) {
+      const gauge = (name: string, value: number, labels = {}) =>
+        metrics.gauge(`tributary_destination_${name}`, value, { destination, ...labels });
+      const sum = (of: (report: DestinationReport) => number) =>
+        together.reduce((total, report) => total + of(report), 0);
+      const worst = (of: (report: DestinationReport) => number) => Math.max(0, ...together.map(of));
+      for (const outcome of ['delivered', 'retry', 'dead', 'put_off'] as const) {
+        const perSecond = sum((report) => (report[outcome] * 1_000) / report.window_ms);
+        gauge('deliveries_per_second', perSecond, { outcome });
+      }
+      for (const quantile of [0.5, 0.99]) {
+        const ms = worst(({ latency }) => latencyPercentile(latency, quantile) ?? 0);
+        gauge('attempt_seconds', ms / 1_000, { quantile: String(quantile) });
+      }
+      gauge(
+        'waiting',
+        sum(({ waiting }) => waiting),
+      );
+      gauge(
+        'under_way',
+        sum(({ under_way }) => under_way),
+      );
+      gauge(
+        'oldest_waiting_seconds',
+        worst(({ oldest_waiting_at: at }) => (at === null ? 0 : now - at)) / 1_000,
+      );
+      gauge(
+        'circuits_open',
+        sum(({ circuit }) => (circuit === 'closed' ? 0 : 1)),
+      );
+    }
+  }
+
+  #nameOf({ destination_id: id }: DestinationReport): string {
+    if (this.#named.has(id)) return id;
+    if (this.#named.size >= NAMED) return OTHERS;
+    this.#named.add(id);
+    return id;
+  }
+}
