@@ -7,6 +7,7 @@ import type {
   Deduplicator,
   Destination,
   EventLog,
+  HealthBoard,
   History,
   JsonObject,
   LiveTail,
@@ -41,6 +42,8 @@ export interface GatewayDependencies {
   readonly history: History;
   /** To ask where a message is; the gateway claims none. */
   readonly deduplicator: Pick<Deduplicator, 'winner'>;
+  /** Where the processes that deliver tell how destinations are doing. */
+  readonly healthBoard: Pick<HealthBoard, 'read'>;
   readonly profiles: ProfileStore;
   readonly requestDeletionNotice: RequestDeletionNotice;
   readonly liveTail: LiveTail;

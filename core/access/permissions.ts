@@ -94,6 +94,7 @@ export const PERMISSIONS = {
   'destinations.update': writes,
   'destinations.delete': writes,
   'destinations.test': writes,
+  'destinations.health': reads,
   'deliveries.list': reads,
   'deliveries.read': reads,
   'deliveries.redrive': writes,

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { isSealed } from '@tributary/core';
+import { type HealthReport, isSealed } from '@tributary/core';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
+import { InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
 
 const MASK = '********';
 
@@ -194,4 +194,45 @@ it.each([
 ])('refuses a limit that none can keep: %s %j', async (path, limits) => {
   const answer = await owner.call('POST', './destinations', { ...webhook(), ...limits });
   expect(answer).toMatchObject({ status: 400, body: { details: [{ path }] } });
+});
+
+it('tells how it is doing, as the processes that deliver told last', async () => {
+  const { id } = await create();
+  const rests = await owner.ok('GET', `./destinations/${id}/health`);
+  expect(rests).toMatchObject({ id, active: false, circuit: null, delivered_per_second: 0, last_errors: [] });
+  const at = test.clock.now();
+  const report: HealthReport = {
+    workspace_id: String(owner.workspaceId),
+    destination_id: id,
+    process: 'one',
+    at,
+    window_ms: 60_000,
+    delivered: 120,
+    retry: 60,
+    dead: 0,
+    put_off: 0,
+    latency: [],
+    waiting: 3,
+    under_way: 1,
+    oldest_waiting_at: at - 500,
+    circuit: 'open',
+    circuit_since: at - 1_000,
+    last_delivered_at: null,
+    last_errors: [{ at, outcome: 'retry', reason: 'answered 503', status: 503 }],
+  };
+  const told = await openTestGateway({
+    folder: test.folder,
+    dependencies: { healthBoard: { read: async () => [report] } },
+  });
+  const asking = new InjectClient(told.app, owner.token, owner.workspaceId);
+  expect(await asking.ok('GET', `./destinations/${id}/health`)).toMatchObject({
+    active: true,
+    delivered_per_second: 2,
+    failed_per_second: 1,
+    waiting: 3,
+    oldest_waiting_ms: 500,
+    circuit: 'open',
+    last_errors: [{ reason: 'answered 503', status: 503 }],
+  });
+  await told.close();
 });

@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import { type ConnectorDescription, ENVIRONMENTS, newId } from '@tributary/core';
+import { type ConnectorDescription, ENVIRONMENTS, mergeHealth, newId } from '@tributary/core';
 import type { Static } from 'typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { accountOf } from '../../http/caller.ts';
@@ -10,8 +10,15 @@ import { propose } from '../../http/propose.ts';
 import { closed, errorAnswers, goneAs, MAX_RESOURCE_BYTES, noBody, pathOf } from '../../http/schemas.ts';
 import { checkVersion, tagVersion } from '../../http/versions.ts';
 import { createConfigurator } from './configure.ts';
+import { presentHealth } from './health.ts';
 import { presentDestination } from './presenter.ts';
-import { destinationBody, destinationList, destinationResource, destinationTestResult } from './schemas.ts';
+import {
+  destinationBody,
+  destinationHealth,
+  destinationList,
+  destinationResource,
+  destinationTestResult,
+} from './schemas.ts';
 import { testDestination } from './test-destination.ts';
 
 const path = '/workspaces/:workspaceId/destinations';
@@ -126,6 +133,19 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
       const destination = entityOf(request, dependencies, 'destination', stored.id);
       tagVersion(reply, destination);
       return reply.code(200).send(presentDestination(destination, description.secrets));
+    },
+  );
+
+  app.get(
+    `${path}/:destinationId/health`,
+    {
+      config: { operation: 'destinations.health' },
+      schema: { params: pathOf('destinationId'), response: { 200: destinationHealth, ...errorAnswers } },
+    },
+    async (request, reply) => {
+      const { id } = entityOf(request, dependencies, 'destination', request.params.destinationId);
+      const reports = await dependencies.healthBoard.read(request.workspace.id, [id]);
+      return reply.code(200).send(presentHealth(id, mergeHealth(reports)));
     },
   );
 

@@ -70,4 +70,33 @@ export const destinationTestResult = Type.Object({
   duration_ms: Type.Integer(),
 });
 
+/** Rates are of the last minute, over all processes; null where there was nothing to tell of. */
+export const destinationHealth = Type.Object({
+  id: uuid,
+  active: Type.Boolean({
+    description: 'Whether a process that delivers told of it in the last two minutes.',
+  }),
+  at: nullable(time),
+  delivered_per_second: Type.Number(),
+  failed_per_second: Type.Number({ description: 'Attempts that did not deliver.' }),
+  put_off_per_second: Type.Number({ description: 'Put off without an attempt.' }),
+  p50_ms: nullable(Type.Number()),
+  p99_ms: nullable(Type.Number()),
+  waiting: Type.Integer({ description: 'For a call; what is retrying is in the list of deliveries.' }),
+  under_way: Type.Integer(),
+  oldest_waiting_ms: nullable(Type.Number()),
+  circuit: nullable(oneOf(['closed', 'half-open', 'open'])),
+  circuit_since: nullable(time),
+  last_delivered_at: nullable(time),
+  last_errors: listOf(
+    Type.Object({
+      at: time,
+      outcome: oneOf(['retry', 'dead']),
+      reason: Type.String(),
+      status: nullable(Type.Integer({ description: 'HTTP status, where there was one.' })),
+    }),
+    'Newest first, at most five.',
+  ),
+});
+
 export const destinationList = listOf(destinationResource);

@@ -23,6 +23,7 @@ import { Closing } from './closing.ts';
 import { openCatalog } from './ports/catalog.ts';
 import { openDeduplicator } from './ports/deduplicator.ts';
 import { openEventLog } from './ports/event-log.ts';
+import { openHealthBoard } from './ports/health-board.ts';
 import { openHistory } from './ports/history.ts';
 import { openGatewayLiveTail } from './ports/live-tail.ts';
 import { openProfileStore } from './ports/profile-store.ts';
@@ -97,6 +98,11 @@ async function openDependencies(
       await openVolumeCounters(config, { logger, busyTimeoutMs: EVENT_LOOP_PATIENCE_MS }),
     ),
     history: closing.keep(await openHistory(config, logger)),
+    healthBoard: closing.keep(
+      await whenAvailable('opening the health board', startPatience(config.startTimeout, logger), () =>
+        openHealthBoard(config, logger),
+      ),
+    ),
     deduplicator: closing.keep(
       await whenAvailable('opening the deduplicator', startPatience(config.startTimeout, logger), () =>
         openDeduplicator(config, logger),
