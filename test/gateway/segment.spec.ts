@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib';
-import { type CanonicalEvent, Unavailable } from '@tributary/core';
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { type CanonicalEvent, TokenBuckets, Unavailable } from '@tributary/core';
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
 
 let test: TestGateway;
@@ -307,6 +307,26 @@ describe('a batch', () => {
     expect(await send('/v1/batch', { batch: {} })).toMatchObject({ status: 400 });
     const many = Array.from({ length: 2_501 }, () => good);
     expect(await send('/v1/batch', { batch: many })).toMatchObject({ status: 400, events: [] });
+  });
+
+  it('is 429 with Retry-After, and none of it taken, for a key that sends more than it may', async () => {
+    let now = 0;
+    const events = new TokenBuckets({ perSecond: 1, burst: 2, clock: () => now });
+    const limited = await openTestGateway({ folder: test.folder, dependencies: { limits: { events } } });
+    onTestFinished(() => limited.close());
+    const batchOf = async (size: number) =>
+      limited.app.inject({
+        method: 'POST',
+        url: '/v1/batch',
+        headers: basic(key),
+        payload: { batch: Array.from({ length: size }, () => good) },
+      });
+    expect((await batchOf(2)).statusCode).toBe(200);
+    const refused = await batchOf(1);
+    expect([refused.statusCode, refused.headers['retry-after']]).toEqual([429, '1']);
+    expect(refused.json()).toMatchObject({ error: 'too many requests', code: 'too_many_requests' });
+    now += 1_000;
+    expect((await batchOf(1)).statusCode).toBe(200);
   });
 
   it('is 503 with Retry-After, and the ids to send again with, while the log does not answer', async () => {

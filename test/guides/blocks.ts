@@ -19,11 +19,11 @@ export function filledIn(text: string, values: Readonly<Record<string, string>>)
   return Object.entries(values).reduce((filled, [name, value]) => filled.replaceAll(name, value), text);
 }
 
-/** Whether an output is what a guide shows; `…` stands for anything. */
+/** Whether an output is the JSON that a guide shows, however it is spaced; `…` stands for anything. */
 export function isShown(shown: string, output: string): boolean {
-  const parts = shown
-    .trim()
+  const dense = (text: string) => text.replaceAll(/\s/g, '');
+  const parts = dense(shown)
     .split('…')
     .map((part) => part.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&'));
-  return new RegExp(parts.join('.*'), 's').test(output);
+  return new RegExp(`^${parts.join('.*')}$`, 's').test(dense(output));
 }

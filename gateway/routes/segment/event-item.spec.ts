@@ -89,6 +89,19 @@ describe('a call of the Segment API', () => {
     });
   });
 
+  it('has the traits of an identify where RudderStack’s SDKs put them, unless it has its own', () => {
+    const context = { traits: { plan: 'pro' } };
+    expect(item({ type: 'identify', userId: 'u', context })).toEqual({
+      type: 'identify',
+      user_id: 'u',
+      traits: { plan: 'pro' },
+      context,
+    });
+    expect(item({ type: 'identify', userId: 'u', traits: {}, context })).toMatchObject({ traits: {} });
+    for (const type of ['track', 'group', 'alias'])
+      expect(item({ type, userId: 'u', context })).not.toHaveProperty('traits');
+  });
+
   it('is an identify for an alias, which names who the user was', () => {
     expect(item({ type: 'alias', userId: 'u', previousId: 17 })).toEqual({
       type: 'identify',

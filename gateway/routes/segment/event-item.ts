@@ -10,6 +10,7 @@ import { type Fields, isObject, objectOf, textOf, withoutAbsent } from './fields
  * - fields that our event does not have are in `context.segment`, under their own names;
  * - a `screen` is a page with `context.screen` (the device's screen stays beside it) and `context.segment.type`;
  * - an `alias` is an identify with `context.alias.previous_id` and `context.segment.type`;
+ * - the traits of an identify are also found in `context.traits`, where RudderStack's SDKs have them;
  * - where `timestamp` was corrected by `sentAt`, `context.segment` has both as they came.
  *
  * Ids that are whole numbers become text, and empty ones count as absent, as does an empty list where an object belongs:
@@ -45,8 +46,13 @@ function partsOf(call: Fields, type: Call): Fields {
     name: of('name', textOf),
     group_id: of('groupId', idOf),
     properties: of('properties', objectOf),
-    traits: of('traits', objectOf),
+    traits: of('traits', objectOf) ?? (type === 'identify' ? traitsInContext(call) : undefined),
   };
+}
+
+/** Where RudderStack's SDKs have what an identify says of somebody. It stays there too. */
+function traitsInContext({ context }: Fields): unknown {
+  return isObject(context) ? objectOf(context.traits) : undefined;
 }
 
 function idOf(value: unknown): unknown {

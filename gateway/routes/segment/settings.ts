@@ -23,7 +23,6 @@ export function analyticsJsSettings(rawKey: string, { protocol, host }: Reached)
         unbundledIntegrations: [],
         addBundledMetadata: true,
         maybeBundledConfigIds: {},
-        versionSettings: { version: '4.4.7', componentTypes: ['browser'] },
       },
     },
     plan: { track: PLAN_OF_ALL, identify: PLAN_OF_ALL, group: PLAN_OF_ALL },
