@@ -3,6 +3,8 @@ import type { Clock } from '@tributary/core';
 
 /** The share of the time that a thread is at work from which on waits are its own fault. */
 const OVERLOADED_FROM = 0.9;
+/** Once it is overloaded, it is until it was at work for less. */
+const OVERLOADED_UNTIL = 0.7;
 /** It is looked at most this often, ms. */
 const EVERY_MS = 200;
 
@@ -30,7 +32,8 @@ export class OwnLoad {
     const now = this.#elapsed();
     if (now - this.#lookedAt >= EVERY_MS) {
       const current = this.#measure();
-      this.#overloaded = this.#measure(current, this.#last).utilization >= OVERLOADED_FROM;
+      const bound = this.#overloaded ? OVERLOADED_UNTIL : OVERLOADED_FROM;
+      this.#overloaded = this.#measure(current, this.#last).utilization >= bound;
       this.#last = current;
       this.#lookedAt = now;
     }

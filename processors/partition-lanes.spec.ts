@@ -1,6 +1,6 @@
 import type { LogEntry } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { PartitionLanes } from './partition-lanes.ts';
+import { PartitionLanes, type Queue } from './partition-lanes.ts';
 
 function setUp() {
   const time = { now: 0 };
@@ -12,7 +12,8 @@ function setUp() {
     headers: {},
     value: 'x'.repeat(bytes),
   });
-  return { time, enter: (key: string, bytes = 60) => lanes.enter(entry(bytes), key) };
+  const enter = (key: string, bytes = 60, queue?: Queue) => lanes.enter(entry(bytes), key, queue);
+  return { time, enter };
 }
 
 const pending = Symbol('pending');
@@ -40,5 +41,21 @@ describe('the lanes of a stage', () => {
     first?.();
     expect(await Promise.all(behind)).toEqual([undefined, undefined]);
     expect(await enter('a')).toBeUndefined();
+  });
+
+  it('what waits for a long queue goes to the slow lane after a while, but not for a fault of the process', async () => {
+    const { time, enter } = setUp();
+    const load = { overloaded: true };
+    const queue = { waitMs: () => 5_000, overloaded: () => load.overloaded };
+    const first = await enter('a', 60, queue);
+    expect(first).toBeTypeOf('function');
+    const behind = [enter('a', 5, queue), enter('a', 5, queue)];
+    time.now = 5_001;
+    await new Promise((resolve) => setTimeout(resolve, 60));
+    expect(await stateOf(Promise.any(behind))).toBe(pending);
+    load.overloaded = false;
+    time.now = 10_100;
+    expect(await Promise.all(behind)).toEqual([undefined, undefined]);
+    first?.();
   });
 });

@@ -6,6 +6,10 @@ import {
   LaneWindow,
   type LogEntry,
 } from '@tributary/core';
+import { Patience } from './patience.ts';
+
+/** Who waits for a quick key has so many times the patience of work itself: a burst is soon over. */
+const WAITING_PATIENCE = 10;
 
 const NOTHING_WAITS = { waitMs: 0, overloaded: false, waitingBytes: 0 };
 
@@ -22,12 +26,15 @@ export interface Queue {
 
 interface Waiter {
   readonly bytes: number;
+  /** Its patience is not needed any more. */
+  called(): void;
   readonly queue: Queue | undefined;
   readonly resolve: (leave: Leave | undefined) => void;
 }
 
 interface Waiters {
-  readonly all: Waiter[];
+  /** In the order they came. */
+  readonly all: Set<Waiter>;
   bytes: number;
 }
 
@@ -41,12 +48,14 @@ interface Lane {
 export class PartitionLanes {
   readonly #elapsed: Clock;
   readonly #options: LaneOptions;
+  readonly #patience: Patience;
   readonly #lanes = new Map<string, Lane>();
 
   /** `elapsed`: ms that never go back. */
   constructor(elapsed: Clock, options: LaneOptions) {
     this.#elapsed = elapsed;
     this.#options = options;
+    this.#patience = new Patience(elapsed);
   }
 
   /** How long work may take before its key is slow, ms. */
@@ -56,8 +65,8 @@ export class PartitionLanes {
 
   /**
    * Resolves when work for `key` (a destination, a transformation) may begin on an entry, with what to call when it
-   * ended. A key that is quick waits for its own earlier work; one that is slow, that has a long `queue`, or that takes
-   * up the room of others resolves to undefined: the entry belongs into the slow lane.
+   * ended. A key that is quick waits for its own earlier work, and with a `queue` no longer than work may take; one that is
+   * slow or takes up the room of others resolves to undefined: the entry belongs into the slow lane.
    */
   enter(entry: LogEntry, key: string, queue?: Queue): Promise<Leave | undefined> {
     const lane = this.#laneOf(entry);
@@ -67,14 +76,36 @@ export class PartitionLanes {
     if (decided === 'slow') return Promise.resolve(undefined);
     if (decided === 'fast' && waiting === undefined)
       return Promise.resolve(this.#begin(lane, key, bytes, queue));
+    return this.#wait(lane, key, bytes, queue);
+  }
+
+  #wait(lane: Lane, key: string, bytes: number, queue: Queue | undefined): Promise<Leave | undefined> {
+    const waiters = lane.waiters.get(key) ?? { all: new Set(), bytes: 0 };
+    lane.waiters.set(key, waiters);
     return new Promise((resolve) => {
-      const waiter = { bytes, queue, resolve };
-      if (waiting === undefined) lane.waiters.set(key, { all: [waiter], bytes });
-      else {
-        waiting.all.push(waiter);
-        waiting.bytes += bytes;
-      }
+      const waiter: Waiter = { bytes, queue, resolve, called: () => {} };
+      waiters.all.add(waiter);
+      waiters.bytes += bytes;
+      if (queue !== undefined)
+        waiter.called = this.#whileOwnFault(queue, () => {
+          waiters.all.delete(waiter);
+          waiters.bytes -= bytes;
+          if (waiters.all.size === 0 && lane.waiters.get(key) === waiters) lane.waiters.delete(key);
+          resolve(undefined);
+        });
     });
+  }
+
+  /** Gives up after a while, but never while it is this process that others wait for. */
+  #whileOwnFault(queue: Queue, giveUp: () => void): () => void {
+    let stop = () => {};
+    const wait = () => {
+      stop = this.#patience.wait(this.slowAfterMs * WAITING_PATIENCE, () =>
+        queue.overloaded() ? wait() : giveUp(),
+      );
+    };
+    wait();
+    return () => stop();
   }
 
   /**
@@ -106,16 +137,16 @@ export class PartitionLanes {
   #admit(lane: Lane, key: string): void {
     const waiters = lane.waiters.get(key);
     if (waiters === undefined) return;
-    let admitted = 0;
-    for (const { bytes, queue, resolve } of waiters.all) {
+    for (const waiter of waiters.all) {
+      const { bytes, queue, resolve } = waiter;
       const decided = this.#decide(lane, key, bytes, 0, queue);
       if (decided === 'wait') break;
-      admitted += 1;
+      waiters.all.delete(waiter);
       waiters.bytes -= bytes;
+      waiter.called();
       resolve(decided === 'slow' ? undefined : this.#begin(lane, key, bytes, queue));
     }
-    if (admitted === waiters.all.length) lane.waiters.delete(key);
-    else waiters.all.splice(0, admitted);
+    if (waiters.all.size === 0) lane.waiters.delete(key);
   }
 
   #laneOf({ position }: LogEntry): Lane {

@@ -1,3 +1,5 @@
+import { createHmac } from 'node:crypto';
+
 const PREFIX = 'whsec_';
 const MIN_BYTES = 24;
 const MAX_BYTES = 64;
@@ -14,4 +16,10 @@ export function formatSecret(key: Uint8Array): string {
 export function isSecret(text: string): boolean {
   const key = Buffer.from(text.slice(PREFIX.length), 'base64');
   return formatSecret(key) === text && key.length >= MIN_BYTES && key.length <= MAX_BYTES;
+}
+
+/** The Standard Webhooks signature of `<id>.<timestamp>.<body>`, version 1: HMAC-SHA256 in base64. */
+export function signatureOf(secret: string, content: string): string {
+  const key = Buffer.from(secret.slice(PREFIX.length), 'base64');
+  return `v1,${createHmac('sha256', key).update(content).digest('base64')}`;
 }

@@ -96,13 +96,12 @@ export class LaneWindow {
    * Where work of this size goes now. A key that was slow a while ago stays so for some time: each try of it may hold
    * up the window's commits. Any other key with nothing under way is `fast`, however large the one piece: otherwise
    * its large events would never be tried. `wait`: it has its share, and is quick so far. Where there is a crowd, a key
-   * is slow too that work would wait for too long, and one that takes up the room of others.
+   * waits too that work would wait for, and one that takes up the room of others is slow.
    */
   decide(key: string, bytes: number, now: number, crowd: Crowd = NO_CROWD): 'fast' | 'slow' | 'wait' {
     this.#see(key, now);
     if (this.#wasSlow(key, now)) return 'slow';
     const { waitMs, overloaded, waitingBytes } = crowd;
-    if (waitMs > this.#slowAfterMs) return 'slow';
     const load = this.#loads.get(key);
     if (load === undefined) return 'fast';
     for (const oldest of load.tickets) {

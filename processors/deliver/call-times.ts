@@ -1,7 +1,8 @@
 /** Weight of the newest call in the means. */
 const NEWEST = 0.2;
+
 /** Held to be true before any call has ended, ms. */
-const UNKNOWN_CALL_MS = 100;
+const UNKNOWN_CALL_MS = 20;
 
 /** What stands before a delivery that would come now. */
 export interface Ahead {
@@ -24,7 +25,7 @@ export class CallTimes {
 
   ended(durationMs: number, deliveries: number): void {
     const first = this.#callMs === undefined;
-    this.#callMs = first ? durationMs : mean(this.#callMs ?? 0, durationMs);
+    this.#callMs = first ? durationMs : mean(this.#callMs ?? UNKNOWN_CALL_MS, durationMs);
     this.#deliveries = first ? deliveries : mean(this.#deliveries, deliveries);
   }
 

@@ -66,7 +66,7 @@ export class Deliverer {
   /** What waits for a destination, for who decides whether more is to wait. */
   queueOf({ id }: Destination): Queue {
     const { overloaded } = this.#dependencies;
-    return { waitMs: () => this.#places.callsTo(id).expectedWaitMs(), overloaded };
+    return { waitMs: () => this.#places.callsTo(id).expectedWaitMs(false), overloaded };
   }
 
   /** How the destinations are doing that have calls here. */
@@ -82,8 +82,8 @@ export class Deliverer {
    */
   putAside(arrived: Arrived, destination: Destination, noRoom = false): Delivered | undefined {
     const calls = this.#places.callsTo(destination.id);
-    const crowded = noRoom && !this.#dependencies.overloaded() && calls.expectedWaitMs() > 0;
-    if (!crowded && calls.expectedWaitMs() <= this.#mayWaitMs(arrived)) return undefined;
+    const crowded = noRoom && !this.#dependencies.overloaded() && calls.expectedWaitMs(true) > 0;
+    if (!crowded && calls.expectedWaitMs(true) <= this.#mayWaitMs(arrived)) return undefined;
     return this.#aside(arrived, destination, calls);
   }
 

@@ -109,13 +109,13 @@ export class DestinationCalls {
   }
 
   /**
-   * How long a delivery that comes now would wait for its call to begin, ms, as far as that is the destination's doing.
-   * Nothing while the circuit is open: it is told so at once.
+   * How long a delivery that comes now would wait for its call to begin, ms; `ofItsOwn`: as far as that is the
+   * destination's doing. Nothing while the circuit is open: it is told so at once.
    */
-  expectedWaitMs(): number {
+  expectedWaitMs(ofItsOwn: boolean): number {
     const ahead = this.#ahead();
     if (this.#gate.isOpen(this.#options.elapsed())) return 0;
-    return this.#times.waitMs(ahead, this.#isOwnFault(ahead));
+    return this.#times.waitMs(ahead, ofItsOwn && this.#isOwnFault(ahead));
   }
 
   /** The turn of a delivery that is not to wait here; the one it was given before, if any. */

@@ -1,3 +1,4 @@
+import { OVERLOAD_PATIENCE } from '@tributary/core';
 import { Patience } from '../patience.ts';
 import { DestinationCalls, type DestinationCallsOptions } from './destination-calls.ts';
 import { Targets, type TargetsDependencies } from './target.ts';
@@ -20,7 +21,9 @@ export class Places {
 
   constructor(dependencies: PlacesDependencies) {
     this.#dependencies = dependencies;
-    this.#patience = new Patience(dependencies.elapsed);
+    this.#patience = new Patience(dependencies.elapsed, () =>
+      dependencies.overloaded() ? OVERLOAD_PATIENCE : 1,
+    );
   }
 
   /** Every destination that has calls here, in the order they came. */
