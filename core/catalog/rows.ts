@@ -1,6 +1,7 @@
 import type { EventType } from '../event/event.ts';
+import type { ContractEra } from './contract-eras.ts';
 import type { Contract, Workspace } from './entities.ts';
-import { CatalogState, type ContractEra, type WorkspaceEntities, type WorkspaceEntityKind } from './state.ts';
+import { CatalogState, type WorkspaceEntities, type WorkspaceEntityKind } from './state.ts';
 import type { Table } from './tables.ts';
 
 /** One piece of a state, as JSON: which table it is of, where in it, and what is there. */

@@ -7,6 +7,7 @@ import {
 } from '../access/roles.ts';
 import type { EventType } from '../event/event.ts';
 import { ClientKeys, type ClientKeysView } from './client-keys.ts';
+import { type ContractEra, eraAt, pairKey, pastContracts, withoutEras } from './contract-eras.ts';
 import type {
   Account,
   ApiKey,
@@ -93,14 +94,6 @@ export interface CatalogView {
   contractVersion(workspaceId: string, id: string, version: number): Contract | undefined;
   /** The versions that are not the newest of their contract and may still judge. */
   pastContracts(workspaceId: string): Iterable<Contract>;
-}
-
-/** One contract pair's past: what was active from which catalog position on. */
-export interface ContractEra {
-  readonly from: number;
-  /** When the fact that began it was made, ISO 8601. */
-  readonly at: string;
-  readonly contract: Contract | undefined;
 }
 
 /** What belongs to one workspace. */
@@ -269,11 +262,9 @@ export class CatalogState implements CatalogView {
     return undefined;
   }
 
-  *pastContracts(workspaceId: string): Generator<Contract> {
+  pastContracts(workspaceId: string): Iterable<Contract> {
     const index = this.#indexes.get(workspaceId);
-    for (const eras of index?.eras.values() ?? [])
-      for (const { contract } of eras)
-        if (contract !== undefined && index?.tables.contract.get(contract.id) !== contract) yield contract;
+    return index === undefined ? [] : pastContracts(index.eras.values(), index.tables.contract);
   }
 
   /** The workspace an entity was created in; undefined when it never was. */
@@ -364,12 +355,7 @@ export class CatalogState implements CatalogView {
    */
   forgetEras(before: string): void {
     for (const { eras } of this.#indexes.values()) {
-      for (const [pair, list] of eras) {
-        let gone = 0;
-        while ((list[gone + 1]?.at ?? before) < before) gone++;
-        const [first, ...rest] = list.slice(gone);
-        if (gone > 0 && first !== undefined) eras.set(pair, [{ ...first, from: 0 }, ...rest]);
-      }
+      for (const [pair, list] of eras) eras.set(pair, withoutEras(list, before));
     }
   }
 
@@ -403,17 +389,4 @@ export class CatalogState implements CatalogView {
       ...under('transformationVersions', this.transformationVersions.tables()),
     };
   }
-}
-
-function pairKey(type: EventType, name: string): string {
-  return `${type}:${name}`;
-}
-
-function eraAt(eras: readonly ContractEra[] | undefined, position: number): Contract | undefined {
-  if (eras === undefined) return undefined;
-  for (let i = eras.length - 1; i >= 0; i--) {
-    const era = eras[i];
-    if (era !== undefined && era.from <= position) return era.contract;
-  }
-  return undefined;
 }

@@ -9,11 +9,12 @@ import { verdictOf } from './verdict.ts';
 import type { Breach } from './violation.ts';
 
 export interface ContractEvaluatorOptions {
-  /** Compiled contracts kept at most. Default 1,000. */
+  /** Compiled contracts kept at most. Default 10,000; what they weigh bounds them too. */
   readonly maxCompiled?: number;
 }
 
-const DEFAULT_MAX_COMPILED = 1_000;
+/** More than one workspace may have in use in turn: what is not kept compiles for every event. */
+const DEFAULT_MAX_COMPILED = 10_000;
 /** What the compiled contracts may weigh together, bytes. */
 const MAX_COMPILED_BYTES = 256 * 1024 * 1024;
 const LEAST_WEIGHT = 1_024;

@@ -5,6 +5,7 @@ import type { ContractTerms } from './contract.ts';
 import { compileSchema } from './contract-schema.ts';
 import { createContractEvaluator } from './evaluate.ts';
 import { FORMATS } from './formats.ts';
+import { ContractInference } from './infer/infer-contract.ts';
 import { DRAFT_07, DRAFT_2020_12 } from './keywords.ts';
 
 /* Runs what docs/contracts.md shows. */
@@ -32,6 +33,12 @@ function takes(schema_definition: JsonObject, value: string): boolean {
   expect(faults).toEqual([]);
   schema?.meter.reset();
   return schema?.checker.errors({ value: JSON.parse(value) }).length === 0;
+}
+
+/** What stands in the blocks of one kind that are no objects. */
+function blockOf<Body>(kind: string): Body {
+  const [, body = ''] = new RegExp(`\`\`\`json ${kind}\n([\\s\\S]*?)\`\`\``).exec(text) ?? [];
+  return JSON.parse(body) as Body;
 }
 
 function check(definition: JsonObject, good: string, bad: string): void {
@@ -80,6 +87,26 @@ describe('an example of the guide', () => {
       },
     );
     expect(given).toEqual(verdict);
+  });
+});
+
+describe('the inference of the guide', () => {
+  it('gives the schema that is shown', () => {
+    const inference = new ContractInference('track', 'Paid');
+    for (const properties of blockOf<readonly JsonObject[]>('events'))
+      inference.add({
+        message_id: 'm',
+        type: 'track',
+        event: 'Paid',
+        user_id: 'u',
+        properties,
+        timestamp: AT,
+        received_at: AT,
+        environment: 'production',
+        workspace_id: 'w',
+      });
+    const { contract } = inference.infer({ requiredRatio: 1, enumMax: 10 });
+    expect(contract?.schema_definition).toEqual(blockOf<JsonObject>('inferred'));
   });
 });
 

@@ -8,7 +8,9 @@ import { createContractEvaluator } from './evaluate.ts';
 
 /*
  * The official test suite of JSON Schema against the contracts' dialect. What the dialect takes must do as the suite
- * says; what it does not take is refused when a contract is made. The figures stand in docs/contracts.md.
+ * says; what it does not take is refused when a contract is made. The figures stand in docs/contracts.md. The data is
+ * stored (test/data/json-schema-test-suite): the npm package @json-schema-org/tests 2.0.0 holds none, but fetches at
+ * installation what a Git repository had before there was a draft 2020-12.
  */
 
 const ROOT = new URL('../../', import.meta.url);

@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util';
 import { startTributary } from '../helpers/tributary.ts';
 import { catalogRows } from './catalog-row.ts';
 import { drainRows, scalingRows, startPair } from './cluster-rows.ts';
+import { contractRow } from './contract-rows.ts';
 import { deliverRows } from './deliver-rows.ts';
 import { LazyEngines } from './engines.ts';
 import { gatewayRows } from './gateway-rows.ts';
@@ -43,6 +44,7 @@ const EMBEDDED_SUITES: Readonly<Record<string, Suite>> = {
   deliver: () => deliverRows({ rounds, events: quick ? 5_000 : 20_000 }),
   sandbox: async () => [await sandboxRow({ rounds }), ...(await sandboxProgramsRows())],
   catalog: () => catalogRows({ rounds }),
+  contracts: async () => [contractRow({ rounds })],
   'profiles-sqlite': () =>
     sqliteProfileRows({
       stored: quick ? 50_000 : 1_000_000,
@@ -65,7 +67,7 @@ const ENGINE_SUITES: Readonly<Record<string, Suite>> = {
   'kafka-gateway': async () => gatewayRows({ ...load, wiring: await kafka() }),
   'kafka-stages': async () => {
     const options = { wiring: await kafka(), rounds: quick ? 1 : 5, events: quick ? 50_000 : 200_000 };
-    return [await validateRow(options), await routeRow(options)];
+    return [await validateRow(options, 4), await validateRow(options, 1_000), await routeRow(options)];
   },
   'kafka-latency': async () => {
     const start = async () => startPair(await engines.get());

@@ -1,6 +1,7 @@
 import { receivedTopic, TOPIC } from '@tributary/core';
 import type { Client } from '../helpers/client.ts';
 import { sendBacklog } from './backlog.ts';
+import { benchContract, benchNames } from './contracts.ts';
 import { countEntries } from './count-entries.ts';
 import { benchEvent } from './event.ts';
 import { startGateway } from './gateway.ts';
@@ -40,18 +41,19 @@ interface StageRowOptions {
   readonly rounds: number;
 }
 
-const NAMES = ['Product Viewed', 'Product Added', 'Cart Viewed', 'Order Completed'];
 const RECEIVED = [receivedTopic('production')];
 
-/** Events a second of one process through validate, every event under one of four contracts. */
-export async function validateRow(options: StageRowOptions): Promise<BenchRow> {
+/** Events a second of one process through validate, every event under one of as many contracts. */
+export async function validateRow(options: StageRowOptions, contracts: number): Promise<BenchRow> {
   const task = { stage: 'validate', receivedTopics: RECEIVED, copyTo: TOPIC.accepted } as const;
-  return measure(options, makeContracts, async (installation, events, rounds) => {
+  const names = benchNames(contracts);
+  const prepare = (owner: Client) => makeContracts(owner, names);
+  return measure({ ...options, names }, prepare, async (installation, events, rounds) => {
     const times = await work(installation, { ...task, events, rounds });
     const accepted = await countEntries(installation, TOPIC.accepted);
     return {
       times,
-      path: 'validate (4 contracts)',
+      path: `validate (${contracts.toLocaleString('en')} contracts)`,
       bar: VALIDATE_BAR,
       missing: 2 * rounds * events - accepted,
     };
@@ -61,7 +63,7 @@ export async function validateRow(options: StageRowOptions): Promise<BenchRow> {
 /** Events a second of one process through route, every event through one transformation. */
 export async function routeRow(options: StageRowOptions): Promise<BenchRow> {
   const task = { stage: 'route', receivedTopics: RECEIVED, copyTo: TOPIC.deliveries } as const;
-  return measure(options, makeRule, async (installation, events, rounds) => {
+  return measure({ ...options, names: benchNames(4) }, makeRule, async (installation, events, rounds) => {
     await work(installation, { stage: 'validate', receivedTopics: RECEIVED, events, rounds: 1 });
     const times = await work(installation, { ...task, events, rounds });
     const [routed, slow] = [
@@ -81,7 +83,7 @@ interface Measured {
 }
 
 async function measure(
-  { wiring, events, rounds }: StageRowOptions,
+  { wiring, events, rounds, names }: StageRowOptions & { readonly names: readonly string[] },
   prepare: (owner: Client) => Promise<void>,
   run: (installation: Installation, events: number, rounds: number) => Promise<Measured>,
 ): Promise<BenchRow> {
@@ -90,7 +92,7 @@ async function measure(
     const gateway = await startGateway(installation);
     try {
       await prepare(gateway.owner);
-      await sendBacklog(gateway.producer, events, NAMES);
+      await sendBacklog(gateway.producer, events, names);
     } finally {
       await gateway.stop();
     }
@@ -121,30 +123,8 @@ async function work({ env }: Installation, task: StageTask): Promise<StageTimes>
   return hello;
 }
 
-async function makeContracts(owner: Client): Promise<void> {
-  for (const name of NAMES) {
-    await owner.post('./event-contracts', {
-      name,
-      event_type: 'track',
-      event_name: name,
-      schema_definition: {
-        properties: {
-          product_id: { type: 'string', required: true, pattern: '^[0-9a-f]{23,24}$' },
-          sku: { type: 'string', required: true },
-          category: { type: 'string', enum: ['Games', 'Toys', 'Books'] },
-          name: { type: 'string' },
-          brand: { type: 'string' },
-          price: { type: 'number', required: true, minimum: 0 },
-          quantity: { type: 'integer', required: true, minimum: 1 },
-          currency: { type: 'string', enum: ['usd', 'eur'] },
-          url: { type: 'string', format: 'uri' },
-          position: { type: 'integer' },
-        },
-      },
-      enforcement_mode: 'block',
-      undeclared_fields: 'warn',
-    });
-  }
+async function makeContracts(owner: Client, names: readonly string[]): Promise<void> {
+  for (const name of names) await owner.post('./event-contracts', benchContract(name));
 }
 
 async function makeRule(owner: Client): Promise<void> {

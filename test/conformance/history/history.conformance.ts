@@ -1,6 +1,5 @@
 import {
   type History,
-  type HistoryCountQuery,
   type HistoryEntry,
   type HistoryQuery,
   InvalidInput,
@@ -9,6 +8,7 @@ import {
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Child } from '../../helpers/child.ts';
+import { describeCounting, describeLeadingFacet } from './counting.ts';
 import {
   entries,
   entry,
@@ -23,8 +23,6 @@ import { PUT_SIZE } from './writer.ts';
 const KILLS = process.env.TRIBUTARY_TEST_LONG ? 30 : 2;
 const KILLS_WITHIN_MS = 10_000 + KILLS * 15_000;
 const HISTORIES = process.env.TRIBUTARY_TEST_LONG ? 30 : 10;
-const HOUR_MS = 3_600_000;
-const hourOf = (at: number) => Math.floor(at / HOUR_MS) * HOUR_MS;
 const WRITER = new URL('./writer.ts', import.meta.url);
 
 /** What every `History` promises. */
@@ -229,106 +227,9 @@ export function historyConformance(harness: HistoryHarness): void {
       });
     });
 
-    describe('entries of a kind with a leading facet', () => {
-      const violation = (n: number) =>
-        entry(n, {
-          kind: 'violation',
-          facets: {
-            contract_id: `c-${n % 2}`,
-            kind: n % 3 === 0 ? 'type' : 'required',
-            path: `/p-${n % 5}`,
-            action: n % 7 === 0 ? 'blocked' : 'warned',
-            contract_version: String(n % 4),
-            environment: n % 11 === 0 ? 'development' : 'production',
-          },
-        });
-      const all = Array.from({ length: 120 }, (_, n) => violation(n));
-      const narrowed = [
-        {},
-        { contract_id: 'c-1' },
-        { contract_id: 'c-1', contract_version: '3' },
-        { contract_id: 'c-0', environment: 'development' },
-        { contract_id: 'c-1', kind: 'type', path: '/p-2' },
-        { contract_id: 'c-1', kind: 'type', path: '/p-2', action: 'blocked', contract_version: '3' },
-        { kind: 'type' },
-        { kind: 'type', action: 'blocked' },
-      ];
+    describe('entries of a kind with a leading facet', () => describeLeadingFacet(() => history));
 
-      it('are found by any of their facets, alone and together, and counted by them', async () => {
-        await history.put(all);
-        await listed([119], { kind: 'violation', limit: 1 });
-        for (const facets of narrowed) {
-          const wanted = all
-            .filter((each) => Object.entries(facets).every(([name, value]) => each.facets[name] === value))
-            .map(({ body }) => body.n)
-            .reverse();
-          const pages = await allPages({ kind: 'violation', facets, limit: 7 });
-          expect(numbers(pages.flat())).toEqual(wanted);
-          const counts = await history.countByHour({
-            kind: 'violation',
-            workspaceId: WORKSPACE_ID,
-            facets,
-            fromHour: hourOf(START),
-            toHour: hourOf(START + 119),
-          });
-          expect(counts.reduce((sum, { count }) => sum + count, 0)).toBe(wanted.length);
-        }
-      });
-    });
-
-    describe('counts by the hour', () => {
-      const count = (changes: Partial<HistoryCountQuery> = {}) =>
-        history.countByHour({
-          kind: 'delivery',
-          workspaceId: WORKSPACE_ID,
-          fromHour: hourOf(START) - 3 * HOUR_MS,
-          toHour: hourOf(START),
-          ...changes,
-        });
-      const at = (hoursAgo: number, ms: number) => hourOf(START) - hoursAgo * HOUR_MS + ms;
-
-      it('tell how many there are, oldest hour first, within the hours asked for', async () => {
-        expect(await count()).toEqual([]);
-        await history.put([
-          entry(1, { at: at(0, 0) }),
-          entry(2, { at: at(1, HOUR_MS - 1) }),
-          entry(3, { at: at(1, 0) }),
-          entry(4, { at: at(3, 0) }),
-          entry(5, { at: at(4, HOUR_MS - 1) }),
-          entry(6, { at: at(-1, 0) }),
-          entry(7, { at: at(1, 5), workspaceId: 'another' }),
-          entry(8, { at: at(1, 5), kind: 'audit' }),
-        ]);
-        const told = [
-          { hour: at(3, 0), count: 1 },
-          { hour: at(1, 0), count: 2 },
-          { hour: at(0, 0), count: 1 },
-        ];
-        await expect.poll(() => count(), { timeout: 1_000 }).toEqual(told);
-        expect(await count({ fromHour: at(1, 0), toHour: at(1, 0) })).toEqual([told[1]]);
-        expect(await count({ facets: { status: 'dead' } })).toEqual([
-          { hour: at(3, 0), count: 1 },
-          { hour: at(1, 0), count: 1 },
-        ]);
-        expect(await count({ facets: { status: 'dead', destination_id: 'place-2' } })).toEqual([
-          { hour: at(1, 0), count: 1 },
-        ]);
-      });
-
-      it('count thousands, narrowed by more than is indexed too', async () => {
-        const facets = (n: number) => ({ a: 'x', b: 'y', c: n % 3 === 0 ? 'rare' : 'common' });
-        const many = Array.from({ length: 12_000 }, (_, n) =>
-          entry(n, { at: at(n % 2, n % 1_000), facets: facets(n) }),
-        );
-        await history.put(many);
-        const both = (each: number) => [
-          { hour: at(1, 0), count: each },
-          { hour: at(0, 0), count: each },
-        ];
-        await expect.poll(() => count({ facets: { a: 'x' } }), { timeout: 5_000 }).toEqual(both(6_000));
-        expect(await count({ facets: facets(0) })).toEqual(both(2_000));
-      });
-    });
+    describe('counts by the hour', () => describeCounting(() => history));
 
     describe('pages', () => {
       it('hold each entry once, and say when there are no more', async () => {

@@ -1,0 +1,103 @@
+import {
+  applyFact,
+  type CanonicalEvent,
+  CatalogState,
+  createContractEvaluator,
+  eventName,
+  type Fact,
+  newId,
+} from '@tributary/core';
+import { benchContract, benchNames } from './contracts.ts';
+import { benchEvent } from './event.ts';
+import { type BenchRow, median, perSecond } from './table.ts';
+
+const FEW = 4;
+const MANY = 1_000;
+/** Not 1: the code and the patterns of a thousand contracts are in no cache of the processor. It keeps out what grows with them. */
+const BAR = 0.4;
+const EVENTS = 20_000;
+const WARM_UP = 50;
+const WORKSPACE = newId();
+
+/** What validate does for one event beside reading and writing it: read, find its contract, judge it. */
+export function contractRow({ rounds }: { rounds: number }): BenchRow {
+  const [few, many] = [judge(FEW), judge(MANY)];
+  // So that each of the many was used as often as code has to be before it is compiled to what it will stay.
+  for (let pass = 0; pass < WARM_UP; pass++) [few, many].map((run) => run());
+  const measured = Array.from({ length: 3 * rounds }, () => [few(), many()] as const);
+  const ratio = median(measured.map(([base, figure]) => figure / base));
+  return {
+    path: `judging an event, ${MANY.toLocaleString('en')} contracts in the workspace`,
+    figure: perSecond(median(measured.map(([, figure]) => figure))),
+    baseline: `${perSecond(median(measured.map(([base]) => base)))} with ${FEW}`,
+    ratio,
+    bar: `>= ${BAR}`,
+    holds: ratio >= BAR,
+  };
+}
+
+/** Events a second, each time the function is called, of a workspace with so many contracts. */
+function judge(contracts: number): () => number {
+  const names = benchNames(contracts);
+  const state = stateOf(names);
+  const position = Number.MAX_SAFE_INTEGER;
+  const evaluator = createContractEvaluator();
+  const received = Array.from({ length: EVENTS }, (_, n) => JSON.stringify(eventOf(n, names)));
+  return () => {
+    const startedAt = performance.now();
+    for (const text of received) {
+      const event = JSON.parse(text) as CanonicalEvent;
+      const contract = state.contractAt(event.workspace_id, event.type, eventName(event), position);
+      if (contract === undefined) throw new Error(`no contract is for ${eventName(event)}`);
+      const { outcome } = evaluator.evaluate(contract, event);
+      if (outcome !== 'accepted') throw new Error(`an event came out as ${outcome}`);
+    }
+    return EVENTS / ((performance.now() - startedAt) / 1_000);
+  };
+}
+
+function eventOf(n: number, names: readonly string[]): CanonicalEvent {
+  const at = '2026-01-02T03:04:05.678Z';
+  const event = {
+    message_id: newId(),
+    type: 'track',
+    ...benchEvent(n, names[n % names.length]),
+    received_at: at,
+    environment: 'production',
+    workspace_id: WORKSPACE,
+  };
+  return event as unknown as CanonicalEvent;
+}
+
+function stateOf(names: readonly string[]): CatalogState {
+  const state = new CatalogState();
+  const at = '2026-01-01T00:00:00.000Z';
+  const organization = { id: newId(), name: 'o', regions: ['eu'], notification_email: null };
+  const facts = [
+    {
+      type: 'workspace.created',
+      entity: WORKSPACE,
+      data: {
+        workspace: {
+          id: WORKSPACE,
+          name: 'w',
+          organization_id: organization.id,
+          region: 'eu',
+          status: 'active',
+        },
+        organization,
+      },
+    },
+    ...names.map((name) => {
+      const id = newId();
+      const kept = { id, workspace_id: WORKSPACE, description: null, status: 'active', created_by: 'bench' };
+      return { type: 'contract.created', entity: id, data: { ...benchContract(name), ...kept } };
+    }),
+  ];
+  facts.forEach((fact, position) => {
+    const whole = { v: 1, by: 'bench', from: { address: '', request_id: '' }, at, ...fact } as Fact;
+    const verdict = applyFact(state, whole, position);
+    if (!verdict.applied) throw new Error(`${fact.type} was refused: ${verdict.conflict}`);
+  });
+  return state;
+}

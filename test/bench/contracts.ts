@@ -1,0 +1,31 @@
+const FOUR = ['Product Viewed', 'Product Added', 'Cart Viewed', 'Order Completed'];
+
+/** Names of events, as many as there are to be contracts. */
+export function benchNames(count: number): readonly string[] {
+  return Array.from({ length: count }, (_, n) => FOUR[n] ?? `Event ${n}`);
+}
+
+/** A contract of the usual kind, for the events of `event.ts`, as its creation takes it. */
+export function benchContract(name: string) {
+  return {
+    name,
+    event_type: 'track',
+    event_name: name,
+    schema_definition: {
+      properties: {
+        product_id: { type: 'string', required: true, pattern: '^[0-9a-f]{23,24}$' },
+        sku: { type: 'string', required: true },
+        category: { type: 'string', enum: ['Games', 'Toys', 'Books'] },
+        name: { type: 'string' },
+        brand: { type: 'string' },
+        price: { type: 'number', required: true, minimum: 0 },
+        quantity: { type: 'integer', required: true, minimum: 1 },
+        currency: { type: 'string', enum: ['usd', 'eur'] },
+        url: { type: 'string', format: 'uri' },
+        position: { type: 'integer' },
+      },
+    },
+    enforcement_mode: 'block',
+    undeclared_fields: 'warn',
+  } as const;
+}
