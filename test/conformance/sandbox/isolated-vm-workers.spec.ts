@@ -90,7 +90,7 @@ describe('The worker processes of isolated-vm', () => {
     const sandbox = open();
     await sandbox.run(program(HONEST), [input(1)]);
     const [pid] = sandbox.workerPids();
-    expect(readFileSync(`/proc/${pid}/environ`, 'utf8')).toBe('');
+    expect(readFileSync(`/proc/${pid}/environ`, 'utf8')).toBe('TZ=UTC\0');
     const held = readdirSync(`/proc/${pid}/fd`).map((fd) => readlinkSync(`/proc/${pid}/fd/${fd}`));
     closeSync(file);
     expect(held.length).toBeGreaterThanOrEqual(3);

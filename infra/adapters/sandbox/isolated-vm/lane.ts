@@ -16,6 +16,8 @@ export interface LaneSettings {
   readonly logger: Logger;
   /** Where the system schedules its worker, as `nice` counts; 0 is as everybody. */
   readonly niceness: number;
+  /** How long after a worker was lost the next one is started, ms: to start one holds the host up for a moment. */
+  readonly restMs: number;
   /** A program held the worker up until it was stopped, or took it down. */
   harmed(owner: string): void;
   /** Takes back a work that is not done: where it goes on is decided anew. */
@@ -243,7 +245,9 @@ export class Lane {
       this.#settings.resume(oldest.work, this);
     }
     this.#settings.heldUp(this, oldest?.work.program.owner);
-    if (wasReady || this.#settings.user.failed(detail)) this.#start();
+    if (wasReady && this.#settings.restMs > 0) {
+      this.#startTimer = setTimeout(() => this.#start(), this.#settings.restMs);
+    } else if (wasReady || this.#settings.user.failed(detail)) this.#start();
     else this.#startLater(detail);
   }
 

@@ -5,8 +5,10 @@ import type { Work } from './work.ts';
 
 /** The least the system offers: a worker apart runs with what the others leave. */
 const LOWEST = 19;
+/** Who takes workers down apart waits this long for the next, ms. */
+const REST_MS = 1_000;
 
-type Settings = Omit<LaneSettings, 'niceness' | 'harmed' | 'resume' | 'heldUp'>;
+type Settings = Omit<LaneSettings, 'niceness' | 'restMs' | 'harmed' | 'resume' | 'heldUp'>;
 
 /**
  * The lanes of a sandbox, and who runs in which. A program has a lane of its own among them, by its id. While that one
@@ -24,6 +26,7 @@ export class Lanes {
     this.#settings = {
       ...settings,
       niceness: 0,
+      restMs: 0,
       harmed: (owner) => this.#sendApart(owner),
       resume: (work, lane) => this.#resume(work, lane),
       heldUp: (lane, owner) => this.#relieve(lane, owner),
@@ -65,7 +68,7 @@ export class Lanes {
   #sendApart(owner: string): void {
     if (this.#closed) return;
     this.#standing.harmed(owner, performance.now());
-    this.#apart ??= new Lane({ ...this.#settings, niceness: LOWEST });
+    this.#apart ??= new Lane({ ...this.#settings, niceness: LOWEST, restMs: REST_MS });
     for (const lane of this.#lanes) {
       for (const work of lane.leave((waiting) => waiting === owner)) this.submit(work);
     }

@@ -41,7 +41,8 @@ export class WorkerProcess {
     this.#events = events;
     this.#child = spawn(node, [...NODE_FLAGS, MAIN, JSON.stringify(settingsOf(limits))], {
       stdio: ['pipe', 'pipe', 'pipe'],
-      env: {},
+      // Isolates take their zone from the process that makes them.
+      env: { TZ: 'UTC' },
       cwd: '/',
       detached: false,
       windowsHide: true,

@@ -24,8 +24,6 @@ function send(frame: Frame): void {
   process.stdout.write(encodeFrame(frame));
 }
 
-// Not in the environment it is started with: that is empty. Isolates take the zone from the process that makes them.
-process.env.TZ = 'UTC';
 volunteerForOomKiller();
 const settings = JSON.parse(process.argv[2] ?? '') as WorkerSettings;
 const programs = new Programs(settings);
