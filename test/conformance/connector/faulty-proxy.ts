@@ -8,8 +8,8 @@ import { connect, createServer, type Socket } from 'node:net';
  */
 export type Fault = 'pass' | 'refuse' | 'hang' | 'cut';
 
-/** Less than the status line of HTTP. */
-const CUT_BYTES = 6;
+/** Less than the shortest answer, the number of Redis. */
+const CUT_BYTES = 2;
 
 /** Stands before an engine on 127.0.0.1, and misbehaves when told to. */
 export interface FaultyProxy {
