@@ -9,6 +9,7 @@ import {
   oneOf,
   optional,
   resourceFields,
+  time,
   times,
   uuid,
   version,
