@@ -190,7 +190,7 @@ it('goes on from the rows of a rewrite where the facts before were dropped, wher
       })),
     );
   await append(catalog.facts.slice(0, 3));
-  const first = (await runOn(log, stages, ['audit'])).get('audit');
+  const first = (await runOn(log, stages, CATALOG_STAGES)).get('audit');
   const rewriting = openLogCatalog({ log, logger: NO_LOGGER, fetchWaitMs: 50 });
   onTestFinished(() => rewriting.close());
   await rewriting.catchUp(5_000);
