@@ -20,8 +20,9 @@ export interface AuditDependencies {
 }
 
 /**
- * Makes what facts of the catalog did listable, and keeps the versions of contracts that they made and replaced. It has a fold of its own, so it neither holds up the processes'
- * catalogs nor is held up by them; a replay puts the same entries again.
+ * Makes what facts of the catalog did listable, and keeps the versions of contracts that they made and replaced. It has a
+ * fold of its own, so it neither holds up the processes' catalogs nor is held up by them; a replay puts the same entries
+ * again.
  *
  * It never gives a fact up: whatever goes wrong, it waits before it and says why, and a release that can do better goes
  * on from there. On `stages.dead` a fact would outlive the rewrite of the catalog, with the addresses and secrets in it;
