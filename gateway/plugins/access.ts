@@ -9,17 +9,19 @@ import {
   type Permission,
   permissionOf,
 } from '@tributary/core';
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import type { GatewayDependencies } from '../dependencies.ts';
 import type { Caller } from '../http/caller.ts';
-import { invalidRequest, permissionDenied } from '../http/errors.ts';
+import { invalidRequest, permissionDenied, unavailable } from '../http/errors.ts';
 import { bearerOf, createAuthenticate, keyOrBearerOf } from './authenticate.ts';
 import { createKeyUseNotes } from './key-use.ts';
 import { keyInBody, namesCredential, sdkCredentialOf } from './sdk-credentials.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const WORKSPACE_HEADER = 'x-workspace-id';
+/** Compressed bodies of SDKs' callers who have shown no key yet, at a time. */
+const MAX_STRANGERS = 16;
 
 /**
  * Who may do what. Every route names its operation in the permission table, or the gateway does not start. The order
@@ -60,11 +62,24 @@ export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, depen
     }
   }
 
-  app.addHook('onRequest', (request, _reply, done) => {
+  let strangers = 0;
+  const admitStranger = (request: FastifyRequest, reply: FastifyReply): Error | undefined => {
+    if (!isCompressed(request)) return undefined;
+    if (strangers >= MAX_STRANGERS) return unavailable();
+    strangers += 1;
+    reply.raw.once('close', () => {
+      strangers -= 1;
+    });
+    return undefined;
+  };
+
+  app.addHook('onRequest', (request, reply, done) => {
     const { operation, sdk } = request.routeOptions.config;
     if (operation === undefined) return done(); // no route: the not-found handler answers
     if (permissionOf(operation).public) return done();
-    if (sdk && request.method === 'POST' && !namesCredential(request)) return done(); // it may be in the body
+    // It may be in the body.
+    if (sdk && request.method === 'POST' && !namesCredential(request))
+      return done(admitStranger(request, reply));
     admit(request, operation, credentialOf(request, operation), done);
   });
   app.addHook('preValidation', (request, _reply, done) => {
@@ -78,6 +93,12 @@ export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, depen
 function credentialOf(request: FastifyRequest, operation: Operation): string | undefined {
   if (request.routeOptions.config.sdk) return sdkCredentialOf(request);
   return isOfProfiles(operation) ? keyOrBearerOf(request) : bearerOf(request);
+}
+
+/** Its few bytes may fill megabytes before anybody knows whose it is. */
+function isCompressed({ headers }: FastifyRequest): boolean {
+  const encoding = headers['content-encoding'];
+  return encoding !== undefined && encoding !== 'identity';
 }
 
 function isAdmitted({ caller }: { readonly caller?: Caller }): boolean {

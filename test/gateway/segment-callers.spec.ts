@@ -1,3 +1,5 @@
+import { connect } from 'node:net';
+import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
 import { basic, sendCall } from '../helpers/segment-client.ts';
@@ -95,6 +97,31 @@ describe('the write key', () => {
     });
     expect(answer.statusCode).toBe(401);
   });
+});
+
+it('compressed bodies of callers who have shown no key are few at a time: a few bytes of each may fill megabytes', async () => {
+  const url = new URL(await test.app.listen({ host: '127.0.0.1', port: 0 }));
+  const head = `POST /v1/batch HTTP/1.1\r\nhost: h\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\n`;
+  const bomb = gzipSync(Buffer.alloc(1_000_000, ' '));
+  const held = Array.from({ length: 16 }, () => connect(Number(url.port), url.hostname));
+  for (const socket of held) socket.write(`${head}content-length: ${bomb.length}\r\n\r\n`);
+  for (const socket of held) socket.write(bomb.subarray(0, -1));
+  const plain = () =>
+    fetch(`${url}v1/batch`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ batch: [{ type: 'track', ...track }], writeKey: key }),
+    });
+  const packed = () =>
+    fetch(`${url}v1/batch`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' },
+      body: gzipSync(JSON.stringify({ batch: [{ type: 'track', ...track }], writeKey: key })),
+    });
+  await expect.poll(async () => (await packed()).status).toBe(503);
+  expect((await plain()).status).toBe(200);
+  for (const socket of held) socket.destroy();
+  await expect.poll(async () => (await packed()).status).toBe(200);
 });
 
 describe('what SDKs load before they send', () => {

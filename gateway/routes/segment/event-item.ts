@@ -46,13 +46,15 @@ function partsOf(call: Fields, type: Call): Fields {
     name: of('name', textOf),
     group_id: of('groupId', idOf),
     properties: of('properties', objectOf),
-    traits: of('traits', objectOf) ?? (type === 'identify' ? traitsInContext(call) : undefined),
+    traits: of('traits', type === 'identify' ? (traits) => traitsOf(traits, call) : objectOf),
   };
 }
 
-/** Where RudderStack's SDKs have what an identify says of somebody. It stays there too. */
-function traitsInContext({ context }: Fields): unknown {
-  return isObject(context) ? objectOf(context.traits) : undefined;
+/** RudderStack's SDKs have what an identify says of somebody in the context, beside none or empty ones. It stays there too. */
+function traitsOf(traits: unknown, { context }: Fields): unknown {
+  const own = objectOf(traits);
+  if (isObject(own) && Object.keys(own).length > 0) return own;
+  return (isObject(context) ? objectOf(context.traits) : undefined) ?? own;
 }
 
 function idOf(value: unknown): unknown {

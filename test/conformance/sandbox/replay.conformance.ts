@@ -10,10 +10,12 @@ const CURIOUS = `
   function transform(event, context) {
     const { n, bad } = event.properties;
     cache.set(n, ++count);
-    const left = [globalThis.left, Array.prototype.left, context.left, transform.left, ({}).left, later.length];
+    const stack = Object.getOwnPropertyDescriptor(new Error('x'), 'stack');
+    const left = [globalThis.left, Array.prototype.left, context.left, transform.left, ({}).left, later.length,
+      stack.get?.left, stack.set?.left];
     transform.left = n;
     later.push(n);
-    for (const place of [globalThis, Array.prototype, context, Object, RegExp, Math, console.log])
+    for (const place of [globalThis, Array.prototype, context, Object, RegExp, Math, console.log, stack.get ?? {}, stack.set ?? {}])
       try { place.left = n; } catch {}
     Promise.resolve().then(() => { for (let i = 0; i < n; i++) Math.random(); });
     if (bad) new Array(1e9).fill(0);
@@ -80,7 +82,7 @@ export function describeReplay(engine: string, open: () => Sandbox): void {
     it('finds nothing that an event before it left', async () => {
       const [, , third] = await sandbox.run(program(CURIOUS), inputs(3));
       expect(output(third)?.properties).toMatchObject({
-        left: [null, null, null, null, null, 0],
+        left: [null, null, null, null, null, 0, null, null],
         size: 1,
         count: 1,
         matched: null,

@@ -17,6 +17,8 @@ import { SharedCalls } from './shared-calls.ts';
 const IN_FLIGHT = 2;
 /** A request of so many items costs no more an item than a larger one. */
 const BESIDE_ITEMS = 64;
+/** Several times what a request takes. */
+const BESIDE_AFTER_MS = 10;
 const WRITES_A_REQUEST = 500;
 const CHARACTERS_A_REQUEST = 4_000_000;
 const READS_A_REQUEST = 1_000;
@@ -54,6 +56,7 @@ export class NodeDocuments implements Documents {
       send: (ids) => this.#sendReads(ids),
       inFlight: IN_FLIGHT,
       besideItems: BESIDE_ITEMS,
+      besideAfterMs: BESIDE_AFTER_MS,
       maxItems: READS_A_REQUEST,
       maxSize: READS_A_REQUEST,
       sizeOf: () => 1,
@@ -62,6 +65,7 @@ export class NodeDocuments implements Documents {
       send: (writes) => this.#sendWrites(writes),
       inFlight: IN_FLIGHT,
       besideItems: BESIDE_ITEMS,
+      besideAfterMs: BESIDE_AFTER_MS,
       maxItems: WRITES_A_REQUEST,
       maxSize: CHARACTERS_A_REQUEST,
       sizeOf: ({ characters }) => characters,

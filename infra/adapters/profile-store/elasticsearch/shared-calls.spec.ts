@@ -17,6 +17,7 @@ function shared(limits: { readonly maxItems?: number; readonly maxSize?: number 
       }),
     inFlight: 2,
     besideItems: 3,
+    besideAfterMs: 60,
     maxItems: limits.maxItems ?? 100,
     maxSize: limits.maxSize ?? 100,
     sizeOf: (item) => item.length,
@@ -56,6 +57,20 @@ describe('calls that share requests', () => {
     expect(items()).toEqual(['abc', 'def', 'ghi']);
     for (const { answer } of sent) answer();
     await Promise.all(all);
+  });
+
+  it('that are few go beside a request that takes long', async () => {
+    const { calls, sent, items } = shared();
+    const stuck = calls.call(['a']);
+    await nextTurn();
+    const other = calls.call(['b']);
+    await nextTurn();
+    expect(items()).toEqual(['a']);
+    await expect.poll(items).toEqual(['a', 'b']);
+    sent[1]?.answer();
+    expect(await other).toEqual(['b!']);
+    sent[0]?.answer();
+    expect(await stuck).toEqual(['a!']);
   });
 
   it('of callers who ask again when they are answered stay one request', async () => {

@@ -5,6 +5,8 @@ export interface SharedCallsOptions<Item, Answer> {
   readonly inFlight: number;
   /** So many items go beside a request that is under way; fewer wait for its end, with what comes until then. */
   readonly besideItems: number;
+  /** So long fewer wait at most, ms: a request that takes longer is not what they wait for. */
+  readonly besideAfterMs: number;
   readonly maxItems: number;
   /** Of what `sizeOf` says, of one request; an item above it goes alone. */
   readonly maxSize: number;
@@ -27,6 +29,8 @@ export class SharedCalls<Item, Answer> {
   readonly #options: SharedCallsOptions<Item, Answer>;
   #waiting: Waiting<Item, Answer>[] = [];
   #underWay = 0;
+  /** When the youngest request began, by `performance.now()`. */
+  #startedAt = 0;
   #scheduled = false;
 
   constructor(options: SharedCallsOptions<Item, Answer>) {
@@ -76,7 +80,10 @@ export class SharedCalls<Item, Answer> {
     while (this.#mayStart) {
       const request = this.#next();
       this.#underWay++;
+      this.#startedAt = performance.now();
+      const late = setTimeout(() => this.#schedule(), this.#options.besideAfterMs);
       void this.#send(request).finally(() => {
+        clearTimeout(late);
         this.#underWay--;
         this.#schedule();
       });
@@ -84,8 +91,9 @@ export class SharedCalls<Item, Answer> {
   }
 
   get #mayStart(): boolean {
-    const { inFlight, besideItems } = this.#options;
-    const enough = this.#underWay === 0 ? 1 : besideItems;
+    const { inFlight, besideItems, besideAfterMs } = this.#options;
+    const isAlone = this.#underWay === 0 || performance.now() - this.#startedAt >= besideAfterMs;
+    const enough = isAlone ? 1 : besideItems;
     return this.#underWay < inFlight && this.#waiting.length >= enough;
   }
 

@@ -2,6 +2,8 @@ import type { Logger } from '@tributary/core';
 
 /** Starts as another user that fail before the workers run as this process does. */
 const TRIES = 2;
+/** Ends of a start that say nothing of permissions: it was too slow and killed, or the system had no room. */
+const PASSING = /^SIG|EAGAIN|ENOMEM/;
 
 /**
  * Whom the workers of a sandbox run as. Only root may start processes as somebody else; and somebody else may not be
@@ -32,7 +34,7 @@ export class WorkerUser {
 
   /** A worker did not start. True when the next one runs as somebody else than this one did. */
   failed(detail: string): boolean {
-    if (this.#uid === undefined || this.#hasWorked) return false;
+    if (this.#uid === undefined || this.#hasWorked || PASSING.test(detail)) return false;
     this.#failed += 1;
     if (this.#failed < TRIES) return false;
     this.#logger.warn(
