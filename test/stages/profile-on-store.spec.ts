@@ -31,7 +31,7 @@ async function setUpStore() {
   const changes: ProfileChange[] = [];
   const profiles = await openSqliteProfileStore({
     folder: join(folder.path, 'profiles'),
-    clock: Date.now,
+    clock: () => Date.parse('2026-01-01T10:01:00.000Z'), // the day of the events: older ones are not written
     retentionMs: 86_400_000,
     publish: async (told) => void changes.push(...told),
     logger: NO_LOGGER,
