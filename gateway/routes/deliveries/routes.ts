@@ -32,6 +32,8 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     {
       config: { operation: 'deliveries.list' },
       schema: {
+        operationId: 'listDeliveries',
+        summary: 'List deliveries that were retried or ended otherwise than at their first try',
         params: pathOf(),
         querystring: deliveryQuery,
         response: { 200: deliveryList, ...errorAnswers },
@@ -61,7 +63,12 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     `${path}/:deliveryId`,
     {
       config: { operation: 'deliveries.read' },
-      schema: { params: pathOf('deliveryId'), response: { 200: deliveryResource, ...errorAnswers } },
+      schema: {
+        operationId: 'readDelivery',
+        summary: 'Read a delivery with its event',
+        params: pathOf('deliveryId'),
+        response: { 200: deliveryResource, ...errorAnswers },
+      },
     },
     async (request, reply) => {
       const outcome = await outcomeNamed(request, request.params.deliveryId);
@@ -74,6 +81,8 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     {
       config: { operation: 'deliveries.redrive' },
       schema: {
+        operationId: 'redriveDelivery',
+        summary: 'Send a dead delivery again',
         params: pathOf('deliveryId'),
         body: noBody,
         response: { 202: redriven, ...errorAnswers },
@@ -91,6 +100,8 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     {
       config: { operation: 'deliveries.redrive' },
       schema: {
+        operationId: 'redriveDeliveries',
+        summary: 'Send dead deliveries again',
         params: pathOf(),
         querystring: redriveQuery,
         body: redriveBody,

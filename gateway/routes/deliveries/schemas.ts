@@ -35,12 +35,15 @@ const fields = {
   next_attempt_at: nullable(time),
 };
 
-export const deliveryListed = Type.Object(fields);
+export const deliveryListed = Type.Object(fields, { title: 'Delivery' });
 
-export const deliveryResource = Type.Object({
-  ...fields,
-  event: freeObject('The event as it is delivered.'),
-});
+export const deliveryResource = Type.Object(
+  {
+    ...fields,
+    event: freeObject('The event as it is delivered.'),
+  },
+  { title: 'DeliveryWithEvent' },
+);
 
 export const deliveryList = listOf(deliveryListed);
 
@@ -67,8 +70,13 @@ export const redriveQuery = closed({
 /** A POST that needs no body: none, `null` or `{}`. */
 export const noBody = nullable(closed({}));
 
-export const redriven = Type.Object({
-  redriven: Type.Integer({ description: 'How many are under way again.' }),
-  more: Type.Boolean({ description: 'One call has a bound: ask again with `cursor` for the rest.' }),
-  cursor: nullable(Type.String({ description: 'Where the next call goes on; null when there is no more.' })),
-});
+export const redriven = Type.Object(
+  {
+    redriven: Type.Integer({ description: 'How many are under way again.' }),
+    more: Type.Boolean({ description: 'One call has a bound: ask again with `cursor` for the rest.' }),
+    cursor: nullable(
+      Type.String({ description: 'Where the next call goes on; null when there is no more.' }),
+    ),
+  },
+  { title: 'Redriven' },
+);

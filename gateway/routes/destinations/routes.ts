@@ -27,6 +27,8 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
     {
       config: { operation: 'destinations.list' },
       schema: {
+        operationId: 'listDestinations',
+        summary: 'List destinations',
         params: pathOf(),
         querystring: closed(pageQuery),
         response: { 200: destinationList, ...errorAnswers },
@@ -48,6 +50,8 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
       config: { operation: 'destinations.create' },
       bodyLimit: MAX_RESOURCE_BYTES,
       schema: {
+        operationId: 'createDestination',
+        summary: 'Create a destination',
         params: pathOf(),
         body: destinationBody,
         response: { 201: destinationResource, ...errorAnswers },
@@ -82,7 +86,12 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
     `${path}/:destinationId`,
     {
       config: { operation: 'destinations.read' },
-      schema: { params: pathOf('destinationId'), response: { 200: destinationResource, ...errorAnswers } },
+      schema: {
+        operationId: 'readDestination',
+        summary: 'Read a destination',
+        params: pathOf('destinationId'),
+        response: { 200: destinationResource, ...errorAnswers },
+      },
     },
     async (request, reply) => {
       const destination = entityOf(request, dependencies, 'destination', request.params.destinationId);
@@ -97,6 +106,8 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
       config: { operation: 'destinations.update' },
       bodyLimit: MAX_RESOURCE_BYTES,
       schema: {
+        operationId: 'replaceDestination',
+        summary: 'Replace a destination',
         params: pathOf('destinationId'),
         body: destinationBody,
         response: { 200: destinationResource, ...errorAnswers },
@@ -129,7 +140,12 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
     `${path}/:destinationId`,
     {
       config: { operation: 'destinations.delete' },
-      schema: { params: pathOf('destinationId'), response: { 200: goneAs('deleted'), ...errorAnswers } },
+      schema: {
+        operationId: 'deleteDestination',
+        summary: 'Delete a destination',
+        params: pathOf('destinationId'),
+        response: { 200: goneAs('deleted'), ...errorAnswers },
+      },
     },
     async (request) => deleteEntity(request, dependencies, 'destination', request.params.destinationId),
   );

@@ -35,6 +35,8 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     {
       config: { operation: 'event-contracts.list' },
       schema: {
+        operationId: 'listContracts',
+        summary: 'List contracts',
         params: pathOf(),
         querystring: contractQuery,
         response: { 200: contractList, ...errorAnswers },
@@ -56,7 +58,13 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     {
       config: { operation: 'event-contracts.create' },
       bodyLimit: MAX_RESOURCE_BYTES,
-      schema: { params: pathOf(), body: contractBody, response: { 201: contractResource, ...errorAnswers } },
+      schema: {
+        operationId: 'createContract',
+        summary: 'Create a contract',
+        params: pathOf(),
+        body: contractBody,
+        response: { 201: contractResource, ...errorAnswers },
+      },
     },
     async (request, reply) => {
       const id = newId();
@@ -82,7 +90,12 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     `${path}/:contractId`,
     {
       config: { operation: 'event-contracts.read' },
-      schema: { params: pathOf('contractId'), response: { 200: contractResource, ...errorAnswers } },
+      schema: {
+        operationId: 'readContract',
+        summary: 'Read a contract',
+        params: pathOf('contractId'),
+        response: { 200: contractResource, ...errorAnswers },
+      },
     },
     async (request, reply) => {
       const contract = contractNamed(request, request.params.contractId);
@@ -97,6 +110,8 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       config: { operation: 'event-contracts.update' },
       bodyLimit: MAX_RESOURCE_BYTES,
       schema: {
+        operationId: 'replaceContract',
+        summary: 'Replace a contract',
         params: pathOf('contractId'),
         body: contractBody,
         response: { 200: contractResource, ...errorAnswers },
@@ -124,7 +139,12 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     `${path}/:contractId`,
     {
       config: { operation: 'event-contracts.archive' },
-      schema: { params: pathOf('contractId'), response: { 200: goneAs('archived'), ...errorAnswers } },
+      schema: {
+        operationId: 'archiveContract',
+        summary: 'Archive a contract',
+        params: pathOf('contractId'),
+        response: { 200: goneAs('archived'), ...errorAnswers },
+      },
     },
     async (request, reply) => {
       const contract = contractNamed(request, request.params.contractId);
@@ -146,6 +166,8 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     {
       config: { operation: 'event-contracts.violations' },
       schema: {
+        operationId: 'listViolations',
+        summary: 'List the violations of a contract',
         params: pathOf('contractId'),
         querystring: violationQuery,
         response: { 200: violationList, ...errorAnswers },
@@ -165,6 +187,8 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     {
       config: { operation: 'event-contracts.validate' },
       schema: {
+        operationId: 'tryContract',
+        summary: 'Try an event on a contract without sending it',
         params: pathOf('contractId'),
         body: trialBody,
         response: { 200: trialResult, ...errorAnswers },

@@ -4,7 +4,7 @@ import { parseInteger } from '../../http/integers.ts';
 import { errorAnswers, pathOf } from '../../http/schemas.ts';
 import { lookBack } from './hours.ts';
 import { presentVolume } from './presenter.ts';
-import { volumeQuery, volumeRecords } from './schemas.ts';
+import { HOURS, volumeQuery, volumeRecords } from './schemas.ts';
 
 /** `GET /workspaces/:workspaceId/event-volume`: accepted events by hour, type and name. */
 export const volumeRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
@@ -16,13 +16,15 @@ export const volumeRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
     {
       config: { operation: 'event-volume.read' },
       schema: {
+        operationId: 'readEventVolume',
+        summary: 'Count accepted events by hour, type and name',
         params: pathOf(),
         querystring: volumeQuery,
         response: { 200: volumeRecords, ...errorAnswers },
       },
     },
     async ({ query, workspace }, reply) => {
-      const hours = parseInteger(query.hours, { name: 'hours', min: 1, max: 720, fallback: 24 });
+      const hours = parseInteger(query.hours, HOURS);
       const rows = await counters.read({
         workspaceId: workspace.id,
         ...lookBack(clock(), hours),
