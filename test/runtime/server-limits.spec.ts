@@ -238,8 +238,7 @@ describe('what a client may take', () => {
       for (const path of ['event-keys', 'api-keys', 'destinations', 'events/live', 'events/tracks']) {
         const answer = await preflight(url, path);
         expect(answer.headers.get('access-control-allow-origin')).toBeNull();
-        expect(answer.status).toBe(404);
-        expect(await answer.json()).toEqual({ error: 'not found' });
+        expect(answer.status).toBe(path === 'events/tracks' ? 404 : 405);
       }
     });
 
