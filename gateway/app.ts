@@ -1,12 +1,16 @@
 import { newId } from '@tributary/core';
 import Fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify';
 import type { GatewayDependencies } from './dependencies.ts';
+import { DOCUMENTED } from './http/schemas.ts';
 import { answerUnreadable, answerUnroutable } from './http/unreadable.ts';
+import { openapiPlugin } from './openapi/openapi.ts';
+import { referencePage } from './openapi/reference-page.ts';
 import { accessPlugin } from './plugins/access.ts';
 import { bodyPlugin } from './plugins/body.ts';
 import { crossOriginPlugin } from './plugins/cross-origin.ts';
 import { errorsPlugin } from './plugins/errors.ts';
 import { rateLimitsPlugin } from './plugins/rate-limits.ts';
+import { unknownPathsPlugin } from './plugins/unknown-paths.ts';
 import { profileRoutes } from './routes/profiles/routes.ts';
 import { routes } from './routes/routes.ts';
 import { segmentRoutes } from './routes/segment/routes.ts';
@@ -68,6 +72,7 @@ export function createServer(options: ServerOptions = {}): FastifyInstance {
         useDefaults: false,
         allErrors: true,
         allowUnionTypes: true,
+        keywords: [DOCUMENTED],
       },
     },
   });
@@ -94,6 +99,9 @@ function trusted(proxies: readonly string[] | number) {
 export const gateway: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
   await app.register(errorsPlugin, dependencies);
   await app.register(crossOriginPlugin, dependencies.crossOrigin ?? {});
+  await app.register(unknownPathsPlugin);
+  await app.register(openapiPlugin);
+  await app.register(referencePage);
   await app.register(async (api) => {
     await api.register(bodyPlugin);
     await api.register(accessPlugin, dependencies);

@@ -32,9 +32,27 @@ function order(a: string, b: string): number {
 function cellsOf({ method, path, operation }: Call): readonly string[] {
   const permission = permissionOf(operation);
   const shown = path.replaceAll(/:([a-zA-Z]+)/g, '{$1}');
-  const kinds = ['id_token', 'api_key', 'write_key', 'client_key'] as const;
-  return [`\`${method} ${shown}\``, operation, ...kinds.map((kind) => cellOf(kind, permission))];
+  return [`\`${method} ${shown}\``, operation, ...KINDS.map((kind) => cellOf(kind, permission))];
 }
+
+/** Who may do an operation, in words: each kind of credential with the least role or the scope it needs. */
+export function describePermission(permission: Permission): string {
+  if (permission.public) return 'everybody, without a credential';
+  return KINDS.filter((kind) => permission.credentials.includes(kind))
+    .map((kind) => {
+      const cell = cellOf(kind, permission);
+      return `${KIND_NAMES[kind]}${cell === 'yes' ? '' : ` (${cell})`}`;
+    })
+    .join('; ');
+}
+
+const KINDS = ['id_token', 'api_key', 'write_key', 'client_key'] as const;
+const KIND_NAMES: Readonly<Record<CredentialKind, string>> = {
+  id_token: 'ID token',
+  api_key: 'API key',
+  write_key: 'write key',
+  client_key: 'client key',
+};
 
 function cellOf(kind: CredentialKind, permission: Permission): string {
   const { credentials, role, organizationRole, scope, self, archived } = permission;

@@ -50,6 +50,11 @@ export function notFound(): ApiError {
   return new ApiError(404, 'not found');
 }
 
+/** 405: the path is there and knows other methods, which `Allow` has to name. */
+export function methodNotAllowed(): ApiError {
+  return new ApiError(405, 'method not allowed');
+}
+
 export function conflict(): ApiError {
   return new ApiError(409, 'conflict');
 }

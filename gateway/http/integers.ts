@@ -1,4 +1,6 @@
+import { Type } from 'typebox';
 import { invalidRequest } from './errors.ts';
+import { documentedAs } from './schemas.ts';
 
 const INTEGER = /^-?\d{1,9}$/;
 
@@ -9,6 +11,12 @@ export interface IntegerRule {
   readonly max: number;
   /** Taken when the parameter is absent. */
   readonly fallback: number;
+}
+
+/** The parameter as routes take it: text, which the description tells to be an integer of the rule. */
+export function integerText({ min, max, fallback }: IntegerRule, description: string) {
+  const keywords = { type: 'integer', minimum: min, maximum: max, default: fallback };
+  return Type.Optional(Type.String({ description, ...documentedAs(keywords) }));
 }
 
 /** An integer of a query, by its own strict rule: nothing is trimmed, rounded or guessed. 400 for anything else. */

@@ -2,11 +2,13 @@ import { InvalidInput } from '@tributary/core';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { invalidRequest } from './errors.ts';
-import { parseInteger } from './integers.ts';
+import { type IntegerRule, integerText, parseInteger } from './integers.ts';
+
+const LIMIT: IntegerRule = { name: 'limit', min: 1, max: 1_000, fallback: 100 };
 
 /** Query parameters of every list. */
 export const pageQuery = {
-  limit: Type.Optional(Type.String({ description: 'Items of a page, 1 to 1000. Default 100.' })),
+  limit: integerText(LIMIT, 'Items of a page.'),
   cursor: Type.Optional(
     Type.String({
       minLength: 1,
@@ -29,7 +31,7 @@ export interface Page<Item> {
 
 /** Reads the parameters of a list; 400 for a limit out of bounds. */
 export function pageRequest(query: { limit?: string; cursor?: string }): PageRequest {
-  const limit = parseInteger(query.limit, { name: 'limit', min: 1, max: 1_000, fallback: 100 });
+  const limit = parseInteger(query.limit, LIMIT);
   return { limit, cursor: query.cursor };
 }
 

@@ -1,9 +1,17 @@
 import type { JsonObject } from '@tributary/core';
-import { type Static, type TProperties, type TSchema, Type } from 'typebox';
+import { type Static, type TObjectOptions, type TProperties, type TSchema, Type } from 'typebox';
 
-/** An object with these fields and no others. */
-export function closed<P extends TProperties>(properties: P) {
-  return Type.Object(properties, { additionalProperties: false });
+/** An object with these fields and no others. A `title` is its name in the API's description. */
+export function closed<P extends TProperties>(properties: P, options: TObjectOptions = {}) {
+  return Type.Object(properties, { ...options, additionalProperties: false });
+}
+
+/** Tells more of a schema in the API's description than the validator is told: what the code behind it checks. */
+export const DOCUMENTED = 'x-documented';
+
+/** Keywords to add to a schema in the API's description, or to put in place of its own. Validators take no notice. */
+export function documentedAs(keywords: Readonly<Record<string, unknown>>) {
+  return { [DOCUMENTED]: keywords };
 }
 
 /** One of a few words. */
@@ -54,14 +62,23 @@ export function freeObject(description?: string) {
 const MAX_NAME = 200;
 
 /** A display name. */
-export const name = Type.String({ minLength: 1, maxLength: MAX_NAME, description: 'Display name.' });
+export const name = Type.String({
+  minLength: 1,
+  maxLength: MAX_NAME,
+  description: 'Display name.',
+  examples: ['Checkout'],
+});
 
 /** Free text beside a name. */
 export const description = Type.String({ maxLength: 10_000, description: 'Free text.' });
 
-export const uuid = Type.String({ format: 'uuid' });
+export const uuid = Type.String({ format: 'uuid', examples: ['0198c5a2-7c1e-7b3a-9f60-2d1c5e8a4b70'] });
 
-export const time = Type.String({ format: 'date-time', description: 'ISO 8601, UTC.' });
+export const time = Type.String({
+  format: 'date-time',
+  description: 'ISO 8601, UTC.',
+  examples: ['2026-03-01T09:30:00.000Z'],
+});
 
 /** Fields that every resource of a workspace has. */
 export const resourceFields = { id: uuid, workspace_id: uuid, name };
@@ -70,7 +87,7 @@ export const resourceFields = { id: uuid, workspace_id: uuid, name };
 export const times = { created_at: time, updated_at: time };
 
 /** The version of a resource; also its `ETag`. */
-export const version = Type.Integer({ description: 'Grows by one with every change.' });
+export const version = Type.Integer({ description: 'Grows by one with every change.', examples: [1] });
 
 /** Parameters of a path below a workspace. Any text: what is no id is simply not found. */
 export function pathOf<const Names extends string>(...names: readonly Names[]) {
@@ -95,7 +112,8 @@ export function goneAs<const Status extends string>(status: Status) {
   return Type.Object({ id: uuid, status: oneOf([status]) });
 }
 
-const errorBody = Type.Object(
+/** The body of every answer that is no success. */
+export const errorBody = Type.Object(
   {
     error: Type.String({ description: 'Short and stable.' }),
     details: Type.Optional(
@@ -108,7 +126,7 @@ const errorBody = Type.Object(
       ),
     ),
   },
-  { additionalProperties: true },
+  { title: 'Error', additionalProperties: true },
 );
 
 /** What every route may answer instead of success. */

@@ -1,4 +1,14 @@
+import { Type } from 'typebox';
 import { invalidRequest } from './errors.ts';
+import { documentedAs } from './schemas.ts';
+
+/** What the description says of a time that may be a date, too. */
+export const DATE_OR_TIME = { anyOf: [{ format: 'date-time' }, { format: 'date' }] } as const;
+
+/** A time in a query or body, as text that `parseTime` reads. */
+export function timeText(description: string) {
+  return Type.String({ description, ...documentedAs(DATE_OR_TIME) });
+}
 
 const ISO_8601 = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2}))?$/;
 

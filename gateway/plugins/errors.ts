@@ -6,7 +6,6 @@ import { answerError } from '../http/answer-error.ts';
 import {
   ApiError,
   invalidRequest,
-  notFound,
   payloadTooLarge,
   unavailable,
   unsupportedMediaType,
@@ -15,7 +14,6 @@ import { describeValidation } from '../http/validation.ts';
 
 /** Turns whatever is thrown into the one error shape, without stacks and without library wording. */
 export const errorsPlugin = fastifyPlugin<Pick<GatewayDependencies, 'logger'>>(async (app, { logger }) => {
-  app.setNotFoundHandler((_request, reply) => answerError(reply, notFound()));
   app.setErrorHandler((error: FastifyError, request: FastifyRequest, reply) => {
     const known = toApiError(error);
     if (known !== undefined)

@@ -77,13 +77,13 @@ describe('2. Workspaces and keys', () => {
       ['./event-keys', { name: 'lost', environment: 'production' }],
     ] as const) {
       const { id, key } = await grace.post<Key>(list, body);
-      expect((await grace.call('GET', `${list}/${id}`)).status).toBe(404);
+      expect((await grace.call('GET', `${list}/${id}`)).status).toBe(405);
       expect(JSON.stringify(await grace.get(list))).not.toContain(key);
       await grace.ok('DELETE', `${list}/${id}`);
       for (const method of ['PUT', 'POST', 'PATCH'])
         expect(
           (await grace.call(method, `${list}/${id}`, { body: { ...body, status: 'active' } })).status,
-        ).toBe(404);
+        ).toBe(405);
       const shown = (await grace.get<readonly Key[]>(list)).find((each) => each.id === id);
       expect(shown?.status).toBe('revoked');
     }

@@ -139,6 +139,7 @@ describe('a live stream', () => {
   it('is not read by HEAD, which it would keep busy for ever', async () => {
     const path = `/api/v1/workspaces/${owner.workspaceId}/events/live`;
     const headers = { authorization: `Bearer ${owner.token}`, 'x-workspace-id': String(owner.workspaceId) };
+    // That is the HEAD of an event called `live`.
     expect((await fetch(base + path, { method: 'HEAD', headers })).status).toBe(404);
   });
 

@@ -42,7 +42,7 @@ describe('the profile API', () => {
     for (const method of ['GET', 'PUT', 'DELETE'] as const)
       expect(
         (await gateway.app.inject({ method, url: '/cdp/v1/users', headers: client.headers })).statusCode,
-      ).toBe(404);
+      ).toBe(405);
     expect((await client.call(...SEARCH)).status).toBe(200);
   });
 

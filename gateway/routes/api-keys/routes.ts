@@ -20,6 +20,8 @@ export const apiKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
     {
       config: { operation: 'api-keys.list' },
       schema: {
+        operationId: 'listApiKeys',
+        summary: 'List API keys',
         params: pathOf(),
         querystring: closed(pageQuery),
         response: { 200: apiKeyList, ...errorAnswers },
@@ -38,7 +40,13 @@ export const apiKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
     path,
     {
       config: { operation: 'api-keys.create' },
-      schema: { params: pathOf(), body: apiKeyBody, response: { 201: createdApiKey, ...errorAnswers } },
+      schema: {
+        operationId: 'createApiKey',
+        summary: 'Create an API key',
+        params: pathOf(),
+        body: apiKeyBody,
+        response: { 201: createdApiKey, ...errorAnswers },
+      },
     },
     async (request, reply) => {
       const { name, role, expires_at } = request.body;
@@ -59,7 +67,12 @@ export const apiKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
     `${path}/:keyId`,
     {
       config: { operation: 'api-keys.revoke' },
-      schema: { params: pathOf('keyId'), response: { 200: goneAs('revoked'), ...errorAnswers } },
+      schema: {
+        operationId: 'revokeApiKey',
+        summary: 'Revoke an API key',
+        params: pathOf('keyId'),
+        response: { 200: goneAs('revoked'), ...errorAnswers },
+      },
     },
     async (request) => revokeKey(request, dependencies, 'api_key', request.params.keyId),
   );

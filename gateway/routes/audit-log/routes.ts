@@ -16,7 +16,15 @@ export const auditRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async
 
   app.get(
     '/workspaces/:workspaceId/audit-log',
-    { config: { operation: 'audit-log.list' }, schema: { params: pathOf(), ...answered } },
+    {
+      config: { operation: 'audit-log.list' },
+      schema: {
+        operationId: 'listAuditLog',
+        summary: 'List who changed what in a workspace',
+        params: pathOf(),
+        ...answered,
+      },
+    },
     (request, reply) => answer(request.workspace.id, request, reply),
   );
 
@@ -24,7 +32,12 @@ export const auditRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async
     '/organizations/:organizationId/audit-log',
     {
       config: { operation: 'organization-audit-log.list' },
-      schema: { params: organizationPathOf(), ...answered },
+      schema: {
+        operationId: 'listOrganizationAuditLog',
+        summary: 'List who changed what in an organization',
+        params: organizationPathOf(),
+        ...answered,
+      },
     },
     (request, reply) => answer(request.organization.id, request, reply),
   );

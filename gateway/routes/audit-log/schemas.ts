@@ -2,6 +2,7 @@ import { AUDIT_ACTOR_TYPES, AUDITED_TYPES } from '@tributary/core';
 import { Type } from 'typebox';
 import { pageQuery } from '../../http/lists.ts';
 import { closed, freeObject, listOf, nullable, oneOf, time, uuid } from '../../http/schemas.ts';
+import { timeText } from '../../http/times.ts';
 
 const word = (description: string) => Type.String({ minLength: 1, maxLength: 200, description });
 
@@ -11,29 +12,32 @@ export const auditQuery = closed({
   entity_type: Type.Optional(oneOf(AUDITED_TYPES)),
   entity_id: Type.Optional(word('Id of what it was done to.')),
   action: Type.Optional(word('`created`, `updated`, `joined`, `revoked`, `archived`, `deleted`, ...')),
-  since: Type.Optional(Type.String({ description: 'ISO 8601; from then on.' })),
-  until: Type.Optional(Type.String({ description: 'ISO 8601; before then.' })),
+  since: Type.Optional(timeText('ISO 8601; from then on.')),
+  until: Type.Optional(timeText('ISO 8601; before then.')),
 });
 
-export const auditResource = Type.Object({
-  id: uuid,
-  at: time,
-  action: Type.String(),
-  actor: Type.Object({
-    type: oneOf(AUDIT_ACTOR_TYPES),
-    id: Type.String(),
-    email: nullable(Type.String({ description: 'Of an account, as it was then.' })),
-    key_prefix: nullable(Type.String({ description: 'Of an API key.' })),
-  }),
-  entity: Type.Object({
-    type: Type.String(),
-    id: Type.String(),
-    name: nullable(Type.String()),
-  }),
-  before: nullable(freeObject('What was there, secrets masked; null when nothing was.')),
-  after: nullable(freeObject('What is there since, secrets masked; null when nothing is.')),
-  address: nullable(Type.String({ description: 'Where the request came from; null for a stage.' })),
-  request_id: nullable(Type.String({ description: '`x-request-id` of the answer; null for a stage.' })),
-});
+export const auditResource = Type.Object(
+  {
+    id: uuid,
+    at: time,
+    action: Type.String(),
+    actor: Type.Object({
+      type: oneOf(AUDIT_ACTOR_TYPES),
+      id: Type.String(),
+      email: nullable(Type.String({ description: 'Of an account, as it was then.' })),
+      key_prefix: nullable(Type.String({ description: 'Of an API key.' })),
+    }),
+    entity: Type.Object({
+      type: Type.String(),
+      id: Type.String(),
+      name: nullable(Type.String()),
+    }),
+    before: nullable(freeObject('What was there, secrets masked; null when nothing was.')),
+    after: nullable(freeObject('What is there since, secrets masked; null when nothing is.')),
+    address: nullable(Type.String({ description: 'Where the request came from; null for a stage.' })),
+    request_id: nullable(Type.String({ description: '`x-request-id` of the answer; null for a stage.' })),
+  },
+  { title: 'AuditEntry' },
+);
 
 export const auditList = listOf(auditResource, 'Newest first.');

@@ -22,6 +22,8 @@ export const clientKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
     {
       config: { operation: 'client-keys.list' },
       schema: {
+        operationId: 'listClientKeys',
+        summary: 'List the client keys of an organization',
         params: organizationPathOf(),
         querystring: closed(pageQuery),
         response: { 200: clientKeyList, ...errorAnswers },
@@ -40,6 +42,8 @@ export const clientKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
     {
       config: { operation: 'client-keys.create' },
       schema: {
+        operationId: 'createClientKey',
+        summary: 'Create a client key',
         params: organizationPathOf(),
         body: clientKeyBody,
         response: { 201: createdClientKey, ...errorAnswers },
@@ -70,7 +74,12 @@ export const clientKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
     `${path}/:keyId`,
     {
       config: { operation: 'client-keys.revoke' },
-      schema: { params: organizationPathOf('keyId'), response: { 200: goneAs('revoked'), ...errorAnswers } },
+      schema: {
+        operationId: 'revokeClientKey',
+        summary: 'Revoke a client key',
+        params: organizationPathOf('keyId'),
+        response: { 200: goneAs('revoked'), ...errorAnswers },
+      },
     },
     async (request) => {
       const key = keyNamed(request, request.params.keyId);

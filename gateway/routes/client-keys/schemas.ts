@@ -5,16 +5,19 @@ import { closed, listOf, name, oneOf, uuid } from '../../http/schemas.ts';
 
 const scope = oneOf(CLIENT_KEY_SCOPES);
 
-export const clientKeyBody = closed({
-  name,
-  scopes: Type.Unsafe<readonly ClientKeyScope[]>({
-    type: 'array',
-    items: scope,
-    minItems: 1,
-    uniqueItems: true,
-    description: 'What the key may do with profiles, at most.',
-  } satisfies TSchema),
-});
+export const clientKeyBody = closed(
+  {
+    name,
+    scopes: Type.Unsafe<readonly ClientKeyScope[]>({
+      type: 'array',
+      items: scope,
+      minItems: 1,
+      uniqueItems: true,
+      description: 'What the key may do with profiles, at most.',
+    } satisfies TSchema),
+  },
+  { title: 'ClientKeyBody', examples: [{ name: 'shop', scopes: ['profile.read'] }] },
+);
 
 const { id, key_prefix, status, created_by, created_at, updated_at } = keyFields;
 
@@ -30,8 +33,8 @@ const fields = {
   updated_at,
 };
 
-export const clientKeyResource = Type.Object(fields);
+export const clientKeyResource = Type.Object(fields, { title: 'ClientKey' });
 
-export const createdClientKey = Type.Object({ ...fields, ...rawKey });
+export const createdClientKey = Type.Object({ ...fields, ...rawKey }, { title: 'CreatedClientKey' });
 
 export const clientKeyList = listOf(clientKeyResource);

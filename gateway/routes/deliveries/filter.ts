@@ -2,7 +2,7 @@ import type { HistoryQuery, ListedOutcome } from '@tributary/core';
 import { Type } from 'typebox';
 import { invalidRequest } from '../../http/errors.ts';
 import { oneOf, optional } from '../../http/schemas.ts';
-import { parseTime } from '../../http/times.ts';
+import { parseTime, timeText } from '../../http/times.ts';
 
 const CAUSES = ['transformation', 'destination', 'expired'] as const;
 
@@ -12,8 +12,8 @@ const fields = {
   rule_id: Type.String({ format: 'uuid' }),
   cause: oneOf(CAUSES, 'What made them dead.'),
   reason: Type.String({ minLength: 1, maxLength: 500, description: 'Part of the reason, in any case.' }),
-  since: Type.String({ description: 'ISO 8601; their events were received then or later.' }),
-  until: Type.String({ description: 'ISO 8601; their events were received before then.' }),
+  since: timeText('ISO 8601; their events were received then or later.'),
+  until: timeText('ISO 8601; their events were received before then.'),
 };
 
 export const filterQuery = {

@@ -31,6 +31,8 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     {
       config: { operation: 'deliveries.list' },
       schema: {
+        operationId: 'listDeliveries',
+        summary: 'List deliveries that were retried or ended otherwise than at their first try',
         params: pathOf(),
         querystring: deliveryQuery,
         response: { 200: deliveryList, ...errorAnswers },
@@ -49,7 +51,12 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     `${path}/:deliveryId`,
     {
       config: { operation: 'deliveries.read' },
-      schema: { params: pathOf('deliveryId'), response: { 200: deliveryResource, ...errorAnswers } },
+      schema: {
+        operationId: 'readDelivery',
+        summary: 'Read a delivery with its event',
+        params: pathOf('deliveryId'),
+        response: { 200: deliveryResource, ...errorAnswers },
+      },
     },
     async (request, reply) => {
       const outcome = await outcomeNamed(request, request.params.deliveryId);
@@ -62,6 +69,8 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     {
       config: { operation: 'deliveries.redrive' },
       schema: {
+        operationId: 'redriveDelivery',
+        summary: 'Send a dead delivery again',
         params: pathOf('deliveryId'),
         body: noBody,
         response: { 202: redriven, ...errorAnswers },
@@ -79,6 +88,8 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     {
       config: { operation: 'deliveries.redrive' },
       schema: {
+        operationId: 'redriveDeliveries',
+        summary: 'Send dead deliveries again',
         params: pathOf(),
         querystring: deadQuery,
         body: deadBody,
@@ -97,6 +108,8 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     {
       config: { operation: 'deliveries.discard' },
       schema: {
+        operationId: 'discardDelivery',
+        summary: 'Let a dead delivery be',
         params: pathOf('deliveryId'),
         body: noBody,
         response: { 202: discarded, ...errorAnswers },
@@ -114,6 +127,8 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     {
       config: { operation: 'deliveries.discard' },
       schema: {
+        operationId: 'discardDeliveries',
+        summary: 'Let dead deliveries be',
         params: pathOf(),
         querystring: deadQuery,
         body: deadBody,

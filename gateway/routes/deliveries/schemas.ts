@@ -12,14 +12,17 @@ export const deliveryQuery = closed({
   ...filterQuery,
 });
 
-export const attempt = Type.Object({
-  at: time,
-  outcome: oneOf(['delivered', 'retry', 'dead']),
-  reason: nullable(Type.String()),
-  status: nullable(Type.Integer({ description: 'HTTP status, where there was one.' })),
-  response: nullable(Type.String({ description: 'The start of what the destination answered.' })),
-  duration_ms: Type.Number(),
-});
+export const attempt = Type.Object(
+  {
+    at: time,
+    outcome: oneOf(['delivered', 'retry', 'dead']),
+    reason: nullable(Type.String()),
+    status: nullable(Type.Integer({ description: 'HTTP status, where there was one.' })),
+    response: nullable(Type.String({ description: 'The start of what the destination answered.' })),
+    duration_ms: Type.Number(),
+  },
+  { title: 'Attempt' },
+);
 
 const fields = {
   id: uuid,
@@ -37,12 +40,15 @@ const fields = {
   next_attempt_at: nullable(time),
 };
 
-export const deliveryListed = Type.Object(fields);
+export const deliveryListed = Type.Object(fields, { title: 'Delivery' });
 
-export const deliveryResource = Type.Object({
-  ...fields,
-  event: freeObject('The event as it is delivered.'),
-});
+export const deliveryResource = Type.Object(
+  {
+    ...fields,
+    event: freeObject('The event as it is delivered.'),
+  },
+  { title: 'DeliveryWithEvent' },
+);
 
 export const deliveryList = listOf(deliveryListed);
 
@@ -72,12 +78,18 @@ const rest = {
   cursor: nullable(Type.String({ description: 'Where the next call goes on; null when there is no more.' })),
 };
 
-export const redriven = Type.Object({
-  redriven: Type.Integer({ description: 'How many are under way again.' }),
-  ...rest,
-});
+export const redriven = Type.Object(
+  {
+    redriven: Type.Integer({ description: 'How many are under way again.' }),
+    ...rest,
+  },
+  { title: 'Redriven' },
+);
 
-export const discarded = Type.Object({
-  discarded: Type.Integer({ description: 'How many are let be from now on.' }),
-  ...rest,
-});
+export const discarded = Type.Object(
+  {
+    discarded: Type.Integer({ description: 'How many are let be from now on.' }),
+    ...rest,
+  },
+  { title: 'Discarded' },
+);

@@ -36,6 +36,8 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
     {
       config: { operation: 'destinations.list' },
       schema: {
+        operationId: 'listDestinations',
+        summary: 'List destinations',
         params: pathOf(),
         querystring: closed(pageQuery),
         response: { 200: destinationList, ...errorAnswers },
@@ -57,6 +59,8 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
       config: { operation: 'destinations.create' },
       bodyLimit: MAX_RESOURCE_BYTES,
       schema: {
+        operationId: 'createDestination',
+        summary: 'Create a destination',
         params: pathOf(),
         body: destinationBody,
         response: { 201: destinationResource, ...errorAnswers },
@@ -92,7 +96,12 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
     `${path}/:destinationId`,
     {
       config: { operation: 'destinations.read' },
-      schema: { params: pathOf('destinationId'), response: { 200: destinationResource, ...errorAnswers } },
+      schema: {
+        operationId: 'readDestination',
+        summary: 'Read a destination',
+        params: pathOf('destinationId'),
+        response: { 200: destinationResource, ...errorAnswers },
+      },
     },
     async (request, reply) => {
       const destination = entityOf(request, dependencies, 'destination', request.params.destinationId);
@@ -107,6 +116,8 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
       config: { operation: 'destinations.update' },
       bodyLimit: MAX_RESOURCE_BYTES,
       schema: {
+        operationId: 'replaceDestination',
+        summary: 'Replace a destination',
         params: pathOf('destinationId'),
         body: destinationBody,
         response: { 200: destinationResource, ...errorAnswers },
@@ -140,7 +151,12 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
     `${path}/:destinationId/health`,
     {
       config: { operation: 'destinations.health' },
-      schema: { params: pathOf('destinationId'), response: { 200: destinationHealth, ...errorAnswers } },
+      schema: {
+        operationId: 'readDestinationHealth',
+        summary: 'Read how deliveries to a destination go',
+        params: pathOf('destinationId'),
+        response: { 200: destinationHealth, ...errorAnswers },
+      },
     },
     async (request, reply) => {
       const { id } = entityOf(request, dependencies, 'destination', request.params.destinationId);
@@ -154,6 +170,8 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
     {
       config: { operation: 'destinations.test' },
       schema: {
+        operationId: 'tryDestination',
+        summary: 'Try whether a destination would take deliveries',
         params: pathOf('destinationId'),
         body: noBody,
         response: { 200: destinationTestResult, ...errorAnswers },
@@ -169,7 +187,12 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
     `${path}/:destinationId`,
     {
       config: { operation: 'destinations.delete' },
-      schema: { params: pathOf('destinationId'), response: { 200: goneAs('deleted'), ...errorAnswers } },
+      schema: {
+        operationId: 'deleteDestination',
+        summary: 'Delete a destination',
+        params: pathOf('destinationId'),
+        response: { 200: goneAs('deleted'), ...errorAnswers },
+      },
     },
     async (request) => deleteEntity(request, dependencies, 'destination', request.params.destinationId),
   );

@@ -30,74 +30,91 @@ const rate = Type.Number({
     'Calls that begin in a second, of the whole installation; a call carries one delivery, or a batch. Default: as the operator has set it.',
 });
 
-export const destinationBody = closed({
-  name,
-  type,
-  settings: optional(freeObject('By the schema of the connector.')),
-  enabled: optional(Type.Boolean({ description: 'Default true.' })),
-  max_concurrency: optional(concurrency),
-  rate_limit_per_second: optional(rate),
-  paused: optional(
-    Type.Boolean({ description: 'While true deliveries wait, for as long as it takes. Default false.' }),
-  ),
-  environments: optional(
-    Type.Array(oneOf(ENVIRONMENTS), {
-      uniqueItems: true,
-      minItems: 1,
-      description: 'Events of others do not go there, whatever rules say. Default all.',
-    }),
-  ),
-});
+export const destinationBody = closed(
+  {
+    name,
+    type,
+    settings: optional(freeObject('By the schema of the connector.')),
+    enabled: optional(Type.Boolean({ description: 'Default true.' })),
+    max_concurrency: optional(concurrency),
+    rate_limit_per_second: optional(rate),
+    paused: optional(
+      Type.Boolean({ description: 'While true deliveries wait, for as long as it takes. Default false.' }),
+    ),
+    environments: optional(
+      Type.Array(oneOf(ENVIRONMENTS), {
+        uniqueItems: true,
+        minItems: 1,
+        description: 'Events of others do not go there, whatever rules say. Default all.',
+      }),
+    ),
+  },
+  {
+    title: 'DestinationBody',
+    examples: [
+      { name: 'CRM', type: 'webhook', settings: { url: 'https://crm.example.com/events', batch_size: 10 } },
+    ],
+  },
+);
 
-export const destinationResource = Type.Object({
-  ...resourceFields,
-  type,
-  settings: freeObject('Secrets are masked, but for those just generated in the answer to a creation.'),
-  enabled: Type.Boolean(),
-  max_concurrency: Type.Union([concurrency, Type.Null()]),
-  rate_limit_per_second: Type.Union([rate, Type.Null()]),
-  paused: Type.Boolean(),
-  environments: listOf(oneOf(ENVIRONMENTS)),
-  version,
-  created_by: uuid,
-  ...times,
-});
+export const destinationResource = Type.Object(
+  {
+    ...resourceFields,
+    type,
+    settings: freeObject('Secrets are masked, but for those just generated in the answer to a creation.'),
+    enabled: Type.Boolean(),
+    max_concurrency: Type.Union([concurrency, Type.Null()]),
+    rate_limit_per_second: Type.Union([rate, Type.Null()]),
+    paused: Type.Boolean(),
+    environments: listOf(oneOf(ENVIRONMENTS)),
+    version,
+    created_by: uuid,
+    ...times,
+  },
+  { title: 'Destination' },
+);
 
-export const destinationTestResult = Type.Object({
-  ok: Type.Boolean({ description: 'Whether the place is there and would take deliveries.' }),
-  reason: nullable(Type.String({ description: 'Why not.' })),
-  status: nullable(Type.Integer({ description: 'HTTP status, where there was one.' })),
-  response: nullable(Type.String({ description: 'The start of what it answered.' })),
-  duration_ms: Type.Integer(),
-});
+export const destinationTestResult = Type.Object(
+  {
+    ok: Type.Boolean({ description: 'Whether the place is there and would take deliveries.' }),
+    reason: nullable(Type.String({ description: 'Why not.' })),
+    status: nullable(Type.Integer({ description: 'HTTP status, where there was one.' })),
+    response: nullable(Type.String({ description: 'The start of what it answered.' })),
+    duration_ms: Type.Integer(),
+  },
+  { title: 'DestinationTrial' },
+);
 
 /** Rates are of the last minute, over all processes; null where there was nothing to tell of. */
-export const destinationHealth = Type.Object({
-  id: uuid,
-  active: Type.Boolean({
-    description: 'Whether a process that delivers told of it in the last two minutes.',
-  }),
-  at: nullable(time),
-  delivered_per_second: Type.Number(),
-  failed_per_second: Type.Number({ description: 'Attempts that did not deliver.' }),
-  put_off_per_second: Type.Number({ description: 'Put off without an attempt.' }),
-  p50_ms: nullable(Type.Number()),
-  p99_ms: nullable(Type.Number()),
-  waiting: Type.Integer({ description: 'For a call; what is retrying is in the list of deliveries.' }),
-  under_way: Type.Integer(),
-  oldest_waiting_ms: nullable(Type.Number()),
-  circuit: nullable(oneOf(['closed', 'half-open', 'open'])),
-  circuit_since: nullable(time),
-  last_delivered_at: nullable(time),
-  last_errors: listOf(
-    Type.Object({
-      at: time,
-      outcome: oneOf(['retry', 'dead']),
-      reason: Type.String(),
-      status: nullable(Type.Integer({ description: 'HTTP status, where there was one.' })),
+export const destinationHealth = Type.Object(
+  {
+    id: uuid,
+    active: Type.Boolean({
+      description: 'Whether a process that delivers told of it in the last two minutes.',
     }),
-    'Newest first, at most five.',
-  ),
-});
+    at: nullable(time),
+    delivered_per_second: Type.Number(),
+    failed_per_second: Type.Number({ description: 'Attempts that did not deliver.' }),
+    put_off_per_second: Type.Number({ description: 'Put off without an attempt.' }),
+    p50_ms: nullable(Type.Number()),
+    p99_ms: nullable(Type.Number()),
+    waiting: Type.Integer({ description: 'For a call; what is retrying is in the list of deliveries.' }),
+    under_way: Type.Integer(),
+    oldest_waiting_ms: nullable(Type.Number()),
+    circuit: nullable(oneOf(['closed', 'half-open', 'open'])),
+    circuit_since: nullable(time),
+    last_delivered_at: nullable(time),
+    last_errors: listOf(
+      Type.Object({
+        at: time,
+        outcome: oneOf(['retry', 'dead']),
+        reason: Type.String(),
+        status: nullable(Type.Integer({ description: 'HTTP status, where there was one.' })),
+      }),
+      'Newest first, at most five.',
+    ),
+  },
+  { title: 'DestinationHealth' },
+);
 
 export const destinationList = listOf(destinationResource);

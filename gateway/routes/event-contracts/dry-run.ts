@@ -10,8 +10,8 @@ import type { Static } from 'typebox';
 import { conflict, invalidRequest } from '../../http/errors.ts';
 import { parseInteger } from '../../http/integers.ts';
 import type { Coverage, RecentEvents, RecentEventsQuery } from '../../recent-events/recent-events.ts';
-import { DEFAULT_EVENTS, lookBack, MAX_EVENTS, presentCoverage } from './look-back.ts';
-import type { changeQuery, dryRunResult } from './schemas.ts';
+import { lookBack, presentCoverage } from './look-back.ts';
+import { type changeQuery, type dryRunResult, EVENTS } from './schemas.ts';
 
 type ChangeQuery = Static<typeof changeQuery>;
 
@@ -35,12 +35,7 @@ export async function dryRun(
 ): Promise<Static<typeof dryRunResult>> {
   if (contract.status === 'archived' || isTaken(state, contract)) throw conflict();
   const { since, environment } = query;
-  const limit = parseInteger(query.events, {
-    name: 'events',
-    min: 1,
-    max: MAX_EVENTS,
-    fallback: DEFAULT_EVENTS,
-  });
+  const limit = parseInteger(query.events, EVENTS);
   const asked = {
     ...(since === undefined ? {} : { since }),
     ...(environment === undefined ? {} : { environment }),

@@ -3,8 +3,8 @@ import type { Static } from 'typebox';
 import { invalidRequest } from '../../http/errors.ts';
 import type { RecentEvents } from '../../recent-events/recent-events.ts';
 import { nameFaults } from './contract-fields.ts';
-import { DEFAULT_EVENTS, lookBack, presentCoverage } from './look-back.ts';
-import type { inferenceBody, inferenceResult } from './schemas.ts';
+import { lookBack, presentCoverage } from './look-back.ts';
+import { EVENTS, type inferenceBody, type inferenceResult } from './schemas.ts';
 
 const DEFAULT_REQUIRED_RATIO = 1;
 const DEFAULT_ENUM_MAX = 10;
@@ -25,7 +25,7 @@ export async function infer(
   const asked = {
     ...(body.since == null ? {} : { since: body.since }),
     ...(body.environment == null ? {} : { environment: body.environment }),
-    limit: body.events ?? DEFAULT_EVENTS,
+    limit: body.events ?? EVENTS.fallback,
   };
   const look = lookBack(state, pair, asked, now);
   const inference = new ContractInference(pair.event_type, pair.event_name);

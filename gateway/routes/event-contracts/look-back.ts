@@ -10,8 +10,6 @@ import { parseTime } from '../../http/times.ts';
 import type { Coverage, RecentEventsQuery } from '../../recent-events/recent-events.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
-export const DEFAULT_EVENTS = 1_000;
-export const MAX_EVENTS = 10_000;
 
 /** Which events a contract is for; `id` where it is one already. */
 export type Pair = Pick<Contract, 'workspace_id' | 'event_type' | 'event_name'> & { readonly id?: string };

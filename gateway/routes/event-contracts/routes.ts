@@ -42,6 +42,8 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     {
       config: { operation: 'event-contracts.list' },
       schema: {
+        operationId: 'listContracts',
+        summary: 'List contracts',
         params: pathOf(),
         querystring: contractQuery,
         response: { 200: contractList, ...errorAnswers },
@@ -64,6 +66,8 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       config: { operation: 'event-contracts.create' },
       bodyLimit: MAX_RESOURCE_BYTES,
       schema: {
+        operationId: 'createContract',
+        summary: 'Create a contract, or see what it would do to recent events',
         params: pathOf(),
         querystring: changeQuery,
         body: contractBody,
@@ -101,7 +105,12 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     `${path}/:contractId`,
     {
       config: { operation: 'event-contracts.read' },
-      schema: { params: pathOf('contractId'), response: { 200: contractResource, ...errorAnswers } },
+      schema: {
+        operationId: 'readContract',
+        summary: 'Read a contract',
+        params: pathOf('contractId'),
+        response: { 200: contractResource, ...errorAnswers },
+      },
     },
     async (request, reply) => {
       const contract = contractNamed(request, request.params.contractId);
@@ -116,6 +125,8 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       config: { operation: 'event-contracts.update' },
       bodyLimit: MAX_RESOURCE_BYTES,
       schema: {
+        operationId: 'replaceContract',
+        summary: 'Replace a contract, or see what that would do to recent events',
         params: pathOf('contractId'),
         querystring: changeQuery,
         body: contractBody,
@@ -148,7 +159,12 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     `${path}/:contractId`,
     {
       config: { operation: 'event-contracts.archive' },
-      schema: { params: pathOf('contractId'), response: { 200: goneAs('archived'), ...errorAnswers } },
+      schema: {
+        operationId: 'archiveContract',
+        summary: 'Archive a contract',
+        params: pathOf('contractId'),
+        response: { 200: goneAs('archived'), ...errorAnswers },
+      },
     },
     async (request, reply) => {
       const contract = contractNamed(request, request.params.contractId);
@@ -170,6 +186,8 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     {
       config: { operation: 'event-contracts.validate' },
       schema: {
+        operationId: 'tryContract',
+        summary: 'Try an event on a contract without sending it',
         params: pathOf('contractId'),
         body: trialBody,
         response: { 200: trialResult, ...errorAnswers },
@@ -187,6 +205,8 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     {
       config: { operation: 'event-contracts.infer' },
       schema: {
+        operationId: 'inferContract',
+        summary: 'Infer a contract from recent events',
         params: pathOf(),
         body: inferenceBody,
         response: { 200: inferenceResult, ...errorAnswers },

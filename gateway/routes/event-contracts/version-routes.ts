@@ -20,6 +20,8 @@ export const versionRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
     {
       config: { operation: 'event-contracts.versions' },
       schema: {
+        operationId: 'listContractVersions',
+        summary: 'List the versions of a contract',
         params: pathOf('contractId'),
         querystring: versionsQuery,
         response: { 200: contractList, ...errorAnswers },
@@ -39,6 +41,8 @@ export const versionRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
     {
       config: { operation: 'event-contracts.versions' },
       schema: {
+        operationId: 'readContractVersion',
+        summary: 'Read a version of a contract',
         params: pathOf('contractId', 'version'),
         response: { 200: contractResource, ...errorAnswers },
       },

@@ -18,6 +18,8 @@ export const violationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
     {
       config: { operation: 'event-contracts.violations' },
       schema: {
+        operationId: 'listViolations',
+        summary: 'List the violations of a contract',
         params: pathOf('contractId'),
         querystring: violationQuery,
         response: { 200: violationList, ...errorAnswers },
@@ -37,6 +39,8 @@ export const violationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
     {
       config: { operation: 'event-contracts.violations' },
       schema: {
+        operationId: 'countViolations',
+        summary: 'Count the violations of a contract by hour',
         params: pathOf('contractId'),
         querystring: violationHoursQuery,
         response: { 200: violationCounts, ...errorAnswers },

@@ -1,6 +1,6 @@
 import type { HistoryCountQuery, HistoryEntry, HistoryQuery, Violation } from '@tributary/core';
 import type { Static } from 'typebox';
-import { lookBack } from '../../http/hours.ts';
+import { HOURS, lookBack } from '../../http/hours.ts';
 import { parseInteger } from '../../http/integers.ts';
 import { pageRequest } from '../../http/lists.ts';
 import { parseTime } from '../../http/times.ts';
@@ -27,7 +27,7 @@ export function violationsOf(contract: ContractId, query: Static<typeof violatio
 
 /** The same counted, in the current hour and those before it. */
 export function countsOf(contract: ContractId, query: HoursQuery, now: number): HistoryCountQuery {
-  const hours = parseInteger(query.hours, { name: 'hours', min: 1, max: 720, fallback: 24 });
+  const hours = parseInteger(query.hours, HOURS);
   return {
     kind: 'violation',
     workspaceId: contract.workspace_id,

@@ -23,6 +23,8 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
     {
       config: { operation: 'event-forwarding-rules.list' },
       schema: {
+        operationId: 'listRules',
+        summary: 'List forwarding rules',
         params: pathOf(),
         querystring: closed(pageQuery),
         response: { 200: ruleList, ...errorAnswers },
@@ -41,7 +43,13 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
     {
       config: { operation: 'event-forwarding-rules.create' },
       bodyLimit: MAX_RESOURCE_BYTES,
-      schema: { params: pathOf(), body: ruleBody, response: { 201: ruleResource, ...errorAnswers } },
+      schema: {
+        operationId: 'createRule',
+        summary: 'Create a forwarding rule',
+        params: pathOf(),
+        body: ruleBody,
+        response: { 201: ruleResource, ...errorAnswers },
+      },
     },
     async (request, reply) => {
       const { workspace, caller } = request;
@@ -64,7 +72,12 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
     `${path}/:ruleId`,
     {
       config: { operation: 'event-forwarding-rules.read' },
-      schema: { params: pathOf('ruleId'), response: { 200: ruleResource, ...errorAnswers } },
+      schema: {
+        operationId: 'readRule',
+        summary: 'Read a forwarding rule',
+        params: pathOf('ruleId'),
+        response: { 200: ruleResource, ...errorAnswers },
+      },
     },
     async (request, reply) => {
       const rule = entityOf(request, dependencies, 'rule', request.params.ruleId);
@@ -79,6 +92,8 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
       config: { operation: 'event-forwarding-rules.update' },
       bodyLimit: MAX_RESOURCE_BYTES,
       schema: {
+        operationId: 'replaceRule',
+        summary: 'Replace a forwarding rule',
         params: pathOf('ruleId'),
         body: ruleBody,
         response: { 200: ruleResource, ...errorAnswers },
@@ -107,6 +122,8 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
     {
       config: { operation: 'event-forwarding-rules.test' },
       schema: {
+        operationId: 'tryRule',
+        summary: 'Try whether a rule would forward an event',
         params: pathOf('ruleId'),
         body: ruleTestBody,
         response: { 200: ruleTestResult, ...errorAnswers },
@@ -133,7 +150,12 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
     `${path}/:ruleId`,
     {
       config: { operation: 'event-forwarding-rules.delete' },
-      schema: { params: pathOf('ruleId'), response: { 200: goneAs('deleted'), ...errorAnswers } },
+      schema: {
+        operationId: 'deleteRule',
+        summary: 'Delete a forwarding rule',
+        params: pathOf('ruleId'),
+        response: { 200: goneAs('deleted'), ...errorAnswers },
+      },
     },
     async (request) => deleteEntity(request, dependencies, 'rule', request.params.ruleId),
   );

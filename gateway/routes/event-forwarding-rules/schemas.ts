@@ -16,60 +16,85 @@ import {
 
 const MAX_EVENT_NAMES = 1_000;
 
-export const ruleBody = closed({
-  name,
-  destination_id: Type.String({ format: 'uuid', description: 'Where matching events go.' }),
-  event_types: optional(
-    Type.Array(oneOf(EVENT_TYPES), { uniqueItems: true, description: 'Empty: all types. Default empty.' }),
-  ),
-  event_names: optional(
-    Type.Array(Type.String({ minLength: 1 }), {
-      uniqueItems: true,
-      maxItems: MAX_EVENT_NAMES,
-      description: 'Names of track events and pages. Empty: all names. Default empty.',
-    }),
-  ),
-  environments: optional(
-    Type.Array(oneOf(ENVIRONMENTS), {
-      uniqueItems: true,
-      minItems: 1,
-      description: 'Default `["production"]`.',
-    }),
-  ),
-  transformation_id: optional(
-    Type.String({ format: 'uuid', description: 'An enabled rule can name an active one only.' }),
-  ),
-  filter: optional(
-    Type.String({
-      minLength: 1,
-      maxLength: MAX_FILTER_LENGTH,
-      description:
-        'A CEL expression over `event` that it has to pass, such as `event.properties.total > 100`.',
-    }),
-  ),
-  enabled: optional(Type.Boolean({ description: 'Default true.' })),
-});
+export const ruleBody = closed(
+  {
+    name,
+    destination_id: Type.String({ format: 'uuid', description: 'Where matching events go.' }),
+    event_types: optional(
+      Type.Array(oneOf(EVENT_TYPES), { uniqueItems: true, description: 'Empty: all types. Default empty.' }),
+    ),
+    event_names: optional(
+      Type.Array(Type.String({ minLength: 1 }), {
+        uniqueItems: true,
+        maxItems: MAX_EVENT_NAMES,
+        description: 'Names of track events and pages. Empty: all names. Default empty.',
+      }),
+    ),
+    environments: optional(
+      Type.Array(oneOf(ENVIRONMENTS), {
+        uniqueItems: true,
+        minItems: 1,
+        description: 'Default `["production"]`.',
+      }),
+    ),
+    transformation_id: optional(
+      Type.String({ format: 'uuid', description: 'An enabled rule can name an active one only.' }),
+    ),
+    filter: optional(
+      Type.String({
+        minLength: 1,
+        maxLength: MAX_FILTER_LENGTH,
+        description:
+          'A CEL expression over `event` that it has to pass, such as `event.properties.total > 100`.',
+      }),
+    ),
+    enabled: optional(Type.Boolean({ description: 'Default true.' })),
+  },
+  {
+    title: 'RuleBody',
+    examples: [
+      {
+        name: 'Orders to the CRM',
+        destination_id: '0198c5a2-7c1e-7b3a-9f60-2d1c5e8a4b70',
+        event_types: ['track'],
+        event_names: ['Order Placed'],
+        filter: 'event.properties.total > 100',
+      },
+    ],
+  },
+);
 
-export const ruleResource = Type.Object({
-  ...resourceFields,
-  destination_id: uuid,
-  event_types: listOf(oneOf(EVENT_TYPES)),
-  event_names: listOf(Type.String()),
-  environments: listOf(oneOf(ENVIRONMENTS)),
-  transformation_id: nullable(uuid),
-  filter: nullable(Type.String()),
-  enabled: Type.Boolean(),
-  version,
-  created_by: uuid,
-  ...times,
-});
+export const ruleResource = Type.Object(
+  {
+    ...resourceFields,
+    destination_id: uuid,
+    event_types: listOf(oneOf(EVENT_TYPES)),
+    event_names: listOf(Type.String()),
+    environments: listOf(oneOf(ENVIRONMENTS)),
+    transformation_id: nullable(uuid),
+    filter: nullable(Type.String()),
+    enabled: Type.Boolean(),
+    version,
+    created_by: uuid,
+    ...times,
+  },
+  { title: 'Rule' },
+);
 
 export const ruleList = listOf(ruleResource);
 
-export const ruleTestBody = closed({
-  event: freeObject('An event as producers send it, with its `type`.'),
-  environment: optional(oneOf(ENVIRONMENTS, 'Default: the first of the rule.')),
-});
+export const ruleTestBody = closed(
+  {
+    event: freeObject('An event as producers send it, with its `type`.'),
+    environment: optional(oneOf(ENVIRONMENTS, 'Default: the first of the rule.')),
+  },
+  {
+    title: 'RuleTrialBody',
+    examples: [
+      { event: { type: 'track', event: 'Order Placed', user_id: 'ada', properties: { total: 120 } } },
+    ],
+  },
+);
 
 const BECAUSE = [
   'disabled',
@@ -88,7 +113,10 @@ export const mismatch = {
   message: nullable(Type.String({ description: 'How the filter failed.' })),
 };
 
-export const ruleTestResult = Type.Object({
-  matched: Type.Boolean({ description: 'Whether such an event would be forwarded now.' }),
-  ...mismatch,
-});
+export const ruleTestResult = Type.Object(
+  {
+    matched: Type.Boolean({ description: 'Whether such an event would be forwarded now.' }),
+    ...mismatch,
+  },
+  { title: 'RuleTrial' },
+);

@@ -21,6 +21,8 @@ export const writeKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     {
       config: { operation: 'event-keys.list' },
       schema: {
+        operationId: 'listWriteKeys',
+        summary: 'List write keys',
         params: pathOf(),
         querystring: closed(pageQuery),
         response: { 200: writeKeyList, ...errorAnswers },
@@ -39,7 +41,13 @@ export const writeKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     path,
     {
       config: { operation: 'event-keys.create' },
-      schema: { params: pathOf(), body: writeKeyBody, response: { 201: createdWriteKey, ...errorAnswers } },
+      schema: {
+        operationId: 'createWriteKey',
+        summary: 'Create a write key',
+        params: pathOf(),
+        body: writeKeyBody,
+        response: { 201: createdWriteKey, ...errorAnswers },
+      },
     },
     async (request, reply) => {
       const { name, environment, pubsub_topic: wanted, source_id } = request.body;
@@ -61,7 +69,12 @@ export const writeKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     `${path}/:keyId`,
     {
       config: { operation: 'event-keys.revoke' },
-      schema: { params: pathOf('keyId'), response: { 200: goneAs('revoked'), ...errorAnswers } },
+      schema: {
+        operationId: 'revokeWriteKey',
+        summary: 'Revoke a write key',
+        params: pathOf('keyId'),
+        response: { 200: goneAs('revoked'), ...errorAnswers },
+      },
     },
     async (request) => revokeKey(request, dependencies, 'write_key', request.params.keyId),
   );

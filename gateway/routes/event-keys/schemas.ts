@@ -5,12 +5,15 @@ import { closed, listOf, name, nullable, oneOf, optional, uuid } from '../../htt
 
 const topic = Type.String({ description: 'The received topic its events go to.' });
 
-export const writeKeyBody = closed({
-  name,
-  environment: oneOf(ENVIRONMENTS),
-  pubsub_topic: optional(topic),
-  source_id: optional(Type.String({ format: 'uuid', description: 'The source its events come from.' })),
-});
+export const writeKeyBody = closed(
+  {
+    name,
+    environment: oneOf(ENVIRONMENTS),
+    pubsub_topic: optional(topic),
+    source_id: optional(Type.String({ format: 'uuid', description: 'The source its events come from.' })),
+  },
+  { title: 'WriteKeyBody', examples: [{ name: 'shop', environment: 'production' }] },
+);
 
 const fields = {
   ...keyFields,
@@ -19,8 +22,8 @@ const fields = {
   source_id: nullable(uuid),
 };
 
-export const writeKeyResource = Type.Object(fields);
+export const writeKeyResource = Type.Object(fields, { title: 'WriteKey' });
 
-export const createdWriteKey = Type.Object({ ...fields, ...rawKey });
+export const createdWriteKey = Type.Object({ ...fields, ...rawKey }, { title: 'CreatedWriteKey' });
 
 export const writeKeyList = listOf(writeKeyResource);

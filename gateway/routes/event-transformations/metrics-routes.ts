@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { entityOf } from '../../http/entities.ts';
-import { lookBack } from '../../http/hours.ts';
+import { HOURS, lookBack } from '../../http/hours.ts';
 import { parseInteger } from '../../http/integers.ts';
 import { errorAnswers, pathOf } from '../../http/schemas.ts';
 import { presentFigures } from './presenter.ts';
@@ -18,6 +18,8 @@ export const transformationMetricsRoutes: FastifyPluginAsyncTypebox<GatewayDepen
     {
       config: { operation: 'event-transformations.metrics' },
       schema: {
+        operationId: 'readTransformationMetrics',
+        summary: 'Read what the runs of a transformation came to',
         params: pathOf('transformationId'),
         querystring: metricsQuery,
         response: { 200: transformationMetrics, ...errorAnswers },
@@ -25,7 +27,7 @@ export const transformationMetricsRoutes: FastifyPluginAsyncTypebox<GatewayDepen
     },
     async (request, reply) => {
       const { id } = entityOf(request, dependencies, 'transformation', request.params.transformationId);
-      const hours = parseInteger(request.query.hours, { name: 'hours', min: 1, max: 720, fallback: 24 });
+      const hours = parseInteger(request.query.hours, HOURS);
       const counts = await counters.runs({
         workspaceId: request.workspace.id,
         transformationId: id,

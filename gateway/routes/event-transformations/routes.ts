@@ -34,6 +34,8 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
     {
       config: { operation: 'event-transformations.list' },
       schema: {
+        operationId: 'listTransformations',
+        summary: 'List transformations',
         params: pathOf(),
         querystring: closed(pageQuery),
         response: { 200: transformationList, ...errorAnswers },
@@ -53,6 +55,8 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
       config: { operation: 'event-transformations.create' },
       bodyLimit: MAX_RESOURCE_BYTES,
       schema: {
+        operationId: 'createTransformation',
+        summary: 'Create a transformation',
         params: pathOf(),
         body: transformationBody,
         response: { 201: transformationResource, ...errorAnswers },
@@ -80,6 +84,8 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
     {
       config: { operation: 'event-transformations.read' },
       schema: {
+        operationId: 'readTransformation',
+        summary: 'Read a transformation',
         params: pathOf('transformationId'),
         response: { 200: transformationResource, ...errorAnswers },
       },
@@ -97,6 +103,8 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
       config: { operation: 'event-transformations.update' },
       bodyLimit: MAX_RESOURCE_BYTES,
       schema: {
+        operationId: 'replaceTransformation',
+        summary: 'Replace a transformation',
         params: pathOf('transformationId'),
         body: transformationBody,
         response: { 200: transformationResource, ...errorAnswers },
@@ -115,6 +123,8 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
     {
       config: { operation: 'event-transformations.delete' },
       schema: {
+        operationId: 'deleteTransformation',
+        summary: 'Delete a transformation',
         params: pathOf('transformationId'),
         response: { 200: goneAs('deleted'), ...errorAnswers },
       },
@@ -128,6 +138,8 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
       config: { operation: 'event-transformations.test' },
       bodyLimit: MAX_RESOURCE_BYTES,
       schema: {
+        operationId: 'tryTransformation',
+        summary: 'Run a transformation on an event',
         params: pathOf('transformationId'),
         body: testBody,
         response: { 200: testResult, ...errorAnswers },

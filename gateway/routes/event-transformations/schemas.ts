@@ -1,5 +1,6 @@
 import { type JsonObject, SANDBOX_LOG_LEVELS } from '@tributary/core';
 import { Type } from 'typebox';
+import { hoursText } from '../../http/hours.ts';
 import {
   closed,
   description,
@@ -33,99 +34,121 @@ const outputs = Type.Unsafe<JsonObject | readonly JsonObject[] | null>({
     'What the function must return for `test_input`: an event, or an array of them (an empty one: the event is dropped). Without it, or with null, there is no test.',
 });
 
-export const transformationBody = closed({
-  name,
-  description: optional(description),
-  source_code: sourceCode,
-  test_input: optional(testInput),
-  test_output: Type.Optional(outputs),
-});
+export const transformationBody = closed(
+  {
+    name,
+    description: optional(description),
+    source_code: sourceCode,
+    test_input: optional(testInput),
+    test_output: Type.Optional(outputs),
+  },
+  {
+    title: 'TransformationBody',
+    examples: [
+      {
+        name: 'No e-mail addresses',
+        source_code: 'function transform(event) { delete event.properties.email; return event; }',
+        test_input: { properties: { email: 'ada@example.com' } },
+        test_output: { properties: {} },
+      },
+    ],
+  },
+);
 
-export const transformationResource = Type.Object({
-  ...resourceFields,
-  description: nullable(description),
-  source_code: Type.String(),
-  test_input: nullable(testInput),
-  test_output: outputs,
-  status: oneOf(['draft', 'active', 'error']),
-  test_error: nullable(Type.String({ description: 'How its test failed, while draft.' })),
-  last_error: nullable(Type.String({ description: 'The last failure that made it `error`.' })),
-  version,
-  created_by: uuid,
-  ...times,
-});
+export const transformationResource = Type.Object(
+  {
+    ...resourceFields,
+    description: nullable(description),
+    source_code: Type.String(),
+    test_input: nullable(testInput),
+    test_output: outputs,
+    status: oneOf(['draft', 'active', 'error']),
+    test_error: nullable(Type.String({ description: 'How its test failed, while draft.' })),
+    last_error: nullable(Type.String({ description: 'The last failure that made it `error`.' })),
+    version,
+    created_by: uuid,
+    ...times,
+  },
+  { title: 'Transformation' },
+);
 
 export const transformationList = listOf(transformationResource);
 
-export const transformationVersion = Type.Object({
-  version: Type.Integer({
-    description:
-      'The version of the transformation that brought this source and test; what other changes made is not listed.',
-  }),
-  source_code: Type.String(),
-  test_input: nullable(testInput),
-  test_output: outputs,
-  created_at: time,
-  created_by: Type.String({ description: 'The account that wrote it, or `key:` and the API key’s id.' }),
-});
+export const transformationVersion = Type.Object(
+  {
+    version: Type.Integer({
+      description:
+        'The version of the transformation that brought this source and test; what other changes made is not listed.',
+    }),
+    source_code: Type.String(),
+    test_input: nullable(testInput),
+    test_output: outputs,
+    created_at: time,
+    created_by: Type.String({ description: 'The account that wrote it, or `key:` and the API key’s id.' }),
+  },
+  { title: 'TransformationVersion' },
+);
 
 export const transformationVersionList = listOf(
   transformationVersion,
   'Newest first: the first is the one that runs. The newest 100 are kept, and less where they are large.',
 );
 
-export const rollbackBody = closed({
-  version: Type.Integer({ minimum: 1, description: 'One of `versions`; it comes back as a new one.' }),
-});
+export const rollbackBody = closed(
+  {
+    version: Type.Integer({ minimum: 1, description: 'One of `versions`; it comes back as a new one.' }),
+  },
+  { title: 'RollbackBody', examples: [{ version: 1 }] },
+);
 
-export const metricsQuery = closed({
-  hours: Type.Optional(
-    Type.String({
-      description: 'How far to look back, 1 to 720: the current hour counts as one. Default 24.',
-    }),
-  ),
-});
+export const metricsQuery = closed({ hours: hoursText });
 
 const count = (description: string) => Type.Integer({ description });
 const duration = nullable(
   Type.Number({ description: 'Wall time of an event, told too high by half at most; null without a run.' }),
 );
 
-export const transformationMetrics = Type.Object({
-  transformation_id: uuid,
-  hours: Type.Integer(),
-  runs: count('Events it ran on. What ran again, after a crash or in the slow lane, counts again.'),
-  errors: count('Runs that failed.'),
-  dropped: count('Runs that made nothing of their event.'),
-  fanned_out: count('Runs that made more than one.'),
-  outputs: count('Events that came of it.'),
-  p50_ms: duration,
-  p99_ms: duration,
-});
+export const transformationMetrics = Type.Object(
+  {
+    transformation_id: uuid,
+    hours: Type.Integer(),
+    runs: count('Events it ran on. What ran again, after a crash or in the slow lane, counts again.'),
+    errors: count('Runs that failed.'),
+    dropped: count('Runs that made nothing of their event.'),
+    fanned_out: count('Runs that made more than one.'),
+    outputs: count('Events that came of it.'),
+    p50_ms: duration,
+    p99_ms: duration,
+  },
+  { title: 'TransformationMetrics' },
+);
 
 /** What to run: the stored source on the stored `test_input`, unless the body brings others. */
 export const testBody = nullable(
   closed({ event: optional(freeObject('Default: `test_input`.')), source_code: optional(sourceCode) }),
 );
 
-export const testResult = Type.Object({
-  ok: Type.Boolean(),
-  output: Type.Unsafe<JsonObject | readonly JsonObject[] | null>({
-    type: ['object', 'array', 'null'],
-    additionalProperties: true,
-    items: { type: 'object', additionalProperties: true },
-    description: 'One event, several, or null when it was dropped or failed.',
-  }),
-  error: nullable(Type.String({ description: 'Why it failed.' })),
-  line: nullable(
-    Type.Integer({ description: 'Where in the source it failed, from 1, as far as that is known.' }),
-  ),
-  column: nullable(Type.Integer()),
-  logs: listOf(
-    Type.Object({ level: oneOf(SANDBOX_LOG_LEVELS), text: Type.String() }),
-    'What `console` wrote: 100 lines of 1,024 characters at most.',
-  ),
-  duration_ms: Type.Number({ description: 'The same as `run_ms`.' }),
-  compile_ms: Type.Number({ description: 'How long the source took to compile and load.' }),
-  run_ms: Type.Number({ description: 'How long the function took for the event.' }),
-});
+export const testResult = Type.Object(
+  {
+    ok: Type.Boolean(),
+    output: Type.Unsafe<JsonObject | readonly JsonObject[] | null>({
+      type: ['object', 'array', 'null'],
+      additionalProperties: true,
+      items: { type: 'object', additionalProperties: true },
+      description: 'One event, several, or null when it was dropped or failed.',
+    }),
+    error: nullable(Type.String({ description: 'Why it failed.' })),
+    line: nullable(
+      Type.Integer({ description: 'Where in the source it failed, from 1, as far as that is known.' }),
+    ),
+    column: nullable(Type.Integer()),
+    logs: listOf(
+      Type.Object({ level: oneOf(SANDBOX_LOG_LEVELS), text: Type.String() }),
+      'What `console` wrote: 100 lines of 1,024 characters at most.',
+    ),
+    duration_ms: Type.Number({ description: 'The same as `run_ms`.' }),
+    compile_ms: Type.Number({ description: 'How long the source took to compile and load.' }),
+    run_ms: Type.Number({ description: 'How long the function took for the event.' }),
+  },
+  { title: 'TransformationTrial' },
+);

@@ -28,6 +28,8 @@ export const transformationVersionRoutes: FastifyPluginAsyncTypebox<GatewayDepen
     {
       config: { operation: 'event-transformations.versions' },
       schema: {
+        operationId: 'listTransformationVersions',
+        summary: 'List the versions of a transformation',
         params: pathOf('transformationId'),
         response: { 200: transformationVersionList, ...errorAnswers },
       },
@@ -43,6 +45,8 @@ export const transformationVersionRoutes: FastifyPluginAsyncTypebox<GatewayDepen
     {
       config: { operation: 'event-transformations.version' },
       schema: {
+        operationId: 'readTransformationVersion',
+        summary: 'Read a version of a transformation',
         params: pathOf('transformationId', 'version'),
         response: { 200: transformationVersion, ...errorAnswers },
       },
@@ -59,6 +63,8 @@ export const transformationVersionRoutes: FastifyPluginAsyncTypebox<GatewayDepen
     {
       config: { operation: 'event-transformations.rollback' },
       schema: {
+        operationId: 'rollBackTransformation',
+        summary: 'Go back to a version of a transformation',
         params: pathOf('transformationId'),
         body: rollbackBody,
         response: { 200: transformationResource, ...errorAnswers },

@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { lookBack } from '../../http/hours.ts';
+import { HOURS, lookBack } from '../../http/hours.ts';
 import { parseInteger } from '../../http/integers.ts';
 import { errorAnswers, pathOf } from '../../http/schemas.ts';
 import { presentVolume } from './presenter.ts';
@@ -16,13 +16,15 @@ export const volumeRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
     {
       config: { operation: 'event-volume.read' },
       schema: {
+        operationId: 'readEventVolume',
+        summary: 'Count accepted events by hour, type and name',
         params: pathOf(),
         querystring: volumeQuery,
         response: { 200: volumeRecords, ...errorAnswers },
       },
     },
     async ({ query, workspace }, reply) => {
-      const hours = parseInteger(query.hours, { name: 'hours', min: 1, max: 720, fallback: 24 });
+      const hours = parseInteger(query.hours, HOURS);
       const rows = await counters.read({
         workspaceId: workspace.id,
         ...lookBack(clock(), hours),

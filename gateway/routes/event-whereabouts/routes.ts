@@ -27,6 +27,8 @@ export const whereaboutsRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
     {
       config: { operation: 'events.read' },
       schema: {
+        operationId: 'findEvent',
+        summary: 'Find where an event is',
         params: pathOf('messageId'),
         querystring: whereaboutsQuery,
         response: { 200: whereaboutsResource, ...errorAnswers },

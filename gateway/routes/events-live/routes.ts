@@ -22,7 +22,14 @@ export const liveRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
       config: { operation },
       // What answers HEAD would read the body, which does not end.
       exposeHeadRoute: false,
-      schema: { params: pathOf(), querystring: liveQuery, response: { 200: liveBody, ...errorAnswers } },
+      schema: {
+        operationId: 'followEvents',
+        summary: 'Follow the events of a workspace as they come',
+        produces: ['text/event-stream'],
+        params: pathOf(),
+        querystring: liveQuery,
+        response: { 200: liveBody, ...errorAnswers },
+      },
     },
     async (request, reply) => {
       const body = await streams.open({

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import { ENVIRONMENTS } from '@tributary/core';
 import { Type } from 'typebox';
-import { closed, oneOf } from '../../http/schemas.ts';
+import { closed, documentedAs, oneOf } from '../../http/schemas.ts';
 
 export const liveQuery = closed({
   environment: Type.Optional(oneOf(ENVIRONMENTS, 'Default: both.')),
@@ -9,8 +9,16 @@ export const liveQuery = closed({
 
 export const liveBody = Type.Unsafe<Readable>({
   type: 'string',
+  ...documentedAs({
+    type: 'object',
+    properties: {
+      event: { enum: ['event', 'missed', 'interrupted', 'resumed', 'end'] },
+      id: { type: 'string', description: 'For `Last-Event-ID`.' },
+      data: { type: 'string', contentMediaType: 'application/json' },
+    },
+  }),
   description:
-    'Server-Sent Events. `event`: one event of the workspace with its `outcome` and `violations`; ' +
+    'Server-Sent Events, of which this is one. `event`: one event of the workspace with its `outcome` and `violations`; ' +
     '`missed`: so many events (null: nobody knows how many) are kept no more; `interrupted` and `resumed`: nothing is ' +
     'seen in between; `end`: why the stream ends.',
 });

@@ -2,6 +2,7 @@ import { EVENT_TYPES, type EventType, iso, type WriteKey } from '@tributary/core
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import type { ErrorDetail } from '../../http/errors.ts';
+import { DOCUMENTED } from '../../http/schemas.ts';
 import { describeValidation } from '../../http/validation.ts';
 import { type ShapedEvent, shapeEvent } from './canonical.ts';
 import { batchItems, type EventBody } from './schemas.ts';
@@ -31,7 +32,7 @@ type BatchReader = (
 export function createBatchReader(
   dependencies: Pick<GatewayDependencies, 'catalog' | 'contracts' | 'clock'>,
 ): BatchReader {
-  const ajv = new Ajv({ allErrors: true, allowUnionTypes: true });
+  const ajv = new Ajv({ allErrors: true, allowUnionTypes: true, keywords: [DOCUMENTED] });
   const validators = Object.fromEntries(
     EVENT_TYPES.map((type) => [type, ajv.compile(batchItems[type])]),
   ) as Record<EventType, ValidateFunction<EventBody>>;

@@ -2,6 +2,7 @@ import { EVENT_TYPES, type EventType, iso, type WriteKey } from '@tributary/core
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { ApiError, type ErrorDetail, permissionDenied } from '../../http/errors.ts';
+import { errorAnswers } from '../../http/schemas.ts';
 import { createBatchReader, messageIds } from './batch.ts';
 import { shapeEvent } from './canonical.ts';
 import { createIngest } from './ingest.ts';
@@ -9,15 +10,25 @@ import {
   type BatchBody,
   batchAnswer,
   batchBody,
+  blockedAnswer,
   type EventBody,
   eventBodies,
   type IngestQuery,
   ingestQuery,
   receivedAnswer,
+  unconfirmedAnswer,
+  unconfirmedBatchAnswer,
 } from './schemas.ts';
 import { judge } from './verdict.ts';
 
 const config = { operation: 'events.ingest' } as const;
+
+const CALLS = {
+  track: { operationId: 'sendTrack', summary: 'Send what somebody did' },
+  identify: { operationId: 'sendIdentify', summary: 'Send who somebody is' },
+  page: { operationId: 'sendPage', summary: 'Send what somebody viewed' },
+  group: { operationId: 'sendGroup', summary: 'Send the group somebody belongs to' },
+} as const satisfies Record<EventType, object>;
 
 /** `POST /workspaces/:workspaceId/events/{track,identify,page,group,batch}`: 202 once the log confirmed. */
 export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
@@ -29,7 +40,12 @@ export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, 
       `/workspaces/:workspaceId/events/${type}`,
       {
         config,
-        schema: { body: eventBodies[type], querystring: ingestQuery, response: { 202: receivedAnswer } },
+        schema: {
+          ...CALLS[type],
+          body: eventBodies[type],
+          querystring: ingestQuery,
+          response: { 202: receivedAnswer, 400: blockedAnswer, ...errorAnswers, 503: unconfirmedAnswer },
+        },
       },
       async (request, reply) => {
         const key = writeKeyOf(request);
@@ -48,7 +64,16 @@ export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, 
 
   app.post<{ Body: BatchBody; Querystring: IngestQuery }>(
     '/workspaces/:workspaceId/events/batch',
-    { config, schema: { body: batchBody, querystring: ingestQuery, response: { 202: batchAnswer } } },
+    {
+      config,
+      schema: {
+        operationId: 'sendBatch',
+        summary: 'Send events of any types',
+        body: batchBody,
+        querystring: ingestQuery,
+        response: { 202: batchAnswer, ...errorAnswers, 503: unconfirmedBatchAnswer },
+      },
+    },
     async (request, reply) => {
       const key = writeKeyOf(request);
       const { batch } = request.body;

@@ -1,5 +1,7 @@
-import type { EventType, JsonObject } from '@tributary/core';
+import { type EventType, type JsonObject, VIOLATION_KINDS } from '@tributary/core';
 import { type Static, type TSchema, Type } from 'typebox';
+import { closed, documentedAs, listOf, nullable, oneOf } from '../../http/schemas.ts';
+import { DATE_OR_TIME } from '../../http/times.ts';
 
 /** What a producer sends for one event. `null` means the same as absent. */
 export interface EventBody {
@@ -31,7 +33,10 @@ const common = {
   }),
   user_id: optionalText('Who it is about. This or `anonymous_id` is needed.'),
   anonymous_id: optionalText('Who it is about, while unknown.'),
-  timestamp: optionalText('When it happened, ISO 8601. Default: the server’s time.'),
+  timestamp: optionalText(
+    'When it happened, ISO 8601. Default: the server’s time.',
+    documentedAs({ anyOf: [...DATE_OR_TIME.anyOf, { type: 'null' }] }),
+  ),
   context: optionalObject('Circumstances: device, location, library.'),
 };
 
@@ -48,13 +53,33 @@ const fields: Readonly<Record<EventType, Readonly<Record<string, TSchema>>>> = {
   },
 };
 
+/** One of the two is needed. */
+const SUBJECT = {
+  anyOf: ['user_id', 'anonymous_id'].map((id) => ({
+    required: [id],
+    properties: { [id]: { type: 'string' } },
+  })),
+};
+
 /** The body of one event of a type. */
 export const eventBodies: Readonly<Record<EventType, TSchema>> = {
-  track: Type.Object({ ...fields.track, ...common }, { additionalProperties: false }),
-  identify: Type.Object({ ...fields.identify, ...common }, { additionalProperties: false }),
-  page: Type.Object({ ...fields.page, ...common }, { additionalProperties: false }),
-  group: Type.Object({ ...fields.group, ...common }, { additionalProperties: false }),
+  track: eventBody('track', 'TrackEvent', {
+    event: 'Order Placed',
+    user_id: 'ada',
+    properties: { order_id: 'o-1', total: 12.5 },
+  }),
+  identify: eventBody('identify', 'IdentifyEvent', { user_id: 'ada', traits: { email: 'ada@example.com' } }),
+  page: eventBody('page', 'PageEvent', {
+    anonymous_id: 'a-1',
+    name: 'Home',
+    properties: { url: 'https://example.com/' },
+  }),
+  group: eventBody('group', 'GroupEvent', { user_id: 'ada', group_id: 'engines', traits: { plan: 'pro' } }),
 };
+
+function eventBody(type: EventType, title: string, example: EventBody): TSchema {
+  return closed({ ...fields[type], ...common }, { title, examples: [example], ...documentedAs(SUBJECT) });
+}
 
 /** The same with its `type`, as an item of a batch. */
 export const batchItems: Readonly<Record<EventType, TSchema>> = {
@@ -81,7 +106,11 @@ export const batchBody = Type.Object(
       description: 'Events of any type, each with its `type`.',
     }),
   },
-  { additionalProperties: false },
+  {
+    title: 'Batch',
+    additionalProperties: false,
+    examples: [{ batch: [{ type: 'track', event: 'Order Placed', user_id: 'ada' }] }],
+  },
 );
 export type BatchBody = Static<typeof batchBody>;
 
@@ -95,20 +124,71 @@ export const ingestQuery = Type.Object(
 );
 export type IngestQuery = Static<typeof ingestQuery>;
 
-export const receivedAnswer = Type.Object({
-  message_id: Type.String(),
-  status: Type.Literal('received'),
-});
+export const receivedAnswer = Type.Object(
+  {
+    message_id: Type.String(),
+    status: Type.Literal('received'),
+  },
+  { title: 'EventReceived' },
+);
 
 const detail = Type.Object({ path: Type.String(), message: Type.String() });
 
-export const batchAnswer = Type.Object({
-  accepted: Type.Integer({ description: 'How many are durable now.' }),
-  rejected: Type.Array(
-    Type.Object({
-      index: Type.Integer({ description: 'Place in the batch, from 0.' }),
-      error: Type.String(),
-      details: Type.Array(detail),
-    }),
-  ),
-});
+/** 400 of one event. */
+export const blockedAnswer = Type.Object(
+  {
+    error: Type.String({ description: '`invalid request`, or `event blocked` by its contract.' }),
+    details: Type.Optional(listOf(detail)),
+    violations: Type.Optional(
+      listOf(
+        Type.Object({
+          kind: oneOf(VIOLATION_KINDS),
+          path: Type.String(),
+          message: Type.String(),
+          action: oneOf(['warned', 'omitted', 'blocked']),
+        }),
+        'Where the event breaks its contract.',
+      ),
+    ),
+  },
+  { description: 'The event is not as it must be, or its contract blocks it; nothing was stored.' },
+);
+
+const unconfirmed = 'Not confirmed: it may exist. Send it again with the same message_id.';
+
+/** 503 of one event. */
+export const unconfirmedAnswer = Type.Object(
+  {
+    error: Type.String(),
+    message_id: Type.Optional(Type.String({ description: 'The id to send it again with.' })),
+  },
+  { description: unconfirmed },
+);
+
+const rejectedItems = Type.Array(
+  Type.Object({
+    index: Type.Integer({ description: 'Place in the batch, from 0.' }),
+    error: Type.String(),
+    details: Type.Array(detail),
+  }),
+);
+
+export const batchAnswer = Type.Object(
+  {
+    accepted: Type.Integer({ description: 'How many are durable now.', examples: [1] }),
+    rejected: rejectedItems,
+  },
+  { title: 'BatchReceived' },
+);
+
+/** 503 of a batch. */
+export const unconfirmedBatchAnswer = Type.Object(
+  {
+    error: Type.String(),
+    message_ids: Type.Optional(
+      listOf(nullable(Type.String()), 'The id of each item to send it again with; null for a rejected one.'),
+    ),
+    rejected: Type.Optional(rejectedItems),
+  },
+  { description: unconfirmed },
+);

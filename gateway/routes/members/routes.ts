@@ -24,8 +24,8 @@ export const memberRoutes: FastifyPluginAsync<GatewayDependencies> = async (app,
 function routesOf<M extends Member, Role extends string>(
   scope: MemberScope<M, Role>,
 ): FastifyPluginAsyncTypebox<GatewayDependencies> {
-  const { path, params, memberParams, roles, operations } = scope;
-  const resource = memberResource(roles);
+  const { path, title, noun, params, memberParams, roles, operations } = scope;
+  const resource = memberResource(roles, title);
 
   return async (app, dependencies) => {
     const { catalog } = dependencies;
@@ -37,6 +37,8 @@ function routesOf<M extends Member, Role extends string>(
       {
         config: { operation: operations.list },
         schema: {
+          operationId: `list${title}s`,
+          summary: `List each ${noun}`,
           params,
           querystring: closed(pageQuery),
           response: { 200: listOf(resource), ...errorAnswers },
@@ -53,7 +55,13 @@ function routesOf<M extends Member, Role extends string>(
       path,
       {
         config: { operation: operations.create },
-        schema: { params, body: memberBody(roles), response: { 201: resource, ...errorAnswers } },
+        schema: {
+          operationId: `add${title}`,
+          summary: `Add a ${noun}`,
+          params,
+          body: memberBody(roles),
+          response: { 201: resource, ...errorAnswers },
+        },
       },
       async (request, reply) => {
         const { role } = request.body;
@@ -74,7 +82,12 @@ function routesOf<M extends Member, Role extends string>(
       `${path}/:memberId`,
       {
         config: { operation: operations.read },
-        schema: { params: memberParams, response: { 200: resource, ...errorAnswers } },
+        schema: {
+          operationId: `read${title}`,
+          summary: `Read a ${noun}`,
+          params: memberParams,
+          response: { 200: resource, ...errorAnswers },
+        },
       },
       async (request, reply) => {
         const member = memberNamed(request, request.params.memberId);
@@ -88,6 +101,8 @@ function routesOf<M extends Member, Role extends string>(
       {
         config: { operation: operations.update },
         schema: {
+          operationId: `replace${title}`,
+          summary: `Give a ${noun} another role`,
           params: memberParams,
           body: memberReplacement(roles),
           response: { 200: resource, ...errorAnswers },
@@ -113,7 +128,12 @@ function routesOf<M extends Member, Role extends string>(
       `${path}/:memberId`,
       {
         config: { operation: operations.delete },
-        schema: { params: memberParams, response: { 200: goneAs('deleted'), ...errorAnswers } },
+        schema: {
+          operationId: `remove${title}`,
+          summary: `Remove a ${noun}`,
+          params: memberParams,
+          response: { 200: goneAs('deleted'), ...errorAnswers },
+        },
       },
       async (request, reply) => {
         const gone = { id: request.params.memberId.toLowerCase(), status: 'deleted' } as const;

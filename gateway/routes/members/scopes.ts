@@ -27,6 +27,9 @@ type MembersOperation<Verb extends string> = Extract<Operation, `${string}-membe
 /** What members can be members of. */
 export interface MemberScope<M extends Member, Role extends string> {
   readonly path: string;
+  /** As operation ids and summaries name them, e.g. `OrganizationMember` and `member of an organization`. */
+  readonly title: string;
+  readonly noun: string;
   readonly params: ReturnType<typeof pathOf> | ReturnType<typeof organizationPathOf>;
   readonly memberParams:
     | ReturnType<typeof pathOf<'memberId'>>
@@ -47,6 +50,8 @@ export interface MemberScope<M extends Member, Role extends string> {
 
 export const ORGANIZATION_SCOPE: MemberScope<OrganizationMember, OrganizationRole> = {
   path: '/organizations/:organizationId/members',
+  title: 'OrganizationMember',
+  noun: 'member of an organization',
   params: organizationPathOf(),
   memberParams: organizationPathOf('memberId'),
   roles: ORGANIZATION_ROLES,
@@ -85,6 +90,8 @@ export const ORGANIZATION_SCOPE: MemberScope<OrganizationMember, OrganizationRol
 
 export const WORKSPACE_SCOPE: MemberScope<WorkspaceMember, WorkspaceRole> = {
   path: '/workspaces/:workspaceId/members',
+  title: 'WorkspaceMember',
+  noun: 'member of a workspace',
   params: pathOf(),
   memberParams: pathOf('memberId'),
   roles: WORKSPACE_ROLES,

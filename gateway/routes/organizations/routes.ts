@@ -29,7 +29,12 @@ export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
     '/organizations',
     {
       config: { operation: 'organizations.list' },
-      schema: { querystring: closed(pageQuery), response: { 200: organizationList, ...errorAnswers } },
+      schema: {
+        operationId: 'listOrganizations',
+        summary: 'List the organizations the caller is a member of',
+        querystring: closed(pageQuery),
+        response: { 200: organizationList, ...errorAnswers },
+      },
     },
     async (request, reply) => {
       const accountId = accountOf(request.caller);
@@ -43,7 +48,12 @@ export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
     '/organizations',
     {
       config: { operation: 'organizations.create' },
-      schema: { body: organizationBody, response: { 201: organizationResource, ...errorAnswers } },
+      schema: {
+        operationId: 'createOrganization',
+        summary: 'Create an organization',
+        body: organizationBody,
+        response: { 201: organizationResource, ...errorAnswers },
+      },
     },
     async (request, reply) => {
       const id = newId();
@@ -73,7 +83,12 @@ export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
     '/organizations/:organizationId',
     {
       config: { operation: 'organizations.read' },
-      schema: { params: organizationPathOf(), response: { 200: organizationResource, ...errorAnswers } },
+      schema: {
+        operationId: 'readOrganization',
+        summary: 'Read an organization',
+        params: organizationPathOf(),
+        response: { 200: organizationResource, ...errorAnswers },
+      },
     },
     async ({ organization, organizationRole }, reply) => {
       tagVersion(reply, organization);
@@ -86,6 +101,8 @@ export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
     {
       config: { operation: 'organizations.update' },
       schema: {
+        operationId: 'replaceOrganization',
+        summary: 'Replace an organization',
         params: organizationPathOf(),
         body: organizationReplacement,
         response: { 200: organizationResource, ...errorAnswers },

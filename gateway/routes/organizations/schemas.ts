@@ -22,27 +22,41 @@ const regions = Type.Unsafe<readonly string[]>({
 
 const notificationEmail = Type.String({ ...email, description: 'Where notices about its profiles go.' });
 
-export const organizationBody = closed({
-  name,
-  regions: optional(regions),
-  notification_email: optional(notificationEmail),
-});
+export const organizationBody = closed(
+  {
+    name,
+    regions: optional(regions),
+    notification_email: optional(notificationEmail),
+  },
+  { title: 'OrganizationBody', examples: [{ name: 'Analytical Engines', regions: ['eu'] }] },
+);
 
 /** What is left out of a replacement would be lost: regions have to be told. */
-export const organizationReplacement = closed({
-  name,
-  regions,
-  notification_email: optional(notificationEmail),
-});
+export const organizationReplacement = closed(
+  {
+    name,
+    regions,
+    notification_email: optional(notificationEmail),
+  },
+  {
+    title: 'OrganizationReplacement',
+    examples: [
+      { name: 'Analytical Engines', regions: ['eu', 'us'], notification_email: 'privacy@example.com' },
+    ],
+  },
+);
 
-export const organizationResource = Type.Object({
-  id: uuid,
-  org_id: Type.Integer({ description: 'The number the profile API calls it by.' }),
-  name,
-  regions: listOf(Type.String()),
-  notification_email: nullable(Type.String()),
-  role: oneOf(ORGANIZATION_ROLES, 'What the caller is in it.'),
-  ...times,
-});
+export const organizationResource = Type.Object(
+  {
+    id: uuid,
+    org_id: Type.Integer({ description: 'The number the profile API calls it by.' }),
+    name,
+    regions: listOf(Type.String()),
+    notification_email: nullable(Type.String()),
+    role: oneOf(ORGANIZATION_ROLES, 'What the caller is in it.'),
+    ...times,
+  },
+  { title: 'Organization' },
+);
 
 export const organizationList = listOf(organizationResource);

@@ -46,7 +46,12 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
     '/users',
     {
       config: { operation: 'profiles.write' },
-      schema: { body: writeBody, response: { 200: profileRecords, ...errorAnswers } },
+      schema: {
+        operationId: 'writeProfile',
+        summary: 'Write a profile',
+        body: writeBody,
+        response: { 200: profileRecords, ...errorAnswers },
+      },
     },
     async (request, reply) => {
       const { region, preferences, consents, ...write } = readWrite(request.body);
@@ -71,7 +76,12 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
     '/users/_search',
     {
       config: { operation: 'profiles.search' },
-      schema: { body: searchBody, response: { 200: foundRecords, ...errorAnswers } },
+      schema: {
+        operationId: 'searchProfiles',
+        summary: 'Search profiles by their identities',
+        body: searchBody,
+        response: { 200: foundRecords, ...errorAnswers },
+      },
     },
     async (request, reply) => {
       const { regions, ...search } = readSearch(request.body);
@@ -87,7 +97,12 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
     '/users/_delete',
     {
       config: { operation: 'profiles.delete' },
-      schema: { body: deletionBody, response: { 200: deletionAnswer, ...errorAnswers } },
+      schema: {
+        operationId: 'deleteProfiles',
+        summary: 'Delete profiles',
+        body: deletionBody,
+        response: { 200: deletionAnswer, ...errorAnswers },
+      },
     },
     async (request, reply) => {
       const { regions: named, asSent, ...deletion } = readDeletion(request.body);

@@ -1,5 +1,5 @@
 import { type TSchema, Type } from 'typebox';
-import { closed, freeObject, listOf, optional } from '../../http/schemas.ts';
+import { closed, documentedAs, freeObject, listOf, optional } from '../../http/schemas.ts';
 
 /** Profiles that one call deletes at most, by identities or ucids. */
 export const MAX_DELETED = 400;
@@ -19,20 +19,26 @@ const regions = Type.Unsafe<readonly string[]>({
 } satisfies TSchema);
 const ucid = Type.String({ description: 'UUID of a profile, or of one that became part of it.' });
 
-/** An object of the caller's own keys, all of one form. */
-function mapOf<Value>(values: TSchema, description: string) {
+/** An object of the caller's own keys, all of one form. `told`: what the description adds. */
+function mapOf<Value>(values: TSchema, description: string, told: object = {}) {
   return Type.Unsafe<Readonly<Record<string, Value>>>({
     type: 'object',
     additionalProperties: values,
     description,
+    ...documentedAs({ ...told }),
   } satisfies TSchema);
 }
 
 const text = Type.String();
 
+/** What `identities.ts` checks of types and values. */
+const IDENTITY_TYPES = { propertyNames: { pattern: '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}$' } };
+const identityValue = Type.String({ ...documentedAs({ pattern: '\\S' }) });
+
 const valuesByType = mapOf<readonly string[]>(
-  { type: 'array', items: text, minItems: 1 },
+  { type: 'array', items: identityValue, minItems: 1 },
   'Identifier type to identifier values.',
+  IDENTITY_TYPES,
 );
 
 const upsert = closed({
@@ -42,43 +48,72 @@ const upsert = closed({
 });
 
 /** Either `region` with `ids`, or `regions` with `search`. */
-export const writeBody = closed({
-  orgId,
-  region: optional(region),
-  ids: optional(mapOf<string>(text, 'Identifier type to one identifier value.')),
-  regions: optional(regions),
-  search: optional(valuesByType),
-  upsert: optional(upsert),
-  ucid: optional(ucid),
-});
+export const writeBody = closed(
+  {
+    orgId,
+    region: optional(region),
+    ids: optional(mapOf<string>(identityValue, 'Identifier type to one identifier value.', IDENTITY_TYPES)),
+    regions: optional(regions),
+    search: optional(valuesByType),
+    upsert: optional(upsert),
+    ucid: optional(ucid),
+  },
+  {
+    title: 'ProfileWrite',
+    examples: [
+      {
+        orgId: 1,
+        region: 'eu',
+        ids: { email: 'ada@example.com' },
+        upsert: { profile: { home: { city: 'London' } }, consent: { ads: 'no' } },
+      },
+    ],
+  },
+);
 
-export const searchBody = closed({ orgId, regions, search: valuesByType });
+export const searchBody = closed(
+  { orgId, regions, search: valuesByType },
+  {
+    title: 'ProfileSearch',
+    examples: [{ orgId: 1, regions: ['eu'], search: { email: ['ada@example.com'] } }],
+  },
+);
 
 /** Either `region` or `regions`. */
-export const deletionBody = closed({
-  orgId,
-  region: optional(region),
-  regions: optional(regions),
-  ids: mapOf<readonly string[]>(
-    { type: 'array', items: text, minItems: 1, maxItems: MAX_DELETED },
-    'One identifier type to the values to delete.',
-  ),
-  sendEmailNotification: optional(
-    Type.Boolean({ description: 'Whether a mail tells of it. Default false.' }),
-  ),
-});
+export const deletionBody = closed(
+  {
+    orgId,
+    region: optional(region),
+    regions: optional(regions),
+    ids: mapOf<readonly string[]>(
+      { type: 'array', items: identityValue, minItems: 1, maxItems: MAX_DELETED },
+      'One identifier type to the values to delete.',
+      { ...IDENTITY_TYPES, minProperties: 1, maxProperties: 1 },
+    ),
+    sendEmailNotification: optional(
+      Type.Boolean({ description: 'Whether a mail tells of it. Default false.' }),
+    ),
+  },
+  {
+    title: 'ProfileDeletionBody',
+    examples: [{ orgId: 1, region: 'eu', ids: { email: ['ada@example.com'] } }],
+  },
+);
 
 export const profileRecords = listOf(
-  Type.Object({
-    updated_ts: Type.Integer({ description: 'Epoch ms.' }),
-    created_ts: Type.Integer({ description: 'Epoch ms.' }),
-    profile: freeObject('Attributes, by category.'),
-    ids: freeObject('Identities, by namespace.'),
-    mkt_preferences: freeObject('Marketing preferences, by name.'),
-    consent: freeObject('Consents, by name.'),
-    region: Type.String(),
-    ucid: Type.String({ format: 'uuid' }),
-  }),
+  Type.Object(
+    {
+      updated_ts: Type.Integer({ description: 'Epoch ms.' }),
+      created_ts: Type.Integer({ description: 'Epoch ms.' }),
+      profile: freeObject('Attributes, by category.'),
+      ids: freeObject('Identities, by namespace.'),
+      mkt_preferences: freeObject('Marketing preferences, by name.'),
+      consent: freeObject('Consents, by name.'),
+      region: Type.String(),
+      ucid: Type.String({ format: 'uuid' }),
+    },
+    { title: 'ProfileRecord' },
+  ),
 );
 
 /** The same of a search, whose answer is text by the time it is sent. */
@@ -86,8 +121,11 @@ export const foundRecords = Type.Unsafe<unknown>(profileRecords);
 
 const ucids = listOf(Type.String());
 
-export const deletionAnswer = Type.Object({
-  ucids,
-  deletedProfiles: ucids,
-  profilesNotFound: listOf(Type.String(), 'As they were sent.'),
-});
+export const deletionAnswer = Type.Object(
+  {
+    ucids,
+    deletedProfiles: ucids,
+    profilesNotFound: listOf(Type.String(), 'As they were sent.'),
+  },
+  { title: 'ProfileDeletion' },
+);

@@ -23,6 +23,8 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
     {
       config: { operation: 'replays.list' },
       schema: {
+        operationId: 'listReplays',
+        summary: 'List replays',
         params: pathOf(),
         querystring: closed(pageQuery),
         response: { 200: replayList, ...errorAnswers },
@@ -39,7 +41,13 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
     path,
     {
       config: { operation: 'replays.create' },
-      schema: { params: pathOf(), body: replayBody, response: { 201: replayResource, ...errorAnswers } },
+      schema: {
+        operationId: 'createReplay',
+        summary: 'Send accepted events to destinations once more',
+        params: pathOf(),
+        body: replayBody,
+        response: { 201: replayResource, ...errorAnswers },
+      },
     },
     async (request, reply) => {
       const { workspace, caller, body } = request;
@@ -66,7 +74,12 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
     `${path}/:replayId`,
     {
       config: { operation: 'replays.read' },
-      schema: { params: pathOf('replayId'), response: { 200: replayResource, ...errorAnswers } },
+      schema: {
+        operationId: 'readReplay',
+        summary: 'Read a replay and how far it is',
+        params: pathOf('replayId'),
+        response: { 200: replayResource, ...errorAnswers },
+      },
     },
     async (request, reply) => {
       const replay = entityOf(request, dependencies, 'replay', request.params.replayId);
@@ -79,6 +92,8 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
     {
       config: { operation: 'replays.cancel' },
       schema: {
+        operationId: 'cancelReplay',
+        summary: 'Cancel a replay',
         params: pathOf('replayId'),
         body: noBody,
         response: { 200: replayResource, ...errorAnswers },

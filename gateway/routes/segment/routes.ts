@@ -7,7 +7,7 @@ import { parseBody } from '../../plugins/body.ts';
 import { sdkCredentialOf } from '../../plugins/sdk-credentials.ts';
 import { createBatchReader, messageIds, type RejectedItem } from '../events/batch.ts';
 import { createIngest } from '../events/ingest.ts';
-import { CALLS, type Frame } from './call.ts';
+import type { Call, Frame } from './call.ts';
 import { eventItem } from './event-item.ts';
 import { inWordsOfCalls } from './refusals.ts';
 import {
@@ -17,6 +17,7 @@ import {
   callQuery,
   callsBody,
   settingsAnswer,
+  settingsPath,
   takenAnswer,
 } from './schemas.ts';
 import { analyticsJsSettings, rudderSourceConfig } from './settings.ts';
@@ -25,7 +26,29 @@ const ingestion = { operation: 'events.ingest', sdk: true } as const;
 const settings = { operation: 'sdk-settings.read', sdk: true } as const;
 const measurements = { operation: 'sdk-measurements.take', sdk: true } as const;
 
-const BATCHES = ['/v1/batch', '/v1/b', '/v1/import', '/beacon/v1/batch'];
+const OF_EACH_CALL = {
+  track: 'Send what somebody did',
+  identify: 'Send who somebody is',
+  page: 'Send what somebody viewed',
+  screen: 'Send which screen of an app somebody viewed',
+  group: 'Send the group somebody belongs to',
+  alias: 'Send who somebody was before',
+} as const satisfies Record<Call, string>;
+
+const BATCHES = [
+  { url: '/v1/batch', operationId: 'sdkBatch', summary: 'Send calls of any types' },
+  { url: '/v1/b', operationId: 'sdkBatchShort', summary: 'The same as `/v1/batch`' },
+  { url: '/v1/import', operationId: 'sdkImport', summary: 'The same as `/v1/batch`' },
+  {
+    url: '/beacon/v1/batch',
+    operationId: 'sdkBeacon',
+    summary: 'The same as `/v1/batch`, as a page that closes sends it',
+  },
+] as const;
+
+/** The description of a body tells of JSON alone. */
+const BODY =
+  'The body may call itself `text/plain` or `application/x-www-form-urlencoded`: it is read as JSON.';
 
 /**
  * The HTTP API of Segment, so that SDKs made for it, or for RudderStack, send here unchanged. 200 once the log confirmed.
@@ -58,11 +81,19 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
     return { taken: read.events.length, rejected };
   }
 
-  for (const call of Object.keys(CALLS)) {
-    for (const url of [`/v1/${call}`, `/v1/${call.slice(0, 1)}`]) {
+  for (const [call, does] of Object.entries(OF_EACH_CALL)) {
+    const operationId = `sdk${call.slice(0, 1).toUpperCase()}${call.slice(1)}`;
+    for (const { url, ...told } of [
+      { url: `/v1/${call}`, operationId, summary: does },
+      {
+        url: `/v1/${call.slice(0, 1)}`,
+        operationId: `${operationId}Short`,
+        summary: `The same as \`/v1/${call}\``,
+      },
+    ]) {
       app.post<{ Body: CallBody }>(
         url,
-        { config: ingestion, schema: schemaOf(callBody, takenAnswer) },
+        { config: ingestion, schema: schemaOf(told, callBody) },
         async (request, reply) => {
           const { rejected } = await take(request, [{ ...request.body, type: call }], {});
           const [refusal] = rejected;
@@ -73,10 +104,10 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
     }
   }
 
-  for (const url of BATCHES) {
+  for (const { url, ...told } of BATCHES) {
     app.post<{ Body: CallsBody }>(
       url,
-      { config: ingestion, schema: schemaOf(callsBody, takenAnswer) },
+      { config: ingestion, schema: schemaOf(told, callsBody) },
       async (request, reply) => {
         const { batch, ...frame } = request.body;
         const { taken, rejected } = await take(request, batch, frame);
@@ -88,22 +119,48 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
   }
 
   // What analytics.js finds out about itself is nobody's event: taken, so that pages see no error, and left at that.
-  app.post('/v1/m', { config: measurements, schema: { response: { 200: takenAnswer } } }, async () => ({
-    success: true,
-  }));
+  app.post('/v1/m', { config: measurements, schema: measurementsSchema }, async () => ({ success: true }));
 
-  app.get('/v1/projects/:writeKey/settings', { config: settings, schema: settingsSchema }, async (request) =>
-    analyticsJsSettings(rawKeyOf(request), request),
+  app.get(
+    '/v1/projects/:writeKey/settings',
+    {
+      config: settings,
+      schema: {
+        operationId: 'sdkReadSettings',
+        summary: 'Read what analytics.js loads before it sends',
+        params: settingsPath,
+        ...settingsSchema,
+      },
+    },
+    async (request) => analyticsJsSettings(rawKeyOf(request), request),
   );
-  app.get('/sourceConfig', { config: settings, schema: settingsSchema }, async (request) =>
-    rudderSourceConfig(rawKeyOf(request), writeKeyOf(request)),
+  app.get(
+    '/sourceConfig',
+    {
+      config: settings,
+      schema: {
+        operationId: 'sdkReadSourceConfig',
+        summary: 'Read what SDKs of RudderStack load before they send',
+        ...settingsSchema,
+      },
+    },
+    async (request) => rudderSourceConfig(rawKeyOf(request), writeKeyOf(request)),
   );
 };
 
 const settingsSchema = { querystring: callQuery, response: { 200: settingsAnswer, ...errorAnswers } };
 
-function schemaOf(body: typeof callBody | typeof callsBody, answer: typeof takenAnswer) {
-  return { body, querystring: callQuery, response: { 200: answer } };
+const measurementsSchema = {
+  operationId: 'sdkMeasure',
+  summary: 'Send what analytics.js measures of itself, which nobody stores',
+  response: { 200: takenAnswer },
+};
+
+function schemaOf(
+  told: { readonly operationId: string; readonly summary: string },
+  body: typeof callBody | typeof callsBody,
+) {
+  return { ...told, description: BODY, body, querystring: callQuery, response: { 200: takenAnswer } };
 }
 
 function writeKeyOf({ caller }: FastifyRequest): WriteKey {

@@ -31,7 +31,23 @@ const callFields: TProperties = Object.fromEntries(
 
 export type CallBody = JsonObject;
 
-export const callBody = Type.Unsafe<CallBody>(Type.Object(callFields, { additionalProperties: true }));
+export const callBody = Type.Unsafe<CallBody>(
+  Type.Object(callFields, {
+    title: 'SdkCall',
+    additionalProperties: true,
+    examples: [
+      {
+        userId: 'ada',
+        event: 'Order Completed',
+        name: 'Home',
+        groupId: 'engines',
+        previousId: 'a-1',
+        properties: { total: 12.5 },
+        traits: { plan: 'pro' },
+      },
+    ],
+  }),
+);
 
 export interface CallsBody {
   readonly batch: readonly unknown[];
@@ -52,7 +68,13 @@ export const callsBody = Type.Unsafe<CallsBody>(
       integrations: anything('Below the integrations of each event.'),
       writeKey: anything(FIELDS.writeKey),
     },
-    { additionalProperties: true },
+    {
+      title: 'SdkBatch',
+      additionalProperties: true,
+      examples: [
+        { batch: [{ type: 'track', userId: 'ada', event: 'Order Completed', properties: { total: 12.5 } }] },
+      ],
+    },
   ),
 );
 
@@ -62,15 +84,24 @@ export const callQuery = Type.Object(
   { additionalProperties: true },
 );
 
+export const settingsPath = Type.Object({
+  writeKey: Type.String({ description: 'The write key. It is the credential where no header has one.' }),
+});
+
 const detail = Type.Object({ path: Type.String(), message: Type.String() });
 
-/** What SDKs look for. `rejected` names the events of a batch that were not taken, while others were. */
-export const takenAnswer = Type.Object({
-  success: Type.Literal(true),
-  rejected: Type.Optional(
-    Type.Array(Type.Object({ index: Type.Integer(), error: Type.String(), details: Type.Array(detail) })),
-  ),
-});
+/** What SDKs look for. */
+export const takenAnswer = Type.Object(
+  {
+    success: Type.Literal(true),
+    rejected: Type.Optional(
+      Type.Array(Type.Object({ index: Type.Integer(), error: Type.String(), details: Type.Array(detail) }), {
+        description: 'The events of a batch that were not taken, while others were.',
+      }),
+    ),
+  },
+  { title: 'SdkCallsTaken' },
+);
 
 /** Settings are for SDKs, whose form this is. */
 export const settingsAnswer = Type.Unsafe<object>({ type: 'object', additionalProperties: true });

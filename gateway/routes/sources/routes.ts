@@ -21,6 +21,8 @@ export const sourceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
     {
       config: { operation: 'sources.list' },
       schema: {
+        operationId: 'listSources',
+        summary: 'List sources',
         params: pathOf(),
         querystring: closed(pageQuery),
         response: { 200: sourceList, ...errorAnswers },
@@ -38,7 +40,13 @@ export const sourceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
     path,
     {
       config: { operation: 'sources.create' },
-      schema: { params: pathOf(), body: sourceBody, response: { 201: sourceResource, ...errorAnswers } },
+      schema: {
+        operationId: 'createSource',
+        summary: 'Create a source',
+        params: pathOf(),
+        body: sourceBody,
+        response: { 201: sourceResource, ...errorAnswers },
+      },
     },
     async (request, reply) => {
       const { name, type, description } = request.body;
@@ -67,7 +75,12 @@ export const sourceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
     `${path}/:sourceId`,
     {
       config: { operation: 'sources.read' },
-      schema: { params: pathOf('sourceId'), response: { 200: sourceResource, ...errorAnswers } },
+      schema: {
+        operationId: 'readSource',
+        summary: 'Read a source',
+        params: pathOf('sourceId'),
+        response: { 200: sourceResource, ...errorAnswers },
+      },
     },
     async (request, reply) => {
       const source = entityOf(request, dependencies, 'source', request.params.sourceId);
@@ -81,6 +94,8 @@ export const sourceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
     {
       config: { operation: 'sources.update' },
       schema: {
+        operationId: 'replaceSource',
+        summary: 'Replace a source',
         params: pathOf('sourceId'),
         body: sourceBody,
         response: { 200: sourceResource, ...errorAnswers },
@@ -108,7 +123,12 @@ export const sourceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
     `${path}/:sourceId`,
     {
       config: { operation: 'sources.delete' },
-      schema: { params: pathOf('sourceId'), response: { 200: goneAs('deleted'), ...errorAnswers } },
+      schema: {
+        operationId: 'deleteSource',
+        summary: 'Delete a source',
+        params: pathOf('sourceId'),
+        response: { 200: goneAs('deleted'), ...errorAnswers },
+      },
     },
     async (request) => deleteEntity(request, dependencies, 'source', request.params.sourceId),
   );

@@ -20,16 +20,22 @@ const type = Type.String({
   description: 'What kind of thing it is, by a word of your own: `web`, `ios`, `billing-server`.',
 });
 
-export const sourceBody = closed({ name, type, description: optional(description) });
+export const sourceBody = closed(
+  { name, type, description: optional(description) },
+  { title: 'SourceBody', examples: [{ name: 'shop', type: 'web' }] },
+);
 
-export const sourceResource = Type.Object({
-  ...resourceFields,
-  type,
-  description: nullable(description),
-  status: oneOf(['active']),
-  version,
-  created_by: uuid,
-  ...times,
-});
+export const sourceResource = Type.Object(
+  {
+    ...resourceFields,
+    type,
+    description: nullable(description),
+    status: oneOf(['active']),
+    version,
+    created_by: uuid,
+    ...times,
+  },
+  { title: 'Source' },
+);
 
 export const sourceList = listOf(sourceResource);

@@ -26,7 +26,12 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
     '/workspaces',
     {
       config: { operation: 'workspaces.list' },
-      schema: { querystring: workspaceQuery, response: { 200: workspaceList, ...errorAnswers } },
+      schema: {
+        operationId: 'listWorkspaces',
+        summary: 'List the workspaces the caller belongs to',
+        querystring: workspaceQuery,
+        response: { 200: workspaceList, ...errorAnswers },
+      },
     },
     async (request, reply) => {
       const accountId = accountOf(request.caller);
@@ -42,7 +47,12 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
     '/workspaces',
     {
       config: { operation: 'workspaces.create' },
-      schema: { body: workspaceBody, response: { 201: workspaceResource, ...errorAnswers } },
+      schema: {
+        operationId: 'createWorkspace',
+        summary: 'Create a workspace',
+        body: workspaceBody,
+        response: { 201: workspaceResource, ...errorAnswers },
+      },
     },
     async (request, reply) => {
       const { name, organization_id, region } = request.body;
@@ -75,7 +85,12 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
     '/workspaces/:workspaceId',
     {
       config: { operation: 'workspaces.read' },
-      schema: { params: pathOf(), response: { 200: workspaceResource, ...errorAnswers } },
+      schema: {
+        operationId: 'readWorkspace',
+        summary: 'Read a workspace',
+        params: pathOf(),
+        response: { 200: workspaceResource, ...errorAnswers },
+      },
     },
     async ({ workspace, role }, reply) => {
       if (role === undefined) throw permissionDenied();
@@ -89,6 +104,8 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
     {
       config: { operation: 'workspaces.update' },
       schema: {
+        operationId: 'replaceWorkspace',
+        summary: 'Replace a workspace',
         params: pathOf(),
         body: workspaceReplacement,
         response: { 200: workspaceResource, ...errorAnswers },
@@ -116,7 +133,12 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
     '/workspaces/:workspaceId',
     {
       config: { operation: 'workspaces.archive' },
-      schema: { params: pathOf(), response: { 200: goneAs('archived'), ...errorAnswers } },
+      schema: {
+        operationId: 'archiveWorkspace',
+        summary: 'Archive a workspace',
+        params: pathOf(),
+        response: { 200: goneAs('archived'), ...errorAnswers },
+      },
     },
     async (request, reply) => {
       const { workspace } = request;

@@ -3,31 +3,40 @@ import { Type } from 'typebox';
 import { pageQuery } from '../../http/lists.ts';
 import { closed, listOf, name, oneOf, optional, times, uuid } from '../../http/schemas.ts';
 
-export const workspaceBody = closed({
-  name,
-  organization_id: optional(
-    Type.String({ format: 'uuid', description: 'Default: a new organization of the same name, yours.' }),
-  ),
-  region: optional(
-    Type.String({ minLength: 1, maxLength: 50, description: 'One of the organization’s. Default `eu`.' }),
-  ),
-});
+export const workspaceBody = closed(
+  {
+    name,
+    organization_id: optional(
+      Type.String({ format: 'uuid', description: 'Default: a new organization of the same name, yours.' }),
+    ),
+    region: optional(
+      Type.String({ minLength: 1, maxLength: 50, description: 'One of the organization’s. Default `eu`.' }),
+    ),
+  },
+  { title: 'WorkspaceBody', examples: [{ name: 'Shop' }] },
+);
 
 /** What is left out of a replacement would be lost: the region has to be told. */
-export const workspaceReplacement = closed({ name, region: Type.String({ minLength: 1, maxLength: 50 }) });
+export const workspaceReplacement = closed(
+  { name, region: Type.String({ minLength: 1, maxLength: 50 }) },
+  { title: 'WorkspaceReplacement', examples: [{ name: 'Shop', region: 'eu' }] },
+);
 
 const status = oneOf(['active', 'archived']);
 
 export const workspaceQuery = closed({ ...pageQuery, status: Type.Optional(status) });
 
-export const workspaceResource = Type.Object({
-  id: uuid,
-  name,
-  organization_id: uuid,
-  region: Type.String({ description: 'Where its profiles live.' }),
-  status,
-  role: oneOf(WORKSPACE_ROLES, 'What the caller is in it.'),
-  ...times,
-});
+export const workspaceResource = Type.Object(
+  {
+    id: uuid,
+    name,
+    organization_id: uuid,
+    region: Type.String({ description: 'Where its profiles live.' }),
+    status,
+    role: oneOf(WORKSPACE_ROLES, 'What the caller is in it.'),
+    ...times,
+  },
+  { title: 'Workspace' },
+);
 
 export const workspaceList = listOf(workspaceResource);

@@ -1,0 +1,54 @@
+/* The parts of an OpenAPI 3.1 document that are read or written here; whatever else a part has is kept as it is. */
+
+export interface Reference {
+  readonly $ref: string;
+}
+
+export interface Header {
+  readonly description?: string;
+  readonly required?: boolean;
+  readonly schema: object;
+}
+
+export interface Parameter extends Header {
+  readonly in: 'path' | 'query' | 'header';
+  readonly name: string;
+}
+
+export interface Media {
+  readonly schema?: object;
+  readonly example?: unknown;
+}
+
+export interface Answer {
+  readonly description: string;
+  readonly headers?: Readonly<Record<string, Header | Reference>>;
+  readonly content?: Readonly<Record<string, Media>>;
+}
+
+export interface DocumentedOperation {
+  readonly operationId?: string;
+  readonly summary?: string;
+  readonly tags?: readonly string[];
+  readonly security?: readonly Readonly<Record<string, readonly string[]>>[];
+  readonly parameters?: readonly Parameter[];
+  readonly requestBody?: { readonly required?: boolean; readonly content: Readonly<Record<string, Media>> };
+  readonly responses: Readonly<Record<string, Answer | Reference>>;
+}
+
+/** Methods that routes of the API have. */
+export const METHODS = ['get', 'post', 'put', 'delete'] as const;
+export type Method = (typeof METHODS)[number];
+
+export type Path = { readonly [M in Method]?: DocumentedOperation };
+
+export interface OpenApiDocument {
+  readonly openapi: string;
+  readonly tags?: readonly { readonly name: string }[];
+  readonly paths: Readonly<Record<string, Path>>;
+  readonly components: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+}
+
+export function isReference(part: object): part is Reference {
+  return '$ref' in part;
+}

@@ -1,0 +1,78 @@
+import swagger from '@fastify/swagger';
+import type { CredentialKind } from '@tributary/core';
+import type { FastifySchema } from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
+import { completeDocument } from './complete.ts';
+import { documentedSchema, type SCHEME_OF, type SCHEMES_OF_SDKS } from './operation.ts';
+
+/** Where the description is. */
+export const OPENAPI_PATH = '/openapi.json';
+
+const INFO = {
+  title: 'Tributary',
+  version: '1.0.0',
+  description: [
+    'Send events, say what they must look like and where they go, and look up the profiles that come of them.',
+    'Times are ISO 8601 UTC in the platform API (`/api/v1`) and epoch milliseconds in the profile API (`/cdp/v1`). A field of a request that may be left out may be `null` as well; fields that are not described here are refused. Bodies may be compressed (`Content-Encoding: gzip`, `deflate` or `br`).',
+    'Whatever is refused is told as `{ "error" }`, short and stable, with `details` where something is wrong with the request itself. A path that is none is 404 `not found`, one that knows other methods is 405 `method not allowed` with `Allow`, and a request that takes too long is 408 `request timeout`.',
+    'Lists are newest first, a page at a time: the header `Link` names the next one.',
+    'SDKs that were made for Segment or RudderStack call what is under `sdks`; their errors have `code` and `message` beside `error`.',
+  ].join('\n\n'),
+  license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+};
+
+const bearer = (description: string) => ({ type: 'http', scheme: 'bearer', description }) as const;
+
+const SECURITY_SCHEMES = {
+  idToken: bearer('An ID token of one of the configured issuers: a person.'),
+  apiKey: bearer('An API key: a server, in its one workspace.'),
+  writeKey: bearer('A write key: a producer of events.'),
+  clientKey: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'apikey',
+    description: 'A client key: an application, in the profiles of its organization.',
+  },
+  writeKeyAsUser: {
+    type: 'http',
+    scheme: 'basic',
+    description: 'A write key as the user, with any password: how SDKs of Segment and RudderStack send it.',
+  },
+  writeKeyInQuery: {
+    type: 'apiKey',
+    in: 'query',
+    name: 'writeKey',
+    description: 'A write key, where no header can be set. It may also be the `writeKey` of the body.',
+  },
+} as const satisfies Record<(typeof SCHEME_OF)[CredentialKind] | (typeof SCHEMES_OF_SDKS)[number], object>;
+
+/**
+ * `GET /openapi.json`: the OpenAPI 3.1 description of all routes that are registered behind it, made of the very schemas
+ * that validate them. It is the same for everybody, and needs no credential.
+ */
+export const openapiPlugin = fastifyPlugin(async (app) => {
+  await app.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: INFO,
+      servers: [{ url: '/', description: 'Here.' }],
+      components: { securitySchemes: SECURITY_SCHEMES },
+    },
+    transform: ({ schema, url, route }) => ({
+      schema: documentedSchema({
+        url,
+        schema: (schema ?? {}) as FastifySchema,
+        operation: route.config?.operation,
+        sdk: route.config?.sdk,
+      }),
+      url,
+    }),
+    transformObject: (collected): object =>
+      completeDocument('openapiObject' in collected ? collected.openapiObject : {}),
+  });
+  let text: string | undefined;
+  app.get(OPENAPI_PATH, { schema: { hide: true } }, (_request, reply) => {
+    text ??= JSON.stringify(app.swagger());
+    return reply.type('application/json; charset=utf-8').send(text);
+  });
+});

@@ -1,0 +1,132 @@
+import { errorBody } from '../http/schemas.ts';
+import type { Answer } from './document.ts';
+
+/** How an operation may be refused, as its component is called. */
+interface Refusal {
+  readonly name: string;
+  readonly description: string;
+  readonly error: string;
+  /** An answer that says what is wrong says where, too. */
+  readonly detail?: { readonly path: string; readonly message: string };
+  readonly retryAfter?: true;
+}
+
+/** Every refusal there is, by status. `errors.ts` and the error handler make them. */
+export const REFUSALS: Readonly<Record<number, Refusal>> = {
+  400: {
+    name: 'InvalidRequest',
+    description: 'The request is not as it is described here; `details` say where.',
+    error: 'invalid request',
+    detail: { path: '/name', message: 'is required' },
+  },
+  401: {
+    name: 'NotAuthenticated',
+    description: 'The credential is missing, expired, revoked or unknown.',
+    error: 'not authenticated',
+  },
+  403: {
+    name: 'PermissionDenied',
+    description:
+      'The credential is good, but is of the wrong kind or may not do this, or the workspace or organization is foreign or missing.',
+    error: 'permission denied',
+  },
+  404: {
+    name: 'NotFound',
+    description: 'There is no such thing in this workspace or organization.',
+    error: 'not found',
+  },
+  409: {
+    name: 'Conflict',
+    description:
+      'What is there does not let it: a name that is taken, a thing in use, a change made at the same time.',
+    error: 'conflict',
+  },
+  412: {
+    name: 'VersionMismatch',
+    description: 'The version is not one that `If-Match` names.',
+    error: 'version mismatch',
+  },
+  413: {
+    name: 'PayloadTooLarge',
+    description: 'The body is too large, as it came, inflated, or for what it is to become.',
+    error: 'payload too large',
+    detail: { path: '', message: 'the body is too large' },
+  },
+  415: {
+    name: 'UnsupportedMediaType',
+    description: 'The body is no JSON, or its `Content-Encoding` is none of gzip, deflate, br and identity.',
+    error: 'unsupported media type',
+  },
+  429: {
+    name: 'TooManyRequests',
+    description: 'The credential called too often, or an address failed to authenticate too often.',
+    error: 'too many requests',
+    retryAfter: true,
+  },
+  500: {
+    name: 'InternalError',
+    description: 'A fault of Tributary: nothing is confirmed.',
+    error: 'internal error',
+  },
+  503: {
+    name: 'Unavailable',
+    description: 'An engine does not answer: nothing is confirmed, and the same request may be sent again.',
+    error: 'unavailable',
+    retryAfter: true,
+  },
+};
+
+/** What decides how a call may be refused. */
+export interface RefusableCall {
+  readonly method: string;
+  /** The path names something below its workspace or organization. */
+  readonly namesResource: boolean;
+  /** Changes what the catalog holds, or asks something to be done. */
+  readonly isOfCatalog: boolean;
+  /** What it changes has a version that the call may name. */
+  readonly takesVersion: boolean;
+  /** It needs no credential, and asks no engine. */
+  readonly isPublic: boolean;
+}
+
+/** The statuses, ascending, that a call may be refused with. */
+export function refusalsOf({
+  method,
+  namesResource,
+  isOfCatalog,
+  takesVersion,
+  isPublic,
+}: RefusableCall): readonly number[] {
+  const changes = method !== 'get';
+  return [
+    400,
+    ...(isPublic ? [] : [401, 403]),
+    ...(namesResource ? [404] : []),
+    ...(changes && isOfCatalog ? [409] : []),
+    ...(takesVersion ? [412] : []),
+    ...(changes ? [413, 415] : []),
+    ...(isPublic ? [500] : [429, 500, 503]),
+  ];
+}
+
+/** The components that operations refer to. */
+export function refusalResponses(): Record<string, Answer> {
+  return Object.fromEntries(
+    Object.values(REFUSALS).map(({ name, description, error, detail, retryAfter }) => [
+      name,
+      {
+        description,
+        headers: {
+          'X-Request-Id': { $ref: '#/components/headers/RequestId' },
+          ...(retryAfter && { 'Retry-After': { $ref: '#/components/headers/RetryAfter' } }),
+        },
+        content: {
+          'application/json': {
+            schema: errorBody,
+            example: { error, ...(detail && { details: [detail] }) },
+          },
+        },
+      },
+    ]),
+  );
+}
