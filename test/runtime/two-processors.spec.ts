@@ -1,3 +1,4 @@
+// Runs alone: it holds four processes to a second.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HEADER, type LogEntry, TOPIC } from '@tributary/core';
 import { openDevIssuer } from '@tributary/infra';
