@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Deduplicator, Unavailable } from '@tributary/core';
@@ -42,6 +42,26 @@ describe('the files of the SQLite deduplicator', () => {
     now += 1;
     expect(await claim(deduplicator, 'a', 2)).toBe(true);
   });
+
+  it.runIf(existsSync('/proc/self/fd'))(
+    'are held open by nobody who only looked: what others removed leaves the disk',
+    async () => {
+      const [claiming, looking] = [opened(), opened()];
+      await claim(claiming, 'a', 1);
+      const message = { workspaceId: 'w', environment: 'production' as const, messageId: 'a' };
+      expect(await looking.winner(message, ['t'])).toMatchObject({ offset: 1 });
+      now += WINDOW_MS * 3;
+      await claim(claiming, 'b', 1);
+      const held = readdirSync('/proc/self/fd').flatMap((descriptor) => {
+        try {
+          return [readlinkSync(join('/proc/self/fd', descriptor))];
+        } catch {
+          return [];
+        }
+      });
+      expect(held.filter((path) => path.startsWith(folder) && path.endsWith('(deleted)'))).toEqual([]);
+    },
+  );
 
   it('are at most three, whatever time passes, and leave nothing behind', async () => {
     const deduplicator = opened();

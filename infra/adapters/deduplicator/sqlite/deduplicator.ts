@@ -38,11 +38,16 @@ export function openSqliteDeduplicator(options: SqliteDeduplicatorOptions): Dedu
     async winner(message) {
       return reading(() => {
         const id = digestOf(message);
-        for (const file of windows.asListed()) {
-          const [winner] = file.winners([{ id }]);
-          if (winner !== undefined) return sources.positionOf(winner);
+        try {
+          for (const file of windows.asListed()) {
+            const [winner] = file.winners([{ id }]);
+            if (winner !== undefined) return sources.positionOf(winner);
+          }
+          return undefined;
+        } finally {
+          // Who only looks now and then would keep a file's place on the disk long after others removed it.
+          windows.close();
         }
-        return undefined;
       });
     },
     async close() {
