@@ -44,6 +44,19 @@ it('what a quick lane handed over was lost to its batch: it is held on, and join
   expect(calls.map(({ ids }) => ids)).toEqual([['1', '2']]);
 });
 
+it('a pause held what was handed over, and its renewed time to expire was lost when it was joined', async () => {
+  const { deliverer, known, time, join, pass } = setUpHolding(5_000);
+  const soon = deliverer.deliverSoon(arrived(delivery('1')), PLACE, { signal }, 500);
+  await pass(600);
+  expect((await soon).settlement.kind).toBe('slow');
+  known.set('place', { ...PLACE, version: 2, paused: true });
+  const joined = join(delivery('1'));
+  await pass(4_500);
+  const { delivery: held, settlement } = (await joined) ?? {};
+  expect(settlement).toMatchObject({ kind: 'retry', reason: 'the destination is paused' });
+  expect(time.now - Date.parse(held?.created_at ?? '')).toBeLessThan(200);
+});
+
 it('a batch that became full left its timer behind, and what came next waited for that one', async () => {
   const { calls, run, pass } = setUpHolding(10_000, 1);
   const full = Array.from({ length: 100 }, (_, n) => run(delivery(`a${n}`)));
