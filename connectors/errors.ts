@@ -18,6 +18,12 @@ export class Closed extends TributaryError {
   readonly retryable = true;
 }
 
+/** More came back on a connection than any honest answer is. */
+export class TooMuchAnswered extends TributaryError {
+  readonly code = 'too_much_answered';
+  readonly retryable = true;
+}
+
 /** The address a name stands for, or a literal one, is not to be reached from here. */
 export class AddressRefused extends TributaryError {
   readonly code = 'address_refused';

@@ -74,7 +74,8 @@ export const settingsSchema = {
     batch_seconds: {
       type: 'integer',
       title: 'Seconds an object',
-      description: 'How long the first delivery of an object may wait for others.',
+      description:
+        'How long the first delivery of an object may wait for others; never longer than the shortest step of retries.',
       minimum: 0,
       maximum: 60,
       default: 5,

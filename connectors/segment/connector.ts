@@ -38,6 +38,7 @@ export function createSegmentConnector(
   host.enter();
 
   const run = async (task: Job['task'], agent: Agent, secrets: readonly string[], call: Call) => {
+    const { workspaceId } = call.destination;
     const seen: { -readonly [Name in keyof Seen]: Seen[Name] } = {
       failure: undefined,
       status: undefined,
@@ -58,7 +59,7 @@ export function createSegmentConnector(
       }
     };
     try {
-      const outcomes = await host.run({ task, send }, signal);
+      const outcomes = await host.run(workspaceId, { task, send }, signal);
       return verdictOfActions(outcomes, seen, secrets, context.clock());
     } catch (error) {
       return call.failed(error);

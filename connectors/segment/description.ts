@@ -1,6 +1,7 @@
 import type { ConnectorDescription } from '@tributary/core';
 import { secretNames } from '../secret-names.ts';
 import type { Definition } from './define.ts';
+import { mappingFaults } from './mapping-faults.ts';
 import { settingsSchemaOf } from './settings.ts';
 
 export function describeDestination(definition: Definition): ConnectorDescription {
@@ -16,5 +17,6 @@ export function describeDestination(definition: Definition): ConnectorDescriptio
     ].join('\n\n'),
     settingsSchema,
     secrets: secretNames(settingsSchema),
+    check: mappingFaults,
   };
 }

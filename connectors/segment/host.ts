@@ -1,27 +1,41 @@
 import { Closed } from '../errors.ts';
 import type { ActionOutcome } from './messages.ts';
-import { type Job, PackProcess } from './process.ts';
+import { type Job, KilledForAnother, PackProcess } from './process.ts';
 
-/** After so many jobs a new process takes over: the pack keeps what it does not need any more. */
-const JOBS_A_PROCESS = 20_000;
+export interface PackHostOptions {
+  /** After so many jobs a new process takes over: the pack keeps what it does not need any more. Default 20,000. */
+  readonly jobsAProcess?: number;
+  /** Processes at a time, those that only end their last jobs aside. Default 8. */
+  readonly maxProcesses?: number;
+  /** One that has no job for so long ends, ms. Default 60,000. */
+  readonly idleMs?: number;
+}
 
-/** Keeps one process of the pack for all who need one, and a new one when it ended. */
+/**
+ * Keeps a process of the pack for each workspace that needs one, and a new one when it ended. What a workspace wrote
+ * into a mapping can hold up its own process alone. Where there are more workspaces at a time than processes, some
+ * share one. Jobs that are lost because another of their process did not come back are run again, while there is time.
+ */
 export class PackHost {
-  readonly #jobsAProcess: number;
-  readonly #leaving = new Set<PackProcess>();
-  #current: PackProcess | undefined;
+  readonly #options: Required<PackHostOptions>;
+  /** By workspace, the one used longest ago first; several may have the same. */
+  readonly #current = new Map<string, PackProcess>();
+  readonly #idle = new WeakMap<PackProcess, NodeJS.Timeout>();
+  /** All that have not ended. */
+  readonly #processes = new Set<PackProcess>();
   #users = 0;
   #closed = false;
 
-  constructor(jobsAProcess = JOBS_A_PROCESS) {
-    this.#jobsAProcess = jobsAProcess;
+  constructor({ jobsAProcess = 20_000, maxProcesses = 8, idleMs = 60_000 }: PackHostOptions = {}) {
+    this.#options = { jobsAProcess, maxProcesses, idleMs };
   }
 
-  get pid(): number | undefined {
-    return this.#current?.pid;
+  /** Of the process of a workspace. */
+  pidOf(workspaceId: string): number | undefined {
+    return this.#current.get(workspaceId)?.pid;
   }
 
-  /** Each connector of the pack enters and leaves; the process goes with the last. */
+  /** Each connector of the pack enters and leaves; the processes go with the last. */
   enter(): void {
     this.#users += 1;
   }
@@ -30,31 +44,66 @@ export class PackHost {
     this.#users -= 1;
     if (this.#users > 0) return;
     this.#closed = true;
-    const all = [...this.#leaving, ...(this.#current === undefined ? [] : [this.#current])];
-    await Promise.all(all.map((process) => process.close()));
+    await Promise.all([...this.#processes].map((process) => this.#end(process)));
   }
 
-  async run(job: Job, signal: AbortSignal): Promise<readonly ActionOutcome[]> {
-    if (this.#closed) throw new Closed('closed');
-    const process = this.#process();
-    try {
-      return await process.run(job, signal);
-    } finally {
-      await this.#retire(process);
+  async run(workspaceId: string, job: Job, signal: AbortSignal): Promise<readonly ActionOutcome[]> {
+    while (true) {
+      if (this.#closed) throw new Closed('closed');
+      const process = this.#processFor(workspaceId);
+      clearTimeout(this.#idle.get(process));
+      try {
+        return await process.run(job, signal);
+      } catch (error) {
+        if (!(error instanceof KilledForAnother) || signal.aborted) throw error;
+      } finally {
+        this.#rest(process);
+      }
     }
   }
 
-  #process(): PackProcess {
-    const known = this.#current;
-    if (known !== undefined && !known.ended && known.begun < this.#jobsAProcess) return known;
-    if (known?.busy) this.#leaving.add(known);
-    else known?.kill();
-    this.#current = new PackProcess();
-    return this.#current;
+  #processFor(workspaceId: string): PackProcess {
+    const known = this.#current.get(workspaceId);
+    this.#current.delete(workspaceId);
+    const process = known !== undefined && this.#takesJobs(known) ? known : this.#anotherProcess();
+    this.#current.set(workspaceId, process);
+    if (known !== undefined && known !== process) this.#rest(known);
+    return process;
   }
 
-  async #retire(process: PackProcess): Promise<void> {
-    if (process === this.#current || process.busy || !this.#leaving.delete(process)) return;
+  #takesJobs(process: PackProcess): boolean {
+    return !process.ended && process.begun < this.#options.jobsAProcess;
+  }
+
+  #anotherProcess(): PackProcess {
+    const taking = new Set([...this.#current.values()].filter((process) => this.#takesJobs(process)));
+    if (taking.size >= this.#options.maxProcesses) {
+      const idle = [...taking].find((process) => !process.busy);
+      if (idle === undefined)
+        return [...taking].reduce((least, one) => (one.jobs < least.jobs ? one : least));
+      void this.#end(idle);
+    }
+    const process = new PackProcess();
+    this.#processes.add(process);
+    return process;
+  }
+
+  /** Has no job for now: it ends at once where it takes none any more. */
+  #rest(process: PackProcess): void {
+    if (process.busy) return;
+    const isCurrent = [...this.#current.values()].includes(process);
+    if (!isCurrent || process.ended) void this.#end(process);
+    else {
+      clearTimeout(this.#idle.get(process));
+      const timer = setTimeout(() => void this.#end(process), this.#options.idleMs).unref();
+      this.#idle.set(process, timer);
+    }
+  }
+
+  async #end(process: PackProcess): Promise<void> {
+    clearTimeout(this.#idle.get(process));
+    for (const [workspaceId, one] of this.#current) if (one === process) this.#current.delete(workspaceId);
     await process.close();
+    this.#processes.delete(process);
   }
 }

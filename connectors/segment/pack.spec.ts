@@ -211,9 +211,9 @@ describe('verdicts', () => {
 describe('the process of the pack', () => {
   test('begins with the first delivery, inherits nothing, and ends with the connectors', async () => {
     const connector = connect('posthog');
-    expect(host.pid).toBeUndefined();
+    expect(host.pidOf('w1')).toBeUndefined();
     await connector.deliver(place('posthog'), [delivery()], unhurried);
-    const pid = host.pid ?? 0;
+    const pid = host.pidOf('w1') ?? 0;
     // Its own marks, by which it finds its channel, are all there is.
     const environment = (await readFile(`/proc/${pid}/environ`, 'utf8'))
       .split('\0')
@@ -226,42 +226,104 @@ describe('the process of the pack', () => {
   test('killed under a delivery: tried again, by another process', async () => {
     const connector = connect('posthog');
     await connector.deliver(place('posthog'), [delivery()], unhurried);
-    const pid = host.pid ?? 0;
+    const pid = host.pidOf('w1') ?? 0;
     answering.with = () => void process.kill(pid, 'SIGKILL');
     const [killed] = await connector.deliver(place('posthog'), [delivery()], unhurried);
     expect(killed).toMatchObject({ outcome: 'retry' });
     answering.with = ok;
     const [again] = await connector.deliver(place('posthog'), [delivery()], unhurried);
     expect(again).toMatchObject({ outcome: 'delivered' });
-    expect(host.pid).not.toBe(pid);
+    expect(host.pidOf('w1')).not.toBe(pid);
   });
 
   test('one that does not answer is killed at the deadline; one whose destination does not answer is not', async () => {
     const connector = connect('posthog', 1_500);
     await connector.deliver(place('posthog'), [delivery()], unhurried);
-    const pid = host.pid ?? 0;
+    const pid = host.pidOf('w1') ?? 0;
     answering.with = () => undefined;
     const [slow] = await connector.deliver(place('posthog'), [delivery()], unhurried);
     expect(slow).toMatchObject({ outcome: 'retry', reason: 'timed out' });
     answering.with = ok;
     await connector.deliver(place('posthog'), [delivery()], unhurried);
-    expect(host.pid).toBe(pid);
+    expect(host.pidOf('w1')).toBe(pid);
     process.kill(pid, 'SIGSTOP');
     const [stuck] = await connector.deliver(place('posthog'), [delivery()], unhurried);
     expect(stuck).toMatchObject({ outcome: 'retry', reason: 'timed out' });
     const [again] = await connect('posthog').deliver(place('posthog'), [delivery()], unhurried);
     expect(again).toMatchObject({ outcome: 'delivered' });
-    expect(host.pid).not.toBe(pid);
+    expect(host.pidOf('w1')).not.toBe(pid);
+  });
+
+  test('one workspace held up the deliveries of all: its mappings hold up its own process alone', async () => {
+    host = new PackHost({ maxProcesses: 2 });
+    const connector = connect('iterable', 2_500);
+    const theirs = { ...place('iterable'), id: 'd-theirs', workspaceId: 'w2' };
+    await connector.deliver(theirs, [delivery()], unhurried);
+    const tenfold = { replacement: 'b'.repeat(10), pattern2: 'b', replacement2: 'a'.repeat(10) };
+    const long = ['T', 'a', 'a'].reduce<JsonObject>(
+      (value, pattern) => ({ '@replace': { pattern, ...tenfold, value } }),
+      { '@path': '$.event' },
+    );
+    const none = { '@replace': { pattern: 'a', replacement: '', value: long } };
+    const fields = Object.fromEntries(Array.from({ length: 40 }, (_, n) => [`k${n}`, none]));
+    const mapping = { eventName: 'e', userId: 'u', dataFields: fields };
+    const actions = Array.from({ length: 20 }, () => ({
+      action: 'trackEvent',
+      subscribe: 'type = "track"',
+      mapping,
+    }));
+    const hostile = place('iterable', { ...SAMPLES.iterable.settings, presets: [], actions });
+    const held = connector.deliver(hostile, [delivery()], unhurried);
+    const began = Date.now();
+    expect(await connector.deliver(theirs, [delivery()], unhurried)).toMatchObject([
+      { outcome: 'delivered' },
+    ]);
+    expect(Date.now() - began).toBeLessThan(2_000);
+    expect(host.pidOf('w2')).not.toBe(host.pidOf('w1'));
+    expect(await held).toMatchObject([{ outcome: 'retry', reason: 'timed out' }]);
+  });
+
+  test('lost to the kill of another: a job was an attempt of its destination, and is run again', async () => {
+    const connector = connect('posthog', 8_000);
+    await connector.deliver(place('posthog'), [delivery()], unhurried);
+    const pid = host.pidOf('w1') ?? 0;
+    const impatient = connect('posthog', 1_000);
+    process.kill(pid, 'SIGSTOP');
+    const stuck = impatient.deliver(place('posthog'), [delivery()], unhurried);
+    const other = connector.deliver(place('posthog'), [delivery()], unhurried);
+    expect(await stuck).toMatchObject([{ outcome: 'retry', reason: 'timed out' }]);
+    expect(await other).toMatchObject([{ outcome: 'delivered' }]);
+    expect(requests).toHaveLength(2);
+  });
+
+  test('are no more than they may be, and end when nobody needs them', async () => {
+    host = new PackHost({ maxProcesses: 2, idleMs: 200 });
+    const connector = connect('posthog');
+    const of = (workspaceId: string) => ({ ...place('posthog'), id: `d-${workspaceId}`, workspaceId });
+    answering.with = (response) => void setTimeout(() => ok(response), 500);
+    const results = await Promise.all([
+      ...['w1', 'w2', 'w3'].map((id) => connector.deliver(of(id), [delivery()], unhurried)),
+      expect
+        .poll(() => requests.length, { timeout: 5_000 })
+        .toBe(3)
+        .then(() => {
+          const pids = new Set(['w1', 'w2', 'w3'].map((id) => host.pidOf(id)));
+          expect(pids.size).toBe(2);
+          return [{ outcome: 'delivered' }];
+        }),
+    ]);
+    expect(results).toMatchObject(Array(4).fill([{ outcome: 'delivered' }]));
+    await expect.poll(() => host.pidOf('w1') ?? host.pidOf('w2') ?? host.pidOf('w3')).toBeUndefined();
   });
 
   test('gives way to a new one after its share of jobs, and ends when its own are done', async () => {
-    host = new PackHost(2);
+    host = new PackHost({ jobsAProcess: 2 });
     const connector = connect('posthog');
     const pids = new Set<number | undefined>();
     for (let n = 0; n < 5; n++) {
       const [result] = await connector.deliver(place('posthog'), [delivery()], unhurried);
       expect(result).toMatchObject({ outcome: 'delivered' });
-      pids.add(host.pid);
+      pids.add(host.pidOf('w1'));
     }
     expect(pids.size).toBe(3);
     const [first = 0] = pids;

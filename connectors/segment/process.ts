@@ -5,7 +5,10 @@ import type { ActionOutcome, FromPack, HttpAnswer, HttpSent, ToPack } from './me
 
 const WORKER = fileURLToPath(new URL('./worker.ts', import.meta.url));
 /** Megabytes of JavaScript objects; beyond it the process ends, and what it had begun is tried again. */
-const HEAP_MB = 400;
+const HEAP_MB = 256;
+
+/** The process was killed because another of its jobs did not come back: this one is to be run again. */
+export class KilledForAnother extends Stopped {}
 
 export interface Job {
   /** What is to be run, without its number. */
@@ -29,6 +32,7 @@ export class PackProcess {
   readonly #jobs = new Map<number, Running>();
   #begun = 0;
   #ended = false;
+  #isKilled = false;
 
   constructor() {
     this.#child = fork(WORKER, [], {
@@ -45,8 +49,10 @@ export class PackProcess {
     this.#exited = new Promise((resolve) => {
       const gone = () => {
         this.#ended = true;
-        for (const { settled } of this.#jobs.values())
-          settled.reject(new Stopped('the process of the pack ended'));
+        const reason = this.#isKilled
+          ? new KilledForAnother('killed for another job')
+          : new Stopped('the process of the pack ended');
+        for (const { settled } of this.#jobs.values()) settled.reject(reason);
         this.#jobs.clear();
         resolve();
       };
@@ -68,13 +74,19 @@ export class PackProcess {
     return this.#jobs.size > 0;
   }
 
+  /** Jobs it has now. */
+  get jobs(): number {
+    return this.#jobs.size;
+  }
+
   get ended(): boolean {
     return this.#ended;
   }
 
   /**
-   * Resolves with what became of each action. Rejects with `Stopped` when the process ends meanwhile, and with the
-   * signal's reason once it is aborted; a process that then does not come back to its events by itself is killed.
+   * Resolves with what became of each action. Rejects with `Stopped` when the process ends meanwhile, with
+   * `KilledForAnother` when it is killed, and with the signal's reason once it is aborted; a process that then does not
+   * come back to its events by itself is killed.
    */
   async run(job: Job, signal: AbortSignal): Promise<readonly ActionOutcome[]> {
     signal.throwIfAborted();
@@ -100,6 +112,7 @@ export class PackProcess {
   /** It takes no further job from now on. */
   kill(): void {
     this.#ended = true;
+    this.#isKilled = true;
     this.#child.kill('SIGKILL');
   }
 

@@ -2,6 +2,7 @@ import type { JsonObject } from '@tributary/core';
 import { secretNames } from '../secret-names.ts';
 import { createSettingsReader } from '../settings-reader.ts';
 import type { Definition } from './define.ts';
+import { mappingFaults } from './mapping-faults.ts';
 import type { Subscription } from './messages.ts';
 
 /** What a user writes: the destination's own settings, and which of its actions run when. */
@@ -66,7 +67,7 @@ export function createSegmentReader(
   definition: Definition,
 ): (settings: JsonObject) => SegmentSettings | undefined {
   const schema = settingsSchemaOf(definition);
-  const read = createSettingsReader<StatedSettings & JsonObject>(schema);
+  const read = createSettingsReader<StatedSettings & JsonObject>(schema, mappingFaults);
   const secretFields = secretNames(schema);
   return (settings) => {
     const stated = read(settings);

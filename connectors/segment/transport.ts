@@ -2,7 +2,7 @@ import { type Dispatcher, request } from 'undici';
 import type { HttpAnswer, HttpSent } from './messages.ts';
 
 /** Bytes of an answer that the pack is given at most. */
-const MAX_ANSWER_BYTES = 1_024 * 1_024;
+const MAX_ANSWER_BYTES = 64 * 1_024;
 
 /** Headers that speak about the connection or the framing, which the HTTP client alone decides. */
 const TRANSPORT = new Set([

@@ -4,7 +4,6 @@
  */
 import { Socket } from 'node:net';
 import type { JsonObject } from '@tributary/core';
-import type { Chosen } from './chosen.ts';
 import type { ActionOutcome, FromPack, Subscription, ToPack } from './messages.ts';
 import {
   loadDefinition,
@@ -13,6 +12,7 @@ import {
   replaceFetch,
   startDestination,
 } from './pack.ts';
+import { type Started, StartedDestinations } from './started-destinations.ts';
 import { ForwardedFetch } from './worker-fetch.ts';
 
 /** A message of an error is kept up to this length. */
@@ -27,24 +27,15 @@ Socket.prototype.connect = () => {
   throw new Error('no network in this process');
 };
 
-interface Started {
-  readonly definition: PackDefinition;
-  readonly running: PackDestination;
-}
-const started = new Map<Chosen, Started>();
-let jobs = 0;
-
-function destinationOf(name: Chosen): Started {
-  const known = started.get(name);
-  if (known !== undefined) return known;
+const destinations = new StartedDestinations((name) => {
   const definition = loadDefinition(name);
-  const made = { definition, running: startDestination(definition) };
-  started.set(name, made);
-  return made;
-}
+  return { definition, running: startDestination(definition) };
+});
 
-async function run(message: Extract<ToPack, { op: 'run' }>): Promise<readonly ActionOutcome[]> {
-  const { definition, running } = destinationOf(message.destination);
+async function run(
+  { definition, running }: Started,
+  message: Extract<ToPack, { op: 'run' }>,
+): Promise<readonly ActionOutcome[]> {
   const outcomes: ActionOutcome[] = [];
   const presets = presetsOf(definition).filter(({ name }) => message.presets.includes(name));
   for (const subscription of [...presets, ...message.subscriptions]) {
@@ -76,13 +67,10 @@ function presetsOf({ presets = [] }: PackDefinition): readonly Subscription[] {
   );
 }
 
-async function test({
-  destination,
-  settings,
-}: Extract<ToPack, { op: 'test' }>): Promise<readonly ActionOutcome[]> {
+async function test({ running }: Started, settings: JsonObject): Promise<readonly ActionOutcome[]> {
   const action = 'test';
   try {
-    await destinationOf(destination).running.testAuthentication(settings);
+    await running.testAuthentication(settings);
     return [{ action }];
   } catch (error) {
     return [{ action, error: errorOf(error) }];
@@ -104,11 +92,11 @@ function numberIn(value: unknown, name: 'status'): number | undefined {
 
 async function work(message: Extract<ToPack, { op: 'run' | 'test' }>): Promise<void> {
   const { job } = message;
-  jobs += 1;
-  const outcomes = await forwarded.runAs(job, () => (message.op === 'run' ? run(message) : test(message)));
-  jobs -= 1;
-  // The pack keeps every answer for ever.
-  if (jobs === 0) for (const { running } of started.values()) running.responses = [];
+  const outcomes = await forwarded.runAs(job, () =>
+    destinations.use(message.destination, (started) =>
+      message.op === 'run' ? run(started, message) : test(started, message.settings),
+    ),
+  );
   tell({ op: 'done', job, outcomes });
 }
 

@@ -9,8 +9,10 @@ export interface Metrics {
   count(name: string, labels?: Labels, by?: number): void;
   /** Sets a gauge. */
   gauge(name: string, value: number, labels?: Labels): void;
+  /** Takes back a gauge: what it spoke of is not there any more. */
+  ungauge(name: string, labels: Labels): void;
   /** Observes a duration in seconds. */
   observe(name: string, seconds: number, labels?: Labels): void;
 }
 
-export const NO_METRICS: Metrics = { count() {}, gauge() {}, observe() {} };
+export const NO_METRICS: Metrics = { count() {}, gauge() {}, ungauge() {}, observe() {} };

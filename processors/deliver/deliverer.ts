@@ -119,7 +119,11 @@ export class Deliverer {
       const settled = this.#patience.wait(patienceMs, () => {
         if (context.stopping?.aborted) return;
         interest.release();
-        const ended = work.then(({ delivery: { attempts }, settlement }) => ({ attempts, settlement }));
+        const ended = work.then(({ delivery: { attempts, created_at }, settlement }) => ({
+          attempts,
+          created_at,
+          settlement,
+        }));
         this.#handedOver.put(delivery, { ended, interest });
         resolve(handedOver);
       });
@@ -136,8 +140,8 @@ export class Deliverer {
     if (underWay === undefined) return undefined;
     underWay.interest.follow(signal);
     try {
-      const { attempts, settlement } = await underWay.ended;
-      return { delivery: { ...delivery, attempts }, settlement };
+      const { attempts, created_at, settlement } = await underWay.ended;
+      return { delivery: { ...delivery, attempts, created_at }, settlement };
     } finally {
       underWay.interest.release();
     }

@@ -88,7 +88,9 @@ export class DestinationCalls {
   /** Under way, oldest first. */
   readonly #calls = new Set<Call>();
   #flushing = false;
-  #flushingLater: NodeJS.Timeout | undefined;
+  #flushingLater: { readonly timer: NodeJS.Timeout; readonly at: number } | undefined;
+  /** Whether a call could begin, and waits only for more to share it. */
+  #isHeldOpen = false;
   #usedAt: number;
   /** Behind the turns of all that was put aside, epoch ms. */
   #horizon = 0;
@@ -159,7 +161,8 @@ export class DestinationCalls {
   /**
    * One attempt. Never rejects for what the destination or the connector does; rejects with `Unavailable` once the
    * interest is lost. A call that nobody waits for any more is aborted too. `no room` when no call could begin
-   * within `patienceMs`, because those under way take so long, or because it may not be called more often.
+   * within `patienceMs`, because those under way take so long, or because it may not be called more often. The time
+   * for which a call is held open for others to share it does not count.
    */
   attempt({ delivery, bytes }: Piece, interest: Interest, patienceMs: number): Promise<Attempted> {
     this.#usedAt = this.#options.elapsed();
@@ -181,10 +184,16 @@ export class DestinationCalls {
       if (interest.lost) return leave();
       interest.onLost = leave;
       this.#waiting.add(waiting);
-      waiting.begun = this.#patience.wait(patienceMs, () => {
-        if (this.#waiting.delete(waiting)) waiting.resolve('no room');
-      });
+      this.#giveUpAfter(patienceMs, waiting);
       this.#flushSoon();
+    });
+  }
+
+  /** While its call is held open for others, its patience begins anew; no call is held open for ever. */
+  #giveUpAfter(patienceMs: number, waiting: Waiting): void {
+    waiting.begun = this.#patience.wait(patienceMs, () => {
+      if (this.#isHeldOpen) this.#giveUpAfter(patienceMs, waiting);
+      else if (this.#waiting.delete(waiting)) waiting.resolve('no room');
     });
   }
 
@@ -224,14 +233,19 @@ export class DestinationCalls {
   }
 
   #flushLater(ms: number): void {
-    this.#flushingLater ??= setTimeout(() => {
+    const at = this.#options.elapsed() + ms;
+    if (this.#flushingLater !== undefined && this.#flushingLater.at <= at) return;
+    clearTimeout(this.#flushingLater?.timer);
+    const timer = setTimeout(() => {
       this.#flushingLater = undefined;
       this.#flush();
     }, ms).unref();
+    this.#flushingLater = { timer, at };
   }
 
   #flush(): void {
     const { elapsed, limitsOf } = this.#options;
+    this.#isHeldOpen = false;
     while (this.#waiting.size > 0) {
       const now = elapsed();
       if (this.#gate.isOpen(now)) {
@@ -252,6 +266,7 @@ export class DestinationCalls {
       }
       const { batch, waitMs } = gather(this.#waiting, this.#batchLimits(target), now);
       if (waitMs > 0) {
+        this.#isHeldOpen = true;
         this.#flushLater(waitMs);
         return;
       }
@@ -269,8 +284,13 @@ export class DestinationCalls {
     this.#waiting.clear();
   }
 
+  /**
+   * As the connector says, but a batch is held open no longer than the shortest retry topic takes: others wait behind
+   * the head of a lane.
+   */
   #batchLimits({ connector, destination }: Target): BatchLimits {
-    return this.#guarded<BatchLimits>(() => connector.batchLimits(destination), ONE_BY_ONE);
+    const limits = this.#guarded<BatchLimits>(() => connector.batchLimits(destination), ONE_BY_ONE);
+    return { ...limits, ms: Math.min(limits.ms ?? 0, this.#options.ladder[0].ms) };
   }
 
   #begin(batch: readonly Waiting[], target: Target, limits: CallLimits): Call {

@@ -9,6 +9,8 @@ const KEPT = 10_000;
 /** What a delivery came to: it without its event, which the slow lane has in its own entry. */
 export interface Ended {
   readonly attempts: readonly DeliveryAttempt[];
+  /** Renewed where a pause held it. */
+  readonly created_at: string;
   readonly settlement: Settlement;
 }
 

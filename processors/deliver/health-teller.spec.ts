@@ -56,6 +56,8 @@ function setUp(shared: Map<string, HealthReport> = new Map()) {
           ...NO_METRICS,
           gauge: (name: string, value: number, labels: Labels = {}) =>
             void gauges.set([name, ...Object.values(labels)].join(' '), value),
+          ungauge: (name: string, labels: Labels) =>
+            void gauges.delete([name, ...Object.values(labels)].join(' ')),
         },
         logger: { ...NO_LOGGER, warn: (_about: object, message: string) => void warned.push(message) },
         workspaceOf: (id) => (id === 'gone' ? undefined : 'w1'),
@@ -93,6 +95,22 @@ it('has figures of the first hundred destinations under their own names, and of 
   expect(gauges.get('tributary_destination_oldest_waiting_seconds other')).toBe(2);
   const names = [...gauges.keys()].filter((key) => key.startsWith('tributary_destination_waiting '));
   expect(names).toHaveLength(101);
+});
+
+it('the figures of a destination that was forgotten stayed for good: they end, and its name is free', async () => {
+  const { gauges, tellerOf } = setUp();
+  const teller = tellerOf('p1');
+  await teller.tell([
+    reportOf('down', { circuit: 'open' }),
+    ...Array.from({ length: 100 }, (_, n) => reportOf(`d${n}`)),
+  ]);
+  expect(gauges.get('tributary_destination_circuits_open down')).toBe(1);
+  expect(gauges.get('tributary_destination_waiting other')).toBe(1);
+  await teller.tell([reportOf('d99')]);
+  expect(gauges.get('tributary_destination_waiting d99')).toBe(1);
+  expect(new Set([...gauges.keys()].map((key) => key.split(' ')[1]))).toEqual(new Set(['d99']));
+  await teller.tell([]);
+  expect([...gauges.keys()]).toEqual([]);
 });
 
 it('says once that a board is down, and tells nothing of what is gone', async () => {

@@ -2,6 +2,7 @@ import {
   type Clock,
   type HealthBoard,
   type HealthReport,
+  type Labels,
   type Logger,
   latencyPercentile,
   type Metrics,
@@ -13,7 +14,7 @@ import type { DestinationReport } from './destination-calls.ts';
 const TELL_EVERY_MS = 5_000;
 /** A process that has told nothing for so long has left the others its part of a destination's limits, ms. */
 const GONE_AFTER_MS = 3 * TELL_EVERY_MS;
-/** Destinations that have figures under their own name, of all that a process ever told of; the others share one. */
+/** Destinations that have figures under their own name, of all that a process has calls to; the others share one. */
 const NAMED = 100;
 const OTHERS = 'other';
 
@@ -31,6 +32,11 @@ export interface HealthTellerDependencies {
   isShared(id: string): boolean;
 }
 
+interface ToldGauge {
+  readonly name: string;
+  readonly labels: Labels & { readonly destination: string };
+}
+
 /**
  * Tells every few seconds how the destinations of this process are doing, on the board and as figures, and learns
  * there how many processes share the limits of one. A board that does not answer is told again later: what it would
@@ -40,6 +46,8 @@ export class HealthTeller {
   readonly #dependencies: HealthTellerDependencies;
   readonly #reports: () => readonly DestinationReport[];
   readonly #named = new Set<string>();
+  /** All that was told last. */
+  #told: ToldGauge[] = [];
   #processes: ReadonlyMap<string, number> = new Map();
   #telling: NodeJS.Timeout | undefined;
   #isDown = false;
@@ -101,9 +109,17 @@ export class HealthTeller {
   #measure(reports: readonly DestinationReport[]): void {
     const { metrics, clock } = this.#dependencies;
     const now = clock();
-    for (const [destination, together] of Map.groupBy(reports, (report) => this.#nameOf(report))) {
-      const gauge = (name: string, value: number, labels = {}) =>
-        metrics.gauge(`tributary_destination_${name}`, value, { destination, ...labels });
+    this.#forgetAllBut(new Set(reports.map(({ destination_id }) => destination_id)));
+    const named = Map.groupBy(reports, (report) => this.#nameOf(report));
+    for (const { name, labels } of this.#told)
+      if (!named.has(labels.destination)) metrics.ungauge(name, labels);
+    this.#told = [];
+    for (const [destination, together] of named) {
+      const gauge = (suffix: string, value: number, more = {}) => {
+        const told = { name: `tributary_destination_${suffix}`, labels: { destination, ...more } };
+        metrics.gauge(told.name, value, told.labels);
+        this.#told.push(told);
+      };
       const sum = (of: (report: DestinationReport) => number) =>
         together.reduce((total, report) => total + of(report), 0);
       const worst = (of: (report: DestinationReport) => number) => Math.max(0, ...together.map(of));
@@ -132,6 +148,11 @@ export class HealthTeller {
         sum(({ circuit }) => (circuit === 'closed' ? 0 : 1)),
       );
     }
+  }
+
+  /** The names of those that were forgotten are free for others. */
+  #forgetAllBut(known: ReadonlySet<string>): void {
+    for (const id of this.#named) if (!known.has(id)) this.#named.delete(id);
   }
 
   #nameOf({ destination_id: id }: DestinationReport): string {

@@ -64,9 +64,10 @@ export function setUp(
   answer: (d: Delivery) => DeliveryResult | Promise<DeliveryResult>,
   {
     size = () => 1,
+    holdMs = 0,
     maxCalls = 16,
     perSecond,
-  }: { size?: () => number; maxCalls?: number; perSecond?: number } = {},
+  }: { size?: () => number; holdMs?: number; maxCalls?: number; perSecond?: number } = {},
 ) {
   const calls: { ids: string[]; version: number; signal: AbortSignal }[] = [];
   const time = { now: START, elapsed: 0 };
@@ -75,7 +76,7 @@ export function setUp(
   const load = { overloaded: false };
   let unsealed = 0;
   const connector: Connector = {
-    batchLimits: () => ({ events: size() }),
+    batchLimits: () => ({ events: size(), ms: holdMs }),
     test: async () => ({ ok: true }),
     async deliver(destination, deliveries, { signal }) {
       calls.push({ ids: deliveries.map(({ id }) => id), version: destination.version, signal });

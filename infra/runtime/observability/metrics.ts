@@ -45,6 +45,9 @@ export function createMetrics(options: { readonly processFigures: boolean }): Pr
     gauge(name, value, labels = {}) {
       obtain(gauges, name, () => new Gauge(shape(name, labels))).set(labels, value);
     },
+    ungauge(name, labels) {
+      gauges.get(name)?.remove(labels);
+    },
     observe(name, seconds, labels = {}) {
       obtain(histograms, name, () => new Histogram({ ...shape(name, labels), buckets: SECONDS })).observe(
         labels,

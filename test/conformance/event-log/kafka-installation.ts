@@ -82,6 +82,7 @@ async function openRecording(
   const metrics: Metrics = {
     count: (name, _labels, by = 1) => void counts.set(name, (counts.get(name) ?? 0) + by),
     gauge() {},
+    ungauge() {},
     observe() {},
   };
   const connection = { brokers: brokers.split(','), clientId: 'tests' };

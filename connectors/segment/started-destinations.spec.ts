@@ -1,0 +1,20 @@
+import { expect, it } from 'vitest';
+import type { PackDestination } from './pack.ts';
+import { StartedDestinations } from './started-destinations.ts';
+
+it('answers were kept for as long as any job ran: each job that ends drops them', async () => {
+  const running: PackDestination = {
+    responses: [],
+    onSubscription: async () => [],
+    testAuthentication: async () => undefined,
+  };
+  const destinations = new StartedDestinations(() => ({ definition: { name: 'n', actions: {} }, running }));
+  const steady = Promise.withResolvers<void>();
+  const other = destinations.use('posthog', () => steady.promise);
+  for (let n = 0; n < 3; n++) {
+    await destinations.use('posthog', async (started) => void started.running.responses.push('an answer'));
+    expect(running.responses).toEqual([]);
+  }
+  steady.resolve();
+  await other;
+});

@@ -1,0 +1,72 @@
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { arrived, delivery, OK, PLACE, setUp, turn } from './samples.ts';
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }));
+afterEach(() => void vi.useRealTimers());
+
+const { signal } = new AbortController();
+
+function setUpHolding(holdMs: number, perSecond?: number) {
+  const set = setUp(() => OK, { size: () => 100, holdMs, ...(perSecond === undefined ? {} : { perSecond }) });
+  const pass = async (ms: number) => {
+    for (let passed = 0; passed < ms; passed += 25) {
+      set.time.elapsed += 25;
+      set.time.now += 25;
+      await vi.advanceTimersByTimeAsync(25);
+      await turn();
+    }
+  };
+  return { ...set, pass };
+}
+
+it('a batch held open for longer than the shortest retry topic takes was put aside for ever: it goes then', async () => {
+  const { calls, run, pass } = setUpHolding(60_000);
+  const first = run(delivery('1'));
+  await pass(4_000);
+  const second = run(delivery('2'));
+  await pass(5_900);
+  expect(calls).toHaveLength(0);
+  await pass(200);
+  const settled = await Promise.all([first, second]);
+  expect(settled.map(({ settlement }) => settlement.kind)).toEqual(['delivered', 'delivered']);
+  expect(calls.map(({ ids }) => ids)).toEqual([['1', '2']]);
+});
+
+it('what a quick lane handed over was lost to its batch: it is held on, and joined with the others', async () => {
+  const { calls, deliverer, join, pass } = setUpHolding(5_000);
+  const soon = ['1', '2'].map((id) => deliverer.deliverSoon(arrived(delivery(id)), PLACE, { signal }, 500));
+  await pass(600);
+  expect((await Promise.all(soon)).map(({ settlement }) => settlement.kind)).toEqual(['slow', 'slow']);
+  const joined = ['1', '2'].map((id) => join(delivery(id)));
+  await pass(4_500);
+  const kinds = (await Promise.all(joined)).map((one) => one?.settlement.kind);
+  expect(kinds).toEqual(['delivered', 'delivered']);
+  expect(calls.map(({ ids }) => ids)).toEqual([['1', '2']]);
+});
+
+it('a pause held what was handed over, and its renewed time to expire was lost when it was joined', async () => {
+  const { deliverer, known, time, join, pass } = setUpHolding(5_000);
+  const soon = deliverer.deliverSoon(arrived(delivery('1')), PLACE, { signal }, 500);
+  await pass(600);
+  expect((await soon).settlement.kind).toBe('slow');
+  known.set('place', { ...PLACE, version: 2, paused: true });
+  const joined = join(delivery('1'));
+  await pass(4_500);
+  const { delivery: held, settlement } = (await joined) ?? {};
+  expect(settlement).toMatchObject({ kind: 'retry', reason: 'the destination is paused' });
+  expect(time.now - Date.parse(held?.created_at ?? '')).toBeLessThan(200);
+});
+
+it('a batch that became full left its timer behind, and what came next waited for that one', async () => {
+  const { calls, run, pass } = setUpHolding(10_000, 1);
+  const full = Array.from({ length: 100 }, (_, n) => run(delivery(`a${n}`)));
+  await pass(100);
+  expect(calls).toHaveLength(1);
+  await Promise.all(full);
+  const held = run(delivery('held'));
+  await pass(1_500);
+  const rest = Array.from({ length: 199 }, (_, n) => run(delivery(`b${n}`)));
+  await pass(2_500);
+  await Promise.all([held, ...rest]);
+  expect(calls).toHaveLength(3);
+});
