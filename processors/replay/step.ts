@@ -130,12 +130,20 @@ async function readOn(
       allowance.bytes -= emission.value.length;
       events.push(emission);
     }
-    const stopped = isUsedUp(allowance);
-    if (!stopped && read.next <= next && read.entries.length === 0)
-      next = cursor.end; // nothing is kept there
-    else if (!stopped) next = Math.max(next, Math.min(read.next, cursor.end));
+    if (isUsedUp(allowance)) break;
+    if (read.next > next) next = Math.min(read.next, cursor.end);
+    else if (read.entries.length === 0) {
+      const kept = await firstKept(dependencies, cursor);
+      if (kept <= next) break; // it is there, and cannot be read yet: an open transaction lies before it
+      next = kept;
+    }
   }
   return { cursor: { ...cursor, next }, lookedAt };
+}
+
+/** What is no longer kept is passed, and no more than that: what a read does not give may come with the next one. */
+async function firstKept({ log }: StepDependencies, { partition, end }: ReplayCursor): Promise<number> {
+  return Math.min(await log.first(TOPIC.accepted, partition), end);
 }
 
 function isUsedUp({ events, bytes, lookedAtBytes }: Allowance): boolean {
