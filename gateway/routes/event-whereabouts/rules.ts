@@ -67,7 +67,7 @@ export async function rulesWay(
         );
   const slow = asked.some(({ rule }) => !has(written, rule, event))
     ? await waitingRules(look, log, accepted)
-    : { rules: [], all: true };
+    : { rules: [], redriven: [], all: true };
   return Promise.all(
     judged.map(async (one) => {
       if (!one.asks) return { ...one.way, transformation: 'unknown' as const, deliveries: [] };
@@ -119,14 +119,16 @@ function partitionsOf(log: EventLog, event: CanonicalEvent, rules: readonly Rule
 const has = ({ byId }: WrittenDeliveries, rule: Rule, event: CanonicalEvent) =>
   byId.has(deliveryId(rule.id, event, 0));
 
-interface WaitingRules {
+export interface WaitingRules {
   readonly rules: readonly string[];
+  /** Those that it waits for once more: their delivery was dead, and is made anew. */
+  readonly redriven: readonly string[];
   /** True when none was left unread. */
   readonly all: boolean;
 }
 
-/** The rules whose transformation the event waits for in the slow lane of route. */
-async function waitingRules(
+/** The rules whose transformation the event itself, not a replay of it, waits for in the slow lane of route. */
+export async function waitingRules(
   look: Look,
   log: EventLog,
   { entry, event }: AcceptedEvent,
@@ -136,11 +138,14 @@ async function waitingRules(
   const from = await log.offsetAt(topic, partition, entry.timestamp - CLOCKS_APART_MS);
   const taken = (await log.positionOf('route.slow', topic, partition)) ?? 0;
   const rules: string[] = [];
+  const redriven: string[] = [];
   const end = await look.scan({ topic, partition, from: Math.max(from, taken) }, (slow) => {
-    if (isAbout(slow, event)) rules.push(...(slow.headers[HEADER.rules] ?? '').split(','));
+    if (!isAbout(slow, event) || slow.headers[HEADER.replay] !== undefined) return undefined;
+    const waiting = slow.headers[HEADER.redrives] === undefined ? rules : redriven;
+    waiting.push(...(slow.headers[HEADER.rules] ?? '').split(','));
     return undefined;
   });
-  return { rules, all: end !== 'gave up' };
+  return { rules, redriven, all: end !== 'gave up' };
 }
 
 interface OutcomeOfRule {
@@ -172,7 +177,11 @@ async function outcomeOfRule(
   }
   const transformation = waits ? 'unknown' : transformationResult(rule, deliveries, sure);
   return {
-    way: { ...(waits ? { stage: 'route.slow' as const } : {}), transformation, deliveries },
+    way: {
+      ...(waits || slow.redriven.includes(rule.id) ? { stage: 'route.slow' as const } : {}),
+      transformation,
+      deliveries,
+    },
     sure,
   };
 }
