@@ -1,6 +1,6 @@
 import type { Catalog, LogEntry, Replay, ReplayStep } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { nextStep } from './step.ts';
+import { nextStep, sharedReads } from './step.ts';
 
 const AT = '2026-01-01T00:00:00.000Z';
 const REPLAY: Replay = {
@@ -47,7 +47,7 @@ function logOf({ first, readable }: { readonly first: number; readonly readable:
 
 const catalog = { state: {}, position: 0 } as unknown as Catalog;
 const stepWith = async (log: ReturnType<typeof logOf>) =>
-  (await nextStep({ log, catalog, clock: () => 0 }, REPLAY, STEP)).next;
+  (await nextStep({ log, catalog, clock: () => 0, reads: sharedReads(() => 0) }, REPLAY, STEP)).next;
 
 describe('a step of a replay', () => {
   it('waits where the log gives nothing yet, and skips none of it', async () => {
