@@ -9,6 +9,7 @@ import {
 import type { Static } from 'typebox';
 import { conflict, invalidRequest } from '../../http/errors.ts';
 import { parseInteger } from '../../http/integers.ts';
+import { parseTime } from '../../http/times.ts';
 import type { Coverage, RecentEvents, RecentEventsQuery } from '../../recent-events/recent-events.ts';
 import { DEFAULT_EVENTS, lookBack, MAX_EVENTS, presentCoverage } from './look-back.ts';
 import type { changeQuery, dryRunResult } from './schemas.ts';
@@ -42,7 +43,7 @@ export async function dryRun(
     fallback: DEFAULT_EVENTS,
   });
   const asked = {
-    ...(since === undefined ? {} : { since }),
+    since: parseTime('since', since),
     ...(environment === undefined ? {} : { environment }),
     limit,
   };

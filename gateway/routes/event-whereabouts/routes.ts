@@ -33,7 +33,7 @@ export const whereaboutsRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
       },
     },
     async ({ workspace, params, query }, reply) => {
-      const around = parseTime('/around', query.around);
+      const around = parseTime('around', query.around);
       const wanted = {
         workspaceId: workspace.id,
         messageId: params.messageId,
