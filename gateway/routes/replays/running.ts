@@ -7,7 +7,6 @@ import {
   type Replay,
   type ReplayStep,
 } from '@tributary/core';
-import { LRUCache } from 'lru-cache';
 import { conflict } from '../../http/errors.ts';
 
 /** Replays known to have ended that are remembered: what has ended need not be asked for again. */
@@ -25,7 +24,7 @@ interface RunningDependencies {
  */
 export class RunningReplays {
   readonly #dependencies: RunningDependencies;
-  readonly #ended = new LRUCache<string, true>({ max: REMEMBERED });
+  readonly #ended = new Set<string>();
   /** The last admission of each workspace that is under way. */
   readonly #last = new Map<string, Promise<void>>();
 
@@ -66,7 +65,12 @@ export class RunningReplays {
       step === undefined
         ? clock() - Date.parse(created_at) <= REPLAY_BEGINS_WITHIN_MS
         : step.status === 'running';
-    if (!runs) this.#ended.set(id, true);
+    if (!runs) this.#remember(id);
     return runs;
+  }
+
+  #remember(id: string): void {
+    if (this.#ended.size >= REMEMBERED) this.#ended.clear();
+    this.#ended.add(id);
   }
 }
