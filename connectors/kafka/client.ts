@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import { Kafka, logLevel, type Message, Partitioners, type SASLOptions } from 'kafkajs';
 import { Connections } from '../egress/connections.ts';
 import type { EgressGuard } from '../egress/guard.ts';
@@ -44,7 +45,7 @@ export function openTopicClient(
       const socket = connections.connect({ host, port, tls: tls ? { ca } : undefined });
       socket.setKeepAlive(true, KEEP_ALIVE_MS);
       socket.once(tls ? 'secureConnect' : 'connect', onConnect);
-      return socket;
+      return endedByNonsense(socket);
     },
   });
   const producer = kafka.producer({
@@ -75,6 +76,25 @@ export function openTopicClient(
       await Promise.all([producer, ...admins].map((client) => client.disconnect()));
     },
   };
+}
+
+/**
+ * kafkajs reads lengths that a broker sends without a look at them, in a listener of its own: what throws there would end
+ * this process. A broker that sends nonsense loses its connection instead.
+ */
+function endedByNonsense(socket: Socket): Socket {
+  const listen = socket.on.bind(socket);
+  const on = (event: string, listener: (...data: unknown[]) => void) => {
+    if (event !== 'data') return listen(event, listener);
+    return listen(event, (...data: unknown[]) => {
+      try {
+        listener(...data);
+      } catch (error) {
+        socket.destroy(error instanceof Error ? error : new Error(String(error)));
+      }
+    });
+  };
+  return Object.defineProperty(socket, 'on', { value: on });
 }
 
 function saslOf({ sasl_mechanism: mechanism, username, password }: KafkaSettings): { sasl?: SASLOptions } {

@@ -57,3 +57,12 @@ export const REPLAY_TICK_MS = 250;
 /** Events a second that a replay may be asked to send on. */
 export const MAX_REPLAY_RATE = 4_000;
 export const DEFAULT_REPLAY_RATE = 100;
+
+/**
+ * A replay that was asked for longer ago is not begun, ms: a group that lost its position reads the catalog from its
+ * start, and must not send again what was replayed long since.
+ */
+export const REPLAY_BEGINS_WITHIN_MS = 24 * 3_600_000;
+
+/** Replays of a workspace that are under way at a time, at most: each reads what all workspaces sent. */
+export const MAX_RUNNING_REPLAYS = 2;

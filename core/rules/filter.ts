@@ -7,6 +7,9 @@ import type { CanonicalEvent } from '../event/event.ts';
 export const MAX_FILTER_LENGTH = 1_000;
 
 const MAX_NODES = 200;
+/** Loops of a filter, and items of each: a round that fails costs some ten times one that does not. */
+const MAX_LOOPS = 4;
+const MAX_ITEMS = 1_000;
 const MAX_DEPTH = 32;
 /** Compiled filters kept at most. */
 const KEPT = 2_000;
@@ -20,19 +23,35 @@ const language = new Environment({
   limits: { maxAstNodes: MAX_NODES, maxDepth: MAX_DEPTH },
 }).registerVariable('event', 'map');
 
-const compiled = new LRUCache<string, ParseResult>({ max: KEPT });
+/** Where filters run, with what `bounded` puts around each thing that is looped over. */
+const running = new Environment({
+  limits: { maxAstNodes: MAX_NODES + MAX_LOOPS, maxDepth: MAX_DEPTH + MAX_LOOPS },
+})
+  .registerVariable('event', 'map')
+  .registerFunction('few(dyn): dyn', few);
+
+/** A filter that can be run, or what is wrong with it. */
+type Compiled = ParseResult | { readonly fault: string };
+
+const compiled = new LRUCache<string, Compiled>({ max: KEPT });
 
 /**
  * Whether an event passes a rule's filter: an expression of the Common Expression Language (CEL) over `event`, the
  * canonical event. Takes time linear in the size of the event, and never throws.
  */
 export function filterVerdict(filter: string, event: CanonicalEvent): FilterVerdict {
+  const runnable = compiledOf(filter);
+  if ('fault' in runnable) return { failed: runnable.fault };
+  const { stackTraceLimit } = Error;
   try {
-    const answer: unknown = compiledOf(filter)({ event });
+    Error.stackTraceLimit = 0; // nobody reads the stack of a round that fails, and it is the dearest part of it
+    const answer: unknown = runnable({ event });
     if (typeof answer === 'boolean') return answer ? 'matched' : 'not matched';
     return { failed: 'it gives neither true nor false' };
   } catch (error) {
     return { failed: firstLine(error) };
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit;
   }
 }
 
@@ -44,18 +63,40 @@ export function faultOfFilter(filter: string): string | undefined {
     const { valid, type, error } = parsed.check();
     if (!valid) return firstLine(error);
     if (type !== 'bool' && type !== 'dyn') return `gives ${type}, not true or false`;
+    const loops = loopsIn(parsed.ast);
+    if (loops.length > MAX_LOOPS) return `has more than ${MAX_LOOPS} loops`;
     return faultIn(parsed.ast, OUTSIDE);
   } catch (error) {
     return firstLine(error);
   }
 }
 
-function compiledOf(filter: string): ParseResult {
+/** One that was taken before there was a bound that it breaks is not run either. */
+function compiledOf(filter: string): Compiled {
   const known = compiled.get(filter);
   if (known !== undefined) return known;
-  const made = language.parse(filter);
+  const fault = faultOfFilter(filter);
+  const made = fault === undefined ? running.parse(bounded(filter)) : { fault };
   compiled.set(filter, made);
   return made;
+}
+
+/** The filter with `few(...)` around what its loops go over. */
+function bounded(filter: string): string {
+  const targets = loopsIn(language.parse(filter).ast).map(({ range }) => range);
+  return targets
+    .flatMap(({ start, end }) => [
+      { at: start, text: 'few(' },
+      { at: end, text: ')' },
+    ])
+    .toSorted((a, b) => b.at - a.at)
+    .reduce((text, insert) => text.slice(0, insert.at) + insert.text + text.slice(insert.at), filter);
+}
+
+function few(over: unknown): unknown {
+  const items = typeof over === 'object' && over !== null ? Object.keys(over).length : 0;
+  if (items > MAX_ITEMS) throw new Error(`loops over more than ${MAX_ITEMS} items`);
+  return over;
 }
 
 function firstLine(error: unknown): string {
@@ -81,6 +122,8 @@ const FUNCTIONS = new Set([
   'duration',
   'type',
 ]);
+/** Of these, what gives a number, a time or a duration. */
+const SMALL = new Set(['size', 'int', 'double', 'timestamp', 'duration']);
 const METHODS = new Set(['size', 'lowerAscii', 'upperAscii', 'trim']);
 /** These look for one text in another: linear as long as the one they look for is written in the filter. */
 const SEARCHES = new Set(['startsWith', 'endsWith', 'contains']);
@@ -112,6 +155,10 @@ function faultIn(node: ASTNode, place: Place): string | undefined {
       return faultIn(node.args, place);
     case 'map':
       return firstFault(node.args.flat(), place);
+    case '+':
+      return node.args.some(isSmall)
+        ? firstFault(node.args, place)
+        : '+ adds numbers: one side must be one that the filter spells out or works out';
     default:
       return firstFault(node.args, place);
   }
@@ -133,7 +180,65 @@ function faultOfMethod(
   if (!QUANTIFIERS.has(name)) return `${name} is not to be had in a filter`;
   const [, body] = args;
   if (args.length !== 2 || body === undefined) return `${name} takes a name and a condition`;
+  if (buildsOfEvent(target)) return 'loops over a list that it makes of the event';
   return place.perItem ? 'has a loop in a loop' : faultIn(body, PER_ITEM);
+}
+
+/** What can only be a number, a time or a duration: with it `+` joins neither texts nor lists. */
+function isSmall({ op, args }: ASTNode): boolean {
+  switch (op) {
+    case 'value':
+      return typeof args === 'number' || typeof args === 'bigint';
+    case '-_':
+    case '-':
+    case '*':
+    case '/':
+    case '%':
+      return true;
+    case '+':
+      return args.some(isSmall);
+    case 'call':
+      return SMALL.has(args[0]);
+    case 'rcall':
+      return args[0] === 'size';
+    default:
+      return false;
+  }
+}
+
+/** A list of large things, each of which a loop would look at as often as its body has parts. */
+function buildsOfEvent(node: ASTNode, inLiteral = false): boolean {
+  if (node.op === 'id') return inLiteral && node.args === 'event';
+  const inside = inLiteral || node.op === 'list' || node.op === 'map';
+  return partsOf(node).some((part) => buildsOfEvent(part, inside));
+}
+
+/** What the loops of a filter go over. */
+function loopsIn(node: ASTNode): readonly ASTNode[] {
+  const inside = partsOf(node).flatMap(loopsIn);
+  return node.op === 'rcall' && QUANTIFIERS.has(node.args[0]) ? [node.args[1], ...inside] : inside;
+}
+
+function partsOf(node: ASTNode): readonly ASTNode[] {
+  switch (node.op) {
+    case 'value':
+    case 'id':
+      return [];
+    case '.':
+    case '.?':
+      return [node.args[0]];
+    case '!_':
+    case '-_':
+      return [node.args];
+    case 'call':
+      return node.args[1];
+    case 'rcall':
+      return [node.args[1], ...node.args[2]];
+    case 'map':
+      return node.args.flat();
+    default:
+      return node.args;
+  }
 }
 
 function firstFault(nodes: readonly ASTNode[], place: Place): string | undefined {

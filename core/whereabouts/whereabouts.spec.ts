@@ -72,6 +72,8 @@ describe('statusOf', () => {
     expect(statusOf(way({ rules: [rule({ transformation: 'unknown' })] }))).toBe('unknown');
     const looked = { complete: false, entries: 0, duration_ms: 0, unanswered: ['history'] };
     expect(statusOf(way({ looked }))).toBe('unknown');
+    expect(statusOf(having('delivered', 'unknown', 'dead'))).toBe('unknown');
+    expect(statusOf(having('retrying', 'unknown'))).toBe('under_way');
   });
 });
 

@@ -23,13 +23,14 @@ export interface ContractWay {
 
 /**
  * One delivery of an event. `pending`: no attempt has ended, it waits for `stage`. A first attempt that succeeded leaves
- * no record beyond that, so its `attempts` are empty and `first_try` is true.
+ * no record beyond that, so its `attempts` are empty and `first_try` is true. `unknown`: not all was looked at that
+ * would tell, or a stage gave it up.
  */
 export interface DeliveryWay {
   readonly id: string;
   readonly index: number;
   readonly destination_id: string;
-  readonly status: 'pending' | DeliveryOutcome['status'];
+  readonly status: 'pending' | DeliveryOutcome['status'] | 'unknown';
   readonly stage?: WayStage;
   readonly first_try: boolean;
   readonly attempts: readonly DeliveryAttempt[];
@@ -126,6 +127,7 @@ export function statusOf({
   if (is('pending', 'retrying')) return 'under_way';
   const undecided = rules.some((rule) => rule.mismatch === undefined && rule.transformation === 'unknown');
   if (accepted === undefined || undecided || (!looked.complete && deliveries.length === 0)) return 'unknown';
+  if (is('unknown')) return 'unknown';
   if (is('dead')) return 'dead';
   if (is('discarded')) return 'discarded';
   return deliveries.length > 0 ? 'delivered' : 'not_forwarded';

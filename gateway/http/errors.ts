@@ -1,4 +1,4 @@
-/** One thing that is wrong with a request. `path` is a JSON pointer into the body, or a parameter's name. */
+/** One thing that is wrong with a request. `path` is a JSON pointer into the body, or the name of a parameter of the query. */
 export interface ErrorDetail {
   readonly path: string;
   readonly message: string;

@@ -12,28 +12,30 @@ import {
   type Logger,
   type Metrics,
   messageOf,
+  REPLAY_BEGINS_WITHIN_MS,
   type Replay,
   type ReplayStep,
   TOPIC,
 } from '@tributary/core';
 import { awaitCatalog } from '../causality.ts';
 import { parseObject, timeOf } from '../entry.ts';
-import { firstStep, nextStep, type Stepped } from './step.ts';
+import type { ReadShares } from './read-shares.ts';
+import { firstStep, nextStep, type Stepped, sharedReads } from './step.ts';
 
 export interface ReplayDependencies {
   readonly log: Pick<EventLog, 'read' | 'end' | 'first' | 'offsetAt' | 'topics'>;
   readonly catalog: Catalog;
   readonly clock: Clock;
+  /** Ms that never go back. */
+  readonly elapsed: () => number;
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly catalogWaitMs: number;
 }
 
-/**
- * A replay that was asked for longer ago is not begun, ms: a group that lost its position reads the catalog from its
- * start, and must not send again what was replayed long since.
- */
-const BEGIN_WITHIN_MS = 24 * 3_600_000;
+interface SteppingDependencies extends ReplayDependencies {
+  readonly reads: ReadShares;
+}
 
 /**
  * Runs replays. A fact of the catalog begins one; each entry of `replays` is a step: it reads the next accepted events
@@ -41,8 +43,11 @@ const BEGIN_WITHIN_MS = 24 * 3_600_000;
  * comes back a tick later. What a step emits is committed with it, so a crash at any moment repeats no event.
  */
 export function replay(dependencies: ReplayDependencies): FlowStage['handle'] {
+  const reads = sharedReads(dependencies.elapsed);
   return (entry) =>
-    entry.position.topic === TOPIC.catalog ? begin(dependencies, entry) : goOn(dependencies, entry);
+    entry.position.topic === TOPIC.catalog
+      ? begin(dependencies, entry)
+      : goOn({ ...dependencies, reads }, entry);
 }
 
 /** Nothing for a fact that is about something else, was refused, or is too old. */
@@ -50,7 +55,7 @@ async function begin(dependencies: ReplayDependencies, entry: LogEntry): Promise
   const fact = factIn(entry);
   if (fact?.type !== 'replay.created') return [];
   const { catalog, clock, catalogWaitMs } = dependencies;
-  if (clock() - timeOf(fact.at) > BEGIN_WITHIN_MS) return [];
+  if (clock() - timeOf(fact.at) > REPLAY_BEGINS_WITHIN_MS) return [];
   const position = entry.position.offset + 1;
   if (catalog.position < position) await catalog.waitFor(position, catalogWaitMs);
   const { workspace_id, id } = fact.data;
@@ -59,7 +64,7 @@ async function begin(dependencies: ReplayDependencies, entry: LogEntry): Promise
   return [stepEmission(await firstStep(dependencies, asked), asked, position)];
 }
 
-async function goOn(dependencies: ReplayDependencies, entry: LogEntry): Promise<readonly Emission[]> {
+async function goOn(dependencies: SteppingDependencies, entry: LogEntry): Promise<readonly Emission[]> {
   const { catalog, catalogWaitMs, clock, metrics } = dependencies;
   await awaitCatalog(catalog, [entry], catalogWaitMs);
   const step = stepIn(entry);
@@ -75,7 +80,7 @@ async function goOn(dependencies: ReplayDependencies, entry: LogEntry): Promise<
 
 /** One that ends: it was cancelled, or what it was for is gone. */
 async function stepAfter(
-  dependencies: ReplayDependencies,
+  dependencies: SteppingDependencies,
   asked: Replay,
   step: ReplayStep,
 ): Promise<Stepped> {

@@ -18,10 +18,11 @@ import {
   TOPIC,
 } from '@tributary/core';
 import { eventOf } from '../entry.ts';
+import { ReadShares } from './read-shares.ts';
 
 /** Bytes of events that a step may send on: they are committed in one transaction. */
 const STEP_BYTES = 1024 * 1024;
-/** Bytes that a step may read, those of other workspaces too, and those of one read. */
+/** Bytes that the steps of all replays of a process may read in a tick, those of other workspaces too; and of one read. */
 const LOOKED_AT_BYTES = 4 * 1024 * 1024;
 const READ_BYTES = 256 * 1024;
 
@@ -29,6 +30,12 @@ interface StepDependencies {
   readonly log: Pick<EventLog, 'read' | 'first' | 'offsetAt' | 'topics'>;
   readonly catalog: Pick<Catalog, 'state' | 'position'>;
   readonly clock: Clock;
+  readonly reads: ReadShares;
+}
+
+/** The budget that the replays of a process share. */
+export function sharedReads(elapsed: () => number): ReadShares {
+  return new ReadShares((LOOKED_AT_BYTES * 1_000) / REPLAY_TICK_MS, LOOKED_AT_BYTES, elapsed);
 }
 
 /** What a step makes: the one after it, and the events it sends on. */
@@ -39,7 +46,7 @@ export interface Stepped {
 
 /** Where the replay begins and ends in each partition: accepted events that the log took between its two times. */
 export async function firstStep(
-  { log, clock }: StepDependencies,
+  { log, clock }: Pick<StepDependencies, 'log' | 'clock'>,
   { id, workspace_id, since, until, created_at }: Replay,
 ): Promise<ReplayStep> {
   const partitions = log.topics.get(TOPIC.accepted)?.partitions ?? 0;
@@ -80,10 +87,11 @@ export async function nextStep(
   replay: Replay,
   step: ReplayStep,
 ): Promise<Stepped> {
+  const mayRead = dependencies.reads.of(replay.id);
   const allowance: Allowance = {
     events: Math.max(1, Math.ceil((replay.events_per_second * REPLAY_TICK_MS) / 1_000)),
     bytes: STEP_BYTES,
-    lookedAtBytes: LOOKED_AT_BYTES,
+    lookedAtBytes: mayRead,
   };
   const events: Emission[] = [];
   const cursors: ReplayCursor[] = [];
@@ -93,6 +101,7 @@ export async function nextStep(
     cursors.push(read.cursor);
     lookedAt += read.lookedAt;
   }
+  dependencies.reads.take(replay.id, mayRead - allowance.lookedAtBytes);
   const finished = cursors.every(({ next, end }) => next >= end);
   return {
     next: {
@@ -130,12 +139,20 @@ async function readOn(
       allowance.bytes -= emission.value.length;
       events.push(emission);
     }
-    const stopped = isUsedUp(allowance);
-    if (!stopped && read.next <= next && read.entries.length === 0)
-      next = cursor.end; // nothing is kept there
-    else if (!stopped) next = Math.max(next, Math.min(read.next, cursor.end));
+    if (isUsedUp(allowance)) break;
+    if (read.next > next) next = Math.min(read.next, cursor.end);
+    else if (read.entries.length === 0) {
+      const kept = await firstKept(dependencies, cursor);
+      if (kept <= next) break; // it is there, and cannot be read yet: an open transaction lies before it
+      next = kept;
+    }
   }
   return { cursor: { ...cursor, next }, lookedAt };
+}
+
+/** What is no longer kept is passed, and no more than that: what a read does not give may come with the next one. */
+async function firstKept({ log }: StepDependencies, { partition, end }: ReplayCursor): Promise<number> {
+  return Math.min(await log.first(TOPIC.accepted, partition), end);
 }
 
 function isUsedUp({ events, bytes, lookedAtBytes }: Allowance): boolean {

@@ -100,7 +100,7 @@ describe('an inferred contract', () => {
     [{ event_type: 'track', events: 10_001 }, '/events'],
     [{ event_type: 'track', required_ratio: 0 }, '/required_ratio'],
     [{ event_type: 'track', enum_max: 51 }, '/enum_max'],
-    [{ event_type: 'track', since: 'yesterday' }, 'since'],
+    [{ event_type: 'track', since: 'yesterday' }, '/since'],
     [{ event_type: 'track', more: 1 }, '/more'],
   ])('is refused as %j', async (body, path) => {
     expect(await owner.call('POST', './event-contracts/infer', body)).toMatchObject({

@@ -279,6 +279,13 @@ describe('a redrive', () => {
     expect(two).toMatchObject({ status: 400, body: { details: [{ path: '/cursor' }] } });
   });
 
+  it('names a time that is none by where it was said', async () => {
+    const inBody = await owner.call('POST', './deliveries/redrive', { since: 'yesterday' });
+    expect(inBody).toMatchObject({ status: 400, body: { details: [{ path: '/since' }] } });
+    const inQuery = await owner.call('POST', './deliveries/redrive?until=today');
+    expect(inQuery).toMatchObject({ status: 400, body: { details: [{ path: 'until' }] } });
+  });
+
   it('refuses a filter it does not know rather than redrive everything', async () => {
     for (const body of [{ destination: destinationId }, { status: 'delivered' }, { destination_id: 'x' }])
       expect((await owner.call('POST', './deliveries/redrive', body)).status).toBe(400);

@@ -42,8 +42,9 @@ export type StatedFilter = { readonly [N in Name]?: string | null | undefined };
 
 export type DeliveryFilter = { readonly [N in Name]?: string };
 
-/** What the query or the body says; 400 where each says something else. */
+/** What the query or the body says; 400 where each says something else, and for a time in the body that is none. */
 export function filterOf(query: StatedFilter, body: StatedFilter | null | undefined): DeliveryFilter {
+  for (const name of ['since', 'until'] as const) parseTime(`/${name}`, body?.[name] ?? undefined);
   const entries = NAMES.flatMap((name) => {
     const read = (said: string | null | undefined) => (name.endsWith('_id') ? said?.toLowerCase() : said);
     const said = saidOnce(name, read(query[name]), read(body?.[name]));

@@ -9,6 +9,7 @@ import {
 import type { Static } from 'typebox';
 import { conflict, invalidRequest } from '../../http/errors.ts';
 import { parseInteger } from '../../http/integers.ts';
+import { parseTime } from '../../http/times.ts';
 import type { Coverage, RecentEvents, RecentEventsQuery } from '../../recent-events/recent-events.ts';
 import { lookBack, presentCoverage } from './look-back.ts';
 import { type changeQuery, type dryRunResult, EVENTS } from './schemas.ts';
@@ -37,7 +38,7 @@ export async function dryRun(
   const { since, environment } = query;
   const limit = parseInteger(query.events, EVENTS);
   const asked = {
-    ...(since === undefined ? {} : { since }),
+    since: parseTime('since', since),
     ...(environment === undefined ? {} : { environment }),
     limit,
   };

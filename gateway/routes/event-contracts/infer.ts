@@ -1,6 +1,7 @@
 import { type CatalogView, ContractInference } from '@tributary/core';
 import type { Static } from 'typebox';
 import { invalidRequest } from '../../http/errors.ts';
+import { parseTime } from '../../http/times.ts';
 import type { RecentEvents } from '../../recent-events/recent-events.ts';
 import { nameFaults } from './contract-fields.ts';
 import { lookBack, presentCoverage } from './look-back.ts';
@@ -23,7 +24,7 @@ export async function infer(
   const faults = nameFaults(pair);
   if (faults.length > 0) throw invalidRequest(...faults);
   const asked = {
-    ...(body.since == null ? {} : { since: body.since }),
+    since: parseTime('/since', body.since ?? undefined),
     ...(body.environment == null ? {} : { environment: body.environment }),
     limit: body.events ?? EVENTS.fallback,
   };

@@ -6,7 +6,6 @@ import {
   eventName,
   iso,
 } from '@tributary/core';
-import { parseTime } from '../../http/times.ts';
 import type { Coverage, RecentEventsQuery } from '../../recent-events/recent-events.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -14,18 +13,18 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 /** Which events a contract is for; `id` where it is one already. */
 export type Pair = Pick<Contract, 'workspace_id' | 'event_type' | 'event_name'> & { readonly id?: string };
 
-/** The recent events that a contract would judge, were it the newest; 400 for a time that is none. */
+/** The recent events that a contract would judge, were it the newest. */
 export function lookBack(
   state: CatalogView,
   pair: Pair,
-  asked: { readonly since?: string; readonly environment?: Environment; readonly limit: number },
+  asked: { readonly since?: number | undefined; readonly environment?: Environment; readonly limit: number },
   now: number,
 ): RecentEventsQuery {
   return {
     workspaceId: pair.workspace_id,
     type: pair.event_type,
     ...(asked.environment === undefined ? {} : { environment: asked.environment }),
-    since: parseTime('since', asked.since) ?? now - DAY_MS,
+    since: asked.since ?? now - DAY_MS,
     limit: asked.limit,
     isWanted: (event) => isJudgedBy(state, pair, event),
   };

@@ -76,25 +76,33 @@ export function isAbout(
   );
 }
 
-/** Where a stage gave the event, or a delivery of it, up. */
+/** What stages gave up. */
+export interface Poisoned {
+  readonly records: readonly PoisonRecord[];
+  /** True when all were seen. */
+  readonly all: boolean;
+}
+
+/** Where stages gave the event, or deliveries of it, up. */
 export async function findPoisoned(
   look: Look,
   log: EventLog,
   { entry, event }: ReceivedEvent,
-): Promise<{ readonly stage: string; readonly error: string } | undefined> {
+): Promise<Poisoned> {
   const topic = TOPIC.poison;
   const partitions = log.topics.get(topic)?.partitions ?? 0;
-  let found: { readonly stage: string; readonly error: string } | undefined;
+  const records: PoisonRecord[] = [];
   const message = JSON.stringify(JSON.stringify(event.message_id)).slice(1, -1); // as it stands in a text of a text
   const scanPartition = async (partition: number): Promise<ScanEnd> => {
     const from = await log.offsetAt(topic, partition, entry.timestamp - CLOCKS_APART_MS);
     return look.scan({ topic, partition, from }, ({ value }) => {
-      if (!value.includes(message) || !value.includes(event.workspace_id)) return undefined;
-      const { stage, error } = JSON.parse(value) as PoisonRecord;
-      found = { stage, error };
-      return 'enough';
+      if (value.includes(message) && value.includes(event.workspace_id))
+        records.push(JSON.parse(value) as PoisonRecord);
+      return undefined;
     });
   };
-  await Promise.all(Array.from({ length: partitions }, (_, partition) => scanPartition(partition)));
-  return found;
+  const ends = await Promise.all(
+    Array.from({ length: partitions }, (_, partition) => scanPartition(partition)),
+  );
+  return { records, all: !ends.includes('gave up') };
 }

@@ -14,7 +14,7 @@ import {
   type WayStage,
 } from '@tributary/core';
 import { isAbout } from './accepted.ts';
-import type { Look } from './look.ts';
+import type { Look, ScanEnd } from './look.ts';
 import { CLOCKS_APART_MS } from './received.ts';
 
 const RETRY_TOPICS = retryTopic('');
@@ -96,7 +96,8 @@ export function decided(outcome: DeliveryOutcome): DeliveryWay {
 
 /**
  * Where a delivery is. One that failed has an outcome. Without one it waits for deliver, or in the slow lane, or was
- * delivered at its first try, of which nothing is written but that deliver has passed it.
+ * delivered at its first try, of which nothing is written but that deliver has passed it. So that is only told where
+ * every place that might say otherwise was read to its end; else it is `unknown`.
  */
 export async function deliveryWay(
   look: Look,
@@ -116,24 +117,33 @@ export async function deliveryWay(
   });
   // In the order in which it moves on, so that it is not missed where it was and where it went.
   if (!(await hasPassed(log, 'deliver', TOPIC.deliveries, partition, offset))) {
-    return (await outcomeIn(look, sources, workspaceId, delivery.id)) ?? waiting('deliver');
+    return knownOr(await outcomeIn(look, sources, workspaceId, delivery.id), waiting('deliver'));
   }
   const lane = await laneOf(look, log, written);
-  if (lane !== undefined) return (await outcomeIn(look, sources, workspaceId, delivery.id)) ?? waiting(lane);
+  if (lane !== undefined && lane !== 'gave up')
+    return knownOr(await outcomeIn(look, sources, workspaceId, delivery.id), waiting(lane));
   const untaken = await untakenOutcome(look, log, partition, delivery.id);
-  const known = await outcomeIn(look, sources, workspaceId, delivery.id);
-  return untaken ?? known ?? { ...about(delivery), status: 'delivered', first_try: true, attempts: [] };
+  const inHistory = await outcomeIn(look, sources, workspaceId, delivery.id);
+  const outcome = untaken.newest ?? (inHistory === 'unanswered' ? undefined : inHistory);
+  if (outcome !== undefined) return untaken.all ? outcome : { ...outcome, status: 'unknown' };
+  const sure = lane === undefined && untaken.all && inHistory !== 'unanswered';
+  const way = { ...about(delivery), first_try: sure, attempts: [] };
+  return { ...way, status: sure ? 'delivered' : 'unknown' };
 }
 
-/** What history has of a delivery. */
+/** What history has of a delivery; `unanswered` where it does not say. */
 export async function outcomeIn(
   look: Look,
   { history }: DeliverySources,
   workspaceId: string,
   id: string,
-): Promise<DeliveryWay | undefined> {
+): Promise<DeliveryWay | undefined | 'unanswered'> {
   const entry = await look.ask('history', () => history.get('delivery', workspaceId, id));
-  return entry === undefined ? undefined : decided(outcomeOfEntry(entry));
+  return entry === undefined || entry === 'unanswered' ? entry : decided(outcomeOfEntry(entry));
+}
+
+function knownOr(outcome: Awaited<ReturnType<typeof outcomeIn>>, otherwise: DeliveryWay): DeliveryWay {
+  return outcome === undefined || outcome === 'unanswered' ? otherwise : outcome;
 }
 
 function about({ id, index, destination_id, created_at }: Delivery) {
@@ -154,55 +164,60 @@ async function hasPassed(
  * Whether it waits in the slow lane or a retry topic, whose keys and so partitions are those of `deliveries`. From the
  * one it may go to the other, so the retry topics are looked at before and after.
  */
-async function laneOf(look: Look, log: EventLog, written: Written): Promise<WayStage | undefined> {
+async function laneOf(
+  look: Look,
+  log: EventLog,
+  written: Written,
+): Promise<WayStage | undefined | 'gave up'> {
   const retries = [...log.topics.keys()].filter((topic) => topic.startsWith(RETRY_TOPICS));
-  const inRetry = async () => {
-    const found = await Promise.all(
-      retries.map((topic) => waitsIn(look, log, topic, 'deliver.retry', written)),
-    );
-    return found.includes(true);
-  };
-  if (await inRetry()) return 'deliver.retry';
-  if (await waitsIn(look, log, TOPIC.deliveriesSlow, 'deliver.slow', written)) return 'deliver.slow';
-  return (await inRetry()) ? 'deliver.retry' : undefined;
+  const inRetry = () =>
+    Promise.all(retries.map((topic) => waitsIn(look, log, topic, 'deliver.retry', written)));
+  const before = await inRetry();
+  if (before.includes('enough')) return 'deliver.retry';
+  const slow = await waitsIn(look, log, TOPIC.deliveriesSlow, 'deliver.slow', written);
+  if (slow === 'enough') return 'deliver.slow';
+  const after = await inRetry();
+  if (after.includes('enough')) return 'deliver.retry';
+  return [...before, slow, ...after].includes('gave up') ? 'gave up' : undefined;
 }
 
-/** Whether it has an entry on a topic that the stage that reads it has not taken yet. */
+/** Ends with `enough` where it has an entry on a topic that the stage that reads it has not taken yet. */
 async function waitsIn(
   look: Look,
   log: EventLog,
   topic: string,
   stage: WayStage,
   { delivery, entry }: Written,
-): Promise<boolean> {
+): Promise<ScanEnd> {
   const { partition } = entry.position;
   const [since, taken] = await Promise.all([
     log.offsetAt(topic, partition, entry.timestamp - CLOCKS_APART_MS),
     log.positionOf(stage, topic, partition),
   ]);
-  const end = await look.scan({ topic, partition, from: Math.max(since, taken ?? 0) }, (there) =>
+  return look.scan({ topic, partition, from: Math.max(since, taken ?? 0) }, (there) =>
     isAbout(there, delivery) && there.value.includes(delivery.id) ? 'enough' : undefined,
   );
-  return end === 'enough';
 }
 
-/** An outcome that the history stage has not taken yet: the newest. */
+/** An outcome that the history stage has not taken yet: the newest; `all` when none was left unread. */
 async function untakenOutcome(
   look: Look,
   log: EventLog,
   partition: number,
   id: string,
-): Promise<DeliveryWay | undefined> {
+): Promise<{ readonly newest: DeliveryWay | undefined; readonly all: boolean }> {
   let newest: { readonly at: number; readonly way: DeliveryWay } | undefined;
+  let all = true;
   for (const topic of [TOPIC.outcomes, TOPIC.deliveriesDead]) {
     const taken = (await log.positionOf('history', topic, partition)) ?? (await log.first(topic, partition));
-    await look.scan({ topic, partition, from: taken }, ({ value, timestamp }) => {
+    const end = await look.scan({ topic, partition, from: taken }, ({ value, timestamp }) => {
       if (!value.includes(id)) return undefined;
       const outcome = JSON.parse(value) as DeliveryOutcome;
       if (outcome.delivery.id === id && (newest === undefined || timestamp >= newest.at))
         newest = { at: timestamp, way: decided(outcome) };
       return undefined;
     });
+    all &&= end !== 'gave up';
   }
-  return newest?.way;
+  return { newest: newest?.way, all };
 }

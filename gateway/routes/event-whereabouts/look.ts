@@ -68,10 +68,10 @@ export class Look {
   }
 
   /**
-   * What an engine answers within the time that is left; undefined when it does not, which the look then says. What it
-   * answers later is nobody's business.
+   * What an engine answers within the time that is left, which may be that it has nothing; `unanswered` when it does
+   * not, which the look then says. What it answers later is nobody's business.
    */
-  async ask<T>(engine: string, question: () => Promise<T>): Promise<T | undefined> {
+  async ask<T>(engine: string, question: () => Promise<T>): Promise<T | 'unanswered'> {
     const left = Math.max(1, this.#until - this.#elapsed());
     let timer: NodeJS.Timeout | undefined;
     const tooLate = new Promise<never>((_, reject) => {
@@ -82,7 +82,7 @@ export class Look {
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error;
       this.#unanswered.add(engine);
-      return undefined;
+      return 'unanswered';
     } finally {
       clearTimeout(timer);
     }

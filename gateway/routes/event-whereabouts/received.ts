@@ -65,7 +65,7 @@ async function winnerOf(look: Look, sources: Sources, wanted: Wanted): Promise<R
     const position = await look.ask('deduplicator', () =>
       sources.deduplicator.winner({ workspaceId, environment, messageId }, topicsOf(sources, [environment])),
     );
-    if (position === undefined) continue;
+    if (position === undefined || position === 'unanswered') continue;
     const found = await atPosition(look, position, wanted);
     if (found !== undefined) return found;
   }

@@ -12,15 +12,15 @@ import { wayOf } from './way.ts';
 
 /** How long one look reads, ms. */
 const BUDGET_MS = 1_500;
-/** Looks of a process at a time: the log answers producers too. */
-const LOOKS_AT_A_TIME = 2;
+/** Looks of a process at a time, as the log answers producers too; and who wait for one, of a workspace and in all. */
+const TURNS = { atATime: 2, waiting: 20, waitingEach: 4, retryAfterSeconds: 2 };
 
 /** `GET /workspaces/:workspaceId/events/:messageId`: where an event is. */
 export const whereaboutsRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
   app,
   dependencies,
 ) => {
-  const turns = new Turns(LOOKS_AT_A_TIME);
+  const turns = new Turns(TURNS);
 
   app.get(
     '/workspaces/:workspaceId/events/:messageId',
@@ -35,7 +35,7 @@ export const whereaboutsRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
       },
     },
     async ({ workspace, params, query }, reply) => {
-      const around = parseTime('/around', query.around);
+      const around = parseTime('around', query.around);
       const wanted = {
         workspaceId: workspace.id,
         messageId: params.messageId,
@@ -43,7 +43,9 @@ export const whereaboutsRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
         ...(around === undefined ? {} : { around }),
         ...(query.subject === undefined ? {} : { subject: query.subject }),
       };
-      return turns.take(async () => {
+      const gone = new AbortController();
+      reply.raw.once('close', () => gone.abort());
+      return turns.take(workspace.id, gone.signal, async () => {
         const look = new Look(dependencies.log, BUDGET_MS, () => performance.now());
         const found = await wayOf(look, dependencies, wanted);
         if (found === undefined) throw new ApiError(404, 'not found', { fields: { looked: look.looked() } });

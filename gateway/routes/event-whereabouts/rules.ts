@@ -67,12 +67,12 @@ export async function rulesWay(
         );
   const slow = asked.some(({ rule }) => !has(written, rule, event))
     ? await waitingRules(look, log, accepted)
-    : [];
+    : { rules: [], redriven: [], all: true };
   return Promise.all(
     judged.map(async (one) => {
       if (!one.asks) return { ...one.way, transformation: 'unknown' as const, deliveries: [] };
       const outcome = await outcomeOfRule(look, sources, accepted, one.rule, written, slow);
-      return inHindsight({ ...one.way, ...outcome }, written.all);
+      return inHindsight({ ...one.way, ...outcome.way }, outcome.sure);
     }),
   );
 }
@@ -119,22 +119,39 @@ function partitionsOf(log: EventLog, event: CanonicalEvent, rules: readonly Rule
 const has = ({ byId }: WrittenDeliveries, rule: Rule, event: CanonicalEvent) =>
   byId.has(deliveryId(rule.id, event, 0));
 
-/** The rules whose transformation the event waits for in the slow lane of route. */
-async function waitingRules(
+export interface WaitingRules {
+  readonly rules: readonly string[];
+  /** Those that it waits for once more: their delivery was dead, and is made anew. */
+  readonly redriven: readonly string[];
+  /** True when none was left unread. */
+  readonly all: boolean;
+}
+
+/** The rules whose transformation the event itself, not a replay of it, waits for in the slow lane of route. */
+export async function waitingRules(
   look: Look,
   log: EventLog,
   { entry, event }: AcceptedEvent,
-): Promise<readonly string[]> {
+): Promise<WaitingRules> {
   const topic = TOPIC.eventsSlow;
   const { partition } = entry.position;
   const from = await log.offsetAt(topic, partition, entry.timestamp - CLOCKS_APART_MS);
   const taken = (await log.positionOf('route.slow', topic, partition)) ?? 0;
   const rules: string[] = [];
-  await look.scan({ topic, partition, from: Math.max(from, taken) }, (slow) => {
-    if (isAbout(slow, event)) rules.push(...(slow.headers[HEADER.rules] ?? '').split(','));
+  const redriven: string[] = [];
+  const end = await look.scan({ topic, partition, from: Math.max(from, taken) }, (slow) => {
+    if (!isAbout(slow, event) || slow.headers[HEADER.replay] !== undefined) return undefined;
+    const waiting = slow.headers[HEADER.redrives] === undefined ? rules : redriven;
+    waiting.push(...(slow.headers[HEADER.rules] ?? '').split(','));
     return undefined;
   });
-  return rules;
+  return { rules, redriven, all: end !== 'gave up' };
+}
+
+interface OutcomeOfRule {
+  readonly way: Pick<RuleWay, 'stage' | 'transformation' | 'deliveries'>;
+  /** True when there is no more than was seen. */
+  readonly sure: boolean;
 }
 
 async function outcomeOfRule(
@@ -143,23 +160,29 @@ async function outcomeOfRule(
   { event }: AcceptedEvent,
   rule: Rule,
   written: WrittenDeliveries,
-  slow: readonly string[],
-): Promise<Pick<RuleWay, 'stage' | 'transformation' | 'deliveries'>> {
+  slow: WaitingRules,
+): Promise<OutcomeOfRule> {
+  let sure = written.all && slow.all;
   const deliveries: DeliveryWay[] = [];
   for (let index = 0; ; index++) {
     const found = written.byId.get(deliveryId(rule.id, event, index));
     if (found === undefined) break;
     deliveries.push(await deliveryWay(look, sources, found, event.workspace_id));
   }
-  const waits = slow.includes(rule.id);
+  const waits = slow.rules.includes(rule.id);
   if (deliveries.length === 0 && !waits) {
     const outcome = await outcomeIn(look, sources, event.workspace_id, deliveryId(rule.id, event, 0));
-    if (outcome !== undefined) deliveries.push(outcome);
+    if (outcome === 'unanswered') sure = false;
+    else if (outcome !== undefined) deliveries.push(outcome);
   }
+  const transformation = waits ? 'unknown' : transformationResult(rule, deliveries, sure);
   return {
-    ...(waits ? { stage: 'route.slow' as const } : {}),
-    transformation: waits ? 'unknown' : transformationResult(rule, deliveries, written.all),
-    deliveries,
+    way: {
+      ...(waits || slow.redriven.includes(rule.id) ? { stage: 'route.slow' as const } : {}),
+      transformation,
+      deliveries,
+    },
+    sure,
   };
 }
 

@@ -50,7 +50,10 @@ const delivery = Type.Object(
     id: uuid,
     index: Type.Integer({ description: 'Which output of the transformation; 0 without one.' }),
     destination_id: uuid,
-    status: oneOf(['pending', 'retrying', 'delivered', 'dead', 'discarded']),
+    status: oneOf(
+      ['pending', 'retrying', 'delivered', 'dead', 'discarded', 'unknown'],
+      '`unknown` where not all was looked at that tells it, or a stage gave it up.',
+    ),
     stage,
     first_try: Type.Boolean({
       description: 'Delivered at its first try. Of those nothing but that is kept: `attempts` is empty.',

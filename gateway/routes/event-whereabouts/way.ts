@@ -11,6 +11,7 @@ import {
   type Whereabouts,
 } from '@tributary/core';
 import { contractWay, findAccepted, findPoisoned, isValidated } from './accepted.ts';
+import { givenUpBy, withoutGivenUp } from './given-up.ts';
 import type { Look } from './look.ts';
 import { findReceived, type ReceivedEvent, type Wanted } from './received.ts';
 import { rulesWay } from './rules.ts';
@@ -56,7 +57,10 @@ async function wayOfReceived(look: Look, sources: WaySources, received: Received
   const contract = await contractWay(sources, received);
   if (contract.outcome === 'rejected') return { ...known, contract };
   const accepted = await findAccepted(look, log, received);
-  if (accepted === undefined) return { ...known, contract, ...(await poison(look, log, received)) };
+  if (accepted === undefined) {
+    const { records } = await findPoisoned(look, log, received);
+    return { ...known, contract, ...givenUpBy(records[0]) };
+  }
   const passed = { ...known, contract, accepted: placeOf(accepted) };
   const { topic, partition, offset } = accepted.position;
   const routed = (await log.positionOf('route', topic, partition)) ?? 0;
@@ -64,17 +68,7 @@ async function wayOfReceived(look: Look, sources: WaySources, received: Received
   const state = sources.catalog.state;
   const asRouted = { entry: accepted, event: JSON.parse(accepted.value) as CanonicalEvent };
   const rules = await rulesWay(look, { ...sources, state }, asRouted);
-  const lost = rules.some((rule) => rule.mismatch === undefined && rule.transformation === 'unknown');
-  return { ...passed, rules, ...(lost ? await poison(look, log, received) : {}) };
-}
-
-async function poison(
-  look: Look,
-  log: EventLog,
-  received: ReceivedEvent,
-): Promise<Pick<Whereabouts, 'poisoned'>> {
-  const poisoned = await findPoisoned(look, log, received);
-  return poisoned === undefined ? {} : { poisoned };
+  return { ...passed, ...(await withoutGivenUp(look, log, received, rules)) };
 }
 
 function placeOf({ position, timestamp }: LogEntry): Placed {

@@ -10,6 +10,7 @@ import { propose } from '../../http/propose.ts';
 import { closed, errorAnswers, noBody, pathOf } from '../../http/schemas.ts';
 import { parseTime } from '../../http/times.ts';
 import { presentReplay } from './presenter.ts';
+import { RunningReplays } from './running.ts';
 import { replayBody, replayList, replayResource } from './schemas.ts';
 
 const path = '/workspaces/:workspaceId/replays';
@@ -17,6 +18,7 @@ const path = '/workspaces/:workspaceId/replays';
 /** `/workspaces/:workspaceId/replays`: accepted events sent to destinations once more, marked as such. */
 export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
   const { catalog, history, clock } = dependencies;
+  const running = new RunningReplays(dependencies);
 
   app.get(
     path,
@@ -52,20 +54,24 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
     async (request, reply) => {
       const { workspace, caller, body } = request;
       const id = newId();
-      await propose(request, dependencies, {
-        type: 'replay.created',
-        entity: id,
-        expected_version: 0,
-        data: {
-          id,
-          workspace_id: workspace.id,
-          rule_id: ruleNamed(workspace.id, body.rule_id),
-          ...timesOf(body),
-          events_per_second: body.events_per_second ?? DEFAULT_REPLAY_RATE,
-          status: 'active',
-          created_by: accountOf(caller),
-        },
-      });
+      const rule_id = ruleNamed(workspace.id, body.rule_id);
+      const times = timesOf(body);
+      await running.admit(workspace.id, () =>
+        propose(request, dependencies, {
+          type: 'replay.created',
+          entity: id,
+          expected_version: 0,
+          data: {
+            id,
+            workspace_id: workspace.id,
+            rule_id,
+            ...times,
+            events_per_second: body.events_per_second ?? DEFAULT_REPLAY_RATE,
+            status: 'active',
+            created_by: accountOf(caller),
+          },
+        }),
+      );
       return reply.code(201).send(await presented(entityOf(request, dependencies, 'replay', id)));
     },
   );

@@ -1,0 +1,71 @@
+import type { Catalog, LogEntry, Replay, ReplayStep } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { nextStep, sharedReads } from './step.ts';
+
+const AT = '2026-01-01T00:00:00.000Z';
+const REPLAY: Replay = {
+  id: 'replay',
+  version: 1,
+  workspace_id: 'w',
+  rule_id: null,
+  since: AT,
+  until: AT,
+  events_per_second: 100,
+  status: 'active',
+  created_by: 'a',
+  created_at: AT,
+  updated_at: AT,
+};
+const STEP: ReplayStep = {
+  replay_id: 'replay',
+  workspace_id: 'w',
+  number: 0,
+  status: 'running',
+  cursors: [{ partition: 0, from: 0, next: 0, end: 10 }],
+  looked_at: 0,
+  events: 0,
+  created_at: AT,
+  at: AT,
+};
+
+/** A log that keeps events of another workspace from `first` on, and gives those below `readable`. */
+function logOf({ first, readable }: { readonly first: number; readonly readable: number }) {
+  return {
+    topics: new Map(),
+    first: async () => first,
+    offsetAt: async () => 0,
+    read: async (topic: string, partition: number, from: number) => {
+      const entries: LogEntry[] = [];
+      for (let offset = from; first <= from && offset < readable; offset++) {
+        const position = { topic, partition, offset, index: 0 };
+        entries.push({ position, key: '', value: '{}', headers: {}, timestamp: 0 });
+      }
+      return { entries, next: from + entries.length };
+    },
+  };
+}
+
+const catalog = { state: {}, position: 0 } as unknown as Catalog;
+const stepWith = async (log: ReturnType<typeof logOf>) =>
+  (await nextStep({ log, catalog, clock: () => 0, reads: sharedReads(() => 0) }, REPLAY, STEP)).next;
+
+describe('a step of a replay', () => {
+  it('waits where the log gives nothing yet, and skips none of it', async () => {
+    expect(await stepWith(logOf({ first: 0, readable: 4 }))).toMatchObject({
+      status: 'running',
+      looked_at: 4,
+      cursors: [{ next: 4 }],
+    });
+  });
+
+  it('passes what is no longer kept, up to what is', async () => {
+    expect(await stepWith(logOf({ first: 6, readable: 10 }))).toMatchObject({
+      status: 'finished',
+      looked_at: 4,
+    });
+    expect(await stepWith(logOf({ first: 20, readable: 20 }))).toMatchObject({
+      status: 'finished',
+      looked_at: 0,
+    });
+  });
+});
