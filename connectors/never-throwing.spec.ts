@@ -1,29 +1,11 @@
-import { type Connector, type Delivery, NO_LOGGER } from '@tributary/core';
+import { type Connector, NO_LOGGER } from '@tributary/core';
 import { expect, test } from 'vitest';
 import { neverThrowing } from './never-throwing.ts';
+import { sampleDelivery } from './samples.ts';
 
 const destination = { id: 'd1', workspaceId: 'w1', version: 1, settings: { secret: 'hidden' } };
 
-const delivery: Delivery = {
-  id: 'x1',
-  workspace_id: 'w1',
-  environment: 'production',
-  destination_id: 'd1',
-  rule_id: 'r1',
-  message_id: 'm1',
-  index: 0,
-  created_at: '2024-02-29T12:00:00.000Z',
-  attempts: [],
-  redrives: 0,
-  event: {
-    message_id: 'm1',
-    type: 'track',
-    timestamp: '2024-02-29T12:00:00.000Z',
-    received_at: '2024-02-29T12:00:00.000Z',
-    environment: 'production',
-    workspace_id: 'w1',
-  },
-};
+const delivery = sampleDelivery('x1');
 
 test('what a connector did not foresee is logged without settings and tried again', async () => {
   const broken: Connector = {

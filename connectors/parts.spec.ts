@@ -2,27 +2,9 @@ import type { Delivery, DeliveryResult } from '@tributary/core';
 import { expect, test } from 'vitest';
 import { mayBlameSome } from './http/verdict.ts';
 import { type Part, partsOf, sendInParts } from './parts.ts';
+import { sampleDelivery } from './samples.ts';
 
-const delivery = (id: number): Delivery => ({
-  id: String(id),
-  workspace_id: 'w1',
-  environment: 'production',
-  destination_id: 'd1',
-  rule_id: 'r1',
-  message_id: 'm1',
-  index: 0,
-  created_at: '2024-02-29T12:00:00.000Z',
-  attempts: [],
-  redrives: 0,
-  event: {
-    message_id: 'm1',
-    type: 'track',
-    timestamp: '2024-02-29T12:00:00.000Z',
-    received_at: '2024-02-29T12:00:00.000Z',
-    environment: 'production',
-    workspace_id: 'w1',
-  },
-});
+const delivery = (id: number): Delivery => sampleDelivery(String(id));
 const batchOf = (count: number): Part => [
   delivery(0),
   ...Array.from({ length: count - 1 }, (_, n) => delivery(n + 1)),

@@ -1,6 +1,7 @@
 import type { Json, JsonObject } from '@tributary/core';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import { isObject } from './json.ts';
+import { oncePer } from './once-per.ts';
 
 /** One thing that is wrong with settings. The path is a JSON pointer below them. */
 export interface SettingsFault {
@@ -17,21 +18,13 @@ export function createSettingsReader<Settings>(
   faults: (settings: JsonObject) => readonly SettingsFault[] = () => [],
 ): (settings: JsonObject) => Settings | undefined {
   const defaults = defaultsOf(schema);
-  // Settings are read for every call: those of one version of a destination are one object.
-  const known = new WeakMap<JsonObject, { readonly settings: Settings | undefined }>();
   let validate: ValidateFunction<Settings> | undefined;
 
-  const read = (settings: JsonObject): Settings | undefined => {
+  return oncePer((settings) => {
     validate ??= new Ajv2020({ strict: true }).compile<Settings>(schema);
     const whole: unknown = { ...defaults, ...settings };
     return validate(whole) && faults(settings).length === 0 ? whole : undefined;
-  };
-
-  return (settings) => {
-    const found = known.get(settings) ?? { settings: read(settings) };
-    known.set(settings, found);
-    return found.settings;
-  };
+  });
 }
 
 function defaultsOf({ properties }: JsonObject): JsonObject {

@@ -1,11 +1,12 @@
 import { type Connector, type DeliveryResult, newId } from '@tributary/core';
 import type { Agent } from 'undici';
 import { type Call, createClientConnector } from '../client-connector.ts';
-import { MAX_AGENTS, openAgent } from '../http/agent.ts';
+import { overHttp } from '../http/agent.ts';
 import { EXCERPT_BYTES, excerptOf, secretTexts } from '../http/excerpt.ts';
 import { exchange, type HttpRequest } from '../http/exchange.ts';
-import { mayBlameSome, verdictOfAnswer, verdictOfFailure } from '../http/verdict.ts';
+import { mayBlameSome, verdictOfAnswer } from '../http/verdict.ts';
 import type { ConnectorContext } from '../kind.ts';
+import { oncePer } from '../once-per.ts';
 import { sendInParts } from '../parts.ts';
 import { testedBy } from '../verdicts.ts';
 import { authorizationOf, changeNothing, createAll } from './bulk.ts';
@@ -40,10 +41,7 @@ export function createElasticsearchConnector(context: ConnectorContext): Connect
   return createClientConnector<ElasticsearchSettings, Agent>(context, {
     readSettings,
     limits: () => LIMITS,
-    open: async () => openAgent(context),
-    maxClients: MAX_AGENTS,
-    outlives: () => true,
-    verdictOfFailure,
+    ...overHttp(context),
 
     async send(agent, settings, batch, call) {
       const secrets = secretsOf(settings);
@@ -77,8 +75,8 @@ function isItems(answer: readonly BulkItem[] | DeliveryResult): answer is readon
   return Array.isArray(answer);
 }
 
-function secretsOf(settings: ElasticsearchSettings): readonly string[] {
+const secretsOf = oncePer((settings: ElasticsearchSettings) => {
   const authorization = authorizationOf(settings);
   const headers = authorization === undefined ? [] : [['authorization', authorization] as const];
   return secretTexts({ secret: settings.password ?? settings.api_key ?? '', headers });
-}
+});

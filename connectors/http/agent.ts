@@ -1,15 +1,26 @@
 import { MAX_CONCURRENCY } from '@tributary/core';
 import { Agent } from 'undici';
 import type { ConnectorContext } from '../kind.ts';
+import { verdictOfFailure } from './verdict.ts';
 
 /** An idle connection is kept this long, ms, unless the destination says less. */
 const KEEP_ALIVE_MS = 10_000;
 
 /** Destinations that speak HTTP and keep their connections although nobody uses them. */
-export const MAX_AGENTS = 1_000;
+const MAX_AGENTS = 1_000;
+
+/** What is the same for every kind that is spoken to over HTTP: a failure costs a connection, never all of them. */
+export function overHttp(context: ConnectorContext) {
+  return {
+    open: async () => openAgent(context),
+    maxClients: MAX_AGENTS,
+    outlives: () => true,
+    verdictOfFailure,
+  };
+}
 
 /** The connections of one destination, through the egress guard. */
-export function openAgent({ egress, timeoutMs }: ConnectorContext): Agent {
+function openAgent({ egress, timeoutMs }: ConnectorContext): Agent {
   return new Agent({
     connect: egress.connector(timeoutMs),
     // One for each of the calls that are made to a destination at a time; they are opened as they are needed.

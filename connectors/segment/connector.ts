@@ -2,10 +2,10 @@ import type { Connector, Delivery, DeliveryResult } from '@tributary/core';
 import type { Agent } from 'undici';
 import { type Call, createClientConnector } from '../client-connector.ts';
 import { Stopped } from '../errors.ts';
-import { MAX_AGENTS, openAgent } from '../http/agent.ts';
+import { overHttp } from '../http/agent.ts';
 import { secretTexts } from '../http/excerpt.ts';
-import { verdictOfFailure } from '../http/verdict.ts';
 import type { ConnectorContext } from '../kind.ts';
+import { oncePer } from '../once-per.ts';
 import { partsOf } from '../parts.ts';
 import { testedBy } from '../verdicts.ts';
 import type { Chosen } from './chosen.ts';
@@ -21,6 +21,10 @@ import { type Seen, verdictOfActions } from './verdict.ts';
 /** Events one call takes, and of them those under way at a time: each is at least one request of its own. */
 const LIMITS = { events: 100 };
 const AT_A_TIME = 16;
+
+const secretsOf = oncePer(({ secrets }: SegmentSettings) =>
+  secretTexts({ secret: '', headers: secrets.map((text) => ['', text] as const) }),
+);
 
 export interface SegmentOptions {
   /** Where a request goes in truth. Default: where the pack sends it. */
@@ -71,16 +75,10 @@ export function createSegmentConnector(
   const connector = createClientConnector<SegmentSettings, Agent>(context, {
     readSettings,
     limits: () => LIMITS,
-    open: async () => openAgent(context),
-    maxClients: MAX_AGENTS,
-    outlives: () => true,
-    verdictOfFailure,
+    ...overHttp(context),
 
     async send(agent, settings, batch, call) {
-      const secrets = secretTexts({
-        secret: '',
-        headers: settings.secrets.map((text) => ['', text] as const),
-      });
+      const secrets = secretsOf(settings);
       const results: DeliveryResult[] = [];
       for (const part of partsOf(batch, AT_A_TIME)) {
         const tasks = part.map((delivery) => taskOf(destination, definition, settings, delivery));
@@ -90,10 +88,7 @@ export function createSegmentConnector(
     },
 
     async test(agent, settings, call) {
-      const secrets = secretTexts({
-        secret: '',
-        headers: settings.secrets.map((text) => ['', text] as const),
-      });
+      const secrets = secretsOf(settings);
       return testedBy(await run({ op: 'test', destination, settings: settings.own }, agent, secrets, call));
     },
   });

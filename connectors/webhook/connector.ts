@@ -1,15 +1,18 @@
 import { type Connector, type DeliveryResult, newId } from '@tributary/core';
 import type { Agent } from 'undici';
 import { type Call, createClientConnector } from '../client-connector.ts';
-import { MAX_AGENTS, openAgent } from '../http/agent.ts';
+import { overHttp } from '../http/agent.ts';
 import { excerptOf, secretTexts } from '../http/excerpt.ts';
 import { exchange, type HttpRequest } from '../http/exchange.ts';
-import { mayBlameSome, verdictOfAnswer, verdictOfFailure } from '../http/verdict.ts';
+import { mayBlameSome, verdictOfAnswer } from '../http/verdict.ts';
 import type { ConnectorContext } from '../kind.ts';
+import { oncePer } from '../once-per.ts';
 import { sendInParts } from '../parts.ts';
 import { testedBy } from '../verdicts.ts';
 import { composeMessage, composeTest } from './message.ts';
 import { readSettings, type WebhookSettings } from './settings.ts';
+
+const secretsOf = oncePer((settings: WebhookSettings) => secretTexts(settings));
 
 export function createWebhookConnector(context: ConnectorContext): Connector {
   const { clock } = context;
@@ -23,7 +26,7 @@ export function createWebhookConnector(context: ConnectorContext): Connector {
     try {
       deadline.throwIfAborted();
       const { status, retryAfter, start } = await exchange(agent, compose(), deadline);
-      const excerpt = excerptOf(start, secretTexts(settings));
+      const excerpt = excerptOf(start, secretsOf(settings));
       return verdictOfAnswer({ status, retryAfter, excerpt }, clock());
     } catch (error) {
       return failed(error);
@@ -33,10 +36,7 @@ export function createWebhookConnector(context: ConnectorContext): Connector {
   return createClientConnector<WebhookSettings, Agent>(context, {
     readSettings,
     limits: ({ batchSize }) => ({ events: batchSize }),
-    open: async () => openAgent(context),
-    maxClients: MAX_AGENTS,
-    outlives: () => true,
-    verdictOfFailure,
+    ...overHttp(context),
 
     send: (agent, settings, batch, call) =>
       sendInParts(batch, {

@@ -1,4 +1,5 @@
 import type { JsonObject } from '@tributary/core';
+import { oncePer } from '../once-per.ts';
 import { headerFault } from './header-names.ts';
 import { formatSecret, isSecret, SECRET_BYTES } from './secret.ts';
 
@@ -60,7 +61,7 @@ export interface WebhookSettings {
 }
 
 /** Undefined for what `settingsSchema` and `settingsFaults` would not have let through. */
-export function readSettings(settings: JsonObject): WebhookSettings | undefined {
+export const readSettings = oncePer((settings: JsonObject): WebhookSettings | undefined => {
   if (settingsFaults(settings).length > 0) return undefined;
   const { secret, headers = {}, batch_size: batchSize = 1 } = settings;
   const url = typeof settings.url === 'string' ? URL.parse(settings.url) : null;
@@ -68,7 +69,7 @@ export function readSettings(settings: JsonObject): WebhookSettings | undefined 
   if (typeof batchSize !== 'number' || !(batchSize >= 1)) return undefined;
   const pairs = Object.entries(headers ?? {}).map(([name, value]) => [name, String(value)] as const);
   return { url, secret, headers: pairs, batchSize: Math.min(Math.floor(batchSize), MAX_BATCH) };
-}
+});
 
 /** What the schema cannot say. Paths are JSON pointers below the settings. */
 export function settingsFaults(settings: JsonObject): readonly { path: string; message: string }[] {

@@ -2,17 +2,21 @@ import type { Destination, Rule } from '../catalog/entities.ts';
 import { type CanonicalEvent, ENVIRONMENTS, type Environment, eventName } from '../event/event.ts';
 import { filterVerdict } from './filter.ts';
 
-/** Why a rule does not take an event, first reason first. `message` is only of a filter that failed. */
+/** Why a rule does not take an event, first reason first. */
+export const MISMATCHES = [
+  'disabled',
+  'environment',
+  'event_type',
+  'event_name',
+  'filter',
+  'filter_failed',
+  'destination_disabled',
+  'destination_environment',
+] as const;
+
+/** `message` is only of a filter that failed. */
 export interface Mismatch {
-  readonly because:
-    | 'disabled'
-    | 'environment'
-    | 'event_type'
-    | 'event_name'
-    | 'filter'
-    | 'filter_failed'
-    | 'destination_disabled'
-    | 'destination_environment';
+  readonly because: (typeof MISMATCHES)[number];
   readonly message?: string;
 }
 

@@ -21,6 +21,13 @@ export function faultsOf(rows: readonly Row[]): readonly string[] {
   return rows.filter(({ reference }) => !isTest(reference)).map(({ line }) => line);
 }
 
+/** The rows below a heading of the second level. */
+export function rowsBelow(heading: string, text: string): readonly Row[] {
+  const [, rest = ''] = text.split(`\n## ${heading}\n`);
+  const [part = ''] = rest.split('\n## ');
+  return rowsOf(part);
+}
+
 export function documentAt(path: string): string {
   return readFileSync(new URL(path, root), 'utf8');
 }

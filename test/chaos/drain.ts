@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isDrained, leastLags } from '../demo/drained.ts';
+import { waiting } from '../demo/drained.ts';
 import type { Installation } from './installation.ts';
 
 const POLL_MS = 300;
@@ -24,9 +24,9 @@ export async function drained(installation: Installation, withinMs: number): Pro
       ),
     );
     const metrics = texts.join('\n');
-    quiet = silent.length === 0 && isDrained(metrics) ? quiet + 1 : 0;
-    const lags = [...leastLags(metrics)].filter(([, lag]) => lag > 0);
-    before = [...lags.map(([labels, lag]) => `${labels}: ${lag}`), ...silent].join('\n');
+    const left = [...waiting(metrics), ...silent];
+    quiet = left.length === 0 ? quiet + 1 : 0;
+    before = left.join('\n');
     if (performance.now() - from > withinMs)
       throw new Error(`not drained within ${withinMs} ms; before the stages are still:\n${before}`);
     await sleep(POLL_MS);

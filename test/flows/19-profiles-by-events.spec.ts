@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ProfileChangeValue, type ProfileRecord, TOPIC } from '@tributary/core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { isDrained } from '../demo/drained.ts';
 import { eventually } from '../helpers/client.ts';
+import { drained } from '../helpers/drained.ts';
 import { entriesOf } from '../helpers/log-of.ts';
 import { openProfiles, type ProfileOrganization, sendTo } from '../helpers/profile-client.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';
@@ -30,14 +30,8 @@ describe('19. Profiles by events', () => {
   /** Sends events one after the other and waits until each stage is through. */
   async function send(...events: readonly (readonly [type: string, body: object])[]): Promise<void> {
     for (const [type, body] of events) await tributary.producer.post(`./events/${type}`, body);
-    await drained();
+    await drained(tributary, 30_000);
   }
-  const drained = () =>
-    eventually(
-      async () => isDrained(await tributary.metrics()),
-      (done) => done,
-      30_000,
-    );
 
   async function one(type: string, value: string): Promise<ProfileRecord> {
     const [found, ...others] = await organization.client.search({ [type]: [value] });
@@ -146,7 +140,7 @@ describe('19. Profiles by events', () => {
       tributary = await startTributary({ folder: tributary.folder });
       await open();
     }
-    await drained();
+    await drained(tributary, 30_000);
     const found = await organization.client.search({ user_id: users });
     expect(found).toHaveLength(200);
     const kills = Array.from({ length: KILLS }, (_, kill) => kill);
@@ -177,7 +171,7 @@ describe('19. Profiles by events', () => {
     const developer = tributary.owner.with({ token: key });
     for (const user_id of [user, test])
       await developer.post('./events/identify', { user_id, traits: { name: 'Test' } });
-    await drained();
+    await drained(tributary, 30_000);
     expect(await one('user_id', user)).toEqual(before);
     expect(await organization.client.search({ user_id: [test] })).toEqual([]);
     expect(await tributary.metrics()).toMatch(

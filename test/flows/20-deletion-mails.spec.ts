@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { isDrained } from '../demo/drained.ts';
 import { eventually } from '../helpers/client.ts';
+import { drained } from '../helpers/drained.ts';
 import { temporaryFolder } from '../helpers/folder.ts';
 import { type MailServer, startMailServer } from '../helpers/mail-server.ts';
 import { openProfiles, type ProfileOrganization, sendTo } from '../helpers/profile-client.ts';
@@ -92,10 +92,7 @@ describe('20. Mails about deletions', () => {
     expect(mail?.text).toMatch(/Deleted profiles: +3\r\nIdentifiers given: +4\r\nWithout a profile: +1\r\n/);
     const whole = JSON.stringify(mail);
     for (const email of [...emails, 'nobody@example.com']) expect(whole).not.toContain(email);
-    await eventually(
-      async () => isDrained(await tributary.metrics()),
-      (drained) => drained,
-    );
+    await drained(tributary);
     expect(server.taken).toHaveLength(1);
     for (const secret of [ADDRESS, USER.password]) expect(tributary.log()).not.toContain(secret);
   });

@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import type { CanonicalEvent, ProfileRecord } from '@tributary/core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { isDrained } from '../demo/drained.ts';
 import { eventually } from '../helpers/client.ts';
+import { drained } from '../helpers/drained.ts';
 import { openEventStream } from '../helpers/event-stream.ts';
 import { openProfiles, type ProfileOrganization, sendTo } from '../helpers/profile-client.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';
@@ -32,13 +32,6 @@ describe('29. The Segment API', () => {
     return { status: response.status, body: await response.json() };
   }
   const TAKEN = { status: 200, body: { success: true } };
-
-  const drained = () =>
-    eventually(
-      async () => isDrained(await tributary.metrics()),
-      (done) => done,
-      30_000,
-    );
 
   it('takes a batch, and whoever watches sees the events in our words, with all that was said', async () => {
     const { url, idToken: token, workspaceId } = tributary;
@@ -82,7 +75,7 @@ describe('29. The Segment API', () => {
     const event = fresh('Sent twice');
     const call = { userId: 'u', event, messageId: fresh('m') };
     for (let times = 0; times < 3; times++) expect(await post('/v1/track', call)).toEqual(TAKEN);
-    await drained();
+    await drained(tributary, 30_000);
     const volume =
       await tributary.owner.get<readonly { event_name: string; event_count: number }[]>('./event-volume');
     expect(volume.filter(({ event_name }) => event_name === event)).toMatchObject([{ event_count: 1 }]);
@@ -135,7 +128,7 @@ describe('29. The Segment API', () => {
     }
     async function call(path: string, body: object) {
       expect(await post(path, body)).toEqual(TAKEN);
-      await drained();
+      await drained(tributary, 30_000);
     }
     const identify = (userId: string, traits: object = {}) => call('/v1/identify', { userId, traits });
 

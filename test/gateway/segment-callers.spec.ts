@@ -1,24 +1,17 @@
 import { connect } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
-import { basic, sendCall } from '../helpers/segment-client.ts';
+import type { InjectClient, TestGateway } from '../helpers/gateway.ts';
+import { basic, openSegmentGateway, type SegmentGateway } from '../helpers/segment-client.ts';
 
 let test: TestGateway;
 let owner: InjectClient;
 let key: string;
+let send: SegmentGateway['send'];
 beforeAll(async () => {
-  test = await openTestGateway();
-  owner = await test.openWorkspace();
-  key = await makeKey();
+  ({ test, owner, key, send } = await openSegmentGateway());
 });
 afterAll(() => test.close());
-
-const makeKey = async () =>
-  (await owner.ok<{ key: string }>('POST', './event-keys', { name: 'Web', environment: 'production' })).key;
-
-const send = (url: string, payload: unknown, headers: Readonly<Record<string, string>> = basic(key)) =>
-  sendCall(test, url, payload, headers);
 
 const track = { userId: 'u', event: 'Paid' };
 const TAKEN = { status: 200, body: { success: true } };

@@ -1,17 +1,19 @@
 import { readFileSync } from 'node:fs';
 
-/** A code block of a guide. */
+/** A block of code of a guide. */
 export interface Block {
+  /** The word behind its opening fence, e.g. `sh`; and what stands behind that. */
   readonly language: string;
+  readonly name: string;
   readonly text: string;
 }
 
-export function blocksOf(guide: string): readonly Block[] {
-  const text = readFileSync(new URL(`../../docs/${guide}`, import.meta.url), 'utf8');
-  return [...text.matchAll(/^```(\w+)\n(.*?)^```$/gms)].map(([, language = '', block = '']) => ({
-    language,
-    text: block,
-  }));
+/** The blocks of `docs/<guide>.md`, in order, filled in with these values. */
+export function blocksOf(guide: string, values: Readonly<Record<string, string>> = {}): readonly Block[] {
+  const text = filledIn(readFileSync(new URL(`../../docs/${guide}.md`, import.meta.url), 'utf8'), values);
+  return [...text.matchAll(/^```(\w+) ?(.*)\n([\s\S]*?)^```$/gm)].map(
+    ([, language = '', name = '', block = '']) => ({ language, name, text: block }),
+  );
 }
 
 /** What a reader would put in place of the address and the names in angle brackets. */

@@ -54,7 +54,7 @@ describe('a guide', () => {
   }
 
   it('to begin with shows what happens', async () => {
-    const blocks = blocksOf('quick-start.md');
+    const blocks = blocksOf('quick-start');
     expect(new Set(blocks.map(({ language }) => language))).toEqual(new Set(['console', 'sh', 'json']));
     expect(blocks.filter(({ language }) => language === 'console')).toMatchObject([
       { text: 'npm ci && npm start\n' },
@@ -63,7 +63,7 @@ describe('a guide', () => {
   });
 
   describe('from Segment or RudderStack', () => {
-    const blocks = blocksOf('from-segment-or-rudderstack.md');
+    const blocks = blocksOf('from-segment-or-rudderstack');
     const of = (wanted: string) => blocks.filter(({ language }) => language === wanted);
 
     it('has no block that nobody runs: the page is run by test/sdks/browser.spec.ts', () => {

@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { startEmbedded } from '../helpers/embedded.ts';
 import type { Tributary } from '../helpers/running-tributary.ts';
-import { blocksOf, Shell } from './guide.ts';
+import { blocksOf } from './blocks.ts';
+import { Shell } from './shell.ts';
 
 /* Runs what docs/profiles.md shows. */
 
@@ -26,11 +27,11 @@ it('the guide to profiles prints what it says', async () => {
   expect(blocks.map(({ language }) => language).join(' ')).toBe(
     'sh sh sh text sh text sh text sh text sh text',
   );
-  for (const [at, { language, code }] of blocks.entries()) {
+  for (const [at, { language, text }] of blocks.entries()) {
     if (language !== 'sh') continue;
     const next = blocks[at + 1];
-    const expected = next?.language === 'text' ? next.code : '';
-    const printed = await shell.run(code);
-    expect(printed.map((line) => `${line}\n`).join(''), code).toBe(expected);
+    const expected = next?.language === 'text' ? next.text : '';
+    const printed = await shell.run(text);
+    expect(printed.map((line) => `${line}\n`).join(''), text).toBe(expected);
   }
 });

@@ -5,9 +5,11 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../helpers/client.ts';
 import { startEmbedded } from '../helpers/embedded.ts';
+import { freePort } from '../helpers/free-port.ts';
 import { inherited } from '../helpers/inherited.ts';
 import type { Tributary } from '../helpers/running-tributary.ts';
-import { type Block, blocksOf, freePort, Shell } from './guide.ts';
+import { type Block, blocksOf } from './blocks.ts';
+import { Shell } from './shell.ts';
 
 /* Runs what docs/webhooks.md shows. */
 
@@ -35,7 +37,7 @@ afterAll(async () => {
 });
 
 const codeOf = (wanted: string, at = 0) =>
-  blocks.filter(({ language }) => language === wanted)[at]?.code ?? '';
+  blocks.filter(({ language }) => language === wanted)[at]?.text ?? '';
 
 /** Node finds packages from where it runs: the tests have the one of Standard Webhooks. */
 function startReceiver(secret: string): ChildProcess {

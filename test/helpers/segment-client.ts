@@ -1,6 +1,6 @@
 import type { CanonicalEvent } from '@tributary/core';
 import { vi } from 'vitest';
-import type { TestGateway } from './gateway.ts';
+import { type InjectClient, openTestGateway, type TestGateway } from './gateway.ts';
 
 /** The header of `Basic` for a user. */
 export const basic = (user: string, password = '') => ({
@@ -34,4 +34,25 @@ export async function sendCall(
   );
   append.mockRestore();
   return { status: answer.statusCode, headers: answer.headers, body: answer.json(), events };
+}
+
+/** A gateway with a workspace, and a write key that SDKs send with unless they are told otherwise. */
+export interface SegmentGateway {
+  readonly test: TestGateway;
+  readonly owner: InjectClient;
+  readonly key: string;
+  send(url: string, payload: unknown, headers?: Readonly<Record<string, string>>): Promise<Sent>;
+}
+
+export async function openSegmentGateway(): Promise<SegmentGateway> {
+  const test = await openTestGateway();
+  const owner = await test.openWorkspace();
+  const named = { name: 'Web', environment: 'production' };
+  const { key } = await owner.ok<{ key: string }>('POST', './event-keys', named);
+  return {
+    test,
+    owner,
+    key,
+    send: (url, payload, headers = basic(key)) => sendCall(test, url, payload, headers),
+  };
 }

@@ -67,7 +67,7 @@ describe.skipIf(program === undefined)('analytics.js, unmodified, on a page in C
   it('sends from the page that the guide shows', async () => {
     const tributary = await startTributary();
     onTestFinished(() => tributary.remove());
-    const [block, ...others] = blocksOf('from-segment-or-rudderstack.md').filter(
+    const [block, ...others] = blocksOf('from-segment-or-rudderstack').filter(
       ({ language }) => language === 'html',
     );
     expect(others).toEqual([]);

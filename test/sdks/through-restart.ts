@@ -1,10 +1,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
 import { createInterface } from 'node:readline';
 import { type CanonicalEvent, TOPIC } from '@tributary/core';
-import { isDrained } from '../demo/drained.ts';
-import { eventually } from '../helpers/client.ts';
+import { drained } from '../helpers/drained.ts';
+import { freePort } from '../helpers/free-port.ts';
 import { inherited } from '../helpers/inherited.ts';
 import { entriesOf } from '../helpers/log-of.ts';
 import { startTributary } from '../helpers/tributary.ts';
@@ -59,11 +58,7 @@ export async function sendThroughRestart(
     await tributary.kill();
     tributary = await startTributary({ folder, env });
     await Promise.all(running.map(({ ended }) => ended));
-    await eventually(
-      async () => isDrained(await tributary.metrics()),
-      (done) => done,
-      60_000,
-    );
+    await drained(tributary, 60_000);
     const accepted = (await entriesOf(tributary, TOPIC.accepted)).map(
       ({ value }) => JSON.parse(String(value)) as CanonicalEvent,
     );
@@ -86,14 +81,4 @@ function run(name: string, [program = '', ...args]: readonly string[]): Sending 
   });
   const half = Promise.race([once(lines, 'line'), ended]);
   return { half, ended };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  if (typeof address !== 'object' || address === null) throw new Error('it listens at no port');
-  return address.port;
 }

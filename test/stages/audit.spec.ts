@@ -1,4 +1,5 @@
 import {
+  type EventLog,
   type Fact,
   type History,
   InvalidInput,
@@ -19,6 +20,17 @@ const list = async (history: History, scope = WORKSPACE) =>
 
 const entriesOf = (facts: readonly Fact[], from = 0): readonly LogEntry[] =>
   facts.slice(from).map((fact, index) => entryOf(TOPIC.catalog, from + index, fact));
+
+/** Puts facts, or what is none, on the topic of the catalog, which has one partition. */
+const appending = (log: Pick<EventLog, 'append'>) => (values: readonly object[]) =>
+  log.append(
+    TOPIC.catalog,
+    values.map((value) => ({
+      key: 'k',
+      value: JSON.stringify(value),
+      headers: { 'catalog-position': '0' },
+    })),
+  );
 
 /** A destination that is made, renamed twice and deleted, and a rename that comes too late. */
 function fill(catalog: MemoryCatalog): void {
@@ -157,15 +169,7 @@ it('works off the topic of the catalog on a log, and once more after a restart',
   const { catalog, history, stages } = setUp();
   fill(catalog);
   const log = await openLog();
-  const append = (facts: readonly Fact[]) =>
-    log.append(
-      TOPIC.catalog,
-      facts.map((fact) => ({
-        key: fact.entity,
-        value: JSON.stringify(fact),
-        headers: { 'catalog-position': '0' },
-      })),
-    );
+  const append = appending(log);
   await append(catalog.facts.slice(0, 3));
   const first = (await runOn(log, stages, ['audit'])).get('audit');
   await until(async () => (await list(history)).length >= 3);
@@ -180,15 +184,7 @@ it('goes on from the rows of a rewrite where the facts before were dropped, wher
   const log = await openLog();
   const { catalog, history, stages } = setUp({}, { log });
   fill(catalog);
-  const append = (facts: readonly Fact[]) =>
-    log.append(
-      TOPIC.catalog,
-      facts.map((fact) => ({
-        key: fact.entity,
-        value: JSON.stringify(fact),
-        headers: { 'catalog-position': '0' },
-      })),
-    );
+  const append = appending(log);
   await append(catalog.facts.slice(0, 3));
   const first = (await runOn(log, stages, CATALOG_STAGES)).get('audit');
   const rewriting = openLogCatalog({ log, logger: NO_LOGGER, fetchWaitMs: 50 });
@@ -213,17 +209,13 @@ it('says nothing of facts that are missing, and waits', async () => {
   const log = await openLog();
   const { catalog, history, stages } = setUp({}, { log });
   fill(catalog);
-  const entries = catalog.facts.map((fact) => ({
-    key: fact.entity,
-    value: JSON.stringify(fact),
-    headers: { 'catalog-position': '0' },
-  }));
-  await log.append(TOPIC.catalog, entries.slice(0, 3));
+  const append = appending(log);
+  await append(catalog.facts.slice(0, 3));
   const first = (await runOn(log, stages, ['audit'])).get('audit');
   await until(async () => (await list(history)).length >= 3);
   await first?.stop();
   await log.dropBelow(TOPIC.catalog, 0, 2);
-  await log.append(TOPIC.catalog, entries.slice(3));
+  await append(catalog.facts.slice(3));
   const again = (await runOn(log, setUp({}, { history, catalog, log }).stages, ['audit'])).get('audit');
   await new Promise((resolve) => setTimeout(resolve, 500));
   expect(await list(history)).toHaveLength(3);
@@ -249,15 +241,7 @@ it.each([
   const log = await openLog();
   const { catalog, history, stages } = setUp({}, { log });
   fill(catalog);
-  const append = (values: readonly object[]) =>
-    log.append(
-      TOPIC.catalog,
-      values.map((value) => ({
-        key: 'k',
-        value: JSON.stringify(value),
-        headers: { 'catalog-position': '0' },
-      })),
-    );
+  const append = appending(log);
   await append(catalog.facts.slice(0, 3));
   const first = (await runOn(log, stages, ['audit'])).get('audit');
   await until(async () => (await list(history)).length >= 3);

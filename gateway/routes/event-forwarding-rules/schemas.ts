@@ -1,4 +1,4 @@
-import { ENVIRONMENTS, EVENT_TYPES, MAX_FILTER_LENGTH } from '@tributary/core';
+import { ENVIRONMENTS, EVENT_TYPES, MAX_FILTER_LENGTH, MISMATCHES } from '@tributary/core';
 import { Type } from 'typebox';
 import {
   closed,
@@ -96,20 +96,9 @@ export const ruleTestBody = closed(
   },
 );
 
-const BECAUSE = [
-  'disabled',
-  'environment',
-  'event_type',
-  'event_name',
-  'filter',
-  'filter_failed',
-  'destination_disabled',
-  'destination_environment',
-] as const;
-
 /** Why a rule does not take an event. */
 export const mismatch = {
-  because: nullable(oneOf(BECAUSE, 'Why it is not; null when it is.')),
+  because: nullable(oneOf(MISMATCHES, 'Why it is not; null when it is.')),
   message: nullable(Type.String({ description: 'How the filter failed.' })),
 };
 

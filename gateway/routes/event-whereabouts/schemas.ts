@@ -1,4 +1,4 @@
-import { ENVIRONMENTS } from '@tributary/core';
+import { ENVIRONMENTS, MISMATCHES } from '@tributary/core';
 import { Type } from 'typebox';
 import { closed, freeObject, listOf, nullable, oneOf, time, uuid } from '../../http/schemas.ts';
 import { timeText } from '../../http/times.ts';
@@ -76,22 +76,7 @@ const rule = Type.Object(
     }),
     destination_id: uuid,
     matched: nullable(Type.Boolean({ description: 'Null when it cannot be told.' })),
-    because: nullable(
-      oneOf(
-        [
-          'disabled',
-          'environment',
-          'event_type',
-          'event_name',
-          'filter',
-          'filter_failed',
-          'destination_disabled',
-          'destination_environment',
-          'not_at_the_time',
-        ],
-        'Why it did not match.',
-      ),
-    ),
+    because: nullable(oneOf([...MISMATCHES, 'not_at_the_time'], 'Why it did not match.')),
     message: nullable(Type.String({ description: 'How the filter failed.' })),
     changed_since: Type.Boolean({
       description: 'It was changed after the event was accepted: its deliveries say whether it matched.',

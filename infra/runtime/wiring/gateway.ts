@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import type { MessagePort } from 'node:worker_threads';
-import { createConnectors } from '@tributary/connectors';
 import {
   createContractEvaluator,
   type Logger,
@@ -21,6 +20,7 @@ import { startPatience, whenAvailable } from '../process/patience.ts';
 import { openSecrets } from '../secrets/secrets.ts';
 import { Closing } from './closing.ts';
 import { openCatalog } from './ports/catalog.ts';
+import { openConnectors } from './ports/connectors.ts';
 import { openDeduplicator } from './ports/deduplicator.ts';
 import { openEventLog } from './ports/event-log.ts';
 import { openHealthBoard } from './ports/health-board.ts';
@@ -79,6 +79,10 @@ async function openDependencies(
   closing: Closing,
 ): Promise<GatewayDependencies> {
   const clock = Date.now;
+  const available = async <T extends { close(): Promise<void> }>(what: string, attempt: () => Promise<T>) =>
+    closing.keep(
+      await whenAvailable(`opening the ${what}`, startPatience(config.startTimeout, logger), attempt),
+    );
   const log = closing.keep(
     // Where the log is embedded, the stages' thread drops what has expired.
     await openEventLog(config, {
@@ -98,37 +102,16 @@ async function openDependencies(
       await openVolumeCounters(config, { logger, busyTimeoutMs: EVENT_LOOP_PATIENCE_MS }),
     ),
     history: closing.keep(await openHistory(config, logger)),
-    healthBoard: closing.keep(
-      await whenAvailable('opening the health board', startPatience(config.startTimeout, logger), () =>
-        openHealthBoard(config, logger),
-      ),
-    ),
-    deduplicator: closing.keep(
-      await whenAvailable('opening the deduplicator', startPatience(config.startTimeout, logger), () =>
-        openDeduplicator(config, logger),
-      ),
-    ),
+    healthBoard: await available('health board', () => openHealthBoard(config, logger)),
+    deduplicator: await available('deduplicator', () => openDeduplicator(config, logger)),
     // Others may be opening or closing the same folder at this moment.
-    profiles: closing.keep(
-      await whenAvailable('opening the profiles', startPatience(config.startTimeout, logger), () =>
-        openProfileStore(config, { logger, metrics, publish }),
-      ),
-    ),
+    profiles: await available('profiles', () => openProfileStore(config, { logger, metrics, publish })),
     requestDeletionNotice: queueDeletionNotices(log, catalog),
     liveTail: closing.keep(await openGatewayLiveTail(config, { logger, link })),
     liveLimits: { streams: config.liveStreams, workspaceStreams: config.liveWorkspaceStreams },
     // Compiles and tests what people write; one process is enough, and it never shares a queue with the stages.
     sandbox: closing.keep(openIsolatedVmSandbox({ processes: 1, uid: config.sandboxUid, logger, metrics })),
-    connectors: closing.keep(
-      createConnectors({
-        egressAllow: config.egressAllow,
-        dataFolder: config.dataFolder,
-        timeoutMs: config.deliveryTimeout,
-        clock,
-        logger,
-        metrics,
-      }),
-    ),
+    connectors: closing.keep(openConnectors(config, { logger, metrics })),
     contracts: createContractEvaluator(),
     identity: createIdentityVerifier(issuers, () => new Date()),
     ...openSecrets(config),

@@ -1,4 +1,3 @@
-import { createConnectors } from '@tributary/connectors';
 import {
   createContractEvaluator,
   type Logger,
@@ -19,6 +18,7 @@ import { catchUp } from './catch-up.ts';
 import { Closing } from './closing.ts';
 import { watchConfiguredEngines } from './engines.ts';
 import { openCatalog } from './ports/catalog.ts';
+import { openConnectors } from './ports/connectors.ts';
 import { openDeduplicator } from './ports/deduplicator.ts';
 import { openEventLog } from './ports/event-log.ts';
 import { openHealthBoard } from './ports/health-board.ts';
@@ -138,16 +138,7 @@ function localPorts(config: Config, { logger, metrics }: StagesTools, closing: C
     contracts: createContractEvaluator(),
     sandbox: sandbox(),
     slowSandbox: sandbox(),
-    connectors: closing.keep(
-      createConnectors({
-        egressAllow: config.egressAllow,
-        dataFolder: config.dataFolder,
-        timeoutMs: config.deliveryTimeout,
-        clock,
-        logger,
-        metrics,
-      }),
-    ),
+    connectors: closing.keep(openConnectors(config, { logger, metrics })),
     unseal: openSecrets(config).unseal,
     clock,
     elapsed: () => performance.now(),

@@ -1,11 +1,7 @@
 import { createRequire } from 'node:module';
-import { callsOf, sendAll, task } from './calls.ts';
+import { type Client, sendAll, task } from './calls.ts';
 
-interface Client {
-  track(call: object): unknown;
-  identify(call: object): unknown;
-  page(call: object): unknown;
-  group(call: object): unknown;
+interface Queued extends Client {
   flush(): Promise<unknown>;
   readonly queue: readonly unknown[];
 }
@@ -13,7 +9,7 @@ interface Client {
 const Analytics = createRequire(import.meta.url)('analytics-node') as new (
   writeKey: string,
   options: object,
-) => Client;
+) => Queued;
 
 const given = task();
 const analytics = new Analytics(given.writeKey, {
@@ -24,16 +20,6 @@ const analytics = new Analytics(given.writeKey, {
   errorHandler: (error: unknown) => console.error(error),
 });
 
-await sendAll(
-  given,
-  (round) => {
-    const { track, identify, page, group } = callsOf(given, round);
-    analytics.track(track);
-    analytics.identify(identify);
-    analytics.page(page);
-    analytics.group(group);
-  },
-  async () => {
-    while (analytics.queue.length > 0) await analytics.flush();
-  },
-);
+await sendAll(given, analytics, async () => {
+  while (analytics.queue.length > 0) await analytics.flush();
+});

@@ -37,15 +37,24 @@ export function task(): Task {
   return { url, writeKey, name, rounds: Number(rounds) };
 }
 
-/** Lets `send` send each round, tells when half of them are on their way, and ends once the SDK is done. */
-export async function sendAll(
-  { rounds }: Task,
-  send: (round: number) => void,
-  end: () => Promise<unknown>,
-): Promise<void> {
+/** What every SDK calls alike. */
+export interface Client {
+  track(call: object): unknown;
+  identify(call: object): unknown;
+  page(call: object): unknown;
+  group(call: object): unknown;
+}
+
+/** Makes the calls of each round, tells when half of them are on their way, and ends once the SDK is done. */
+export async function sendAll(task: Task, client: Client, end: () => Promise<unknown>): Promise<void> {
+  const { rounds } = task;
   for (let round = 0; round < rounds; round++) {
     if (round === Math.floor(rounds / 2)) process.stdout.write('half\n');
-    send(round);
+    const { track, identify, page, group } = callsOf(task, round);
+    client.track(track);
+    client.identify(identify);
+    client.page(page);
+    client.group(group);
     await sleep(20);
   }
   await end();

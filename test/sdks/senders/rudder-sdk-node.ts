@@ -1,18 +1,14 @@
 import { createRequire } from 'node:module';
-import { callsOf, sendAll, task } from './calls.ts';
+import { type Client, sendAll, task } from './calls.ts';
 
-interface Client {
-  track(call: object): unknown;
-  identify(call: object): unknown;
-  page(call: object): unknown;
-  group(call: object): unknown;
+interface Queued extends Client {
   flush(): Promise<unknown>;
 }
 
 const Analytics = createRequire(import.meta.url)('@rudderstack/rudder-sdk-node') as new (
   writeKey: string,
   options: object,
-) => Client;
+) => Queued;
 
 const given = task();
 const analytics = new Analytics(given.writeKey, {
@@ -24,14 +20,4 @@ const analytics = new Analytics(given.writeKey, {
   errorHandler: (error: unknown) => console.error(error),
 });
 
-await sendAll(
-  given,
-  (round) => {
-    const { track, identify, page, group } = callsOf(given, round);
-    analytics.track(track);
-    analytics.identify(identify);
-    analytics.page(page);
-    analytics.group(group);
-  },
-  () => analytics.flush(),
-);
+await sendAll(given, analytics, () => analytics.flush());

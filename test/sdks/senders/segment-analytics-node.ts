@@ -1,5 +1,5 @@
 import { Analytics } from '@segment/analytics-node';
-import { callsOf, sendAll, task } from './calls.ts';
+import { sendAll, task } from './calls.ts';
 
 const given = task();
 const analytics = new Analytics({
@@ -11,14 +11,4 @@ const analytics = new Analytics({
 });
 analytics.on('error', (error) => console.error(error));
 
-await sendAll(
-  given,
-  (round) => {
-    const { track, identify, page, group } = callsOf(given, round);
-    analytics.track(track);
-    analytics.identify(identify);
-    analytics.page(page);
-    analytics.group(group);
-  },
-  () => analytics.closeAndFlush({ timeout: 60_000 }),
-);
+await sendAll(given, analytics, () => analytics.closeAndFlush({ timeout: 60_000 }));

@@ -8,7 +8,7 @@ import {
 } from '@tributary/core';
 import { formatCursor, type Place, parseCursor } from '../cursor.ts';
 import { entryOf, facetsOf } from './entry-row.ts';
-import { type Narrowing, narrowings } from './listings.ts';
+import { IN_RANGE, type Narrowing, NEWEST_FIRST, narrowings } from './listings.ts';
 
 /** Entries a filtered list looks at in one call, unless its page is larger: the thread waits for it. */
 const LOOKED_AT = 1_000;
@@ -32,18 +32,16 @@ export class HistoryReader {
   readonly #reach: StatementSync;
 
   constructor(database: DatabaseSync) {
-    const range = 'listed.listing = :listing AND listed.at >= :since AND (listed.at, listed.id) < (:at, :id)';
-    const order = 'ORDER BY listed.at DESC, listed.id DESC';
     this.#get = database.prepare('SELECT * FROM entries WHERE kind = ? AND workspace_id = ? AND id = ?');
     const list = (columns: string) =>
       database.prepare(
         `SELECT ${columns} FROM listed JOIN entries ON entries.entry = listed.entry
-         WHERE ${range} AND entries.kind = :kind AND entries.workspace_id = :workspace_id ${order} LIMIT :limit`,
+         WHERE ${IN_RANGE} AND entries.kind = :kind AND entries.workspace_id = :workspace_id ${NEWEST_FIRST} LIMIT :limit`,
       );
     this.#list = list(LISTED_COLUMNS);
     this.#listWhole = list('entries.*');
     this.#reach = database.prepare(
-      `SELECT listed.at FROM listed WHERE ${range} ${order} LIMIT 1 OFFSET :offset`,
+      `SELECT listed.at FROM listed WHERE ${IN_RANGE} ${NEWEST_FIRST} LIMIT 1 OFFSET :offset`,
     );
   }
 

@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { HistoryCount, HistoryCountQuery } from '@tributary/core';
 import { reading } from '../../sqlite/database.ts';
 import { facetsOf } from './entry-row.ts';
-import { type Narrowing, narrowings } from './listings.ts';
+import { IN_RANGE, type Narrowing, NEWEST_FIRST, narrowings } from './listings.ts';
 
 const HOUR_MS = 3_600_000;
 /** Rows of the index counted at a time, and entries whose facets are read at a time: 1 ms either. */
@@ -23,18 +23,16 @@ export class HourlyCounts {
   readonly #rows: StatementSync;
 
   constructor(database: DatabaseSync) {
-    const range = 'listed.listing = :listing AND listed.at >= :since AND (listed.at, listed.id) < (:at, :id)';
-    const order = 'ORDER BY listed.at DESC, listed.id DESC';
     this.#reach = database.prepare(
-      `SELECT listed.at, listed.id FROM listed WHERE ${range} ${order} LIMIT 1 OFFSET ${COUNTED - 1}`,
+      `SELECT listed.at, listed.id FROM listed WHERE ${IN_RANGE} ${NEWEST_FIRST} LIMIT 1 OFFSET ${COUNTED - 1}`,
     );
     this.#count = database.prepare(
       `SELECT listed.at / ${HOUR_MS} AS hour, count(*) AS count FROM listed
-       WHERE ${range} AND (listed.at, listed.id) >= (:lastAt, :lastId) GROUP BY hour`,
+       WHERE ${IN_RANGE} AND (listed.at, listed.id) >= (:lastAt, :lastId) GROUP BY hour`,
     );
     this.#rows = database.prepare(
       `SELECT listed.at, listed.id, entries.facets FROM listed JOIN entries ON entries.entry = listed.entry
-       WHERE ${range} ${order} LIMIT ${LOOKED_AT}`,
+       WHERE ${IN_RANGE} ${NEWEST_FIRST} LIMIT ${LOOKED_AT}`,
     );
   }
 

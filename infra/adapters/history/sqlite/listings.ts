@@ -1,6 +1,11 @@
 import { hash } from 'node:crypto';
 import { type HistoryEntry, type HistoryKind, LEADING_FACET } from '@tributary/core';
 
+/** SQL: the rows of a listing from `:since` on that come strictly before the place of `:at` and `:id`. */
+export const IN_RANGE =
+  'listed.listing = :listing AND listed.at >= :since AND (listed.at, listed.id) < (:at, :id)';
+export const NEWEST_FIRST = 'ORDER BY listed.at DESC, listed.id DESC';
+
 export type Facets = Readonly<Record<string, string>>;
 export type Facet = readonly [name: string, value: string];
 /** What decides where an entry stands in lists. */
