@@ -26,8 +26,8 @@ import { attemptUpsert } from './upsert.ts';
 import type { Hints } from './view.ts';
 import type { WriteGroup } from './write-group.ts';
 
-/** Identities whose profile is remembered: 48 MiB, once as many are used. */
-const HINTS = 2 ** 21;
+/** Identities whose profile is remembered: 96 MiB, once as many are used. */
+const HINTS = 2 ** 22;
 /** Profiles whose durable version is remembered; some 200 bytes each. */
 const REMEMBERED = 100_000;
 

@@ -19,15 +19,24 @@ describe('a table of hints', () => {
   });
 
   it('gives nobody the hint of another one that has its place', () => {
-    const table = new HintTable(10);
+    const table = new HintTable(16);
     const ucids = Array.from({ length: 200 }, () => newId());
     for (const [n, ucid] of ucids.entries()) table.set(claimOf(n), ucid);
     const known = ucids.filter((ucid, n) => table.get(claimOf(n)) === ucid);
     const wrong = ucids.filter((ucid, n) => ![undefined, ucid].includes(table.get(claimOf(n))));
-    expect(known).toHaveLength(10);
+    expect(known).toHaveLength(16);
     expect(wrong).toEqual([]);
     // What went out of its place takes nobody else's with it.
     for (const n of ucids.keys()) if (table.get(claimOf(n)) === undefined) table.delete(claimOf(n));
-    expect(ucids.filter((_, n) => table.get(claimOf(n)) !== undefined)).toHaveLength(10);
+    expect(ucids.filter((_, n) => table.get(claimOf(n)) !== undefined)).toHaveLength(16);
+  });
+
+  it('loses a hundredth while it is half full', () => {
+    const table = new HintTable(20_000);
+    const ucid = newId();
+    const claims = Array.from({ length: 10_000 }, (_, n) => claimOf(n));
+    for (const claim of claims) table.set(claim, ucid);
+    const known = claims.filter((claim) => table.get(claim) !== undefined);
+    expect(known.length).toBeGreaterThan(9_800);
   });
 });
