@@ -110,7 +110,9 @@ async function openDependencies(
     liveTail: closing.keep(await openGatewayLiveTail(config, { logger, link })),
     liveLimits: { streams: config.liveStreams, workspaceStreams: config.liveWorkspaceStreams },
     // Compiles and tests what people write; one process is enough, and it never shares a queue with the stages.
-    sandbox: closing.keep(openIsolatedVmSandbox({ processes: 1, uid: config.sandboxUid, logger, metrics })),
+    sandbox: closing.keep(
+      openIsolatedVmSandbox({ processes: 1, isLazy: true, uid: config.sandboxUid, logger, metrics }),
+    ),
     connectors: closing.keep(openConnectors(config, { logger, metrics })),
     contracts: createContractEvaluator(),
     identity: createIdentityVerifier(issuers, () => new Date()),

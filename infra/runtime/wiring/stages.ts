@@ -125,10 +125,11 @@ async function open(
 /** The ports that need no engine. */
 function localPorts(config: Config, { logger, metrics }: StagesTools, closing: Closing) {
   const clock = Date.now;
-  const sandbox = () =>
+  const sandbox = (isLazy: boolean) =>
     closing.keep(
       openIsolatedVmSandbox({
         processes: config.sandboxProcesses,
+        isLazy,
         uid: config.sandboxUid,
         logger,
         metrics,
@@ -136,8 +137,9 @@ function localPorts(config: Config, { logger, metrics }: StagesTools, closing: C
     );
   return {
     contracts: createContractEvaluator(),
-    sandbox: sandbox(),
-    slowSandbox: sandbox(),
+    // What goes there waits for its turn anyway, and most installations never have anything that slow.
+    sandbox: sandbox(false),
+    slowSandbox: sandbox(true),
     connectors: closing.keep(openConnectors(config, { logger, metrics })),
     unseal: openSecrets(config).unseal,
     clock,

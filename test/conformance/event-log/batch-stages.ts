@@ -137,22 +137,28 @@ export function describeBatchStages(
     expect(await poisoned(log())).toEqual([]);
   });
 
-  it('one partition that waits for an engine holds no other up', async () => {
-    const hasty = await harness.open(medium(), { stopGraceMs: 100 });
+  it('one partition that waits for an engine holds neither another nor a stop up', async () => {
+    const graceful = await harness.open(medium(), { stopGraceMs: 60_000 });
     const [stuck = '', ...others] = keyPerPartition();
-    for (const key of [stuck, ...others]) await hasty.append(SOURCE, numbered(key, 5));
-    const run = await hasty.run(
+    for (const key of [stuck, ...others]) await graceful.append(SOURCE, numbered(key, 5));
+    const run = await graceful.run(
       batchStage(async ({ partition, entries }) => {
         if (partition === partitionOf(stuck, PARTITIONS)) throw new Unavailable('not this one');
         return entries.map((entry) => copyOf(entry));
       }),
     );
-    await eventually(async () => (await readAll(hasty, TARGET)).length === 5 * others.length, 'others wait');
+    await eventually(
+      async () => (await readAll(graceful, TARGET)).length === 5 * others.length,
+      'others wait',
+    );
     const lag = await run.lag();
     expect(lag.filter((one) => one.lag > 0)).toEqual([
       { topic: SOURCE, partition: partitionOf(stuck, PARTITIONS), lag: 5 },
     ]);
-    await hasty.close();
+    const stopping = performance.now();
+    await run.stop();
+    expect(performance.now() - stopping).toBeLessThan(10_000);
+    await graceful.close();
   });
 
   it('gets entries again from where it rewinds to, and what it emits is there once', async () => {

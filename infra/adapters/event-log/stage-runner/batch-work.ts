@@ -9,7 +9,8 @@ import { giveUp, type Work } from './work.ts';
 
 /**
  * Hands a batch of one partition to its stage and commits it, in parts where it throws. Resolves when all of it is
- * committed or, where nothing was emitted, reached. Rejects with the stage's `Rewind` or `Fenced`, with `PartitionLost`, or with the signal's reason; what
+ * committed or, where nothing was emitted, reached; and, once it is to stop, when an engine does not answer: whoever is
+ * next waits for that. Rejects with the stage's `Rewind` or `Fenced`, with `PartitionLost`, or with the signal's reason; what
  * was committed until then is the committer's to say. `taken` is wholly before or wholly behind the committed position.
  */
 export async function workBatch(stage: BatchStage, taken: readonly Taken[], work: Work): Promise<void> {
@@ -23,8 +24,10 @@ export async function workBatch(stage: BatchStage, taken: readonly Taken[], work
       repetition = 0;
     } catch (thrown) {
       if (!(thrown instanceof StageThrew)) throw thrown;
-      if (failureOf(thrown.cause) === 'repeat') await repeatLater(thrown.cause, part, repetition++, work);
-      else if (failureOf(thrown.cause) === 'throw') await treatThrow(plan, range, part, thrown.cause, work);
+      if (failureOf(thrown.cause) === 'repeat') {
+        await repeatLater(thrown.cause, part, repetition++, work);
+        if (work.stopping.aborted) return;
+      } else if (failureOf(thrown.cause) === 'throw') await treatThrow(plan, range, part, thrown.cause, work);
       else throw thrown.cause;
     }
   }
@@ -65,10 +68,10 @@ async function repeatLater(
   repetition: number,
   work: Work,
 ): Promise<void> {
-  const { stage, logger, backoff, signal } = work;
+  const { stage, logger, backoff, signal, stopping } = work;
   const fields = { stage, position: part[0]?.entry.position, repetition, error: messageOf(cause) };
   logger.warn(fields, 'an engine does not answer; the batch will be repeated');
-  await pause(backoffMs(repetition, backoff), signal);
+  await pause(backoffMs(repetition, backoff), AbortSignal.any([signal, stopping]));
 }
 
 async function treatThrow(

@@ -44,12 +44,13 @@ function setUp({ windowBytes = 1_000_000 } = {}) {
     positionsMayWait: true,
     context: { signal },
     signal,
+    stopping: stopping.signal,
     backoff,
     clock: Date.now,
     metrics: NO_METRICS,
     logger: NO_LOGGER,
   };
-  const flow = new FlowWork(stage, work, 1_000, stopping.signal);
+  const flow = new FlowWork(stage, work, 1_000);
   const admit = (offset: number, value = 'x') => {
     const position = { topic: 't', partition: 0, offset, index: 0 };
     const entry: LogEntry = { position, key: 'k', value, headers: {}, timestamp: 0 };

@@ -31,18 +31,16 @@ export class FlowWork {
   /** Entries that wait for an engine to answer; while there are any nothing new is admitted. */
   #waitingForEngine = 0;
   #committing = false;
-  readonly #stopping: AbortSignal;
   #nextChange: PromiseWithResolvers<void> | undefined;
 
-  /** `stopping` wakes who waits for `changed()` and is told to the stage; what was admitted goes on. */
-  constructor(stage: FlowStage, work: Work, maxUncommitted: number, stopping: AbortSignal) {
+  /** `work.stopping` wakes who waits for `changed()` and is told to the stage; what was admitted goes on. */
+  constructor(stage: FlowStage, work: Work, maxUncommitted: number) {
     this.#stage = stage;
     this.#work = work;
     this.#window = new FlowWindow({ bytes: stage.windowBytes, entries: maxUncommitted });
-    this.#stopping = stopping;
     const until = { once: true, signal: this.#ended.signal };
     work.signal.addEventListener('abort', () => this.#end(work.signal.reason), until);
-    stopping.addEventListener('abort', () => this.#changed(), until);
+    work.stopping.addEventListener('abort', () => this.#changed(), until);
     if (work.signal.aborted) this.#end(work.signal.reason);
   }
 
@@ -102,7 +100,7 @@ export class FlowWork {
   #contextOf(slot: Slot): StageContext {
     return {
       ...this.#work.context,
-      stopping: this.#stopping,
+      stopping: this.#work.stopping,
       room: () => {
         this.ended.throwIfAborted();
         return this.#window.mayEmit(slot) ? undefined : this.changed();
@@ -173,9 +171,9 @@ export class FlowWork {
   /** Until the engine is to be asked again; not when there is much to commit, nor when it is the last time. */
   async #rest(): Promise<void> {
     for (;;) {
-      const { committer } = this.#work;
+      const { committer, stopping } = this.#work;
       const restMs = this.#window.holdsEmissions ? committer.restMs() : committer.positionRestMs();
-      if (restMs === 0 || this.#stopping.aborted || this.ended.aborted) return;
+      if (restMs === 0 || stopping.aborted || this.ended.aborted) return;
       if (this.#window.isFull(NO_REST_SHARE)) return;
       await this.#changedWithin(restMs);
     }

@@ -146,6 +146,7 @@ export class PartitionLoop {
       positionsMayWait: stage.kind === 'flow' || stage.repeats !== 'visible',
       context: owned.end === undefined ? { signal } : { signal, end: owned.end },
       signal,
+      stopping: this.#options.stopping,
       backoff,
       clock,
       metrics,
@@ -193,7 +194,7 @@ export class PartitionLoop {
 
   async #pullFlow(stage: FlowStage, from: Cursor, work: Work, own: AbortController): Promise<void> {
     const { stopping, leaving, maxUncommitted } = this.#options;
-    const flow = new FlowWork(stage, work, maxUncommitted, stopping);
+    const flow = new FlowWork(stage, work, maxUncommitted);
     try {
       for await (const ready of this.#ready(from, DEFAULT_BATCH_ENTRIES, flow.ended)) {
         for (const taken of ready) {

@@ -21,6 +21,8 @@ export interface Work {
   readonly positionsMayWait: boolean;
   /** The stage's `StageContext.signal`: once it fired nothing more is handed over or committed. */
   readonly signal: AbortSignal;
+  /** Fires when nothing new is to be begun. */
+  readonly stopping: AbortSignal;
   /** What the log tells every stage of this partition. */
   readonly context: StageContext;
   readonly backoff: BackoffOptions;

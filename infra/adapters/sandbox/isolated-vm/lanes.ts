@@ -17,12 +17,14 @@ type Settings = Omit<LaneSettings, 'niceness' | 'restMs' | 'harmed' | 'resume' |
  */
 export class Lanes {
   readonly #settings: LaneSettings;
-  readonly #lanes: readonly Lane[];
+  readonly #count: number;
+  #lanes: readonly Lane[] = [];
   readonly #standing = new Standing();
   #apart: Lane | undefined;
   #closed = false;
 
-  constructor(count: number, settings: Settings) {
+  /** `isLazy`: there are none until there is something to run. */
+  constructor(count: number, isLazy: boolean, settings: Settings) {
     this.#settings = {
       ...settings,
       niceness: 0,
@@ -31,12 +33,13 @@ export class Lanes {
       resume: (work, lane) => this.#resume(work, lane),
       heldUp: (lane, owner) => this.#relieve(lane, owner),
     };
-    this.#lanes = Array.from({ length: count }, () => new Lane(this.#settings));
+    this.#count = count;
+    if (!isLazy) this.#start();
   }
 
   submit(work: Work): void {
-    const lane = this.#laneFor(work);
-    if (lane === undefined) work.reject(new Unavailable('no sandbox worker can be started'));
+    const lane = this.#closed ? undefined : this.#laneFor(work);
+    if (lane === undefined) work.reject(noneError(this.#closed));
     else lane.submit(work);
   }
 
@@ -54,11 +57,16 @@ export class Lanes {
   }
 
   #laneFor({ program: { id, owner } }: Work): Lane | undefined {
+    if (this.#lanes.length === 0) this.#start();
     const apart = this.#isApart(owner) ? this.#apart : undefined;
     if (apart?.isDown === false) return apart;
     const own = hash(id) % this.#lanes.length;
     const up = [...this.#lanes.slice(own), ...this.#lanes.slice(0, own)].filter(({ isDown }) => !isDown);
     return up.find(({ isHeldUp }) => !isHeldUp) ?? up[0];
+  }
+
+  #start(): void {
+    this.#lanes = Array.from({ length: this.#count }, () => new Lane(this.#settings));
   }
 
   #isApart(owner: string): boolean {
@@ -85,6 +93,10 @@ export class Lanes {
     if (from === this.#apart || this.#lanes.every(({ isHeldUp, isDown }) => isHeldUp || isDown)) return;
     for (const work of from.leave((owner) => owner !== slow)) this.submit(work);
   }
+}
+
+function noneError(isClosed: boolean): Unavailable {
+  return new Unavailable(isClosed ? 'the sandbox is closed' : 'no sandbox worker can be started');
 }
 
 /** FNV-1a, 32 bit. */

@@ -8,6 +8,8 @@ import { WorkerUser } from './worker-user.ts';
 export interface IsolatedVmSandboxOptions extends Partial<SandboxLimits> {
   /** Worker processes, at least 1. */
   readonly processes: number;
+  /** They are started with the first call, which waits for that: for what is rarely called. Default false. */
+  readonly isLazy?: boolean;
   readonly metrics: Metrics;
   readonly logger: Logger;
   /** The node binary the workers run on; this process's own by default. */
@@ -28,10 +30,10 @@ export interface IsolatedVmSandbox extends Sandbox {
  * an owner who did harm go to a worker apart, see `Lanes`.
  */
 export function openIsolatedVmSandbox(options: IsolatedVmSandboxOptions): IsolatedVmSandbox {
-  const { processes, metrics, logger, node = process.execPath, uid = 0, ...given } = options;
+  const { processes, isLazy = false, metrics, logger, node = process.execPath, uid = 0, ...given } = options;
   const limits: SandboxLimits = { ...DEFAULT_LIMITS, ...given };
   const user = new WorkerUser(uid, logger);
-  const lanes = new Lanes(processes, { node, limits, user, metrics, logger });
+  const lanes = new Lanes(processes, isLazy, { node, limits, user, metrics, logger });
 
   return {
     async run(program, inputs, { captureLogs = false } = {}) {
