@@ -26,7 +26,7 @@ export interface ChaosOptions extends Omit<ScheduleOptions, 'sessionTimeoutMs'> 
 const SESSION_TIMEOUT_MS = 4_000;
 const PARTITIONS = 4;
 const PRODUCERS = 8;
-const PATIENCE_MS = 60_000;
+const PATIENCE_MS = 180_000;
 
 /**
  * Sends events while everything that can be killed is killed, and holds what came out against what was sent. Resolves

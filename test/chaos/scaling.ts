@@ -81,7 +81,7 @@ async function scale(
       writeKey,
       rate: Number.POSITIVE_INFINITY,
       dice: new Dice(seed),
-      patienceMs: 60_000,
+      patienceMs: 180_000,
     },
     figures,
   );

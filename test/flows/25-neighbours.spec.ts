@@ -10,8 +10,8 @@ const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 const GOOD = 16;
 /** Events a second, each of which goes to every destination. */
 const PACE = 20;
-const SECONDS = IS_LONG ? 60 : 8;
-const KILLED_DELIVERIES = IS_LONG ? 100_000 : 4_000;
+const SECONDS = IS_LONG ? 60 : 5;
+const KILLED_DELIVERIES = IS_LONG ? 100_000 : 2_000;
 const KILLS = IS_LONG ? 12 : 2;
 /** A latency that a pause of the machine alone can make, ms. */
 const PAUSE_MS = 150;
