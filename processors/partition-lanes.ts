@@ -6,6 +6,7 @@ import {
   LaneWindow,
   type LogEntry,
 } from '@tributary/core';
+import { WaitingLine } from './waiting-line.ts';
 
 /** Who waits for a quick key has so many times the patience of work itself: a burst is soon over. */
 const WAITING_PATIENCE = 10;
@@ -35,8 +36,7 @@ interface Waiter {
 }
 
 interface Waiters {
-  /** In the order they came. */
-  readonly all: Set<Waiter>;
+  readonly line: WaitingLine<Waiter>;
   bytes: number;
 }
 
@@ -81,12 +81,12 @@ export class PartitionLanes {
   }
 
   #wait(lane: Lane, key: string, bytes: number, queue: Queue | undefined): Promise<Leave | undefined> {
-    const waiters = lane.waiters.get(key) ?? { all: new Set(), bytes: 0 };
+    const waiters = lane.waiters.get(key) ?? { line: new WaitingLine(), bytes: 0 };
     lane.waiters.set(key, waiters);
     const since = this.#elapsed();
     if (queue !== undefined) this.#checkSoon();
     return new Promise((resolve) => {
-      waiters.all.add({ bytes, since, queue, resolve });
+      waiters.line.join({ bytes, since, queue, resolve });
       waiters.bytes += bytes;
     });
   }
@@ -106,19 +106,18 @@ export class PartitionLanes {
     let someWait = false;
     const now = this.#elapsed();
     for (const [key, waiters] of byKey) {
-      for (const waiter of waiters.all) {
-        const { bytes, since, queue, resolve } = waiter;
-        if (queue === undefined) break;
-        if (now - since < this.slowAfterMs * WAITING_PATIENCE) continue;
-        if (queue.overloaded()) {
+      waiters.line.leaveIf((waiter) => {
+        if (waiter.queue === undefined || now - waiter.since < this.slowAfterMs * WAITING_PATIENCE)
+          return false;
+        if (waiter.queue.overloaded()) {
           waiter.since = now;
-          continue;
+          return false;
         }
-        waiters.all.delete(waiter);
-        waiters.bytes -= bytes;
-        resolve(undefined);
-      }
-      if (waiters.all.size === 0) byKey.delete(key);
+        waiters.bytes -= waiter.bytes;
+        waiter.resolve(undefined);
+        return true;
+      });
+      if (waiters.line.size === 0) byKey.delete(key);
       else someWait = true;
     }
     return someWait;
@@ -153,15 +152,16 @@ export class PartitionLanes {
   #admit(lane: Lane, key: string): void {
     const waiters = lane.waiters.get(key);
     if (waiters === undefined) return;
-    for (const waiter of waiters.all) {
+    const { line } = waiters;
+    for (let waiter = line.first; waiter !== undefined; waiter = line.first) {
       const { bytes, queue, resolve } = waiter;
       const decided = this.#decide(lane, key, bytes, 0, queue);
       if (decided === 'wait') break;
-      waiters.all.delete(waiter);
+      line.shift();
       waiters.bytes -= bytes;
       resolve(decided === 'slow' ? undefined : this.#begin(lane, key, bytes, queue));
     }
-    if (waiters.all.size === 0) lane.waiters.delete(key);
+    if (line.size === 0) lane.waiters.delete(key);
   }
 
   #laneOf({ position }: LogEntry): Lane {
