@@ -115,8 +115,11 @@ export function createClientConnector<Settings, Client extends { close(): Promis
     async deliver(destination, deliveries: readonly Delivery[], { signal }) {
       const settings = kind.readSettings(destination.settings);
       if (settings === undefined) return deliveries.map(() => ({ outcome: 'dead', reason: NOT_VALID }));
+      const batches = partsOf(deliveries, kind.limits(settings).events);
+      const [first] = batches;
+      if (first !== undefined && batches.length === 1) return sendBatch(destination, settings, first, signal);
       const results: DeliveryResult[] = [];
-      for (const batch of partsOf(deliveries, kind.limits(settings).events)) {
+      for (const batch of batches) {
         results.push(...(await sendBatch(destination, settings, batch, signal)));
       }
       return results;

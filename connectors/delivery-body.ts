@@ -1,4 +1,4 @@
-import type { CanonicalEvent, Delivery } from '@tributary/core';
+import { type CanonicalEvent, type Delivery, eventJson } from '@tributary/core';
 
 /** A delivery as every destination that takes JSON sees it. */
 export interface DeliveryBody {
@@ -24,4 +24,11 @@ export function deliveryBody(delivery: Delivery): DeliveryBody {
     attempt: delivery.attempts.length + 1,
     ...(delivery.replay === undefined ? {} : { replay: delivery.replay }),
   };
+}
+
+/** The same as JSON, with the event as the log has it: it is the larger part, and was JSON before. */
+export function deliveryJson(delivery: Delivery): string {
+  const { id, rule_id, destination_id, attempts, replay } = delivery;
+  const about = JSON.stringify({ rule_id, destination_id, attempt: attempts.length + 1, replay });
+  return `{"id":${JSON.stringify(id)},"type":"event","event":${eventJson(delivery)},${about.slice(1)}`;
 }

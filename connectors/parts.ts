@@ -5,12 +5,17 @@ export type Part = readonly [Delivery, ...Delivery[]];
 
 /** The same in order, at most `size` in each part. */
 export function partsOf(deliveries: readonly Delivery[], size: number): readonly Part[] {
+  if (isPart(deliveries) && deliveries.length <= size) return [deliveries];
   const parts: Part[] = [];
   for (let at = 0; at < deliveries.length; at += size) {
-    const [first, ...rest] = deliveries.slice(at, at + size);
-    if (first !== undefined) parts.push([first, ...rest]);
+    const part = deliveries.slice(at, at + size);
+    if (isPart(part)) parts.push(part);
   }
   return parts;
+}
+
+function isPart(deliveries: readonly Delivery[]): deliveries is Part {
+  return deliveries.length > 0;
 }
 
 /** What became of a part. */

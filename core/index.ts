@@ -41,6 +41,7 @@ export * from './dedupe/deduplicator.ts';
 export * from './delivery/breaker.ts';
 export * from './delivery/call-limits.ts';
 export * from './delivery/delivery.ts';
+export * from './delivery/event-text.ts';
 export * from './delivery/health.ts';
 export * from './delivery/health-board.ts';
 export * from './delivery/health-tally.ts';

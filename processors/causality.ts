@@ -14,3 +14,8 @@ export async function awaitCatalog(
   for (const entry of entries) needed = Math.max(needed, catalogPositionOf(entry));
   if (catalog.position < needed) await catalog.waitFor(needed, timeoutMs);
 }
+
+/** Whether what the writer of an entry knew is not known here yet: `awaitCatalog` would wait. */
+export function isAhead(entry: LogEntry, catalog: Catalog): boolean {
+  return catalogPositionOf(entry) > catalog.position;
+}

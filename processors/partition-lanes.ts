@@ -6,10 +6,13 @@ import {
   LaneWindow,
   type LogEntry,
 } from '@tributary/core';
-import { Patience } from './patience.ts';
+import { WaitingLine } from './waiting-line.ts';
 
 /** Who waits for a quick key has so many times the patience of work itself: a burst is soon over. */
 const WAITING_PATIENCE = 10;
+
+/** How often it is looked whose patience is over, ms: it may last this much longer. */
+const CHECK_MS = 25;
 
 const NOTHING_WAITS = { waitMs: 0, overloaded: false, waitingBytes: 0 };
 
@@ -26,15 +29,14 @@ export interface Queue {
 
 interface Waiter {
   readonly bytes: number;
-  /** Its patience is not needed any more. */
-  called(): void;
+  /** When its patience began, ms. */
+  since: number;
   readonly queue: Queue | undefined;
   readonly resolve: (leave: Leave | undefined) => void;
 }
 
 interface Waiters {
-  /** In the order they came. */
-  readonly all: Set<Waiter>;
+  readonly line: WaitingLine<Waiter>;
   bytes: number;
 }
 
@@ -48,14 +50,13 @@ interface Lane {
 export class PartitionLanes {
   readonly #elapsed: Clock;
   readonly #options: LaneOptions;
-  readonly #patience: Patience;
   readonly #lanes = new Map<string, Lane>();
+  #checking: NodeJS.Timeout | undefined;
 
   /** `elapsed`: ms that never go back. */
   constructor(elapsed: Clock, options: LaneOptions) {
     this.#elapsed = elapsed;
     this.#options = options;
-    this.#patience = new Patience(elapsed);
   }
 
   /** How long work may take before its key is slow, ms. */
@@ -80,32 +81,46 @@ export class PartitionLanes {
   }
 
   #wait(lane: Lane, key: string, bytes: number, queue: Queue | undefined): Promise<Leave | undefined> {
-    const waiters = lane.waiters.get(key) ?? { all: new Set(), bytes: 0 };
+    const waiters = lane.waiters.get(key) ?? { line: new WaitingLine(), bytes: 0 };
     lane.waiters.set(key, waiters);
+    const since = this.#elapsed();
+    if (queue !== undefined) this.#checkSoon();
     return new Promise((resolve) => {
-      const waiter: Waiter = { bytes, queue, resolve, called: () => {} };
-      waiters.all.add(waiter);
+      waiters.line.join({ bytes, since, queue, resolve });
       waiters.bytes += bytes;
-      if (queue !== undefined)
-        waiter.called = this.#whileOwnFault(queue, () => {
-          waiters.all.delete(waiter);
-          waiters.bytes -= bytes;
-          if (waiters.all.size === 0 && lane.waiters.get(key) === waiters) lane.waiters.delete(key);
-          resolve(undefined);
-        });
     });
   }
 
-  /** Gives up after a while, but never while it is this process that others wait for. */
-  #whileOwnFault(queue: Queue, giveUp: () => void): () => void {
-    let stop = () => {};
-    const wait = () => {
-      stop = this.#patience.wait(this.slowAfterMs * WAITING_PATIENCE, () =>
-        queue.overloaded() ? wait() : giveUp(),
-      );
-    };
-    wait();
-    return () => stop();
+  /** One timer for all that wait: thousands do, where a destination has a long backlog. */
+  #checkSoon(): void {
+    this.#checking ??= setTimeout(() => {
+      this.#checking = undefined;
+      let someWait = false;
+      for (const lane of this.#lanes.values()) someWait = this.#giveUpOld(lane) || someWait;
+      if (someWait) this.#checkSoon();
+    }, CHECK_MS).unref();
+  }
+
+  /** Who waits too long gives up, but never while it is this process that others wait for. Whether some wait on. */
+  #giveUpOld({ waiters: byKey }: Lane): boolean {
+    let someWait = false;
+    const now = this.#elapsed();
+    for (const [key, waiters] of byKey) {
+      waiters.line.leaveIf((waiter) => {
+        if (waiter.queue === undefined || now - waiter.since < this.slowAfterMs * WAITING_PATIENCE)
+          return false;
+        if (waiter.queue.overloaded()) {
+          waiter.since = now;
+          return false;
+        }
+        waiters.bytes -= waiter.bytes;
+        waiter.resolve(undefined);
+        return true;
+      });
+      if (waiters.line.size === 0) byKey.delete(key);
+      else someWait = true;
+    }
+    return someWait;
   }
 
   /**
@@ -137,16 +152,16 @@ export class PartitionLanes {
   #admit(lane: Lane, key: string): void {
     const waiters = lane.waiters.get(key);
     if (waiters === undefined) return;
-    for (const waiter of waiters.all) {
+    const { line } = waiters;
+    for (let waiter = line.first; waiter !== undefined; waiter = line.first) {
       const { bytes, queue, resolve } = waiter;
       const decided = this.#decide(lane, key, bytes, 0, queue);
       if (decided === 'wait') break;
-      waiters.all.delete(waiter);
+      line.shift();
       waiters.bytes -= bytes;
-      waiter.called();
       resolve(decided === 'slow' ? undefined : this.#begin(lane, key, bytes, queue));
     }
-    if (waiters.all.size === 0) lane.waiters.delete(key);
+    if (line.size === 0) lane.waiters.delete(key);
   }
 
   #laneOf({ position }: LogEntry): Lane {

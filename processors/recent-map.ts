@@ -7,6 +7,10 @@ export class RecentMap<Key, Value> {
     this.#limit = limit;
   }
 
+  get size(): number {
+    return this.#entries.size;
+  }
+
   get(key: Key): Value | undefined {
     return this.#entries.get(key);
   }

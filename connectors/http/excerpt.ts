@@ -10,6 +10,7 @@ const MIN_PART = 8;
  * a destination echoed. `bytes` is the start of the body; a secret cut off at its end goes too.
  */
 export function excerptOf(bytes: Uint8Array, secrets: readonly string[]): string {
+  if (bytes.length === 0) return '';
   const text = new TextDecoder().decode(bytes.subarray(0, EXCERPT_BYTES)).replace(/\uFFFD+$/, '');
   const masked = secrets.reduce((rest, secret) => rest.replaceAll(secret, MASK), text);
   return withoutCutSecret(masked, secrets)

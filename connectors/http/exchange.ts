@@ -1,8 +1,6 @@
-import { type Dispatcher, request } from 'undici';
+import type { Dispatcher } from 'undici';
+import { Answering } from './answering.ts';
 import { EXCERPT_BYTES } from './excerpt.ts';
-
-/** Bytes of an answer that are read at most so that its connection can be used again; a longer one costs it. */
-const MAX_READ_BYTES = 16 * 1_024;
 
 /** One request. */
 export interface HttpRequest {
@@ -10,7 +8,7 @@ export interface HttpRequest {
   readonly url: URL;
   /** Name and value in turn. */
   readonly headers: string[];
-  readonly body?: string;
+  readonly body?: string | Uint8Array;
 }
 
 /** An answer as it came. */
@@ -27,35 +25,14 @@ export interface RawAnswer {
  * Sends one request and waits for its answer, of whose body it keeps `keptBytes` at most. Rejects when no status line
  * came: with the signal's reason, the guard's refusal, or an error of the network. Redirects are answers like any other.
  */
-export async function exchange(
+export function exchange(
   dispatcher: Dispatcher,
-  { url, ...sent }: HttpRequest,
+  { url, method, headers, body }: HttpRequest,
   signal: AbortSignal,
   keptBytes: number = EXCERPT_BYTES,
 ): Promise<RawAnswer> {
-  const { statusCode, headers, body } = await request(url, { dispatcher, ...sent, signal });
-  const retryAfter = headers['retry-after'];
-  return {
-    status: statusCode,
-    retryAfter: Array.isArray(retryAfter) ? retryAfter[0] : retryAfter,
-    ...(await readStart(body, keptBytes)),
-  };
-}
-
-async function readStart(body: AsyncIterable<Uint8Array>, keptBytes: number) {
-  const chunks: Uint8Array[] = [];
-  let read = 0;
-  let ended = false;
-  try {
-    for await (const chunk of body) {
-      if (read < keptBytes) chunks.push(chunk);
-      read += chunk.length;
-      if (read > Math.max(keptBytes, MAX_READ_BYTES)) break;
-    }
-    ended = true;
-  } catch {
-    // The status line has come. A body that breaks off, or drips on past the deadline, cannot take that back; whoever
-    // needs all of it asks whether it is whole.
-  }
-  return { start: Buffer.concat(chunks).subarray(0, keptBytes), whole: ended && read <= keptBytes };
+  return new Promise((resolve, reject) => {
+    const sent = { origin: url.origin, path: url.pathname + url.search, method, headers, body: body ?? null };
+    dispatcher.dispatch(sent, new Answering(signal, keptBytes, { resolve, reject }));
+  });
 }

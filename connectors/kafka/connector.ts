@@ -2,7 +2,7 @@ import type { Connector, Delivery, DeliveryResult } from '@tributary/core';
 import type { Message } from 'kafkajs';
 import { type Call, createClientConnector } from '../client-connector.ts';
 import { untilAborted } from '../deadline.ts';
-import { deliveryBody } from '../delivery-body.ts';
+import { deliveryJson } from '../delivery-body.ts';
 import type { ConnectorContext } from '../kind.ts';
 import { type Part, type PartResult, sendInParts } from '../parts.ts';
 import { DELIVERED } from '../verdicts.ts';
@@ -55,7 +55,7 @@ function messageOf(delivery: Delivery): Message {
   const { event } = delivery;
   return {
     key: event.user_id ?? event.anonymous_id ?? null,
-    value: JSON.stringify(deliveryBody(delivery)),
+    value: deliveryJson(delivery),
     headers: {
       'delivery-id': delivery.id,
       'message-id': delivery.message_id,

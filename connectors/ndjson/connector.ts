@@ -2,7 +2,7 @@ import { access, constants } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { Connector, ConnectorDestination, Delivery, DeliveryResult } from '@tributary/core';
 import { withDeadline } from '../deadline.ts';
-import { deliveryBody } from '../delivery-body.ts';
+import { deliveryJson } from '../delivery-body.ts';
 import type { ConnectorContext } from '../kind.ts';
 import { NOT_VALID, testedBy } from '../verdicts.ts';
 import { appendDurably } from './append.ts';
@@ -35,7 +35,7 @@ export function createNdjsonConnector(context: ConnectorContext): Connector {
     signal: AbortSignal,
   ): Promise<DeliveryResult> => {
     if (closed) return { outcome: 'retry', reason: 'stopped' };
-    const lines = deliveries.map((delivery) => `${JSON.stringify(deliveryBody(delivery))}\n`).join('');
+    const lines = deliveries.map((delivery) => `${deliveryJson(delivery)}\n`).join('');
     try {
       await withDeadline(signal, timeoutMs, (deadline) => writerOf(parts).append(lines, deadline));
       return { outcome: 'delivered' };

@@ -1,7 +1,7 @@
 import type { Connector } from '@tributary/core';
 import { createClientConnector } from '../client-connector.ts';
 import { untilAborted } from '../deadline.ts';
-import { deliveryBody } from '../delivery-body.ts';
+import { deliveryJson } from '../delivery-body.ts';
 import type { ConnectorContext } from '../kind.ts';
 import { DELIVERED } from '../verdicts.ts';
 import type { StreamClient } from './client.ts';
@@ -30,7 +30,7 @@ export function createRedisConnector(context: ConnectorContext): Connector {
         delivery.id,
         delivery.event.type,
         delivery.message_id,
-        JSON.stringify(deliveryBody(delivery)),
+        deliveryJson(delivery),
       ]);
       await untilAborted(add(client, settings, args), deadline);
       return batch.map(() => DELIVERED);

@@ -1,7 +1,7 @@
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { nameId } from '@tributary/core';
-import { deliveryBody } from '../delivery-body.ts';
+import { deliveryJson } from '../delivery-body.ts';
 import type { Part } from '../parts.ts';
 
 const compress = promisify(gzip);
@@ -20,5 +20,5 @@ export function objectKey(prefix: string, deliveries: Part): string {
 }
 
 export async function objectBody(deliveries: Part): Promise<Uint8Array> {
-  return compress(deliveries.map((delivery) => `${JSON.stringify(deliveryBody(delivery))}\n`).join(''));
+  return compress(deliveries.map((delivery) => `${deliveryJson(delivery)}\n`).join(''));
 }

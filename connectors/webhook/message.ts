@@ -1,6 +1,7 @@
 import { type ConnectorDestination, nameId } from '@tributary/core';
-import { deliveryBody } from '../delivery-body.ts';
+import { deliveryJson } from '../delivery-body.ts';
 import type { HttpRequest } from '../http/exchange.ts';
+import { oncePer } from '../once-per.ts';
 import manifest from '../package.json' with { type: 'json' };
 import type { Part } from '../parts.ts';
 import { signatureOf } from './secret.ts';
@@ -12,13 +13,13 @@ const USER_AGENT = `tributary/${manifest.version}`;
 export function composeMessage(settings: WebhookSettings, deliveries: Part, now: number): HttpRequest {
   const batch = settings.batchSize > 1;
   const id = batch ? nameId(...deliveries.map((delivery) => delivery.id)) : deliveries[0].id;
-  const body = JSON.stringify(
-    batch ? { type: 'batch', deliveries: deliveries.map(deliveryBody) } : deliveryBody(deliveries[0]),
-  );
+  const body = batch
+    ? `{"type":"batch","deliveries":[${deliveries.map(deliveryJson).join(',')}]}`
+    : deliveryJson(deliveries[0]);
   const message = signed(settings, id, body, now);
-  const replays = new Set(deliveries.map((delivery) => delivery.replay));
-  const [replay] = replays;
-  if (replay !== undefined && replays.size === 1) message.headers.push('tributary-replay', replay);
+  const { replay } = deliveries[0];
+  if (replay !== undefined && deliveries.every((delivery) => delivery.replay === replay))
+    message.headers.push('tributary-replay', replay);
   return message;
 }
 
@@ -32,14 +33,19 @@ export function composeTest(
   return signed(settings, id, JSON.stringify({ id, type: 'test', workspace_id, destination_id }), now);
 }
 
-function signed(settings: WebhookSettings, id: string, body: string, now: number): HttpRequest {
-  const headers = new Map([['user-agent', USER_AGENT]]);
-  for (const [name, value] of settings.headers) headers.set(name.toLowerCase(), value);
-  headers.set('content-type', 'application/json');
-  headers.set('idempotency-key', id);
-  headers.set('webhook-id', id);
+function signed(settings: WebhookSettings, id: string, text: string, now: number): HttpRequest {
+  const body = Buffer.from(text);
   const timestamp = String(Math.floor(now / 1_000));
-  headers.set('webhook-timestamp', timestamp);
-  headers.set('webhook-signature', signatureOf(settings.secret, `${id}.${timestamp}.${body}`));
-  return { method: 'POST', url: settings.url, headers: [...headers].flat(), body };
+  const signature = signatureOf(settings.key, `${id}.${timestamp}.`, body);
+  const own = ['idempotency-key', id, 'webhook-id', id, 'webhook-timestamp', timestamp];
+  const headers = [...standingHeaders(settings), ...own, 'webhook-signature', signature];
+  return { method: 'POST', url: settings.url, headers, body };
 }
+
+/** What every message to a destination carries: its own headers, which may name another user agent. */
+const standingHeaders = oncePer(({ headers }: WebhookSettings): readonly string[] => {
+  const standing = new Map([['user-agent', USER_AGENT]]);
+  for (const [name, value] of headers) standing.set(name.toLowerCase(), value);
+  standing.set('content-type', 'application/json');
+  return [...standing].flat();
+});

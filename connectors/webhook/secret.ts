@@ -1,4 +1,4 @@
-import { createHmac } from 'node:crypto';
+import { createHmac, createSecretKey, type KeyObject } from 'node:crypto';
 
 const PREFIX = 'whsec_';
 const MIN_BYTES = 24;
@@ -18,8 +18,12 @@ export function isSecret(text: string): boolean {
   return formatSecret(key) === text && key.length >= MIN_BYTES && key.length <= MAX_BYTES;
 }
 
-/** The Standard Webhooks signature of `<id>.<timestamp>.<body>`, version 1: HMAC-SHA256 in base64. */
-export function signatureOf(secret: string, content: string): string {
-  const key = Buffer.from(secret.slice(PREFIX.length), 'base64');
-  return `v1,${createHmac('sha256', key).update(content).digest('base64')}`;
+/** The key of a secret. A key object is made once: to sign with bytes costs five times as much. */
+export function keyOf(secret: string): KeyObject {
+  return createSecretKey(secret.slice(PREFIX.length), 'base64');
+}
+
+/** The Standard Webhooks signature of `<id>.<timestamp>.` and the body, version 1: HMAC-SHA256 in base64. */
+export function signatureOf(key: KeyObject, start: string, body: Uint8Array): string {
+  return `v1,${createHmac('sha256', key).update(start).update(body).digest('base64')}`;
 }

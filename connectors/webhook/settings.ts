@@ -1,7 +1,8 @@
+import type { KeyObject } from 'node:crypto';
 import type { JsonObject } from '@tributary/core';
 import { oncePer } from '../once-per.ts';
 import { headerFault } from './header-names.ts';
-import { formatSecret, isSecret, SECRET_BYTES } from './secret.ts';
+import { formatSecret, isSecret, keyOf, SECRET_BYTES } from './secret.ts';
 
 const MAX_BATCH = 100;
 
@@ -56,6 +57,8 @@ export const settingsSchema = {
 export interface WebhookSettings {
   readonly url: URL;
   readonly secret: string;
+  /** Of the secret. */
+  readonly key: KeyObject;
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly batchSize: number;
 }
@@ -68,7 +71,13 @@ export const readSettings = oncePer((settings: JsonObject): WebhookSettings | un
   if (url === null || typeof secret !== 'string' || typeof headers !== 'object') return undefined;
   if (typeof batchSize !== 'number' || !(batchSize >= 1)) return undefined;
   const pairs = Object.entries(headers ?? {}).map(([name, value]) => [name, String(value)] as const);
-  return { url, secret, headers: pairs, batchSize: Math.min(Math.floor(batchSize), MAX_BATCH) };
+  return {
+    url,
+    secret,
+    key: keyOf(secret),
+    headers: pairs,
+    batchSize: Math.min(Math.floor(batchSize), MAX_BATCH),
+  };
 });
 
 /** What the schema cannot say. Paths are JSON pointers below the settings. */

@@ -6,15 +6,14 @@ import {
   type Emission,
   type FlowStage,
   HEADER,
-  InvalidInput,
   type LogEntry,
   TOPIC,
 } from '@tributary/core';
-import { awaitCatalog } from '../causality.ts';
-import { parseObject } from '../entry.ts';
+import { awaitCatalog, isAhead } from '../causality.ts';
 import type { PartitionLanes } from '../partition-lanes.ts';
 import type { Arrived, Delivered, Deliverer } from './deliverer.ts';
-import { settle } from './settlement.ts';
+import { readDelivery } from './read-delivery.ts';
+import { isFirstTry, settle } from './settlement.ts';
 import { closedBecause } from './target.ts';
 
 export interface DeliverDependencies {
@@ -31,7 +30,8 @@ export interface DeliverDependencies {
 export function deliver(dependencies: DeliverDependencies, lanes: PartitionLanes): FlowStage['handle'] {
   const { deliverer } = dependencies;
   return async (entry, context) => {
-    const { arrived, destination } = await read(dependencies, entry);
+    if (isAhead(entry, dependencies.catalog)) await known(dependencies, entry);
+    const { arrived, destination } = read(dependencies, entry);
     if (destination?.enabled !== true) return closed(dependencies, entry, arrived.delivery, destination);
     if (destination.paused === true)
       return settled(dependencies, entry, deliverer.hold(arrived.delivery, destination));
@@ -58,7 +58,8 @@ export function deliver(dependencies: DeliverDependencies, lanes: PartitionLanes
 export function deliverSlow(dependencies: DeliverDependencies, lanes: PartitionLanes): FlowStage['handle'] {
   const { deliverer } = dependencies;
   return async (entry, context) => {
-    const { arrived, destination } = await read(dependencies, entry);
+    if (isAhead(entry, dependencies.catalog)) await known(dependencies, entry);
+    const { arrived, destination } = read(dependencies, entry);
     const joined = await deliverer.join(arrived.delivery, context);
     if (joined !== undefined && joined.settlement.kind !== 'slow')
       return settled(dependencies, entry, joined);
@@ -77,16 +78,20 @@ export function deliverSlow(dependencies: DeliverDependencies, lanes: PartitionL
   };
 }
 
+function known({ catalog, catalogWaitMs }: DeliverDependencies, entry: LogEntry): Promise<void> {
+  return awaitCatalog(catalog, [entry], catalogWaitMs);
+}
+
 /** What arrived, and its destination as it is now. */
-async function read({ catalog, catalogWaitMs }: DeliverDependencies, entry: LogEntry) {
-  await awaitCatalog(catalog, [entry], catalogWaitMs);
-  const delivery = deliveryOf(entry);
+function read({ catalog }: DeliverDependencies, entry: LogEntry) {
+  const delivery = readDelivery(entry.value);
   const { workspace_id, destination_id } = delivery;
   const turn = Number(entry.headers[HEADER.turn] ?? Number.NaN);
   const arrived: Arrived = {
     delivery,
     bytes: Buffer.byteLength(entry.value),
     turn: Number.isFinite(turn) ? turn : undefined,
+    untold: isFirstTry(delivery, entry.headers),
   };
   return { arrived, destination: catalog.state.entity('destination', workspace_id, destination_id) };
 }
@@ -108,16 +113,4 @@ function closed(
   const reason = closedBecause(destination);
   const settlement = { kind: 'dead', cause: 'destination', reason } as const;
   return settled(dependencies, entry, { delivery, settlement });
-}
-
-function deliveryOf(entry: LogEntry): Delivery {
-  const delivery = parseObject(entry.value) as Partial<Delivery>;
-  const { id, workspace_id, destination_id, created_at, attempts, redrives, event } = delivery;
-  if (typeof id !== 'string' || typeof workspace_id !== 'string' || typeof destination_id !== 'string')
-    throw new InvalidInput('no delivery');
-  if (typeof created_at !== 'string' || Number.isNaN(Date.parse(created_at)))
-    throw new InvalidInput('no time of creation');
-  if (!Array.isArray(attempts) || typeof redrives !== 'number') throw new InvalidInput('no attempts');
-  if (typeof event !== 'object' || event === null) throw new InvalidInput('no event');
-  return delivery as Delivery;
 }

@@ -36,6 +36,8 @@ export interface Delivered {
 /** A delivery as it comes from the log, with the turn it was given when its destination had no room for it. */
 export interface Arrived extends Piece {
   readonly turn?: number | undefined;
+  /** Nothing is told of it where its first attempt delivers it: that attempt need not be kept. */
+  readonly untold?: boolean;
 }
 
 type Failure = Exclude<DeliveryResult, { outcome: 'delivered' }>;
@@ -127,7 +129,13 @@ export class Deliverer {
         this.#handedOver.put(delivery, { ended, interest });
         resolve(handedOver);
       });
-      work.then(resolve, reject).finally(settled);
+      const then =
+        <T>(done: (outcome: T) => void) =>
+        (outcome: T) => {
+          settled();
+          done(outcome);
+        };
+      work.then(then(resolve), then(reject));
     });
   }
 
@@ -191,14 +199,14 @@ export class Deliverer {
   }
 
   async #begin(
-    { delivery, bytes }: Piece,
+    { delivery, bytes, untold = false }: Arrived,
     destination: Destination,
     interest: Interest,
     patienceMs: number,
   ): Promise<Delivered> {
     const calls = this.#places.callsTo(destination.id);
     try {
-      return await this.#attempt(delivery, destination, calls, (current) =>
+      return await this.#attempt({ delivery, untold }, destination, calls, (current) =>
         calls.attempt({ delivery: current, bytes }, interest, patienceMs),
       );
     } finally {
@@ -207,7 +215,7 @@ export class Deliverer {
   }
 
   async #attempt(
-    delivery: Delivery,
+    { delivery, untold }: { readonly delivery: Delivery; readonly untold: boolean },
     destination: Destination,
     calls: DestinationCalls,
     attempt: Attempting,
@@ -233,6 +241,8 @@ export class Deliverer {
       const { result, durationMs } = made;
       metrics.count('tributary_deliveries_total', { outcome: result.outcome, connector: type });
       metrics.observe('tributary_delivery_seconds', durationMs / 1_000, { connector: type });
+      if (untold && !atOnce && result.outcome === 'delivered')
+        return { delivery: current, settlement: { kind: 'delivered' } };
       current = withAttempt(current, made, atOnce, keptAttempts);
       if (result.outcome === 'delivered') return { delivery: current, settlement: { kind: 'delivered' } };
       const settlement = settlementOf(result, this.#next(current, result));

@@ -35,7 +35,7 @@ export class HandedOver {
   }
 
   has(delivery: Delivery): boolean {
-    return this.#deliveries.get(tryOf(delivery)) !== undefined;
+    return this.#deliveries.size > 0 && this.#deliveries.get(tryOf(delivery)) !== undefined;
   }
 
   /** This very try of the delivery, once; undefined when it is not known. */

@@ -24,6 +24,15 @@ export type Settlement =
 /** Value of the `outcome` header on entries of deliveries that were put off. */
 const RETRYING = 'retrying';
 
+/** Whether a delivery comes for the first time, by the headers of its entry. */
+export function isFirstTry(delivery: Delivery, cause: Headers): boolean {
+  return delivery.attempts.length === 0 && isFirst(delivery, cause);
+}
+
+function isFirst({ redrives }: Delivery, cause: Headers): boolean {
+  return redrives === 0 && cause[HEADER.outcome] !== RETRYING;
+}
+
 /**
  * What deliver emits for a delivery. `delivery` holds every attempt, `cause` are the headers of its entry, `now` is
  * epoch ms. Nothing for one delivered at its first try: there are too many of them to list.
@@ -37,9 +46,8 @@ export function settle(
   const at = iso(now);
   switch (settlement.kind) {
     case 'delivered': {
-      const firstTry =
-        delivery.attempts.length <= 1 && delivery.redrives === 0 && cause[HEADER.outcome] !== RETRYING;
-      return firstTry ? [] : [outcome(TOPIC.outcomes, { delivery, status: 'delivered', at }, cause)];
+      const untold = delivery.attempts.length <= 1 && isFirst(delivery, cause);
+      return untold ? [] : [outcome(TOPIC.outcomes, { delivery, status: 'delivered', at }, cause)];
     }
     case 'slow':
       return [

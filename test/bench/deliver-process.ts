@@ -1,3 +1,4 @@
+import { createHmac, createSecretKey } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,6 +15,7 @@ import {
   NO_LOGGER,
   NO_METRICS,
   type Sandbox,
+  type StageRun,
   TOPIC,
   Unavailable,
 } from '@tributary/core';
@@ -28,7 +30,7 @@ import { createPipeline, DEFAULT_PIPELINE, RunFigures } from '@tributary/process
 import { Agent, request } from 'undici';
 import { MemoryCatalog, WORKSPACE } from '../stages/memory-catalog.ts';
 import { RecordedProfiles } from '../stages/recorded-profiles.ts';
-import type { DeliverTask, DeliverTimes } from './deliver-rows.ts';
+import type { DeliverTask, DeliverTime, DeliverTimes } from './deliver-rows.ts';
 import { benchEvent } from './event.ts';
 
 /** Calls at a time, of the stage and of the bare client. */
@@ -36,20 +38,31 @@ const CALLS = DEFAULT_PIPELINE.maxCalls;
 const DAY_MS = 24 * 3_600_000;
 const PARTITIONS = 4;
 const APPENDED_AT_ONCE = 1_000;
+/** What is signed with. */
+const KEY = Buffer.alloc(32, 7);
+
+type Log = Awaited<ReturnType<typeof openSqliteEventLog>>;
 
 const task = JSON.parse(process.argv[2] ?? '{}') as DeliverTask;
 const folder = mkdtempSync(join(tmpdir(), 'tributary-bench-'));
 const clock = Date.now;
 const tools = { logger: NO_LOGGER, metrics: NO_METRICS };
 
-// The stage deliver over a backlog, and bare undici with what the stage would send, in turns, to the same webhook.
-// One argument, the task as JSON; prints the deliveries a second of each as JSON.
-const times: DeliverTimes = { deliver: [], bare: [] };
+// Over the same backlog and to the same webhook, in turns: bare undici with what the stage would send, a client that also
+// does what every one has to that delivers from a log, and the stage deliver. One argument, the task as JSON; prints
+// what each took as JSON.
+const times: DeliverTimes = { deliver: [], fromLog: [], bare: [] };
 const all = Array.from({ length: task.events }, (_, n) => deliveryOf(n));
 for (let round = 0; round <= task.rounds; round++) {
-  const [bare, deliver] = [await postBare(), await workOff(round)];
+  const bare = await measured(postBare);
+  const own = join(folder, String(round));
+  const log = await backlog(own);
+  const fromLog = await measured(() => postFromLog(log));
+  const deliver = await workOff(own, log);
+  await log.close();
   if (round === 0) continue; // warms up
   times.bare.push(bare);
+  times.fromLog.push(fromLog);
   times.deliver.push(deliver);
 }
 process.stdout.write(`${JSON.stringify(times)}\n`);
@@ -81,38 +94,88 @@ function deliveryOf(n: number): Delivery {
   };
 }
 
+/** How many of the deliveries `work` makes a second, and the processor time of this thread for each. */
+async function measured(work: () => Promise<void>): Promise<DeliverTime> {
+  const [startedAt, used] = [performance.now(), process.threadCpuUsage()];
+  await work();
+  const { user, system } = process.threadCpuUsage(used);
+  const seconds = (performance.now() - startedAt) / 1_000;
+  return { perSecond: all.length / seconds, us: (user + system) / all.length };
+}
+
 /** The deliveries as JSON, posted, and nothing else. */
-async function postBare(): Promise<number> {
+async function postBare(): Promise<void> {
   const agent = new Agent({ connections: CALLS });
-  const bodyOf = ({ id, event, rule_id, destination_id }: Delivery) =>
-    JSON.stringify({ id, type: 'event', event, rule_id, destination_id, attempt: 1 });
-  const startedAt = performance.now();
+  const headers = { 'content-type': 'application/json' };
   let next = 0;
   const caller = async () => {
     for (let from = next; from < all.length; from = next) {
       next += task.batchSize;
-      const texts = all.slice(from, next).map(bodyOf);
-      const body = task.batchSize === 1 ? texts[0] : `{"type":"batch","deliveries":[${texts.join(',')}]}`;
-      const headers = { 'content-type': 'application/json' };
-      const answer = await request(task.url, {
-        dispatcher: agent,
-        method: 'POST',
-        headers,
-        body: body ?? '',
-      });
-      await answer.body.dump();
-      if (answer.statusCode !== 204) throw new Error(`HTTP ${answer.statusCode}`);
+      await post(agent, headers, bodyOf(all.slice(from, next)));
     }
   };
   await Promise.all(Array.from({ length: CALLS }, caller));
-  const seconds = (performance.now() - startedAt) / 1_000;
   await agent.close();
-  return all.length / seconds;
 }
 
-/** From when the stages begin to the last delivery. */
-async function workOff(round: number): Promise<number> {
-  const own = join(folder, String(round));
+/** The deliveries read from the log, parsed, signed as Standard Webhooks says, and posted. */
+async function postFromLog(log: Log): Promise<void> {
+  const agent = new Agent({ connections: CALLS });
+  const key = createSecretKey(KEY);
+  const batches = batchesIn(log);
+  const caller = async () => {
+    for (let taken = await batches.next(); !taken.done; taken = await batches.next()) {
+      const batch = taken.value;
+      const body = Buffer.from(bodyOf(batch));
+      const [id, at] = [batch[0]?.id ?? '', String(Math.floor(clock() / 1_000))];
+      const signature = createHmac('sha256', key).update(`${id}.${at}.`).update(body).digest('base64');
+      const headers = {
+        'content-type': 'application/json',
+        'idempotency-key': id,
+        'webhook-id': id,
+        'webhook-timestamp': at,
+        'webhook-signature': `v1,${signature}`,
+      };
+      await post(agent, headers, body);
+    }
+  };
+  await Promise.all(Array.from({ length: CALLS }, caller));
+  await agent.close();
+}
+
+async function* batchesIn(log: Log): AsyncGenerator<readonly Delivery[]> {
+  let rest: Delivery[] = [];
+  for (let partition = 0; partition < PARTITIONS; partition++) {
+    const end = await log.end(TOPIC.deliveries, partition);
+    for (let from = 0; from < end; ) {
+      const read = await log.read(TOPIC.deliveries, partition, from);
+      for (const { value } of read.entries) {
+        rest.push(JSON.parse(value));
+        if (rest.length < task.batchSize) continue;
+        yield rest;
+        rest = [];
+      }
+      from = read.next;
+    }
+  }
+  if (rest.length > 0) yield rest;
+}
+
+function bodyOf(deliveries: readonly Delivery[]): string {
+  const texts = deliveries.map(({ id, event, rule_id, destination_id }) =>
+    JSON.stringify({ id, type: 'event', event, rule_id, destination_id, attempt: 1 }),
+  );
+  return task.batchSize === 1 ? (texts[0] ?? '') : `{"type":"batch","deliveries":[${texts.join(',')}]}`;
+}
+
+async function post(agent: Agent, headers: Record<string, string>, body: string | Uint8Array): Promise<void> {
+  const answer = await request(task.url, { dispatcher: agent, method: 'POST', headers, body });
+  await answer.body.dump();
+  if (answer.statusCode !== 204) throw new Error(`HTTP ${answer.statusCode}`);
+}
+
+/** A log in the folder that holds the deliveries. */
+async function backlog(own: string): Promise<Log> {
   const topics = declareTopics({
     partitions: PARTITIONS,
     retentionMs: DAY_MS,
@@ -129,6 +192,11 @@ async function workOff(round: number): Promise<number> {
     }));
     await log.append(TOPIC.deliveries, entries);
   }
+  return log;
+}
+
+/** From when the stages begin to the last delivery. */
+async function workOff(own: string, log: Log): Promise<DeliverTime> {
   const connectors = createConnectors({ egressAllow: ['127.0.0.0/8'], dataFolder: own, clock, ...tools });
   const names = ['deliver', 'deliver.slow', 'deliver.retry'];
   let delivered = 0;
@@ -138,21 +206,19 @@ async function workOff(round: number): Promise<number> {
   const stages = pipelineOf(own, log, connectors, { ...NO_METRICS, count }).filter(({ name }) =>
     names.includes(name),
   );
-  const startedAt = performance.now();
-  const runs = await Promise.all(stages.map((stage) => log.run(stage)));
-  while (delivered < all.length) await sleep(2);
-  const seconds = (performance.now() - startedAt) / 1_000;
+  const runs: StageRun[] = [];
+  const time = await measured(async () => {
+    runs.push(...(await Promise.all(stages.map((stage) => log.run(stage)))));
+    while (delivered < all.length) await sleep(2);
+  });
   await Promise.all(runs.map((run) => run.stop()));
   await expectNothingIn(log, [TOPIC.outcomes, TOPIC.deliveriesDead]);
-  await Promise.all([log.close(), connectors.close()]);
-  return all.length / seconds;
+  await connectors.close();
+  return time;
 }
 
 /** First-try successes leave no trace; whatever does was no success. */
-async function expectNothingIn(
-  log: Awaited<ReturnType<typeof openSqliteEventLog>>,
-  topics: readonly string[],
-): Promise<void> {
+async function expectNothingIn(log: Log, topics: readonly string[]): Promise<void> {
   for (const topic of topics)
     for (let partition = 0; partition < PARTITIONS; partition++)
       if ((await log.end(topic, partition)) > 0) throw new Error(`deliveries failed: see ${topic}`);
@@ -160,12 +226,12 @@ async function expectNothingIn(
 
 function pipelineOf(
   own: string,
-  log: Awaited<ReturnType<typeof openSqliteEventLog>>,
+  log: Log,
   connectors: ReturnType<typeof createConnectors>,
   metrics: Metrics,
 ) {
   const catalog = new MemoryCatalog();
-  const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
+  const secret = `whsec_${KEY.toString('base64')}`;
   const settings = { url: task.url, secret, batch_size: task.batchSize };
   catalog.addDestination('place', { type: 'webhook', settings });
   const unused: Sandbox = {

@@ -54,29 +54,23 @@ export class SegmentReader {
 
   /** The entries from the cursor on, whole records, at least one when there is one. */
   read(topic: string, partition: number, packed: boolean, from: Cursor, limits: FetchLimits): Taken[] {
-    const rows = this.#statement(
+    const statement = this.#statement(
       `SELECT offset, timestamp, key, headers, value FROM ${recordsTable(topic, partition)}
        WHERE offset >= ? ORDER BY offset`,
-    ).iterate(from.offset);
+    );
+    // A row as an array costs half of one as an object.
+    statement.setReturnArrays(true);
+    const rows = statement.iterate(from.offset) as Iterable<RecordRow>;
     const taken: Taken[] = [];
     let bytes = 0;
     let headersText = '{}';
     let headers: Headers = {};
-    for (const row of rows) {
-      const [offset, value] = [Number(row.offset), String(row.value)];
-      const text = String(row.headers);
+    for (const [offset, timestamp, key, text, value] of rows) {
       if (text !== headersText) {
         headers = JSON.parse(text);
         headersText = text;
       }
-      const record = {
-        topic,
-        partition,
-        offset,
-        key: String(row.key),
-        headers,
-        timestamp: Number(row.timestamp),
-      };
+      const record = { topic, partition, offset, key, headers, timestamp };
       if (packed) takePacked(taken, record, value, offset === from.offset ? from.index : 0);
       else taken.push(takeSingle(record, value));
       bytes += value.length;
@@ -123,6 +117,9 @@ export class SegmentReader {
     return statement;
   }
 }
+
+/** What the columns of `records` hold, as they are declared. */
+type RecordRow = readonly [offset: number, timestamp: number, key: string, headers: string, value: string];
 
 interface StoredRecord {
   readonly topic: string;

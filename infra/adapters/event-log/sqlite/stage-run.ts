@@ -12,6 +12,7 @@ import {
   type TopicSpec,
 } from '@tributary/core';
 import type { BackoffOptions } from '../stage-runner/backoff.ts';
+import type { CommitRest } from '../stage-runner/committer.ts';
 import type { Cursor } from '../stage-runner/cursor.ts';
 import { PartitionLost } from '../stage-runner/failure.ts';
 import { type OwnedPartition, PartitionLoop } from '../stage-runner/partition-loop.ts';
@@ -21,6 +22,12 @@ import type { FamilyWatch } from './family-watch.ts';
 import type { FamilyWriter } from './family-writer.ts';
 
 const LAG_METRIC_MS = 5_000;
+
+/**
+ * How often a flow stage stores a position that nothing is emitted with, at most. Each time costs an fsync, and nobody
+ * waits for it; what a crash repeats is what was done in this time.
+ */
+const FLOW_REST: CommitRest = { after: () => 0, positionMs: 50 };
 
 export interface StageRunOptions {
   readonly topics: ReadonlyMap<string, TopicSpec>;
@@ -154,6 +161,7 @@ function own(
     topic,
     partition,
     committed: claim.committed,
+    ...(stage.kind === 'flow' ? { rest: FLOW_REST } : {}),
     async fetch(from, limits, signal) {
       // Between two reads everybody else gets a turn.
       await new Promise((resolve) => setImmediate(resolve));

@@ -17,6 +17,12 @@ import { giveUp, type Work } from './work.ts';
 /** With so much of the window finished, a commit does not wait. */
 const NO_REST_SHARE = 1 / 16;
 
+/** The wait before a commit, and what it was begun for. */
+interface Resting {
+  readonly withEmissions: boolean;
+  over(): void;
+}
+
 /**
  * Hands the entries of one partition to a flow stage inside its window, and commits the finished prefix while others
  * go on. It ends for good at the first `Rewind` or `Fenced` of the stage and at a failed commit: that error is the
@@ -32,6 +38,7 @@ export class FlowWork {
   #waitingForEngine = 0;
   #committing = false;
   #nextChange: PromiseWithResolvers<void> | undefined;
+  #resting: Resting | undefined;
 
   /** `work.stopping` wakes who waits for `changed()` and is told to the stage; what was admitted goes on. */
   constructor(stage: FlowStage, work: Work, maxUncommitted: number) {
@@ -40,7 +47,7 @@ export class FlowWork {
     this.#window = new FlowWindow({ bytes: stage.windowBytes, entries: maxUncommitted });
     const until = { once: true, signal: this.#ended.signal };
     work.signal.addEventListener('abort', () => this.#end(work.signal.reason), until);
-    work.stopping.addEventListener('abort', () => this.#changed(), until);
+    work.stopping.addEventListener('abort', () => this.#wake(), until);
     if (work.signal.aborted) this.#end(work.signal.reason);
   }
 
@@ -108,17 +115,36 @@ export class FlowWork {
     };
   }
 
+  /**
+   * Hands the entry over until it meets no `Unavailable`, while which nothing new is admitted, and until it is poison.
+   * Thousands of these wait at a time: one frame each.
+   */
   async #emissionsOf(entry: LogEntry, context: StageContext): Promise<readonly Emission[]> {
     const { stage, writes, logger, backoff, signal } = this.#work;
     let throws = 0;
+    let repetition = 0;
+    const engineAnswered = () => {
+      if (repetition > 0) this.#waitingForEngine--;
+      repetition = 0;
+    };
     for (;;) {
       try {
-        const emissions = await this.#onceEnginesAnswer(entry, context);
+        signal.throwIfAborted();
+        const emissions = await this.#stage.handle(entry, context);
+        engineAnswered();
         checkEmissions(emissions, writes);
         return emissions;
       } catch (thrown) {
+        const failure = failureOf(thrown);
+        if (failure === 'repeat' && !signal.aborted) {
+          logger.warn({ stage, repetition, error: messageOf(thrown) }, 'an engine does not answer');
+          if (repetition === 0) this.#waitingForEngine++;
+          await pause(backoffMs(repetition++, backoff), signal);
+          continue;
+        }
+        engineAnswered();
         signal.throwIfAborted();
-        if (failureOf(thrown) !== 'throw') throw thrown;
+        if (failure !== 'throw') throw thrown;
         throws++;
         if (throws >= POISON_ATTEMPTS) return giveUp(this.#work, entry, thrown);
         logger.warn({ stage, position: entry.position, throws, error: messageOf(thrown) }, 'stage threw');
@@ -127,29 +153,11 @@ export class FlowWork {
     }
   }
 
-  /** Hands the entry over until it meets no `Unavailable`; nothing new is admitted meanwhile. */
-  async #onceEnginesAnswer(entry: LogEntry, context: StageContext): Promise<readonly Emission[]> {
-    const { stage, logger, backoff, signal } = this.#work;
-    let repetition = 0;
-    try {
-      for (;;) {
-        signal.throwIfAborted();
-        try {
-          return await this.#stage.handle(entry, context);
-        } catch (thrown) {
-          if (failureOf(thrown) !== 'repeat') throw thrown;
-          logger.warn({ stage, repetition, error: messageOf(thrown) }, 'an engine does not answer');
-          if (repetition === 0) this.#waitingForEngine++;
-          await pause(backoffMs(repetition++, backoff), signal);
-        }
-      }
-    } finally {
-      if (repetition > 0) this.#waitingForEngine--;
-    }
-  }
-
   async #commitFinished(): Promise<void> {
-    if (this.#committing) return;
+    if (this.#committing) {
+      this.#hurry();
+      return;
+    }
     this.#committing = true;
     try {
       while (!this.ended.aborted) {
@@ -172,22 +180,39 @@ export class FlowWork {
   async #rest(): Promise<void> {
     for (;;) {
       const { committer, stopping } = this.#work;
-      const restMs = this.#window.holdsEmissions ? committer.restMs() : committer.positionRestMs();
+      const withEmissions = this.#window.holdsEmissions;
+      const restMs = withEmissions ? committer.restMs() : committer.positionRestMs();
       if (restMs === 0 || stopping.aborted || this.ended.aborted) return;
       if (this.#window.isFull(NO_REST_SHARE)) return;
-      await this.#changedWithin(restMs);
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, restMs);
+        this.#resting = {
+          withEmissions,
+          over() {
+            clearTimeout(timer);
+            resolve();
+          },
+        };
+      });
+      this.#resting = undefined;
     }
   }
 
-  async #changedWithin(ms: number): Promise<void> {
-    const over = setTimeout(() => this.#changed(), ms);
-    await this.changed();
-    clearTimeout(over);
+  /** Something finished during a rest: it ends where that was no reason for so long a one. */
+  #hurry(): void {
+    const { holdsEmissions } = this.#window;
+    if (holdsEmissions !== this.#resting?.withEmissions || this.#window.isFull(NO_REST_SHARE))
+      this.#resting?.over();
+  }
+
+  #wake(): void {
+    this.#resting?.over();
+    this.#changed();
   }
 
   #end(reason: unknown): void {
     this.#ended.abort(reason);
-    this.#changed();
+    this.#wake();
   }
 
   #changed(): void {

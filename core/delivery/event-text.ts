@@ -1,0 +1,32 @@
+import type { CanonicalEvent } from '../event/event.ts';
+import type { Delivery } from './delivery.ts';
+
+/** Where a delivery that was read from the log keeps its event as it stands there. No copy of the delivery has it. */
+const TEXT = Symbol('event text');
+
+type Kept = Delivery & { readonly [TEXT]?: string };
+
+/** One for all, or each delivery would have a shape of its own. */
+const PARSED_WHEN_ASKED: PropertyDescriptor & ThisType<Kept> = {
+  configurable: true,
+  enumerable: true,
+  get(): CanonicalEvent {
+    const value: CanonicalEvent = JSON.parse(this[TEXT] ?? 'null');
+    Object.defineProperty(this, 'event', { value, enumerable: true });
+    return value;
+  },
+};
+
+/**
+ * The delivery that `envelope`, which it becomes, makes with the event of this JSON text. The text is parsed when the
+ * event is first asked for: most deliveries only pass it on, and thousands of them wait.
+ */
+export function withEventText(envelope: Omit<Delivery, 'event'>, text: string): Delivery {
+  Object.defineProperty(envelope, TEXT, { value: text });
+  return Object.defineProperty(envelope, 'event', PARSED_WHEN_ASKED) as Delivery;
+}
+
+/** The event of a delivery as JSON: what the log has of it, where the delivery came from there. */
+export function eventJson(delivery: Delivery): string {
+  return (delivery as Kept)[TEXT] ?? JSON.stringify(delivery.event);
+}
