@@ -1,4 +1,5 @@
 import type { OrganizationRole, WorkspaceRole } from '../access/roles.ts';
+import type { DestinationCondition } from '../delivery/destination-turn.ts';
 import type { Environment, EventType, JsonObject } from '../event/event.ts';
 
 /** Fields the fold keeps on every entity. Times are ISO 8601 UTC. */
@@ -125,7 +126,18 @@ export interface Destination extends Kept {
   readonly paused?: boolean;
   /** Events of others do not go there, whatever rules say. Absent: all. */
   readonly environments?: readonly Environment[];
+  /** Who is told when it turns bad and well again (`noticeRecipients`). Null or absent: as the organization says. */
+  readonly alerts?: DestinationAlerts | null;
+  /** How it is, as processors found it. A turn is no change of the destination: its version stays. */
+  readonly condition?: DestinationCondition;
   readonly created_by: string;
+}
+
+export interface DestinationAlerts {
+  readonly enabled: boolean;
+  /** Another destination of the workspace, which notices are delivered to. */
+  readonly destination_id: string | null;
+  readonly email: string | null;
 }
 
 export interface Rule extends Kept {

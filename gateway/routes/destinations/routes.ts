@@ -1,5 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { type ConnectorDescription, ENVIRONMENTS, mergeHealth, newId } from '@tributary/core';
+import type { FastifyRequest } from 'fastify';
 import type { Static } from 'typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { accountOf } from '../../http/caller.ts';
@@ -9,6 +10,7 @@ import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
 import { propose } from '../../http/propose.ts';
 import { closed, errorAnswers, goneAs, MAX_RESOURCE_BYTES, noBody, pathOf } from '../../http/schemas.ts';
 import { checkVersion, tagVersion } from '../../http/versions.ts';
+import { alertsIn } from './alerts.ts';
 import { createConfigurator } from './configure.ts';
 import { presentHealth } from './health.ts';
 import { presentDestination } from './presenter.ts';
@@ -83,6 +85,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
           settings: configured.settings,
           ...switchesOf(request.body),
           ...limitsIn(request.body),
+          alerts: alertsIn(request.body, id, channelIn(request)),
           created_by: accountOf(request.caller),
         },
       });
@@ -139,6 +142,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
           settings: configurator.replace(description, stored, settings ?? {}),
           ...switchesOf(request.body),
           ...limitsIn(request.body),
+          alerts: alertsIn(request.body, stored.id, channelIn(request)),
         },
       });
       const destination = entityOf(request, dependencies, 'destination', stored.id);
@@ -159,9 +163,9 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
       },
     },
     async (request, reply) => {
-      const { id } = entityOf(request, dependencies, 'destination', request.params.destinationId);
-      const reports = await dependencies.healthBoard.read(request.workspace.id, [id]);
-      return reply.code(200).send(presentHealth(id, mergeHealth(reports)));
+      const destination = entityOf(request, dependencies, 'destination', request.params.destinationId);
+      const reports = await dependencies.healthBoard.read(request.workspace.id, [destination.id]);
+      return reply.code(200).send(presentHealth(destination, mergeHealth(reports)));
     },
   );
 
@@ -196,6 +200,10 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
     },
     async (request) => deleteEntity(request, dependencies, 'destination', request.params.destinationId),
   );
+
+  function channelIn({ workspace }: FastifyRequest) {
+    return (id: string) => catalog.state.entity('destination', workspace.id, id) !== undefined;
+  }
 
   function switchesOf({ enabled, paused, environments }: Static<typeof destinationBody>) {
     return {
