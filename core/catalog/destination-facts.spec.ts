@@ -1,29 +1,12 @@
 import { expect, it } from 'vitest';
-import type { DestinationTurn } from '../delivery/destination-turn.ts';
 import type { ConflictReason, Fact } from './facts.ts';
-import { AT, destination, fact, foldAll, WORKSPACE, workspace } from './samples.ts';
+import { AT, destination, fact, foldAll, turned, WORKSPACE, workspace } from './samples.ts';
 
 const fold = (...facts: readonly Fact[]) => foldAll([workspace(), ...facts]);
 const conflict = (reason: ConflictReason) => ({ applied: false, conflict: reason });
 
-const turn = (id: string, state: 'bad' | 'well'): DestinationTurn => ({
-  id,
-  state,
-  because: state === 'bad' ? 'failing' : null,
-  since: AT,
-  paced_until: AT,
-  delivered_per_second: 0,
-  failed_per_second: 1,
-  oldest_waiting_ms: null,
-  last_errors: [],
-});
-const turned = (seen: number, id: string, state: 'bad' | 'well' = 'bad') => ({
-  ...fact('destination.turned', 'd1', turn(id, state)),
-  expected_version: seen,
-});
-
 it('of turns that two processes propose at once, one becomes one', () => {
-  const { state, verdicts } = fold(destination('d1'), turned(0, 't1'), turned(0, 't2'));
+  const { state, verdicts } = fold(destination('d1'), turned('d1', 0, 't1'), turned('d1', 0, 't2'));
   expect(verdicts.slice(2)).toEqual([{ applied: true, position: 2 }, conflict('version')]);
   expect(state.destination('d1')?.condition).toEqual({
     state: 'bad',
@@ -36,17 +19,17 @@ it('of turns that two processes propose at once, one becomes one', () => {
 });
 
 it('a turn is no change of the destination: its version and what was made of it stay', () => {
-  const { state } = fold(destination('d1'), turned(0, 't1'));
+  const { state } = fold(destination('d1'), turned('d1', 0, 't1'));
   const stored = state.entity('destination', WORKSPACE, 'd1');
   expect(stored).toMatchObject({ version: 1, updated_at: AT });
   const changed = { ...fact('destination.updated', 'd1', { name: 'x' }), expected_version: 1 };
-  const later = fold(destination('d1'), turned(0, 't1'), changed);
+  const later = fold(destination('d1'), turned('d1', 0, 't1'), changed);
   expect(later.verdicts.at(-1)?.applied).toBe(true);
   expect(later.state.destination('d1')).toMatchObject({ name: 'x', version: 2, condition: { state: 'bad' } });
 });
 
 it('a few turns are remembered, however many there were', () => {
-  const many = Array.from({ length: 20 }, (_, n) => turned(n, `t${n}`, n % 2 === 0 ? 'bad' : 'well'));
+  const many = Array.from({ length: 20 }, (_, n) => turned('d1', n, `t${n}`, n % 2 === 0 ? 'bad' : 'well'));
   const { state } = fold(destination('d1'), ...many);
   expect(state.destination('d1')?.condition).toMatchObject({ state: 'well', turns: 20 });
   expect(state.destination('d1')?.condition?.recent).toEqual([
@@ -62,6 +45,6 @@ it('a few turns are remembered, however many there were', () => {
 });
 
 it('a destination that is gone turns no more', () => {
-  const { verdicts } = fold(destination('d1'), fact('destination.deleted', 'd1', {}), turned(0, 't1'));
+  const { verdicts } = fold(destination('d1'), fact('destination.deleted', 'd1', {}), turned('d1', 0, 't1'));
   expect(verdicts.at(-1)).toEqual(conflict('missing'));
 });

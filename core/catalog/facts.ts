@@ -31,7 +31,8 @@ export interface FactData {
     readonly organization?: Draft<Omit<Organization, 'org_id'>>;
     readonly owner?: Membership;
   };
-  'workspace.updated': Pick<Workspace, 'name' | 'region'>;
+  /** Without `alerts` they stay. */
+  'workspace.updated': Pick<Workspace, 'name' | 'region' | 'alerts'>;
   'workspace.archived': Record<string, never>;
   'organization.created': {
     readonly organization: Draft<Omit<Organization, 'org_id'>>;

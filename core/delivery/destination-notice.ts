@@ -20,7 +20,7 @@ export interface DestinationNotice {
 
 /** Who is told of a destination; neither: nobody. */
 export interface NoticeRecipients {
-  /** The destination that notices are delivered to, enabled or not. */
+  /** The destination that notices are delivered to. */
   readonly destinationId: string | null;
   readonly email: string | null;
 }
@@ -28,18 +28,20 @@ export interface NoticeRecipients {
 const NOBODY: NoticeRecipients = { destinationId: null, email: null };
 
 /**
- * As the destination says in `alerts`; where it names neither a destination that is still there nor an address: the
- * `notification_email` of its organization. Nobody where its alerts are off, or its workspace is archived.
+ * As the destination says in `alerts`, else as its workspace does; where that names neither another destination that is
+ * there and enabled nor an address: the `notification_email` of the organization. Nobody where alerts are off, or the
+ * workspace is archived.
  */
 export function noticeRecipients(
   state: Pick<CatalogView, 'entity' | 'workspace' | 'organization'>,
-  { workspace_id, alerts }: Pick<Destination, 'workspace_id' | 'alerts'>,
+  destination: Pick<Destination, 'id' | 'workspace_id' | 'alerts'>,
 ): NoticeRecipients {
+  const { id, workspace_id } = destination;
   const workspace = state.workspace(workspace_id);
+  const alerts = destination.alerts ?? workspace?.alerts;
   if (workspace?.status !== 'active' || alerts?.enabled === false) return NOBODY;
-  const named = alerts?.destination_id ?? null;
-  const isThere = named !== null && state.entity('destination', workspace_id, named) !== undefined;
-  const destinationId = isThere ? named : null;
+  const channel = state.entity('destination', workspace_id, alerts?.destination_id ?? '');
+  const destinationId = channel?.enabled === true && channel.id !== id ? channel.id : null;
   const email = alerts?.email ?? null;
   if (destinationId !== null || email !== null) return { destinationId, email };
   const organization: Organization | undefined = state.organization(workspace.organization_id);

@@ -1,6 +1,6 @@
 import {
+  type Alerts,
   type Delivery,
-  type DestinationAlerts,
   type DestinationTurn,
   type Fact,
   HEADER,
@@ -31,7 +31,7 @@ const turnOf = (fields: Partial<DestinationTurn> = {}): DestinationTurn => ({
 });
 
 /** The stage, a destination whose alerts are as told, and one to tell them to. */
-function setUpNotice(alerts: Partial<DestinationAlerts> | null, notification_email: string | null = null) {
+function setUpNotice(alerts: Partial<Alerts> | null, notification_email: string | null = null) {
   const told = new Told();
   const sent: Mail[] = [];
   const catalog = new MemoryCatalog();
@@ -144,6 +144,25 @@ describe('notice', () => {
     expect(sent.map(({ to }) => to)).toEqual(expected);
     const way = expected.length === 0 ? 'nobody' : 'mail';
     expect(told.counts[`tributary_destination_notices_total{state=bad,way=${way}}`]).toBe(1);
+  });
+
+  it('tells as the workspace says where the destination says nothing, but none of itself', async () => {
+    const { run, turned, catalog } = setUpNotice(null, 'org@example.com');
+    const workspace = { name: 'w', region: 'eu' };
+    const tellTo = (destination_id: string) => {
+      const alerts = { enabled: true, destination_id, email: null };
+      catalog.add('workspace.updated', WORKSPACE, { ...workspace, alerts });
+    };
+    tellTo(CHANNEL);
+    const bad = await turned(turnOf());
+    expect(topicsOf(await run('notice', [bad]))).toEqual([TOPIC.deliveries]);
+    tellTo(BROKEN);
+    expect(topicsOf(await run('notice', [bad]))).toEqual([TOPIC.mail]);
+    tellTo(CHANNEL);
+    catalog.add('destination.updated', CHANNEL, { enabled: false });
+    expect(topicsOf(await run('notice', [bad]))).toEqual([TOPIC.mail]);
+    catalog.add('workspace.updated', WORKSPACE, workspace);
+    expect(catalog.state.workspace(WORKSPACE)?.alerts).toMatchObject({ destination_id: CHANNEL });
   });
 
   it('tells of one of two turns that were proposed at once, and of none that is a day old', async () => {

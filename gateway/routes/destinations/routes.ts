@@ -1,8 +1,8 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { type ConnectorDescription, ENVIRONMENTS, mergeHealth, newId } from '@tributary/core';
-import type { FastifyRequest } from 'fastify';
 import type { Static } from 'typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
+import { alertsIn } from '../../http/alerts.ts';
 import { accountOf } from '../../http/caller.ts';
 import { deleteEntity, entityOf } from '../../http/entities.ts';
 import { invalidRequest } from '../../http/errors.ts';
@@ -10,7 +10,6 @@ import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
 import { propose } from '../../http/propose.ts';
 import { closed, errorAnswers, goneAs, MAX_RESOURCE_BYTES, noBody, pathOf } from '../../http/schemas.ts';
 import { checkVersion, tagVersion } from '../../http/versions.ts';
-import { alertsIn } from './alerts.ts';
 import { createConfigurator } from './configure.ts';
 import { presentHealth } from './health.ts';
 import { presentDestination } from './presenter.ts';
@@ -85,7 +84,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
           settings: configured.settings,
           ...switchesOf(request.body),
           ...limitsIn(request.body),
-          alerts: alertsIn(request.body, id, channelIn(request)),
+          alerts: alertsIn(request.body.alerts, catalog.state, request.workspace.id, id),
           created_by: accountOf(request.caller),
         },
       });
@@ -142,7 +141,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
           settings: configurator.replace(description, stored, settings ?? {}),
           ...switchesOf(request.body),
           ...limitsIn(request.body),
-          alerts: alertsIn(request.body, stored.id, channelIn(request)),
+          alerts: alertsIn(request.body.alerts, catalog.state, stored.workspace_id, stored.id),
         },
       });
       const destination = entityOf(request, dependencies, 'destination', stored.id);
@@ -200,10 +199,6 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
     },
     async (request) => deleteEntity(request, dependencies, 'destination', request.params.destinationId),
   );
-
-  function channelIn({ workspace }: FastifyRequest) {
-    return (id: string) => catalog.state.entity('destination', workspace.id, id) !== undefined;
-  }
 
   function switchesOf({ enabled, paused, environments }: Static<typeof destinationBody>) {
     return {

@@ -6,7 +6,7 @@ import {
   MIN_CALLS_PER_SECOND,
 } from '@tributary/core';
 import { Type } from 'typebox';
-import { email } from '../../http/emails.ts';
+import { alertsBody, alertsResource } from '../../http/alerts.ts';
 import {
   closed,
   freeObject,
@@ -35,29 +35,6 @@ const rate = Type.Number({
   maximum: MAX_CALLS_PER_SECOND,
   description:
     'Calls that begin in a second, of the whole installation; a call carries one delivery, or a batch. Default: as the operator has set it.',
-});
-
-const alertsChannel = Type.String({
-  format: 'uuid',
-  description: 'Another destination of the workspace, which notices are delivered to, as `track` events.',
-});
-
-const alertsBody = closed(
-  {
-    enabled: optional(Type.Boolean({ description: 'While false nobody is told. Default true.' })),
-    destination_id: optional(alertsChannel),
-    email: optional(email),
-  },
-  {
-    description:
-      'Who is told when it turns bad, and when it is well again. Default: the `notification_email` of the organization.',
-  },
-);
-
-const alerts = Type.Object({
-  enabled: Type.Boolean(),
-  destination_id: nullable(alertsChannel),
-  email: nullable(email),
 });
 
 export const destinationBody = closed(
@@ -98,7 +75,7 @@ export const destinationResource = Type.Object(
     rate_limit_per_second: Type.Union([rate, Type.Null()]),
     paused: Type.Boolean(),
     environments: listOf(oneOf(ENVIRONMENTS)),
-    alerts: nullable(alerts),
+    alerts: nullable(alertsResource),
     version,
     created_by: uuid,
     ...times,
