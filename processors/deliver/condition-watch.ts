@@ -79,7 +79,8 @@ export class ConditionWatch {
       const reports = this.#reports();
       await this.look(reports);
       this.#looking = undefined;
-      if (reports.length > 0) this.begin();
+      // Asked anew: one that came during the look began nothing.
+      if (reports.length > 0 || this.#reports().length > 0) this.begin();
     }, everyMs).unref();
   }
 

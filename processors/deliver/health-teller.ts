@@ -63,7 +63,8 @@ export class HealthTeller {
       const reports = this.#reports();
       await this.tell(reports);
       this.#telling = undefined;
-      if (reports.length > 0) this.begin();
+      // Asked anew: a destination that came while it was told began nothing.
+      if (reports.length > 0 || this.#reports().length > 0) this.begin();
     }, TELL_EVERY_MS).unref();
   }
 
