@@ -1,6 +1,8 @@
 import {
   type BreakerOptions,
+  type ConditionLimits,
   DEFAULT_BREAKER,
+  DEFAULT_CONDITION,
   DEFAULT_EXPIRY_MS,
   DEFAULT_LADDER_LABELS,
 } from '@tributary/core';
@@ -38,6 +40,8 @@ export interface PipelineOptions {
   /** Attempts a delivery remembers. */
   readonly keptAttempts: number;
   readonly breaker: BreakerOptions;
+  /** When a destination is told bad, or well again. */
+  readonly condition: ConditionLimits;
   /** Waits of the retry topics, shortest first; the topics must be declared with the same. */
   readonly retryLabels: readonly string[];
   readonly expiryMs: number;
@@ -61,6 +65,7 @@ export const DEFAULT_PIPELINE: PipelineOptions = {
   callsPerSecond: undefined,
   keptAttempts: 50,
   breaker: DEFAULT_BREAKER,
+  condition: DEFAULT_CONDITION,
   retryLabels: DEFAULT_LADDER_LABELS,
   expiryMs: DEFAULT_EXPIRY_MS,
 };

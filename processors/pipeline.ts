@@ -36,6 +36,7 @@ import { history } from './history/history.ts';
 import { live } from './live/live.ts';
 import { mail } from './mail/mail.ts';
 import { mailRetries } from './mail/retry.ts';
+import { notice } from './notice/notice.ts';
 import { DEFAULT_PIPELINE, type PipelineOptions } from './options.ts';
 import { PartitionLanes } from './partition-lanes.ts';
 import { profile } from './profile/profile.ts';
@@ -109,6 +110,7 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
     flow('route', [accepted], [deliveries, dead, eventsSlow], steps.route),
     flow('route.slow', [eventsSlow], [deliveries, dead, outcomes], steps.routeSlow),
     flow('replay', [TOPIC.catalog, replaySteps], [TOPIC.replays, eventsSlow], steps.replay),
+    batch('notice', [TOPIC.catalog], [TOPIC.mail, deliveries], steps.notice, historyEntries),
     flow('deliver', [deliveries], [deliveriesSlow, ...settled], steps.deliver),
     flow('deliver.slow', [deliveriesSlow], settled, steps.deliverSlow),
     flow('deliver.retry', retries, [deliveriesSlow, ...settled], steps.deliverRetry),
@@ -148,6 +150,7 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     route: route(routing(parts.sandbox), lanes(parts.slowTransformationMs)),
     routeSlow: routeSlow(routing(parts.slowSandbox)),
     replay: replay(parts),
+    notice: notice(parts),
     deliver: deliver(delivering, deliveryLanes()),
     deliverSlow: deliverSlow(delivering, slowDeliveryLanes(parts)),
     deliverRetry: deliver(delivering, deliveryLanes()),

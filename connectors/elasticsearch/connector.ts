@@ -10,10 +10,10 @@ import { oncePer } from '../once-per.ts';
 import { sendInParts } from '../parts.ts';
 import { testedBy } from '../verdicts.ts';
 import { authorizationOf, changeNothing, createAll } from './bulk.ts';
-import { type ElasticsearchSettings, readSettings } from './settings.ts';
+import { type ElasticsearchSettings, MAX_BATCH, readSettings } from './settings.ts';
 import { type BulkItem, itemsIn, testedByItem, verdictOfItem } from './verdict.ts';
 
-const LIMITS = { events: 500, bytes: 5 * 1_024 * 1_024 };
+const LIMITS = { events: MAX_BATCH, bytes: 5 * 1_024 * 1_024 };
 /** An answer to that many, all refused at length, is shorter. */
 const MAX_ANSWER_BYTES = 4 * 1_024 * 1_024;
 

@@ -7,11 +7,11 @@ import type { ConnectorContext } from '../kind.ts';
 import { type Part, type PartResult, sendInParts } from '../parts.ts';
 import { DELIVERED } from '../verdicts.ts';
 import type { TopicClient } from './client.ts';
-import { type KafkaSettings, readSettings } from './settings.ts';
+import { type KafkaSettings, MAX_BATCH, readSettings } from './settings.ts';
 import { refusedRecords, verdictOfKafkaFailure } from './verdict.ts';
 
 /** Below the megabyte that a broker takes at once unless told otherwise, also when all go to one partition. */
-const LIMITS = { events: 500, bytes: 900_000 };
+const LIMITS = { events: MAX_BATCH, bytes: 900_000 };
 const MAX_CLIENTS = 100;
 
 export function createKafkaConnector(context: ConnectorContext): Connector {

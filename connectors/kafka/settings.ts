@@ -4,6 +4,9 @@ import { createSettingsReader, type SettingsFault } from '../settings-reader.ts'
 
 const MECHANISMS = ['plain', 'scram-sha-256', 'scram-sha-512'] as const;
 
+/** Deliveries of one call at most. */
+export const MAX_BATCH = 500;
+
 /** What a user writes. */
 export const settingsSchema = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',

@@ -8,11 +8,11 @@ import { NOT_VALID, testedBy } from '../verdicts.ts';
 import { appendDurably } from './append.ts';
 import { openFolders } from './folder.ts';
 import { FolderWriter } from './folder-writer.ts';
-import { foldersOf, readSettings } from './settings.ts';
+import { foldersOf, MAX_BATCH, readSettings } from './settings.ts';
 import { verdictOfFailure } from './verdict.ts';
 
 /** Deliveries one call takes: enough to share an fsync, few enough to be written in a moment. */
-const BATCH_LIMITS = { events: 500, bytes: 8 * 1_024 * 1_024 };
+const BATCH_LIMITS = { events: MAX_BATCH, bytes: 8 * 1_024 * 1_024 };
 
 export function createNdjsonConnector(context: ConnectorContext): Connector {
   const { timeoutMs, clock } = context;

@@ -5,6 +5,9 @@ const MAX_DEPTH = 8;
 /** Begins with a letter, a digit or `_`, so it is neither `..` nor hidden. */
 const PART = '[A-Za-z0-9_][A-Za-z0-9._-]*';
 
+/** Deliveries of one call at most. */
+export const MAX_BATCH = 500;
+
 /** What a user writes. */
 export const settingsSchema = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',

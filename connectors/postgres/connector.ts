@@ -5,7 +5,7 @@ import type { ConnectorContext } from '../kind.ts';
 import { type Part, type PartResult, sendInParts } from '../parts.ts';
 import { DELIVERED } from '../verdicts.ts';
 import type { TableClient } from './client.ts';
-import { type PostgresSettings, readSettings } from './settings.ts';
+import { MAX_BATCH, type PostgresSettings, readSettings } from './settings.ts';
 import {
   ALREADY_THERE,
   blamesValues,
@@ -14,7 +14,7 @@ import {
   verdictOfPostgresFailure,
 } from './verdict.ts';
 
-const LIMITS = { events: 500, bytes: 8 * 1_024 * 1_024 };
+const LIMITS = { events: MAX_BATCH, bytes: 8 * 1_024 * 1_024 };
 const MAX_CLIENTS = 100;
 
 export function createPostgresConnector(context: ConnectorContext): Connector {

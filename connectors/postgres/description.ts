@@ -1,6 +1,6 @@
 import type { ConnectorDescription } from '@tributary/core';
 import { secretNames } from '../secret-names.ts';
-import { settingsSchema } from './settings.ts';
+import { MAX_BATCH, settingsSchema } from './settings.ts';
 import { COLUMNS } from './table.ts';
 
 const columns = COLUMNS.map(([name, type]) => `\`${name}\` ${type}`).join(', ');
@@ -16,4 +16,6 @@ export const description: ConnectorDescription = {
   ].join('\n\n'),
   settingsSchema,
   secrets: secretNames(settingsSchema),
+  maxBatch: MAX_BATCH,
+  hasTest: true,
 };

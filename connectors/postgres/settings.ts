@@ -4,6 +4,9 @@ import { createSettingsReader } from '../settings-reader.ts';
 
 const NAME = '[A-Za-z_][A-Za-z0-9_]{0,62}';
 
+/** Deliveries of one call at most. */
+export const MAX_BATCH = 500;
+
 /** What a user writes. */
 export const settingsSchema = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',

@@ -6,11 +6,11 @@ import type { ConnectorContext } from '../kind.ts';
 import { DELIVERED } from '../verdicts.ts';
 import type { StreamClient } from './client.ts';
 import { deliveredKey } from './script.ts';
-import { type RedisSettings, readSettings } from './settings.ts';
+import { MAX_BATCH, type RedisSettings, readSettings } from './settings.ts';
 import { verdictOfRedisFailure } from './verdict.ts';
 
 /** A script runs alone on its server: few enough to take a moment. */
-const LIMITS = { events: 500, bytes: 4 * 1_024 * 1_024 };
+const LIMITS = { events: MAX_BATCH, bytes: 4 * 1_024 * 1_024 };
 const MAX_CLIENTS = 200;
 
 export function createRedisConnector(context: ConnectorContext): Connector {

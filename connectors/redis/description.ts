@@ -1,6 +1,6 @@
 import type { ConnectorDescription } from '@tributary/core';
 import { secretNames } from '../secret-names.ts';
-import { settingsSchema } from './settings.ts';
+import { MAX_BATCH, settingsSchema } from './settings.ts';
 
 export const description: ConnectorDescription = {
   type: 'redis',
@@ -13,4 +13,6 @@ export const description: ConnectorDescription = {
   ].join('\n\n'),
   settingsSchema,
   secrets: secretNames(settingsSchema),
+  maxBatch: MAX_BATCH,
+  hasTest: true,
 };

@@ -2,6 +2,9 @@ import type { JsonObject } from '@tributary/core';
 import { caField, hostField, passwordField, portField, tlsField, usernameField } from '../setting-fields.ts';
 import { createSettingsReader } from '../settings-reader.ts';
 
+/** Deliveries of one call at most. */
+export const MAX_BATCH = 500;
+
 /** What a user writes. */
 export const settingsSchema = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',

@@ -1,6 +1,6 @@
 import type { ConnectorDescription } from '@tributary/core';
 import { secretNames } from '../secret-names.ts';
-import { settingsFaults, settingsSchema } from './settings.ts';
+import { MAX_BATCH, settingsFaults, settingsSchema } from './settings.ts';
 
 export const description: ConnectorDescription = {
   type: 's3',
@@ -13,5 +13,7 @@ export const description: ConnectorDescription = {
   ].join('\n\n'),
   settingsSchema,
   secrets: secretNames(settingsSchema),
+  maxBatch: MAX_BATCH,
+  hasTest: true,
   check: settingsFaults,
 };

@@ -1,6 +1,9 @@
 import type { JsonObject } from '@tributary/core';
 import { createSettingsReader, type SettingsFault } from '../settings-reader.ts';
 
+/** Deliveries of one object at most. */
+export const MAX_BATCH = 10_000;
+
 /** What a user writes. */
 export const settingsSchema = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',
@@ -68,7 +71,7 @@ export const settingsSchema = {
       title: 'Deliveries an object',
       description: 'Deliveries that one object holds at most.',
       minimum: 1,
-      maximum: 10_000,
+      maximum: MAX_BATCH,
       default: 1_000,
     },
     batch_seconds: {

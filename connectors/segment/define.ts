@@ -12,6 +12,8 @@ export interface Definition {
   readonly required: readonly string[];
   readonly presets: readonly { readonly name: string; readonly subscribe: string; readonly action: string }[];
   readonly actions: readonly string[];
+  /** Whether it can be asked if its settings are good. */
+  readonly hasTest: boolean;
 }
 
 /** Reads the definitions from the pack itself. */
@@ -39,6 +41,7 @@ function define(
         : [],
     ),
     actions: Object.keys(actions),
+    hasTest: authentication?.testAuthentication !== undefined,
   };
 }
 

@@ -4,6 +4,9 @@ import type { Definition } from './define.ts';
 import { mappingFaults } from './mapping-faults.ts';
 import { settingsSchemaOf } from './settings.ts';
 
+const NO_TEST =
+  'The pack has no way to ask it whether the settings are good: the connection test is `ok` unseen, and the first delivery tells.';
+
 export function describeDestination(definition: Definition): ConnectorDescription {
   const { type, title, presets } = definition;
   const settingsSchema = settingsSchemaOf(definition);
@@ -14,9 +17,14 @@ export function describeDestination(definition: Definition): ConnectorDescriptio
     description: [
       `Sends each event to ${title} by its destination in Segment's pack of actions (\`@segment/action-destinations\`), see [Destinations of the Segment pack](#destinations-of-the-segment-pack). Its presets:`,
       rows.join('\n'),
+      ...(definition.hasTest ? [] : [NO_TEST]),
     ].join('\n\n'),
     settingsSchema,
     secrets: secretNames(settingsSchema),
+    maxBatch: 1,
+    hasTest: definition.hasTest,
+    presets,
+    actions: definition.actions,
     check: mappingFaults,
   };
 }

@@ -6,7 +6,10 @@ import type { Chosen } from './chosen.ts';
 export interface PackDefinition {
   readonly name: string;
   readonly slug?: string;
-  readonly authentication?: { readonly fields?: Readonly<Record<string, PackField>> };
+  readonly authentication?: {
+    readonly fields?: Readonly<Record<string, PackField>>;
+    readonly testAuthentication?: unknown;
+  };
   readonly presets?: readonly PackPreset[];
   readonly actions: Readonly<Record<string, { readonly title: string }>>;
 }

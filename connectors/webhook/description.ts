@@ -1,6 +1,6 @@
 import type { ConnectorDescription } from '@tributary/core';
 import { secretNames } from '../secret-names.ts';
-import { settingsFaults, settingsSchema, withSecret } from './settings.ts';
+import { MAX_BATCH, settingsFaults, settingsSchema, withSecret } from './settings.ts';
 
 export const description: ConnectorDescription = {
   type: 'webhook',
@@ -16,6 +16,8 @@ export const description: ConnectorDescription = {
   ].join('\n\n'),
   settingsSchema,
   secrets: secretNames(settingsSchema),
+  maxBatch: MAX_BATCH,
+  hasTest: true,
   generate: withSecret,
   check: settingsFaults,
 };

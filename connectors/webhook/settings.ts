@@ -4,7 +4,8 @@ import { oncePer } from '../once-per.ts';
 import { headerFault } from './header-names.ts';
 import { formatSecret, isSecret, keyOf, SECRET_BYTES } from './secret.ts';
 
-const MAX_BATCH = 100;
+/** Deliveries of one request at most. */
+export const MAX_BATCH = 100;
 
 /** What a user writes. */
 export const settingsSchema = {

@@ -98,6 +98,8 @@ export const PERMISSIONS = {
   'event-forwarding-rules.update': writes,
   'event-forwarding-rules.delete': writes,
   'event-forwarding-rules.test': reads,
+  'destination-types.list': reads,
+  'destination-types.read': reads,
   'destinations.list': reads,
   'destinations.create': writes,
   'destinations.read': reads,

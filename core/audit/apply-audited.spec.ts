@@ -11,6 +11,7 @@ import {
   OWNER,
   organizationMember,
   rule,
+  turned,
   WORKSPACE,
   workspace,
   workspaceMember,
@@ -180,4 +181,15 @@ it('never shows the hash of a key', () => {
   const entries = last(apiKey('k1', 'a-secret-hash'));
   expect(entries).toMatchObject([{ after: { hash: '***', key_prefix: 'trb_api_abc' } }]);
   expect(JSON.stringify(entries)).not.toContain('a-secret-hash');
+});
+
+it('tells of a destination that turned, by the stage that found it', () => {
+  expect(told(account, workspace(), destination('d1'), turned('d1', 0, 't1')).at(-1)).toMatchObject([
+    {
+      action: 'turned',
+      actor: { type: 'stage', id: 'deliver' },
+      entity: { type: 'destination', id: 'd1' },
+      after: { condition: { state: 'bad', because: 'failing' } },
+    },
+  ]);
 });

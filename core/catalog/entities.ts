@@ -1,4 +1,5 @@
 import type { OrganizationRole, WorkspaceRole } from '../access/roles.ts';
+import type { DestinationCondition } from '../delivery/destination-turn.ts';
 import type { Environment, EventType, JsonObject } from '../event/event.ts';
 
 /** Fields the fold keeps on every entity. Times are ISO 8601 UTC. */
@@ -32,6 +33,8 @@ export interface Workspace extends Kept {
   readonly organization_id: string;
   readonly region: string;
   readonly status: 'active' | 'archived';
+  /** Of destinations that say nothing themselves. Null or absent: the organization's `notification_email`. */
+  readonly alerts?: Alerts | null;
 }
 
 interface KeyFields extends Kept {
@@ -125,7 +128,19 @@ export interface Destination extends Kept {
   readonly paused?: boolean;
   /** Events of others do not go there, whatever rules say. Absent: all. */
   readonly environments?: readonly Environment[];
+  /** Who is told when it turns bad and well again (`noticeRecipients`). Null or absent: as the workspace says. */
+  readonly alerts?: Alerts | null;
+  /** How it is, as processors found it. A turn is no change of the destination: its version stays. */
+  readonly condition?: DestinationCondition;
   readonly created_by: string;
+}
+
+/** Who is told of destinations that turn bad. */
+export interface Alerts {
+  readonly enabled: boolean;
+  /** A destination of the workspace, which notices are delivered to. */
+  readonly destination_id: string | null;
+  readonly email: string | null;
 }
 
 export interface Rule extends Kept {

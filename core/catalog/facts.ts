@@ -1,3 +1,4 @@
+import type { DestinationTurn } from '../delivery/destination-turn.ts';
 import type {
   Account,
   ApiKey,
@@ -30,7 +31,8 @@ export interface FactData {
     readonly organization?: Draft<Omit<Organization, 'org_id'>>;
     readonly owner?: Membership;
   };
-  'workspace.updated': Pick<Workspace, 'name' | 'region'>;
+  /** Without `alerts` they stay. */
+  'workspace.updated': Pick<Workspace, 'name' | 'region' | 'alerts'>;
   'workspace.archived': Record<string, never>;
   'organization.created': {
     readonly organization: Draft<Omit<Organization, 'org_id'>>;
@@ -63,6 +65,8 @@ export interface FactData {
   'destination.created': Draft<Destination>;
   'destination.updated': Change<Destination>;
   'destination.deleted': Record<string, never>;
+  /** Its `expected_version` is how many turns there were: of those that processors propose at once, one becomes one. */
+  'destination.turned': DestinationTurn;
   'rule.created': Draft<Rule>;
   'rule.updated': Change<Rule>;
   'rule.deleted': Record<string, never>;

@@ -12,6 +12,7 @@ import {
   rule,
   source,
   transformation,
+  turned,
   workspace,
   writeKey,
 } from './samples.ts';
@@ -63,6 +64,7 @@ const changed: readonly fc.Arbitrary<Fact>[] = [
   id('t').map((entity) => fact('transformation.deleted', entity, {})),
   id('d').map((entity) => fact('destination.updated', entity, { enabled: false })),
   id('d').map((entity) => fact('destination.deleted', entity, {})),
+  fc.tuple(id('d'), fc.nat({ max: 2 }), fc.uuid()).map((args) => turned(...args)),
   fc
     .tuple(id('r'), id('d'), fc.option(id('t')), fc.boolean())
     .map(([entity, destination_id, transformation_id, enabled]) =>

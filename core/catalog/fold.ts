@@ -1,3 +1,4 @@
+import { turnDestination } from './destination-facts.ts';
 import type { ClientKey, Contract, Rule, Transformation } from './entities.ts';
 import type { ConflictReason, Fact, Verdict } from './facts.ts';
 import { decideMember } from './member-facts.ts';
@@ -107,6 +108,8 @@ function decide(state: CatalogState, fact: Fact, position: number): ConflictReas
     case 'destination.deleted':
       if (ruleNames(state, fact.entity, (rule) => rule.destination_id)) return 'in_use';
       return remove(state, 'destination', fact);
+    case 'destination.turned':
+      return turnDestination(state, fact);
     case 'rule.created': {
       const rule: Rule = { ...fact.data, ...kept };
       return danglingRule(state, rule) ? 'missing' : create(state, 'rule', rule);

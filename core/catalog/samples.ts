@@ -1,4 +1,5 @@
 import type { OrganizationRole, WorkspaceRole } from '../access/roles.ts';
+import type { DestinationState } from '../delivery/condition.ts';
 import type { Fact, FactData, FactType, Verdict } from './facts.ts';
 import { applyFact } from './fold.ts';
 import { CatalogState } from './state.ts';
@@ -151,6 +152,22 @@ export function rule(
     transformation_id: transformationId,
     enabled,
   });
+}
+
+/** Proposed by who saw so many turns. */
+export function turned(entity: string, seen: number, id: string, state: DestinationState = 'bad'): Fact {
+  const data = {
+    id,
+    state,
+    because: state === 'bad' ? ('failing' as const) : null,
+    since: AT,
+    paced_until: AT,
+    delivered_per_second: 0,
+    failed_per_second: 1,
+    oldest_waiting_ms: null,
+    last_errors: [],
+  };
+  return { ...fact('destination.turned', entity, data), expected_version: seen, by: 'stage:deliver' };
 }
 
 /** Folds the facts at positions 0, 1, 2, ... */

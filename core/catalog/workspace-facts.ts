@@ -31,9 +31,10 @@ export function updateWorkspace(
   const stored = state.workspace(entity);
   if (stored?.status !== 'active') return 'missing';
   if (expected_version !== undefined && expected_version !== stored.version) return 'version';
-  const { name, region } = data;
+  const { name, region, alerts = stored.alerts } = data;
   if (!state.organization(stored.organization_id)?.regions.includes(region)) return 'missing';
-  state.putWorkspace({ ...stored, name, region, version: stored.version + 1, updated_at: at });
+  const changed = { name, region, ...(alerts === undefined ? {} : { alerts }) };
+  state.putWorkspace({ ...stored, ...changed, version: stored.version + 1, updated_at: at });
   return undefined;
 }
 

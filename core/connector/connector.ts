@@ -82,6 +82,15 @@ export interface Connector {
   close(): Promise<void>;
 }
 
+/** A ready-made part of what a connector does. */
+export interface ConnectorPreset {
+  readonly name: string;
+  /** For which events, in the connector's own words. */
+  readonly subscribe: string;
+  /** Which of its actions it takes. */
+  readonly action: string;
+}
+
 /** What a kind of destination tells about itself. */
 export interface ConnectorDescription {
   readonly type: string;
@@ -95,6 +104,14 @@ export interface ConnectorDescription {
   readonly settingsSchema: JsonObject;
   /** Names of settings that are sealed at rest and never leave through the API again: the `writeOnly` ones. */
   readonly secrets: readonly string[];
+  /** Deliveries that one request to the place carries at most, however its settings are; 1: each goes alone. */
+  readonly maxBatch: number;
+  /** Whether the connection test asks the place whether it would take deliveries; where not, it is good unseen. */
+  readonly hasTest: boolean;
+  /** What is sent of which events, by name, where the connector has such parts that settings choose from. */
+  readonly presets?: readonly ConnectorPreset[];
+  /** Names of the actions that settings may map events to by themselves, where the connector has such. */
+  readonly actions?: readonly string[];
   /**
    * Settings made at creation when absent, e.g. a signing secret; shown once. Gives all settings back, those that were
    * there unchanged. `random(n)` gives n random bytes.

@@ -1,6 +1,7 @@
 import type { Organization } from '../catalog/entities.ts';
 import type { DeletionNotice } from '../profiles/deletion-notice.ts';
 import type { Mail } from './mailer.ts';
+import { oneLine, shortened } from './one-line.ts';
 
 const SUBJECT_NAME_LENGTH = 100;
 
@@ -12,7 +13,7 @@ export function deletionMail(
 ): Mail {
   const { id, at, by, regions, counts } = notice;
   const name = oneLine(organization.name);
-  const short = name.length > SUBJECT_NAME_LENGTH ? `${name.slice(0, SUBJECT_NAME_LENGTH)}...` : name;
+  const short = shortened(name, SUBJECT_NAME_LENGTH);
   const text = [
     `Profiles were deleted in ${name} (orgId ${organization.org_id}).`,
     '',
@@ -28,9 +29,4 @@ export function deletionMail(
     '',
   ].join('\n');
   return { id, at: Date.parse(at), to, subject: `Profiles deleted in ${short}: ${counts.deleted}`, text };
-}
-
-/** What people named things themselves must not break lines. */
-function oneLine(text: string): string {
-  return text.replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').trim();
 }

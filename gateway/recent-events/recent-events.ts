@@ -10,7 +10,7 @@ import {
   type RejectedEvent,
   TOPIC,
 } from '@tributary/core';
-import { tooManyRequests } from '../http/errors.ts';
+import { Turns } from '../http/turns.ts';
 import { Backwards } from './backwards.ts';
 
 /** What one look may take. */
@@ -27,8 +27,8 @@ export const LOOK_BUDGET: LookBudget = {
   maxMs: 3_000,
 };
 
-/** Looks at a time in one process; each has a read's bytes in memory. */
-const LOOKS_AT_ONCE = 2;
+/** Looks at a time in one process, as each has a read's bytes in memory; and who wait for one, of a workspace and in all. */
+const TURNS = { atATime: 2, waiting: 8, waitingEach: 4, retryAfterSeconds: 3 };
 /** Bytes of one read: on the embedded log the thread that serves requests reads, some ms at most. */
 const READ_BYTES = 256 * 1024;
 /** How long a look holds the thread before it gives it back, ms: what is done with an event may take its time. */
@@ -72,7 +72,7 @@ export class RecentEvents {
   readonly #log: EventLog;
   readonly #clock: Clock;
   readonly #budget: LookBudget;
-  #looks = 0;
+  readonly #turns = new Turns(TURNS);
 
   constructor(log: EventLog, clock: Clock, budget: LookBudget = LOOK_BUDGET) {
     this.#log = log;
@@ -80,15 +80,14 @@ export class RecentEvents {
     this.#budget = budget;
   }
 
-  /** 429 while others look; `Unavailable` when the log does not answer. */
-  async look(query: RecentEventsQuery, look: Look): Promise<Coverage> {
-    if (this.#looks >= LOOKS_AT_ONCE) throw tooManyRequests(1);
-    this.#looks++;
-    try {
-      return await this.#look(query, new Looking(query, look, this.#budget, this.#clock));
-    } finally {
-      this.#looks--;
-    }
+  /**
+   * Waits for its turn, in which the time of the budget begins. A workspace that has a look under way waits behind those
+   * that have none. 429 while too many wait, and for who is `gone`; `Unavailable` when the log does not answer.
+   */
+  look(query: RecentEventsQuery, look: Look, gone: AbortSignal): Promise<Coverage> {
+    return this.#turns.take(query.workspaceId, gone, () =>
+      this.#look(query, new Looking(query, look, this.#budget, this.#clock)),
+    );
   }
 
   async #look({ since }: RecentEventsQuery, looking: Looking): Promise<Coverage> {

@@ -4,6 +4,7 @@ import { apiKeyRoutes } from './api-keys/routes.ts';
 import { auditRoutes } from './audit-log/routes.ts';
 import { clientKeyRoutes } from './client-keys/routes.ts';
 import { deliveryRoutes } from './deliveries/routes.ts';
+import { destinationTypeRoutes } from './destination-types/routes.ts';
 import { destinationRoutes } from './destinations/routes.ts';
 import { contractRoutes } from './event-contracts/routes.ts';
 import { versionRoutes } from './event-contracts/version-routes.ts';
@@ -43,6 +44,7 @@ export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, depen
     transformationVersionRoutes,
     transformationMetricsRoutes,
     ruleRoutes,
+    destinationTypeRoutes,
     destinationRoutes,
     deliveryRoutes,
     replayRoutes,

@@ -1,7 +1,8 @@
-import { type Clock, type HealthBoard, newId } from '@tributary/core';
+import { type Catalog, type Clock, type ConditionLimits, type HealthBoard, newId } from '@tributary/core';
 import type { PipelineOptions } from '../options.ts';
 import { OwnLoad } from '../own-load.ts';
 import { callLimits, hasLimits } from './call-limits.ts';
+import { ConditionWatch } from './condition-watch.ts';
 import { Deliverer, type DelivererDependencies } from './deliverer.ts';
 import { HealthTeller } from './health-teller.ts';
 
@@ -9,6 +10,8 @@ import { HealthTeller } from './health-teller.ts';
 export interface DeliveringParts
   extends Omit<DelivererDependencies, 'overloaded' | 'limitsOf' | 'noteUse'>,
     Pick<PipelineOptions, 'maxCalls' | 'callsPerSecond'> {
+  readonly catalog: Pick<Catalog, 'propose'>;
+  readonly condition: ConditionLimits;
   readonly elapsed: Clock;
   /** Default: while the thread is hardly ever idle. */
   readonly overloaded?: (() => boolean) | undefined;
@@ -19,20 +22,26 @@ export interface DeliveringParts
 export function createDeliverer(parts: DeliveringParts): Deliverer {
   const { current, elapsed } = parts;
   const ownLoad = new OwnLoad(elapsed);
+  const process = newId();
   const teller: HealthTeller = new HealthTeller(
     {
       ...parts,
-      process: newId(),
+      process,
       workspaceOf: (id) => current(id)?.workspace_id,
       isShared: (id) => hasLimits(current(id)),
     },
-    () => deliverer.health(),
+    () => reports(),
   );
+  const reports = () => deliverer.health();
+  const watch: ConditionWatch = new ConditionWatch({ ...parts, process, limits: parts.condition }, reports);
   const deliverer = new Deliverer({
     ...parts,
     overloaded: parts.overloaded ?? (() => ownLoad.overloaded),
     limitsOf: (id) => callLimits(current(id), parts, teller.processesOf(id)),
-    noteUse: () => teller.begin(),
+    noteUse: () => {
+      teller.begin();
+      watch.begin();
+    },
   });
   return deliverer;
 }

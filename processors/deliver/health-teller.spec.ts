@@ -6,7 +6,7 @@ import {
   NO_METRICS,
   Unavailable,
 } from '@tributary/core';
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished, vi } from 'vitest';
 import { callLimits } from './call-limits.ts';
 import type { DestinationReport } from './destination-calls.ts';
 import { HealthTeller } from './health-teller.ts';
@@ -46,7 +46,7 @@ function setUp(shared: Map<string, HealthReport> = new Map()) {
     read: async (_workspace, ids) => [...shared.values()].filter((one) => ids?.includes(one.destination_id)),
     async close() {},
   };
-  const tellerOf = (process: string) =>
+  const tellerOf = (process: string, reports: () => readonly DestinationReport[] = () => []) =>
     new HealthTeller(
       {
         healthBoard: board,
@@ -63,7 +63,7 @@ function setUp(shared: Map<string, HealthReport> = new Map()) {
         workspaceOf: (id) => (id === 'gone' ? undefined : 'w1'),
         isShared: () => true,
       },
-      () => [],
+      reports,
     );
   return { gauges, shared, state, warned, tellerOf };
 }
@@ -123,4 +123,18 @@ it('says once that a board is down, and tells nothing of what is gone', async ()
   state.down = false;
   await teller.tell([reportOf('a'), reportOf('gone')]);
   expect([...shared.keys()]).toEqual(['a p1']);
+});
+
+it('a destination that came while nothing was told was never told of', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const { shared, tellerOf } = setUp();
+  const known: DestinationReport[] = [];
+  const teller = tellerOf('p1', () => [...known]);
+  teller.begin();
+  vi.advanceTimersToNextTimer();
+  known.push(reportOf('late'));
+  teller.begin(); // nothing is told at this moment, and no further time was set
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect([...shared.keys()]).toEqual(['late p1']);
 });

@@ -13,7 +13,7 @@ import type { DestinationReport } from './destination-calls.ts';
 /** How often it is told how destinations are doing, ms. */
 const TELL_EVERY_MS = 5_000;
 /** A process that has told nothing for so long has left the others its part of a destination's limits, ms. */
-const GONE_AFTER_MS = 3 * TELL_EVERY_MS;
+export const GONE_AFTER_MS = 3 * TELL_EVERY_MS;
 /** Destinations that have figures under their own name, of all that a process has calls to; the others share one. */
 const NAMED = 100;
 const OTHERS = 'other';
@@ -63,7 +63,8 @@ export class HealthTeller {
       const reports = this.#reports();
       await this.tell(reports);
       this.#telling = undefined;
-      if (reports.length > 0) this.begin();
+      // Asked anew: a destination that came while it was told began nothing.
+      if (reports.length > 0 || this.#reports().length > 0) this.begin();
     }, TELL_EVERY_MS).unref();
   }
 

@@ -3,8 +3,6 @@ import {
   type Catalog,
   type Clock,
   type Deduplicator,
-  type DeletionNotice,
-  deletionMail,
   type Emission,
   iso,
   type LogEntry,
@@ -19,8 +17,8 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { awaitCatalog } from '../causality.ts';
-import { deletionNoticeOf } from './deletion-notice.ts';
 import { mailExpiryMs } from './expiry.ts';
+import { type MailNotice, mailNoticeOf } from './notice.ts';
 import { again } from './retry.ts';
 
 export interface MailDependencies {
@@ -77,13 +75,13 @@ class Sending {
 
   async handle(entry: LogEntry): Promise<Handled> {
     const { catalog, catalogWaitMs, logger, mailer } = this.#parts;
-    const notice = deletionNoticeOf(entry);
-    const about = { notice: notice.id, organization: notice.organization_id };
+    const notice = mailNoticeOf(entry);
+    const about = { notice: notice.id, organization: notice.organizationId };
     await awaitCatalog(catalog, [entry], catalogWaitMs);
     if (!(await this.#isFirst(notice, entry))) return { outcome: 'duplicate', emissions: [] };
-    const organization = catalog.state.organization(notice.organization_id);
-    if (organization === undefined || organization.notification_email === null) {
-      logger.info(about, 'a mail was asked for, but the organization has no notification_email');
+    const composed = notice.compose(catalog.state);
+    if (composed === undefined) {
+      logger.info(about, 'a mail was asked for, but there is no address for it');
       return { outcome: 'no_address', emissions: [] };
     }
     if (mailer === undefined) {
@@ -92,11 +90,7 @@ class Sending {
         ? this.#giveUp(entry, 'expired', 'there was no mail server')
         : { outcome: 'waiting', emissions: [again(entry, 'waiting')] };
     }
-    const verdict = await this.#send(
-      mailer,
-      deletionMail(notice, organization.notification_email, organization),
-      notice,
-    );
+    const verdict = await this.#send(mailer, composed, notice);
     if (verdict.kind === 'unavailable') return this.#giveUp(entry, 'expired', verdict.reason);
     if (verdict.kind === 'sent') {
       logger.info(about, 'mail sent');
@@ -113,7 +107,7 @@ class Sending {
   async #send(
     mailer: Mailer,
     mail: Mail,
-    notice: DeletionNotice,
+    notice: MailNotice,
   ): Promise<MailVerdict | { readonly kind: 'unavailable'; readonly reason: string }> {
     try {
       return await mailer.send(mail);
@@ -124,10 +118,10 @@ class Sending {
   }
 
   /** Who asked for the same mail twice gets it once. A mail that comes again later was the first already. */
-  async #isFirst(notice: DeletionNotice, { position }: LogEntry): Promise<boolean> {
+  async #isFirst(notice: MailNotice, { position }: LogEntry): Promise<boolean> {
     if (position.topic !== TOPIC.mail) return true;
     const claimant = {
-      workspaceId: notice.organization_id,
+      workspaceId: notice.organizationId,
       environment: 'production',
       messageId: `mail:${notice.id}`,
       position,
@@ -136,7 +130,7 @@ class Sending {
     return first === true;
   }
 
-  #isExpired({ at }: DeletionNotice): boolean {
+  #isExpired({ at }: MailNotice): boolean {
     return this.#parts.clock() - Date.parse(at) > mailExpiryMs(this.#parts.retentionMs);
   }
 

@@ -150,7 +150,7 @@ describe('20. Mails about deletions', () => {
       () => figure('no_address'),
       (count) => count === 1,
     );
-    expect(tributary.log()).toContain('has no notification_email');
+    expect(tributary.log()).toContain('there is no address for it');
     expect(server.taken).toEqual([]);
   });
 });

@@ -43,6 +43,7 @@ it('shows the secret it made once, and never again', async () => {
     rate_limit_per_second: null,
     paused: false,
     environments: ['production', 'development'],
+    alerts: null,
     version: 1,
     created_by: expect.any(String),
     created_at: expect.any(String),
@@ -181,6 +182,67 @@ it('is paused and limited to environments by PUT, and open to all again without 
   expect(await replace({})).toMatchObject({ paused: false, environments: ['production', 'development'] });
   const none = await owner.call('PUT', `./destinations/${id}`, { ...webhook(), environments: [] });
   expect(none.status).toBe(400);
+});
+
+it('says who is told when it turns bad, by itself or as the organization says', async () => {
+  const ops = await create();
+  const alerts = { destination_id: ops.id.toUpperCase(), email: 'Ops@Example.com' };
+  const made = await owner.ok<Destination>('POST', './destinations', { ...webhook(), alerts });
+  expect(made).toMatchObject({
+    alerts: { enabled: true, destination_id: ops.id, email: 'ops@example.com' },
+  });
+  const put = (fields: object) => owner.ok('PUT', `./destinations/${made.id}`, { ...webhook(), ...fields });
+  expect(await put({ alerts: { enabled: false } })).toMatchObject({
+    alerts: { enabled: false, destination_id: null, email: null },
+  });
+  expect(await put({})).toMatchObject({ alerts: null });
+});
+
+it('is not told of to an address that is none, to another workspace, or to itself', async () => {
+  const { id } = await create();
+  const put = (alerts: object) => owner.call('PUT', `./destinations/${id}`, { ...webhook(), alerts });
+  const other = await test.openWorkspace('other@example.com');
+  const foreign = await other.ok<Destination>('POST', './destinations', webhook());
+  const refused: readonly (readonly [string, object])[] = [
+    ['/alerts/email', { email: 'nobody' }],
+    ['/alerts/email', { email: 'a@b.example\r\nBcc: c@d.example' }],
+    ['/alerts/destination_id', { destination_id: id }],
+    ['/alerts/destination_id', { destination_id: foreign.id }],
+    ['/alerts/destination_id', { destination_id: randomUUID() }],
+    ['/alerts/colour', { colour: 'red' }],
+  ];
+  for (const [path, alerts] of refused)
+    expect(await put(alerts)).toMatchObject({ status: 400, body: { details: [{ path }] } });
+});
+
+it('shows how it is, as people were told last; a turn changes no version', async () => {
+  const { id } = await create();
+  const health = () => owner.ok('GET', `./destinations/${id}/health`);
+  expect(await health()).toMatchObject({ state: 'well', because: null, state_since: null });
+  const at = new Date(test.clock.now()).toISOString();
+  const { catalog } = test.dependencies;
+  await catalog.propose({
+    v: 1,
+    type: 'destination.turned',
+    entity: id,
+    expected_version: 0,
+    data: {
+      id: randomUUID(),
+      state: 'bad',
+      because: 'circuit_open',
+      since: at,
+      paced_until: at,
+      delivered_per_second: 0,
+      failed_per_second: 1,
+      oldest_waiting_ms: null,
+      last_errors: [],
+    },
+    by: 'stage:deliver',
+    from: { address: '', request_id: '' },
+    at,
+  });
+  expect(await health()).toMatchObject({ state: 'bad', because: 'circuit_open', state_since: at });
+  expect((await owner.call('GET', `./destinations/${id}`)).headers.etag).toBe('"1"');
 });
 
 it('is tested as it is, with its secrets, and says why it cannot be reached', async () => {

@@ -25,6 +25,7 @@ it('creates a workspace in an organization of its own, with the caller as its ad
     organization_id: expect.any(String),
     region: 'eu',
     status: 'active',
+    alerts: null,
     role: 'admin',
     created_at: expect.stringMatching(/Z$/),
     updated_at: expect.stringMatching(/Z$/),
@@ -184,4 +185,24 @@ describe('a workspace', () => {
     expect(listed.map(({ id }) => id)).not.toContain(owner.workspaceId);
     expect(await owner.ok('GET', '/workspaces?status=archived')).toMatchObject([{ id: owner.workspaceId }]);
   });
+});
+
+it('says who is told of destinations that say nothing themselves, until a PUT leaves it out', async () => {
+  const owner = await test.openWorkspace('dan@example.com');
+  const path = `/workspaces/${owner.workspaceId}`;
+  const { id } = await owner.ok<{ id: string }>('POST', './destinations', {
+    name: 'Ops',
+    type: 'ndjson',
+    settings: { folder: 'ops' },
+  });
+  const shop = { name: 'Shop', region: 'eu' };
+  const alerts = { destination_id: id, email: 'Ops@example.com' };
+  const stored = { enabled: true, destination_id: id, email: 'ops@example.com' };
+  expect(await owner.ok('PUT', path, { ...shop, alerts })).toMatchObject({ ...shop, alerts: stored });
+  expect(await owner.ok('GET', path)).toMatchObject({ alerts: stored });
+  const unchanged = await owner.call('PUT', path, { ...shop, alerts: stored });
+  expect(unchanged.headers.etag).toBe('"2"');
+  expect(await owner.ok('PUT', path, shop)).toMatchObject({ alerts: null });
+  const missing = await owner.call('PUT', path, { ...shop, alerts: { destination_id: randomUUID() } });
+  expect(missing).toMatchObject({ status: 400, body: { details: [{ path: '/alerts/destination_id' }] } });
 });

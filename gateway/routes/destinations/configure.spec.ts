@@ -21,6 +21,8 @@ const description: ConnectorDescription = {
     },
   },
   secrets: ['password', 'signing'],
+  maxBatch: 1,
+  hasTest: true,
   generate: (settings, random) => ({ signing: Buffer.from(random(2)).toString('hex'), ...settings }),
   check: ({ password }) => (password === undefined ? [{ path: '/password', message: 'is needed' }] : []),
 };

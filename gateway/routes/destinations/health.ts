@@ -1,16 +1,19 @@
-import { type DestinationHealth, iso } from '@tributary/core';
+import { type Destination, type DestinationHealth, iso } from '@tributary/core';
 import type { Static } from 'typebox';
 import type { destinationHealth } from './schemas.ts';
 
 /** `health` is undefined of a destination that no process told of: it rests, or nothing delivers. */
 export function presentHealth(
-  id: string,
+  { id, condition }: Pick<Destination, 'id' | 'condition'>,
   health: DestinationHealth | undefined,
 ): Static<typeof destinationHealth> {
   return {
     id,
     active: health !== undefined,
     at: timeOf(health?.at),
+    state: condition?.state ?? 'well',
+    because: condition?.because ?? null,
+    state_since: condition?.since ?? null,
     delivered_per_second: health?.delivered_per_second ?? 0,
     failed_per_second: health?.failed_per_second ?? 0,
     put_off_per_second: health?.put_off_per_second ?? 0,

@@ -20,6 +20,7 @@ export function presentDestination(
     rate_limit_per_second: destination.rate_limit_per_second ?? null,
     paused: destination.paused ?? false,
     environments: destination.environments ?? ENVIRONMENTS,
+    alerts: destination.alerts ?? null,
     version: destination.version,
     created_by: destination.created_by,
     created_at: destination.created_at,

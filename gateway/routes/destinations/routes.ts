@@ -2,6 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { type ConnectorDescription, ENVIRONMENTS, mergeHealth, newId } from '@tributary/core';
 import type { Static } from 'typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
+import { alertsIn } from '../../http/alerts.ts';
 import { accountOf } from '../../http/caller.ts';
 import { deleteEntity, entityOf } from '../../http/entities.ts';
 import { invalidRequest } from '../../http/errors.ts';
@@ -83,6 +84,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
           settings: configured.settings,
           ...switchesOf(request.body),
           ...limitsIn(request.body),
+          alerts: alertsIn(request.body.alerts, catalog.state, request.workspace.id, id),
           created_by: accountOf(request.caller),
         },
       });
@@ -139,6 +141,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
           settings: configurator.replace(description, stored, settings ?? {}),
           ...switchesOf(request.body),
           ...limitsIn(request.body),
+          alerts: alertsIn(request.body.alerts, catalog.state, stored.workspace_id, stored.id),
         },
       });
       const destination = entityOf(request, dependencies, 'destination', stored.id);
@@ -159,9 +162,9 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
       },
     },
     async (request, reply) => {
-      const { id } = entityOf(request, dependencies, 'destination', request.params.destinationId);
-      const reports = await dependencies.healthBoard.read(request.workspace.id, [id]);
-      return reply.code(200).send(presentHealth(id, mergeHealth(reports)));
+      const destination = entityOf(request, dependencies, 'destination', request.params.destinationId);
+      const reports = await dependencies.healthBoard.read(request.workspace.id, [destination.id]);
+      return reply.code(200).send(presentHealth(destination, mergeHealth(reports)));
     },
   );
 

@@ -1,5 +1,12 @@
-import { ENVIRONMENTS, MAX_CALLS_PER_SECOND, MAX_CONCURRENCY, MIN_CALLS_PER_SECOND } from '@tributary/core';
+import {
+  BAD_BECAUSE,
+  ENVIRONMENTS,
+  MAX_CALLS_PER_SECOND,
+  MAX_CONCURRENCY,
+  MIN_CALLS_PER_SECOND,
+} from '@tributary/core';
 import { Type } from 'typebox';
+import { alertsBody, alertsResource } from '../../http/alerts.ts';
 import {
   closed,
   freeObject,
@@ -48,6 +55,7 @@ export const destinationBody = closed(
         description: 'Events of others do not go there, whatever rules say. Default all.',
       }),
     ),
+    alerts: optional(alertsBody),
   },
   {
     title: 'DestinationBody',
@@ -67,6 +75,7 @@ export const destinationResource = Type.Object(
     rate_limit_per_second: Type.Union([rate, Type.Null()]),
     paused: Type.Boolean(),
     environments: listOf(oneOf(ENVIRONMENTS)),
+    alerts: nullable(alertsResource),
     version,
     created_by: uuid,
     ...times,
@@ -93,6 +102,14 @@ export const destinationHealth = Type.Object(
       description: 'Whether a process that delivers told of it in the last two minutes.',
     }),
     at: nullable(time),
+    state: oneOf(['well', 'bad'], 'As people were told last.'),
+    because: nullable(
+      oneOf(
+        BAD_BECAUSE,
+        'Why it is bad: its circuit is open, most attempts fail, more is put off than delivered, what waits waits too long.',
+      ),
+    ),
+    state_since: nullable(time),
     delivered_per_second: Type.Number(),
     failed_per_second: Type.Number({ description: 'Attempts that did not deliver.' }),
     put_off_per_second: Type.Number({ description: 'Put off without an attempt.' }),

@@ -10,8 +10,8 @@ import type { Static } from 'typebox';
 import { conflict, invalidRequest } from '../../http/errors.ts';
 import { parseInteger } from '../../http/integers.ts';
 import { parseTime } from '../../http/times.ts';
-import type { Coverage, RecentEvents, RecentEventsQuery } from '../../recent-events/recent-events.ts';
-import { lookBack, presentCoverage } from './look-back.ts';
+import type { Coverage, RecentEventsQuery } from '../../recent-events/recent-events.ts';
+import { lookBack, presentCoverage, type Sight } from './look-back.ts';
 import { type changeQuery, type dryRunResult, EVENTS } from './schemas.ts';
 
 type ChangeQuery = Static<typeof changeQuery>;
@@ -28,11 +28,7 @@ export function isDryRun({ dry_run, ...others }: ChangeQuery): boolean {
 export async function dryRun(
   contract: Contract,
   query: ChangeQuery,
-  {
-    state,
-    recent,
-    now,
-  }: { readonly state: CatalogView; readonly recent: RecentEvents; readonly now: number },
+  { state, recent, now, gone }: Sight,
 ): Promise<Static<typeof dryRunResult>> {
   if (contract.status === 'archived' || isTaken(state, contract)) throw conflict();
   const { since, environment } = query;
@@ -44,7 +40,7 @@ export async function dryRun(
   };
   const look = lookBack(state, contract, asked, now);
   const run = new ContractDryRun(contract);
-  const coverage = await recent.look(look, (event) => run.add(event));
+  const coverage = await recent.look(look, (event) => run.add(event), gone);
   return presentDryRun(run.result, look, coverage);
 }
 

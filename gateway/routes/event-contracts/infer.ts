@@ -1,10 +1,9 @@
-import { type CatalogView, ContractInference } from '@tributary/core';
+import { ContractInference } from '@tributary/core';
 import type { Static } from 'typebox';
 import { invalidRequest } from '../../http/errors.ts';
 import { parseTime } from '../../http/times.ts';
-import type { RecentEvents } from '../../recent-events/recent-events.ts';
 import { nameFaults } from './contract-fields.ts';
-import { lookBack, presentCoverage } from './look-back.ts';
+import { lookBack, presentCoverage, type Sight } from './look-back.ts';
 import { EVENTS, type inferenceBody, type inferenceResult } from './schemas.ts';
 
 const DEFAULT_REQUIRED_RATIO = 1;
@@ -14,11 +13,7 @@ const DEFAULT_ENUM_MAX = 10;
 export async function infer(
   workspaceId: string,
   body: Static<typeof inferenceBody>,
-  {
-    state,
-    recent,
-    now,
-  }: { readonly state: CatalogView; readonly recent: RecentEvents; readonly now: number },
+  { state, recent, now, gone }: Sight,
 ): Promise<Static<typeof inferenceResult>> {
   const pair = { workspace_id: workspaceId, event_type: body.event_type, event_name: body.event_name ?? '' };
   const faults = nameFaults(pair);
@@ -30,7 +25,7 @@ export async function infer(
   };
   const look = lookBack(state, pair, asked, now);
   const inference = new ContractInference(pair.event_type, pair.event_name);
-  const coverage = await recent.look(look, (event) => inference.add(event));
+  const coverage = await recent.look(look, (event) => inference.add(event), gone);
   const { contract, events, fields } = inference.infer({
     requiredRatio: body.required_ratio ?? DEFAULT_REQUIRED_RATIO,
     enumMax: body.enum_max ?? DEFAULT_ENUM_MAX,

@@ -6,9 +6,19 @@ import {
   eventName,
   iso,
 } from '@tributary/core';
-import type { Coverage, RecentEventsQuery } from '../../recent-events/recent-events.ts';
+import type { Coverage, RecentEvents, RecentEventsQuery } from '../../recent-events/recent-events.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
+
+/** What looks back, and for whom. */
+export interface Sight {
+  readonly state: CatalogView;
+  readonly recent: RecentEvents;
+  /** Epoch ms. */
+  readonly now: number;
+  /** Fires when nobody waits for the answer. */
+  readonly gone: AbortSignal;
+}
 
 /** Which events a contract is for; `id` where it is one already. */
 export type Pair = Pick<Contract, 'workspace_id' | 'event_type' | 'event_name'> & { readonly id?: string };

@@ -1,10 +1,11 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { iso, newId } from '@tributary/core';
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { accountOf } from '../../http/caller.ts';
 import { entityOf, isAlready } from '../../http/entities.ts';
+import { whenGone } from '../../http/gone.ts';
 import { linkNext, pageOf, pageRequest } from '../../http/lists.ts';
 import { propose } from '../../http/propose.ts';
 import { errorAnswers, goneAs, MAX_RESOURCE_BYTES, pathOf } from '../../http/schemas.ts';
@@ -14,6 +15,7 @@ import { readContractEvent } from './contract-event.ts';
 import { contractFields } from './contract-fields.ts';
 import { dryRun, isDryRun } from './dry-run.ts';
 import { infer } from './infer.ts';
+import type { Sight } from './look-back.ts';
 import { checkPastVersions } from './past-versions.ts';
 import { presentContract } from './presenter.ts';
 import {
@@ -86,7 +88,7 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       if (isDryRun(request.query)) {
         const at = iso(clock());
         const contract = { ...draft, version: 1, created_at: at, updated_at: at };
-        return reply.code(200).send(await dryRun(contract, request.query, sight()));
+        return reply.code(200).send(await dryRun(contract, request.query, sight(reply)));
       }
       checkPastVersions(catalog.state, request.workspace.id);
       await propose(request, dependencies, {
@@ -138,7 +140,7 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       checkVersion(request, stored);
       const fields = contractFields(request.body);
       if (isDryRun(request.query))
-        return reply.code(200).send(await dryRun({ ...stored, ...fields }, request.query, sight()));
+        return reply.code(200).send(await dryRun({ ...stored, ...fields }, request.query, sight(reply)));
       const wanted = { ...fields, status: 'active' } as const; // an archived one takes no change, not even none
       if (!(await isAlready(request, dependencies, 'contract', stored, wanted))) {
         checkPastVersions(catalog.state, request.workspace.id);
@@ -212,11 +214,12 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         response: { 200: inferenceResult, ...errorAnswers },
       },
     },
-    async (request, reply) => reply.code(200).send(await infer(request.workspace.id, request.body, sight())),
+    async (request, reply) =>
+      reply.code(200).send(await infer(request.workspace.id, request.body, sight(reply))),
   );
 
-  function sight() {
-    return { state: catalog.state, recent, now: clock() };
+  function sight(reply: FastifyReply): Sight {
+    return { state: catalog.state, recent, now: clock(), gone: whenGone(reply) };
   }
 
   function contractNamed(request: FastifyRequest, id: string) {

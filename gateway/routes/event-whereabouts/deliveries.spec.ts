@@ -1,6 +1,7 @@
 import {
   type CanonicalEvent,
   type Delivery,
+  type DeliveryAttempt,
   type EventLog,
   HEADER,
   type History,
@@ -121,6 +122,41 @@ describe('a delivery that a stage gave up', () => {
     const { rules, poisoned } = await withoutGivenUp(set.look, set.log, received, await rulesOf(set));
     expect(poisoned).toEqual({ stage: 'deliver', error: 'broken' });
     expect(rules).toMatchObject([{ deliveries: [{ status: 'unknown', first_try: false }] }]);
+  });
+
+  const attempt = (at: string) => ({ at, outcome: 'retry', duration_ms: 1 }) as const;
+  const retrying = (...attempts: readonly DeliveryAttempt[]) =>
+    JSON.stringify({ delivery: { ...DELIVERY, attempts }, status: 'retrying', at: AT, next_attempt_at: AT });
+
+  it('while it was to be tried again is unknown, and the event failed there, not retrying', async () => {
+    const first = attempt(AT);
+    const set = setUp({
+      entries: {
+        [TOPIC.outcomes]: [retrying(first)],
+        [TOPIC.poison]: [poisonOf({ ...DELIVERY, attempts: [first] })],
+      },
+      waiting: [TOPIC.outcomes],
+      read: 1,
+    });
+    const { rules, poisoned } = await withoutGivenUp(set.look, set.log, received, await rulesOf(set));
+    expect(poisoned).toEqual({ stage: 'deliver', error: 'broken' });
+    expect(rules).toMatchObject([{ deliveries: [{ status: 'unknown', attempts: [first] }] }]);
+    expect(rules[0]?.deliveries[0]).not.toHaveProperty('next_attempt_at');
+  });
+
+  it('and that was redriven and tried again since is retrying', async () => {
+    const [first, second] = [attempt(AT), attempt('2026-01-01T01:00:00.000Z')];
+    const set = setUp({
+      entries: {
+        [TOPIC.outcomes]: [retrying(first, second)],
+        [TOPIC.poison]: [poisonOf({ ...DELIVERY, attempts: [first] })],
+      },
+      waiting: [TOPIC.outcomes],
+      read: 1,
+    });
+    const { rules, poisoned } = await withoutGivenUp(set.look, set.log, received, await rulesOf(set));
+    expect(poisoned).toBeUndefined();
+    expect(rules).toMatchObject([{ deliveries: [{ status: 'retrying', next_attempt_at: AT }] }]);
   });
 
   it('is not mixed up with another of its event', async () => {

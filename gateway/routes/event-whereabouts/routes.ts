@@ -2,12 +2,13 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { ENVIRONMENTS } from '@tributary/core';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { ApiError } from '../../http/errors.ts';
+import { whenGone } from '../../http/gone.ts';
 import { errorAnswers, pathOf } from '../../http/schemas.ts';
 import { parseTime } from '../../http/times.ts';
+import { Turns } from '../../http/turns.ts';
 import { Look } from './look.ts';
 import { presentWhereabouts } from './presenter.ts';
 import { whereaboutsQuery, whereaboutsResource } from './schemas.ts';
-import { Turns } from './turns.ts';
 import { wayOf } from './way.ts';
 
 /** How long one look reads, ms. */
@@ -43,9 +44,7 @@ export const whereaboutsRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
         ...(around === undefined ? {} : { around }),
         ...(query.subject === undefined ? {} : { subject: query.subject }),
       };
-      const gone = new AbortController();
-      reply.raw.once('close', () => gone.abort());
-      return turns.take(workspace.id, gone.signal, async () => {
+      return turns.take(workspace.id, whenGone(reply), async () => {
         const look = new Look(dependencies.log, BUDGET_MS, () => performance.now());
         const found = await wayOf(look, dependencies, wanted);
         if (found === undefined) throw new ApiError(404, 'not found', { fields: { looked: look.looked() } });

@@ -12,6 +12,7 @@ export function presentWorkspace(
     organization_id: workspace.organization_id,
     region: workspace.region,
     status: workspace.status,
+    alerts: workspace.alerts ?? null,
     role,
     created_at: workspace.created_at,
     updated_at: workspace.updated_at,

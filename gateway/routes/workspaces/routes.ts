@@ -1,6 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { newId, type Workspace } from '@tributary/core';
 import type { GatewayDependencies } from '../../dependencies.ts';
+import { alertsIn } from '../../http/alerts.ts';
 import { accountOf } from '../../http/caller.ts';
 import { isUnchanged } from '../../http/entities.ts';
 import { permissionDenied } from '../../http/errors.ts';
@@ -112,9 +113,12 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
       },
     },
     async (request, reply) => {
-      const { workspace: stored, role, body: fields } = request;
+      const { workspace: stored, role, body } = request;
       if (role === undefined) throw permissionDenied();
       checkVersion(request, stored);
+      const alerts = alertsIn(body.alerts, catalog.state, stored.id);
+      const told = alerts === null && stored.alerts === undefined ? {} : { alerts };
+      const fields = { name: body.name, region: body.region, ...told };
       checkRegion(fields.region, catalog.state.organization(stored.organization_id)?.regions ?? []);
       if (!(await isUnchanged(dependencies, stored, fields, () => catalog.state.workspace(stored.id))))
         await propose(request, dependencies, {

@@ -1,7 +1,8 @@
 import { WORKSPACE_ROLES } from '@tributary/core';
 import { Type } from 'typebox';
+import { alertsBody, alertsResource } from '../../http/alerts.ts';
 import { pageQuery } from '../../http/lists.ts';
-import { closed, listOf, name, oneOf, optional, times, uuid } from '../../http/schemas.ts';
+import { closed, listOf, name, nullable, oneOf, optional, times, uuid } from '../../http/schemas.ts';
 
 export const workspaceBody = closed(
   {
@@ -18,7 +19,7 @@ export const workspaceBody = closed(
 
 /** What is left out of a replacement would be lost: the region has to be told. */
 export const workspaceReplacement = closed(
-  { name, region: Type.String({ minLength: 1, maxLength: 50 }) },
+  { name, region: Type.String({ minLength: 1, maxLength: 50 }), alerts: optional(alertsBody) },
   { title: 'WorkspaceReplacement', examples: [{ name: 'Shop', region: 'eu' }] },
 );
 
@@ -33,6 +34,7 @@ export const workspaceResource = Type.Object(
     organization_id: uuid,
     region: Type.String({ description: 'Where its profiles live.' }),
     status,
+    alerts: nullable(alertsResource),
     role: oneOf(WORKSPACE_ROLES, 'What the caller is in it.'),
     ...times,
   },

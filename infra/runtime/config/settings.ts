@@ -120,6 +120,18 @@ export const SETTINGS = {
     optional(number(1, MAX_CALLS_PER_SECOND)),
     'Calls of one process to one destination that begin in a second, where it has no rate_limit_per_second. Default: any number.',
   ),
+  alertAfter: setting(
+    'TRIBUTARY_ALERT_AFTER',
+    '2m',
+    duration(100, 24 * HOUR),
+    'How long a destination must do badly before people are told; that it is well again is told after a quarter of it.',
+  ),
+  alertEvery: setting(
+    'TRIBUTARY_ALERT_EVERY',
+    '1h',
+    duration(100, 7 * 24 * HOUR),
+    'A destination that goes bad and well by turns is told of twice, then once in this time.',
+  ),
   egressAllow: setting(
     'TRIBUTARY_EGRESS_ALLOW',
     '',

@@ -1,5 +1,6 @@
 import {
   createContractEvaluator,
+  DEFAULT_CONDITION,
   type Logger,
   type Metrics,
   messageOf,
@@ -101,6 +102,12 @@ async function open(
       retentionMs: config.retention,
       maxCalls: config.destinationConcurrency,
       callsPerSecond: config.destinationRate,
+      condition: {
+        ...DEFAULT_CONDITION,
+        badAfterMs: config.alertAfter,
+        wellAfterMs: config.alertAfter / 4,
+        everyMs: config.alertEvery,
+      },
     },
   });
   const engines = closing.keep(watchConfiguredEngines(config, { log, counters, history }));

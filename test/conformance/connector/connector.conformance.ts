@@ -61,6 +61,12 @@ export function connectorConformance(type: string, openHarness: () => Promise<Co
       }
     });
 
+    it('puts no more into one request than its description says', async () => {
+      const { events } = connector().batchLimits(place());
+      expect(events).toBeGreaterThanOrEqual(1);
+      expect(events).toBeLessThanOrEqual(description.maxBatch);
+    });
+
     it('has defaults and examples that its own schema takes', () => {
       const ajv = new Ajv2020({ strict: true });
       for (const property of Object.values(description.settingsSchema.properties ?? {})) {

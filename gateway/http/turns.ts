@@ -1,4 +1,4 @@
-import { tooManyRequests } from '../../http/errors.ts';
+import { tooManyRequests } from './errors.ts';
 
 export interface TurnBounds {
   readonly atATime: number;

@@ -1,0 +1,87 @@
+import type { Destination, Organization } from '../catalog/entities.ts';
+import type { CatalogView } from '../catalog/state.ts';
+import type { JsonObject } from '../event/event.ts';
+import { nameId } from '../ids/ids.ts';
+import type { Delivery } from './delivery.ts';
+import type { DestinationTurn } from './destination-turn.ts';
+
+/** What people are told of one turn of a destination. It holds no setting, no event and no address. */
+export interface DestinationNotice {
+  readonly kind: 'destination';
+  /** That of the turn: what comes again under the same id is the same notice. */
+  readonly id: string;
+  /** When it was found, ISO 8601. */
+  readonly at: string;
+  readonly organization_id: string;
+  readonly workspace: { readonly id: string; readonly name: string };
+  readonly destination: Pick<Destination, 'id' | 'name' | 'type'>;
+  readonly turn: Omit<DestinationTurn, 'id' | 'paced_until'>;
+}
+
+/** Who is told of a destination; neither: nobody. */
+export interface NoticeRecipients {
+  /** The destination that notices are delivered to. */
+  readonly destinationId: string | null;
+  readonly email: string | null;
+}
+
+const NOBODY: NoticeRecipients = { destinationId: null, email: null };
+
+/**
+ * As the destination says in `alerts`, else as its workspace does; where that names neither another destination that is
+ * there and enabled nor an address: the `notification_email` of the organization. Nobody where alerts are off, or the
+ * workspace is archived.
+ */
+export function noticeRecipients(
+  state: Pick<CatalogView, 'entity' | 'workspace' | 'organization'>,
+  destination: Pick<Destination, 'id' | 'workspace_id' | 'alerts'>,
+): NoticeRecipients {
+  const { id, workspace_id } = destination;
+  const workspace = state.workspace(workspace_id);
+  const alerts = destination.alerts ?? workspace?.alerts;
+  if (workspace?.status !== 'active' || alerts?.enabled === false) return NOBODY;
+  const channel = state.entity('destination', workspace_id, alerts?.destination_id ?? '');
+  const destinationId = channel?.enabled === true && channel.id !== id ? channel.id : null;
+  const email = alerts?.email ?? null;
+  if (destinationId !== null || email !== null) return { destinationId, email };
+  const organization: Organization | undefined = state.organization(workspace.organization_id);
+  return { destinationId, email: organization?.notification_email ?? null };
+}
+
+/** The names of the events that notices come as. */
+export const NOTICE_EVENTS = { bad: 'Destination Bad', well: 'Destination Well' } as const;
+
+/**
+ * A notice as a delivery to another destination of the workspace: a `track` event about the destination that turned,
+ * whose id stands in `rule_id` too, as no rule made it. `createdAt` is ISO 8601, the same on every replay.
+ */
+export function noticeDelivery(
+  notice: DestinationNotice,
+  destinationId: string,
+  createdAt: string,
+): Delivery {
+  const { id, at, workspace, destination, turn } = notice;
+  return {
+    id: nameId(id, destinationId),
+    workspace_id: workspace.id,
+    environment: 'production',
+    destination_id: destinationId,
+    rule_id: destination.id,
+    message_id: id,
+    index: 0,
+    created_at: createdAt,
+    attempts: [],
+    redrives: 0,
+    event: {
+      message_id: id,
+      type: 'track',
+      event: NOTICE_EVENTS[turn.state],
+      anonymous_id: destination.id,
+      properties: { ...turn, workspace, destination } as unknown as JsonObject,
+      timestamp: at,
+      received_at: at,
+      environment: 'production',
+      workspace_id: workspace.id,
+    },
+  };
+}
