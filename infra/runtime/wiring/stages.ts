@@ -8,7 +8,7 @@ import {
   type StageRun,
 } from '@tributary/core';
 import { createPipeline, RunFigures } from '@tributary/processors';
-import { openIsolatedVmSandbox } from '../../adapters/sandbox/isolated-vm/index.ts';
+import { limitsFor, openIsolatedVmSandbox } from '../../adapters/sandbox/isolated-vm/index.ts';
 import type { Config } from '../config/settings.ts';
 import { catalogReadiness, type Readiness } from '../observability/readiness.ts';
 import { type Patience, whenAvailable } from '../process/patience.ts';
@@ -128,6 +128,7 @@ function localPorts(config: Config, { logger, metrics }: StagesTools, closing: C
   const sandbox = () =>
     closing.keep(
       openIsolatedVmSandbox({
+        ...limitsFor({ eventMs: config.sandboxTime, isolateMb: config.sandboxMemory }),
         processes: config.sandboxProcesses,
         uid: config.sandboxUid,
         logger,
