@@ -117,7 +117,7 @@ describe('the breaches of one event', () => {
 
   it('come in the same order every time, and no more than are recorded', () => {
     const definition = { properties: { list: { items: { type: 'string' } } } };
-    const found = breaches(definition, { list: Array(5_000).fill(1) });
+    const found = breaches(definition, { list: Array(2_000).fill(1) });
     expect(found).toHaveLength(MAX_VIOLATIONS);
     expect(found.map((breach) => breach.path)).toEqual(found.map((_, at) => `/list/${at}`));
   });

@@ -43,20 +43,20 @@ export function breachesOf(
   const missed = new MissedTypes(errors);
   for (const error of errors) {
     if (error.keyword === 'if' || checker.isTentative(error)) continue;
-    const breach = worded(error, missed);
-    const id = `${breach.kind} ${breach.path}`;
-    if (!breaches.has(id)) breaches.set(id, breach);
+    const types = ALTERNATIVES.has(error.keyword) ? missed.of(error) : undefined;
+    const kind = types === undefined ? kindOf(error) : 'type';
+    const path = cutPath(fieldPath(error));
+    const id = `${kind} ${path}`;
+    // To word one takes its time, and thousands may say the same.
+    if (breaches.has(id)) continue;
+    const message = types === undefined ? messageFor(error) : `must be ${typeNames(types)}`;
+    breaches.set(id, { kind, path, message });
     if (breaches.size === MAX_VIOLATIONS) break;
   }
   return [...breaches.values()];
 }
 
-function worded(error: ErrorObject, missed: MissedTypes): Breach {
-  const path = cutPath(fieldPath(error));
-  const types = error.keyword === 'anyOf' || error.keyword === 'oneOf' ? missed.of(error) : undefined;
-  if (types !== undefined) return { kind: 'type', path, message: `must be ${typeNames(types)}` };
-  return { kind: kindOf(error), path, message: messageFor(error) };
-}
+const ALTERNATIVES = new Set(['anyOf', 'oneOf']);
 
 /** The types that values do not have, looked through once however many alternatives failed. */
 class MissedTypes {

@@ -2,11 +2,13 @@ import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js';
 import type { Json, JsonObject } from '../event/event.ts';
 import { meteredFormats } from './formats.ts';
 import { DRAFT_2020_12 } from './keywords.ts';
+import { ERROR_TOLL, FIELD_TOLL, meteringKeywords, TOLL, type Toll } from './metering.ts';
 import { compilePattern, type Pattern } from './patterns.ts';
 import type { SchemaDocument } from './schema-document.ts';
 import type { SchemaNode, SchemaPart } from './schema-node.ts';
+import { fieldTollOf, ownWork, sizeFactor, WORK_PER_CALL } from './schema-work.ts';
 import { UNEVALUATED_KEYWORDS } from './unevaluated-keywords.ts';
-import { ownKeywords, WORK, workKeyword } from './vocabulary.ts';
+import { ownKeywords } from './vocabulary.ts';
 import type { WorkMeter } from './work-meter.ts';
 
 /** A compiled schema. */
@@ -69,11 +71,12 @@ function compiler(patternOf: (source: string) => Pattern, meter: WorkMeter): Ajv
     // Optimising doubles the time to compile and gains nothing that could be measured.
     code: { optimize: false, regExp: Object.assign(patternOf, { code: 'pattern' }) },
   });
-  for (const definition of [...ownKeywords(meter), ...UNEVALUATED_KEYWORDS]) {
+  const own = [...ownKeywords(meter), ...UNEVALUATED_KEYWORDS, ...meteringKeywords(meter, ajv)];
+  for (const definition of own) {
     ajv.removeKeyword(String(definition.keyword));
     ajv.addKeyword(definition);
   }
-  return ajv.addKeyword(workKeyword(meter));
+  return ajv;
 }
 
 type Emitted = JsonObject | boolean;
@@ -89,8 +92,10 @@ class Emitter {
   readonly tentative = new Set<object>();
   readonly #document: SchemaDocument;
   readonly #definite: ReadonlySet<SchemaNode>;
+  readonly #factor: number;
 
   constructor(document: SchemaDocument) {
+    this.#factor = sizeFactor(document.nodes.length);
     this.#document = document;
     this.#definite = definiteNodes(document.root);
   }
@@ -98,29 +103,36 @@ class Emitter {
   schema(): JsonObject {
     const targets = [...this.#document.targets].map((node): [string, Emitted] => [
       nameOf(node),
-      this.#metered(node),
+      this.#called(node, this.#whole(node)),
     ]);
-    const root = this.#inPlace(this.#document.root).schema;
-    return { ...(typeof root === 'object' ? root : {}), $defs: Object.fromEntries(targets) };
+    const { root } = this.#document;
+    const schema = this.#called(root, this.#inPlace(root));
+    return { ...(typeof schema === 'object' ? schema : {}), $defs: Object.fromEntries(targets) };
+  }
+
+  /** What a compiled function is made of. */
+  #called(node: SchemaNode, { schema, work }: Written<Emitted>): Emitted {
+    return this.#metered(node, schema, { work, isCalled: true });
   }
 
   /** A schema where it stands: a reference when it is the target of one. */
   #inPlace(node: SchemaNode): Written<Emitted> {
     return this.#document.targets.has(node)
-      ? { schema: { $ref: reference(node) }, work: 1 }
+      ? { schema: { $ref: reference(node) }, work: WORK_PER_CALL }
       : this.#whole(node);
   }
 
-  #metered(node: SchemaNode): Emitted {
-    const { schema, work } = this.#whole(node);
-    return this.#mark(node, typeof schema === 'object' ? { ...schema, [WORK]: work } : schema);
+  #metered(node: SchemaNode, schema: Emitted, { work, isCalled }: Toll): Emitted {
+    if (typeof schema !== 'object') return schema;
+    const toll = { work: work * this.#factor, isCalled };
+    return this.#mark(node, { ...schema, [TOLL]: toll, [ERROR_TOLL]: this.#factor });
   }
 
   #whole(node: SchemaNode): Written<Emitted> {
     if (typeof node.value === 'boolean')
       return { schema: this.#mark(node, node.value || { not: {} }), work: 1 };
     const members = new Map(node.assertions);
-    let work = 1 + node.refs.length + namesAskedFor(node);
+    let work = ownWork(node);
     for (const [keyword, parts] of Map.groupBy(node.parts, (part) => part.keyword)) {
       const under = this.#under(keyword, parts);
       const given = members.get(keyword);
@@ -133,15 +145,19 @@ class Emitter {
     const [first, second] = node.refs.map(reference);
     if (first !== undefined) members.set('$ref', first);
     if (second !== undefined) members.set('allOf', [...listOf(members.get('allOf')), { $ref: second }]);
+    const perField = fieldTollOf(node);
+    if (perField > 0) members.set(FIELD_TOLL, perField);
     return { schema: this.#mark(node, withProtoDeclared(members)), work };
   }
 
   #under(keyword: string, parts: readonly SchemaPart[]): Written<Json> {
     let work = 0;
-    const schemas = parts.map(({ key, place, node }): [string, Emitted] => {
+    const schemas = parts.map(({ key, place, tentative, node }): [string, Emitted] => {
       if (node.value === false && KEEPS_FALSE.has(keyword)) return [key, false];
-      if (place === 'each' && !this.#document.targets.has(node)) return [key, this.#metered(node)];
       const written = this.#inPlace(node);
+      // What may be applied many times pays each time, and alternatives pay for the errors of those that fail.
+      if (place === 'each' || tentative)
+        return [key, this.#metered(node, written.schema, { work: written.work, isCalled: false })];
       work += written.work;
       return [key, written.schema];
     });
@@ -155,14 +171,6 @@ class Emitter {
     if (typeof schema === 'object' && !this.#definite.has(node)) this.tentative.add(schema);
     return schema;
   }
-}
-
-/** Each name that is asked for is looked up, and is an error of its own where it is missing. */
-function namesAskedFor({ assertions }: SchemaNode): number {
-  const lists = ['dependentRequired', 'dependencies'].flatMap((keyword) =>
-    Object.values(assertions.get(keyword) ?? {}),
-  );
-  return [assertions.get('required'), ...lists].reduce<number>((sum, list) => sum + listOf(list).length, 0);
 }
 
 function nameOf(node: SchemaNode): string {

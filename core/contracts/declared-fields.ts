@@ -10,8 +10,12 @@ type Patterns = (source: string) => Pattern;
 /** Shapes kept; past it they are built anew. Alternatives inside a recursion can combine without end. */
 const MAX_SHAPES = 4_096;
 
-/** Schemas looked through for one field that count as one unit of work. */
-const PARTS_PER_UNIT = 16;
+/** Units for a field or an item that is looked up, and the schemas looked through for it that are one more. */
+const WORK_PER_LOOK = 3;
+const PARTS_PER_UNIT = 2;
+/** Units for a field that is found undeclared; sixteen characters of its path are one more. */
+const WORK_PER_UNDECLARED = 15;
+const PATH_SHIFT = 4;
 
 /**
  * The fields a schema declares, at every depth: under `properties`, `patternProperties`, `additionalProperties` and
@@ -94,7 +98,7 @@ function collect(value: Container, shape: Shape, path: string, found: string[]):
   for (const name of Object.keys(value)) {
     const inner = isList(value) ? shape.item(Number(name)) : shape.field(name);
     const member = isList(value) ? value[Number(name)] : value[name];
-    if (inner === undefined) found.push(below(path, name));
+    if (inner === undefined) found.push(shape.undeclared(below(path, name)));
     else if (isContainer(member)) collect(member, inner, below(path, name), found);
   }
 }
@@ -128,6 +132,8 @@ class Shape {
   readonly #meter: WorkMeter;
   /** What a look-up costs at most, and is spent each time: a verdict does not depend on what is remembered. */
   readonly #toll: number;
+  /** What making this shape costs; spent each time too. */
+  readonly build: number;
   /** The shape of a field that no schema names, where there are no patterns. */
   #others: { readonly shape: Shape | undefined } | undefined;
 
@@ -142,7 +148,8 @@ class Shape {
     this.#patterns = patterns;
     this.#meter = meter;
     const parts = this.#applied.flatMap((node) => node.parts);
-    this.#toll = Math.trunc(parts.length / PARTS_PER_UNIT);
+    this.#toll = WORK_PER_LOOK + Math.trunc(parts.length / PARTS_PER_UNIT);
+    this.build = Math.trunc((this.#applied.length + parts.length) / PARTS_PER_UNIT);
     this.freeFields = !parts.some((part) => DECLARES_FIELDS.has(part.keyword));
     this.freeItems = !parts.some((part) => DECLARES_ITEMS.has(part.keyword));
     this.#named = new Set(parts.filter((part) => part.keyword === 'properties').map((part) => part.key));
@@ -155,7 +162,26 @@ class Shape {
 
   /** The shape of a field's value; undefined when the field is undeclared. */
   field(name: string): Shape | undefined {
-    this.#meter.spend(this.#toll);
+    const shape = this.#fieldOf(name);
+    this.#meter.spend(this.#toll + (shape?.build ?? 0));
+    return shape;
+  }
+
+  /** Takes the path of a field as undeclared. */
+  undeclared(path: string): string {
+    this.#meter.spend(WORK_PER_UNDECLARED + (path.length >> PATH_SHIFT));
+    return path;
+  }
+
+  item(index: number): Shape {
+    const place = Math.min(index, this.#listed);
+    const shape = this.#items[place] ?? this.#itemShape(place);
+    this.#items[place] = shape;
+    this.#meter.spend(this.#toll + shape.build);
+    return shape;
+  }
+
+  #fieldOf(name: string): Shape | undefined {
     if (this.#named.has(name)) {
       const known = this.#fields.get(name);
       if (known !== undefined) return known;
@@ -168,16 +194,10 @@ class Shape {
     return this.#others.shape;
   }
 
-  item(index: number): Shape {
-    this.#meter.spend(this.#toll);
-    const place = Math.min(index, this.#listed);
-    const known = this.#items[place];
-    if (known !== undefined) return known;
-    const shape = this.#shapeOf(
+  #itemShape(place: number): Shape {
+    return this.#shapeOf(
       orUnevaluated(this.#applied, 'unevaluatedItems', (node) => itemSchemas(node, place)),
     );
-    this.#items[place] = shape;
-    return shape;
   }
 
   #fieldShape(name: string): Shape | undefined {

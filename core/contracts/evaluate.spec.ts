@@ -270,7 +270,7 @@ describe('a hostile event', () => {
 
   it('with thousands of different items is compared in linear time', () => {
     const distinct = { properties: { a: { uniqueItems: true } } };
-    const items = Array.from({ length: 5_000 }, (_, at) => [at]);
+    const items = Array.from({ length: 4_000 }, (_, at) => [at]);
     expect(judge({ schema_definition: distinct }, { a: items }).outcome).toBe('accepted');
     expect(judge({ schema_definition: distinct }, { a: [...items, [7]] }).outcome).toBe('rejected');
   });

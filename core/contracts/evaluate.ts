@@ -1,3 +1,4 @@
+import type { ErrorObject } from 'ajv';
 import { LRUCache } from 'lru-cache';
 import type { Contract } from '../catalog/entities.ts';
 import { contractSubject, type JsonObject } from '../event/event.ts';
@@ -6,7 +7,7 @@ import type { ContractEvaluator, ContractTerms, ContractVerdict } from './contra
 import { type CompiledSchema, compileSchema } from './contract-schema.ts';
 import { deeperThan } from './depth.ts';
 import { verdictOf } from './verdict.ts';
-import type { Breach } from './violation.ts';
+import { type Breach, MAX_VIOLATIONS } from './violation.ts';
 
 export interface ContractEvaluatorOptions {
   /** Compiled contracts kept at most. Default 10,000; what they weigh bounds them too. */
@@ -60,23 +61,28 @@ function unjudged(kind: Breach['kind'], message: string) {
   return { breaches: [{ kind, path: '', message }], undeclared: NO_PATHS };
 }
 
+/** What was found until then, which may be all that is wrong with the event, or nothing. */
+function unfinished(found: readonly Breach[]) {
+  const [{ breaches, undeclared }, most] = [unjudged('schema', EXHAUSTED), MAX_VIOLATIONS - 1];
+  return { breaches: [...breaches, ...found.slice(0, most)], undeclared };
+}
+
 function judge(schema: CompiledSchema, terms: ContractTerms, subject: JsonObject): ContractVerdict {
   const { checker, declared, meter, maxDepth } = schema;
   if (maxDepth !== Number.POSITIVE_INFINITY && deeperThan(subject, maxDepth)) {
     return verdictOf(terms, unjudged('bounds', `must be nested at most ${maxDepth} deep`), () => EMPTY);
   }
+  let errors: readonly ErrorObject[] | undefined;
   try {
     meter.reset();
-    const errors = checker.errors(subject);
-    meter.reset();
+    errors = checker.errors(subject);
     const undeclared = terms.undeclared_fields === 'allow' ? NO_PATHS : declared.undeclared(subject);
     if (errors.length === 0 && undeclared.length === 0) return ACCEPTED;
     const findings = { breaches: breachesOf(errors, checker), undeclared };
-    meter.reset();
     return verdictOf(terms, findings, () => declared.without(subject));
   } catch (thrown) {
     // The depth bound keeps the stack from running out; should it ever, the event is the reason, not the stage.
     if (thrown !== meter.exhausted && !(thrown instanceof RangeError)) throw thrown;
-    return verdictOf(terms, unjudged('schema', EXHAUSTED), () => EMPTY);
+    return verdictOf(terms, unfinished(breachesOf(errors ?? meter.found, checker)), () => EMPTY);
   }
 }

@@ -73,7 +73,8 @@ export function hasFormat(name: string, text: string): boolean {
 }
 
 /** Characters looked at that count as one unit of work. */
-const CHARACTERS_PER_UNIT = 64;
+const CHARACTERS_PER_UNIT = 2;
+const WORK_PER_FORMAT = 20;
 
 /** The same formats, whose checks of long texts spend from the meter. */
 export function meteredFormats(meter: WorkMeter): Record<string, Format> {
@@ -83,7 +84,7 @@ export function meteredFormats(meter: WorkMeter): Record<string, Format> {
     return [
       name,
       (text: string) => {
-        meter.spend(Math.trunc(text.length / CHARACTERS_PER_UNIT));
+        meter.spend(WORK_PER_FORMAT + Math.trunc(text.length / CHARACTERS_PER_UNIT));
         return check(text);
       },
     ];

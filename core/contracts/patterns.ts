@@ -1,5 +1,6 @@
 import { RE2JS } from 're2js';
 import { withEcmaScriptClasses } from './ecmascript-pattern.ts';
+import { hasFewStates } from './pattern-states.ts';
 import type { WorkMeter } from './work-meter.ts';
 
 /** A regular expression that runs in time linear in the text. */
@@ -15,8 +16,10 @@ export const PATTERN_MEMORY = 64 * 1024;
 /** Characters of a pattern at most: a short one can already stand for a large program. */
 export const MAX_PATTERN_LENGTH = 1_000;
 
-/** Instructions times characters that count as one unit of work. */
-const STEPS_PER_UNIT = 256;
+/** A pattern that is asked, each character of the text, and each instruction where a character makes a new state. */
+const WORK_PER_PATTERN = 15;
+const WORK_PER_CHARACTER = 3;
+const WORK_PER_INSTRUCTION = 3;
 
 function translate(source: string): RE2JS {
   return RE2JS.compile(RE2JS.translateRegExp(withEcmaScriptClasses(source)));
@@ -31,10 +34,13 @@ export function compilePattern(source: string, meter: WorkMeter): Pattern {
   const automaton = compiled.re2().dfa;
   automaton.stateBudget = PATTERN_MEMORY;
   automaton.memBudget = PATTERN_MEMORY;
-  const cost = compiled.programSize() / STEPS_PER_UNIT;
+  const perCharacter =
+    compiled.re2().onepass !== null || hasFewStates(automaton)
+      ? WORK_PER_CHARACTER
+      : WORK_PER_CHARACTER + WORK_PER_INSTRUCTION * compiled.programSize();
   return {
     test(text) {
-      meter.spend(1 + Math.trunc(text.length * cost));
+      meter.spend(WORK_PER_PATTERN + text.length * perCharacter);
       return compiled.test(text);
     },
     toString: () => source,

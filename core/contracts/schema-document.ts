@@ -8,10 +8,12 @@ import { below } from './pointer.ts';
 import { ReferenceIndex } from './references.ts';
 import type { SchemaNode, SchemaPart } from './schema-node.ts';
 
-export const MAX_SUBSCHEMAS = 5_000;
+export const MAX_SUBSCHEMAS = 1_000;
 export const MAX_ENUM_VALUES = 10_000;
 /** Characters of compiled code that may list the names asked for beside others: each of them tells the whole list. */
 export const MAX_DEPENDENT_TEXT = 4 * 1024 * 1024;
+/** Names in all `required` together. */
+export const MAX_REQUIRED_NAMES = 4_000;
 /** Instructions of all patterns together. */
 export const MAX_PATTERN_PROGRAM = 50_000;
 
@@ -61,6 +63,7 @@ class Reader {
   #enumValues = 0;
   #patternProgram = 0;
   #dependentText = 0;
+  #requiredNames = 0;
 
   constructor(dialect: Dialect) {
     this.#dialect = dialect;
@@ -156,6 +159,15 @@ class Reader {
       this.#fault(path, `must be one of the known formats: ${[...FORMATS.keys()].sort().join(', ')}`);
     }
     if (name === 'enum' && Array.isArray(content)) this.#countEnum(content.length, path);
+    if (name === 'required' && Array.isArray(content)) this.#countRequired(content.length, path);
+  }
+
+  #countRequired(names: number, path: string): void {
+    const before = this.#requiredNames;
+    this.#requiredNames += names;
+    if (before <= MAX_REQUIRED_NAMES && this.#requiredNames > MAX_REQUIRED_NAMES) {
+      this.#fault(path, `must leave the names of all required at ${MAX_REQUIRED_NAMES} or fewer`);
+    }
   }
 
   #countEnum(values: number, path: string): void {

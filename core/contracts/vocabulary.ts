@@ -1,6 +1,6 @@
 import { _, type CodeKeywordDefinition, type KeywordCxt } from 'ajv';
-import type { Json } from '../event/event.ts';
-import { distinctTest, isMultiple, oneOfValues, sameJson } from './json-values.ts';
+import type { Json, JsonObject } from '../event/event.ts';
+import { distinctTest, isMultiple, lengthTests, oneOfValues, sameAs } from './json-values.ts';
 import type { WorkMeter } from './work-meter.ts';
 
 /** Puts a call of `test(value)` into the compiled code. Unlike ajv's own way it allocates nothing per call. */
@@ -24,7 +24,7 @@ export function uniqueItemsKeyword(meter: WorkMeter): CodeKeywordDefinition {
 
 /**
  * Keywords whose stock versions do not suit hostile input: comparing with an event's `valueOf` field throws there,
- * `uniqueItems` takes quadratic time, and 19.99 is no multiple of 0.01.
+ * `uniqueItems` takes quadratic time, 19.99 is no multiple of 0.01, and lengths are counted without being metered.
  */
 export function ownKeywords(meter: WorkMeter): readonly CodeKeywordDefinition[] {
   return [
@@ -36,10 +36,7 @@ export function ownKeywords(meter: WorkMeter): readonly CodeKeywordDefinition[] 
     },
     {
       keyword: 'const',
-      code(context) {
-        const expected = context.schema as Json;
-        callTest(context, (value: Json) => sameJson(value, expected));
-      },
+      code: (context) => callTest(context, sameAs(context.schema as Json, meter)),
     },
     {
       keyword: 'multipleOf',
@@ -50,19 +47,24 @@ export function ownKeywords(meter: WorkMeter): readonly CodeKeywordDefinition[] 
         callTest(context, (value: number) => isMultiple(value, step));
       },
     },
+    ...lengthKeywords(meter),
   ];
 }
 
-/** Stands in schemas that may be applied many times; its value is the work of one application. */
-export const WORK = 'work';
-
-export function workKeyword(meter: WorkMeter): CodeKeywordDefinition {
-  return {
-    keyword: WORK,
+function lengthKeywords(meter: WorkMeter): readonly CodeKeywordDefinition[] {
+  const { textAtMost, textAtLeast } = lengthTests(meter);
+  const fieldsOf = (value: JsonObject) => Object.keys(value).length;
+  const limits: readonly [string, 'string' | 'object', (limit: number) => (value: never) => boolean][] = [
+    ['maxLength', 'string', textAtMost],
+    ['minLength', 'string', textAtLeast],
+    ['maxProperties', 'object', (limit) => (value: JsonObject) => fieldsOf(value) <= limit],
+    ['minProperties', 'object', (limit) => (value: JsonObject) => fieldsOf(value) >= limit],
+  ];
+  return limits.map(([keyword, type, testFor]) => ({
+    keyword,
+    type,
     schemaType: 'number',
-    code({ gen, schema }) {
-      const name = gen.scopeValue('obj', { ref: meter });
-      gen.code(_`if ((${name}.left -= ${schema}) < 0) throw ${name}.exhausted;`);
-    },
-  };
+    error: { message: '', params: ({ schemaCode }) => _`{limit: ${schemaCode}}` },
+    code: (context) => callTest(context, testFor(context.schema as number)),
+  }));
 }

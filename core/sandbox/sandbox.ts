@@ -74,7 +74,7 @@ export interface SandboxOptions {
 export const MAX_OUTPUTS = 100;
 
 /**
- * Runs user code with limits: 64 MB an isolate, 100 ms of wall time an event, at most `MAX_OUTPUTS` outputs an event
+ * Runs user code with limits: usually 64 MB an isolate and 100 ms of wall time an event, at most `MAX_OUTPUTS` outputs an event
  * of at most `MAX_EVENT_BYTES` each.
  *
  * Promises: `run` answers for every input, in order, and a bad event costs only itself; whatever the code does, the

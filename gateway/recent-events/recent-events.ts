@@ -53,6 +53,8 @@ export interface Coverage {
   /** `received_at` of the first and last of them. */
   readonly oldest: string | null;
   readonly newest: string | null;
+  /** Those among them that had lost fields to the contract that judged them: they were seen without. */
+  readonly omitted: number;
   readonly records: number;
   readonly bytes: number;
   /** What ended it; null when it saw all there is since the time asked for. */
@@ -123,6 +125,7 @@ class Looking {
   #events = 0;
   #oldest: string | null = null;
   #newest: string | null = null;
+  #omitted = 0;
   #records = 0;
   #bytes = 0;
   #stoppedBy: Coverage['stoppedBy'] = null;
@@ -141,6 +144,7 @@ class Looking {
       events: this.#events,
       oldest: this.#oldest,
       newest: this.#newest,
+      omitted: this.#omitted,
       records: this.#records,
       bytes: this.#bytes,
       stoppedBy: this.#stoppedBy,
@@ -152,6 +156,7 @@ class Looking {
     this.#records++;
     this.#bytes += entry.value.length;
     const event = this.#eventIn(entry);
+    if (event !== undefined && entry.headers[HEADER.outcome] === 'omitted') this.#omitted++;
     if (event !== undefined && !this.#show(event)) this.#stoppedBy = 'events';
     else if (this.#records >= this.#budget.maxRecords) this.#stoppedBy = 'records';
     else if (this.#bytes >= this.#budget.maxBytes) this.#stoppedBy = 'bytes';

@@ -8,6 +8,7 @@ import { deliverRows } from './deliver-rows.ts';
 import { LazyEngines } from './engines.ts';
 import { gatewayRows } from './gateway-rows.ts';
 import { historyRow } from './history-row.ts';
+import { hostileContractRow } from './hostile-contract-row.ts';
 import { EMBEDDED, onEngines } from './installation.ts';
 import { GENERATOR } from './load.ts';
 import { latencyRow, throughputRows } from './pipeline-rows.ts';
@@ -44,7 +45,7 @@ const EMBEDDED_SUITES: Readonly<Record<string, Suite>> = {
   deliver: () => deliverRows({ rounds, events: quick ? 5_000 : 20_000 }),
   sandbox: async () => [await sandboxRow({ rounds }), ...(await sandboxProgramsRows())],
   catalog: () => catalogRows({ rounds }),
-  contracts: async () => [contractRow({ rounds })],
+  contracts: async () => [contractRow({ rounds }), hostileContractRow({ ms: quick ? 200 : 1_000 })],
   'profiles-sqlite': () =>
     sqliteProfileRows({
       stored: quick ? 50_000 : 1_000_000,

@@ -114,6 +114,38 @@ describe('a dry run', () => {
   const good = () => event({ properties: { amount: 1 } });
   const bad = (message_id: string) => event({ message_id, properties: { amount: 'much' } });
 
+  it('tells how many events had lost fields to another contract before', async () => {
+    await put([event({ properties: { amount: 1 } })]);
+    await putJudged(test.dependencies.log, [event({ properties: { amount: 2 } })], TOPIC.accepted, 'omitted');
+    expect(await owner.ok('POST', './event-contracts?dry_run=true', paid)).toMatchObject({
+      events: 2,
+      outcomes: { accepted: 2 },
+      coverage: { omitted: 1 },
+    });
+    expect(
+      await owner.ok('POST', './event-contracts/infer', { event_type: 'track', event_name: 'Paid' }),
+    ).toMatchObject({ events: 2, coverage: { omitted: 1 } });
+  });
+
+  it('of a contract made to be slow lets the gateway do other things all the while', async () => {
+    const wrong = { allOf: Array.from({ length: 80 }, () => ({ type: 'string' })) };
+    const slow = { ...paid, schema_definition: { properties: { list: { items: wrong } } } };
+    await put(Array.from({ length: 400 }, () => event({ properties: { list: Array(15_000).fill(1) } })));
+    const turns: number[] = [];
+    let last = performance.now();
+    const ticking = setInterval(() => {
+      turns.push(performance.now() - last);
+      last = performance.now();
+    }, 1);
+    const run = await owner.ok<{ events: number }>('POST', './event-contracts?dry_run=true', slow);
+    clearInterval(ticking);
+    expect(run.events).toBeGreaterThan(50);
+    // It gives the thread back after 5 ms and the event that is under way; the rest is for a machine that is busy.
+    expect(turns.toSorted((a, b) => a - b)[Math.floor(turns.length / 2)]).toBeLessThan(50);
+    expect(Math.max(...turns)).toBeLessThan(500);
+    expect(turns.length).toBeGreaterThan(20);
+  });
+
   it('of a change says what recent events would have met, and stores nothing', async () => {
     const { id } = await owner.ok<{ id: string }>('POST', './event-contracts', {
       ...paid,
@@ -145,6 +177,7 @@ describe('a dry run', () => {
         since: expect.any(String),
         oldest: expect.any(String),
         newest: expect.any(String),
+        omitted: 0,
         records: expect.any(Number),
         bytes: expect.any(Number),
         complete: true,

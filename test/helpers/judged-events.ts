@@ -22,6 +22,7 @@ export async function putJudged(
   log: EventLog,
   events: readonly CanonicalEvent[],
   topic: typeof TOPIC.accepted | typeof TOPIC.rejected = TOPIC.accepted,
+  outcome?: 'omitted',
 ): Promise<void> {
   await log.append(
     topic,
@@ -35,6 +36,7 @@ export async function putJudged(
         [HEADER.workspaceId]: event.workspace_id,
         [HEADER.type]: event.type,
         [HEADER.environment]: event.environment,
+        ...(outcome === undefined ? {} : { [HEADER.outcome]: outcome }),
       },
     })),
   );

@@ -49,11 +49,12 @@ function isJudgedBy(state: CatalogView, pair: Pair, event: CanonicalEvent): bool
 }
 
 export function presentCoverage({ since }: RecentEventsQuery, coverage: Coverage) {
-  const { oldest, newest, records, bytes, stoppedBy } = coverage;
+  const { oldest, newest, omitted, records, bytes, stoppedBy } = coverage;
   return {
     since: iso(since),
     oldest,
     newest,
+    omitted,
     records,
     bytes,
     complete: stoppedBy === null,

@@ -162,6 +162,9 @@ const coverage = Type.Object(
     since: time,
     oldest: nullable(time),
     newest: nullable(time),
+    omitted: Type.Integer({
+      description: 'Of the events, those that had lost undeclared fields to `omit`: they were seen without.',
+    }),
     records: Type.Integer({ description: 'Entries of the log that were read, of every workspace.' }),
     bytes: Type.Integer(),
     complete: Type.Boolean({ description: 'Every event since then was looked at.' }),

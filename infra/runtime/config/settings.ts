@@ -13,6 +13,7 @@ import { ISSUER_SETTINGS } from './issuer-settings.ts';
 import { LIMIT_SETTINGS } from './limit-settings.ts';
 import { MAIL_SETTINGS } from './mail-settings.ts';
 import { attempt, duration, flag, list, number, oneOf, optional, type Parsed, text } from './parse.ts';
+import { SANDBOX_SETTINGS } from './sandbox-settings.ts';
 import { type Setting, setting } from './setting.ts';
 
 const HOUR = 3_600_000;
@@ -138,18 +139,7 @@ export const SETTINGS = {
     ranges(),
     'CIDR ranges of private addresses that destinations may be at, comma-separated.',
   ),
-  sandboxProcesses: setting(
-    'TRIBUTARY_SANDBOX_PROCESSES',
-    '2',
-    number(1, 64),
-    'Processes that run transformations, per lane.',
-  ),
-  sandboxUid: setting(
-    'TRIBUTARY_SANDBOX_UID',
-    '65534',
-    number(0, 4_294_967_294),
-    'User and group of those processes where Tributary runs as root; 0: root too. Where that user cannot read what they need, they run as Tributary does, and the log says so.',
-  ),
+  ...SANDBOX_SETTINGS,
   liveStreams: setting(
     'TRIBUTARY_LIVE_STREAMS',
     '1000',

@@ -14,7 +14,7 @@ import {
   type Limits,
   type TrustedIssuer,
 } from '@tributary/gateway';
-import { openIsolatedVmSandbox } from '../../adapters/sandbox/isolated-vm/index.ts';
+import { limitsFor, openIsolatedVmSandbox } from '../../adapters/sandbox/isolated-vm/index.ts';
 import type { Config } from '../config/settings.ts';
 import { startPatience, whenAvailable } from '../process/patience.ts';
 import { openSecrets } from '../secrets/secrets.ts';
@@ -111,7 +111,14 @@ async function openDependencies(
     liveLimits: { streams: config.liveStreams, workspaceStreams: config.liveWorkspaceStreams },
     // Compiles and tests what people write; one process is enough, and it never shares a queue with the stages.
     sandbox: closing.keep(
-      openIsolatedVmSandbox({ processes: 1, isLazy: true, uid: config.sandboxUid, logger, metrics }),
+      openIsolatedVmSandbox({
+        ...limitsFor({ eventMs: config.sandboxTime, isolateMb: config.sandboxMemory }),
+        processes: 1,
+        isLazy: true,
+        uid: config.sandboxUid,
+        logger,
+        metrics,
+      }),
     ),
     connectors: closing.keep(openConnectors(config, { logger, metrics })),
     contracts: createContractEvaluator(),

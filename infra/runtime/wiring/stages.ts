@@ -9,7 +9,7 @@ import {
   type StageRun,
 } from '@tributary/core';
 import { createPipeline, RunFigures } from '@tributary/processors';
-import { openIsolatedVmSandbox } from '../../adapters/sandbox/isolated-vm/index.ts';
+import { limitsFor, openIsolatedVmSandbox } from '../../adapters/sandbox/isolated-vm/index.ts';
 import type { Config } from '../config/settings.ts';
 import { catalogReadiness, type Readiness } from '../observability/readiness.ts';
 import { type Patience, whenAvailable } from '../process/patience.ts';
@@ -135,6 +135,7 @@ function localPorts(config: Config, { logger, metrics }: StagesTools, closing: C
   const sandbox = (isLazy: boolean) =>
     closing.keep(
       openIsolatedVmSandbox({
+        ...limitsFor({ eventMs: config.sandboxTime, isolateMb: config.sandboxMemory }),
         processes: config.sandboxProcesses,
         isLazy,
         uid: config.sandboxUid,
@@ -144,8 +145,8 @@ function localPorts(config: Config, { logger, metrics }: StagesTools, closing: C
     );
   return {
     contracts: createContractEvaluator(),
-    // What goes there waits for its turn anyway, and most installations never have anything that slow.
     sandbox: sandbox(false),
+    // What goes there waits for its turn anyway, and most installations never have anything that slow.
     slowSandbox: sandbox(true),
     connectors: closing.keep(openConnectors(config, { logger, metrics })),
     unseal: openSecrets(config).unseal,

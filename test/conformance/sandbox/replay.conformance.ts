@@ -46,6 +46,16 @@ const TRIES: readonly (readonly [name: string, source: string])[] = [
   ],
 ];
 
+/** Shows its stack before and after it waited, in its output and, for a bad event, in its error. */
+const TRACING = `
+  async function transform(event) {
+    const seen = [new Error('before').stack, [1].map(() => new Error('inside').stack)];
+    if (event.properties.n % 2 === 0) await 0;
+    const { stack } = new Error('after');
+    if (event.properties.bad) throw new Error(stack);
+    return { ...event, seen: [...seen, stack] };
+  }`;
+
 /** A run is told by its input alone. */
 export function describeReplay(engine: string, open: () => Sandbox): void {
   describe(`A replay in the sandbox on ${engine}`, () => {
@@ -77,6 +87,21 @@ export function describeReplay(engine: string, open: () => Sandbox): void {
       expect(outcomes(killing)[5]).toMatch(/memory|timeout/);
       const others = (_one: unknown, index: number) => index !== 5;
       expect(outputsOf(killing).filter(others)).toEqual(good.filter(others));
+    });
+
+    it('shows the same stack wherever in a batch an event stands, and none but of its own code', async () => {
+      const said = (results: readonly SandboxResult[]) =>
+        results.map((result) => (result.ok ? (output(result)?.seen as unknown) : messageIn(result)));
+      const all = inputs(12, [0, 3, 4, 7, 11]);
+      const once = said(await sandbox.run(program(TRACING), all));
+      const again = program(TRACING);
+      expect(said(await sandbox.run(again, all.toReversed())).toReversed()).toEqual(once);
+      for (const [at, one] of all.entries())
+        expect(said(await sandbox.run(again, [one]))).toEqual([once[at]]);
+      for (const text of once.flat(2)) {
+        expect(text).toMatch(/^(Error: )?Error: \w+\n {4}at .*transformation\.js:\d+:\d+/);
+        expect(text).not.toMatch(/sandbox|drive|bootstrap/);
+      }
     });
 
     it('finds nothing that an event before it left', async () => {

@@ -42,6 +42,30 @@ export const DEFAULT_LIMITS: SandboxLimits = {
   startMs: 10_000,
 };
 
+/** What may be chosen; the rest follows. */
+export interface ChosenLimits {
+  /** Wall time of an event, ms. */
+  readonly eventMs: number;
+  /** Heap of an isolate, MB. */
+  readonly isolateMb: number;
+}
+
+/**
+ * The limits that hold where others than the usual are chosen: what is stuck is stopped after five times the time of an
+ * event, isolates are made anew before they are full, and a process has room for four, with what it takes itself.
+ */
+export function limitsFor({ eventMs, isolateMb }: ChosenLimits): SandboxLimits {
+  return {
+    ...DEFAULT_LIMITS,
+    eventMs,
+    watchdogMs: 5 * eventMs,
+    isolateMb,
+    processMb: 256 + 4 * isolateMb,
+    maxProgramsMb: 3 * isolateMb,
+    recycleAboveMb: Math.trunc((3 * isolateMb) / 4),
+  };
+}
+
 /** What the code inside an isolate must know; part of what a worker is started with. */
 export interface OutputLimits {
   readonly maxOutputs: number;

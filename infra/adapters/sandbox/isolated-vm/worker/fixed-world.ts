@@ -17,12 +17,14 @@ export interface FixedWorld {
  *
  * The clock stands, random numbers follow a seed, and what the garbage collector or an earlier event would tell
  * (`WeakRef`, the last match of a regular expression) is gone. Then every built-in is frozen: with the source evaluated
- * anew for each event, no event can leave anything for the next.
+ * anew for each event, no event can leave anything for the next. What runs below user code, in `ownFile`, is no part of
+ * a stack.
  */
-export function fixedWorld(): FixedWorld {
+export function fixedWorld(ownFile: string): FixedWorld {
   const { defineProperty, freeze, getOwnPropertyDescriptor, getPrototypeOf } = Object;
   const { apply, construct, ownKeys } = Reflect;
   const { imul } = Math;
+  const { isArray } = Array;
   const globals = globalThis as unknown as Record<string, object>;
   const MachineDate = Date;
   const machineNow = Date.now;
@@ -103,6 +105,29 @@ export function fixedWorld(): FixedWorld {
         },
       }.formatToParts,
     );
+  }
+
+  /**
+   * Below user code a stack would tell whether an event is the first of its batch, and whether one before it waited.
+   * The frames are handed to nobody: they lead to functions of this file.
+   */
+  function fixStacks(): void {
+    const { toString: said } = Error.prototype;
+    put(Error, 'prepareStackTrace', function prepareStackTrace(error: unknown, frames: unknown): string {
+      let stack: string;
+      try {
+        stack = apply(said, error, []) as string;
+      } catch {
+        stack = 'Error';
+      }
+      if (!isArray(frames)) return stack;
+      for (let i = 0; i < frames.length; i++) {
+        const frame = frames[i] as { getFileName(): unknown; toString(): string };
+        if (frame.getFileName() === ownFile) break;
+        stack += `\n    at ${frame.toString()}`;
+      }
+      return stack;
+    });
   }
 
   /** Shared memory would let code wait without burning CPU, and WebAssembly's memory escapes the isolate's limit. */
@@ -205,6 +230,7 @@ export function fixedWorld(): FixedWorld {
 
   fixDate();
   fixFormats();
+  fixStacks();
   put(Math, 'random', { random }.random);
   remove();
 

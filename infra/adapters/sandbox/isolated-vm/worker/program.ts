@@ -6,6 +6,8 @@ import { fixedWorld } from './fixed-world.ts';
 
 /** The name of the user's source in stack traces. */
 const FILE = 'transformation.js';
+/** The name of what runs below it. */
+const OWN_FILE = 'sandbox.js';
 /** The user's source is strict, and the body of a function, so that it can be evaluated for each event. */
 const STRICT = `'use strict';\n`;
 const EVALUATES = `(function () { ${STRICT}`;
@@ -47,7 +49,10 @@ export class Program {
   static async load(source: string, { limits, output }: WorkerSettings): Promise<Program | LoadFault> {
     const isolate = new ivm.Isolate({ memoryLimit: limits.isolateMb, onCatastrophicError: die });
     const context = isolate.createContextSync();
-    const inside: ivm.Reference<Inside> = context.evalSync(bootstrapSource(output), { reference: true });
+    const inside: ivm.Reference<Inside> = context.evalSync(bootstrapSource(output), {
+      filename: OWN_FILE,
+      reference: true,
+    });
     const adopt: Method<'adopt'> = inside.getSync('adopt', { reference: true });
     const program = new Program(isolate, inside, limits.eventMs);
     try {
@@ -114,7 +119,7 @@ export class Program {
 }
 
 function bootstrapSource(output: WorkerSettings['output']): string {
-  const world = `(${fixedWorld.toString()})()`;
+  const world = `(${fixedWorld.toString()})(${JSON.stringify(OWN_FILE)})`;
   return `'use strict';\n(${bootstrap.toString()})(${JSON.stringify(output)}, ${JSON.stringify(FILE)}, ${world})`;
 }
 
