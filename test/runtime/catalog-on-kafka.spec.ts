@@ -70,7 +70,7 @@ describe.skipIf(engines() === undefined)('the catalog of a cluster', { timeout: 
   }
 
   it('starts from its snapshot, is sealed anew, rewritten and erased, and is the same all the while', async () => {
-    const processor = start('processor', '--stages', 'audit,replay');
+    const processor = start('processor', '--stages', 'audit,replay,notice');
     let gateway = start('gateway');
     await readyAt(processor);
     let url = await readyAt(gateway);
@@ -132,7 +132,7 @@ describe.skipIf(engines() === undefined)('the catalog of a cluster', { timeout: 
     // And the audit log goes on, told by one that begins there too.
     expect(await processor.stop()).toBe(0);
     const { id: sourceId } = await owner().post<{ id: string }>('./sources', { name: 'last', type: 'web' });
-    await readyAt(start('processor', '--stages', 'audit,replay'));
+    await readyAt(start('processor', '--stages', 'audit,replay,notice'));
     await eventually(
       () => owner().get<readonly unknown[]>(`./audit-log?entity_id=${sourceId}`),
       (entries) => entries.length === 1,
