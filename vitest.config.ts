@@ -34,8 +34,9 @@ export default defineConfig({
     execArgv: ['--disable-warning=ExperimentalWarning'],
     // Crashes, stops and deadlines meet a shared machine's pauses: one more try in CI, told in its report.
     retry: process.env.CI === undefined ? 0 : 1,
-    testTimeout: 30_000,
-    hookTimeout: 30_000,
+    // What holds a time says so itself; to start a cluster takes half a minute on a machine that others keep busy.
+    testTimeout: 60_000,
+    hookTimeout: 120_000,
     reporters: report === undefined ? ['default'] : ['default', ['json', { outputFile: report }]],
     // Groups run one after the other, the projects of a group together.
     projects: [
