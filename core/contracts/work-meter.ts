@@ -56,5 +56,5 @@ function pathWork(length: number): number {
   return length & ~63;
 }
 
-/** Dozens of times what an ordinary event takes; about a millisecond. */
+/** Hundreds of times what an ordinary event takes; a millisecond, or two where the count is least exact. */
 export const MAX_WORK = 100_000;

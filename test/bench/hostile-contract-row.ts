@@ -8,7 +8,7 @@ import { HOSTILE_CONTRACTS, type HostileContract } from './hostile-contracts.ts'
 import type { BenchRow } from './table.ts';
 
 /** What the worst contract may take of a core for one event, ms. */
-const BAR_MS = 1.5;
+const BAR_MS = 3;
 const AT = '2026-01-02T03:04:05.678Z';
 
 /** The most that any of the hostile contracts takes for an event, once their code is warm. */

@@ -5,10 +5,17 @@ import { describeHostileCode } from './hostile.conformance.ts';
 import { describeReplay } from './replay.conformance.ts';
 import { describeSandbox } from './sandbox.conformance.ts';
 
-const open = () => openIsolatedVmSandbox({ processes: 1, metrics: NO_METRICS, logger: NO_LOGGER });
+const COMMON = { metrics: NO_METRICS, logger: NO_LOGGER };
+/**
+ * Each piece of hostile code runs until a limit ends it, so the short form has smaller ones: the code, and what ends it,
+ * are the same.
+ */
+const LIMITS =
+  process.env.TRIBUTARY_TEST_LONG === undefined
+    ? { eventMs: 50, watchdogMs: 250, isolateMb: 32, recycleAboveMb: 24, processMb: 288, restMs: 50 }
+    : {};
+const open = () => openIsolatedVmSandbox({ processes: 1, ...COMMON, restMs: 50 });
 
 describeSandbox('isolated-vm', open);
 describeReplay('isolated-vm', open);
-describeHostileCode('isolated-vm', () =>
-  openIsolatedVmSandbox({ processes: 2, metrics: NO_METRICS, logger: NO_LOGGER }),
-);
+describeHostileCode('isolated-vm', () => openIsolatedVmSandbox({ processes: 2, ...COMMON, ...LIMITS }));

@@ -5,8 +5,6 @@ import type { Work } from './work.ts';
 
 /** The least the system offers: a worker apart runs with what the others leave. */
 const LOWEST = 19;
-/** Who takes workers down apart waits this long for the next, ms. */
-const REST_MS = 1_000;
 
 type Settings = Omit<LaneSettings, 'niceness' | 'restMs' | 'harmed' | 'resume' | 'heldUp'>;
 
@@ -76,7 +74,7 @@ export class Lanes {
   #sendApart(owner: string): void {
     if (this.#closed) return;
     this.#standing.harmed(owner, performance.now());
-    this.#apart ??= new Lane({ ...this.#settings, niceness: LOWEST, restMs: REST_MS });
+    this.#apart ??= new Lane({ ...this.#settings, niceness: LOWEST, restMs: this.#settings.limits.restMs });
     for (const lane of this.#lanes) {
       for (const work of lane.leave((waiting) => waiting === owner)) this.submit(work);
     }

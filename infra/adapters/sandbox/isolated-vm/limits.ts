@@ -22,6 +22,8 @@ export interface SandboxLimits {
   readonly chunkChars: number;
   /** Kills in a row, within one call, after which the rest of the call fails without a run. */
   readonly maxKills: number;
+  /** How long who takes workers down waits for the next one, apart from the others, ms. */
+  readonly restMs: number;
   /** A worker that is not ready after this long is given up, ms. */
   readonly startMs: number;
 }
@@ -39,6 +41,7 @@ export const DEFAULT_LIMITS: SandboxLimits = {
   chunkEvents: 200,
   chunkChars: 112 * 1024,
   maxKills: 3,
+  restMs: 1_000,
   startMs: 10_000,
 };
 
