@@ -1,11 +1,20 @@
 import type { Dispatcher } from 'undici';
 import { TooMuchAnswered } from '../errors.ts';
-import type { RawAnswer } from './exchange.ts';
 
 /** Bytes of an answer that are read at most so that its connection can be used again; a longer one costs it. */
 const MAX_READ_BYTES = 16 * 1_024;
 
 const NOTHING = new Uint8Array();
+
+/** An answer as it came. */
+export interface RawAnswer {
+  readonly status: number;
+  readonly retryAfter: string | undefined;
+  /** The body up to where it was read, or what came of it. */
+  readonly start: Uint8Array;
+  /** True when `start` is the whole body. */
+  readonly whole: boolean;
+}
 
 interface Waiting {
   resolve(answer: RawAnswer): void;

@@ -1,5 +1,5 @@
 import type { Dispatcher } from 'undici';
-import { Answering } from './answering.ts';
+import { Answering, type RawAnswer } from './answering.ts';
 import { EXCERPT_BYTES } from './excerpt.ts';
 
 /** One request. */
@@ -9,16 +9,6 @@ export interface HttpRequest {
   /** Name and value in turn. */
   readonly headers: string[];
   readonly body?: string | Uint8Array;
-}
-
-/** An answer as it came. */
-export interface RawAnswer {
-  readonly status: number;
-  readonly retryAfter: string | undefined;
-  /** The body up to where it was read, or what came of it. */
-  readonly start: Uint8Array;
-  /** True when `start` is the whole body. */
-  readonly whole: boolean;
 }
 
 /**

@@ -30,6 +30,20 @@ describe('the lanes of a window', () => {
     expect(window.decide('a', 10, 501)).toBe('fast');
   });
 
+  it('takes for the oldest what is left of it, in whatever order work ended', () => {
+    const window = lanes();
+    const [first, second, third] = [0, 100, 200, 300].map((at) => window.begin('a', 10, at));
+    if (!first || !second || !third) throw new Error('no tickets');
+    window.end(second, 300);
+    expect(window.decide('a', 10, 501)).toBe('slow');
+    window.end(first, 400);
+    expect(window.decide('a', 10, 700)).toBe('fast');
+    expect(window.decide('a', 10, 701)).toBe('slow');
+    window.end(third, 600);
+    expect(window.decide('a', 10, 800)).toBe('fast');
+    expect(window.decide('a', 10, 801)).toBe('slow');
+  });
+
   it('keeps a key aside for a while after work of it took long, and then tries again', () => {
     const window = lanes({ slowForMs: 1_000 });
     window.end(window.begin('a', 10, 0), 501);

@@ -44,8 +44,10 @@ export interface LaneTicket {
 
 interface KeyLoad {
   bytes: number;
-  /** In the order they began, so the first is the oldest. */
   readonly tickets: Set<LaneTicket>;
+  /** Of the tickets in the order they began. Asking a set for its first would go over all that ended each time. */
+  readonly order: SetIterator<LaneTicket>;
+  oldest: LaneTicket;
 }
 
 export const DEFAULT_LANE_SHARE = 1 / 8;
@@ -104,10 +106,7 @@ export class LaneWindow {
     const { waitMs, overloaded, waitingBytes } = crowd;
     const load = this.#loads.get(key);
     if (load === undefined) return 'fast';
-    for (const oldest of load.tickets) {
-      if (now - oldest.startedAt > this.#patienceMs(overloaded)) return 'slow';
-      break;
-    }
+    if (now - load.oldest.startedAt > this.#patienceMs(overloaded)) return 'slow';
     if (crowd !== NO_CROWD && load.bytes + waitingBytes + bytes > this.#mostBytes()) return 'slow';
     if (load.bytes + bytes > this.#shareBytes || waitMs > this.#slowAfterMs / 2) return 'wait';
     return 'fast';
@@ -115,10 +114,16 @@ export class LaneWindow {
 
   begin(key: string, bytes: number, now: number): LaneTicket {
     const ticket = { key, bytes, startedAt: now };
-    const load = this.#loads.get(key) ?? { bytes: 0, tickets: new Set() };
-    load.bytes += bytes;
-    load.tickets.add(ticket);
-    this.#loads.set(key, load);
+    const load = this.#loads.get(key);
+    if (load === undefined) {
+      const tickets = new Set([ticket]);
+      const order = tickets.values();
+      order.next();
+      this.#loads.set(key, { bytes, tickets, order, oldest: ticket });
+    } else {
+      load.bytes += bytes;
+      load.tickets.add(ticket);
+    }
     return ticket;
   }
 
@@ -130,6 +135,7 @@ export class LaneWindow {
       this.#remember(ticket.key, ticket.startedAt, now);
     load.bytes -= ticket.bytes;
     if (load.tickets.size === 0) this.#loads.delete(ticket.key);
+    else if (load.oldest === ticket) load.oldest = load.order.next().value ?? ticket;
   }
 
   #patienceMs(overloaded: boolean): number {
