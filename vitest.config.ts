@@ -12,8 +12,8 @@ const FLOWS = ['test/flows/**/*.spec.ts'];
 const ALONE = [...aloneSpecs(import.meta.dirname)];
 const ALONE_FLOWS = ALONE.filter((path) => path.startsWith('test/flows/'));
 
-/** Two also where there is one core: most of what a test does is to wait for other processes. */
-const TOGETHER = Math.max(2, availableParallelism());
+/** One more than there are cores: most of what a test does is to wait for other processes. */
+const TOGETHER = availableParallelism() + 1;
 
 const inOrder = (groupOrder: number, maxWorkers = TOGETHER) => ({ sequence: { groupOrder }, maxWorkers });
 const without = (...others: readonly string[]) => [
