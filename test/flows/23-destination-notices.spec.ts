@@ -54,12 +54,7 @@ describe('23. Notices about destinations', () => {
     for (let n = 0; n < count; n++)
       await tributary.producer.post('./events/track', { event: 'Paid', user_id: `u${n}` });
   };
-  const told = (count: number) =>
-    eventually(
-      () => Math.min(ops.calls.length, mails.taken.length),
-      (least) => least >= count,
-      30_000,
-    );
+  const timesTold = () => Math.min(ops.calls.length, mails.taken.length);
   const state = async () =>
     (await tributary.owner.get<{ state: string }>(`./destinations/${crmId}/health`)).state;
 
@@ -67,7 +62,7 @@ describe('23. Notices about destinations', () => {
     expect(await state()).toBe('well');
     crm.behave((_call, response) => response.writeHead(503).end('no'));
     await send(3);
-    await told(1);
+    await eventually(timesTold, (times) => times >= 1, 30_000);
     const call = ops.calls[0];
     const verified = new StandardWebhook(opsSecret).verify(
       call?.text ?? '',
@@ -100,9 +95,18 @@ describe('23. Notices about destinations', () => {
     crm.behave(undefined);
     const before = crm.calls.length;
     await send(20);
-    await told(2);
+    await eventually(
+      () => crm.calls.length - before,
+      (calls) => calls >= 23,
+      30_000,
+    );
+    // What was put off while its circuit was open counts for a minute, unless more is delivered.
+    const sendMore = async () => {
+      await send(20);
+      return timesTold();
+    };
+    await eventually(sendMore, (times) => times >= 2, 30_000);
     await drained(tributary);
-    expect(crm.calls.length - before).toBeGreaterThanOrEqual(23);
     expect(ops.deliveries().map(({ event }) => event.event)).toEqual(['Destination Bad', 'Destination Well']);
     expect(mails.taken.map(({ headers }) => headers.subject?.[0])).toEqual([
       'Destination in trouble: CRM',
