@@ -30,6 +30,8 @@ export interface ProfileRowsOptions {
   readonly bare: BareDocuments;
   /** Stores many profiles at once, where writing them one by one takes too long. */
   readonly fill?: (profiles: readonly Profile[]) => Promise<void>;
+  /** Resolves once nothing of what was filled in is left to be done. */
+  readonly settled?: () => Promise<void>;
   /** Profiles there are when the first row begins. */
   readonly stored: number;
   readonly rounds: number;
@@ -50,6 +52,7 @@ export async function profileRows(options: ProfileRowsOptions): Promise<readonly
   const filledPerSecond = await (options.fill === undefined
     ? fill(store, stored)
     : fillAtOnce(options.fill, stored));
+  await options.settled?.();
   let [time, made] = [stored, stored];
   const anyone = () => Math.floor(Math.random() * stored);
   const update = (n: number) =>
