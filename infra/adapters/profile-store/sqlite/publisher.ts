@@ -6,6 +6,10 @@ import type { PublishingRight } from './publishing-right.ts';
 /** How often one looks for what others committed, and for a publisher that died. */
 const LOOK_MS = 100;
 const REPORT_MS = 5_000;
+/** Between two rounds, ms: taking out what was published is a commit, which cuts those of writes in two. */
+const GATHER_MS = 50;
+/** So many are taken out before the round is over: no crash has more published again. */
+const REMOVED_AT_ONCE = 500;
 /** The first wait is longer than others need to look, so that one of them may try. */
 const BACKOFF = { firstMs: 3 * LOOK_MS, capMs: 5_000 };
 
@@ -59,12 +63,13 @@ export class Publisher {
       try {
         await this.#publishAll();
         wait = BACKOFF.firstMs;
+        await this.#pause(GATHER_MS);
         await this.#rest(LOOK_MS);
       } catch (error) {
         this.#options.logger.warn({ error: messageOf(error) }, 'profile changes wait to be published');
         this.#giveUpRight();
         this.#woken = true;
-        await pause(wait, undefined, { ref: false, signal: this.#closing.signal }).catch(() => {});
+        await this.#pause(wait);
         wait = Math.min(BACKOFF.capMs, wait * 2);
       }
     }
@@ -83,8 +88,9 @@ export class Publisher {
     ) {
       if (next.changes.length > 0) await publish(next.changes);
       this.#publishedUpTo = next.upTo;
-      await this.#removePublished();
+      if (this.#publishedUpTo - this.#removedUpTo >= REMOVED_AT_ONCE) await this.#removePublished();
     }
+    await this.#removePublished();
     this.#seenVersion = version;
   }
 
@@ -109,6 +115,10 @@ export class Publisher {
     const woken = this.#woken;
     this.#woken = false;
     return woken || this.#seenVersion !== this.#options.outbox.version();
+  }
+
+  async #pause(ms: number): Promise<void> {
+    await pause(ms, undefined, { ref: false, signal: this.#closing.signal }).catch(() => {});
   }
 
   async #rest(ms: number): Promise<void> {
