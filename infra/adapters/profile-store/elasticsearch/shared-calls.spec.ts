@@ -26,6 +26,10 @@ function shared(limits: { readonly maxItems?: number; readonly maxSize?: number 
   return { calls, sent, items };
 }
 
+function spin(ms: number): void {
+  for (const until = performance.now() + ms; performance.now() < until; );
+}
+
 describe('calls that share requests', () => {
   it('go together when they were asked for in one turn, each with its own answers', async () => {
     const { calls, sent, items } = shared();
@@ -71,6 +75,17 @@ describe('calls that share requests', () => {
     expect(await other).toEqual(['b!']);
     sent[0]?.answer();
     expect(await stuck).toEqual(['a!']);
+  });
+
+  it('that are few go beside one that began late in a turn, whose timer fires before its time', async () => {
+    const { calls, sent, items } = shared();
+    setImmediate(() => spin(30));
+    const stuck = calls.call(['a']);
+    await nextTurn();
+    const other = calls.call(['b']);
+    await expect.poll(items).toEqual(['a', 'b']);
+    for (const { answer } of sent) answer();
+    expect(await Promise.all([stuck, other])).toEqual([['a!'], ['b!']]);
   });
 
   it('of callers who ask again when they are answered stay one request', async () => {

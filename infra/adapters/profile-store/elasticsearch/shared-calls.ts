@@ -32,6 +32,8 @@ export class SharedCalls<Item, Answer> {
   /** When the youngest request began, by `performance.now()`. */
   #startedAt = 0;
   #scheduled = false;
+  /** Fires when the youngest request takes long. */
+  #late: NodeJS.Timeout | undefined;
 
   constructor(options: SharedCallsOptions<Item, Answer>) {
     this.#options = options;
@@ -81,13 +83,21 @@ export class SharedCalls<Item, Answer> {
       const request = this.#next();
       this.#underWay++;
       this.#startedAt = performance.now();
-      const late = setTimeout(() => this.#schedule(), this.#options.besideAfterMs);
       void this.#send(request).finally(() => {
-        clearTimeout(late);
         this.#underWay--;
+        if (this.#underWay === 0) clearTimeout(this.#late);
         this.#schedule();
       });
+      this.#lookWhenLate();
     }
+  }
+
+  /** A timer counts from when the turn it is set in began, so it may fire before its time: then there is some left. */
+  #lookWhenLate(): void {
+    clearTimeout(this.#late);
+    const leftMs = this.#startedAt + this.#options.besideAfterMs - performance.now();
+    if (leftMs <= 0) this.#schedule();
+    else this.#late = setTimeout(() => this.#lookWhenLate(), leftMs);
   }
 
   get #mayStart(): boolean {
