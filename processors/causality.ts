@@ -15,6 +15,13 @@ export async function awaitCatalog(
   if (catalog.position < needed) await catalog.waitFor(needed, timeoutMs);
 }
 
+/** Waits until the fact of an entry of the catalog's topic is known here; the position behind it. `Unavailable` likewise. */
+export async function awaitFact(catalog: Catalog, entry: LogEntry, timeoutMs: number): Promise<number> {
+  const position = entry.position.offset + 1;
+  if (catalog.position < position) await catalog.waitFor(position, timeoutMs);
+  return position;
+}
+
 /** Whether what the writer of an entry knew is not known here yet: `awaitCatalog` would wait. */
 export function isAhead(entry: LogEntry, catalog: Catalog): boolean {
   return catalogPositionOf(entry) > catalog.position;

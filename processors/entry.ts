@@ -1,11 +1,13 @@
 import {
   type CanonicalEvent,
+  type CatalogEntry,
   ENVIRONMENTS,
   EVENT_TYPES,
   HEADER,
   type Headers,
   InvalidInput,
   type LogEntry,
+  messageOf,
 } from '@tributary/core';
 
 /** The catalog position an entry's writer had applied. Throws `InvalidInput` for an entry without one. */
@@ -30,6 +32,18 @@ export function eventOf(entry: LogEntry): CanonicalEvent {
   if (environment === undefined || !ENVIRONMENTS.includes(environment))
     throw new InvalidInput('no environment');
   return event as CanonicalEvent;
+}
+
+/**
+ * What an entry of the catalog's topic holds: a fact, or a record of a rewrite, which tells of nothing. What is no fact
+ * at all stops the catalog itself, which says so.
+ */
+export function factIn(entry: LogEntry): CatalogEntry | undefined {
+  try {
+    return JSON.parse(entry.value) as CatalogEntry;
+  } catch (error) {
+    throw new InvalidInput(`no fact: ${messageOf(error)}`, { cause: error });
+  }
 }
 
 /** A JSON object. Throws `InvalidInput` for any other text. */

@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from '@tributary/core';
+import { deeperThan, type JsonObject } from '@tributary/core';
 import { isObject } from '../json.ts';
 import type { SettingsFault } from '../settings-reader.ts';
 
@@ -13,15 +13,10 @@ export function mappingFaults({ actions }: JsonObject): readonly SettingsFault[]
     const mapping = isObject(action) ? action.mapping : undefined;
     const path = `/actions/${index}/mapping`;
     if (mapping === undefined) return [];
-    if (isDeeper(mapping, MAX_DEPTH))
+    if (deeperThan(mapping, MAX_DEPTH))
       return [{ path, message: `must not be nested deeper than ${MAX_DEPTH} levels` }];
     if (Buffer.byteLength(JSON.stringify(mapping)) > MAX_BYTES)
       return [{ path, message: `must not be longer than ${MAX_BYTES} bytes` }];
     return [];
   });
-}
-
-function isDeeper(value: Json, levels: number): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  return levels === 0 || Object.values(value).some((one) => isDeeper(one, levels - 1));
 }

@@ -12,6 +12,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { parseRanges } from '../egress/address-ranges.ts';
 import { createEgressGuard, resolveBySystem } from '../egress/guard.ts';
+import { sampleDelivery } from '../samples.ts';
 import { CHOSEN, type Chosen } from './chosen.ts';
 import { createSegmentConnector } from './connector.ts';
 import { describeDestination } from './description.ts';
@@ -100,19 +101,7 @@ function place(destination: Chosen, settings: JsonObject = SAMPLES[destination].
 }
 
 function delivery(event: CanonicalEvent = EVENT, id = 'x1'): Delivery {
-  return {
-    id,
-    workspace_id: 'w1',
-    environment: 'production',
-    destination_id: 'd1',
-    rule_id: 'r1',
-    message_id: event.message_id,
-    index: 0,
-    created_at: EVENT.received_at,
-    attempts: [],
-    redrives: 0,
-    event,
-  };
+  return { ...sampleDelivery(id), message_id: event.message_id, created_at: EVENT.received_at, event };
 }
 
 describe('the requests that reach each destination', () => {

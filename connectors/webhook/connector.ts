@@ -12,7 +12,7 @@ import { testedBy } from '../verdicts.ts';
 import { composeMessage, composeTest } from './message.ts';
 import { readSettings, type WebhookSettings } from './settings.ts';
 
-const secretsOf = oncePer((settings: WebhookSettings) => secretTexts(settings));
+const secretsOf = oncePer<WebhookSettings, readonly string[]>(secretTexts);
 
 export function createWebhookConnector(context: ConnectorContext): Connector {
   const { clock } = context;

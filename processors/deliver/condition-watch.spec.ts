@@ -11,6 +11,7 @@ import {
 import { describe, expect, it } from 'vitest';
 import { ConditionWatch } from './condition-watch.ts';
 import type { DestinationReport } from './destination-calls.ts';
+import { quietReport } from './samples.ts';
 
 const LIMITS = { badAfterMs: 10_000, wellAfterMs: 3_000, everyMs: 3_600_000, waitingMs: 60_000 };
 const from = { address: '', request_id: '' };
@@ -89,26 +90,8 @@ function setUp(fields: { readonly enabled?: boolean; readonly paused?: boolean }
   };
 }
 
-function reportAt(now: number, fields: Partial<DestinationReport>): DestinationReport {
-  return {
-    destination_id: 'd',
-    at: now,
-    window_ms: 1_000,
-    delivered: 0,
-    retry: 0,
-    dead: 0,
-    put_off: 0,
-    latency: [],
-    waiting: 0,
-    under_way: 0,
-    oldest_waiting_at: null,
-    circuit: 'closed',
-    circuit_since: 0,
-    last_delivered_at: null,
-    last_errors: [],
-    ...fields,
-  };
-}
+const reportAt = (now: number, fields: Partial<DestinationReport>) =>
+  quietReport('d', { at: now, ...fields });
 
 const FAILING = {
   retry: 5,

@@ -21,7 +21,8 @@ import {
 } from '@tributary/core';
 import { RecentMap } from '../recent-map.ts';
 import type { DestinationReport } from './destination-calls.ts';
-import { GONE_AFTER_MS } from './health-teller.ts';
+import { liveReports } from './live-reports.ts';
+import { ReportRounds } from './report-rounds.ts';
 
 /** Destinations that are in trouble here, of which it is remembered since when. */
 const REMEMBERED = 10_000;
@@ -61,27 +62,19 @@ interface Seen {
  */
 export class ConditionWatch {
   readonly #dependencies: ConditionWatchDependencies;
-  readonly #reports: () => readonly DestinationReport[];
+  readonly #rounds: ReportRounds;
   readonly #streaks = new RecentMap<string, Streak>(REMEMBERED);
-  #looking: NodeJS.Timeout | undefined;
   #isDown = false;
 
   constructor(dependencies: ConditionWatchDependencies, reports: () => readonly DestinationReport[]) {
     this.#dependencies = dependencies;
-    this.#reports = reports;
+    const everyMs = Math.max(MIN_EVERY_MS, Math.min(MAX_EVERY_MS, dependencies.limits.badAfterMs / LOOKS));
+    this.#rounds = new ReportRounds(everyMs, reports, (told) => this.look(told));
   }
 
   /** Begins to look, and goes on while there is something to look at. */
   begin(): void {
-    const { badAfterMs } = this.#dependencies.limits;
-    const everyMs = Math.max(MIN_EVERY_MS, Math.min(MAX_EVERY_MS, badAfterMs / LOOKS));
-    this.#looking ??= setTimeout(async () => {
-      const reports = this.#reports();
-      await this.look(reports);
-      this.#looking = undefined;
-      // Asked anew: one that came during the look began nothing.
-      if (reports.length > 0 || this.#reports().length > 0) this.begin();
-    }, everyMs).unref();
+    this.#rounds.begin();
   }
 
   /** Never rejects: what it could not ask or say it asks and says again. */
@@ -109,30 +102,21 @@ export class ConditionWatch {
       const own: HealthReport = { ...report, workspace_id: destination.workspace_id, process };
       const { id, condition } = destination;
       const known = condition?.state === 'bad' || this.#streaks.get(id) !== undefined;
-      return known || isBad([own], limits) ? [{ destination, own }] : [];
+      return known || isBad(own, limits) ? [{ destination, own }] : [];
     });
-    const seen: Seen[] = [];
-    for (const [workspaceId, those] of Map.groupBy(asked, ({ destination }) => destination.workspace_id)) {
-      const others = await this.#others(
-        workspaceId,
-        those.map(({ destination }) => destination.id),
-      );
-      for (const { destination, own } of those) {
-        const health = mergeHealth([own, ...(others.get(destination.id) ?? [])]);
-        if (health !== undefined) seen.push({ destination, health });
-      }
-    }
-    return seen;
+    const others = await this.#others(asked.map(({ own }) => own));
+    return asked.flatMap(({ destination, own }) => {
+      const health = mergeHealth([own, ...(others.get(destination.id) ?? [])]);
+      return health === undefined ? [] : [{ destination, health }];
+    });
   }
 
-  async #others(
-    workspaceId: string,
-    ids: readonly string[],
-  ): Promise<ReadonlyMap<string, readonly HealthReport[]>> {
+  /** What other processes tell of the same destinations, by their ids. */
+  async #others(own: readonly HealthReport[]): Promise<ReadonlyMap<string, readonly HealthReport[]>> {
     const { healthBoard, process, clock } = this.#dependencies;
-    const told = (await healthBoard?.read(workspaceId, ids)) ?? [];
-    const live = told.filter((report) => report.process !== process && report.at > clock() - GONE_AFTER_MS);
-    return Map.groupBy(live, ({ destination_id }) => destination_id);
+    const told = healthBoard === undefined ? [] : await liveReports(healthBoard, own, clock);
+    const others = told.filter((report) => report.process !== process);
+    return Map.groupBy(others, ({ destination_id }) => destination_id);
   }
 
   async #judge({ destination, health }: Seen): Promise<void> {
@@ -175,7 +159,7 @@ export class ConditionWatch {
   }
 }
 
-function isBad(reports: readonly HealthReport[], limits: ConditionLimits): boolean {
-  const health = mergeHealth(reports);
+function isBad(report: HealthReport, limits: ConditionLimits): boolean {
+  const health = mergeHealth([report]);
   return health !== undefined && judge(health, limits).kind === 'bad';
 }

@@ -10,29 +10,12 @@ import { expect, it, onTestFinished, vi } from 'vitest';
 import { callLimits } from './call-limits.ts';
 import type { DestinationReport } from './destination-calls.ts';
 import { HealthTeller } from './health-teller.ts';
+import { quietReport } from './samples.ts';
 
 const NOW = 1_000_000;
 
-function reportOf(id: string, fields: Partial<DestinationReport> = {}): DestinationReport {
-  return {
-    destination_id: id,
-    at: NOW,
-    window_ms: 1_000,
-    delivered: 5,
-    retry: 0,
-    dead: 0,
-    put_off: 0,
-    latency: [],
-    waiting: 1,
-    under_way: 0,
-    oldest_waiting_at: NOW - 2_000,
-    circuit: 'closed',
-    circuit_since: 0,
-    last_delivered_at: null,
-    last_errors: [],
-    ...fields,
-  };
-}
+const reportOf = (id: string, fields: Partial<DestinationReport> = {}) =>
+  quietReport(id, { at: NOW, delivered: 5, waiting: 1, oldest_waiting_at: NOW - 2_000, ...fields });
 
 function setUp(shared: Map<string, HealthReport> = new Map()) {
   const gauges = new Map<string, number>();

@@ -9,11 +9,9 @@ import {
   messageOf,
 } from '@tributary/core';
 import type { DestinationReport } from './destination-calls.ts';
+import { liveReports, TELL_EVERY_MS } from './live-reports.ts';
+import { ReportRounds } from './report-rounds.ts';
 
-/** How often it is told how destinations are doing, ms. */
-const TELL_EVERY_MS = 5_000;
-/** A process that has told nothing for so long has left the others its part of a destination's limits, ms. */
-export const GONE_AFTER_MS = 3 * TELL_EVERY_MS;
 /** Destinations that have figures under their own name, of all that a process has calls to; the others share one. */
 const NAMED = 100;
 const OTHERS = 'other';
@@ -44,28 +42,21 @@ interface ToldGauge {
  */
 export class HealthTeller {
   readonly #dependencies: HealthTellerDependencies;
-  readonly #reports: () => readonly DestinationReport[];
+  readonly #rounds: ReportRounds;
   readonly #named = new Set<string>();
   /** All that was told last. */
   #told: ToldGauge[] = [];
   #processes: ReadonlyMap<string, number> = new Map();
-  #telling: NodeJS.Timeout | undefined;
   #isDown = false;
 
   constructor(dependencies: HealthTellerDependencies, reports: () => readonly DestinationReport[]) {
     this.#dependencies = dependencies;
-    this.#reports = reports;
+    this.#rounds = new ReportRounds(TELL_EVERY_MS, reports, (told) => this.tell(told));
   }
 
   /** Begins to tell, and goes on while there is something to tell. */
   begin(): void {
-    this.#telling ??= setTimeout(async () => {
-      const reports = this.#reports();
-      await this.tell(reports);
-      this.#telling = undefined;
-      // Asked anew: a destination that came while it was told began nothing.
-      if (reports.length > 0 || this.#reports().length > 0) this.begin();
-    }, TELL_EVERY_MS).unref();
+    this.#rounds.begin();
   }
 
   /** How many processes share the limits of a destination, this one among them. */
@@ -96,14 +87,8 @@ export class HealthTeller {
     const { isShared, clock } = this.#dependencies;
     const shared = told.filter(({ destination_id }) => isShared(destination_id));
     const sharers = new Map<string, number>();
-    for (const [workspaceId, reports] of Map.groupBy(shared, ({ workspace_id }) => workspace_id)) {
-      const all = await board.read(
-        workspaceId,
-        reports.map(({ destination_id }) => destination_id),
-      );
-      for (const { destination_id: id, at } of all)
-        if (at > clock() - GONE_AFTER_MS) sharers.set(id, (sharers.get(id) ?? 0) + 1);
-    }
+    for (const { destination_id: id } of await liveReports(board, shared, clock))
+      sharers.set(id, (sharers.get(id) ?? 0) + 1);
     return sharers;
   }
 

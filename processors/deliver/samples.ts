@@ -11,6 +11,7 @@ import {
   type StageContext,
 } from '@tributary/core';
 import { type Arrived, Deliverer, type DelivererDependencies } from './deliverer.ts';
+import type { DestinationReport } from './destination-calls.ts';
 
 /** Deliveries, a destination and a scripted connector for the specs of this folder. */
 export const START = Date.parse('2026-01-01T00:00:00Z');
@@ -51,6 +52,28 @@ export function delivery(id: string, fields: Partial<Delivery> = {}): Delivery {
       environment: 'production',
       workspace_id: 'w1',
     },
+    ...fields,
+  };
+}
+
+/** What is told of a destination that nothing is delivered to. */
+export function quietReport(id: string, fields: Partial<DestinationReport>): DestinationReport {
+  return {
+    destination_id: id,
+    at: START,
+    window_ms: 1_000,
+    delivered: 0,
+    retry: 0,
+    dead: 0,
+    put_off: 0,
+    latency: [],
+    waiting: 0,
+    under_way: 0,
+    oldest_waiting_at: null,
+    circuit: 'closed',
+    circuit_since: 0,
+    last_delivered_at: null,
+    last_errors: [],
     ...fields,
   };
 }

@@ -1,24 +1,22 @@
 import {
   type BatchStage,
   type Catalog,
-  type CatalogEntry,
   type Clock,
   type Destination,
   type DestinationNotice,
   deliveryKey,
   type Emission,
   HEADER,
-  InvalidInput,
   iso,
   type LogEntry,
   type Logger,
   type Metrics,
-  messageOf,
   noticeDelivery,
   noticeRecipients,
   TOPIC,
 } from '@tributary/core';
-import { eventHeaders, timeOf } from '../entry.ts';
+import { awaitFact } from '../causality.ts';
+import { eventHeaders, factIn, timeOf } from '../entry.ts';
 
 export interface NoticeDependencies {
   readonly catalog: Catalog;
@@ -47,11 +45,10 @@ export function notice(dependencies: NoticeDependencies): BatchStage['process'] 
 /** Nothing for a fact that is about something else, was refused, or is too old. */
 async function tell(dependencies: NoticeDependencies, entry: LogEntry): Promise<readonly Emission[]> {
   const fact = factIn(entry);
-  if (fact.type !== 'destination.turned') return [];
+  if (fact?.type !== 'destination.turned') return [];
   const { catalog, clock, catalogWaitMs, metrics, logger } = dependencies;
   if (clock() - timeOf(fact.at) > NEWS_MS) return [];
-  const position = entry.position.offset + 1;
-  if (catalog.position < position) await catalog.waitFor(position, catalogWaitMs);
+  await awaitFact(catalog, entry, catalogWaitMs);
   const destination = catalog.state.destination(fact.entity);
   const { id, paced_until: _pace, ...turn } = fact.data;
   if (destination?.condition?.recent.includes(id) !== true) return [];
@@ -108,13 +105,4 @@ function emissionsOf(
     });
   }
   return emissions;
-}
-
-/** Records of a rewrite tell of nothing. What is no fact at all stops the catalog itself, which says so. */
-function factIn(entry: LogEntry): CatalogEntry {
-  try {
-    return JSON.parse(entry.value) as CatalogEntry;
-  } catch (error) {
-    throw new InvalidInput(`no fact: ${messageOf(error)}`, { cause: error });
-  }
 }

@@ -1,6 +1,5 @@
 import {
   type Catalog,
-  type CatalogEntry,
   type Clock,
   type Emission,
   type EventLog,
@@ -11,14 +10,13 @@ import {
   type LogEntry,
   type Logger,
   type Metrics,
-  messageOf,
   REPLAY_BEGINS_WITHIN_MS,
   type Replay,
   type ReplayStep,
   TOPIC,
 } from '@tributary/core';
-import { awaitCatalog } from '../causality.ts';
-import { parseObject, timeOf } from '../entry.ts';
+import { awaitCatalog, awaitFact } from '../causality.ts';
+import { factIn, parseObject, timeOf } from '../entry.ts';
 import type { ReadShares } from './read-shares.ts';
 import { firstStep, nextStep, type Stepped, sharedReads } from './step.ts';
 
@@ -56,8 +54,7 @@ async function begin(dependencies: ReplayDependencies, entry: LogEntry): Promise
   if (fact?.type !== 'replay.created') return [];
   const { catalog, clock, catalogWaitMs } = dependencies;
   if (clock() - timeOf(fact.at) > REPLAY_BEGINS_WITHIN_MS) return [];
-  const position = entry.position.offset + 1;
-  if (catalog.position < position) await catalog.waitFor(position, catalogWaitMs);
+  const position = await awaitFact(catalog, entry, catalogWaitMs);
   const { workspace_id, id } = fact.data;
   const asked = catalog.state.entity('replay', workspace_id, id);
   if (asked === undefined || asked.created_at !== fact.at) return [];
@@ -98,15 +95,6 @@ function stepEmission(step: ReplayStep, { id }: Replay, catalogPosition: number)
     [HEADER.replay]: id,
   };
   return { topic: TOPIC.replays, key: id, value: JSON.stringify(step), headers };
-}
-
-/** Records of a rewrite begin no replay. What is no fact at all stops the catalog itself, which says so. */
-function factIn(entry: LogEntry): CatalogEntry | undefined {
-  try {
-    return JSON.parse(entry.value) as CatalogEntry;
-  } catch (error) {
-    throw new InvalidInput(`no fact: ${messageOf(error)}`, { cause: error });
-  }
 }
 
 function stepIn(entry: LogEntry): ReplayStep {

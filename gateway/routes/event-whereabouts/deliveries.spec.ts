@@ -1,5 +1,4 @@
 import {
-  type CanonicalEvent,
   type Delivery,
   type DeliveryAttempt,
   type EventLog,
@@ -14,16 +13,8 @@ import { describe, expect, it } from 'vitest';
 import { deliveryWay } from './deliveries.ts';
 import { withoutGivenUp } from './given-up.ts';
 import { Look } from './look.ts';
+import { AT, EVENT } from './samples.ts';
 
-const AT = '2026-01-01T00:00:00.000Z';
-const EVENT: CanonicalEvent = {
-  message_id: 'm',
-  type: 'track',
-  timestamp: AT,
-  received_at: AT,
-  environment: 'production',
-  workspace_id: 'w',
-};
 const DELIVERY: Delivery = {
   id: '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a01',
   workspace_id: 'w',

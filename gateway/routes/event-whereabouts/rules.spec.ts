@@ -1,17 +1,8 @@
-import { type CanonicalEvent, type EventLog, HEADER, type LogEntry } from '@tributary/core';
+import { type EventLog, HEADER, type LogEntry } from '@tributary/core';
 import { expect, it } from 'vitest';
 import { Look } from './look.ts';
 import { waitingRules } from './rules.ts';
-
-const AT = '2026-01-01T00:00:00.000Z';
-const EVENT: CanonicalEvent = {
-  message_id: 'm',
-  type: 'track',
-  timestamp: AT,
-  received_at: AT,
-  environment: 'production',
-  workspace_id: 'w',
-};
+import { EVENT } from './samples.ts';
 
 function slow(offset: number, headers: Readonly<Record<string, string>>): LogEntry {
   const about = {

@@ -14,7 +14,6 @@ import {
   type Limits,
   type TrustedIssuer,
 } from '@tributary/gateway';
-import { limitsFor, openIsolatedVmSandbox } from '../../adapters/sandbox/isolated-vm/index.ts';
 import type { Config } from '../config/settings.ts';
 import { startPatience, whenAvailable } from '../process/patience.ts';
 import { openSecrets } from '../secrets/secrets.ts';
@@ -28,6 +27,7 @@ import { openHistory } from './ports/history.ts';
 import { openGatewayLiveTail } from './ports/live-tail.ts';
 import { openProfileStore } from './ports/profile-store.ts';
 import { openRateLimiter } from './ports/rate-limiter.ts';
+import { openSandbox } from './ports/sandbox.ts';
 import { openValueFraming } from './ports/value-framing.ts';
 import { openVolumeCounters } from './ports/volume-counters.ts';
 import { type LateSchemas, lateSchemas } from './schemas.ts';
@@ -110,16 +110,7 @@ async function openDependencies(
     liveTail: closing.keep(await openGatewayLiveTail(config, { logger, link })),
     liveLimits: { streams: config.liveStreams, workspaceStreams: config.liveWorkspaceStreams },
     // Compiles and tests what people write; one process is enough, and it never shares a queue with the stages.
-    sandbox: closing.keep(
-      openIsolatedVmSandbox({
-        ...limitsFor({ eventMs: config.sandboxTime, isolateMb: config.sandboxMemory }),
-        processes: 1,
-        isLazy: true,
-        uid: config.sandboxUid,
-        logger,
-        metrics,
-      }),
-    ),
+    sandbox: closing.keep(openSandbox(config, { logger, metrics }, { processes: 1, isLazy: true })),
     connectors: closing.keep(openConnectors(config, { logger, metrics })),
     contracts: createContractEvaluator(),
     identity: createIdentityVerifier(issuers, () => new Date()),

@@ -9,7 +9,6 @@ import {
   type StageRun,
 } from '@tributary/core';
 import { createPipeline, RunFigures } from '@tributary/processors';
-import { limitsFor, openIsolatedVmSandbox } from '../../adapters/sandbox/isolated-vm/index.ts';
 import type { Config } from '../config/settings.ts';
 import { catalogReadiness, type Readiness } from '../observability/readiness.ts';
 import { type Patience, whenAvailable } from '../process/patience.ts';
@@ -27,6 +26,7 @@ import { openHistory } from './ports/history.ts';
 import { openStagesLiveTail } from './ports/live-tail.ts';
 import { openMailer } from './ports/mailer.ts';
 import { openProfileStore } from './ports/profile-store.ts';
+import { openSandbox } from './ports/sandbox.ts';
 import { openValueFraming } from './ports/value-framing.ts';
 import { openVolumeCounters } from './ports/volume-counters.ts';
 import { provideTopics } from './provide-topics.ts';
@@ -133,16 +133,7 @@ async function open(
 function localPorts(config: Config, { logger, metrics }: StagesTools, closing: Closing) {
   const clock = Date.now;
   const sandbox = (isLazy: boolean) =>
-    closing.keep(
-      openIsolatedVmSandbox({
-        ...limitsFor({ eventMs: config.sandboxTime, isolateMb: config.sandboxMemory }),
-        processes: config.sandboxProcesses,
-        isLazy,
-        uid: config.sandboxUid,
-        logger,
-        metrics,
-      }),
-    );
+    closing.keep(openSandbox(config, { logger, metrics }, { processes: config.sandboxProcesses, isLazy }));
   return {
     contracts: createContractEvaluator(),
     sandbox: sandbox(false),

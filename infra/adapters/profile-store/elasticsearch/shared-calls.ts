@@ -95,14 +95,19 @@ export class SharedCalls<Item, Answer> {
   /** A timer counts from when the turn it is set in began, so it may fire before its time: then there is some left. */
   #lookWhenLate(): void {
     clearTimeout(this.#late);
-    const leftMs = this.#startedAt + this.#options.besideAfterMs - performance.now();
+    const leftMs = this.#leftMs;
     if (leftMs <= 0) this.#schedule();
     else this.#late = setTimeout(() => this.#lookWhenLate(), leftMs);
   }
 
+  /** Until the youngest request takes long, ms; 0 or less once it does. */
+  get #leftMs(): number {
+    return this.#startedAt + this.#options.besideAfterMs - performance.now();
+  }
+
   get #mayStart(): boolean {
-    const { inFlight, besideItems, besideAfterMs } = this.#options;
-    const isAlone = this.#underWay === 0 || performance.now() - this.#startedAt >= besideAfterMs;
+    const { inFlight, besideItems } = this.#options;
+    const isAlone = this.#underWay === 0 || this.#leftMs <= 0;
     const enough = isAlone ? 1 : besideItems;
     return this.#underWay < inFlight && this.#waiting.length >= enough;
   }

@@ -289,10 +289,10 @@ function assertAnswers(report: Report, { task }: Errand): void {
   }
 }
 
-function closedError(): Unavailable {
+export function closedError(): Unavailable {
   return new Unavailable('the sandbox is closed');
 }
 
-function downError(): Unavailable {
+export function downError(): Unavailable {
   return new Unavailable('no sandbox worker can be started');
 }

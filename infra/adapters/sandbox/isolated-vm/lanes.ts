@@ -1,5 +1,4 @@
-import { Unavailable } from '@tributary/core';
-import { Lane, type LaneSettings } from './lane.ts';
+import { closedError, downError, Lane, type LaneSettings } from './lane.ts';
 import { Standing } from './standing.ts';
 import type { Work } from './work.ts';
 
@@ -36,8 +35,12 @@ export class Lanes {
   }
 
   submit(work: Work): void {
-    const lane = this.#closed ? undefined : this.#laneFor(work);
-    if (lane === undefined) work.reject(noneError(this.#closed));
+    if (this.#closed) {
+      work.reject(closedError());
+      return;
+    }
+    const lane = this.#laneFor(work);
+    if (lane === undefined) work.reject(downError());
     else lane.submit(work);
   }
 
@@ -91,10 +94,6 @@ export class Lanes {
     if (from === this.#apart || this.#lanes.every(({ isHeldUp, isDown }) => isHeldUp || isDown)) return;
     for (const work of from.leave((owner) => owner !== slow)) this.submit(work);
   }
-}
-
-function noneError(isClosed: boolean): Unavailable {
-  return new Unavailable(isClosed ? 'the sandbox is closed' : 'no sandbox worker can be started');
 }
 
 /** FNV-1a, 32 bit. */
