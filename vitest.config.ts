@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 import { configDefaults, defineConfig } from 'vitest/config';
 import { aloneSpecs } from './test/alone.ts';
 
-const report = process.env.TRIBUTARY_TEST_REPORT;
+const inCi = process.env.CI !== undefined;
 
 const UNITS = ['{core,gateway,processors}/**/*.spec.ts'];
 const IN_PROCESS = ['test/{gateway,stages}/**/*.spec.ts'];
@@ -33,11 +33,13 @@ export default defineConfig({
     globalSetup: ['test/compile-cache.ts', 'test/engines/global-setup.ts'],
     execArgv: ['--disable-warning=ExperimentalWarning'],
     // Crashes, stops and deadlines meet a shared machine's pauses: one more try in CI, told in its report.
-    retry: process.env.CI === undefined ? 0 : 1,
+    retry: inCi ? 1 : 0,
+    // Where an engine is gone, each test that is left would wait until its time is over, twice.
+    bail: inCi ? 10 : 0,
     // What holds a time says so itself; to start a cluster takes half a minute on a machine that others keep busy.
     testTimeout: 60_000,
     hookTimeout: 120_000,
-    reporters: report === undefined ? ['default'] : ['default', ['json', { outputFile: report }]],
+    reporters: ['default', './test/tally.ts'],
     // Groups run one after the other, the projects of a group together.
     projects: [
       // Files share a process, one after the other: to start one costs more than most of them take.

@@ -26,7 +26,7 @@ export interface RunningEngine {
   readonly logFile: string;
   /** SIGKILL; resolves once the process is gone. Its data stay, for `restart`. */
   kill(): Promise<void>;
-  /** SIGSTOP: it answers nobody, and its connections stay open. */
+  /** SIGSTOP: once this resolves it answers nobody, and its connections stay open. */
   pause(): Promise<void>;
   /** SIGCONT. */
   resume(): Promise<void>;

@@ -58,6 +58,7 @@ export const harness: EventLogHarness = {
   },
 
   async destroy(medium) {
+    await broker?.resume(); // a test that failed in an outage did not
     const { brokers, prefix } = partsOf(medium);
     await removeTopics(brokers, prefix);
   },

@@ -1,0 +1,35 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+const LOOK_EVERY_MS = 2;
+const LOOKS = 2_500;
+
+/**
+ * Resolves once no thread of a process that was sent a SIGSTOP runs any more: the signal is only on its way when `kill`
+ * returns, and on a busy machine a thread may answer one more client meanwhile. Where there is no `/proc` it resolves at
+ * once; after five seconds it rejects.
+ */
+export async function hasHalted(pid: number): Promise<void> {
+  for (let look = 0; look < LOOKS; look++) {
+    const states = await threadStates(pid);
+    if (states.every((state) => state === 'T')) return;
+    await sleep(LOOK_EVERY_MS);
+  }
+  throw new Error(`process ${pid} was sent a SIGSTOP and did not halt`);
+}
+
+/** The letters of `proc(5)`, e.g. `S` (sleeps) or `T` (halted by a signal). */
+async function threadStates(pid: number): Promise<readonly string[]> {
+  const threads = await readdir(`/proc/${pid}/task`).catch(() => []);
+  return Promise.all(
+    threads.map(async (thread) => {
+      const stat = await readFile(`/proc/${pid}/task/${thread}/stat`, 'utf8').catch(() => '');
+      return stateOf(stat) ?? 'T'; // a thread that has ended does nothing either
+    }),
+  );
+}
+
+/** The name before the state stands in brackets and may hold any character. */
+function stateOf(stat: string): string | undefined {
+  return stat.slice(stat.lastIndexOf(')') + 1).trimStart()[0];
+}
