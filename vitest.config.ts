@@ -30,6 +30,8 @@ const ON_ENGINES = {
 export default defineConfig({
   test: {
     pool: 'forks',
+    // Node reads TypeScript itself, and keeps what it compiled: a fourth less of processor time than by way of Vite.
+    experimental: { viteModuleRunner: false, nodeLoader: false },
     globalSetup: ['test/compile-cache.ts', 'test/engines/global-setup.ts'],
     execArgv: ['--disable-warning=ExperimentalWarning'],
     // Crashes, stops and deadlines meet a shared machine's pauses: one more try in CI, told in its report.

@@ -1,6 +1,7 @@
-import { describeMachine, enginesOf, type RunningEngine } from '@tributary/infra';
+import type { RunningEngine } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { engines } from '../helpers/engines.ts';
+import { ownEngines } from '../helpers/own-engines.ts';
 import { isAlive } from '../helpers/processes.ts';
 
 const long = Boolean(process.env.TRIBUTARY_TEST_LONG);
@@ -9,7 +10,7 @@ const long = Boolean(process.env.TRIBUTARY_TEST_LONG);
 describe.skipIf(engines() === undefined || !long)('an Elasticsearch of a test', () => {
   let engine: RunningEngine;
   beforeAll(async () => {
-    engine = await enginesOf(describeMachine(process.env)).elasticsearch.start();
+    engine = await ownEngines().elasticsearch.start();
   }, 120_000);
   afterAll(() => engine?.stop());
 

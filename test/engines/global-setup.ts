@@ -1,5 +1,6 @@
-import { describeMachine, enginesOf, type RunningEngine } from '@tributary/infra';
+import type { RunningEngine } from '@tributary/infra';
 import { ENGINE_VARIABLES, type Engines, engines } from '../helpers/engines.ts';
+import { ownEngines } from '../helpers/own-engines.ts';
 
 /** Set once a run is known to go without: this setup is called for each of vitest's projects, and says so once. */
 const TOLD = 'none';
@@ -34,7 +35,7 @@ type Started =
   | { readonly reasons: readonly string[] };
 
 async function startAll(): Promise<Started> {
-  const { kafka, redis, schemaRegistry, elasticsearch } = enginesOf(describeMachine(process.env));
+  const { kafka, redis, schemaRegistry, elasticsearch } = ownEngines();
   const starts = [kafka.start(), redis.start(), schemaRegistry.start(), elasticsearch.start()] as const;
   const outcomes = await Promise.allSettled(starts);
   const reasons = outcomes.flatMap((outcome) =>

@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { describeMachine, enginesOf, type KafkaSecurity, type RunningKafka } from '@tributary/infra';
+import type { KafkaSecurity, RunningKafka } from '@tributary/infra';
 import { Kafka, type KafkaConfig, logLevel, type SASLOptions } from 'kafkajs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { engines } from '../helpers/engines.ts';
+import { ownEngines } from '../helpers/own-engines.ts';
 import { isAlive, isGone } from '../helpers/processes.ts';
 
 const TOPIC = 'kept';
@@ -11,7 +12,7 @@ const TOPIC = 'kept';
 describe.skipIf(engines() === undefined)('a Kafka of a test', () => {
   let kafka: RunningKafka;
   beforeAll(async () => {
-    kafka = await enginesOf(describeMachine(process.env)).kafka.start({ secured: true });
+    kafka = await ownEngines().kafka.start({ secured: true });
   }, 120_000);
   afterAll(() => kafka?.stop());
 

@@ -3,6 +3,7 @@ import { describeMachine, enginesOf, type RunningEngine } from '@tributary/infra
 import { afterEach, describe, expect, it } from 'vitest';
 import { Child } from '../helpers/child.ts';
 import { engines } from '../helpers/engines.ts';
+import { ownEngines } from '../helpers/own-engines.ts';
 import { isAlive, isGone } from '../helpers/processes.ts';
 import { redisAnswer } from './redis-answer.ts';
 
@@ -16,7 +17,7 @@ describe.skipIf(engines() === undefined)('a Redis of a test', () => {
     started.push(engine);
     return engine;
   };
-  const { redis } = enginesOf(describeMachine(process.env));
+  const { redis } = ownEngines();
 
   it('keeps its data over an orderly restart', async () => {
     const engine = await start();

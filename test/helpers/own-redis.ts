@@ -1,10 +1,11 @@
-import { describeMachine, enginesOf, type RedisOptions, type RunningEngine } from '@tributary/infra';
+import type { RedisOptions, RunningEngine } from '@tributary/infra';
 import { onTestFinished } from 'vitest';
+import { ownEngines } from './own-engines.ts';
 import { command } from './redis.ts';
 
 /** A Redis of the test's own, to kill, pause and restart; ends with the test. */
 export async function ownRedis(options: RedisOptions = {}): Promise<RunningEngine> {
-  const redis = await enginesOf(describeMachine(process.env)).redis.start(options);
+  const redis = await ownEngines().redis.start(options);
   onTestFinished(() => redis.stop());
   return redis;
 }

@@ -1,4 +1,5 @@
-import { describeMachine, EngineMissing, enginesOf, type RunningEngine } from '@tributary/infra';
+import { EngineMissing, type RunningEngine } from '@tributary/infra';
+import { ownEngines } from './own-engines.ts';
 
 /**
  * A PostgreSQL server for one spec file, which stops it. Undefined, told loudly, where the machine has none and the
@@ -9,7 +10,7 @@ export async function postgresServer(): Promise<RunningEngine | undefined> {
   const { TRIBUTARY_TEST_ENGINES: wanted } = process.env;
   if ((wanted === '0' || wanted === 'none') && !inCi) return undefined;
   try {
-    return await enginesOf(describeMachine(process.env)).postgres.start();
+    return await ownEngines().postgres.start();
   } catch (error) {
     if (inCi || !(error instanceof EngineMissing)) throw error;
     console.warn(`NO POSTGRESQL, its tests are SKIPPED: ${error.message}`);

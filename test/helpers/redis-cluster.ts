@@ -1,4 +1,5 @@
-import { describeMachine, enginesOf, type RunningEngine } from '@tributary/infra';
+import type { RunningEngine } from '@tributary/infra';
+import { ownEngines } from './own-engines.ts';
 import { command } from './redis.ts';
 
 const SLOTS = 16_384;
@@ -12,7 +13,7 @@ export interface RedisCluster {
 
 /** A cluster of three primaries without replicas. */
 export async function startRedisCluster(): Promise<RedisCluster> {
-  const { redis } = enginesOf(describeMachine(process.env));
+  const { redis } = ownEngines();
   const nodes = await Promise.all([0, 1, 2].map(() => redis.start({ clusterNode: true })));
   const cluster = {
     nodes,

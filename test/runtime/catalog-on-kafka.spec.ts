@@ -1,12 +1,13 @@
 import { access, readdir, readFile, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { describeMachine, enginesOf, openDevIssuer, type RunningKafka } from '@tributary/infra';
+import { openDevIssuer, type RunningKafka } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { Client, eventually } from '../helpers/client.ts';
 import { clusterEnvironment, readyAt } from '../helpers/cluster.ts';
 import { engines, freshPrefix } from '../helpers/engines.ts';
 import { temporaryFolder } from '../helpers/folder.ts';
 import { withAdmin } from '../helpers/kafka.ts';
+import { ownEngines } from '../helpers/own-engines.ts';
 import { removePrefix } from '../helpers/remove-prefix.ts';
 import { ServerProcess } from '../helpers/server-process.ts';
 
@@ -23,7 +24,7 @@ describe.skipIf(engines() === undefined)('the catalog of a cluster', { timeout: 
   let folder: Awaited<ReturnType<typeof temporaryFolder>>;
   let environment: Readonly<Record<string, string>>;
   beforeAll(async () => {
-    broker = await enginesOf(describeMachine(process.env)).kafka.start({ settings: BROKER });
+    broker = await ownEngines().kafka.start({ settings: BROKER });
     folder = await temporaryFolder();
     environment = {
       ...clusterEnvironment(prefix),

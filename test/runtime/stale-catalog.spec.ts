@@ -1,12 +1,5 @@
 import { type Catalog, NO_LOGGER } from '@tributary/core';
-import {
-  describeMachine,
-  enginesOf,
-  openDevIssuer,
-  openLogCatalog,
-  type RunningKafka,
-  startServer,
-} from '@tributary/infra';
+import { openDevIssuer, openLogCatalog, type RunningKafka, startServer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { TroubledLog } from '../conformance/catalog/troubled-log.ts';
 import { Client, eventually } from '../helpers/client.ts';
@@ -15,6 +8,7 @@ import { engines } from '../helpers/engines.ts';
 import { openEventStream } from '../helpers/event-stream.ts';
 import { temporaryFolder } from '../helpers/folder.ts';
 import { openTestGateway } from '../helpers/gateway.ts';
+import { ownEngines } from '../helpers/own-engines.ts';
 import { ServerProcess } from '../helpers/server-process.ts';
 
 const EVENT = { event: 'Sent', user_id: 'u1' };
@@ -111,7 +105,7 @@ describe('a gateway that hears nothing of the log', () => {
 describe.skipIf(engines() === undefined)('a gateway that is cut off from Kafka', () => {
   let kafka: RunningKafka;
   beforeAll(async () => {
-    kafka = await enginesOf(describeMachine(process.env)).kafka.start();
+    kafka = await ownEngines().kafka.start();
   }, 120_000);
   afterAll(() => kafka?.stop());
 

@@ -46,7 +46,7 @@ async function prepareNode(machine: Machine, folder: string): Promise<Command> {
   const url = `http://127.0.0.1:${ports.http}`;
   return {
     command: program.java,
-    args: nodeArguments(folder, program),
+    args: nodeArguments(folder, program, machine.javaFlags),
     url,
     env: machine.engineEnv,
     isReady: () => isHealthy(url),

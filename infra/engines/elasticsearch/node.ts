@@ -9,7 +9,6 @@ import type { ElasticsearchProgram } from './program.ts';
 const JVM_FLAGS = [
   '-Xms256m',
   '-Xmx512m',
-  '-XX:-UsePerfData',
   '--add-modules=jdk.net,jdk.management.agent',
   '--enable-native-access=ALL-UNNAMED',
   '--add-opens=java.base/java.io=ALL-UNNAMED',
@@ -68,9 +67,14 @@ function configuration({ http, transport }: NodePorts): string {
     .join('');
 }
 
-export function nodeArguments(home: string, program: ElasticsearchProgram): readonly string[] {
+export function nodeArguments(
+  home: string,
+  program: ElasticsearchProgram,
+  javaFlags: readonly string[],
+): readonly string[] {
   const properties = { 'es.path.home': home, 'java.io.tmpdir': join(home, 'tmp'), ...PROPERTIES };
   return [
+    ...javaFlags,
     ...JVM_FLAGS,
     ...Object.entries(properties).map(([name, value]) => `-D${name}=${value}`),
     '-cp',

@@ -7,7 +7,7 @@ import { startNative } from '../native/native-engine.ts';
 import { freePort } from '../native/ports.ts';
 import { runTool } from '../native/run-tool.ts';
 import { answersKafka } from './answers.ts';
-import { clusterId, JVM_FLAGS, kafkaProgram } from './native.ts';
+import { clusterId, javaFlags, kafkaProgram } from './native.ts';
 import { type BrokerPorts, brokerProperties, propertiesText } from './properties.ts';
 
 const BROKERS = [1, 2, 3] as const;
@@ -68,7 +68,7 @@ async function prepareNode(machine: Machine, folder: string, { id, node, ports }
     propertiesText({ ...properties, ...REPLICATED, 'node.id': node, 'controller.quorum.voters': voters }),
   );
   await mkdir(join(folder, 'tmp'));
-  const flags = [`-Djava.io.tmpdir=${join(folder, 'tmp')}`, ...JVM_FLAGS];
+  const flags = javaFlags(machine, folder);
   const format = ['kafka.tools.StorageTool', 'format', '-t', id, '-c', config];
   await runTool(java, ['-XX:TieredStopAtLevel=1', ...flags, '-cp', classpath, ...format], { env });
   const url = `127.0.0.1:${mine.plain}`;

@@ -27,15 +27,19 @@ const ARTIFACTS: readonly Artifact[] = [
   { group: 'org.slf4j', artifact: 'slf4j-simple', version: '1.7.36' },
 ];
 
-export const JVM_FLAGS = [
+const JVM_FLAGS = [
   '-Xms256m',
   '-Xmx1g',
-  '-XX:-UsePerfData',
   '-Djava.awt.headless=true',
   '-Dorg.slf4j.simpleLogger.showDateTime=true',
   '-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS',
   '-Dorg.slf4j.simpleLogger.defaultLogLevel=info',
 ];
+
+/** Of a broker whose data lie in `folder`, and of the tools that prepare it. */
+export function javaFlags(machine: Machine, folder: string): readonly string[] {
+  return [`-Djava.io.tmpdir=${join(folder, 'tmp')}`, ...machine.javaFlags, ...JVM_FLAGS];
+}
 
 export interface PreparedKafka {
   readonly command: Command;
@@ -68,7 +72,7 @@ export async function prepareKafka(
   const properties = { ...brokerProperties(folder, ports, security?.settings), ...settings };
   await writeFile(config, propertiesText(properties));
   await mkdir(join(folder, 'tmp'));
-  const flags = [`-Djava.io.tmpdir=${join(folder, 'tmp')}`, ...JVM_FLAGS];
+  const flags = javaFlags(machine, folder);
   const scram = security === undefined ? [] : scramArguments(security.clients.user);
   const format = [
     'kafka.tools.StorageTool',

@@ -52,7 +52,7 @@ async function prepareRegistry(machine: Machine, folder: string): Promise<Comman
   );
   const port = await freePort();
   await mkdir(join(folder, 'tmp'));
-  const flags = ['-Xmx400m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-XX:-UsePerfData'];
+  const flags = [...machine.javaFlags, '-Xmx400m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1'];
   const settings = {
     'java.io.tmpdir': join(folder, 'tmp'),
     'quarkus.http.host': '127.0.0.1',

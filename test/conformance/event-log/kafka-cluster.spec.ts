@@ -1,8 +1,9 @@
 import { setTimeout } from 'node:timers/promises';
-import { describeMachine, type RunningEngine, startKafkaCluster } from '@tributary/infra';
+import { type RunningEngine, startKafkaCluster } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { engines } from '../../helpers/engines.ts';
 import { withAdmin } from '../../helpers/kafka.ts';
+import { testMachine } from '../../helpers/own-engines.ts';
 import { SOURCE, TARGET } from './harness.ts';
 import { byKey, firstMissing, startFeed } from './kafka-feed.ts';
 import { type Installation, install } from './kafka-installation.ts';
@@ -18,7 +19,7 @@ describe.skipIf(engines() === undefined || !LONG)('a Kafka of three brokers', ()
   let urls: string;
   let installed: Installation;
   beforeAll(async () => {
-    brokers = await startKafkaCluster(describeMachine(process.env));
+    brokers = await startKafkaCluster(testMachine());
     urls = brokers.map(({ url }) => url).join(',');
     await withAdmin(urls, async (admin) => {
       await eventually(

@@ -1,14 +1,15 @@
 import { NO_LOGGER, NO_METRICS } from '@tributary/core';
-import { describeMachine, enginesOf, openKafkaEventLog, type RunningKafka } from '@tributary/infra';
+import { openKafkaEventLog, type RunningKafka } from '@tributary/infra';
 import { freshPrefix } from '../../helpers/engines.ts';
 import { removeTopics } from '../../helpers/kafka.ts';
+import { ownEngines } from '../../helpers/own-engines.ts';
 import { type EventLogHarness, type Medium, TOPICS } from './harness.ts';
 
 let broker: RunningKafka | undefined;
 
 /** A broker for this suite alone, which pauses it. */
 export async function startBroker(): Promise<void> {
-  broker = await enginesOf(describeMachine(process.env)).kafka.start({});
+  broker = await ownEngines().kafka.start({});
 }
 
 export async function stopBroker(): Promise<void> {

@@ -1,7 +1,8 @@
 import { setTimeout } from 'node:timers/promises';
-import { describeMachine, enginesOf, type RunningKafka } from '@tributary/infra';
+import type { RunningKafka } from '@tributary/infra';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { engines } from '../../helpers/engines.ts';
+import { ownEngines } from '../../helpers/own-engines.ts';
 import { SOURCE, TARGET } from './harness.ts';
 import { byKey, firstMissing, startFeed } from './kafka-feed.ts';
 import { type Installation, install, type Opened, timed } from './kafka-installation.ts';
@@ -20,7 +21,7 @@ describe.skipIf(engines() === undefined)('Kafka does not answer', () => {
   let installed: Installation;
   let opened: Opened;
   beforeAll(async () => {
-    kafka = await enginesOf(describeMachine(process.env)).kafka.start();
+    kafka = await ownEngines().kafka.start();
   }, 120_000);
   afterAll(() => kafka?.stop());
   beforeEach(async () => {

@@ -1,7 +1,5 @@
 import { NO_LOGGER, NO_METRICS } from '@tributary/core';
 import {
-  describeMachine,
-  enginesOf,
   type KafkaConnection,
   type KafkaSecurity,
   openKafkaEventLog,
@@ -9,6 +7,7 @@ import {
 } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
+import { ownEngines } from '../../helpers/own-engines.ts';
 import { SOURCE, TARGET } from './harness.ts';
 import { timed, topicsOf } from './kafka-installation.ts';
 import { numbered, numbers, valuesOf } from './log-contents.ts';
@@ -19,7 +18,7 @@ const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
 describe.skipIf(engines() === undefined)('a Kafka that wants to know who asks', () => {
   let kafka: RunningKafka;
   beforeAll(async () => {
-    kafka = await enginesOf(describeMachine(process.env)).kafka.start({ secured: true });
+    kafka = await ownEngines().kafka.start({ secured: true });
   }, 120_000);
   afterAll(() => kafka?.stop());
 

@@ -2,9 +2,10 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type History, type HistoryEntry, InvalidInput, NO_LOGGER, Unavailable } from '@tributary/core';
-import { describeMachine, enginesOf, openElasticsearchHistory, type RunningEngine } from '@tributary/infra';
+import { openElasticsearchHistory, type RunningEngine } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
+import { ownEngines } from '../../helpers/own-engines.ts';
 import { entry, RETENTION_MS, START, WORKSPACE_ID } from './harness.ts';
 
 const TIMEOUT_MS = 1_500;
@@ -44,7 +45,7 @@ async function listed(history: History): Promise<readonly HistoryEntry[]> {
 describe.skipIf(!engines())('a history whose Elasticsearch fails', () => {
   let engine: RunningEngine;
   beforeAll(async () => {
-    engine = await enginesOf(describeMachine(process.env)).elasticsearch.start();
+    engine = await ownEngines().elasticsearch.start();
   }, 120_000);
   afterAll(() => engine?.stop());
 

@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ProfileStore, Unavailable } from '@tributary/core';
-import { describeMachine, enginesOf, type RunningEngine } from '@tributary/infra';
+import type { RunningEngine } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
+import { ownEngines } from '../../helpers/own-engines.ts';
 import { type ElasticsearchSettings, harness } from './elasticsearch-harness.ts';
 import { Published, RETENTION_MS } from './harness.ts';
 import type { Traffic } from './operations.ts';
@@ -21,7 +22,7 @@ const NODE_KILLS = LONG ? 6 : 1;
 describe.skipIf(!engines())('profiles whose Elasticsearch fails', () => {
   let engine: RunningEngine;
   beforeAll(async () => {
-    engine = await enginesOf(describeMachine(process.env)).elasticsearch.start();
+    engine = await ownEngines().elasticsearch.start();
   }, 120_000);
   afterAll(() => engine?.stop());
 

@@ -1,0 +1,11 @@
+import { describeMachine, enginesOf, type Machine } from '@tributary/infra';
+
+/** This machine, for what lives no longer than a test. */
+export function testMachine(): Machine {
+  return describeMachine(process.env, 'brief');
+}
+
+/** Engines that a test starts for itself, and stops. */
+export function ownEngines(): ReturnType<typeof enginesOf> {
+  return enginesOf(testMachine());
+}
