@@ -29,15 +29,24 @@ const options = {
   logger: false,
 } as const;
 
-const BY_DIALECT: Record<Dialect['name'], Validate> = {
-  'draft-07': metaschema(new Ajv(options), 'http://json-schema.org/draft-07/schema'),
-  '2020-12': metaschema(new Ajv2020(options), 'https://json-schema.org/draft/2020-12/schema'),
+const MAKE: Record<Dialect['name'], () => Validate> = {
+  'draft-07': () => metaschema(new Ajv(options), 'http://json-schema.org/draft-07/schema'),
+  '2020-12': () => metaschema(new Ajv2020(options), 'https://json-schema.org/draft/2020-12/schema'),
 };
+
+/** Made when first needed: to compile them takes longer than to load all of this package. */
+const made = new Map<Dialect['name'], Validate>();
+
+function metaschemaOf(dialect: Dialect['name']): Validate {
+  const validate = made.get(dialect) ?? MAKE[dialect]();
+  made.set(dialect, validate);
+  return validate;
+}
 
 /** Whether the keywords of a schema have values of the right shape; one fault for each place. */
 export function shapeFaults(schema: JsonObject, dialect: Dialect): readonly SchemaFault[] {
   const faults = new Map<string, SchemaFault>();
-  for (const error of BY_DIALECT[dialect.name](schema)) {
+  for (const error of metaschemaOf(dialect.name)(schema)) {
     const path = error.instancePath;
     if (!faults.has(path)) faults.set(path, { path, message: messageFor(error) });
   }

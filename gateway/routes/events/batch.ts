@@ -28,15 +28,20 @@ type BatchReader = (
   receivedAt?: string,
 ) => ReadBatch;
 
+const ajv = new Ajv({ allErrors: true, allowUnionTypes: true, keywords: [DOCUMENTED] });
+const validators = new Map<EventType, ValidateFunction<EventBody>>();
+
+/** Compiled with the first item of its type: that takes longer than most of what a start does. */
+function validatorOf(type: EventType): ValidateFunction<EventBody> {
+  const validate = validators.get(type) ?? ajv.compile<EventBody>(batchItems[type]);
+  validators.set(type, validate);
+  return validate;
+}
+
 /** Sorts the items of a batch into events and refusals, each by the schema of its type. */
 export function createBatchReader(
   dependencies: Pick<GatewayDependencies, 'catalog' | 'contracts' | 'clock'>,
 ): BatchReader {
-  const ajv = new Ajv({ allErrors: true, allowUnionTypes: true, keywords: [DOCUMENTED] });
-  const validators = Object.fromEntries(
-    EVENT_TYPES.map((type) => [type, ajv.compile(batchItems[type])]),
-  ) as Record<EventType, ValidateFunction<EventBody>>;
-
   return (items, key, checkContract, receivedAt = iso(dependencies.clock())) => {
     const events: ShapedEvent[] = [];
     const rejected: RejectedItem[] = [];
@@ -47,7 +52,7 @@ export function createBatchReader(
         rejected.push({ index, error: 'invalid request', details: [{ path: '/type', message }] });
         return;
       }
-      const validate = validators[type];
+      const validate = validatorOf(type);
       if (!validate(item)) {
         rejected.push({
           index,
