@@ -6,7 +6,7 @@ import { answerUnreadable, answerUnroutable } from './http/unreadable.ts';
 import { openapiPlugin } from './openapi/openapi.ts';
 import { referencePage } from './openapi/reference-page.ts';
 import { accessPlugin } from './plugins/access.ts';
-import { bodyPlugin } from './plugins/body.ts';
+import { bodyPlugin, MAX_BODY_BYTES } from './plugins/body.ts';
 import { crossOriginPlugin } from './plugins/cross-origin.ts';
 import { errorsPlugin } from './plugins/errors.ts';
 import { rateLimitsPlugin } from './plugins/rate-limits.ts';
@@ -14,9 +14,6 @@ import { unknownPathsPlugin } from './plugins/unknown-paths.ts';
 import { profileRoutes } from './routes/profiles/routes.ts';
 import { routes } from './routes/routes.ts';
 import { segmentRoutes } from './routes/segment/routes.ts';
-
-/** A body at most, inflated. */
-export const MAX_BODY_BYTES = 4 * 1024 * 1024;
 
 export interface ServerOptions {
   /** Proxies whose `X-Forwarded-For` is believed: addresses or ranges, or how many there are in a row. Default none. */

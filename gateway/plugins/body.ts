@@ -4,6 +4,9 @@ import fastifyPlugin from 'fastify-plugin';
 import { ApiError, invalidRequest, unsupportedMediaType } from '../http/errors.ts';
 import { parseJson } from '../http/json.ts';
 
+/** A body at most, inflated. */
+export const MAX_BODY_BYTES = 4 * 1024 * 1024;
+
 /**
  * Bodies are strict JSON, plain or compressed; the limit holds for what is inflated. An empty body is no body: routes
  * that need one refuse it by their schema.

@@ -64,7 +64,7 @@ function callIn(event: CanonicalEvent | undefined, call: Fields): Fields {
     Object.entries({
       type,
       messageId: call.messageId === undefined ? undefined : event.message_id,
-      userId: event.user_id,
+      [call.user_id === undefined ? 'userId' : 'user_id']: event.user_id,
       anonymousId: event.anonymous_id,
       event: event.event,
       name: event.name,

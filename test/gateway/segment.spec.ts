@@ -191,6 +191,38 @@ describe('a batch', () => {
     expect(await send('/v1/batch', { batch: [] })).toMatchObject({ ...TAKEN, events: [] });
   });
 
+  it('keeps what it says of itself with each of its events, and never its write key', async () => {
+    const said = { messageId: 'the batch’s', sequence: 3, channel: 'server', writeKey: key };
+    const { status, events } = await send('/v1/batch', { batch: [good, good], ...said });
+    const { writeKey, ...kept } = said;
+    expect(status).toBe(200);
+    expect(events.map(({ context }) => context)).toEqual([
+      { segment: { batch: kept } },
+      { segment: { batch: kept } },
+    ]);
+    expect(JSON.stringify(events)).not.toContain(writeKey);
+  });
+
+  it('is as large as if each of its events said what it says for all of them', async () => {
+    const refused = {
+      status: 413,
+      body: { code: 'payload_too_large', details: [{ path: '' }] },
+      events: [],
+    };
+    const large = {
+      batch: Array.from({ length: 2_500 }, () => good),
+      context: { text: 'x'.repeat(3_000_000) },
+    };
+    const begun = process.cpuUsage();
+    expect(await send('/v1/batch', large)).toMatchObject(refused);
+    const { user, system } = process.cpuUsage(begun);
+    expect((user + system) / 1_000_000).toBeLessThan(5); // it took minutes while each event was made first
+    expect(await send('/v1/batch', { ...large, context: { text: 'x'.repeat(2_000) } })).toMatchObject(
+      refused,
+    );
+    expect(await send('/v1/batch', { ...large, context: { text: 'x' } })).toMatchObject(TAKEN);
+  });
+
   it('that is none, or of too many, is 400', async () => {
     expect(await send('/v1/batch', track)).toMatchObject({ status: 400 });
     expect(await send('/v1/batch', { batch: {} })).toMatchObject({ status: 400 });

@@ -29,10 +29,5 @@ export const PLACES: Readonly<Record<Call, readonly string[]>> = {
   alias: ['previousId', 'traits'],
 };
 
-/** What a batch says of all its events. */
-export interface Frame {
-  /** ISO 8601, by the client's clock: when it sent the request. */
-  readonly sentAt?: unknown;
-  readonly context?: unknown;
-  readonly integrations?: unknown;
-}
+/** Credentials are no part of an event. */
+export const DROPPED = ['writeKey'];

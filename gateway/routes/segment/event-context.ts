@@ -1,13 +1,11 @@
-import { type Call, COMMON_PLACES, type Frame, PLACES } from './call.ts';
+import { type Call, COMMON_PLACES, DROPPED, PLACES } from './call.ts';
 import { type Fields, isObject, objectOf, textOf, withoutAbsent } from './fields.ts';
+import type { Frame } from './frame.ts';
 
 /** Where in the context the fields go that our event does not have. */
 const KEPT = 'segment';
 /** Where an alias names who the user was before. */
 const ALIAS = 'alias';
-
-/** Credentials are no part of an event. */
-const DROPPED = ['writeKey'];
 
 export interface Extras {
   readonly previousId: unknown;
@@ -34,6 +32,7 @@ export function contextOf(call: Fields, type: Call, frame: Frame, { previousId, 
     ...times,
     ...(type === 'screen' || type === 'alias' ? { type } : {}),
     context: theirsIn([KEPT, ...(ALIAS in ours ? [ALIAS] : [])], own),
+    ...ofBatch(frame, call.batch),
   });
   if (Object.keys(kept).length > 0) ours[KEPT] = kept;
   const context = { ...own, ...ours };
@@ -44,6 +43,14 @@ export function contextOf(call: Fields, type: Call, frame: Frame, { previousId, 
 function restOf(call: Fields, type: Call): Fields {
   const placed = new Set([...COMMON_PLACES, ...PLACES[type], ...DROPPED]);
   return Object.fromEntries(Object.entries(call).filter(([name]) => !placed.has(name)));
+}
+
+/**
+ * What a batch says of itself, apart from the call's own fields: both may have a `messageId`, and each means its own. A
+ * field of the call that is called `batch` moves into it, where none can be, as that name is the list of the calls.
+ */
+function ofBatch({ others }: Frame, own: unknown): Fields {
+  return others === undefined ? {} : { batch: withoutAbsent({ ...others, batch: own }) };
 }
 
 function theirsIn(places: readonly string[], context: Fields): Fields | undefined {

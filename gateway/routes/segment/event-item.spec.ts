@@ -144,6 +144,32 @@ describe('a call of the Segment API', () => {
     });
   });
 
+  it('keeps what its batch says of itself apart from what it says itself', () => {
+    const frame = { others: { messageId: 'b', channel: 'server', timestamp: '2026-01-01T00:00:00Z' } };
+    const call = { type: 'track', userId: 'u', messageId: 'm', event: 'E' };
+    expect(item({ ...call, channel: 'web' }, frame)).toEqual({
+      type: 'track',
+      user_id: 'u',
+      message_id: 'm',
+      event: 'E',
+      context: { segment: { channel: 'web', batch: frame.others } },
+    });
+    expect(item({ ...call, batch: 7 }, frame)).toMatchObject({
+      context: { segment: { batch: { ...frame.others, batch: 7 } } },
+    });
+    expect(item({ ...call, batch: 7 })).toMatchObject({ context: { segment: { batch: 7 } } });
+  });
+
+  it('has the ids of other words where it names nobody otherwise', () => {
+    const ids = { user_id: 17, anonymous_id: 'd' };
+    expect(item({ type: 'page', ...ids })).toEqual({ type: 'page', user_id: '17', anonymous_id: 'd' });
+    expect(item({ type: 'page', userId: 'u', ...ids })).toEqual({
+      type: 'page',
+      user_id: 'u',
+      context: { segment: ids },
+    });
+  });
+
   it.each([
     ['a whole number as an id', { userId: 17 }, { user_id: '17' }],
     ['an empty text as an id', { userId: '', anonymousId: 'a' }, { anonymous_id: 'a' }],

@@ -1,14 +1,15 @@
-import { iso, type WriteKey } from '@tributary/core';
+import { iso, MAX_EVENT_BYTES, type WriteKey } from '@tributary/core';
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { ApiError, permissionDenied } from '../../http/errors.ts';
+import { ApiError, payloadTooLarge, permissionDenied } from '../../http/errors.ts';
 import { errorAnswers } from '../../http/schemas.ts';
-import { parseBody } from '../../plugins/body.ts';
+import { MAX_BODY_BYTES, parseBody } from '../../plugins/body.ts';
 import { sdkCredentialOf } from '../../plugins/sdk-credentials.ts';
 import { createBatchReader, messageIds, type RejectedItem } from '../events/batch.ts';
 import { createIngest } from '../events/ingest.ts';
-import type { Call, Frame } from './call.ts';
+import type { Call } from './call.ts';
 import { eventItem } from './event-item.ts';
+import { type Frame, frameOf, isTooLarge } from './frame.ts';
 import { inWordsOfCalls } from './refusals.ts';
 import {
   type CallBody,
@@ -46,6 +47,8 @@ const BATCHES = [
   },
 ] as const;
 
+const FRAME_TOO_LARGE = 'what stands beside `batch` counts for each of its events, and is too large for that';
+
 /** The description of a body tells of JSON alone. */
 const BODY =
   'The body may call itself `text/plain` or `application/x-www-form-urlencoded`: it is read as JSON.';
@@ -58,6 +61,7 @@ const BODY =
 export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
   const readBatch = createBatchReader(dependencies);
   const ingest = createIngest(dependencies);
+  const limits = { eventBytes: MAX_EVENT_BYTES, bodyBytes: MAX_BODY_BYTES };
   // What pages send without asking first, as `sendBeacon` does, may not say that it is JSON.
   app.addContentTypeParser(
     ['text/plain', 'application/x-www-form-urlencoded'],
@@ -109,7 +113,9 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
       url,
       { config: ingestion, schema: schemaOf(told, callsBody) },
       async (request, reply) => {
-        const { batch, ...frame } = request.body;
+        const { batch, ...beside } = request.body;
+        const frame = frameOf(beside);
+        if (isTooLarge(frame, batch.length, limits)) throw payloadTooLarge('', FRAME_TOO_LARGE);
         const { taken, rejected } = await take(request, batch, frame);
         const [first] = rejected;
         if (first !== undefined && taken === 0) throw refused(first, { rejected });

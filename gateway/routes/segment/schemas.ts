@@ -51,9 +51,7 @@ export const callBody = Type.Unsafe<CallBody>(
 
 export interface CallsBody {
   readonly batch: readonly unknown[];
-  readonly sentAt?: unknown;
-  readonly context?: unknown;
-  readonly integrations?: unknown;
+  readonly [name: string]: unknown;
 }
 
 export const callsBody = Type.Unsafe<CallsBody>(
@@ -70,6 +68,8 @@ export const callsBody = Type.Unsafe<CallsBody>(
     },
     {
       title: 'SdkBatch',
+      description:
+        'Other fields are kept in `context.segment.batch` of each event. What stands beside `batch` counts as if each event said it: 413 where an event, or all together, would be too large.',
       additionalProperties: true,
       examples: [
         { batch: [{ type: 'track', userId: 'ada', event: 'Order Completed', properties: { total: 12.5 } }] },
