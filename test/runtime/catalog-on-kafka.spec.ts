@@ -7,6 +7,7 @@ import { clusterEnvironment, readyAt } from '../helpers/cluster.ts';
 import { engines, freshPrefix } from '../helpers/engines.ts';
 import { temporaryFolder } from '../helpers/folder.ts';
 import { withAdmin } from '../helpers/kafka.ts';
+import { ranHere } from '../helpers/ran-here.ts';
 import { removePrefix } from '../helpers/remove-prefix.ts';
 import { ServerProcess } from '../helpers/server-process.ts';
 
@@ -50,8 +51,8 @@ describe.skipIf(engines() === undefined)('the catalog of a cluster', { timeout: 
     return server;
   }
   async function ran(...command: readonly string[]): Promise<string> {
-    const run = start(...command);
-    expect(await run.ended(), run.log).toBe(0);
+    const run = await ranHere(command, environment);
+    expect(run.code, run.log).toBe(0);
     return run.output;
   }
   const snapshot = () => join(folder.path, `${prefix}catalog.snapshot`);
