@@ -71,6 +71,9 @@ export {
   type RunningKafka,
   startKafkaCluster,
 } from './engines/index.ts';
+/** Loaded when it is called: most tests run no command. */
+export const runCli: typeof import('./runtime/cli.ts').runCli = async (args, environment) =>
+  (await import('./runtime/cli.ts')).runCli(args, environment);
 export { describeConfig, readConfig } from './runtime/config/config.ts';
 export { openDevIssuer } from './runtime/issuer/dev-issuer.ts';
 export { openOidcIssuers } from './runtime/issuer/oidc-issuers.ts';

@@ -1,3 +1,4 @@
+import { SIGNATURE_ALGORITHMS } from '@tributary/core';
 import {
   decodeJwt,
   errors,
@@ -23,21 +24,6 @@ export interface TrustedIssuer {
   /** Finds the key a token names; throws `Unavailable` while it cannot know whether there is one. */
   readonly keys: JWTVerifyGetKey;
 }
-
-/** What tokens of an issuer may be signed with. */
-export const SIGNATURE_ALGORITHMS = [
-  'RS256',
-  'RS384',
-  'RS512',
-  'PS256',
-  'PS384',
-  'PS512',
-  'ES256',
-  'ES384',
-  'ES512',
-  'EdDSA',
-  'Ed25519',
-] as const;
 
 const CLOCK_SKEW_SECONDS = 30;
 /** A bound on `iat`, which also refuses tokens issued in the future; issuers set `exp` well below it. */

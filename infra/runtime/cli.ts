@@ -1,24 +1,41 @@
 import type { Command, Environment } from './command.ts';
-import { catalog } from './commands/catalog.ts';
-import { printConfig } from './commands/config.ts';
-import { dev } from './commands/dev.ts';
-import { runGateway } from './commands/gateway.ts';
-import { runProcessor } from './commands/processor.ts';
-import { secrets } from './commands/secrets.ts';
-import { printToken } from './commands/token.ts';
-import { makeTopics } from './commands/topics.ts';
 import { ConfigError } from './config/config.ts';
 import { UsageError } from './usage-error.ts';
 
+/** Each is loaded when it is asked for: the short ones need little of what a server does. */
 const COMMANDS: Readonly<Record<string, Command>> = {
-  dev: { summary: 'everything in one process on this machine, development issuer on', run: dev },
-  gateway: { summary: 'the HTTP side alone, on Kafka', run: runGateway },
-  processor: { summary: 'all stages, or some: --stages a,b; on Kafka', run: runProcessor },
-  topics: { summary: 'create the topics on Kafka', run: makeTopics },
-  secrets: { summary: 'rotate: seal all secrets under the first key', run: secrets },
-  catalog: { summary: 'rewrite: drop all history of the catalog, keep its state', run: catalog },
-  token: { summary: 'print an ID token of the development issuer: --email a@b.c', run: printToken },
-  config: { summary: 'print the reference of all environment variables', run: printConfig },
+  dev: {
+    summary: 'everything in one process on this machine, development issuer on',
+    load: async () => (await import('./commands/dev.ts')).dev,
+  },
+  gateway: {
+    summary: 'the HTTP side alone, on Kafka',
+    load: async () => (await import('./commands/gateway.ts')).runGateway,
+  },
+  processor: {
+    summary: 'all stages, or some: --stages a,b; on Kafka',
+    load: async () => (await import('./commands/processor.ts')).runProcessor,
+  },
+  topics: {
+    summary: 'create the topics on Kafka',
+    load: async () => (await import('./commands/topics.ts')).makeTopics,
+  },
+  secrets: {
+    summary: 'rotate: seal all secrets under the first key',
+    load: async () => (await import('./commands/secrets.ts')).secrets,
+  },
+  catalog: {
+    summary: 'rewrite: drop all history of the catalog, keep its state',
+    load: async () => (await import('./commands/catalog.ts')).catalog,
+  },
+  token: {
+    summary: 'print an ID token of the development issuer: --email a@b.c',
+    load: async () => (await import('./commands/token.ts')).printToken,
+  },
+  config: {
+    summary: 'print the reference of all environment variables',
+    load: async () => (await import('./commands/config.ts')).printConfig,
+  },
 };
 
 /** Runs one command; says what is wrong on standard error without a stack. */
@@ -31,7 +48,8 @@ export async function runCli(args: readonly string[], environment: Environment):
     return asked ? 0 : 2;
   }
   try {
-    return await command.run(rest, environment);
+    const run = await command.load();
+    return await run(rest, environment);
   } catch (error) {
     if (!(error instanceof ConfigError) && !(error instanceof UsageError)) throw error;
     process.stderr.write(`tributary ${name}: ${error.message}\n`);

@@ -1,8 +1,12 @@
 /** The variables of a process. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** A command of `tributary`. Resolves to the exit code once it is done. */
+/** Resolves to the exit code once it is done. */
+export type Run = (args: readonly string[], environment: Environment) => Promise<number>;
+
+/** A command of `tributary`. */
 export interface Command {
   readonly summary: string;
-  run(args: readonly string[], environment: Environment): Promise<number>;
+  /** Brings what it runs. */
+  load(): Promise<Run>;
 }

@@ -4,6 +4,7 @@ import { openDevIssuer } from '@tributary/infra';
 import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Client, eventually } from '../helpers/client.ts';
+import { inherited } from '../helpers/inherited.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';
 
 interface Key {
@@ -17,10 +18,12 @@ interface Key {
 describe('2. Workspaces and keys', () => {
   let tributary: Tributary;
   let grace: Client;
+  let idToken: string;
   let workspaceId: string;
   beforeAll(async () => {
     tributary = await startTributary();
-    grace = tributary.owner.with({ token: tokenOf('grace@example.com', tributary) });
+    idToken = tokenOf('grace@example.com', tributary);
+    grace = tributary.owner.with({ token: idToken });
     workspaceId = (await grace.post<{ id: string }>('/workspaces', { name: 'Compilers' })).id;
     grace = grace.with({ workspaceId });
   });
@@ -103,7 +106,7 @@ describe('2. Workspaces and keys', () => {
 
   it('asks for the workspace header where the spec does', async () => {
     const bare = new URL(`${tributary.url}/api/v1/workspaces/${workspaceId}/event-keys`);
-    const authorization = `Bearer ${tokenOf('grace@example.com', tributary)}`;
+    const authorization = `Bearer ${idToken}`;
     const call = async (headers: Record<string, string>) =>
       (await fetch(bare, { headers: { authorization, ...headers } })).status;
     expect(await call({})).toBe(400);
@@ -116,6 +119,6 @@ describe('2. Workspaces and keys', () => {
 /** What `npm run --silent token -- --email <address>` prints. */
 function tokenOf(email: string, { folder }: Tributary): string {
   const main = fileURLToPath(new URL('../../infra/runtime/main.ts', import.meta.url));
-  const env = { PATH: process.env.PATH, TRIBUTARY_DATA_DIR: folder };
+  const env = { ...inherited(), TRIBUTARY_DATA_DIR: folder };
   return execFileSync(process.execPath, [main, 'token', '--email', email], { env, encoding: 'utf8' }).trim();
 }

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { eventually } from '../helpers/client.ts';
 import { drained } from '../helpers/drained.ts';
 import { temporaryFolder } from '../helpers/folder.ts';
 import { type MailServer, startMailServer } from '../helpers/mail-server.ts';
-import { openProfiles, type ProfileOrganization, sendTo } from '../helpers/profile-client.ts';
+import { openProfiles, ProfileClient, type ProfileOrganization, sendTo } from '../helpers/profile-client.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';
 
 const ADDRESS = 'privacy@example.com';
@@ -19,21 +19,22 @@ describe('20. Mails about deletions', () => {
   let authority: string;
   let tributary: Tributary;
   let organization: ProfileOrganization;
+  /** How many mails there were before the test. */
+  let before = 0;
 
   const withMail = () => ({
+    LOG_LEVEL: 'info',
     TRIBUTARY_SMTP_URL: `smtp://127.0.0.1:${server.port}`,
     TRIBUTARY_SMTP_USERNAME: USER.username,
     TRIBUTARY_SMTP_PASSWORD: USER.password,
     TRIBUTARY_SMTP_TLS_CA: authority,
     TRIBUTARY_MAIL_FROM: 'tributary@example.com',
   });
-  async function start(env: Readonly<Record<string, string>>): Promise<void> {
-    tributary = await startTributary({ env });
-    organization = await openProfiles(tributary.owner, tributary.workspaceId, sendTo(tributary.url));
-  }
   async function restart(env: Readonly<Record<string, string>>): Promise<void> {
     await tributary.kill();
     tributary = await startTributary({ env, folder: tributary.folder });
+    const client = new ProfileClient(sendTo(tributary.url), organization.orgId, {});
+    organization = { ...organization, client: client.withKey(organization.key) };
   }
   async function notify(notification_email: string | null): Promise<void> {
     const { name, regions } = await tributary.owner.get<{ name: string; regions: readonly string[] }>(
@@ -52,32 +53,46 @@ describe('20. Mails about deletions', () => {
     expect(answer.deletedProfiles).toHaveLength(count);
     return emails;
   }
-  const arrived = (count: number) =>
-    eventually(
-      () => server.taken,
-      ({ length }) => length === count,
-      30_000,
-    );
+  const taken = () => server.taken.slice(before);
+  const arrived = (count: number) => eventually(taken, ({ length }) => length === count, 30_000);
   const figure = async (outcome: string) => {
     const text = await tributary.metrics();
     const line = new RegExp(`^tributary_mails_total\\{outcome="${outcome}"\\} (\\d+)`, 'm').exec(text);
     return Number(line?.[1] ?? 0);
   };
 
-  beforeEach(async () => {
+  beforeAll(async () => {
     server = await startMailServer({ user: USER });
     folder = await temporaryFolder();
     authority = join(folder.path, 'ca.pem');
     await writeFile(authority, server.ca);
+    tributary = await startTributary();
+    organization = await openProfiles(tributary.owner, tributary.workspaceId, sendTo(tributary.url));
   });
-  afterEach(async () => {
+  beforeEach(() => {
+    before = server.taken.length;
+  });
+  afterAll(async () => {
     await tributary.remove();
     await server.stop();
     await folder.remove();
   });
 
+  it('waits without a mail server, through a kill, and goes out once there is one', async () => {
+    await notify(ADDRESS);
+    await deleted(1);
+    await deleted(2);
+    await eventually(
+      () => figure('waiting'),
+      (count) => count === 2,
+    );
+    expect(tributary.log().split('mails wait to be sent')).toHaveLength(2);
+    await restart(withMail());
+    const mails = await arrived(2);
+    expect(mails.map(({ headers }) => headers.subject?.[0]?.slice(-1)).sort()).toEqual(['1', '2']);
+  }, 120_000);
+
   it('a mail says how many were deleted, and never who', async () => {
-    await start(withMail());
     await notify(ADDRESS);
     const emails = await deleted(3);
     await deleted(1, false);
@@ -93,29 +108,23 @@ describe('20. Mails about deletions', () => {
     const whole = JSON.stringify(mail);
     for (const email of [...emails, 'nobody@example.com']) expect(whole).not.toContain(email);
     await drained(tributary);
-    expect(server.taken).toHaveLength(1);
+    expect(taken()).toHaveLength(1);
     for (const secret of [ADDRESS, USER.password]) expect(tributary.log()).not.toContain(secret);
   });
 
-  it('waits without a mail server, through a kill, and goes out once there is one', async () => {
-    await start({});
-    await notify(ADDRESS);
-    await deleted(1);
+  it('without an address nothing is sent: a figure and a line say so, and the deletion is answered as ever', async () => {
+    await notify(null);
     await deleted(2);
     await eventually(
-      () => figure('waiting'),
-      (count) => count === 2,
+      () => figure('no_address'),
+      (count) => count === 1,
     );
-    expect(tributary.log().split('mails wait to be sent')).toHaveLength(2);
-    await restart({});
-    await restart(withMail());
-    const mails = await arrived(2);
-    expect(mails.map(({ headers }) => headers.subject?.[0]?.slice(-1)).sort()).toEqual(['1', '2']);
-  }, 120_000);
+    expect(tributary.log()).toContain('there is no address for it');
+    expect(taken()).toEqual([]);
+  });
 
   it('waits while the mail server is down, and goes out when it is back', async () => {
     await server.stop();
-    await start(withMail());
     await notify(ADDRESS);
     await deleted(1);
     await eventually(
@@ -141,16 +150,4 @@ describe('20. Mails about deletions', () => {
     await deleted(1);
     await arrived(2);
   }, 120_000);
-
-  it('without an address nothing is sent: a figure and a line say so, and the deletion is answered as ever', async () => {
-    await start({ ...withMail(), LOG_LEVEL: 'info' });
-    await notify(null);
-    await deleted(2);
-    await eventually(
-      () => figure('no_address'),
-      (count) => count === 1,
-    );
-    expect(tributary.log()).toContain('there is no address for it');
-    expect(server.taken).toEqual([]);
-  });
 });

@@ -8,6 +8,7 @@ import { engines, freshPrefix } from '../helpers/engines.ts';
 import { temporaryFolder } from '../helpers/folder.ts';
 import { withAdmin } from '../helpers/kafka.ts';
 import { ownEngines } from '../helpers/own-engines.ts';
+import { ranHere } from '../helpers/ran-here.ts';
 import { removePrefix } from '../helpers/remove-prefix.ts';
 import { ServerProcess } from '../helpers/server-process.ts';
 
@@ -51,8 +52,8 @@ describe.skipIf(engines() === undefined)('the catalog of a cluster', { timeout: 
     return server;
   }
   async function ran(...command: readonly string[]): Promise<string> {
-    const run = start(...command);
-    expect(await run.ended(), run.log).toBe(0);
+    const run = await ranHere(command, environment);
+    expect(run.code, run.log).toBe(0);
     return run.output;
   }
   const snapshot = () => join(folder.path, `${prefix}catalog.snapshot`);

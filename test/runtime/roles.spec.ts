@@ -6,6 +6,7 @@ import { clusterEnvironment, readyAt } from '../helpers/cluster.ts';
 import { engines, freshPrefix } from '../helpers/engines.ts';
 import { temporaryFolder } from '../helpers/folder.ts';
 import { freePort } from '../helpers/free-port.ts';
+import { ranHere } from '../helpers/ran-here.ts';
 import { removePrefix } from '../helpers/remove-prefix.ts';
 import { ServerProcess } from '../helpers/server-process.ts';
 
@@ -40,13 +41,20 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     expect(first.output).toContain(`created  ${prefix}events.production, 2 partitions\n`);
     expect(first.output).toContain(`created  ${prefix}catalog, 1 partition\n`);
     expect(first.log).toContain('FEWER THAN THREE REPLICAS');
-    const second = start(['topics']);
-    expect(await second.ended()).toBe(0);
+    const second = await ranHere(['topics'], environment);
+    expect(second.code).toBe(0);
     expect(second.output).toContain(`exists   ${prefix}events.production, 2 partitions\n`);
     expect(second.output).not.toContain('created');
   });
 
-  it.each([['topics'], ['gateway'], ['processor']])(
+  it('topics: says in a sentence that they are laid out otherwise', async () => {
+    const run = await ranHere(['topics'], { ...environment, TRIBUTARY_PARTITIONS: '3' });
+    expect(run.code).toBe(1);
+    expect(run.log).toContain(`tributary topics: `);
+    expect(run.log).toContain(`${prefix}events.production has 2 partitions, not 3`);
+  });
+
+  it.each([['gateway'], ['processor']])(
     '%s: says in a sentence that the topics are laid out otherwise',
     async (role) => {
       const server = start([role], { TRIBUTARY_PARTITIONS: '3' });
@@ -170,14 +178,14 @@ describe('the roles of a cluster without Kafka', () => {
   });
 
   it.each([['gateway'], ['processor'], ['topics']])('%s: refuses to start without brokers', async (role) => {
-    const server = new ServerProcess([role], {});
-    expect(await server.ended()).toBe(2);
-    expect(server.log).toContain('KAFKA_BROKERS is needed');
+    const run = await ranHere([role], {});
+    expect(run.code).toBe(2);
+    expect(run.log).toContain('KAFKA_BROKERS is needed');
   });
 
   it('processor: refuses a stage that is none and names those there are', async () => {
-    const server = new ServerProcess(['processor', '--stages', 'validate,rout'], {});
-    expect(await server.ended()).toBe(2);
-    expect(server.log).toMatch(/there is no "rout"; there are validate, count, .*deliver\.retry/);
+    const run = await ranHere(['processor', '--stages', 'validate,rout'], {});
+    expect(run.code).toBe(2);
+    expect(run.log).toMatch(/there is no "rout"; there are validate, count, .*deliver\.retry/);
   });
 });

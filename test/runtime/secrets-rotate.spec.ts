@@ -1,12 +1,17 @@
+import { randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { declareTopics, isSealed, NO_LOGGER, NO_METRICS } from '@tributary/core';
 import { openLogCatalog, openSecrets, openSqliteEventLog, readConfig } from '@tributary/infra';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { Dice } from '../chaos/dice.ts';
+import { ranHere } from '../helpers/ran-here.ts';
 import { ServerProcess } from '../helpers/server-process.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';
 
 const DESTINATIONS = 12;
-const KILLS = process.env.TRIBUTARY_TEST_LONG ? 20 : 4;
+const KILLS = process.env.TRIBUTARY_TEST_LONG ? 20 : 2;
+/** How long one of them runs before it is killed, ms: from before it reads the catalog until after it has ended. */
+const KILLED_AFTER = [400, 1_900] as const;
 
 interface Made {
   readonly id: string;
@@ -32,12 +37,13 @@ describe('tributary secrets rotate', () => {
   });
   afterAll(() => tributary.remove());
 
-  const command = (env: Readonly<Record<string, string>> = {}) =>
-    new ServerProcess(['secrets', 'rotate'], { TRIBUTARY_DATA_DIR: tributary.folder, ...env });
+  const command = () => new ServerProcess(['secrets', 'rotate'], { TRIBUTARY_DATA_DIR: tributary.folder });
+  const runHere = (words: readonly string[], env: Readonly<Record<string, string>> = {}) =>
+    ranHere(words, { TRIBUTARY_DATA_DIR: tributary.folder, ...env });
 
   async function rotated(): Promise<string> {
-    const run = command();
-    expect(await run.ended(), run.log).toBe(0);
+    const run = await runHere(['secrets', 'rotate']);
+    expect(run.code, run.log).toBe(0);
     return run.output;
   }
 
@@ -75,7 +81,9 @@ describe('tributary secrets rotate', () => {
   it('seals everything under a new key beside a running server, which goes on with it', async () => {
     const before = await look();
     expect(before.kids).toEqual(['local']);
-    const output = await rotated();
+    const run = command();
+    expect(await run.ended(), run.log).toBe(0);
+    const { output } = run;
     expect(output).toMatch(new RegExp(`^${DESTINATIONS} destinations sealed anew under local-[0-9a-f]{8}\n`));
     expect(output).toContain('local: nothing is sealed under it; it may go');
     const after = await look();
@@ -107,9 +115,12 @@ describe('tributary secrets rotate', () => {
         expect([200, 409]).toContain(status);
       }
     })();
+    const seed = randomInt(2 ** 31);
+    const dice = new Dice(seed);
+    console.log(`the times of the kills are of seed ${seed}`);
     for (let kill = 0; kill < KILLS; kill++) {
       const run = command();
-      await sleep(400 + kill * 250);
+      await sleep(dice.between(...KILLED_AFTER));
       await run.kill();
     }
     await rotated();
@@ -126,8 +137,8 @@ describe('tributary secrets rotate', () => {
   it('refuses where a secret opens with no key, names the destination and changes nothing', async () => {
     const before = await look();
     const strange = `k9:${Buffer.alloc(32, 7).toString('base64')}`;
-    const run = command({ TRIBUTARY_SECRET_KEYS: strange });
-    expect(await run.ended()).toBe(1);
+    const run = await runHere(['secrets', 'rotate'], { TRIBUTARY_SECRET_KEYS: strange });
+    expect(run.code).toBe(1);
     for (const { id } of made) expect(run.log).toContain(`destination ${id} `);
     expect(run.log).toContain('unknown_key');
     expect(run.log).not.toContain(strange.slice(3, 12));
@@ -136,8 +147,8 @@ describe('tributary secrets rotate', () => {
 
   it('does nothing else', async () => {
     for (const words of [['secrets'], ['secrets', 'forget'], ['secrets', 'rotate', 'all']]) {
-      const run = new ServerProcess(words, { TRIBUTARY_DATA_DIR: tributary.folder });
-      expect(await run.ended()).toBe(2);
+      const run = await runHere(words);
+      expect(run.code).toBe(2);
       expect(run.log).toContain('rotate');
     }
   });

@@ -1,4 +1,4 @@
-import { SIGNATURE_ALGORITHMS } from '@tributary/gateway';
+import { SIGNATURE_ALGORITHMS } from '@tributary/core';
 import { isSafeUrl } from '../issuer/provider-url.ts';
 import type { Parsed } from './parse.ts';
 import { setting } from './setting.ts';
