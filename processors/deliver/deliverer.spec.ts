@@ -111,11 +111,21 @@ describe('Deliverer', () => {
     const { calls, time, run } = setUp(() => place.answer);
     for (const id of ['1', '2', '3']) await run(delivery(id));
     const young = await run(delivery('4'));
-    const old = await run(delivery('5', { created_at: iso(START - 5 * 60_000) }));
+    const backlog = { created_at: iso(START - 5 * 60_000) };
+    const late = await run(delivery('5', backlog));
     expect(calls).toHaveLength(3);
     expect(young.delivery.attempts).toEqual([]);
     expect(young.settlement).toMatchObject({ kind: 'retry', label: '10s', reason: 'circuit open' });
+    // It grew old before there was any trouble.
+    expect(late.settlement).toMatchObject({ kind: 'retry', label: '10s', reason: 'circuit open' });
+
+    for (let probe = 1; probe <= 5; probe++) {
+      time.elapsed += DEFAULT_BREAKER.coolDownMs;
+      await run(delivery(`probe-${probe}`));
+    }
+    const old = await run(delivery('8', backlog));
     expect(old.settlement).toMatchObject({ kind: 'retry', label: '10m', reason: 'circuit open' });
+    expect(calls.splice(3)).toHaveLength(5);
 
     time.elapsed += DEFAULT_BREAKER.coolDownMs;
     place.answer = OK;

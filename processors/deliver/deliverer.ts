@@ -157,10 +157,12 @@ export class Deliverer {
 
   /**
    * No attempt was made, so none is recorded and the ladder is not climbed. The wait is the delivery's age instead:
-   * it grows as the ladder does, and a long outage does not send every delivery around the shortest topic.
+   * it grows as the ladder does, and a long outage does not send every delivery around the shortest topic. It is not
+   * longer than the trouble has lasted: what waited in a backlog grew old without any.
    */
-  putOff(delivery: Delivery, reason: string): Delivered {
-    const afterMs = Math.max(0, this.#dependencies.clock() - Date.parse(delivery.created_at));
+  putOff(delivery: Delivery, reason: string, troubleMs = Number.POSITIVE_INFINITY): Delivered {
+    const ageMs = Math.max(0, this.#dependencies.clock() - Date.parse(delivery.created_at));
+    const afterMs = Math.min(ageMs, troubleMs);
     const result: Failure = { outcome: 'retry', reason, afterMs };
     const settlement = settlementOf(result, this.#next(delivery, result));
     if (settlement === 'again-now') throw new Error('nothing was reset');
@@ -229,7 +231,7 @@ export class Deliverer {
       if (made === 'circuit open') {
         metrics.count('tributary_deliveries_total', { outcome: 'circuit_open', connector: type });
         calls.notePutOff();
-        return this.putOff(current, 'circuit open');
+        return this.putOff(current, 'circuit open', calls.circuitOpenMs());
       }
       if ('unreachable' in made) {
         const { unreachable: reason, forGood } = made;

@@ -141,6 +141,13 @@ export class DestinationCalls {
     this.#tally.putOff(this.#options.elapsed());
   }
 
+  /** For how long the circuit has let nothing but probes begin, ms. */
+  circuitOpenMs(): number {
+    const now = this.#options.elapsed();
+    const { kind, since } = this.#gate.circuit(now);
+    return kind === 'closed' ? 0 : now - since;
+  }
+
   /** How the destination is doing, by this process. */
   health(): DestinationReport {
     const [now, elapsed] = [this.#options.clock(), this.#options.elapsed()];

@@ -1,0 +1,52 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { WebhookBody, WebhookDelivery } from './webhook.ts';
+
+/** What tells one bringing of a delivery from another. */
+export interface Brought {
+  readonly id: string;
+  readonly messageId: string;
+  readonly attempt: number;
+  /** The Standard Webhooks id of the call it came with: of a single delivery its own. */
+  readonly callId: string;
+  /** When the call was read, epoch ms. */
+  readonly at: number;
+}
+
+/** A webhook that keeps so little of a call that a hundred thousand of them fit in a test. */
+export interface Recorder {
+  readonly url: string;
+  /** In the order they came. */
+  readonly brought: readonly Brought[];
+  close(): Promise<void>;
+}
+
+/** Answers every call alike, each after a time of its own: `delayMs` at most. */
+export async function startRecorder(status: number, delayMs = 0): Promise<Recorder> {
+  const brought: Brought[] = [];
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const at = Date.now();
+      const callId = String(request.headers['webhook-id']);
+      const body = JSON.parse(Buffer.concat(chunks).toString('utf8')) as WebhookBody;
+      const deliveries: readonly WebhookDelivery[] = body.deliveries ?? [body];
+      for (const { id, attempt, event } of deliveries)
+        brought.push({ id, messageId: event.message_id, attempt, callId, at });
+      const answer = () => void response.writeHead(status).end();
+      if (delayMs === 0) answer();
+      else setTimeout(answer, Math.random() * delayMs);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`,
+    brought,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}

@@ -1,0 +1,37 @@
+import type { Brought } from './recorder.ts';
+
+/** One kill: when it came, and when the next process was started. Epoch ms. */
+export interface Kill {
+  readonly at: number;
+  readonly startedAt: number;
+}
+
+/** A delivery that was taken and brought again: how long before the kill it had been taken, ms. */
+export interface Repeat {
+  readonly id: string;
+  readonly beforeMs: number;
+}
+
+export interface Repeats {
+  /** What each kill made come again. */
+  readonly byKill: readonly (readonly Repeat[])[];
+  /** Ids of what came again although nothing was killed in between. */
+  readonly unexplained: readonly string[];
+}
+
+/** What a place that takes everything was brought more than once. `kills` are in their order. */
+export function repeatsOf(brought: readonly Brought[], kills: readonly Kill[]): Repeats {
+  const byKill = kills.map((): Repeat[] => []);
+  const unexplained: string[] = [];
+  const lastAt = new Map<string, number>();
+  for (const { id, at } of brought) {
+    const before = lastAt.get(id);
+    lastAt.set(id, at);
+    if (before === undefined) continue;
+    const index = kills.findIndex(({ startedAt }) => before <= startedAt && startedAt <= at);
+    const kill = kills[index];
+    if (kill === undefined) unexplained.push(id);
+    else byKill[index]?.push({ id, beforeMs: Math.max(0, kill.at - before) });
+  }
+  return { byKill, unexplained };
+}
