@@ -9,6 +9,12 @@ import { entriesOf } from '../helpers/log-of.ts';
 import { startTributary } from '../helpers/tributary.ts';
 import type { Task } from './senders/calls.ts';
 
+const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
+
+/** Of `sendThroughRestart`, at most, ms. On engines, two processes start twice. */
+export const SENT_WITHIN_MS = LONG ? 480_000 : 180_000;
+const DRAINED_WITHIN_MS = LONG ? 180_000 : 60_000;
+
 /** What sends with an SDK. */
 export interface Sender {
   readonly name: string;
@@ -58,7 +64,7 @@ export async function sendThroughRestart(
     await tributary.kill();
     tributary = await startTributary({ folder, env });
     await Promise.all(running.map(({ ended }) => ended));
-    await drained(tributary, 60_000);
+    await drained(tributary, DRAINED_WITHIN_MS);
     const accepted = (await entriesOf(tributary, TOPIC.accepted)).map(
       ({ value }) => JSON.parse(String(value)) as CanonicalEvent,
     );
