@@ -26,6 +26,8 @@ export interface Sending {
   readonly half: Promise<unknown>;
   /** And once its SDK is done with all. */
   readonly ended: Promise<unknown>;
+  /** Ends it where it has not ended by itself. */
+  stop(): void;
 }
 
 /** A program, run with the address, the write key, its name, how many rounds, and these arguments. */
@@ -57,9 +59,10 @@ export async function sendThroughRestart(
 ): Promise<ReadonlyMap<string, readonly CanonicalEvent[]>> {
   const env = { PORT: String(await freePort()) };
   let tributary = await startTributary({ env });
+  const running: Sending[] = [];
   try {
     const { url, writeKey, folder } = tributary;
-    const running = senders.map((sender) => sender.start({ url, writeKey, name: sender.name, rounds }));
+    for (const sender of senders) running.push(sender.start({ url, writeKey, name: sender.name, rounds }));
     await Promise.all(running.map(({ half }) => half));
     await tributary.kill();
     tributary = await startTributary({ folder, env });
@@ -70,6 +73,7 @@ export async function sendThroughRestart(
     );
     return Map.groupBy(accepted, ({ user_id = '' }) => user_id.replace(/-user$/, ''));
   } finally {
+    for (const sending of running) sending.stop();
     await tributary.remove();
   }
 }
@@ -86,5 +90,6 @@ function run(name: string, [program = '', ...args]: readonly string[]): Sending 
     return said;
   });
   const half = Promise.race([once(lines, 'line'), ended]);
-  return { half, ended };
+  half.catch(() => {}); // it is told by `ended`, also where nobody waits any more
+  return { half, ended, stop: () => child.kill('SIGKILL') };
 }
