@@ -3,12 +3,14 @@ import { configDefaults, defineConfig } from 'vitest/config';
 import { aloneSpecs } from './test/alone.ts';
 
 const inCi = process.env.CI !== undefined;
+const isLong = process.env.TRIBUTARY_TEST_LONG !== undefined;
 
 const UNITS = ['{core,gateway,processors}/**/*.spec.ts'];
 const IN_PROCESS = ['test/{gateway,stages}/**/*.spec.ts'];
 const DRIVERS = ['{connectors,infra}/**/*.spec.ts'];
 const PORTS = ['test/conformance/**/*.spec.ts'];
 const FLOWS = ['test/flows/**/*.spec.ts'];
+const SDKS = ['test/sdks/**/*.spec.ts'];
 const ALONE = [...aloneSpecs(import.meta.dirname)];
 const ALONE_FLOWS = ALONE.filter((path) => path.startsWith('test/flows/'));
 
@@ -65,13 +67,13 @@ export default defineConfig({
           exclude: without(...IN_PROCESS, ...PORTS),
         },
       },
-      // The same flows, against a gateway and a processor on the real engines.
+      // The same flows, against a gateway and a processor on the real engines; in the long run the SDKs as well.
       {
         extends: true,
         test: {
           name: 'cluster',
           ...inOrder(2),
-          include: FLOWS,
+          include: isLong ? [...FLOWS, ...SDKS] : FLOWS,
           exclude: without(),
           ...ON_ENGINES,
         },

@@ -24,6 +24,14 @@ describe('the house', () => {
     expect(offenders(({ file, text }) => !allowed.test(file) && /\bprocess\.env\b/.test(text))).toEqual([]);
   });
 
+  it('has no script that runs until it is stopped and outlives npm when a supervisor stops that', () => {
+    const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+      readonly scripts: Readonly<Record<string, string>>;
+    };
+    // npm stops its shell, which stops nobody: the program has to take the shell's place.
+    for (const name of ['start', 'engines', 'chaos']) expect(scripts[name]).toMatch(/^exec /);
+  });
+
   it('has no file over 400 lines', () => {
     expect(offenders(({ text }) => text.split('\n').length > 401)).toEqual([]);
   });

@@ -30,7 +30,8 @@ export async function startCluster(
   installations.set(folder, installation);
   const environment = { ...clusterEnvironment(installation.prefix), TRIBUTARY_DATA_DIR: folder, ...env };
   const gateway = new ServerProcess(['gateway'], environment);
-  const processor = new ServerProcess(['processor'], environment);
+  // A port that was asked for is the gateway's: one of the two alone can have it.
+  const processor = new ServerProcess(['processor'], { ...environment, PORT: '0' });
   const processes = [gateway, processor];
   const stop = async () => {
     const codes = await Promise.all(processes.map((one) => one.stop()));

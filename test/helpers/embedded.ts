@@ -10,7 +10,12 @@ export async function startEmbedded(
 ): Promise<Tributary> {
   const environment = { TRIBUTARY_DATA_DIR: folder, ...env };
   const server = new ServerProcess(['dev'], environment);
-  await server.printed(/Stop with Ctrl-C/);
+  try {
+    await server.printed(/Stop with Ctrl-C/);
+  } catch (error) {
+    await server.kill();
+    throw error;
+  }
   const found = (pattern: RegExp) => pattern.exec(server.output)?.[1] ?? '';
   const url = found(/ready at (\S+)/);
   const workspaceId = found(/workspace\s+(\S+)/);

@@ -1,7 +1,7 @@
 import type { CanonicalEvent } from '@tributary/core';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { expectAll } from './said.ts';
-import { nodeSender, sendThroughRestart } from './through-restart.ts';
+import { nodeSender, SENT_WITHIN_MS, sendThroughRestart } from './through-restart.ts';
 
 const ROUNDS = process.env.TRIBUTARY_TEST_LONG === undefined ? 40 : 1_000;
 
@@ -16,7 +16,7 @@ describe('an SDK from npm, unmodified, while the server is killed and started ag
   let sent: ReadonlyMap<string, readonly CanonicalEvent[]>;
   beforeAll(async () => {
     sent = await sendThroughRestart(SENDERS, ROUNDS);
-  }, 180_000);
+  }, SENT_WITHIN_MS);
 
   it.each(SENDERS.map(({ name }) => name))('%s sends every event once, with all its fields', (name) => {
     const events = sent.get(name);

@@ -2,10 +2,12 @@ import type { CanonicalEvent } from '@tributary/core';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { findProgram, pythonWithSdks } from './programs.ts';
 import { expectAll } from './said.ts';
-import { programSender, sendThroughRestart } from './through-restart.ts';
+import { programSender, SENT_WITHIN_MS, sendThroughRestart } from './through-restart.ts';
 
 const ROUNDS = process.env.TRIBUTARY_TEST_LONG === undefined ? 40 : 1_000;
 const NAMES = ['segment-analytics-python', 'rudder-sdk-python'];
+/** Where they are not there yet. */
+const INSTALLED_WITHIN_MS = 60_000;
 const python = findProgram('python3');
 
 describe.skipIf(python === undefined)(
@@ -18,7 +20,7 @@ describe.skipIf(python === undefined)(
         programSender(name, [command, '-B', new URL(`senders/${name}.py`, import.meta.url).pathname]),
       );
       sent = await sendThroughRestart(senders, ROUNDS);
-    }, 240_000);
+    }, INSTALLED_WITHIN_MS + SENT_WITHIN_MS);
 
     it.each(NAMES)('%s sends every event once, with all its fields', (name) => {
       const events = sent.get(name);

@@ -9,6 +9,12 @@ import { entriesOf } from '../helpers/log-of.ts';
 import { startTributary } from '../helpers/tributary.ts';
 import type { Task } from './senders/calls.ts';
 
+const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
+
+/** Of `sendThroughRestart`, at most, ms. On engines, two processes start twice. */
+export const SENT_WITHIN_MS = LONG ? 480_000 : 180_000;
+const DRAINED_WITHIN_MS = LONG ? 180_000 : 60_000;
+
 /** What sends with an SDK. */
 export interface Sender {
   readonly name: string;
@@ -20,6 +26,8 @@ export interface Sending {
   readonly half: Promise<unknown>;
   /** And once its SDK is done with all. */
   readonly ended: Promise<unknown>;
+  /** Ends it where it has not ended by itself. */
+  stop(): void;
 }
 
 /** A program, run with the address, the write key, its name, how many rounds, and these arguments. */
@@ -51,19 +59,21 @@ export async function sendThroughRestart(
 ): Promise<ReadonlyMap<string, readonly CanonicalEvent[]>> {
   const env = { PORT: String(await freePort()) };
   let tributary = await startTributary({ env });
+  const running: Sending[] = [];
   try {
     const { url, writeKey, folder } = tributary;
-    const running = senders.map((sender) => sender.start({ url, writeKey, name: sender.name, rounds }));
+    for (const sender of senders) running.push(sender.start({ url, writeKey, name: sender.name, rounds }));
     await Promise.all(running.map(({ half }) => half));
     await tributary.kill();
     tributary = await startTributary({ folder, env });
     await Promise.all(running.map(({ ended }) => ended));
-    await drained(tributary, 60_000);
+    await drained(tributary, DRAINED_WITHIN_MS);
     const accepted = (await entriesOf(tributary, TOPIC.accepted)).map(
       ({ value }) => JSON.parse(String(value)) as CanonicalEvent,
     );
     return Map.groupBy(accepted, ({ user_id = '' }) => user_id.replace(/-user$/, ''));
   } finally {
+    for (const sending of running) sending.stop();
     await tributary.remove();
   }
 }
@@ -80,5 +90,6 @@ function run(name: string, [program = '', ...args]: readonly string[]): Sending 
     return said;
   });
   const half = Promise.race([once(lines, 'line'), ended]);
-  return { half, ended };
+  half.catch(() => {}); // it is told by `ended`, also where nobody waits any more
+  return { half, ended, stop: () => child.kill('SIGKILL') };
 }

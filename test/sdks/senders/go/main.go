@@ -26,7 +26,8 @@ func main() {
 		Interval:   200 * time.Millisecond,
 		BatchSize:  7,
 		Callback:   outcome{ended},
-		RetryAfter: func(int) time.Duration { return 2 * time.Second },
+		// It tries ten times and no more, which have to be longer than a start on a busy machine takes.
+		RetryAfter: func(attempt int) time.Duration { return time.Duration(attempt+1) * 2 * time.Second },
 	})
 	exitOn(err)
 	user, device := name+"-user", name+"-device"
