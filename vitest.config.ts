@@ -12,7 +12,12 @@ const PORTS = ['test/conformance/**/*.spec.ts'];
 const FLOWS = ['test/flows/**/*.spec.ts'];
 const SDKS = ['test/sdks/**/*.spec.ts'];
 const ALONE = [...aloneSpecs(import.meta.dirname)];
-const ALONE_FLOWS = ALONE.filter((path) => path.startsWith('test/flows/'));
+/** Flows about what is the same code on every engine: on the cluster's they run in the long form alone. */
+const EMBEDDED_FLOWS = isLong ? [] : ['02', '04', '05', '08', '10', '12', '16', '21', '22', '29'];
+const isOfCluster = (path: string) =>
+  path.startsWith('test/flows/') &&
+  !EMBEDDED_FLOWS.some((number) => path.startsWith(`test/flows/${number}-`));
+const ALONE_FLOWS = ALONE.filter(isOfCluster);
 
 /** One more than there are cores: most of what a test does is to wait for other processes. */
 const TOGETHER = availableParallelism() + 1;
@@ -67,14 +72,14 @@ export default defineConfig({
           exclude: without(...IN_PROCESS, ...PORTS),
         },
       },
-      // The same flows, against a gateway and a processor on the real engines; in the long run the SDKs as well.
+      // Flows against a gateway and a processor on the real engines; in the long run all of them, and the SDKs.
       {
         extends: true,
         test: {
           name: 'cluster',
           ...inOrder(2),
           include: isLong ? [...FLOWS, ...SDKS] : FLOWS,
-          exclude: without(),
+          exclude: without(...EMBEDDED_FLOWS.map((number) => `test/flows/${number}-*.spec.ts`)),
           ...ON_ENGINES,
         },
       },

@@ -52,6 +52,8 @@ it('gives somebody who was anonymous one profile with what both said, once they 
     identified(0, { anonymous_id: 'a', traits: { plan: 'free' } }),
     identified(1, { user_id: 'u', traits: { age: 30 } }),
   ]);
+  // Else what was written to the one that is absorbed might be told by the merge alone.
+  await expect.poll(() => changes.length).toBe(2);
   await run('profile', [
     identified(2, { user_id: 'u', anonymous_id: 'a', received_at: '2026-01-01T10:00:01.000Z' }),
   ]);
