@@ -23,7 +23,8 @@ export interface Machine {
   readonly engineEnv: Readonly<Record<string, string>>;
 }
 
-const COMPILED_PLAINLY = ['-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC'];
+/** For what is over soon: Java compiles at once and plainly, and collects garbage in one thread. */
+export const COMPILED_PLAINLY = ['-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC'];
 
 export function describeMachine(
   env: Readonly<Record<string, string | undefined>>,

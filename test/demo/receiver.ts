@@ -1,7 +1,7 @@
 import { appendFileSync, existsSync, mkdirSync, readFileSync, truncateSync } from 'node:fs';
 import { createServer, type IncomingMessage } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { dirname } from 'node:path';
+import { onLoopback } from '../helpers/on-loopback.ts';
 
 /** What a webhook was called with. */
 export interface ReceivedDelivery {
@@ -41,15 +41,11 @@ export async function startReceiver(file: string): Promise<Receiver> {
     }
     response.writeHead(204).end();
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { url, close } = await onLoopback(server);
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/late`,
+    url: `${url}/late`,
     deliveries,
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
+    close,
   };
 }
 

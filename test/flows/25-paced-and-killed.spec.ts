@@ -3,6 +3,7 @@ import { DEFAULT_LADDER_LABELS, parseLadder, retryTopic, TOPIC } from '@tributar
 import { afterEach, describe, expect, it } from 'vitest';
 import { eventually } from '../helpers/client.ts';
 import { entriesOf } from '../helpers/log-of.ts';
+import { mostInASecond } from '../helpers/most-in-a-second.ts';
 import { Receivers } from '../helpers/receivers.ts';
 import { type Recorder, startRecorder } from '../helpers/recorder.ts';
 import { type Kill, repeatsOf } from '../helpers/repeats.ts';
@@ -60,9 +61,7 @@ describe('25. Paced and killed', () => {
       60_000,
     );
     const at = limited.calls.map((call) => call.at);
-    const most = Math.max(
-      ...at.map((from) => at.filter((other) => other >= from && other < from + 1_000).length),
-    );
+    const most = mostInASecond(at);
     const took = (at.at(-1) ?? 0) - (at[0] ?? 0);
     console.log(`60 deliveries at 10 a second: at most ${most} in a second, all after ${took} ms`);
     expect(most).toBeLessThanOrEqual(20); // as they arrive on a busy machine; without a limit it is all 60

@@ -1,5 +1,5 @@
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { onLoopback } from './on-loopback.ts';
 import type { WebhookBody, WebhookDelivery } from './webhook.ts';
 
 /** What tells one bringing of a delivery from another. */
@@ -39,14 +39,6 @@ export async function startRecorder(status: number, delayMs = 0): Promise<Record
       else setTimeout(answer, Math.random() * delayMs);
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`,
-    brought,
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
-  };
+  const { url, close } = await onLoopback(server);
+  return { url: `${url}/hook`, brought, close };
 }

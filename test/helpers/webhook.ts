@@ -1,5 +1,5 @@
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { onLoopback } from './on-loopback.ts';
 
 /** One call a webhook got. */
 export interface WebhookCall {
@@ -47,18 +47,14 @@ export async function startWebhook(initial?: Behaviour): Promise<Webhook> {
       else behaviour(call, response);
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { url, close } = await onLoopback(server);
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`,
+    url: `${url}/hook`,
     calls,
     deliveries: () => calls.flatMap(({ body }) => body.deliveries ?? [body]),
     behave(next) {
       behaviour = next;
     },
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
+    close,
   };
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { dockerAnswers } from '../docker/docker-answers.ts';
 import { type ContainerSpec, startContainer } from '../docker/docker-engine.ts';
 import type { Engine } from '../engine.ts';
-import type { Machine } from '../machine.ts';
+import { COMPILED_PLAINLY, type Machine } from '../machine.ts';
 import { answersHttp } from '../native/answers-http.ts';
 import { cachedFolder } from '../native/cache.ts';
 import { type JavaNeed, needJdk } from '../native/jdk.ts';
@@ -52,7 +52,7 @@ async function prepareRegistry(machine: Machine, folder: string): Promise<Comman
   );
   const port = await freePort();
   await mkdir(join(folder, 'tmp'));
-  const flags = [...machine.javaFlags, '-Xmx400m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1'];
+  const flags = [...machine.javaFlags, '-Xmx400m', ...COMPILED_PLAINLY];
   const settings = {
     'java.io.tmpdir': join(folder, 'tmp'),
     'quarkus.http.host': '127.0.0.1',
