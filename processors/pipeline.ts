@@ -7,10 +7,8 @@ import {
   type ContractEvaluator,
   type Deduplicator,
   type Destination,
-  dueAt,
   type EventLog,
   type FlowStage,
-  HEADER,
   type HealthBoard,
   type History,
   type Ladder,
@@ -32,6 +30,7 @@ import { audit } from './audit/audit.ts';
 import { count } from './count/count.ts';
 import { deliver, deliverSlow } from './deliver/deliver.ts';
 import { createDeliverer } from './deliver/delivering.ts';
+import { retrySources } from './deliver/retry-sources.ts';
 import { history } from './history/history.ts';
 import { live } from './live/live.ts';
 import { mail } from './mail/mail.ts';
@@ -88,14 +87,13 @@ export interface PipelineDependencies {
 export function createPipeline(dependencies: PipelineDependencies): readonly Stage[] {
   const options = { ...DEFAULT_PIPELINE, ...dependencies.options };
   const ladder = parseLadder(options.retryLabels);
-  const retries = retrySources(ladder);
   const steps = createSteps({ ...dependencies, ...options, ladder });
   const { batch, flow } = stageMakers(options);
 
   const received = dependencies.receivedTopics;
   const { accepted, rejected, violations, eventsSlow, deliveries, deliveriesSlow, outcomes } = TOPIC;
   const dead = TOPIC.deliveriesDead;
-  const settled = [...retries.map(({ topic }) => topic), dead, outcomes];
+  const settled = [...ladder.map(({ label }) => retryTopic(label)), dead, outcomes];
   const { historyEntries, mailRetryMs } = options;
   const mails = [TOPIC.mail, mailRetries(mailRetryMs, dependencies.mailer !== undefined)];
   return [
@@ -113,11 +111,11 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
     batch('notice', [TOPIC.catalog], [TOPIC.mail, deliveries], steps.notice, historyEntries),
     flow('deliver', [deliveries], [deliveriesSlow, ...settled], steps.deliver),
     flow('deliver.slow', [deliveriesSlow], settled, steps.deliverSlow),
-    flow('deliver.retry', retries, [deliveriesSlow, ...settled], steps.deliverRetry),
+    flow('deliver.retry', steps.retries, [deliveriesSlow, ...settled], steps.deliverRetry),
   ];
 }
 
-/** The functions of the stages. Those of one concern share its state within the process. */
+/** The functions of the stages, and the sources that ask one of them. Those of one concern share its state within the process. */
 function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly ladder: Ladder }) {
   const { catalog, clock, elapsed, logger, metrics, catalogWaitMs } = parts;
   const failures = new FailureWatch({ catalog, clock, logger, limits: parts.failures });
@@ -154,6 +152,7 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     deliver: deliver(delivering, deliveryLanes()),
     deliverSlow: deliverSlow(delivering, slowDeliveryLanes(parts)),
     deliverRetry: deliver(delivering, deliveryLanes()),
+    retries: retrySources(parts.ladder, deliverer),
   };
 }
 
@@ -176,14 +175,6 @@ const replaySteps: Source = {
   topic: TOPIC.replays,
   dueAt: ({ timestamp }) => timestamp + REPLAY_TICK_MS,
 };
-
-/** Deliveries that failed together come back apart: the jitter is that of their message. */
-function retrySources(ladder: Ladder): readonly Source[] {
-  return ladder.map(({ label, ms }) => ({
-    topic: retryTopic(label),
-    dueAt: (entry) => dueAt(entry.timestamp, ms, entry.headers[HEADER.messageId] ?? entry.key),
-  }));
-}
 
 function stageMakers({ batchEntries, windowBytes }: PipelineOptions) {
   const sources = (reads: readonly (Source | string)[]) =>

@@ -25,6 +25,9 @@ export const HEADER = {
   replay: 'replay',
   /** On `events.slow`: how often this event's delivery was redriven. */
   redrives: 'redrives',
-  /** On `events.slow`, of a redriven event: where its delivery goes, for when its rule is gone. */
+  /**
+   * On `events.slow`, of a redriven event: where its delivery goes, for when its rule is gone. On a delivery with a turn:
+   * whose room it waits for.
+   */
   destinationId: 'destination-id',
 } as const;

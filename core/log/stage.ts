@@ -10,7 +10,8 @@ export interface Source {
   readonly topic: string;
   /**
    * When the entry may be handed over, epoch ms. The partition waits for its head, so a later due time may only
-   * lengthen the wait of those behind it. Absent: at once.
+   * lengthen the wait of those behind it. Asked again each second while the head waits, and an earlier answer is
+   * followed; an entry whose time has come by the answer is handed over. Absent: at once.
    */
   dueAt?(entry: LogEntry): number;
 }

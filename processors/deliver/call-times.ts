@@ -23,6 +23,10 @@ export class CallTimes {
   #callMs: number | undefined;
   #deliveries = 1;
 
+  get areKnown(): boolean {
+    return this.#callMs !== undefined;
+  }
+
   ended(durationMs: number, deliveries: number): void {
     const first = this.#callMs === undefined;
     this.#callMs = first ? durationMs : mean(this.#callMs ?? UNKNOWN_CALL_MS, durationMs);

@@ -89,6 +89,13 @@ export class Deliverer {
     return this.#aside(arrived, destination, calls);
   }
 
+  /** Whether what was put aside for the destination may come before its time; see `DestinationCalls.invite`. */
+  invite(destinationId: string): boolean {
+    const destination = this.#dependencies.current(destinationId);
+    if (destination?.enabled !== true || destination.paused === true) return false;
+    return this.#places.callsTo(destinationId).invite();
+  }
+
   /**
    * However long the call takes; where none can begin in good time, the delivery is put aside. Rejects with
    * `Unavailable` when the context's signal is aborted, for nothing else.

@@ -72,6 +72,11 @@ interface Call {
 /** While this process is overloaded, calls that take no longer than this are not what makes others wait, ms. */
 const OWN_FAULT_MS = 2_000;
 
+/** What was put aside is invited until so much is held for its destination, ms: longer than one looks for more. */
+const HELD_MS = 2_000;
+/** After so long whoever was invited is here, ms. */
+const INVITED_MS = 1_000;
+
 /**
  * The calls to one destination: a bounded number at a time and a second, each with as many deliveries as the connector
  * takes and as gathered in one turn of the event loop, or for as long as it wants, or while all calls were busy; and
@@ -94,6 +99,8 @@ export class DestinationCalls {
   #usedAt: number;
   /** Behind the turns of all that was put aside, epoch ms. */
   #horizon = 0;
+  /** Who may have been invited and not come yet. */
+  #invited = { since: 0, count: 0 };
 
   constructor(options: DestinationCallsOptions, patience: Patience, targets: Pick<Targets, 'id' | 'now'>) {
     this.#options = options;
@@ -134,6 +141,21 @@ export class DestinationCalls {
     });
     this.#horizon = turn.horizon;
     return turn;
+  }
+
+  /**
+   * Whether a delivery that was put aside may come before its time: so little is held for the destination that it would
+   * be at rest before long. Who is told so is expected here. One alone, until it is known how long calls take.
+   */
+  invite(): boolean {
+    const now = this.#options.elapsed();
+    if (this.#gate.circuit(now).kind !== 'closed') return false;
+    if (now - this.#invited.since > INVITED_MS) this.#invited = { since: now, count: 0 };
+    const ahead = this.#ahead();
+    const waiting = ahead.waiting + this.#invited.count;
+    if (this.#times.waitMs({ ...ahead, waiting }) > (this.#times.areKnown ? HELD_MS : 0)) return false;
+    this.#invited.count += 1;
+    return true;
   }
 
   /** A delivery of it was put off without an attempt. */

@@ -60,7 +60,11 @@ export function settle(
       ];
     case 'aside': {
       // Nothing is wrong with it: people see it pending, as they do whatever waits.
-      const headers = { ...cause, [HEADER.turn]: String(settlement.turn) };
+      const headers = {
+        ...cause,
+        [HEADER.turn]: String(settlement.turn),
+        [HEADER.destinationId]: delivery.destination_id,
+      };
       const value = JSON.stringify(delivery);
       return [{ topic: retryTopic(settlement.label), key: deliveryKey(delivery), value, headers }];
     }
@@ -89,7 +93,7 @@ export function settle(
 }
 
 /** What was tried has had its turn. */
-function withoutTurn({ [HEADER.turn]: _, ...headers }: Headers): Headers {
+function withoutTurn({ [HEADER.turn]: _, [HEADER.destinationId]: __, ...headers }: Headers): Headers {
   return headers;
 }
 

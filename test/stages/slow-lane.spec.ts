@@ -1,4 +1,4 @@
-import { type DeliveryResult, TOPIC } from '@tributary/core';
+import { type DeliveryResult, HEADER, retryTopic, TOPIC } from '@tributary/core';
 import { expect, it } from 'vitest';
 import { entryOf, event, setUp, until } from './harness.ts';
 import { openLog, runOn } from './on-log.ts';
@@ -103,4 +103,32 @@ it('one that is slow and has a long backlog held up everybody else in the slow l
     isStopped = true;
   });
   while (!isStopped) await pass();
+}, 60_000);
+
+it('a quick place was at rest for as long as the turns of what was put aside had been reckoned in a bad moment: they come as it has room', async () => {
+  const { world, time, stages, deliveriesTo } = setUpPlaces();
+  const served = new Set<string>();
+  const open: { readonly at: number; readonly answer: () => void }[] = [];
+  world.deliver = ({ event: { message_id: id } }) =>
+    new Promise((resolve) => {
+      served.add(id);
+      open.push({ at: time.elapsed + 100, answer: () => resolve(OK) });
+    });
+  const log = await openLog();
+  const aside = (await deliveriesTo('a', 1_500)).map((emission, n) => ({
+    ...emission,
+    headers: { ...emission.headers, [HEADER.turn]: `${n * 10_000}`, [HEADER.destinationId]: 'a' },
+  }));
+  await log.append(retryTopic('1h'), aside);
+  await runOn(log, stages, ['deliver', 'deliver.slow', 'deliver.retry']);
+  await until(async () => {
+    time.pass(20);
+    for (const { answer } of open.filter(({ at }) => at <= time.elapsed)) answer();
+    open.splice(0, open.length, ...open.filter(({ at }) => at > time.elapsed));
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    return served.size === 1_500;
+  }, 40_000);
+  // None came too early, to be put aside again.
+  expect(await log.end(retryTopic('10s'), 0)).toBe(0);
+  expect(await log.end(retryTopic('1h'), 0)).toBe(1_500);
 }, 60_000);

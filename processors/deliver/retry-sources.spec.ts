@@ -1,0 +1,113 @@
+import { type DeliveryResult, HEADER, type LogEntry, parseLadder } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { retrySources } from './retry-sources.ts';
+import { arrived, DOWN, delivery, OK, PLACE, setUp, turn } from './samples.ts';
+
+const [IN_TEN = { topic: '' }] = retrySources(parseLadder(['10s']), { invite: () => false });
+
+function entryOf(headers: LogEntry['headers'], timestamp = 5_000): LogEntry {
+  const position = { topic: IN_TEN.topic, partition: 0, offset: 0, index: 0 };
+  return { key: 'k', value: '{}', headers: { [HEADER.messageId]: 'm', ...headers }, timestamp, position };
+}
+
+const ASIDE = { [HEADER.turn]: '99000', [HEADER.destinationId]: 'place' };
+
+describe('the retry topics', () => {
+  it('hold what failed for their time, and up to a fifth longer', () => {
+    const due = IN_TEN.dueAt?.(entryOf({})) ?? 0;
+    expect(due).toBeGreaterThanOrEqual(15_000);
+    expect(due).toBeLessThanOrEqual(17_000);
+  });
+
+  it('hold what was put aside for as long, unless its destination has room', () => {
+    const asked: string[] = [];
+    const place = { hasRoom: false };
+    const [source] = retrySources(parseLadder(['10s']), {
+      invite: (id) => {
+        asked.push(id);
+        return place.hasRoom;
+      },
+    });
+    expect(source?.dueAt?.(entryOf(ASIDE))).toBe(IN_TEN.dueAt?.(entryOf(ASIDE)));
+    place.hasRoom = true;
+    expect(source?.dueAt?.(entryOf(ASIDE))).toBe(5_000);
+    expect(source?.dueAt?.(entryOf({}))).toBe(IN_TEN.dueAt?.(entryOf({})));
+    expect(asked).toEqual(['place', 'place']);
+  });
+});
+
+describe('an invitation to what was put aside', () => {
+  const { signal } = new AbortController();
+
+  /** A destination with one call at a time, each of which takes as long as the test says. */
+  async function known(callMs: number, answer: DeliveryResult = OK) {
+    const release: ((result: DeliveryResult) => void)[] = [];
+    const set = setUp(() => new Promise((resolve) => release.push(resolve)), { maxCalls: 1 });
+    set.known.set(PLACE.id, PLACE);
+    const begin = (id: string) => set.deliverer.deliver(arrived(delivery(id)), PLACE, { signal });
+    const end = async (result: DeliveryResult) => {
+      await turn();
+      set.time.elapsed += callMs;
+      release.shift()?.(result);
+      await turn();
+    };
+    const first = begin('first');
+    await end(answer);
+    await first;
+    return { ...set, begin, end, invited: () => count(() => set.deliverer.invite(PLACE.id)) };
+  }
+
+  function count(invite: () => boolean): number {
+    let times = 0;
+    while (times < 10_000 && invite()) times += 1;
+    return times;
+  }
+
+  it('is for as many as the destination takes in two seconds, those who come counted', async () => {
+    const { invited, begin, time } = await known(100);
+    expect(invited()).toBe(21);
+    expect(invited()).toBe(0);
+    time.elapsed += 1_001;
+    for (let n = 0; n < 15; n++) void begin(`${n}`);
+    await turn();
+    expect(invited()).toBe(6);
+  });
+
+  it('is for one alone until it is known how long a call takes', () => {
+    const { deliverer, known } = setUp(() => OK);
+    known.set(PLACE.id, PLACE);
+    expect(count(() => deliverer.invite(PLACE.id))).toBe(1);
+  });
+
+  it('is for one while calls take longer than that, and for none while one is under way', async () => {
+    const { invited, begin } = await known(5_000);
+    expect(invited()).toBe(1);
+    void begin('next');
+    await turn();
+    expect(invited()).toBe(0);
+  });
+
+  it('is for nobody while the circuit is not closed, nor when the probe is due', async () => {
+    const { invited, begin, end, time } = await known(10, DOWN);
+    for (const id of ['2', '3']) {
+      const failed = begin(id);
+      await end(DOWN);
+      await failed;
+    }
+    expect(invited()).toBe(0);
+    time.elapsed += 60_000;
+    expect(invited()).toBe(0);
+  });
+
+  it.each([
+    ['is gone', undefined],
+    ['is off', { ...PLACE, enabled: false }],
+    ['is paused', { ...PLACE, paused: true }],
+  ])('is for nobody when the destination %s', async (_, place) => {
+    const { deliverer, known: places, calls } = await known(10);
+    if (place === undefined) places.delete(PLACE.id);
+    else places.set(PLACE.id, place);
+    expect(deliverer.invite(PLACE.id)).toBe(false);
+    expect(calls).toHaveLength(1);
+  });
+});
