@@ -30,6 +30,7 @@ export function openBareRows(file: string, document: object, count: number): Bar
   thread.on('message', (bodies: readonly string[]) => waiting.shift()?.(bodies));
   const groups = new GroupCommit<Update>({
     maxInFlight: 2,
+    eagerRequests: 32,
     maxUnconfirmedBytes: Number.POSITIVE_INFINITY,
     maxGroupBytes: 4 * 1024 * 1024,
     async commit(updates) {

@@ -5,7 +5,8 @@ import { ucidBytes } from './keys.ts';
 
 /** A change goes with others until they weigh so much, characters. */
 const BATCH_CHARACTERS = 1024 * 1024;
-const BATCH_CHANGES = 500;
+/** They are read in the thread that answers callers: so many hold it up for about a millisecond. */
+const BATCH_CHANGES = 50;
 
 export interface Unpublished {
   /** In the order of their commits. None, when what became of them is told by later ones. */
@@ -39,14 +40,21 @@ export class Outbox {
     );
   }
 
-  /** The next changes behind the one with this number; undefined when there is none. */
-  after(number: number): Unpublished | undefined {
+  /**
+   * The next changes behind the one with this number; undefined when there is none. `published` are versions of profiles
+   * that were told already, by ucid: writes up to them are passed over.
+   */
+  after(number: number, published: ReadonlyMap<string, number> = new Map()): Unpublished | undefined {
     return reading(() => {
       const told = new Map<string, ProfileChange>();
       let [upTo, characters] = [number, 0];
       // While it is iterated the connection sees one state of the file.
       for (const { change: at, body } of this.#after.iterate(number, BATCH_CHANGES)) {
         const change = JSON.parse(String(body)) as ProfileChange;
+        if (change.kind === 'written' && change.version <= (published.get(change.ucid) ?? 0)) {
+          upTo = Number(at);
+          continue;
+        }
         const before = told.get(change.ucid);
         if (before?.profile === undefined) {
           const text = change.kind === 'deleted' ? '' : this.#textOf(change.ucid);

@@ -7,6 +7,8 @@ const MAX_UNCONFIRMED_BYTES = 64 * 1024 * 1024;
 const MAX_GROUP_BYTES = 4 * 1024 * 1024;
 /** One is carried out while the next is on its way to the thread. */
 const MAX_IN_FLIGHT = 2;
+/** So many go at once: else all that were answered together come together again, and the thread waits for them. */
+const EAGER_REQUESTS = 32;
 
 interface Pending {
   readonly resolve: (answers: readonly StoreAnswer[]) => void;
@@ -36,6 +38,7 @@ export class ProfileWriter {
     this.#logger = logger;
     this.#groups = new GroupCommit({
       maxInFlight: MAX_IN_FLIGHT,
+      eagerRequests: EAGER_REQUESTS,
       maxUnconfirmedBytes: MAX_UNCONFIRMED_BYTES,
       maxGroupBytes: MAX_GROUP_BYTES,
       commit: (group) => this.#commit(group),

@@ -1,6 +1,6 @@
-import { setTimeout as pause } from 'node:timers/promises';
+import { setTimeout as pause, setImmediate as turn } from 'node:timers/promises';
 import { type Logger, type Metrics, messageOf, type PublishProfileChanges } from '@tributary/core';
-import type { Outbox } from './outbox.ts';
+import type { Outbox, Unpublished } from './outbox.ts';
 import type { PublishingRight } from './publishing-right.ts';
 
 /** How often one looks for what others committed, and for a publisher that died. */
@@ -10,6 +10,8 @@ const REPORT_MS = 5_000;
 const GATHER_MS = 50;
 /** So many are taken out before the round is over: no crash has more published again. */
 const REMOVED_AT_ONCE = 500;
+/** Profiles of which it is known what was told last. */
+const REMEMBERED = 10_000;
 /** The first wait is longer than others need to look, so that one of them may try. */
 const BACKOFF = { firstMs: 3 * LOOK_MS, capMs: 5_000 };
 
@@ -34,6 +36,8 @@ export class Publisher {
   #seenVersion: number | undefined;
   #publishedUpTo = 0;
   #removedUpTo = 0;
+  /** Of profiles that were told not long ago, by ucid: a profile is told as it is by then, with what is still to come. */
+  readonly #versions = new Map<string, number>();
   #woken = false;
   #wake = () => {};
 
@@ -82,16 +86,25 @@ export class Publisher {
     const version = outbox.version();
     await this.#removePublished();
     for (
-      let next = outbox.after(this.#publishedUpTo);
+      let next = outbox.after(this.#publishedUpTo, this.#versions);
       next !== undefined && !this.#closing.signal.aborted;
-      next = outbox.after(this.#publishedUpTo)
+      next = outbox.after(this.#publishedUpTo, this.#versions)
     ) {
       if (next.changes.length > 0) await publish(next.changes);
+      this.#remember(next);
       this.#publishedUpTo = next.upTo;
+      // Callers come in between.
+      await turn();
       if (this.#publishedUpTo - this.#removedUpTo >= REMOVED_AT_ONCE) await this.#removePublished();
     }
     await this.#removePublished();
     this.#seenVersion = version;
+  }
+
+  #remember({ changes }: Unpublished): void {
+    if (this.#versions.size >= REMEMBERED) this.#versions.clear();
+    for (const { ucid, profile } of changes)
+      if (profile !== undefined) this.#versions.set(ucid, profile.version);
   }
 
   /** Whoever has the profiles open beside this one may be able to publish. */
