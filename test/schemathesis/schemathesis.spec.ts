@@ -7,7 +7,7 @@ import { findSchemathesis } from './installation.ts';
 
 const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 /** Cases of each operation that are drawn by chance, beside those of its examples and of the edges of its schemas. */
-const CASES = LONG ? 300 : 5;
+const CASES = LONG ? 80 : 5;
 const LIMIT_MS = LONG ? 30 * 60_000 : 170_000;
 
 const installed = findSchemathesis(process.env);
@@ -31,7 +31,8 @@ describe.skipIf(installed === undefined && process.env.CI === undefined)('schema
     const { code, output } = await run(await variablesOf(tributary));
     const cases = Number(/(\d+) generated/.exec(output)?.[1] ?? 0);
     expect(code, output).toBe(0);
-    expect(cases).toBeGreaterThan(1_000);
+    console.log(`schemathesis made ${cases} calls`);
+    expect(cases).toBeGreaterThan(LONG ? 10_000 : 1_000);
   });
 
   async function run(variables: Readonly<Record<string, string>>) {

@@ -9,7 +9,7 @@ const LOOKS = 2_500;
  * returns, and on a busy machine a thread may answer one more client meanwhile. Where there is no `/proc` it resolves at
  * once; after five seconds it rejects.
  */
-export async function hasHalted(pid: number): Promise<void> {
+export async function untilHalted(pid: number): Promise<void> {
   for (let look = 0; look < LOOKS; look++) {
     const states = await threadStates(pid);
     if (states.every((state) => state === 'T')) return;

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { becomesReady, READY_WITHIN_MS } from '../becomes-ready.ts';
 import { EngineFailed, EngineMissing, type RunningEngine } from '../engine.ts';
 import { Guard } from './guard.ts';
-import { hasHalted } from './halted.ts';
+import { untilHalted } from './halted.ts';
 
 const ENDS_WITHIN_MS = 20_000;
 const LOG_TAIL_BYTES = 4_000;
@@ -81,7 +81,7 @@ class NativeEngine implements RunningEngine {
   async pause(): Promise<void> {
     const engine = this.#running();
     engine.kill('SIGSTOP');
-    await hasHalted(engine.pid ?? 0);
+    await untilHalted(engine.pid ?? 0);
   }
 
   async resume(): Promise<void> {
