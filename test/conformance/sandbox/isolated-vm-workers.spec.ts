@@ -27,6 +27,20 @@ import { openIsolatedVmSandbox } from '@tributary/infra';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { badOn, HONEST, input, inputs, outcomes, program } from './samples.ts';
 
+/** How Linux schedules threads: see sched(7). */
+const NORMAL = 0;
+const WHEN_IDLE = 5;
+
+/** How the threads of a process are scheduled, each way once: the 41st field of `proc(5)`. */
+function policiesOf(pid = 0): readonly number[] {
+  const threads = readdirSync(`/proc/${pid}/task`);
+  const policies = threads.map((thread) => {
+    const stat = readFileSync(`/proc/${pid}/task/${thread}/stat`, 'utf8');
+    return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[38]);
+  });
+  return [...new Set(policies)];
+}
+
 type Options = Partial<Parameters<typeof openIsolatedVmSandbox>[0]>;
 
 describe('The worker processes of isolated-vm', () => {
@@ -144,6 +158,8 @@ describe('The worker processes of isolated-vm', () => {
     const [first, apart] = sandbox.workerPids();
     expect(sandbox.workerPids()).toHaveLength(2);
     expect([first, apart].map((pid) => getPriority(pid ?? 0))).toEqual([0, 19]);
+    if (process.platform === 'linux')
+      await vi.waitFor(() => expect([first, apart].map(policiesOf)).toEqual([[NORMAL], [WHEN_IDLE]]));
     process.kill(apart ?? 0, 'SIGSTOP');
     const other = sandbox.run(program(HONEST, 'harmful'), [input(1)]);
     expect(outcomes(await sandbox.run(program(HONEST, 'honest'), [input(1)]))).toEqual(['ok']);

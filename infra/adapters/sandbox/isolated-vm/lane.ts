@@ -183,7 +183,8 @@ export class Lane {
     if (head !== READY) throw new TypeError('not a worker');
     clearTimeout(this.#startTimer);
     const pid = this.#worker?.pid;
-    if (pid !== undefined) this.#watchdog = new Watchdog(pid, this.#settings.limits);
+    const { limits, niceness } = this.#settings;
+    if (pid !== undefined) this.#watchdog = new Watchdog(pid, limits, niceness > 0);
     this.#ready = true;
     this.#failedStarts = 0;
     this.#settings.user.worked();

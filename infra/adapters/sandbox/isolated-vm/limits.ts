@@ -85,4 +85,6 @@ export interface OutputLimits {
 export interface WorkerSettings {
   readonly limits: SandboxLimits;
   readonly output: OutputLimits;
+  /** It runs when nothing else wants to. */
+  readonly whenIdle: boolean;
 }

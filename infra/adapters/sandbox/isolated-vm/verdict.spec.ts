@@ -51,7 +51,7 @@ describe('what follows from a report', () => {
   it('is another try, five times, when the machine and not the code took the time', () => {
     const starved = report('timeout', 0, 10);
     expect(afterReport(ALONE, starved, LIMITS).chunks).toEqual([{ ...ALONE, starved: 1 }]);
-    expect(afterReport({ ...ALONE, starved: 5 }, starved, LIMITS).verdict?.kind).toBe('timeout');
+    expect(afterReport({ ...ALONE, starved: 25 }, starved, LIMITS).verdict?.kind).toBe('timeout');
   });
 
   it('is the fault of every event when the source does not load', () => {

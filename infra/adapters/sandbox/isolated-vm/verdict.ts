@@ -27,8 +27,11 @@ export interface Consequence {
   readonly rest?: Fault;
 }
 
-/** Times a chunk is tried again because the machine, not the code, used up the wall time. */
-const MAX_STARVED = 5;
+/**
+ * Times a chunk is tried again because the machine, not the code, used up the wall time: a worker that runs when nothing
+ * else wants to may get a third of a hundredth of a busy core.
+ */
+const MAX_STARVED = 25;
 
 /** Whom a stop is blamed on: an event is guilty only of what it did alone. */
 export function afterReport(chunk: Chunk, report: Report, limits: SandboxLimits): Consequence {

@@ -5,18 +5,22 @@ import { cpuMs, residentMb } from './process-stats.ts';
 export const WATCH_EVERY_MS = 25;
 /** Whatever the CPU time says: silent for this many times `watchdogMs` is dead (stopped, swapped out). */
 const GIVE_UP_FACTOR = 20;
+/** So many times as patient with one that runs when nothing else wants to. */
+const BEHIND_OTHERS = 5;
 
 /** Watches one worker over one errand at a time. */
 export class Watchdog {
   readonly #pid: number;
   readonly #limits: SandboxLimits;
+  readonly #giveUpMs: number;
   #errand: object | undefined;
   #since = 0;
   #cpuBefore: number | undefined;
 
-  constructor(pid: number, limits: SandboxLimits) {
+  constructor(pid: number, limits: SandboxLimits, isBehind: boolean) {
     this.#pid = pid;
     this.#limits = limits;
+    this.#giveUpMs = limits.watchdogMs * GIVE_UP_FACTOR * (isBehind ? BEHIND_OTHERS : 1);
   }
 
   /** What the worker must be killed for, seen at `now` (ms) while `errand` is under way. */
@@ -34,7 +38,7 @@ export class Watchdog {
   #isStuck(silentMs: number): boolean {
     const { watchdogMs, eventMs } = this.#limits;
     if (silentMs < watchdogMs) return false;
-    if (this.#cpuBefore === undefined || silentMs >= watchdogMs * GIVE_UP_FACTOR) return true;
+    if (this.#cpuBefore === undefined || silentMs >= this.#giveUpMs) return true;
     return (cpuMs(this.#pid) ?? Number.POSITIVE_INFINITY) - this.#cpuBefore >= eventMs;
   }
 }

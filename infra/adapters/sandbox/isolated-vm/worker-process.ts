@@ -8,6 +8,8 @@ import type { SandboxLimits, WorkerSettings } from './limits.ts';
 const MAIN = fileURLToPath(new URL('./worker/main.ts', import.meta.url));
 /** isolated-vm needs the first; the second bounds the worker's own heap, isolates have their own limit. */
 const NODE_FLAGS = ['--no-node-snapshot', '--max-old-space-size=128'];
+/** One that stands behind others takes up one core, not also those that V8 would compile and collect on. */
+const ONE_CORE_FLAGS = ['--single-threaded', '--v8-pool-size=1'];
 /** What a worker may say before it dies, for the log. */
 const MAX_STDERR_CHARS = 2_000;
 
@@ -39,7 +41,9 @@ export class WorkerProcess {
   /** Throws when the system refuses to start any process. */
   constructor({ node, limits, niceness, ...user }: WorkerStart, events: WorkerEvents) {
     this.#events = events;
-    this.#child = spawn(node, [...NODE_FLAGS, MAIN, JSON.stringify(settingsOf(limits))], {
+    const isBehind = niceness > 0;
+    const flags = [...NODE_FLAGS, ...(isBehind ? ONE_CORE_FLAGS : [])];
+    this.#child = spawn(node, [...flags, MAIN, JSON.stringify(settingsOf(limits, isBehind))], {
       stdio: ['pipe', 'pipe', 'pipe'],
       // Isolates take their zone from the process that makes them.
       env: { TZ: 'UTC' },
@@ -48,7 +52,7 @@ export class WorkerProcess {
       windowsHide: true,
       ...user,
     });
-    if (niceness > 0 && this.#child.pid !== undefined) stepBack(this.#child.pid, niceness);
+    if (isBehind && this.#child.pid !== undefined) stepBack(this.#child.pid, niceness);
     this.#child.once('error', (error) => this.#end(error.message));
     this.#child.once('close', (code, signal) => this.#end(signal ?? `exit code ${code}`));
     this.#child.stdin?.on('error', () => this.kill());
@@ -105,9 +109,10 @@ function isSystemError(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ERR_SYSTEM_ERROR';
 }
 
-function settingsOf(limits: SandboxLimits): WorkerSettings {
+function settingsOf(limits: SandboxLimits, whenIdle: boolean): WorkerSettings {
   return {
     limits,
+    whenIdle,
     output: {
       maxOutputs: MAX_OUTPUTS,
       maxEventBytes: MAX_EVENT_BYTES,
