@@ -28,7 +28,7 @@ export class CallTimes {
   }
 
   ended(durationMs: number, deliveries: number): void {
-    const first = this.#callMs === undefined;
+    const first = !this.areKnown;
     this.#callMs = first ? durationMs : mean(this.#callMs ?? UNKNOWN_CALL_MS, durationMs);
     this.#deliveries = first ? deliveries : mean(this.#deliveries, deliveries);
   }

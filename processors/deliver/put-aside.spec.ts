@@ -1,16 +1,6 @@
 import { type DeliveryResult, iso } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { arrived, delivery, OK, PLACE, START, setUp, turn } from './samples.ts';
-
-const { signal } = new AbortController();
-
-/** A destination whose calls hang until the test lets them go, one at a time. */
-function setUpHanging(limits: { maxCalls?: number; perSecond?: number } = { maxCalls: 1 }) {
-  const release: ((result: DeliveryResult) => void)[] = [];
-  const set = setUp(() => new Promise((resolve) => release.push(resolve)), limits);
-  const begin = (id: string) => set.deliverer.deliver(arrived(delivery(id)), PLACE, { signal });
-  return { ...set, release, begin };
-}
+import { arrived, delivery, OK, PLACE, START, setUp, setUpHanging, turn } from './samples.ts';
 
 describe('what a destination has no room for', () => {
   it('is put aside once it would wait for longer than the shortest retry topic', async () => {

@@ -1,7 +1,7 @@
 import { type DeliveryResult, HEADER, type LogEntry, parseLadder } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { retrySources } from './retry-sources.ts';
-import { arrived, DOWN, delivery, OK, PLACE, setUp, turn } from './samples.ts';
+import { DOWN, OK, PLACE, setUp, setUpHanging, turn } from './samples.ts';
 
 const [IN_TEN = { topic: '' }] = retrySources(parseLadder(['10s']), { invite: () => false });
 
@@ -37,24 +37,20 @@ describe('the retry topics', () => {
 });
 
 describe('an invitation to what was put aside', () => {
-  const { signal } = new AbortController();
-
-  /** A destination with one call at a time, each of which takes as long as the test says. */
+  /** A destination of which it is known that its calls take so long: one was made. */
   async function known(callMs: number, answer: DeliveryResult = OK) {
-    const release: ((result: DeliveryResult) => void)[] = [];
-    const set = setUp(() => new Promise((resolve) => release.push(resolve)), { maxCalls: 1 });
+    const set = setUpHanging();
     set.known.set(PLACE.id, PLACE);
-    const begin = (id: string) => set.deliverer.deliver(arrived(delivery(id)), PLACE, { signal });
     const end = async (result: DeliveryResult) => {
       await turn();
       set.time.elapsed += callMs;
-      release.shift()?.(result);
+      set.release.shift()?.(result);
       await turn();
     };
-    const first = begin('first');
+    const first = set.begin('first');
     await end(answer);
     await first;
-    return { ...set, begin, end, invited: () => count(() => set.deliverer.invite(PLACE.id)) };
+    return { ...set, end, invited: () => count(() => set.deliverer.invite(PLACE.id)) };
   }
 
   function count(invite: () => boolean): number {

@@ -160,6 +160,15 @@ export function setUp(
   };
 }
 
+/** A destination with so many calls at a time, each of which hangs until the test lets it go. */
+export function setUpHanging(maxCalls = 1) {
+  const { signal } = new AbortController();
+  const release: ((result: DeliveryResult) => void)[] = [];
+  const set = setUp(() => new Promise((resolve) => release.push(resolve)), { maxCalls });
+  const begin = (id: string) => set.deliverer.deliver(arrived(delivery(id)), PLACE, { signal });
+  return { ...set, release, begin };
+}
+
 export function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
 }

@@ -1,20 +1,12 @@
-import { type DeliveryResult, iso } from '@tributary/core';
+import { iso } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { Interest } from './interest.ts';
 import { Places } from './places.ts';
-
-import { arrived, delivery, OK, PLACE, START, setUp, turn } from './samples.ts';
+import { arrived, delivery, OK, PLACE, START, setUp, setUpHanging, turn } from './samples.ts';
 
 describe('a call that takes too long for its lane', () => {
-  /** A destination whose calls hang until the test lets them go. */
-  function setUpHanging() {
-    const release: ((result: DeliveryResult) => void)[] = [];
-    const set = setUp(() => new Promise((resolve) => release.push(resolve)));
-    return { ...set, release };
-  }
-
   it('is joined by the slow lane: one call is made', async () => {
-    const { calls, release, handOver, join } = setUpHanging();
+    const { calls, release, handOver, join } = setUpHanging(16);
     expect((await handOver(delivery('1'))).settlement.kind).toBe('slow');
     const joined = join(delivery('1'));
     release[0]?.(OK);
@@ -26,7 +18,7 @@ describe('a call that takes too long for its lane', () => {
   });
 
   it('was forgotten a minute after it ended, and posted again: its result waits until it is taken, once', async () => {
-    const { time, release, handOver, join } = setUpHanging();
+    const { time, release, handOver, join } = setUpHanging(16);
     await handOver(delivery('1'));
     release[0]?.(OK);
     time.elapsed += 3_600_000;
@@ -36,7 +28,7 @@ describe('a call that takes too long for its lane', () => {
   });
 
   it('is never taken for another try or drive of the same delivery', async () => {
-    const { release, handOver, join } = setUpHanging();
+    const { release, handOver, join } = setUpHanging(16);
     await handOver(delivery('1'));
     release[0]?.(OK);
     expect(await join(delivery('1', { redrives: 1, created_at: iso(START + 1) }))).toBeUndefined();
@@ -47,7 +39,7 @@ describe('a call that takes too long for its lane', () => {
   });
 
   it('was aborted and posted again at a graceful stop: it outlives the lane it came from', async () => {
-    const { calls, release, handOver, join } = setUpHanging();
+    const { calls, release, handOver, join } = setUpHanging(16);
     const quick = new AbortController();
     await handOver(delivery('1'), { signal: quick.signal });
     quick.abort();
@@ -59,7 +51,7 @@ describe('a call that takes too long for its lane', () => {
   });
 
   it('stays with its lane while the stages stop: nothing waits behind it', async () => {
-    const { calls, time, release, deliverer } = setUpHanging();
+    const { calls, time, release, deliverer } = setUpHanging(16);
     const { signal } = new AbortController();
     const stopping = new AbortController();
     const soon = deliverer.deliverSoon(
@@ -78,7 +70,7 @@ describe('a call that takes too long for its lane', () => {
   });
 
   it('is aborted when the slow lane that joined it leaves, and begins again', async () => {
-    const { calls, release, handOver, join, run } = setUpHanging();
+    const { calls, release, handOver, join, run } = setUpHanging(16);
     await handOver(delivery('1'));
     const slow = new AbortController();
     const joined = join(delivery('1'), slow.signal).catch((error: unknown) => error);
@@ -93,14 +85,14 @@ describe('a call that takes too long for its lane', () => {
   });
 
   it('is not begun twice when its entry is taken again before it came to the slow lane', async () => {
-    const { calls, handOver } = setUpHanging();
+    const { calls, handOver } = setUpHanging(16);
     await handOver(delivery('1'));
     expect((await handOver(delivery('1'))).settlement.kind).toBe('slow');
     expect(calls).toHaveLength(1);
   });
 
   it('what found no room to begin is joined as slow', async () => {
-    const { calls, handOver, join, deliverer } = setUpHanging();
+    const { calls, handOver, join, deliverer } = setUpHanging(16);
     const { signal } = new AbortController();
     const filling = Array.from({ length: 16 }, (_, i) =>
       deliverer.deliverSoon(arrived(delivery(`f${i}`)), PLACE, { signal }, 100_000),

@@ -44,7 +44,7 @@ export class Outbox {
    * The next changes behind the one with this number; undefined when there is none. `published` are versions of profiles
    * that were told already, by ucid: writes up to them are passed over.
    */
-  after(number: number, published: ReadonlyMap<string, number> = new Map()): Unpublished | undefined {
+  after(number: number, published: ReadonlyMap<string, number>): Unpublished | undefined {
     return reading(() => {
       const told = new Map<string, ProfileChange>();
       let [upTo, characters] = [number, 0];

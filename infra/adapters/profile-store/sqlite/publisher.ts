@@ -85,11 +85,8 @@ export class Publisher {
     if (!this.#hasNews() || !right.take()) return;
     const version = outbox.version();
     await this.#removePublished();
-    for (
-      let next = outbox.after(this.#publishedUpTo, this.#versions);
-      next !== undefined && !this.#closing.signal.aborted;
-      next = outbox.after(this.#publishedUpTo, this.#versions)
-    ) {
+    const following = () => outbox.after(this.#publishedUpTo, this.#versions);
+    for (let next = following(); next !== undefined && !this.#closing.signal.aborted; next = following()) {
       if (next.changes.length > 0) await publish(next.changes);
       this.#remember(next);
       this.#publishedUpTo = next.upTo;

@@ -14,8 +14,8 @@ export interface LaneSettings {
   readonly user: WorkerUser;
   readonly metrics: Metrics;
   readonly logger: Logger;
-  /** Where the system schedules its worker, as `nice` counts; 0 is as everybody. */
-  readonly niceness: number;
+  /** Its worker runs with what the others leave. */
+  readonly standsBack: boolean;
   /** How long after a worker was lost the next one is started, ms: to start one holds the host up for a moment. */
   readonly restMs: number;
   /** A program held the worker up until it was stopped, or took it down. */
@@ -116,10 +116,10 @@ export class Lane {
   }
 
   #start(): void {
-    const { node, limits, user, niceness } = this.#settings;
+    const { node, limits, user, standsBack } = this.#settings;
     try {
       const worker = new WorkerProcess(
-        { node, limits, niceness, ...user.identity },
+        { node, limits, standsBack, ...user.identity },
         {
           frame: (frame) => this.#read(frame),
           gone: (detail) => this.#bury(detail),
@@ -183,8 +183,8 @@ export class Lane {
     if (head !== READY) throw new TypeError('not a worker');
     clearTimeout(this.#startTimer);
     const pid = this.#worker?.pid;
-    const { limits, niceness } = this.#settings;
-    if (pid !== undefined) this.#watchdog = new Watchdog(pid, limits, niceness > 0);
+    const { limits, standsBack } = this.#settings;
+    if (pid !== undefined) this.#watchdog = new Watchdog(pid, limits, standsBack);
     this.#ready = true;
     this.#failedStarts = 0;
     this.#settings.user.worked();

@@ -2,15 +2,12 @@ import { closedError, downError, Lane, type LaneSettings } from './lane.ts';
 import { Standing } from './standing.ts';
 import type { Work } from './work.ts';
 
-/** The least the system offers: a worker apart runs with what the others leave. */
-const LOWEST = 19;
-
-type Settings = Omit<LaneSettings, 'niceness' | 'restMs' | 'harmed' | 'resume' | 'heldUp'>;
+type Settings = Omit<LaneSettings, 'standsBack' | 'restMs' | 'harmed' | 'resume' | 'heldUp'>;
 
 /**
  * The lanes of a sandbox, and who runs in which. A program has a lane of its own among them, by its id. While that one
  * is held up by something slow, what others bring goes to the next; and an owner who did harm is sent apart, to a lane
- * that is made when the first one is, whose worker has the lowest priority.
+ * that is made when the first one is, whose worker stands back.
  */
 export class Lanes {
   readonly #settings: LaneSettings;
@@ -24,7 +21,7 @@ export class Lanes {
   constructor(count: number, isLazy: boolean, settings: Settings) {
     this.#settings = {
       ...settings,
-      niceness: 0,
+      standsBack: false,
       restMs: 0,
       harmed: (owner) => this.#sendApart(owner),
       resume: (work, lane) => this.#resume(work, lane),
@@ -77,7 +74,7 @@ export class Lanes {
   #sendApart(owner: string): void {
     if (this.#closed) return;
     this.#standing.harmed(owner, performance.now());
-    this.#apart ??= new Lane({ ...this.#settings, niceness: LOWEST, restMs: this.#settings.limits.restMs });
+    this.#apart ??= new Lane({ ...this.#settings, standsBack: true, restMs: this.#settings.limits.restMs });
     for (const lane of this.#lanes) {
       for (const work of lane.leave((waiting) => waiting === owner)) this.submit(work);
     }

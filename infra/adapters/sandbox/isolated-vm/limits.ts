@@ -86,5 +86,5 @@ export interface WorkerSettings {
   readonly limits: SandboxLimits;
   readonly output: OutputLimits;
   /** It runs when nothing else wants to. */
-  readonly whenIdle: boolean;
+  readonly standsBack: boolean;
 }

@@ -6,7 +6,7 @@ export const WATCH_EVERY_MS = 25;
 /** Whatever the CPU time says: silent for this many times `watchdogMs` is dead (stopped, swapped out). */
 const GIVE_UP_FACTOR = 20;
 /** So many times as patient with one that runs when nothing else wants to. */
-const BEHIND_OTHERS = 5;
+const STANDING_BACK = 5;
 
 /** Watches one worker over one errand at a time. */
 export class Watchdog {
@@ -17,10 +17,10 @@ export class Watchdog {
   #since = 0;
   #cpuBefore: number | undefined;
 
-  constructor(pid: number, limits: SandboxLimits, isBehind: boolean) {
+  constructor(pid: number, limits: SandboxLimits, standsBack: boolean) {
     this.#pid = pid;
     this.#limits = limits;
-    this.#giveUpMs = limits.watchdogMs * GIVE_UP_FACTOR * (isBehind ? BEHIND_OTHERS : 1);
+    this.#giveUpMs = limits.watchdogMs * GIVE_UP_FACTOR * (standsBack ? STANDING_BACK : 1);
   }
 
   /** What the worker must be killed for, seen at `now` (ms) while `errand` is under way. */

@@ -8,16 +8,18 @@ import type { SandboxLimits, WorkerSettings } from './limits.ts';
 const MAIN = fileURLToPath(new URL('./worker/main.ts', import.meta.url));
 /** isolated-vm needs the first; the second bounds the worker's own heap, isolates have their own limit. */
 const NODE_FLAGS = ['--no-node-snapshot', '--max-old-space-size=128'];
-/** One that stands behind others takes up one core, not also those that V8 would compile and collect on. */
+/** One that stands back takes up one core, not also those that V8 would compile and collect on. */
 const ONE_CORE_FLAGS = ['--single-threaded', '--v8-pool-size=1'];
+/** The least priority that the system offers. */
+const LOWEST = 19;
 /** What a worker may say before it dies, for the log. */
 const MAX_STDERR_CHARS = 2_000;
 
 export interface WorkerStart {
   readonly node: string;
   readonly limits: SandboxLimits;
-  /** How far it stands behind others for the system's scheduler; 0 not at all. */
-  readonly niceness: number;
+  /** It runs with what the others leave. */
+  readonly standsBack: boolean;
   /** Whom it runs as; this process's own user when absent. */
   readonly uid?: number;
   readonly gid?: number;
@@ -39,11 +41,10 @@ export class WorkerProcess {
   #said = '';
 
   /** Throws when the system refuses to start any process. */
-  constructor({ node, limits, niceness, ...user }: WorkerStart, events: WorkerEvents) {
+  constructor({ node, limits, standsBack, ...user }: WorkerStart, events: WorkerEvents) {
     this.#events = events;
-    const isBehind = niceness > 0;
-    const flags = [...NODE_FLAGS, ...(isBehind ? ONE_CORE_FLAGS : [])];
-    this.#child = spawn(node, [...flags, MAIN, JSON.stringify(settingsOf(limits, isBehind))], {
+    const flags = [...NODE_FLAGS, ...(standsBack ? ONE_CORE_FLAGS : [])];
+    this.#child = spawn(node, [...flags, MAIN, JSON.stringify(settingsOf(limits, standsBack))], {
       stdio: ['pipe', 'pipe', 'pipe'],
       // Isolates take their zone from the process that makes them.
       env: { TZ: 'UTC' },
@@ -52,7 +53,7 @@ export class WorkerProcess {
       windowsHide: true,
       ...user,
     });
-    if (isBehind && this.#child.pid !== undefined) stepBack(this.#child.pid, niceness);
+    if (standsBack && this.#child.pid !== undefined) stepBack(this.#child.pid);
     this.#child.once('error', (error) => this.#end(error.message));
     this.#child.once('close', (code, signal) => this.#end(signal ?? `exit code ${code}`));
     this.#child.stdin?.on('error', () => this.kill());
@@ -97,9 +98,9 @@ export class WorkerProcess {
 }
 
 /** A child that is gone already, or a system that does not let it, leaves nothing to do. */
-function stepBack(pid: number, niceness: number): void {
+function stepBack(pid: number): void {
   try {
-    setPriority(pid, niceness);
+    setPriority(pid, LOWEST);
   } catch (error) {
     if (!isSystemError(error)) throw error;
   }
@@ -109,10 +110,10 @@ function isSystemError(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ERR_SYSTEM_ERROR';
 }
 
-function settingsOf(limits: SandboxLimits, whenIdle: boolean): WorkerSettings {
+function settingsOf(limits: SandboxLimits, standsBack: boolean): WorkerSettings {
   return {
     limits,
-    whenIdle,
+    standsBack,
     output: {
       maxOutputs: MAX_OUTPUTS,
       maxEventBytes: MAX_EVENT_BYTES,

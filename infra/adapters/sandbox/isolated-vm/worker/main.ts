@@ -52,5 +52,5 @@ process.stdin.on('data', (piece: Buffer) => {
 process.stdin.on('close', die);
 process.stdin.on('error', die);
 process.stdout.on('error', die);
-if (settings.whenIdle) runWhenIdle();
+if (settings.standsBack) runWhenIdle();
 send({ head: READY, body: '' });
