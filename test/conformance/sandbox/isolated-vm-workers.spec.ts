@@ -94,11 +94,44 @@ describe('The worker processes of isolated-vm', () => {
     expect(sandbox.workerPids()).not.toContain(lost);
   });
 
-  it('give up the least recently used program when they hold too many', async () => {
-    const sandbox = open({ maxPrograms: 2 });
+  it('give up the least recently used isolate when they hold too many', async () => {
+    const sandbox = open({ maxIsolates: 2 });
     const [first, second, third] = [program(HONEST), program(HONEST), program(HONEST)];
     await each(sandbox, [first, second, first, third]);
     expect(await each(sandbox, [first, second])).toEqual([false, true]);
+  });
+
+  it('keep the programs of an owner in one isolate, and make it anew after so many of them', async () => {
+    const sandbox = open({ maxIsolates: 1, recycleAbovePrograms: 3 });
+    const programs = Array.from({ length: 3 }, () => program(HONEST, 'owner'));
+    const [first] = programs;
+    expect(await each(sandbox, [...programs, ...programs])).toEqual([true, true, true, false, false, false]);
+    const fourth = program(HONEST, 'owner');
+    expect(await each(sandbox, first ? [fourth, first, first] : [])).toEqual([true, true, false]);
+  });
+
+  it.each([
+    ['does not end', 'for (;;);'],
+    ['takes all memory', 'const all = []; for (;;) all.push(new Array(1e5).fill(0));'],
+  ])('lose an owner’s other programs when one %s, and load them again', async (_, statements) => {
+    const sandbox = open();
+    const [good, bad] = [program(HONEST, 'owner'), badOn(statements, 'owner')];
+    expect(await each(sandbox, [good, good])).toEqual([true, false]);
+    expect(outcomes(await sandbox.run(bad, inputs(3, [1])))).toEqual([
+      'ok',
+      expect.stringMatching(/timeout|memory/),
+      'ok',
+    ]);
+    expect(await each(sandbox, [good, good])).toEqual([true, false]);
+  });
+
+  it('blame a source for its faults, and not the programs beside it', async () => {
+    const sandbox = open();
+    const [good, wrong] = [program(HONEST, 'owner'), program('function transform(', 'owner')];
+    await each(sandbox, [good]);
+    expect(outcomes(await sandbox.run(wrong, [input(1)]))).toEqual(['compile']);
+    expect(outcomes(await sandbox.run(wrong, [input(2)]))).toEqual(['compile']);
+    expect(await each(sandbox, [good, good])).toEqual([true, false]);
   });
 
   it('make an isolate anew after so many events', async () => {

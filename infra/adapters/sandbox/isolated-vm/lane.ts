@@ -37,6 +37,8 @@ const AHEAD = 2;
 const SLOW_MS = 20;
 /** Starts that failed in a row after which the lane is closed to calls. */
 const MAX_FAILED_STARTS = 3;
+/** Programs a lane remembers to have sent. */
+const MAX_KNOWN = 10_000;
 const FIRST_BACKOFF_MS = 50;
 const MAX_BACKOFF_MS = 5_000;
 
@@ -144,17 +146,18 @@ export class Lane {
   }
 
   #send(worker: WorkerProcess, work: Work, errand: Errand): void {
-    const { id: program, source } = work.program;
-    const needsSource = errand.task.op === 'check' || !this.#known.has(program);
-    if (errand.task.op === 'run') this.#remember(program);
-    worker.send(taskFrame({ ...errand.task, program, ...(needsSource ? { source } : {}) }, errand.texts));
+    const { id: program, owner, source } = work.program;
+    const needsSource = errand.task.alone || !this.#known.has(program);
+    if (!errand.task.alone) this.#remember(program);
+    const task = { ...errand.task, program, owner, ...(needsSource ? { source } : {}) };
+    worker.send(taskFrame(task, errand.texts));
     if (this.#underWay.length === 0) this.#oldestSince = performance.now();
     this.#underWay.push({ work, errand });
   }
 
   /** Forgetting costs sending a source once more; a list that only grows would cost more. */
   #remember(program: string): void {
-    if (this.#known.size > this.#settings.limits.maxPrograms) this.#known.clear();
+    if (this.#known.size >= MAX_KNOWN) this.#known.clear();
     this.#known.add(program);
   }
 

@@ -15,7 +15,7 @@ describe('limitsFor', () => {
       const limits = limitsFor({ eventMs, isolateMb });
       expect(limits.watchdogMs).toBeGreaterThan(2 * limits.eventMs);
       expect(limits.recycleAboveMb).toBeLessThan(limits.isolateMb);
-      expect(limits.maxProgramsMb + limits.isolateMb).toBeLessThan(limits.processMb);
+      expect(limits.maxIsolatesMb + limits.isolateMb).toBeLessThan(limits.processMb);
       expect(limits.processMb).toBeGreaterThan(256);
     },
   );

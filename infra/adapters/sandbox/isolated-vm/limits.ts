@@ -10,13 +10,15 @@ export interface SandboxLimits {
   readonly isolateMb: number;
   /** Resident memory of one worker process, MB; above it, it is killed. */
   readonly processMb: number;
-  /** Programs a worker keeps loaded, and the heap they may hold together, MB. */
-  readonly maxPrograms: number;
-  readonly maxProgramsMb: number;
+  /** Isolates a worker keeps, and the heap they may hold together, MB. */
+  readonly maxIsolates: number;
+  readonly maxIsolatesMb: number;
   /** Events an isolate runs before it is made anew. */
   readonly recycleAfter: number;
   /** An isolate that holds more than this is made anew, MB. */
   readonly recycleAboveMb: number;
+  /** An isolate that was given more programs than this is made anew: those of old versions stay in it until then. */
+  readonly recycleAbovePrograms: number;
   /** Events and characters that go to a worker in one message. */
   readonly chunkEvents: number;
   readonly chunkChars: number;
@@ -34,10 +36,11 @@ export const DEFAULT_LIMITS: SandboxLimits = {
   watchdogMs: 500,
   isolateMb: 64,
   processMb: 512,
-  maxPrograms: 32,
-  maxProgramsMb: 192,
+  maxIsolates: 32,
+  maxIsolatesMb: 192,
   recycleAfter: 1_000_000,
   recycleAboveMb: 48,
+  recycleAbovePrograms: 2_000,
   chunkEvents: 200,
   chunkChars: 112 * 1024,
   maxKills: 3,
@@ -64,7 +67,7 @@ export function limitsFor({ eventMs, isolateMb }: ChosenLimits): SandboxLimits {
     watchdogMs: 5 * eventMs,
     isolateMb,
     processMb: 256 + 4 * isolateMb,
-    maxProgramsMb: 3 * isolateMb,
+    maxIsolatesMb: 3 * isolateMb,
     recycleAboveMb: Math.trunc((3 * isolateMb) / 4),
   };
 }

@@ -5,12 +5,14 @@ import type { Frame } from './frames.ts';
 export interface Task {
   readonly op: 'run' | 'check';
   readonly program: string;
+  /** Whose programs share an isolate. */
+  readonly owner: string;
   /** Absent when the worker is thought to have it. */
   readonly source?: string;
   readonly events: number;
   /** JSON: four numbers an event: characters of its text and of its context in the body, its clock, its seed. */
   readonly sizes: string;
-  /** In an isolate of its own, that ran nothing before. */
+  /** In an isolate of its own, that ran nothing before; with the source. */
   readonly alone: boolean;
   readonly captureLogs: boolean;
 }

@@ -5,7 +5,7 @@ import type { Chunk } from './verdict.ts';
 /** What a lane sends to its worker for a chunk. */
 export interface Errand {
   readonly chunk: Chunk;
-  readonly task: Omit<Task, 'program' | 'source'>;
+  readonly task: Omit<Task, 'program' | 'owner' | 'source'>;
   readonly texts: string;
 }
 

@@ -12,15 +12,15 @@ export type Answers = readonly [text: string];
 /** What a worker calls inside an isolate. */
 export interface Inside {
   /**
-   * Takes the user's source, as a function that evaluates it and answers what it calls `transform`. Evaluates it once:
-   * JSON of what is wrong with it (message, line, column), or nothing.
+   * Takes a source of the user's under a number, as a function that evaluates it and answers what it calls `transform`.
+   * Evaluates it once: JSON of what is wrong with it (message, line, column), or nothing.
    */
-  adopt(evaluate: unknown): string | undefined;
+  adopt(program: number, evaluate: unknown): string | undefined;
   /**
-   * Runs events. Returns its answers, or nothing when an event still waits for a promise: then ask `answers` once the
-   * microtasks are drained.
+   * Runs events through a program. Returns its answers, or nothing when an event still waits for a promise: then ask
+   * `answers` once the microtasks are drained.
    */
-  run(batch: Batch, keepLogs: boolean): Answers | undefined;
+  run(program: number, batch: Batch, keepLogs: boolean): Answers | undefined;
   /** The answers so far. `settle`: the event under way fails. */
   answers(settle: boolean): Answers;
 }
@@ -60,7 +60,8 @@ export function bootstrap(limits: OutputLimits, fileName: string, world: FixedWo
   /** Numbers an event has in the sizes: its characters, those of its context, its clock, its seed. */
   const PER_EVENT = 4;
 
-  let evaluate: (() => unknown) | undefined;
+  /** What evaluates a source, by the number of its program. */
+  const sources: ((() => unknown) | undefined)[] = [];
   /** Many events of a batch have the same context, and nobody can change it. */
   let context: { readonly text: string; readonly value: unknown } = { text: '', value: undefined };
   /** One assignment takes an answer in, so that a run that is cut short leaves whole answers only. */
@@ -268,7 +269,11 @@ export function bootstrap(limits: OutputLimits, fileName: string, world: FixedWo
     return freeze(members);
   }
 
-  async function drive(sizes: readonly number[], texts: string): Promise<void> {
+  async function drive(
+    evaluate: (() => unknown) | undefined,
+    sizes: readonly number[],
+    texts: string,
+  ): Promise<void> {
     const mine = generation;
     const start = now();
     began = start;
@@ -285,7 +290,7 @@ export function bootstrap(limits: OutputLimits, fileName: string, world: FixedWo
       let value: unknown;
       try {
         const event: unknown = parse(substring(texts, at, middle));
-        value = transformOf()(event, contextOf(substring(texts, middle, end)));
+        value = transformOf(evaluate)(event, contextOf(substring(texts, middle, end)));
         if (isThenable(value)) {
           // Not answered for: it comes again, as the first.
           if (i > 0 && world.hasDrawn()) break;
@@ -313,7 +318,7 @@ export function bootstrap(limits: OutputLimits, fileName: string, world: FixedWo
   }
 
   /** What the source, evaluated now, calls `transform`. */
-  function transformOf(): (event: unknown, context: unknown) => unknown {
+  function transformOf(evaluate: (() => unknown) | undefined): (event: unknown, context: unknown) => unknown {
     const found = evaluate === undefined ? undefined : apply(evaluate, globalThis, []);
     if (typeof found !== 'function')
       throw new TypeError('the source has no function transform(event, context)');
@@ -347,24 +352,25 @@ export function bootstrap(limits: OutputLimits, fileName: string, world: FixedWo
   world.freeze();
 
   return {
-    adopt(found) {
+    adopt(program, found) {
       if (typeof found !== 'function') return stringify(['the source cannot be evaluated', 0, 0]);
-      evaluate = found as typeof evaluate;
+      const evaluate = found as () => unknown;
       world.begin(0, 0);
       try {
-        transformOf();
+        transformOf(evaluate);
+        sources[program] = evaluate;
         return undefined;
       } catch (thrown) {
         return stringify(failureOf(thrown));
       }
     },
-    run(batch, keep) {
+    run(program, batch, keep) {
       generation += 1;
       waiting = false;
       keepLogs = keep;
       logs = { lines: '', count: 0 };
       answered = { entries: '', body: '', count: 0 };
-      void drive(parse(batch[0]) as number[], batch[1]);
+      void drive(sources[program], parse(batch[0]) as number[], batch[1]);
       return waiting ? undefined : answers(false);
     },
     answers,

@@ -195,9 +195,14 @@ export function fixedWorld(ownFile: string): FixedWorld {
       seen.add(thing);
       freeze(thing);
       waiting.push(getPrototypeOf(thing));
-      for (const key of ownKeys(thing)) {
-        const { value, get, set } = getOwnPropertyDescriptor(thing, key) ?? {};
-        for (const part of [value, get, set]) if (part !== undefined) waiting.push(part);
+      // A start of an isolate is this loop, so it makes no object more than it must.
+      const own = ownKeys(thing);
+      for (let i = 0; i < own.length; i++) {
+        const found = getOwnPropertyDescriptor(thing, own[i] ?? '');
+        if (found === undefined) continue;
+        const { value } = found;
+        if (value === undefined) waiting.push(found.get, found.set);
+        else if (typeof value === 'object' || typeof value === 'function') waiting.push(value);
       }
     }
   }

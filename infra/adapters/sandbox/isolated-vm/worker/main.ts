@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { encodeFrame, type Frame, FrameReader } from '../frames.ts';
 import type { WorkerSettings } from '../limits.ts';
 import { parseTask, READY } from '../messages.ts';
-import { Programs } from './programs.ts';
+import { Isolates } from './isolates.ts';
 
 /** The host is gone, or what it sends makes no sense. A thread may be stuck in user code: only this ends it. */
 function die(): never {
@@ -38,12 +38,12 @@ function send(frame: Frame): void {
 
 volunteerForOomKiller();
 const settings = JSON.parse(process.argv[2] ?? '') as WorkerSettings;
-const programs = new Programs(settings);
+const isolates = new Isolates(settings);
 const frames = new FrameReader();
 let last: Promise<void> = Promise.resolve();
 
 async function work({ head, body }: Frame): Promise<void> {
-  send(await programs.answer(parseTask(head), body));
+  send(await isolates.answer(parseTask(head), body));
 }
 
 process.stdin.on('data', (piece: Buffer) => {

@@ -1,6 +1,6 @@
 import ivm from 'isolated-vm';
 import type { WorkerSettings } from '../limits.ts';
-import type { LoadFault, Stop } from '../messages.ts';
+import type { LoadFault, Stop, Task } from '../messages.ts';
 import { bootstrap, type Inside } from './bootstrap.ts';
 import { fixedWorld } from './fixed-world.ts';
 
@@ -32,55 +32,65 @@ interface Copied {
   readonly result: { readonly copy: true };
 }
 
-/** A user's source, loaded into an isolate of its own. Globals it sets live as long as this does. */
-export class Program {
+/** Where the programs of one owner run: V8's heap of its own, with a world in it that none of them can change. */
+export class Isolate {
   readonly #isolate: ivm.Isolate;
+  readonly #context: ivm.Context;
+  readonly #adopt: Method<'adopt'>;
   readonly #run: Method<'run'>;
   readonly #answers: Method<'answers'>;
+  readonly #settings: WorkerSettings;
   readonly #copied: Copied;
+  #programs = 0;
 
-  private constructor(isolate: ivm.Isolate, inside: ivm.Reference<Inside>, timeout: number) {
-    this.#isolate = isolate;
-    this.#run = inside.getSync('run', { reference: true });
-    this.#answers = inside.getSync('answers', { reference: true });
-    this.#copied = { timeout, arguments: { copy: true }, result: { copy: true } };
-  }
-
-  static async load(source: string, { limits, output }: WorkerSettings): Promise<Program | LoadFault> {
-    const isolate = new ivm.Isolate({ memoryLimit: limits.isolateMb, onCatastrophicError: die });
-    const context = isolate.createContextSync();
-    const inside: ivm.Reference<Inside> = context.evalSync(bootstrapSource(output), {
+  constructor(settings: WorkerSettings) {
+    const { isolateMb, eventMs } = settings.limits;
+    this.#isolate = new ivm.Isolate({ memoryLimit: isolateMb, onCatastrophicError: die });
+    this.#context = this.#isolate.createContextSync();
+    const inside: ivm.Reference<Inside> = this.#context.evalSync(bootstrapSource(settings.output), {
       filename: OWN_FILE,
       reference: true,
     });
-    const adopt: Method<'adopt'> = inside.getSync('adopt', { reference: true });
-    const program = new Program(isolate, inside, limits.eventMs);
+    this.#adopt = inside.getSync('adopt', { reference: true });
+    this.#run = inside.getSync('run', { reference: true });
+    this.#answers = inside.getSync('answers', { reference: true });
+    this.#settings = settings;
+    this.#copied = { timeout: eventMs, arguments: { copy: true }, result: { copy: true } };
+  }
+
+  /**
+   * Takes a source in: the number to run it by, or what is wrong with it. After a fault that is not `compile`, dispose:
+   * the source was cut short in the midst of something.
+   */
+  async load(source: string): Promise<number | LoadFault> {
+    const [isolate, { limits, output }] = [this.#isolate, this.#settings];
+    const number = this.#programs;
+    this.#programs += 1;
     try {
       // By itself first: what compiles alone cannot close the function it is put into.
       (await isolate.compileScript(STRICT + source, ORIGIN)).release();
       const script = await isolate.compileScript(EVALUATES + source + TO_TRANSFORM, ORIGIN);
-      const evaluate = await script.run(context, { reference: true });
+      const evaluate = await script.run(this.#context, { reference: true });
+      script.release();
       const options = { timeout: limits.eventMs, result: { copy: true } } as const;
-      const wrong = await adopt.apply(undefined, [evaluate.derefInto({ release: true })], options);
-      if (wrong === undefined) return program;
-      program.dispose();
+      const given = [number, evaluate.derefInto({ release: true })] as const;
+      const wrong = await this.#adopt.apply(undefined, [...given], options);
+      if (wrong === undefined) return number;
       const [message, line, column] = JSON.parse(wrong) as [string, number, number];
       return { kind: 'compile', message, ...placed(line, column) };
     } catch (error) {
-      const fault = faultOf(error, isolate.isDisposed, limits.eventMs, output.maxMessageChars);
-      program.dispose();
-      return fault;
+      return faultOf(error, isolate.isDisposed, limits.eventMs, output.maxMessageChars);
     }
   }
 
-  /** Runs events under one limit; `sizes` and `texts` as the task has them. After anything but `ended`, dispose. */
-  async run(sizes: string, texts: string, captureLogs: boolean): Promise<Run> {
+  /** Runs a task's events through a program under one limit. After anything but `ended`, dispose. */
+  async run(program: number, { sizes, captureLogs }: Task, texts: string): Promise<Run> {
     const began = performance.now();
     const cpuBefore = this.#isolate.cpuTime;
     let answers: string | undefined;
     let stop: Stop = 'ended';
     try {
-      const answered = await this.#run.apply(undefined, [[sizes, texts], captureLogs], this.#copied);
+      const answered = await this.#run.apply(undefined, [program, [sizes, texts], captureLogs], this.#copied);
       [answers] = answered ?? (await this.#answers.apply(undefined, [true], this.#copied));
     } catch {
       ({ stop, answers } = await this.#salvage(sizes));
@@ -92,6 +102,11 @@ export class Program {
 
   get isDisposed(): boolean {
     return this.#isolate.isDisposed;
+  }
+
+  /** Sources it was given, those with faults included. */
+  get programs(): number {
+    return this.#programs;
   }
 
   get heapMb(): number {
