@@ -1,15 +1,14 @@
 import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js';
 import type { Json, JsonObject } from '../event/event.ts';
-import { meteredFormats } from './formats.ts';
 import { DRAFT_2020_12 } from './keywords.ts';
 import { ERROR_TOLL, FIELD_TOLL, meteringKeywords, TOLL, type Toll } from './metering.ts';
-import { compilePattern, type Pattern } from './patterns.ts';
+import type { Pattern } from './patterns.ts';
 import type { SchemaDocument } from './schema-document.ts';
 import type { SchemaNode, SchemaPart } from './schema-node.ts';
 import { fieldTollOf, ownWork, sizeFactor, WORK_PER_CALL } from './schema-work.ts';
+import type { SharedParts } from './shared-parts.ts';
 import { UNEVALUATED_KEYWORDS } from './unevaluated-keywords.ts';
 import { ownKeywords } from './vocabulary.ts';
-import type { WorkMeter } from './work-meter.ts';
 
 /** A compiled schema. */
 export interface Checker {
@@ -32,15 +31,15 @@ const KEEPS_FALSE = new Set(['additionalProperties', 'unevaluatedProperties', 'i
  * Compiles a checked document. Every contract gets a compiler of its own: without meta-schemas one costs 0.04 ms and
  * is freed with the contract, while a shared one keeps all it ever compiled.
  */
-export function compileDocument(document: SchemaDocument, meter: WorkMeter): Checker {
+export function compileDocument(document: SchemaDocument, shared: SharedParts): Checker {
   const patterns = new Map<string, Pattern>();
   const patternOf = (source: string): Pattern => {
-    const pattern = patterns.get(source) ?? compilePattern(source, meter);
+    const pattern = patterns.get(source) ?? shared.pattern(source);
     patterns.set(source, pattern);
     return pattern;
   };
   const emitted = new Emitter(document);
-  const ajv = compiler(patternOf, meter);
+  const ajv = compiler(patternOf, shared);
   // Keeping track of what was evaluated takes quadratic time to compile; most schemas never ask.
   ajv.opts.unevaluated = document.nodes.some(({ parts }) =>
     parts.some(({ keyword }) => UNEVALUATED.has(keyword)),
@@ -54,7 +53,7 @@ export function compileDocument(document: SchemaDocument, meter: WorkMeter): Che
   };
 }
 
-function compiler(patternOf: (source: string) => Pattern, meter: WorkMeter): Ajv2020 {
+function compiler(patternOf: (source: string) => Pattern, { meter, formats }: SharedParts): Ajv2020 {
   const ajv = new Ajv2020({
     strict: false,
     strictNumbers: true,
@@ -67,7 +66,7 @@ function compiler(patternOf: (source: string) => Pattern, meter: WorkMeter): Ajv
     validateSchema: false,
     addUsedSchema: false,
     logger: false,
-    formats: meteredFormats(meter),
+    formats,
     // Optimising doubles the time to compile and gains nothing that could be measured.
     code: { optimize: false, regExp: Object.assign(patternOf, { code: 'pattern' }) },
   });

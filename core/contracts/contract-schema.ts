@@ -9,9 +9,10 @@ import { shapeFaults } from './metaschema.ts';
 import { PATTERN_MEMORY } from './patterns.ts';
 import { costOf } from './schema-cost.ts';
 import { readDocument } from './schema-document.ts';
+import { SharedParts } from './shared-parts.ts';
 import { fromSpecForm } from './spec-form.ts';
 import { unevaluatedFaults } from './unevaluated-faults.ts';
-import { WorkMeter } from './work-meter.ts';
+import type { WorkMeter } from './work-meter.ts';
 
 /** Bytes of a definition as JSON. */
 export const MAX_SCHEMA_BYTES = 256 * 1024;
@@ -40,8 +41,11 @@ function faulty(faults: readonly SchemaFault[]): Compilation {
   return { schema: undefined, faults: faults.slice(0, MAX_FAULTS) };
 }
 
-/** Compiles a `schema_definition` of either form, or says why not. Never throws for any JSON object. */
-export function compileSchema(definition: JsonObject): Compilation {
+/**
+ * Compiles a `schema_definition` of either form, or says why not. Never throws for any JSON object. Schemas that share
+ * their parts must judge one after the other.
+ */
+export function compileSchema(definition: JsonObject, shared = new SharedParts()): Compilation {
   const outsize = sizeFault(definition);
   if (outsize !== undefined) return faulty([outsize]);
   const dialect = dialectOf(definition);
@@ -55,9 +59,9 @@ export function compileSchema(definition: JsonObject): Compilation {
   if (cost.faults.length > 0) return faulty(cost.faults);
   const unevaluated = unevaluatedFaults(document);
   if (unevaluated.length > 0) return faulty(unevaluated);
-  const meter = new WorkMeter();
+  const { meter } = shared;
   try {
-    const checker = compileDocument(document, meter);
+    const checker = compileDocument(document, shared);
     const declared = new DeclaredFields(document, checker.patterns, meter);
     const weight = WEIGHT_PER_SCHEMA * document.nodes.length + PATTERN_MEMORY * checker.patternCount;
     return { schema: { checker, declared, meter, maxDepth: cost.maxDepth, weight }, faults: [] };

@@ -6,6 +6,7 @@ import { breachesOf } from './breaches.ts';
 import type { ContractEvaluator, ContractTerms, ContractVerdict } from './contract.ts';
 import { type CompiledSchema, compileSchema } from './contract-schema.ts';
 import { deeperThan } from './depth.ts';
+import { SharedParts } from './shared-parts.ts';
 import { verdictOf } from './verdict.ts';
 import { type Breach, MAX_VIOLATIONS } from './violation.ts';
 
@@ -34,11 +35,13 @@ export function createContractEvaluator(options: ContractEvaluatorOptions = {}):
     sizeCalculation: ({ schema }) => Math.min(schema?.weight ?? LEAST_WEIGHT, MOST_WEIGHT),
   });
 
+  const shared = new SharedParts();
+
   function schemaOf(contract: Contract): CompiledSchema | undefined {
     const key = `${contract.id}:${contract.version}`;
     const known = compiled.get(key);
     if (known !== undefined) return known.schema;
-    const { schema } = compileSchema(contract.schema_definition);
+    const { schema } = compileSchema(contract.schema_definition, shared);
     compiled.set(key, { schema });
     return schema;
   }

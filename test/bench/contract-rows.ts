@@ -88,10 +88,10 @@ function stateOf(names: readonly string[]): CatalogState {
         organization,
       },
     },
-    ...names.map((name) => {
+    ...names.map((name, n) => {
       const id = newId();
       const kept = { id, workspace_id: WORKSPACE, description: null, status: 'active', created_by: 'bench' };
-      return { type: 'contract.created', entity: id, data: { ...benchContract(name), ...kept } };
+      return { type: 'contract.created', entity: id, data: { ...benchContract(name, n), ...kept } };
     }),
   ];
   facts.forEach((fact, position) => {

@@ -124,7 +124,7 @@ async function work({ env }: Installation, task: StageTask): Promise<StageTimes>
 }
 
 async function makeContracts(owner: Client, names: readonly string[]): Promise<void> {
-  for (const name of names) await owner.post('./event-contracts', benchContract(name));
+  for (const [n, name] of names.entries()) await owner.post('./event-contracts', benchContract(name, n));
 }
 
 async function makeRule(owner: Client): Promise<void> {
