@@ -85,10 +85,11 @@ function allDeclared(value: Container, shape: Shape): boolean {
   }
   if (shape.freeFields) return true;
   for (const name in value) {
-    const inner = shape.field(name);
-    if (inner === undefined) return false;
     const member = value[name];
-    if (isContainer(member) && !allDeclared(member, inner)) return false;
+    if (isContainer(member)) {
+      const inner = shape.field(name);
+      if (inner === undefined || !allDeclared(member, inner)) return false;
+    } else if (!shape.declares(name)) return false;
   }
   return true;
 }
@@ -124,9 +125,15 @@ class Shape {
   readonly #applied: readonly SchemaNode[];
   readonly #shapeOf: (nodes: readonly SchemaNode[]) => Shape;
   readonly #patterns: Patterns;
-  readonly #named: ReadonlySet<string>;
+  /**
+   * The fields that are named, by where the next two tell of them: close together, as with many contracts in use none
+   * is in a cache of the processor when its turn comes.
+   */
+  readonly #named: ReadonlyMap<string, number>;
+  /** What a look-up of each spends, and its shape; absent until an event first has it. */
+  readonly #spends: number[] = [];
+  readonly #fields: Shape[] = [];
   readonly #hasPatterns: boolean;
-  readonly #fields = new Map<string, Shape | undefined>();
   readonly #items: Shape[] = [];
   readonly #listed: number;
   readonly #meter: WorkMeter;
@@ -152,7 +159,8 @@ class Shape {
     this.build = Math.trunc((this.#applied.length + parts.length) / PARTS_PER_UNIT);
     this.freeFields = !parts.some((part) => DECLARES_FIELDS.has(part.keyword));
     this.freeItems = !parts.some((part) => DECLARES_ITEMS.has(part.keyword));
-    this.#named = new Set(parts.filter((part) => part.keyword === 'properties').map((part) => part.key));
+    const named = new Set(parts.filter((part) => part.keyword === 'properties').map((part) => part.key));
+    this.#named = new Map([...named].map((name, place) => [name, place]));
     this.#hasPatterns = parts.some((part) => part.keyword === 'patternProperties');
     this.#listed = Math.max(
       0,
@@ -160,11 +168,24 @@ class Shape {
     );
   }
 
+  /** Whether a field is declared; spends what `field` does. */
+  declares(name: string): boolean {
+    const place = this.#named.get(name);
+    const spends = place === undefined ? undefined : this.#spends[place];
+    if (spends === undefined) return this.field(name) !== undefined;
+    this.#meter.spend(spends);
+    return true;
+  }
+
   /** The shape of a field's value; undefined when the field is undeclared. */
   field(name: string): Shape | undefined {
     const shape = this.#fieldOf(name);
-    this.#meter.spend(this.#toll + (shape?.build ?? 0));
+    this.#meter.spend(this.#spendOf(shape));
     return shape;
+  }
+
+  #spendOf(shape: Shape | undefined): number {
+    return this.#toll + (shape?.build ?? 0);
   }
 
   /** Takes the path of a field as undeclared. */
@@ -182,11 +203,14 @@ class Shape {
   }
 
   #fieldOf(name: string): Shape | undefined {
-    if (this.#named.has(name)) {
-      const known = this.#fields.get(name);
+    const place = this.#named.get(name);
+    if (place !== undefined) {
+      const known = this.#fields[place];
       if (known !== undefined) return known;
       const shape = this.#fieldShape(name);
-      this.#fields.set(name, shape);
+      if (shape === undefined) return undefined;
+      this.#fields[place] = shape;
+      this.#spends[place] = this.#spendOf(shape);
       return shape;
     }
     if (this.#hasPatterns) return this.#fieldShape(name);
