@@ -48,7 +48,7 @@ export default defineConfig({
     reporters: ['default', './test/tally.ts'],
     // Groups run one after the other, the projects of a group together.
     projects: [
-      // Files share a process, one after the other: to start one costs more than most of them take.
+      // Files share a process, one after the other: to load what they test costs more than most of them take.
       {
         extends: true,
         test: { name: 'units', ...inOrder(1), isolate: false, include: UNITS, exclude: without() },
@@ -59,11 +59,15 @@ export default defineConfig({
       },
       // Each in a process of its own: what another left, such as the timer of an HTTP client, is not for these to count.
       { extends: true, test: { name: 'drivers', ...inOrder(1), include: DRIVERS, exclude: without() } },
-      { extends: true, test: { name: 'ports', ...inOrder(2), include: PORTS, exclude: without() } },
+      {
+        extends: true,
+        test: { name: 'ports', ...inOrder(2), isolate: false, include: PORTS, exclude: without() },
+      },
       {
         extends: true,
         test: {
           name: 'embedded',
+          isolate: false,
           ...inOrder(2),
           include: ['test/**/*.spec.ts'],
           exclude: without(...IN_PROCESS, ...PORTS),
@@ -75,6 +79,7 @@ export default defineConfig({
         test: {
           name: 'cluster',
           ...inOrder(2),
+          isolate: false,
           include: isLong ? [...FLOWS, ...SDKS] : FLOWS,
           exclude: without(...EMBEDDED_FLOWS),
           ...ON_ENGINES,

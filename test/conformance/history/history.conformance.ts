@@ -359,7 +359,7 @@ export function historyConformance(harness: HistoryHarness): void {
       async () => {
         for (let kill = 0; kill < KILLS; kill++) {
           const first = kill * 100_000;
-          const child = new Child(WRITER, [harness.module, store.settings, String(first)]);
+          const child = new Child(WRITER, [harness.module, store.settings, String(first), String(START)]);
           children.push(child);
           await child.wrote(2 + kill * 3);
           await child.kill();
@@ -382,7 +382,7 @@ export function historyConformance(harness: HistoryHarness): void {
     );
 
     it('is read by one process while another puts', async () => {
-      const child = new Child(WRITER, [harness.module, store.settings, '0']);
+      const child = new Child(WRITER, [harness.module, store.settings, '0', String(START)]);
       children.push(child);
       for (let seen = 0, round = 1; round <= 10; round++) {
         await child.wrote(round * 2);
