@@ -5,7 +5,7 @@ type Form = Omit<ChaosOptions, 'seed'>;
 
 /** For every run of the suite. */
 export const SHORT: Form = {
-  events: 16_000,
+  events: 10_000,
   rate: 1_000,
   kills: 1,
   pauses: 1,

@@ -7,7 +7,7 @@ import { findSchemathesis } from './installation.ts';
 
 const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 /** Cases of each operation that are drawn by chance, beside those of its examples and of the edges of its schemas. */
-const CASES = LONG ? 80 : 5;
+const CASES = LONG ? 80 : 2;
 const LIMIT_MS = LONG ? 30 * 60_000 : 170_000;
 
 const installed = findSchemathesis(process.env);

@@ -81,6 +81,17 @@ export function describeReplay(engine: string, open: () => Sandbox): void {
       expect(alone).toEqual(once.slice(0, 10));
     });
 
+    it('gives the same for each of an owner’s programs, in turn with the others', async () => {
+      const all = inputs(12);
+      const sources = TRIES.map(([, source]) => source);
+      const once: unknown[] = [];
+      for (const source of sources) once.push(outputsOf(await sandbox.run(program(source), all)));
+      const together = sources.map((source) => ({ one: program(source, 'owner'), got: [] as unknown[] }));
+      for (const input of all)
+        for (const { one, got } of together) got.push(...outputsOf(await sandbox.run(one, [input])));
+      expect(together.map(({ got }) => got)).toEqual(once);
+    });
+
     it.each(TRIES)('gives the same for %s when a worker is killed amid a batch', async (_, source) => {
       const good = outputsOf(await sandbox.run(program(source), inputs(12)));
       const killing = await sandbox.run(program(source), inputs(12, [5]));
