@@ -7,11 +7,12 @@ import {
   messageOf,
   type Profile,
   type ProfileDeletion,
-  type ProfileWrite,
 } from '@tributary/core';
 import { claimOf } from './keys.ts';
 import type { StoreAnswer, StoreRequest } from './protocol.ts';
 import type { Claimed, LiveProfile, StoredProfile, StoredProfiles } from './stored-profiles.ts';
+
+type Upsert = Extract<StoreRequest, { kind: 'upsert' }>;
 
 /** Deletions forgotten in one transaction, at most: others wait for it. */
 const FORGOTTEN_AT_ONCE = 100;
@@ -23,7 +24,7 @@ const FORGOTTEN_AT_ONCE = 100;
 export function carryOut(stored: StoredProfiles, request: StoreRequest): StoreAnswer {
   switch (request.kind) {
     case 'upsert':
-      return upsert(stored, request.write, request.ucid, request.now);
+      return upsert(stored, request);
     case 'delete':
       return remove(stored, request.deletion, request.now);
     case 'published':
@@ -33,8 +34,8 @@ export function carryOut(stored: StoredProfiles, request: StoreRequest): StoreAn
   }
 }
 
-function upsert(stored: StoredProfiles, write: ProfileWrite, ucid: string, now: number): StoreAnswer {
-  const claims = write.identities.map((identity) => claimOf(write, identity));
+function upsert(stored: StoredProfiles, { write, claims: digits, ucid, now }: Upsert): StoreAnswer {
+  const claims = digits.map((claim) => Buffer.from(claim, 'hex'));
   const found = claims.map((claim) => stored.byClaim(claim));
   const named = write.ucid === undefined ? undefined : liveIn(write, stored.byUcid(write.ucid));
   const decision = decided(() => {

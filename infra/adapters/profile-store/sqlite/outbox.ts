@@ -2,6 +2,7 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Profile, ProfileChange } from '@tributary/core';
 import { reading } from '../../sqlite/database.ts';
 import { ucidBytes } from './keys.ts';
+import type { WaitingChange } from './outbox-row.ts';
 
 /** A change goes with others until they weigh so much, characters. */
 const BATCH_CHARACTERS = 1024 * 1024;
@@ -15,6 +16,13 @@ export interface Unpublished {
   readonly upTo: number;
 }
 
+interface Numbered {
+  readonly at: number;
+  readonly change: WaitingChange;
+  /** Its part of a row, characters. */
+  readonly weight: number;
+}
+
 /**
  * The reading side of the outbox. A change is told with the profile as it is now, so what was written to one profile in
  * the meantime is told once. Merges and deletions are always told, also of a profile that is no more.
@@ -26,9 +34,7 @@ export class Outbox {
   readonly #waiting: StatementSync;
 
   constructor(database: DatabaseSync) {
-    this.#after = database.prepare(
-      'SELECT change, body FROM outbox WHERE change > ? ORDER BY change LIMIT ?',
-    );
+    this.#after = database.prepare('SELECT change, body FROM outbox WHERE change > ? ORDER BY change');
     this.#profile = database.prepare(
       `SELECT profiles.body FROM ucids JOIN profiles USING (profile)
        WHERE ucids.ucid = ? AND profiles.deleted_at IS NULL`,
@@ -36,7 +42,8 @@ export class Outbox {
     this.#version = database.prepare('PRAGMA data_version');
     // They are numbered without gaps and taken out in order; to count them all would take as long as they are many.
     this.#waiting = database.prepare(
-      'SELECT (SELECT max(change) FROM outbox) - (SELECT min(change) FROM outbox) + 1 AS waiting',
+      `SELECT (SELECT max(change) FROM outbox) - change + json_array_length(body) AS waiting
+       FROM outbox ORDER BY change LIMIT 1`,
     );
   }
 
@@ -47,18 +54,17 @@ export class Outbox {
   after(number: number, published: ReadonlyMap<string, number>): Unpublished | undefined {
     return reading(() => {
       const told = new Map<string, ProfileChange>();
-      let [upTo, characters] = [number, 0];
-      // While it is iterated the connection sees one state of the file.
-      for (const { change: at, body } of this.#after.iterate(number, BATCH_CHANGES)) {
-        const change = JSON.parse(String(body)) as ProfileChange;
+      let [upTo, count, characters] = [number, 0, 0];
+      for (const { at, change, weight } of this.#following(number)) {
+        if (++count > BATCH_CHANGES) break;
         if (change.kind === 'written' && change.version <= (published.get(change.ucid) ?? 0)) {
-          upTo = Number(at);
+          upTo = at;
           continue;
         }
         const before = told.get(change.ucid);
         if (before?.profile === undefined) {
           const text = change.kind === 'deleted' ? '' : this.#textOf(change.ucid);
-          characters += String(body).length + text.length;
+          characters += weight + text.length;
           if (upTo !== number && characters > BATCH_CHARACTERS) break;
           const current = text === '' ? undefined : (JSON.parse(text) as Profile);
           const profile = current?.ucid === change.ucid ? current : undefined;
@@ -68,7 +74,7 @@ export class Outbox {
         } else {
           told.set(change.ucid, toldWith(before, change, before.profile));
         }
-        upTo = Number(at);
+        upTo = at;
       }
       return upTo === number ? undefined : { changes: [...told.values()], upTo };
     });
@@ -82,6 +88,17 @@ export class Outbox {
   /** How many changes wait. */
   waiting(): number {
     return reading(() => Number(this.#waiting.get()?.waiting ?? 0));
+  }
+
+  /** Changes behind the one with this number. While they are iterated the connection sees one state of the file. */
+  *#following(number: number): Generator<Numbered> {
+    for (const { change: last, body } of this.#after.iterate(number)) {
+      const text = String(body);
+      const changes = JSON.parse(text) as readonly WaitingChange[];
+      const weight = text.length / changes.length;
+      let at = Number(last) - changes.length;
+      for (const change of changes) if (++at > number) yield { at, change, weight };
+    }
   }
 
   #textOf(ucid: string): string {

@@ -216,6 +216,52 @@ describe('the file of the SQLite profiles', () => {
     expect(versions).toEqual(Array.from({ length: 200 }, (_, n) => n + 2));
   });
 
+  it('of the version before is opened, and tells what waited in it', async () => {
+    await store.close();
+    const file = join(folder, 'profiles.db');
+    store = await open(false, async () => {
+      throw new Error('nobody listens');
+    });
+    const ucids: string[] = [];
+    for (const cookie of ['a', 'b']) {
+      const outcome = await store.upsert(write([cookie]));
+      if (outcome.kind === 'written') ucids.push(outcome.profile.ucid);
+    }
+    await store.close();
+    const database = openDatabase(file);
+    database.exec("UPDATE outbox SET body = json_extract(body, '$[0]'); PRAGMA user_version = 2");
+    database.close();
+    const told: ProfileChange[] = [];
+    store = await open(false, async (changes) => void told.push(...changes));
+    await store.upsert(write(['c']));
+    await expect.poll(() => told.length, SOON).toBe(3);
+    expect(told.slice(0, 2).map(({ ucid }) => ucid)).toEqual(ucids);
+    await expect.poll(() => query('SELECT * FROM outbox'), SOON).toEqual([]);
+  });
+
+  it('holds the changes of a transaction in few rows, and tells every one of them in its order', async () => {
+    await store.close();
+    store = await open(false, async () => {
+      throw new Error('nobody listens');
+    });
+    const people = Array.from({ length: 1_000 }, (_, n) => `c-${n}`);
+    await Promise.all(people.map((cookie) => store.upsert(write([cookie]))));
+    const [outbox] = query(
+      'SELECT count(*) AS n, max(json_array_length(body)) AS longest, max(change) AS last FROM outbox',
+    );
+    expect(Number(outbox?.n)).toBeLessThan(200);
+    expect(outbox).toMatchObject({ longest: 50 });
+    await store.close();
+    const told: string[] = [];
+    store = await open(false, async (changes) => {
+      expect(changes.length).toBeLessThanOrEqual(50);
+      told.push(...changes.map(({ profile }) => profile?.identities[0]?.value ?? ''));
+    });
+    await expect.poll(() => told.length, SOON).toBe(people.length);
+    expect(told).toEqual(people);
+    await expect.poll(() => query('SELECT * FROM outbox'), SOON).toEqual([]);
+  });
+
   it('says so when it was made with another schema', async () => {
     await store.close();
     const database = openDatabase(join(folder, 'profiles.db'));

@@ -19,6 +19,7 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { openDatabase, translateSqliteError } from '../../sqlite/database.ts';
+import { claimOf } from './keys.ts';
 import { Outbox } from './outbox.ts';
 import { ProfileReader } from './profile-reader.ts';
 import { ProfileWriter } from './profile-writer.ts';
@@ -91,7 +92,8 @@ class SqliteProfileStore implements ProfileStore {
     return this.#during(async () => {
       const now = this.#options.clock();
       if (isTooOld(write, now, this.#options.retentionMs)) return { kind: 'refused', reason: 'too_old' };
-      const answer = await this.#writer.ask({ kind: 'upsert', write, ucid: newId(), now });
+      const claims = write.identities.map((identity) => claimOf(write, identity).toString('hex'));
+      const answer = await this.#writer.ask({ kind: 'upsert', write, claims, ucid: newId(), now });
       if (answer.kind === 'refused') return answer;
       if (answer.kind !== 'written') throw new Error(`an upsert was answered with ${answer.kind}`);
       if (answer.changed) this.#publisher.wake();

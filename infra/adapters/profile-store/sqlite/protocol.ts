@@ -8,8 +8,17 @@ import type {
 
 /** What is asked of the writing thread. `now` is the time of the call, epoch ms. */
 export type StoreRequest =
-  /** `ucid` is that of the profile, should the write make one. */
-  | { readonly kind: 'upsert'; readonly write: ProfileWrite; readonly ucid: string; readonly now: number }
+  /**
+   * `claims` are those of the write's identities, as hexadecimal digits: whoever asks can hash them while others write.
+   * `ucid` is that of the profile, should the write make one.
+   */
+  | {
+      readonly kind: 'upsert';
+      readonly write: ProfileWrite;
+      readonly claims: readonly string[];
+      readonly ucid: string;
+      readonly now: number;
+    }
   | { readonly kind: 'delete'; readonly deletion: ProfileDeletion; readonly now: number }
   /** Changes up to this number were published. */
   | { readonly kind: 'published'; readonly upTo: number }

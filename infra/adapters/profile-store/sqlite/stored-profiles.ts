@@ -1,6 +1,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Profile, ProfileChange } from '@tributary/core';
 import { claimOf, ucidBytes } from './keys.ts';
+import { outboxRows, type WaitingChange } from './outbox-row.ts';
 import { type Tombstone, tombstoneOf } from './tombstone.ts';
 
 /** Characters of profiles kept in memory from one transaction to the next, at most. */
@@ -20,7 +21,7 @@ export type LiveProfile = Extract<StoredProfile, { kind: 'live' }>;
 
 /**
  * The tables as one transaction after the other sees them. What a transaction changes of a profile again and again is
- * written once, by `flush`. Profiles are remembered until somebody else has written to the file.
+ * written once, by `flush`, and so are changes. Profiles are remembered until somebody else has written to the file.
  */
 export class StoredProfiles {
   readonly #statements: ReturnType<typeof prepare>;
@@ -28,6 +29,8 @@ export class StoredProfiles {
   #knownCharacters = 0;
   #knownVersion: unknown;
   readonly #dirty = new Set<LiveProfile>();
+  /** To be told by the outbox. */
+  #changes: WaitingChange[] = [];
 
   constructor(database: DatabaseSync) {
     this.#statements = prepare(database);
@@ -46,6 +49,7 @@ export class StoredProfiles {
     this.#knownCharacters = 0;
     this.#knownVersion = undefined;
     this.#dirty.clear();
+    this.#changes = [];
   }
 
   byClaim(claim: Uint8Array): Claimed | undefined {
@@ -102,9 +106,9 @@ export class StoredProfiles {
     this.#forget(stored);
   }
 
-  /** Puts a change into the outbox, without the profile: a long wait is not to cost a copy of it for each version. */
+  /** Puts a change into the outbox. */
   record({ profile: _, ...change }: ProfileChange): void {
-    this.#statements.record.run(JSON.stringify(change));
+    this.#changes.push(change);
   }
 
   /** Takes changes out of the outbox; how many. */
@@ -138,6 +142,8 @@ export class StoredProfiles {
       stored.dirty = false;
     }
     this.#dirty.clear();
+    for (const row of outboxRows(this.#changes)) this.#statements.record.run(row.length, JSON.stringify(row));
+    this.#changes = [];
   }
 
   #stored(id: unknown): StoredProfile | undefined {
@@ -190,7 +196,10 @@ function prepare(database: DatabaseSync) {
     ),
     unlead: database.prepare('DELETE FROM claims WHERE claim = ? AND profile = ?'),
     unleadUcid: database.prepare('DELETE FROM ucids WHERE ucid = ? AND profile = ?'),
-    record: database.prepare('INSERT INTO outbox (body) VALUES (?)'),
+    record: database.prepare(
+      `INSERT INTO outbox (change, body)
+       VALUES (coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'outbox'), 0) + ?, ?)`,
+    ),
     published: database.prepare('DELETE FROM outbox WHERE change <= ?'),
     forgetClaims: database.prepare(
       `UPDATE claims SET deleted_at = NULL

@@ -3,6 +3,7 @@ import { messageOf } from '@tributary/core';
 import { openDatabase } from '../../sqlite/database.ts';
 import { carryOut } from './carry-out.ts';
 import { Erasure } from './erasure.ts';
+import { LogCarrier } from './log-carrier.ts';
 import type { StoreAnswer, StoreRequest, ThreadReply, ThreadRequest, WriterOptions } from './protocol.ts';
 import { StoredProfiles } from './stored-profiles.ts';
 import { inWriteTransaction } from './write-transaction.ts';
@@ -13,29 +14,34 @@ const port: MessagePort = parentPort;
 
 /** Index pages of millions of profiles; keys are random, so what is not here is read again and again. */
 const CACHE_KIB = 64 * 1024;
-/**
- * Pages of the write-ahead log that a commit carries over into the file at once, while writes wait: 64 MB. Rarely much is
- * better than often little, as a page that was written several times is carried over once.
- */
-const CHECKPOINT_PAGES = 16_000;
+/** Pages of the log of writes that are carried over into the file at once: 64 MB. */
+const MANY_PAGES = 16_000;
+/** And those that writes may wait for. */
+const FEW_PAGES = 500;
 
 const { file, busyTimeoutMs }: WriterOptions = workerData;
 const database = openDatabase(file, { busyTimeoutMs });
-database.exec(
-  `PRAGMA busy_timeout = 0; PRAGMA cache_size = -${CACHE_KIB}; PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}; PRAGMA secure_delete = ON;`,
-);
+database.exec(`PRAGMA busy_timeout = 0; PRAGMA cache_size = -${CACHE_KIB}; PRAGMA secure_delete = ON;`);
 const stored = new StoredProfiles(database);
+const carrier = new LogCarrier(database, {
+  file,
+  busyTimeoutMs,
+  manyPages: MANY_PAGES,
+  fewPages: FEW_PAGES,
+});
 const erasure = new Erasure(database);
 // Who died may have left something behind.
 erasure.owe();
 
 type Group = Extract<ThreadRequest, { kind: 'group' }>;
 
-port.on('message', (first: ThreadRequest) => {
+port.on('message', async (first: ThreadRequest) => {
   const requests = [first, ...queued()];
   const groups = requests.filter((request) => request.kind === 'group');
   if (groups.length > 0) commit(groups);
   if (groups.length === requests.length) return;
+  // Who is at the log keeps it from being emptied.
+  await carrier.close();
   erasure.atLast();
   database.close();
   port.close();
@@ -59,6 +65,7 @@ function commit(groups: readonly Group[]): void {
     });
     if (answers.flat().some(tookSomething)) erasure.owe();
     for (const [at, { id }] of groups.entries()) reply({ kind: 'committed', id, answers: answers[at] ?? [] });
+    carrier.committed();
   } catch (error) {
     stored.forgetKnown();
     for (const { id } of groups) reply({ kind: 'failed', id, error: messageOf(error) });
