@@ -7,6 +7,7 @@ import { deeperThan } from './depth.ts';
 import { dialectOf, UNKNOWN_DIALECT } from './dialect.ts';
 import { shapeFaults } from './metaschema.ts';
 import { PATTERN_MEMORY } from './patterns.ts';
+import { type PlainSchema, plainSchemaOf } from './plain-schema.ts';
 import { costOf } from './schema-cost.ts';
 import { readDocument } from './schema-document.ts';
 import { SharedParts } from './shared-parts.ts';
@@ -26,6 +27,8 @@ const MAX_FAULTS = 100;
 export interface CompiledSchema {
   readonly checker: Checker;
   readonly declared: DeclaredFields;
+  /** Absent when the schema is not that simple. */
+  readonly plain: PlainSchema | undefined;
   readonly meter: WorkMeter;
   /** How deep a subject may be nested to be judged. */
   readonly maxDepth: number;
@@ -64,7 +67,8 @@ export function compileSchema(definition: JsonObject, shared = new SharedParts()
     const checker = compileDocument(document, shared);
     const declared = new DeclaredFields(document, checker.patterns, meter);
     const weight = WEIGHT_PER_SCHEMA * document.nodes.length + PATTERN_MEMORY * checker.patternCount;
-    return { schema: { checker, declared, meter, maxDepth: cost.maxDepth, weight }, faults: [] };
+    const plain = plainSchemaOf(document.root, shared);
+    return { schema: { checker, declared, plain, meter, maxDepth: cost.maxDepth, weight }, faults: [] };
   } catch (thrown) {
     return faulty([{ path: '', message: `does not compile: ${messageOf(thrown).slice(0, 200)}` }]);
   }

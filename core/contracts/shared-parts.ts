@@ -1,6 +1,8 @@
 import type { Format } from 'ajv';
 import { meteredFormats } from './formats.ts';
+import { InCommon } from './in-common.ts';
 import { compilePattern, type Pattern } from './patterns.ts';
+import { type Assertions, PlainValue } from './plain-value.ts';
 import { WorkMeter } from './work-meter.ts';
 
 /**
@@ -11,19 +13,16 @@ import { WorkMeter } from './work-meter.ts';
 export class SharedParts {
   readonly meter = new WorkMeter();
   readonly formats: Readonly<Record<string, Format>> = meteredFormats(this.meter);
-  /** By source. Who uses a pattern keeps it. */
-  readonly #patterns = new Map<string, WeakRef<Pattern>>();
-  readonly #unused = new FinalizationRegistry<string>((source) => {
-    if (this.#patterns.get(source)?.deref() === undefined) this.#patterns.delete(source);
-  });
+  readonly #patterns = new InCommon((source) => compilePattern(source, this.meter));
+  readonly #values = new InCommon((text) => new PlainValue(JSON.parse(text) as Assertions, this));
 
   /** The pattern of a source; throws as `compilePattern` does. */
   pattern(source: string): Pattern {
-    const known = this.#patterns.get(source)?.deref();
-    if (known !== undefined) return known;
-    const pattern = compilePattern(source, this.meter);
-    this.#patterns.set(source, new WeakRef(pattern));
-    this.#unused.register(pattern, source);
-    return pattern;
+    return this.#patterns.of(source);
+  }
+
+  /** What these assertions say of a value by themselves. */
+  plainValue(assertions: Assertions): PlainValue {
+    return this.#values.of(JSON.stringify(assertions));
   }
 }

@@ -13,8 +13,9 @@ export class WorkMeter {
   /** Thrown when nothing is left; made once, since a hostile event may cause it every time. */
   readonly exhausted = new Error('too much work');
 
-  reset(): void {
-    this.left = MAX_WORK;
+  /** Begins anew, with so much to spend. */
+  reset(work = MAX_WORK): void {
+    this.left = work;
     this.found = NONE;
   }
 
