@@ -1,6 +1,7 @@
 import type { Format } from 'ajv';
 import { meteredFormats } from './formats.ts';
 import { InCommon } from './in-common.ts';
+import { canonicalJson } from './json-values.ts';
 import { compilePattern, type Pattern } from './patterns.ts';
 import { type Assertions, PlainValue } from './plain-value.ts';
 import { WorkMeter } from './work-meter.ts';
@@ -13,16 +14,16 @@ import { WorkMeter } from './work-meter.ts';
 export class SharedParts {
   readonly meter = new WorkMeter();
   readonly formats: Readonly<Record<string, Format>> = meteredFormats(this.meter);
-  readonly #patterns = new InCommon((source) => compilePattern(source, this.meter));
-  readonly #values = new InCommon((text) => new PlainValue(JSON.parse(text) as Assertions, this));
+  readonly #patterns = new InCommon<Pattern>();
+  readonly #values = new InCommon<PlainValue>();
 
   /** The pattern of a source; throws as `compilePattern` does. */
   pattern(source: string): Pattern {
-    return this.#patterns.of(source);
+    return this.#patterns.of(source, () => compilePattern(source, this.meter));
   }
 
   /** What these assertions say of a value by themselves. */
   plainValue(assertions: Assertions): PlainValue {
-    return this.#values.of(JSON.stringify(assertions));
+    return this.#values.of(canonicalJson(assertions), () => new PlainValue(assertions, this));
   }
 }
