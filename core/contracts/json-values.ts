@@ -7,7 +7,7 @@ function isScalar(value: Json): value is Scalar {
   return typeof value !== 'object' || value === null;
 }
 
-function isList(value: readonly Json[] | JsonObject): value is readonly Json[] {
+export function isList(value: Json): value is readonly Json[] {
   return Array.isArray(value);
 }
 

@@ -1,4 +1,5 @@
 import type { Json, JsonObject } from '../event/event.ts';
+import { isList } from './json-values.ts';
 import { type Assertions, isPlain, type PlainValue } from './plain-value.ts';
 import type { SchemaNode } from './schema-node.ts';
 import type { SharedParts } from './shared-parts.ts';
@@ -92,8 +93,4 @@ class PlainMembers implements PlainSchema {
     }
     return true;
   }
-}
-
-function isList(value: Json): value is readonly Json[] {
-  return Array.isArray(value);
 }

@@ -1,6 +1,6 @@
 import type { Format } from 'ajv';
 import type { Json } from '../event/event.ts';
-import { distinctTest, isMultiple, lengthTests, oneOfValues, sameAs } from './json-values.ts';
+import { distinctTest, isList, isMultiple, lengthTests, oneOfValues, sameAs } from './json-values.ts';
 import type { Pattern } from './patterns.ts';
 import type { WorkMeter } from './work-meter.ts';
 
@@ -92,10 +92,6 @@ export class PlainValue {
     if (!Number.isFinite(value)) return false;
     return (this.#types & (Number.isInteger(value) ? INTEGER : NUMBER)) !== 0;
   }
-}
-
-function isList(value: Json): value is readonly Json[] {
-  return Array.isArray(value);
 }
 
 function passes<Value>(tests: readonly Test<Value>[], value: Value): boolean {

@@ -61,7 +61,7 @@ export interface SandboxProgram {
   /** Unique for (transformation, version): programs are compiled once and kept under this name. */
   readonly id: string;
   readonly source: string;
-  /** Whose it is, a workspace: programs of one owner share its turns. */
+  /** Whose it is, a workspace: programs of one owner share its turns, and may run in one isolate. */
   readonly owner: string;
 }
 
