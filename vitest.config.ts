@@ -12,8 +12,10 @@ const PORTS = ['test/conformance/**/*.spec.ts'];
 const FLOWS = ['test/flows/**/*.spec.ts'];
 const SDKS = ['test/sdks/**/*.spec.ts'];
 const ALONE = [...aloneSpecs(import.meta.dirname)];
-/** Flows about what is the same code on every engine: on the cluster's they run in the long form alone. */
-const EMBEDDED_FLOWS = isLong ? [] : ['test/flows/{02,04,05,08,09,10,12,13,15,16,21,22,24,29}-*.spec.ts'];
+/** Flows about what is the same code on every engine, or what chaos does there too: on the cluster's in the long form alone. */
+const EMBEDDED_FLOWS = isLong
+  ? []
+  : ['test/flows/{02,04,05,08,09,10,12,13,15,16,21,22,23,24,25,29}-*.spec.ts'];
 const ALONE_FLOWS = ALONE.filter((path) => path.startsWith('test/flows/'));
 
 /** One more than there are cores: most of what a test does is to wait for other processes. */

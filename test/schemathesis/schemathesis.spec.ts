@@ -1,4 +1,3 @@
-// Runs alone: thousands of calls have a deadline each.
 import { spawn } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { inherited } from '../helpers/inherited.ts';
