@@ -85,11 +85,10 @@ function allDeclared(value: Container, shape: Shape): boolean {
   }
   if (shape.freeFields) return true;
   for (const name in value) {
+    const inner = shape.field(name);
+    if (inner === undefined) return false;
     const member = value[name];
-    if (isContainer(member)) {
-      const inner = shape.field(name);
-      if (inner === undefined || !allDeclared(member, inner)) return false;
-    } else if (!shape.declares(name)) return false;
+    if (isContainer(member) && !allDeclared(member, inner)) return false;
   }
   return true;
 }
@@ -125,15 +124,9 @@ class Shape {
   readonly #applied: readonly SchemaNode[];
   readonly #shapeOf: (nodes: readonly SchemaNode[]) => Shape;
   readonly #patterns: Patterns;
-  /**
-   * The fields that are named, by where the next two tell of them: close together, as with many contracts in use none
-   * is in a cache of the processor when its turn comes.
-   */
-  readonly #named: ReadonlyMap<string, number>;
-  /** What a look-up of each spends, and its shape; absent until an event first has it. */
-  readonly #spends: number[] = [];
-  readonly #fields: Shape[] = [];
+  readonly #named: ReadonlySet<string>;
   readonly #hasPatterns: boolean;
+  readonly #fields = new Map<string, Shape | undefined>();
   readonly #items: Shape[] = [];
   readonly #listed: number;
   readonly #meter: WorkMeter;
@@ -159,8 +152,7 @@ class Shape {
     this.build = Math.trunc((this.#applied.length + parts.length) / PARTS_PER_UNIT);
     this.freeFields = !parts.some((part) => DECLARES_FIELDS.has(part.keyword));
     this.freeItems = !parts.some((part) => DECLARES_ITEMS.has(part.keyword));
-    const named = new Set(parts.filter((part) => part.keyword === 'properties').map((part) => part.key));
-    this.#named = new Map([...named].map((name, place) => [name, place]));
+    this.#named = new Set(parts.filter((part) => part.keyword === 'properties').map((part) => part.key));
     this.#hasPatterns = parts.some((part) => part.keyword === 'patternProperties');
     this.#listed = Math.max(
       0,
@@ -168,24 +160,11 @@ class Shape {
     );
   }
 
-  /** Whether a field is declared; spends what `field` does. */
-  declares(name: string): boolean {
-    const place = this.#named.get(name);
-    const spends = place === undefined ? undefined : this.#spends[place];
-    if (spends === undefined) return this.field(name) !== undefined;
-    this.#meter.spend(spends);
-    return true;
-  }
-
   /** The shape of a field's value; undefined when the field is undeclared. */
   field(name: string): Shape | undefined {
     const shape = this.#fieldOf(name);
-    this.#meter.spend(this.#spendOf(shape));
+    this.#meter.spend(this.#toll + (shape?.build ?? 0));
     return shape;
-  }
-
-  #spendOf(shape: Shape | undefined): number {
-    return this.#toll + (shape?.build ?? 0);
   }
 
   /** Takes the path of a field as undeclared. */
@@ -203,14 +182,11 @@ class Shape {
   }
 
   #fieldOf(name: string): Shape | undefined {
-    const place = this.#named.get(name);
-    if (place !== undefined) {
-      const known = this.#fields[place];
+    if (this.#named.has(name)) {
+      const known = this.#fields.get(name);
       if (known !== undefined) return known;
       const shape = this.#fieldShape(name);
-      if (shape === undefined) return undefined;
-      this.#fields[place] = shape;
-      this.#spends[place] = this.#spendOf(shape);
+      this.#fields.set(name, shape);
       return shape;
     }
     if (this.#hasPatterns) return this.#fieldShape(name);

@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from '../event/event.ts';
 import { isList } from './json-values.ts';
-import { type Assertions, isPlain, type PlainValue } from './plain-value.ts';
+import { isPlain, type PlainValue } from './plain-value.ts';
 import type { SchemaNode } from './schema-node.ts';
 import type { SharedParts } from './shared-parts.ts';
 
@@ -24,12 +24,14 @@ export function plainSchemaOf(node: SchemaNode, shared: SharedParts): PlainSchem
     assertions.every(([keyword, said]) => isPlain(keyword, said, shared)) &&
     node.parts.every(({ keyword, key }) => IN_MEMBERS.has(keyword) && key !== '__proto__');
   if (!isSimple) return undefined;
-  const value = shared.plainValue(Object.fromEntries(assertions) as Assertions);
+  const value = shared.plainValue(Object.fromEntries(assertions));
   if (node.parts.length === 0 && !node.assertions.has('required')) return value;
-  const members = node.parts.map(({ keyword, key, node: member }) => {
-    return { keyword, key, schema: plainSchemaOf(member, shared) };
+  const members = node.parts.flatMap(({ keyword, key, node: member }): readonly Member[] => {
+    const schema = plainSchemaOf(member, shared);
+    return schema === undefined ? [] : [{ keyword, key, schema }];
   });
-  return members.every(isKnown) ? new PlainMembers(value, requiredBy(node), members) : undefined;
+  const isWhole = members.length === node.parts.length;
+  return isWhole ? new PlainMembers(value, requiredBy(node), members) : undefined;
 }
 
 const IN_MEMBERS = new Set(['properties', 'additionalProperties', 'items']);
@@ -40,12 +42,6 @@ interface Member {
   readonly keyword: string;
   readonly key: string;
   readonly schema: PlainSchema;
-}
-
-function isKnown(
-  member: Omit<Member, 'schema'> & { readonly schema: PlainSchema | undefined },
-): member is Member {
-  return member.schema !== undefined;
 }
 
 function requiredBy({ assertions }: SchemaNode): readonly string[] {

@@ -73,7 +73,7 @@ export class LogCarrier {
     thread.on('message', (_: CarrierReply) => {
       this.#underWay = false;
     });
-    // As above.
+    // The next commit asks anew.
     thread.on('error', () => {});
     thread.on('exit', () => {
       this.#thread = undefined;
