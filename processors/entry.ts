@@ -3,6 +3,7 @@ import {
   type CatalogEntry,
   ENVIRONMENTS,
   EVENT_TYPES,
+  type EventVerdict,
   HEADER,
   type Headers,
   InvalidInput,
@@ -64,6 +65,19 @@ export function timeOf(iso: string): number {
   const at = Date.parse(iso);
   if (Number.isNaN(at)) throw new InvalidInput('no time');
   return at;
+}
+
+/** What the headers of an accepted event tell of its contract; undefined where none judged it. */
+export function verdictIn(headers: Headers): EventVerdict | undefined {
+  const outcome = headers[HEADER.outcome];
+  const id = headers[HEADER.contractId];
+  const version = headers[HEADER.contractVersion];
+  if (id === undefined || version === undefined) return undefined;
+  return {
+    outcome: outcome === 'warned' || outcome === 'omitted' ? outcome : 'accepted',
+    id,
+    version: Number(version),
+  };
 }
 
 /** Headers of an entry that is about `event`, caused by an entry with the headers `cause`. */

@@ -1,8 +1,11 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
 import type { Json, JsonObject } from '../event/event.ts';
 import { checkSchema, compileSchema, MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH } from './contract-schema.ts';
 import { MAX_EXPANSION } from './schema-cost.ts';
 import { MAX_ENUM_VALUES, MAX_SUBSCHEMAS } from './schema-document.ts';
+import { SharedParts } from './shared-parts.ts';
 import { MAX_WORK } from './work-meter.ts';
 
 const DRAFT_07 = 'http://json-schema.org/draft-07/schema#';
@@ -306,6 +309,38 @@ describe('the bounds of a definition', () => {
     expect(paths({ properties: { a: { pattern: 'a'.repeat(1_001) } } })).toEqual(['/properties/a/pattern']);
     const large = Array.from({ length: 20 }, (_, at) => ({ pattern: `(?:[a-z]{900}){1}${at}`.repeat(5) }));
     expect(checkSchema({ allOf: large })[0]?.message).toMatch(/patterns of the schema smaller/);
+  });
+});
+
+/** Bytes of the heap that are in use once everything else was collected. */
+function heapInUse(): number {
+  setFlagsFromString('--expose-gc');
+  const collect: unknown = runInNewContext('gc');
+  if (typeof collect === 'function') for (let i = 0; i < 2; i++) collect();
+  return process.memoryUsage().heapUsed;
+}
+
+describe('the weight of a compiled schema', () => {
+  // The evaluator keeps as many as weigh 256 MiB together.
+  it.each<[string, (at: number, of: number) => Json]>([
+    ['long texts', (at, of) => `text ${at} of ${of}`.padEnd(22, 'x')],
+    ['short texts', (at, of) => `${of}${at.toString(36)}`],
+    ['numbers', (at, of) => at + of / 10],
+    ['lists', (at, of) => [at + of / 10]],
+    ['objects', (at, of) => ({ a: at + of / 10 })],
+  ])('is no less than the memory it takes, with an enum of ten thousand %s', (_, value) => {
+    const ofOne = (of: number): JsonObject => {
+      const values = Array.from({ length: MAX_ENUM_VALUES }, (__, at) => value(at, of));
+      return { properties: { a: { enum: values } } };
+    };
+    const definitions = Array.from({ length: 10 }, (__, of) => ofOne(of));
+    const shared = new SharedParts();
+    compileSchema(ofOne(10), shared);
+    const before = heapInUse();
+    const schemas = definitions.map((definition) => compileSchema(definition, shared).schema);
+    const held = heapInUse() - before;
+    expect(held).toBeGreaterThan(1024 * 1024);
+    expect(schemas.reduce((sum, schema) => sum + (schema?.weight ?? 0), 0)).toBeGreaterThan(held);
   });
 });
 

@@ -20,6 +20,10 @@ export const MAX_SCHEMA_BYTES = 256 * 1024;
 export const MAX_SCHEMA_DEPTH = 64;
 /** Bytes that one compiled subschema takes. */
 const WEIGHT_PER_SCHEMA = 4 * 1024;
+/** Bytes that a value of an enum takes, in a set for the compiled code and in another for the quick look, */
+const WEIGHT_PER_ENUM_VALUE = 100;
+/** and that a byte of the definition does, in those and in the canonical text that tells what is in common. */
+const WEIGHT_PER_BYTE = 4;
 /** Faults shown of one definition. */
 const MAX_FAULTS = 100;
 
@@ -49,8 +53,8 @@ function faulty(faults: readonly SchemaFault[]): Compilation {
  * their parts must judge one after the other.
  */
 export function compileSchema(definition: JsonObject, shared = new SharedParts()): Compilation {
-  const outsize = sizeFault(definition);
-  if (outsize !== undefined) return faulty([outsize]);
+  const size = sizeOf(definition);
+  if (typeof size !== 'number') return faulty([size]);
   const dialect = dialectOf(definition);
   if (dialect === undefined) return faulty([UNKNOWN_DIALECT]);
   const schema = fromSpecForm(definition);
@@ -66,7 +70,8 @@ export function compileSchema(definition: JsonObject, shared = new SharedParts()
   try {
     const checker = compileDocument(document, shared);
     const declared = new DeclaredFields(document, checker.patterns, meter);
-    const weight = WEIGHT_PER_SCHEMA * document.nodes.length + PATTERN_MEMORY * checker.patternCount;
+    const texts = WEIGHT_PER_BYTE * size + WEIGHT_PER_ENUM_VALUE * document.enumValues;
+    const weight = WEIGHT_PER_SCHEMA * document.nodes.length + PATTERN_MEMORY * checker.patternCount + texts;
     const plain = plainSchemaOf(document.root, shared);
     return { schema: { checker, declared, plain, meter, maxDepth: cost.maxDepth, weight }, faults: [] };
   } catch (thrown) {
@@ -79,12 +84,12 @@ export function checkSchema(definition: JsonObject): readonly SchemaFault[] {
   return compileSchema(definition).faults;
 }
 
-function sizeFault(definition: JsonObject): SchemaFault | undefined {
+/** Bytes of a definition as JSON, or why they are too many. */
+function sizeOf(definition: JsonObject): number | SchemaFault {
   if (deeperThan(definition, MAX_SCHEMA_DEPTH)) {
     return { path: '', message: `must be nested at most ${MAX_SCHEMA_DEPTH} deep` };
   }
-  if (Buffer.byteLength(JSON.stringify(definition)) > MAX_SCHEMA_BYTES) {
-    return { path: '', message: `must be at most ${MAX_SCHEMA_BYTES / 1024} KiB of JSON` };
-  }
-  return undefined;
+  const bytes = Buffer.byteLength(JSON.stringify(definition));
+  if (bytes <= MAX_SCHEMA_BYTES) return bytes;
+  return { path: '', message: `must be at most ${MAX_SCHEMA_BYTES / 1024} KiB of JSON` };
 }

@@ -34,7 +34,7 @@ export const MAX_DRY_RUN_EXAMPLES = 10;
 
 /**
  * What a contract would have said of events, shown one after the other. Nothing of it is recorded. It judges with a
- * compiler of its own: the version that it tries is none yet, and another may get that number.
+ * compiler of its own: nobody uses the version that it tries again.
  */
 export class ContractDryRun {
   readonly #contract: Contract;

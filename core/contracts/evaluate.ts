@@ -30,9 +30,9 @@ const EMPTY: JsonObject = {};
 const NO_PATHS: readonly string[] = [];
 const ACCEPTED: ContractVerdict = { outcome: 'accepted', breaches: [] };
 
-/** Contracts compile on first use into a bounded cache, by id and version. */
+/** Contracts compile on first use into a bounded cache; a version is an object, which whoever holds it never changes. */
 export function createContractEvaluator(options: ContractEvaluatorOptions = {}): ContractEvaluator {
-  const compiled = new LRUCache<string, { readonly schema: CompiledSchema | undefined }>({
+  const compiled = new LRUCache<Contract, { readonly schema: CompiledSchema | undefined }>({
     max: options.maxCompiled ?? DEFAULT_MAX_COMPILED,
     maxSize: MAX_COMPILED_BYTES,
     sizeCalculation: ({ schema }) => Math.min(schema?.weight ?? LEAST_WEIGHT, MOST_WEIGHT),
@@ -41,11 +41,10 @@ export function createContractEvaluator(options: ContractEvaluatorOptions = {}):
   const shared = new SharedParts();
 
   function schemaOf(contract: Contract): CompiledSchema | undefined {
-    const key = `${contract.id}:${contract.version}`;
-    const known = compiled.get(key);
+    const known = compiled.get(contract);
     if (known !== undefined) return known.schema;
     const { schema } = compileSchema(contract.schema_definition, shared);
-    compiled.set(key, { schema });
+    compiled.set(contract, { schema });
     return schema;
   }
 

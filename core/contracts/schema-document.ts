@@ -22,6 +22,8 @@ export interface SchemaDocument {
   readonly nodes: readonly SchemaNode[];
   /** Every schema some reference stands for. */
   readonly targets: ReadonlySet<SchemaNode>;
+  /** How many values all enums have together. */
+  readonly enumValues: number;
 }
 
 interface MutableNode extends SchemaNode {
@@ -51,16 +53,17 @@ export function readDocument(
   const reader = new Reader(dialect);
   const root = reader.read(definition, '', ReferenceIndex.BASE);
   const targets = reader.resolve();
-  return { document: { root, nodes: reader.nodes, targets }, faults: reader.faults };
+  const { nodes, enumValues, faults } = reader;
+  return { document: { root, nodes, targets, enumValues }, faults };
 }
 
 class Reader {
   readonly nodes: MutableNode[] = [];
+  enumValues = 0;
   readonly faults: SchemaFault[] = [];
   readonly #dialect: Dialect;
   readonly #references = new ReferenceIndex();
   readonly #patternSizes = new Map<string, number>();
-  #enumValues = 0;
   #patternProgram = 0;
   #dependentText = 0;
   #requiredNames = 0;
@@ -171,9 +174,9 @@ class Reader {
   }
 
   #countEnum(values: number, path: string): void {
-    const before = this.#enumValues;
-    this.#enumValues += values;
-    if (before <= MAX_ENUM_VALUES && this.#enumValues > MAX_ENUM_VALUES) {
+    const before = this.enumValues;
+    this.enumValues += values;
+    if (before <= MAX_ENUM_VALUES && this.enumValues > MAX_ENUM_VALUES) {
       this.#fault(path, `must leave the values of all enums at ${MAX_ENUM_VALUES} or fewer`);
     }
   }

@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   type CanonicalEvent,
   type Clock,
@@ -10,6 +9,7 @@ import {
   type RejectedEvent,
   TOPIC,
 } from '@tributary/core';
+import { HeldThread } from '../http/held-thread.ts';
 import { Turns } from '../http/turns.ts';
 import { Backwards } from './backwards.ts';
 
@@ -31,8 +31,6 @@ export const LOOK_BUDGET: LookBudget = {
 const TURNS = { atATime: 2, waiting: 8, waitingEach: 4, retryAfterSeconds: 3 };
 /** Bytes of one read: on the embedded log the thread that serves requests reads, some ms at most. */
 const READ_BYTES = 256 * 1024;
-/** How long a look holds the thread before it gives it back, ms: what is done with an event may take its time. */
-const HELD_MS = 5;
 
 /** Which events are looked for. */
 export interface RecentEventsQuery {
@@ -100,14 +98,15 @@ export class RecentEvents {
         ),
       ),
     );
+    const thread = new HeldThread();
     for (; open.length > 0; open = open.filter(({ isDone }) => !isDone)) {
       for (const partition of open) {
         for await (const entries of partition.stretch(READ_BYTES)) {
           for (const entry of entries) {
             if (!looking.take(entry)) return looking.coverage;
-            if (looking.isDueToRest) await looking.rest();
+            if (thread.isDueToRest) await thread.rest();
           }
-          await looking.rest();
+          await thread.rest();
         }
       }
     }
@@ -129,7 +128,6 @@ class Looking {
   #records = 0;
   #bytes = 0;
   #stoppedBy: Coverage['stoppedBy'] = null;
-  #restedAt = performance.now();
 
   constructor(query: RecentEventsQuery, look: Look, budget: LookBudget, clock: Clock) {
     this.#query = query;
@@ -162,16 +160,6 @@ class Looking {
     else if (this.#bytes >= this.#budget.maxBytes) this.#stoppedBy = 'bytes';
     else if (this.#clock() >= this.#until) this.#stoppedBy = 'time';
     return this.#stoppedBy === null;
-  }
-
-  /** The thread was held for long enough. */
-  get isDueToRest(): boolean {
-    return performance.now() - this.#restedAt > HELD_MS;
-  }
-
-  async rest(): Promise<void> {
-    await nextTurn();
-    this.#restedAt = performance.now();
   }
 
   /** Nearly all entries are others', which their headers tell before their values are read. */

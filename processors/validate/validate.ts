@@ -1,34 +1,41 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type {
-  Batch,
   BatchStage,
   CanonicalEvent,
   Catalog,
+  Clock,
   ContractEvaluator,
   Deduplicator,
   Emission,
   LogEntry,
   Metrics,
 } from '@tributary/core';
-import { eventName } from '@tributary/core';
+import { eventName, Unavailable } from '@tributary/core';
 import { awaitCatalog } from '../causality.ts';
 import { catalogPositionOf, eventOf } from '../entry.ts';
 import { type Judged, judgementOf } from './judgement.ts';
+
+/** How long judging holds the thread before it gives it back, ms: each event of a batch may take its contract some. */
+const HELD_MS = 5;
 
 export interface ValidateDependencies {
   readonly catalog: Catalog;
   readonly deduplicator: Deduplicator;
   readonly contracts: ContractEvaluator;
   readonly metrics: Metrics;
+  /** ms that never go back. */
+  readonly elapsed: Clock;
   readonly catalogWaitMs: number;
 }
 
 /**
  * Drops repeated events and holds each other one against its contract as of the catalog position it carries.
  * A replay drops and judges the same: the winner of a message id is a position, the contract belongs to a position.
+ * The next batch of a partition waits for this one, so only others' work is done while the thread is given back.
  */
 export function validate(dependencies: ValidateDependencies): BatchStage['process'] {
-  const { catalog, deduplicator, metrics, catalogWaitMs } = dependencies;
-  return async (batch: Batch): Promise<readonly Emission[]> => {
+  const { catalog, deduplicator, metrics, elapsed, catalogWaitMs } = dependencies;
+  return async (batch, { signal }): Promise<readonly Emission[]> => {
     await awaitCatalog(catalog, batch.entries, catalogWaitMs);
     const received = batch.entries.map((entry) => ({ entry, event: eventOf(entry) }));
     const first = await deduplicator.claim(
@@ -41,12 +48,18 @@ export function validate(dependencies: ValidateDependencies): BatchStage['proces
     );
     const outcomes = new Map<string, number>();
     const emissions: Emission[] = [];
-    received.forEach(({ entry, event }, index) => {
+    let heldSince = elapsed();
+    for (const [index, { entry, event }] of received.entries()) {
+      if (elapsed() - heldSince > HELD_MS) {
+        await nextTurn();
+        if (signal.aborted) throw new Unavailable('the partition was lost');
+        heldSince = elapsed();
+      }
       const judged = first[index] === true ? judge(dependencies, entry, event) : undefined;
       const outcome = judged === undefined ? 'duplicate' : (judged.verdict?.outcome ?? 'accepted');
       outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
       if (judged !== undefined) emissions.push(...judgementOf(judged));
-    });
+    }
     for (const [outcome, count] of outcomes) {
       metrics.count('tributary_events_validated_total', { outcome }, count);
     }

@@ -1,4 +1,4 @@
-import { Overloaded, Unavailable } from '@tributary/core';
+import { type ContractVerdict, Overloaded, TokenBuckets, Unavailable } from '@tributary/core';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
 
@@ -59,6 +59,106 @@ describe.each([
     const append = logFails();
     const answer = await producer.call('POST', './events/batch', { batch: [{ type: 'odd' }] });
     expect(answer).toMatchObject({ status: 202, body: { accepted: 0, rejected: [{ index: 0 }] } });
+    expect(append).not.toHaveBeenCalled();
+  });
+});
+
+describe('checked by a contract that is slow and blocks', () => {
+  const JUDGING_MS = 3;
+  const rejected: ContractVerdict = {
+    outcome: 'rejected',
+    breaches: [{ kind: 'type', path: '/a', message: 'is wrong', action: 'blocked' }],
+  };
+  let judged = 0;
+  let checked: TestGateway;
+  let owner: InjectClient;
+  beforeAll(async () => {
+    checked = await openTestGateway({
+      dependencies: {
+        contracts: {
+          evaluate: (_, { user_id }) => {
+            judged += 1;
+            const until = performance.now() + JUDGING_MS;
+            while (performance.now() < until);
+            return user_id === 'blocked' ? rejected : { outcome: 'accepted', breaches: [] };
+          },
+        },
+        limits: { events: new TokenBuckets({ perSecond: 1, burst: 300, clock: () => 0 }) },
+      },
+    });
+    owner = await checked.openWorkspace();
+    await owner.ok('POST', './event-contracts', {
+      name: 'Paid',
+      event_type: 'track',
+      event_name: 'Paid',
+      schema_definition: {},
+      enforcement_mode: 'block',
+      undeclared_fields: 'allow',
+    });
+  });
+  afterAll(() => checked.close());
+
+  /** A write key of its own, so with all that a key may send. */
+  const newProducer = async () => {
+    const { key } = await owner.ok<{ key: string }>('POST', './event-keys', {
+      name: 'Web',
+      environment: 'production',
+    });
+    return owner.with({ token: key });
+  };
+  const track = (user_id: string) => ({ event: 'Paid', user_id });
+  const items = (size: number, user_id = 'u') =>
+    Array.from({ length: size }, () => ({ type: 'track', ...track(user_id) }));
+  const send = (to: InjectClient, batch: readonly object[], query = '?check=contract') =>
+    to.call('POST', `./events/batch${query}`, { batch });
+
+  it('a batch held up everybody until all of it was judged: others are answered in between', async () => {
+    const batch = [...items(100), { type: 'odd' }, ...items(1, 'blocked'), ...items(100), { type: 'track' }];
+    const sender = await newProducer();
+    const before = judged;
+    let seen = judged;
+    let most = 0;
+    const look = () => {
+      most = Math.max(most, judged - seen);
+      seen = judged;
+      looking = setImmediate(look);
+    };
+    let looking = setImmediate(look);
+    const answer = await send(sender, batch);
+    clearImmediate(looking);
+    expect(judged - before).toBe(201);
+    // Between two moments in which others may do something.
+    expect(most).toBeLessThanOrEqual(2);
+    expect(answer).toMatchObject({
+      status: 202,
+      body: {
+        accepted: 200,
+        rejected: [
+          { index: 100, error: 'invalid request' },
+          { index: 101, error: 'event blocked', details: [{ path: '/a', message: 'is wrong' }] },
+          { index: 202, error: 'invalid request' },
+        ],
+      },
+    });
+  });
+
+  it('events were judged before their key was charged, and free of charge when blocked: each counts once', async () => {
+    const sender = await newProducer();
+    expect(await send(sender, items(90, 'blocked'))).toMatchObject({ status: 202, body: { accepted: 0 } });
+    expect((await send(sender, items(109), '')).status).toBe(202);
+    expect((await send(sender, items(99))).status).toBe(202);
+    const single = (user_id: string) => sender.call('POST', './events/track?check=contract', track(user_id));
+    expect((await single('blocked')).status).toBe(400);
+    expect((await single('u')).status).toBe(202);
+    const before = judged;
+    const append = vi.spyOn(checked.dependencies.log, 'append');
+    expect(await send(sender, items(9))).toMatchObject({
+      status: 429,
+      headers: { 'retry-after': '9' },
+      body: { error: 'too many requests' },
+    });
+    for (const who of ['blocked', 'u']) expect((await single(who)).status).toBe(429);
+    expect(judged).toBe(before);
     expect(append).not.toHaveBeenCalled();
   });
 });

@@ -59,6 +59,56 @@ describe('validate', () => {
     expect(emissions[1]?.headers).toMatchObject({ outcome: 'rejected', 'contract-version': '1' });
   });
 
+  describe('of a batch whose contract is slow', () => {
+    function setUpSlow() {
+      const set = setUp();
+      set.catalog.add('contract.created', CONTRACT.id, CONTRACT);
+      let judged = 0;
+      set.world.evaluate = ({ message_id }) => {
+        judged += 1;
+        set.time.pass(3);
+        return { outcome: message_id.endsWith('7') ? 'warned' : 'accepted', breaches: [] };
+      };
+      const headers = { [HEADER.catalogPosition]: String(set.catalog.position) };
+      const entries = Array.from({ length: 30 }, (_, n) =>
+        entryOf(RECEIVED, n, event(n === 20 ? 'm19' : `m${n}`), headers),
+      );
+      return { ...set, entries, judged: () => judged };
+    }
+
+    it('held the thread until all of it was judged: others work in between, and the verdicts keep their order', async () => {
+      const { run, entries, judged } = setUpSlow();
+      const seen: number[] = [];
+      const look = () => {
+        seen.push(judged());
+        ticking = setImmediate(look);
+      };
+      let ticking = setImmediate(look);
+      const emissions = await run('validate', entries);
+      clearImmediate(ticking);
+      seen.push(judged());
+      const steps = seen.map((count, n) => count - (seen[n - 1] ?? 0));
+      expect(Math.max(...steps)).toBeLessThanOrEqual(2);
+      expect(judged()).toBe(29);
+      expect(emissions.map(({ value, headers }) => [JSON.parse(value).message_id, headers.outcome])).toEqual(
+        entries.flatMap((_, n) => (n === 20 ? [] : [[`m${n}`, n % 10 === 7 ? 'warned' : 'accepted']])),
+      );
+    });
+
+    it('is judged no further once its partition is lost, and the same wherever it comes again', async () => {
+      const { run, entries, judged, world } = setUpSlow();
+      const lost = new AbortController();
+      const { evaluate } = world;
+      world.evaluate = (one) => {
+        if (one.message_id === 'm9') lost.abort();
+        return evaluate(one);
+      };
+      await expect(run('validate', entries, lost.signal)).rejects.toMatchObject({ code: 'unavailable' });
+      expect(judged()).toBeLessThan(13);
+      expect(await run('validate', entries)).toEqual(await run('validate', entries));
+    });
+  });
+
   it('is unavailable, and emits nothing, while its catalog is behind an event', async () => {
     const { run, catalog } = setUp();
     const ahead = { [HEADER.catalogPosition]: String(catalog.position + 1) };

@@ -6,7 +6,6 @@ import { DOCUMENTED } from '../../http/schemas.ts';
 import { describeValidation } from '../../http/validation.ts';
 import { type ShapedEvent, shapeEvent } from './canonical.ts';
 import { batchItems, type EventBody } from './schemas.ts';
-import { judge } from './verdict.ts';
 
 /** An item of a batch that is not taken, and why; the others are. */
 export interface RejectedItem {
@@ -15,18 +14,19 @@ export interface RejectedItem {
   readonly details: readonly ErrorDetail[];
 }
 
+/** An item of a batch that is an event, and its place. */
+export interface BatchEvent extends ShapedEvent {
+  readonly index: number;
+}
+
+/** Both in the order of the batch. */
 export interface ReadBatch {
-  readonly events: readonly ShapedEvent[];
+  readonly events: readonly BatchEvent[];
   readonly rejected: readonly RejectedItem[];
 }
 
 /** `receivedAt`: ISO 8601; default: now. */
-type BatchReader = (
-  items: readonly unknown[],
-  key: WriteKey,
-  checkContract: boolean,
-  receivedAt?: string,
-) => ReadBatch;
+type BatchReader = (items: readonly unknown[], key: WriteKey, receivedAt?: string) => ReadBatch;
 
 const ajv = new Ajv({ allErrors: true, allowUnionTypes: true, keywords: [DOCUMENTED] });
 const validators = new Map<EventType, ValidateFunction<EventBody>>();
@@ -39,11 +39,9 @@ function validatorOf(type: EventType): ValidateFunction<EventBody> {
 }
 
 /** Sorts the items of a batch into events and refusals, each by the schema of its type. */
-export function createBatchReader(
-  dependencies: Pick<GatewayDependencies, 'catalog' | 'contracts' | 'clock'>,
-): BatchReader {
-  return (items, key, checkContract, receivedAt = iso(dependencies.clock())) => {
-    const events: ShapedEvent[] = [];
+export function createBatchReader({ clock }: Pick<GatewayDependencies, 'clock'>): BatchReader {
+  return (items, key, receivedAt = iso(clock())) => {
+    const events: BatchEvent[] = [];
     const rejected: RejectedItem[] = [];
     items.forEach((item, index) => {
       const type = typeOf(item);
@@ -66,29 +64,16 @@ export function createBatchReader(
         rejected.push({ index, error: shaped.error, details: shaped.details });
         return;
       }
-      const verdict = checkContract ? judge(shaped.event, dependencies) : undefined;
-      if (verdict?.outcome === 'rejected') {
-        const details = verdict.breaches.map(({ path, message }) => ({ path, message }));
-        rejected.push({ index, error: 'event blocked', details });
-        return;
-      }
-      events.push(shaped);
+      events.push({ ...shaped, index });
     });
     return { events, rejected };
   };
 }
 
 /** The id of each item of a batch, in its order; null for one that was not taken. */
-export function messageIds(
-  items: number,
-  events: readonly ShapedEvent[],
-  rejected: readonly RejectedItem[],
-): readonly (string | null)[] {
-  const refused = new Set(rejected.map(({ index }) => index));
-  let taken = 0;
-  return Array.from({ length: items }, (_, index) =>
-    refused.has(index) ? null : (events[taken++]?.event.message_id ?? null),
-  );
+export function messageIds(items: number, events: readonly BatchEvent[]): readonly (string | null)[] {
+  const ids = new Map(events.map(({ index, event }) => [index, event.message_id]));
+  return Array.from({ length: items }, (_, index) => ids.get(index) ?? null);
 }
 
 function typeOf(item: unknown): EventType | undefined {

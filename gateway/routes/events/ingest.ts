@@ -1,7 +1,7 @@
 import { HEADER, type Headers, TributaryError, type WriteKey } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { tooManyRequests, unavailable } from '../../http/errors.ts';
+import { unavailable } from '../../http/errors.ts';
 import type { ShapedEvent } from './canonical.ts';
 import { createUndeclaredTopics } from './undeclared-topics.ts';
 
@@ -9,8 +9,7 @@ const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 
 /**
  * Makes events durable. Resolves once the log confirmed all of them. When it could not, 503 with the fields of
- * `unconfirmed`: what a producer needs to send the same again. 429, and none of them is taken, for a key that sends more
- * than it may.
+ * `unconfirmed`: what a producer needs to send the same again. Their key was charged for them before, by `charge`.
  */
 export type Ingest = (
   request: FastifyRequest,
@@ -27,9 +26,8 @@ export function createIngest({
   log,
   catalog,
   metrics,
-  limits,
   ...dependencies
-}: Pick<GatewayDependencies, 'log' | 'catalog' | 'metrics' | 'clock' | 'logger' | 'limits'>): Ingest {
+}: Pick<GatewayDependencies, 'log' | 'catalog' | 'metrics' | 'clock' | 'logger'>): Ingest {
   const undeclared = createUndeclaredTopics({ ...dependencies, metrics });
   const shared = new WeakMap<WriteKey, { position: number; headers: Headers }>();
 
@@ -46,8 +44,6 @@ export function createIngest({
   }
 
   return async (request, key, events, unconfirmed) => {
-    const wait = limits?.events?.take(key.id, events.length) ?? 0;
-    if (wait > 0) throw tooManyRequests(Math.ceil(wait / 1_000));
     if (!log.topics.has(key.pubsub_topic)) {
       undeclared(key, events.length);
       throw unavailable(unconfirmed());

@@ -2,10 +2,13 @@ import { EVENT_TYPES, type EventType, iso, type WriteKey } from '@tributary/core
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { ApiError, type ErrorDetail, permissionDenied } from '../../http/errors.ts';
+import { whenGone } from '../../http/gone.ts';
 import { errorAnswers } from '../../http/schemas.ts';
 import { createBatchReader, messageIds } from './batch.ts';
 import { shapeEvent } from './canonical.ts';
+import { charge } from './charge.ts';
 import { createIngest } from './ingest.ts';
+import { createBatchJudge } from './judge-batch.ts';
 import {
   type BatchBody,
   batchAnswer,
@@ -34,6 +37,7 @@ const CALLS = {
 export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
   const ingest = createIngest(dependencies);
   const readBatch = createBatchReader(dependencies);
+  const judgeBatch = createBatchJudge(dependencies);
 
   for (const type of EVENT_TYPES) {
     app.post<{ Body: EventBody; Querystring: IngestQuery }>(
@@ -51,6 +55,7 @@ export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, 
         const key = writeKeyOf(request);
         const shaped = shapeEvent(type satisfies EventType, request.body, key, iso(dependencies.clock()));
         if (!shaped.ok) throw refused(shaped.error, shaped.details);
+        charge(dependencies, key, 1);
         if (request.query.check === 'contract') {
           const verdict = judge(shaped.event, dependencies);
           if (verdict?.outcome === 'rejected') throw blocked(verdict.breaches);
@@ -77,10 +82,13 @@ export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, 
     async (request, reply) => {
       const key = writeKeyOf(request);
       const { batch } = request.body;
-      const { events, rejected } = readBatch(batch, key, request.query.check === 'contract');
+      const read = readBatch(batch, key);
+      charge(dependencies, key, read.events.length);
+      const { events, rejected } =
+        request.query.check === 'contract' ? await judgeBatch(read, key.workspace_id, whenGone(reply)) : read;
       if (events.length > 0)
         await ingest(request, key, events, () => ({
-          message_ids: messageIds(batch.length, events, rejected),
+          message_ids: messageIds(batch.length, events),
           rejected,
         }));
       return reply.code(202).send({ accepted: events.length, rejected });

@@ -6,6 +6,7 @@ import { errorAnswers } from '../../http/schemas.ts';
 import { MAX_BODY_BYTES, parseBody } from '../../plugins/body.ts';
 import { sdkCredentialOf } from '../../plugins/sdk-credentials.ts';
 import { createBatchReader, messageIds, type RejectedItem } from '../events/batch.ts';
+import { charge } from '../events/charge.ts';
 import { createIngest } from '../events/ingest.ts';
 import type { Call } from './call.ts';
 import { eventItem } from './event-item.ts';
@@ -74,13 +75,14 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
     const key = writeKeyOf(request);
     const receivedAt = iso(dependencies.clock());
     const items = calls.map((call) => eventItem(call, frame, receivedAt));
-    const read = readBatch(items, key, false, receivedAt);
+    const read = readBatch(items, key, receivedAt);
     const rejected = read.rejected.map(inWordsOfCalls);
     for (const { error } of rejected)
       dependencies.metrics.count('tributary_sdk_events_rejected_total', { error });
+    charge(dependencies, key, read.events.length);
     if (read.events.length > 0)
       await ingest(request, key, read.events, () => ({
-        message_ids: messageIds(items.length, read.events, rejected),
+        message_ids: messageIds(items.length, read.events),
       }));
     return { taken: read.events.length, rejected };
   }
