@@ -5,6 +5,12 @@ import { startWebhook, type Webhook } from '../helpers/webhook.ts';
 
 type Figure = 'runs' | 'errors' | 'dropped' | 'fanned_out' | 'outputs' | 'p50_ms' | 'p99_ms';
 
+interface Dead {
+  readonly id: string;
+  readonly reason: string;
+  readonly updated_at: string;
+}
+
 /** What somebody who runs a transformation for long sees of it: its context, its versions, its figures. */
 describe('22. Transformations in service', () => {
   let tributary: Tributary;
@@ -92,6 +98,38 @@ describe('22. Transformations in service', () => {
       at: received?.received_at,
       drawn: expect.any(Number),
     });
+  });
+
+  it('a redrive of a failed run knows the same as the run that failed', async () => {
+    const contract = await tributary.owner.post<{ id: string; version: number }>('./event-contracts', {
+      name: 'Redriven',
+      event_type: 'track',
+      event_name: 'Redriven',
+      schema_definition: { properties: { n: { type: 'number', required: true } } },
+      enforcement_mode: 'warn',
+      undeclared_fields: 'allow',
+    });
+    const { at } = await inService('Redriven', 'throw new Error(JSON.stringify(context.contract));');
+    await send('Redriven', { n: 'seven' });
+    const known = { outcome: 'warned', id: contract.id, version: contract.version };
+    const failures = () =>
+      eventually(
+        () => tributary.owner.get<readonly Dead[]>('./deliveries?status=dead&reason=warned'),
+        (found) => found.length > 0,
+      );
+    const [dead] = await failures();
+    expect(dead?.reason).toContain(JSON.stringify(known));
+    const redrive = () => tributary.owner.call('POST', `./deliveries/${dead?.id}/redrive`);
+    // It fails once more, which must not lose it either.
+    expect((await redrive()).status).toBe(202);
+    await eventually(failures, ([again]) => again?.updated_at !== dead?.updated_at);
+    await tributary.owner.put(
+      at,
+      tested('Redriven', source('return { ...event, properties: { contract: context.contract } };')),
+    );
+    expect((await redrive()).status).toBe(202);
+    const [delivery] = await arrived('Redriven');
+    expect(delivery?.event.properties).toEqual({ contract: known });
   });
 
   it('an older version comes back by a rollback, also for events that the newer one failed on', async () => {

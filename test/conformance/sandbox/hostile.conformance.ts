@@ -1,5 +1,6 @@
 import type { Sandbox } from '@tributary/core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { FLOATING_REJECTIONS, HOSTILE_REJECTIONS } from './hostile-rejections.ts';
 import { HOSTILE_SNIPPETS } from './hostile-snippets.ts';
 import { NeighbourLoad } from './neighbour-load.ts';
 import { badOn, HONEST, input, inputs, messageIn, outcomes, output, program } from './samples.ts';
@@ -11,6 +12,7 @@ const MAX_PAUSE_MS = 1_500;
 const QUIET_MS = 5_000;
 /** A p99 below this is the machine's: two cores that are also busy with other code wake a process up later, ms. */
 const LEAST_P99_MS = 10;
+const SNIPPETS = [...HOSTILE_SNIPPETS, ...FLOATING_REJECTIONS, ...HOSTILE_REJECTIONS];
 /** The workspace all of it comes from. */
 const HOSTILE = 'hostile';
 
@@ -30,7 +32,7 @@ export function describeHostileCode(engine: string, open: () => Sandbox): void {
     });
     afterAll(() => sandbox.close());
 
-    it.each(HOSTILE_SNIPPETS)('$name', async ({ does, ends }) => {
+    it.each(SNIPPETS)('$name', async ({ does, ends }) => {
       const pause = watchPauses();
       const results = await sandbox.run(badOn(does, HOSTILE), inputs(3, [1]));
       expect(messageIn(results[1])).not.toContain('escaped');

@@ -25,6 +25,7 @@ import {
 } from '@tributary/core';
 import { openIsolatedVmSandbox } from '@tributary/infra';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { FLOATING_REJECTIONS, HOSTILE_REJECTIONS } from './hostile-rejections.ts';
 import { badOn, HONEST, input, inputs, outcomes, program } from './samples.ts';
 
 /** How Linux schedules threads: see sched(7). */
@@ -85,7 +86,8 @@ describe('The worker processes of isolated-vm', () => {
   it('share the programs, and a new worker takes the place of a lost one', async () => {
     const sandbox = open({ processes: 2 });
     const programs = Array.from({ length: 12 }, () => program(HONEST));
-    expect(await each(sandbox, programs)).toEqual(Array(12).fill(true));
+    // All at once, before either worker is up: each waits for its own, where one after the other goes to the first.
+    expect(await Promise.all(programs.map((one) => loads(sandbox, one)))).toEqual(Array(12).fill(true));
     const [lost, kept] = sandbox.workerPids();
     process.kill(lost ?? 0, 'SIGKILL');
     await vi.waitFor(() => expect(isGone(lost)).toBe(true), { timeout: 5_000, interval: 10 });
@@ -123,6 +125,65 @@ describe('The worker processes of isolated-vm', () => {
       'ok',
     ]);
     expect(await each(sandbox, [good, good])).toEqual([true, false]);
+  });
+
+  it('give an event the memory that it may have, however much the programs beside it hold', async () => {
+    const sandbox = open();
+    const buffer = (mb: number) =>
+      program(
+        `const transform = (event) => ({ ...event, n: new Uint8Array(${mb} * 2 ** 20).length })`,
+        'owner',
+      );
+    for (let n = 0; n < 20; n++) {
+      const large = `const text = ${JSON.stringify('x'.repeat(800_000) + n)};\n${HONEST}`;
+      expect(outcomes(await sandbox.run(program(large, 'owner'), [input(1)]))).toEqual(['ok']);
+    }
+    expect(outcomes(await sandbox.run(buffer(40), inputs(3)))).toEqual(['ok', 'ok', 'ok']);
+    expect(outcomes(await sandbox.run(buffer(80), inputs(2)))).toEqual(['threw', 'threw']);
+  });
+
+  describe('when nobody awaits a rejected promise', () => {
+    it.each(FLOATING_REJECTIONS)('lose nothing to $name', async ({ does, ends }) => {
+      const counts = new Map<string, number>();
+      const sandbox = open({ metrics: counting(counts) });
+      const [good, bad] = [program(HONEST, 'owner'), badOn(does, 'owner')];
+      expect(await each(sandbox, [good, bad])).toEqual([true, true]);
+      counts.clear();
+      expect(outcomes(await sandbox.run(bad, inputs(5, [0, 2])))).toEqual([
+        ends[0],
+        'ok',
+        ends[0],
+        'ok',
+        'ok',
+      ]);
+      expect([...counts.keys()].filter((name) => name.includes('slices'))).toEqual([
+        'tributary_sandbox_slices_total ended',
+      ]);
+      expect(await each(sandbox, [good, bad])).toEqual([false, false]);
+    });
+
+    it('lose nothing to one that is rejected while a later event waits', async () => {
+      const source = `async function transform(event) {
+        const late = async () => { for (let i = 0; i < 20; i++) await 0; throw new Error('late'); };
+        if (event.properties.bad) late();
+        if (event.properties.n === 3) for (let i = 0; i < 50; i++) await 0;
+        return event;
+      }`;
+      const sandbox = open();
+      const [good, bad] = [program(HONEST, 'owner'), program(source, 'owner')];
+      expect(await each(sandbox, [good, bad])).toEqual([true, true]);
+      expect(outcomes(await sandbox.run(bad, inputs(5, [0, 2])))).toEqual(Array(5).fill('ok'));
+      expect(await each(sandbox, [good, bad])).toEqual([false, false]);
+    });
+
+    it.each(HOSTILE_REJECTIONS)('blame the event alone for $name', async ({ does, ends }) => {
+      const counts = new Map<string, number>();
+      const sandbox = open({ metrics: counting(counts) });
+      const results = outcomes(await sandbox.run(badOn(does), inputs(5, [2])));
+      expect(results.toSpliced(2, 1)).toEqual(Array(4).fill('ok'));
+      expect(ends).toContain(results[2]);
+      expect(counts.get('tributary_sandbox_slices_total hung') ?? 0).toBeLessThanOrEqual(2);
+    });
   });
 
   it('blame a source for its faults, and not the programs beside it', async () => {
@@ -276,14 +337,7 @@ describe('The worker processes of isolated-vm', () => {
 
   it('are reported in metrics', async () => {
     const counts = new Map<string, number>();
-    const metrics: Metrics = {
-      ...NO_METRICS,
-      count(name, labels = {}, by = 1) {
-        const key = [name, ...Object.values(labels)].join(' ');
-        counts.set(key, (counts.get(key) ?? 0) + by);
-      },
-    };
-    const sandbox = open({ metrics });
+    const sandbox = open({ metrics: counting(counts) });
     await sandbox.run(badOn('const a = []; a[4e9] = 1; a.join("")'), inputs(3, [1]));
     await sandbox.run(badOn('throw 1'), inputs(3, [1]));
     expect(counts.get('tributary_sandbox_kills_total timeout')).toBe(2);
@@ -292,6 +346,17 @@ describe('The worker processes of isolated-vm', () => {
     expect(counts.get('tributary_sandbox_events_total threw')).toBe(1);
   });
 });
+
+/** Metrics that sum what is counted, by its name and labels. */
+function counting(counts: Map<string, number>): Metrics {
+  return {
+    ...NO_METRICS,
+    count(name, labels = {}, by = 1) {
+      const key = [name, ...Object.values(labels)].join(' ');
+      counts.set(key, (counts.get(key) ?? 0) + by);
+    },
+  };
+}
 
 /** A process whose parent is gone may stay a zombie where nobody reaps it. */
 function isGone(pid: number | undefined): boolean {

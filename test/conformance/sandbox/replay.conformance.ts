@@ -39,6 +39,14 @@ const TRIES: readonly (readonly [name: string, source: string])[] = [
     ),
   ],
   [
+    'an async function that leaves rejections behind',
+    CURIOUS.replace('function transform', 'async function transform').replace(
+      'if (bad)',
+      `const late = async (turns) => { for (let i = 0; i < turns; i++) await 0; throw new Error('late'); };
+       late(0); late(n); if (n % 2 === 0) await 0; if (bad)`,
+    ),
+  ],
+  [
     'a function that is async for some events',
     `const plain = (() => { ${CURIOUS}; return transform; })();
      const transform = (event, context) =>
@@ -79,6 +87,23 @@ export function describeReplay(engine: string, open: () => Sandbox): void {
       const alone: unknown[] = [];
       for (const one of all.slice(0, 10)) alone.push(...outputsOf(await sandbox.run(again, [one])));
       expect(alone).toEqual(once.slice(0, 10));
+    });
+
+    it('gives the same for an event that draws a random number and then throws, in the midst of a batch', async () => {
+      const source = `async function transform(event) {
+        const drawn = Math.random();
+        if (event.properties.bad) throw new Error('drew ' + drawn);
+        return { ...event, drawn };
+      }`;
+      const all = inputs(12, [0, 3, 4, 11]);
+      const said = (results: readonly SandboxResult[]) =>
+        results.map((result) => (result.ok ? result.outputs : messageIn(result)));
+      const once = said(await sandbox.run(program(source), all));
+      expect(once.filter((one) => String(one).startsWith('Error: drew 0.'))).toHaveLength(4);
+      const again = program(source);
+      expect(said(await sandbox.run(again, all.toReversed())).toReversed()).toEqual(once);
+      for (const [at, one] of all.entries())
+        expect(said(await sandbox.run(again, [one]))).toEqual([once[at]]);
     });
 
     it('gives the same for each of an owner’s programs, in turn with the others', async () => {

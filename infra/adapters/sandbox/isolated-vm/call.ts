@@ -2,7 +2,15 @@ import type { SandboxInput, SandboxProgram, SandboxResult } from '@tributary/cor
 import type { SandboxLimits } from './limits.ts';
 import type { Entry, Report } from './messages.ts';
 import { seedOf } from './seed.ts';
-import { afterKill, afterReport, type Chunk, type Consequence, chunkOf, type Fault } from './verdict.ts';
+import {
+  afterKill,
+  afterReport,
+  type Chunk,
+  type Consequence,
+  chunkOf,
+  crowdedOut,
+  type Fault,
+} from './verdict.ts';
 import type { Errand, Work } from './work.ts';
 
 /** One call of `run`: a batch on its way through a worker, chunk by chunk, until every event has its result. */
@@ -52,15 +60,18 @@ export class Call implements Work {
 
   reported({ chunk }: Errand, report: Report, body: string): void {
     if (report.entries.length > 0) this.#killsInARow = 0;
+    const crowded = crowdedOut(chunk, report.entries);
+    const again = new Set(crowded.map(({ first }) => first));
     let at = 0;
     const averageMs = report.wallMs / Math.max(1, report.entries.length);
     report.entries.forEach((entry, i) => {
       const shareMs = report.entries.length === 1 ? report.wallMs : averageMs;
       const result = resultOf(entry, body, at, { shareMs, loadMs: report.loadMs });
       if (entry[0] === 0) for (const size of entry[2]) at += size;
-      this.#settle(chunk.first + i, result);
+      if (!again.has(chunk.first + i)) this.#settle(chunk.first + i, result);
     });
     this.#follow(chunk, afterReport(chunk, report, this.#limits), report.wallMs);
+    if (this.#missing > 0) this.#chunks.unshift(...crowded);
   }
 
   killed({ chunk }: Errand, kind: 'timeout' | 'memory'): void {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_LIMITS } from './limits.ts';
 import type { Report } from './messages.ts';
-import { afterKill, afterReport, chunkOf } from './verdict.ts';
+import { afterKill, afterReport, chunkOf, crowdedOut } from './verdict.ts';
 
 const LIMITS = DEFAULT_LIMITS;
 const CHUNK = chunkOf(10, 4);
@@ -54,12 +54,33 @@ describe('what follows from a report', () => {
     expect(afterReport({ ...ALONE, starved: 25 }, starved, LIMITS).verdict?.kind).toBe('timeout');
   });
 
+  it('is a verdict at once when no time was up, as the machine had no part in it', () => {
+    const quick = { ...report('hung', 0, 1), wallMs: 2 };
+    expect(afterReport(ALONE, quick, LIMITS)).toMatchObject({ chunks: [], verdict: { kind: 'timeout' } });
+  });
+
   it('is the fault of every event when the source does not load', () => {
     const fault = { kind: 'compile', message: 'no' } as const;
     expect(afterReport(CHUNK, { ...report('unloadable'), fault }, LIMITS)).toEqual({
       chunks: [],
       rest: fault,
     });
+  });
+});
+
+describe('what had no room', () => {
+  const full = ['threw', 1, ['RangeError: Array buffer allocation failed (line 2)', 2, 1]] as const;
+  const other = ['threw', 1, ['RangeError: Invalid array length', 0, 0]] as const;
+
+  it('runs again alone, as others may hold what it lacks', () => {
+    expect(crowdedOut(CHUNK, [[0, 1, [2]], full, other, full])).toEqual([
+      { ...ALONE, first: 11 },
+      { ...ALONE, first: 13 },
+    ]);
+  });
+
+  it('has failed when it was alone', () => {
+    expect(crowdedOut(ALONE, [full])).toEqual([]);
   });
 });
 

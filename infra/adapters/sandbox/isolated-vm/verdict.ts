@@ -1,6 +1,6 @@
 import type { SandboxErrorKind, SandboxFault } from '@tributary/core';
 import type { SandboxLimits } from './limits.ts';
-import type { Report } from './messages.ts';
+import type { Entry, Report } from './messages.ts';
 
 /** Some events of a call that go to a worker together. */
 export interface Chunk {
@@ -32,6 +32,19 @@ export interface Consequence {
  * else wants to may get a third of a hundredth of a busy core.
  */
 const MAX_STARVED = 25;
+
+/** What V8 says where there is no room for a buffer. */
+const NO_ROOM = 'Array buffer allocation failed';
+
+/**
+ * The events that failed for want of room, to be run again: it may be other programs that hold what is missing. Only an
+ * isolate of its own tells what an event may have.
+ */
+export function crowdedOut(chunk: Chunk, entries: readonly Entry[]): readonly Chunk[] {
+  if (chunk.alone) return [];
+  const isCrowdedOut = ([kind, , said]: Entry) => kind !== 0 && said[0].includes(NO_ROOM);
+  return entries.flatMap((entry, i) => (isCrowdedOut(entry) ? [alone(chunk.first + i)] : []));
+}
 
 /** Whom a stop is blamed on: an event is guilty only of what it did alone. */
 export function afterReport(chunk: Chunk, report: Report, limits: SandboxLimits): Consequence {
@@ -93,8 +106,8 @@ function again(chunk: Chunk): Consequence {
 }
 
 /** Code in an isolate has nothing to wait for: wall time without CPU time is the machine's. */
-function isStarved(chunk: Chunk, report: Report, limits: SandboxLimits): boolean {
-  return report.cpuMs < limits.eventMs / 2 && chunk.starved < MAX_STARVED;
+function isStarved(chunk: Chunk, { wallMs, cpuMs }: Report, { eventMs }: SandboxLimits): boolean {
+  return wallMs >= eventMs && cpuMs < eventMs / 2 && chunk.starved < MAX_STARVED;
 }
 
 function verdict(fault: Fault): Consequence {

@@ -293,7 +293,10 @@ export function bootstrap(limits: OutputLimits, fileName: string, world: FixedWo
         value = transformOf(evaluate)(event, contextOf(substring(texts, middle, end)));
         if (isThenable(value)) {
           // Not answered for: it comes again, as the first.
-          if (i > 0 && world.hasDrawn()) break;
+          if (i > 0 && world.hasDrawn()) {
+            void forget(value);
+            break;
+          }
           waiting = true;
           awaited = true;
           value = await value;
@@ -314,6 +317,15 @@ export function bootstrap(limits: OutputLimits, fileName: string, world: FixedWo
       }
       conclude(value);
       at = end;
+    }
+  }
+
+  /** Waits for what nobody will: a rejection that nobody handles fails the whole run. */
+  async function forget(value: unknown): Promise<void> {
+    try {
+      await value;
+    } catch {
+      // It is said when the event comes again.
     }
   }
 

@@ -15,6 +15,8 @@ const TO_TRANSFORM = `\n;return typeof transform === 'function' ? transform : un
 /** The lines before the source's first. */
 const ORIGIN = { filename: FILE, lineOffset: -1 };
 const MB = 1024 * 1024;
+/** What isolated-vm says of a call that used up its time. */
+const TIMED_OUT = 'Script execution timed out.';
 
 export interface Run {
   readonly stop: Stop;
@@ -92,8 +94,8 @@ export class Isolate {
     try {
       const answered = await this.#run.apply(undefined, [program, [sizes, texts], captureLogs], this.#copied);
       [answers] = answered ?? (await this.#answers.apply(undefined, [true], this.#copied));
-    } catch {
-      ({ stop, answers } = await this.#salvage(sizes));
+    } catch (error) {
+      ({ stop, answers } = await this.#salvage(sizes, this.#isTimeout(error, began)));
     }
     const cpu = this.#isolate.isDisposed ? 0n : this.#isolate.cpuTime - cpuBefore;
     const figures = { stop, wallMs: performance.now() - began, cpuMs: Number(cpu) / 1e6 };
@@ -118,18 +120,39 @@ export class Isolate {
     if (!this.#isolate.isDisposed) this.#isolate.dispose();
   }
 
-  /** What is left of a run that was cut short. */
-  async #salvage(sizes: string): Promise<{ stop: Stop; answers: string | undefined }> {
+  /**
+   * What is left of a run that failed. Unless it `isCut` it did end, and what failed is a promise that an event left
+   * behind: isolated-vm throws its rejection at whoever called, also where the call itself went well.
+   */
+  async #salvage(sizes: string, isCut: boolean): Promise<{ stop: Stop; answers: string | undefined }> {
     if (this.#isolate.isDisposed) return { stop: 'memory', answers: undefined };
     try {
-      const [answers] = await this.#answers.apply(undefined, [false], this.#copied);
+      const answers = await this.#askAgain(!isCut);
       const entries: unknown = JSON.parse(answers.slice(0, answers.indexOf('\n')));
       const asked: unknown = JSON.parse(sizes);
-      const all = Array.isArray(entries) && Array.isArray(asked) && 4 * entries.length >= asked.length;
+      const done = Array.isArray(entries) ? entries.length : 0;
+      if (!isCut && done > 0) return { stop: 'ended', answers };
+      const all = Array.isArray(asked) && 4 * done >= asked.length;
       return all ? { stop: 'hung', answers: undefined } : { stop: 'timeout', answers };
     } catch {
       return { stop: this.#isolate.isDisposed ? 'memory' : 'hung', answers: undefined };
     }
+  }
+
+  /** The rejections of a run that was cut short come up with the first call after it, and not again with the second. */
+  async #askAgain(settle: boolean): Promise<string> {
+    const ask = () => this.#answers.apply(undefined, [settle], this.#copied);
+    const began = performance.now();
+    const [answers] = await ask().catch((error) => {
+      if (this.#isTimeout(error, began)) throw error;
+      return ask();
+    });
+    return answers;
+  }
+
+  /** User code can reject with the same message, but what used up its time also took it. */
+  #isTimeout(error: unknown, began: number): boolean {
+    return messageOf(error) === TIMED_OUT && performance.now() - began >= this.#copied.timeout;
   }
 }
 
@@ -148,11 +171,14 @@ function die(): void {
   process.kill(process.pid, 'SIGKILL');
 }
 
+function messageOf(thrown: unknown): string {
+  return String(thrown instanceof Error ? thrown.message : thrown);
+}
+
 function faultOf(thrown: unknown, disposed: boolean, eventMs: number, maxChars: number): LoadFault {
   if (disposed) return { kind: 'memory', message: 'the source took too much memory while it loaded' };
-  const error: unknown = thrown instanceof Error ? thrown.message : thrown;
-  const message = String(error);
-  if (message === 'Script execution timed out.') {
+  const message = messageOf(thrown);
+  if (message === TIMED_OUT) {
     return { kind: 'timeout', message: `the source took longer than ${eventMs} ms to load` };
   }
   const name = thrown instanceof Error && thrown.name !== 'Error' ? `${thrown.name}: ` : '';
