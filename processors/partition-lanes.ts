@@ -29,8 +29,8 @@ export interface Queue {
 
 interface Waiter {
   readonly bytes: number;
-  /** When its patience began, ms. */
-  since: number;
+  /** When it came, ms. */
+  readonly since: number;
   readonly queue: Queue | undefined;
   readonly resolve: (leave: Leave | undefined) => void;
 }
@@ -38,6 +38,8 @@ interface Waiter {
 interface Waiters {
   readonly line: WaitingLine<Waiter>;
   bytes: number;
+  /** When the patience of all who came before began anew, ms. */
+  patientSince: number;
 }
 
 interface Lane {
@@ -81,7 +83,11 @@ export class PartitionLanes {
   }
 
   #wait(lane: Lane, key: string, bytes: number, queue: Queue | undefined): Promise<Leave | undefined> {
-    const waiters = lane.waiters.get(key) ?? { line: new WaitingLine(), bytes: 0 };
+    const waiters = lane.waiters.get(key) ?? {
+      line: new WaitingLine(),
+      bytes: 0,
+      patientSince: Number.NEGATIVE_INFINITY,
+    };
     lane.waiters.set(key, waiters);
     const since = this.#elapsed();
     if (queue !== undefined) this.#checkSoon();
@@ -106,18 +112,21 @@ export class PartitionLanes {
     let someWait = false;
     const now = this.#elapsed();
     for (const [key, waiters] of byKey) {
-      waiters.line.leaveIf((waiter) => {
-        if (waiter.queue === undefined || now - waiter.since < this.slowAfterMs * WAITING_PATIENCE)
-          return false;
-        if (waiter.queue.overloaded()) {
-          waiter.since = now;
-          return false;
+      const { line } = waiters;
+      // Who is behind came later: most looks end at the first, however many wait.
+      for (let first = line.first; first !== undefined; first = line.first) {
+        const { bytes, since, queue, resolve } = first;
+        const waitedMs = now - Math.max(since, waiters.patientSince);
+        if (queue === undefined || waitedMs < this.slowAfterMs * WAITING_PATIENCE) break;
+        if (queue.overloaded()) {
+          waiters.patientSince = now;
+          break;
         }
-        waiters.bytes -= waiter.bytes;
-        waiter.resolve(undefined);
-        return true;
-      });
-      if (waiters.line.size === 0) byKey.delete(key);
+        line.shift();
+        waiters.bytes -= bytes;
+        resolve(undefined);
+      }
+      if (line.size === 0) byKey.delete(key);
       else someWait = true;
     }
     return someWait;

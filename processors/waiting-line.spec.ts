@@ -7,12 +7,11 @@ describe('a waiting line', () => {
     const step = fc.oneof(
       fc.record({ join: fc.integer({ min: 1, max: 1_500 }) }),
       fc.record({ shift: fc.integer({ min: 1, max: 1_500 }) }),
-      fc.record({ leave: fc.integer({ min: 1, max: 7 }) }),
     );
     fc.assert(
       fc.property(fc.array(step, { maxLength: 30 }), (steps) => {
         const line = new WaitingLine<number>();
-        let expected: number[] = [];
+        const expected: number[] = [];
         let next = 0;
         for (const each of steps) {
           if ('join' in each)
@@ -20,17 +19,11 @@ describe('a waiting line', () => {
               line.join(next);
               expected.push(next++);
             }
-          else if ('shift' in each)
+          else
             for (let n = 0; n < each.shift && expected.length > 0; n++) {
               expect(line.first).toBe(expected.shift());
               line.shift();
             }
-          else {
-            const asked: number[] = [];
-            line.leaveIf((waiter) => asked.push(waiter) > 0 && waiter % each.leave === 0);
-            expect(asked).toEqual(expected);
-            expected = expected.filter((waiter) => waiter % each.leave !== 0);
-          }
           expect(line.size).toBe(expected.length);
           expect(line.first).toBe(expected[0]);
         }

@@ -28,12 +28,6 @@ export class WaitingLine<Waiter> {
     if (this.#head >= CUT_FROM && this.#head * CUT_PART >= this.#line.length) this.#cut();
   }
 
-  /** Asks all, in order; those for whom the answer is true leave. */
-  leaveIf(leaves: (waiter: Waiter) => boolean): void {
-    this.#cut();
-    this.#line = this.#line.filter((waiter) => !leaves(waiter));
-  }
-
   #cut(): void {
     this.#line = this.#line.slice(this.#head);
     this.#head = 0;

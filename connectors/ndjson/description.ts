@@ -13,6 +13,7 @@ export const description: ConnectorDescription = {
   ].join('\n\n'),
   settingsSchema,
   secrets: secretNames(settingsSchema),
+  place: [],
   maxBatch: MAX_BATCH,
   hasTest: true,
   check: settingsFaults,

@@ -16,6 +16,7 @@ export const description: ConnectorDescription = {
   ].join('\n\n'),
   settingsSchema,
   secrets: secretNames(settingsSchema),
+  place: ['host', 'port', 'tls', 'ca'],
   maxBatch: MAX_BATCH,
   hasTest: true,
 };

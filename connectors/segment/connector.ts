@@ -1,4 +1,4 @@
-import type { Connector, Delivery, DeliveryResult } from '@tributary/core';
+import type { Connector, Delivery } from '@tributary/core';
 import type { Agent } from 'undici';
 import { type Call, createClientConnector } from '../client-connector.ts';
 import { Stopped } from '../errors.ts';
@@ -6,7 +6,6 @@ import { overHttp } from '../http/agent.ts';
 import { secretTexts } from '../http/excerpt.ts';
 import type { ConnectorContext } from '../kind.ts';
 import { oncePer } from '../once-per.ts';
-import { partsOf } from '../parts.ts';
 import { testedBy } from '../verdicts.ts';
 import type { Chosen } from './chosen.ts';
 import type { Definition } from './define.ts';
@@ -18,9 +17,8 @@ import { createSegmentReader, type SegmentSettings } from './settings.ts';
 import { sendFor } from './transport.ts';
 import { type Seen, verdictOfActions } from './verdict.ts';
 
-/** Events one call takes, and of them those under way at a time: each is at least one request of its own. */
-const LIMITS = { events: 100 };
-const AT_A_TIME = 16;
+/** Events one call takes: each is at least one request, and calls are what a place is protected from. */
+const LIMITS = { events: 1 };
 
 const secretsOf = oncePer(({ secrets }: SegmentSettings) =>
   secretTexts({ secret: '', headers: secrets.map((text) => ['', text] as const) }),
@@ -79,12 +77,8 @@ export function createSegmentConnector(
 
     async send(agent, settings, batch, call) {
       const secrets = secretsOf(settings);
-      const results: DeliveryResult[] = [];
-      for (const part of partsOf(batch, AT_A_TIME)) {
-        const tasks = part.map((delivery) => taskOf(destination, definition, settings, delivery));
-        results.push(...(await Promise.all(tasks.map((task) => run(task, agent, secrets, call)))));
-      }
-      return results;
+      const tasks = batch.map((delivery) => taskOf(destination, definition, settings, delivery));
+      return Promise.all(tasks.map((task) => run(task, agent, secrets, call)));
     },
 
     async test(agent, settings, call) {

@@ -21,6 +21,7 @@ export function describeDestination(definition: Definition): ConnectorDescriptio
     ].join('\n\n'),
     settingsSchema,
     secrets: secretNames(settingsSchema),
+    place: [], // each of the hosts that settings choose from is the vendor's
     maxBatch: 1,
     hasTest: definition.hasTest,
     presets,

@@ -16,6 +16,7 @@ export const description: ConnectorDescription = {
   ].join('\n\n'),
   settingsSchema,
   secrets: secretNames(settingsSchema),
+  place: ['url'],
   maxBatch: MAX_BATCH,
   hasTest: true,
   generate: withSecret,

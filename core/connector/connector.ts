@@ -104,6 +104,11 @@ export interface ConnectorDescription {
   readonly settingsSchema: JsonObject;
   /** Names of settings that are sealed at rest and never leave through the API again: the `writeOnly` ones. */
   readonly secrets: readonly string[];
+  /**
+   * Names of settings that say where secrets are sent, and how safely. Where one of them changes, secrets that a change
+   * would keep must be stated again, but for generated ones, which only sign.
+   */
+  readonly place: readonly string[];
   /** Deliveries that one request to the place carries at most, however its settings are; 1: each goes alone. */
   readonly maxBatch: number;
   /** Whether the connection test asks the place whether it would take deliveries; where not, it is good unseen. */

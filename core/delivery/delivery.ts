@@ -38,6 +38,13 @@ export interface Delivery {
 /** `discarded`: it was dead, and somebody who may said that it is to stay so. */
 export type DeliveryStatus = 'retrying' | 'delivered' | 'dead' | 'discarded';
 
+/** What the contract that judged an accepted event said of it. */
+export interface EventVerdict {
+  readonly outcome: 'accepted' | 'warned' | 'omitted';
+  readonly id: string;
+  readonly version: number;
+}
+
 /** Value on `deliveries.outcomes` and `deliveries.dead`: the delivery and what became of it. */
 export interface DeliveryOutcome {
   readonly delivery: Delivery;
@@ -46,6 +53,8 @@ export interface DeliveryOutcome {
   readonly reason?: string;
   /** What made it dead. A redrive of a failed transformation runs the transformation again. */
   readonly cause?: 'transformation' | 'destination' | 'expired';
+  /** Of a failed transformation: what the event's contract said, so that a run of a redrive is told the same. */
+  readonly contract?: EventVerdict;
   /** ISO 8601 */
   readonly at: string;
   /** ISO 8601: not before this; only when retrying. */

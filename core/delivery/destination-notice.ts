@@ -85,3 +85,10 @@ export function noticeDelivery(
     },
   };
 }
+
+/** Whether a delivery is a notice: no event of a producer is behind it. */
+export function isNotice({ rule_id, event }: Pick<Delivery, 'rule_id' | 'event'>): boolean {
+  return (
+    event.anonymous_id === rule_id && Object.values<string | undefined>(NOTICE_EVENTS).includes(event.event)
+  );
+}

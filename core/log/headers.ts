@@ -13,6 +13,8 @@ export const HEADER = {
   outcome: 'outcome',
   /** On a delivery in a retry topic that its destination had no room for: when it expects its turn, epoch ms. */
   turn: 'turn',
+  /** Beside it: since when its destination has had no room for it, epoch ms. */
+  asideSince: 'aside-since',
   /** On accepted events that have any: their violations as JSON, what the event and the other headers say left out. */
   violations: 'violations',
   contractId: 'contract-id',
@@ -21,6 +23,8 @@ export const HEADER = {
   keyId: 'key-id',
   /** On `events.slow`: the rules still to be routed, comma-separated ids. */
   rules: 'rules',
+  /** On `events.slow`, of what came from `events.accepted`: its offset there, by which each partition stays in order. */
+  acceptedOffset: 'accepted-offset',
   /** Id of the replay that something is part of: on `events.slow`, `replays` and deliveries. */
   replay: 'replay',
   /** On `events.slow`: how often this event's delivery was redriven. */

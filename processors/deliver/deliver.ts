@@ -86,14 +86,19 @@ function known({ catalog, catalogWaitMs }: DeliverDependencies, entry: LogEntry)
 function read({ catalog }: DeliverDependencies, entry: LogEntry) {
   const delivery = readDelivery(entry.value);
   const { workspace_id, destination_id } = delivery;
-  const turn = Number(entry.headers[HEADER.turn] ?? Number.NaN);
   const arrived: Arrived = {
     delivery,
     bytes: Buffer.byteLength(entry.value),
-    turn: Number.isFinite(turn) ? turn : undefined,
+    turn: timeIn(entry, HEADER.turn),
+    asideSince: timeIn(entry, HEADER.asideSince),
     untold: isFirstTry(delivery, entry.headers),
   };
   return { arrived, destination: catalog.state.entity('destination', workspace_id, destination_id) };
+}
+
+function timeIn({ headers }: LogEntry, name: string): number | undefined {
+  const time = Number(headers[name] ?? Number.NaN);
+  return Number.isFinite(time) ? time : undefined;
 }
 
 function settled(

@@ -33,9 +33,11 @@ export interface Delivered {
   readonly settlement: Settlement;
 }
 
-/** A delivery as it comes from the log, with the turn it was given when its destination had no room for it. */
+/** A delivery as it comes from the log. */
 export interface Arrived extends Piece {
+  /** The turn it was given when its destination had no room for it, and since when that is so; epoch ms. */
   readonly turn?: number | undefined;
+  readonly asideSince?: number | undefined;
   /** Nothing is told of it where its first attempt delivers it: that attempt need not be kept. */
   readonly untold?: boolean;
 }
@@ -195,16 +197,19 @@ export class Deliverer {
     return turn !== undefined && turn - clock() <= onceMs ? 2 * onceMs : onceMs;
   }
 
-  #aside({ delivery, turn }: Arrived, { type }: Destination, calls: DestinationCalls): Delivered {
+  /** Expires by how long there was no room for it: one that nobody delivered until now is old for no fault of its place. */
+  #aside({ delivery, turn, asideSince }: Arrived, { type }: Destination, calls: DestinationCalls): Delivered {
     const { clock, expiryMs, metrics } = this.#dependencies;
     calls.notePutOff();
-    if (clock() - Date.parse(delivery.created_at) >= expiryMs) {
+    const now = clock();
+    const since = asideSince ?? now;
+    if (now - since >= expiryMs) {
       const reason = 'expired; its destination took no more';
       return { delivery, settlement: { kind: 'dead', cause: 'expired', reason } };
     }
     metrics.count('tributary_deliveries_total', { outcome: 'put_aside', connector: type });
     const { at, step } = calls.turn(turn);
-    return { delivery, settlement: { kind: 'aside', label: step.label, turn: Math.round(at) } };
+    return { delivery, settlement: { kind: 'aside', label: step.label, turn: Math.round(at), since } };
   }
 
   async #begin(

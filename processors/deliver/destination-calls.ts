@@ -111,10 +111,12 @@ export class DestinationCalls {
     this.#tally = new HealthTally(this.#usedAt);
   }
 
-  /** How long nothing was asked for or under way, ms. */
+  /** How long nothing was asked for or under way, ms. It is not idle while it asks not to be called. */
   idleMs(): number {
-    if (this.#calls.size > 0 || this.#waiting.size > 0) return 0;
-    return this.#options.elapsed() - this.#usedAt;
+    const { elapsed, limitsOf } = this.#options;
+    const isHeld = this.#gate.paceMs(limitsOf(this.#targets.id), elapsed()) > 0;
+    if (isHeld || this.#calls.size > 0 || this.#waiting.size > 0) return 0;
+    return elapsed() - this.#usedAt;
   }
 
   /**

@@ -49,10 +49,11 @@ describe('the gate to a destination', () => {
     expect(gate.isOpen(10)).toBe(false);
   });
 
-  it('a batch of which some were taken is no failure, whatever is asked for the others', () => {
+  it('a batch of which some were taken is no failure, but no call begins before the time asked for the others', () => {
     const gate = new Gate(DEFAULT_BREAKER, 0);
     for (let n = 0; n < 20; n++) gate.ended([OK, { ...DOWN, afterMs: 2_000 }], LIMITS, 0, 10);
     expect(gate.isOpen(10)).toBe(false);
-    expect(gate.paceMs(LIMITS, 10)).toBe(0);
+    expect(gate.paceMs(LIMITS, 10)).toBe(2_000);
+    expect(gate.callsAtATime(LIMITS, 10)).toBe(16);
   });
 });

@@ -70,6 +70,11 @@ export class Gate {
   ended(results: readonly DeliveryResult[], { maxCalls }: CallLimits, beganAt: number, now: number): void {
     const wasClosed = this.#breaker.kind === 'closed';
     const answered = results.some((result) => result.outcome !== 'retry');
+    const askedMs = Math.max(
+      0,
+      ...results.map((result) => (result.outcome === 'retry' ? (result.afterMs ?? 0) : 0)),
+    );
+    if (askedMs > 0) this.#pace = pacedAfterAsked(this.#pace, askedMs, now);
     this.#move(answered ? 'success' : 'failure', now);
     if (answered) {
       if (!wasClosed && this.#breaker.kind === 'closed') this.#ramp = rampAfterRecovery(now);
@@ -80,11 +85,6 @@ export class Gate {
         this.#ramp = undefined;
       return;
     }
-    const askedMs = Math.max(
-      0,
-      ...results.map((result) => (result.outcome === 'retry' ? (result.afterMs ?? 0) : 0)),
-    );
-    if (askedMs > 0) this.#pace = pacedAfterAsked(this.#pace, askedMs, now);
     this.#ramp = rampAfterFailure(this.#ramp, { asked: askedMs > 0, beganAt, max: maxCalls }, now);
   }
 

@@ -3,7 +3,7 @@ import { Patience } from '../patience.ts';
 import { DestinationCalls, type DestinationCallsOptions } from './destination-calls.ts';
 import { Targets, type TargetsDependencies } from './target.ts';
 
-/** A destination is forgotten when it made no calls for this long, ms; its circuit is closed by then. */
+/** A destination is forgotten when it made no calls for this long, ms, and might; its circuit is closed by then. */
 const FORGET_AFTER_MS = 10 * 60_000;
 const SWEEP_MS = 60_000;
 

@@ -11,7 +11,7 @@ describe('what a destination has no room for', () => {
     expect(deliverer.putAside(arrived(delivery('3')), PLACE)).toBeUndefined();
     time.elapsed += 5_000;
     const aside = deliverer.putAside(arrived(delivery('3')), PLACE);
-    expect(aside?.settlement).toEqual({ kind: 'aside', label: '10s', turn: START + 20_000 });
+    expect(aside?.settlement).toEqual({ kind: 'aside', label: '10s', turn: START + 20_000, since: START });
     expect(aside?.delivery.attempts).toEqual([]);
     expect(held).toHaveLength(2);
   });
@@ -28,8 +28,8 @@ describe('what a destination has no room for', () => {
       ...Array(5).fill('1m'),
     ]);
     time.now += 60_000;
-    const again = deliverer.putAside(arrived(delivery('x'), START + 100_000), PLACE);
-    expect(again?.settlement).toEqual({ kind: 'aside', label: '10s', turn: START + 100_000 });
+    const again = deliverer.putAside(arrived(delivery('x'), START + 100_000, START), PLACE);
+    expect(again?.settlement).toEqual({ kind: 'aside', label: '10s', turn: START + 100_000, since: START });
   });
 
   it('whose turn has come is let in before who is new', async () => {
@@ -52,14 +52,22 @@ describe('what a destination has no room for', () => {
     expect((await first).settlement).toEqual({ kind: 'delivered' });
   });
 
-  it('is dead once it waited for as long as a delivery may fail', async () => {
+  it('is dead once there was no room for it for as long as a delivery may fail, however old it is', async () => {
     const { begin, time, deliverer } = setUpHanging();
     void begin('1');
     void begin('2');
     await turn();
     time.elapsed += 10_000;
-    const old = arrived(delivery('3', { created_at: iso(START - 24 * 3_600_000) }));
-    expect(deliverer.putAside(old, PLACE)?.settlement).toMatchObject({ kind: 'dead', cause: 'expired' });
+    const day = 24 * 3_600_000;
+    const old = delivery('3', { created_at: iso(START - 3 * day) });
+    expect(deliverer.putAside(arrived(old), PLACE)?.settlement).toMatchObject({
+      kind: 'aside',
+      since: START,
+    });
+    const waited = (ms: number) =>
+      deliverer.putAside(arrived(old, START + 100_000, START - ms), PLACE)?.settlement;
+    expect(waited(day - 1)).toMatchObject({ kind: 'aside', since: START - day + 1 });
+    expect(waited(day)).toMatchObject({ kind: 'dead', cause: 'expired' });
   });
 
   it('a process that has too much to do put aside what nobody but itself held up: it waits', async () => {

@@ -78,8 +78,8 @@ export function quietReport(id: string, fields: Partial<DestinationReport>): Des
   };
 }
 
-export function arrived(one: Delivery, turn?: number): Arrived {
-  return { delivery: one, bytes: JSON.stringify(one).length, turn };
+export function arrived(one: Delivery, turn?: number, asideSince?: number): Arrived {
+  return { delivery: one, bytes: JSON.stringify(one).length, turn, asideSince };
 }
 
 /** A destination that does what the test says. */

@@ -16,8 +16,11 @@ export type Settlement =
   | { readonly kind: 'delivered' }
   /** Not now: on to the slow lane, as it is. */
   | { readonly kind: 'slow' }
-  /** Its destination has no room for it: to the retry topic of this label, where it waits for its turn, epoch ms. */
-  | { readonly kind: 'aside'; readonly label: string; readonly turn: number }
+  /**
+   * Its destination has had no room for it `since` then: to the retry topic of this label, where it waits for its turn.
+   * Both epoch ms.
+   */
+  | { readonly kind: 'aside'; readonly label: string; readonly turn: number; readonly since: number }
   | (Extract<NextStep, { kind: 'retry' }> & { readonly reason: string })
   | Extract<NextStep, { kind: 'dead' }>;
 
@@ -63,6 +66,7 @@ export function settle(
       const headers = {
         ...cause,
         [HEADER.turn]: String(settlement.turn),
+        [HEADER.asideSince]: String(settlement.since),
         [HEADER.destinationId]: delivery.destination_id,
       };
       const value = JSON.stringify(delivery);
@@ -93,8 +97,9 @@ export function settle(
 }
 
 /** What was tried has had its turn. */
-function withoutTurn({ [HEADER.turn]: _, [HEADER.destinationId]: __, ...headers }: Headers): Headers {
-  return headers;
+function withoutTurn(headers: Headers): Headers {
+  const { [HEADER.turn]: _, [HEADER.asideSince]: __, [HEADER.destinationId]: ___, ...rest } = headers;
+  return rest;
 }
 
 function outcome(topic: string, value: DeliveryOutcome, cause: Headers): Emission {

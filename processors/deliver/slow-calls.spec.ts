@@ -126,4 +126,22 @@ describe('the places of a process', () => {
     expect(places.size).toBe(1);
     expect(places.callsTo('place')).toBe(busy);
   });
+
+  it('remember for how long a destination asked not to be called', async () => {
+    const { dependencies, time } = setUp(() => ({
+      outcome: 'retry',
+      reason: 'HTTP 429',
+      status: 429,
+      afterMs: 30 * 60_000,
+    }));
+    const places = new Places(dependencies);
+    const interest = new Interest(new AbortController().signal);
+    await places.callsTo('place').attempt(arrived(delivery('1')), interest, 10_000);
+    time.elapsed += 29 * 60_000;
+    places.sweep();
+    expect(places.callsTo('place').expectedWaitMs(true)).toBeGreaterThan(50_000);
+    time.elapsed += 2 * 60_000;
+    places.sweep();
+    expect(places.size).toBe(0);
+  });
 });

@@ -1,4 +1,11 @@
-import type { Catalog, LogEntry, Replay, ReplayStep } from '@tributary/core';
+import {
+  type Catalog,
+  HEADER,
+  type LogEntry,
+  REPLAY_TICK_MS,
+  type Replay,
+  type ReplayStep,
+} from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { nextStep, sharedReads } from './step.ts';
 
@@ -56,6 +63,57 @@ describe('a step of a replay', () => {
       looked_at: 4,
       cursors: [{ next: 4 }],
     });
+  });
+
+  it.each([1, 3, 9, 10, 250])('sends on no more than %i events a second', async (rate) => {
+    const rule = {
+      id: 'r',
+      workspace_id: 'w',
+      destination_id: 'p',
+      event_types: [],
+      event_names: [],
+      environments: ['production'],
+      enabled: true,
+    };
+    const state = {
+      enabledRules: () => [rule],
+      entity: () => ({ enabled: true }),
+    };
+    const dependencies = {
+      log: {
+        ...logOf({ first: 0, readable: 10_000 }),
+        read: async (topic: string, partition: number, from: number) => {
+          const entries = Array.from({ length: 100 }, (_, n): LogEntry => {
+            const position = { topic, partition, offset: from + n, index: 0 };
+            const headers = { [HEADER.workspaceId]: 'w' };
+            const value = JSON.stringify({
+              message_id: `${from + n}`,
+              workspace_id: 'w',
+              type: 'track',
+              received_at: AT,
+              environment: 'production',
+            });
+            return { position, key: '', value, headers, timestamp: 0 };
+          });
+          return { entries, next: from + 100 };
+        },
+      },
+      catalog: { state, position: 0 } as unknown as Catalog,
+      clock: () => 0,
+      reads: sharedReads(() => 0),
+    };
+    const ticks = 1_000 / REPLAY_TICK_MS;
+    const asked = { ...REPLAY, events_per_second: rate };
+    const made: number[] = [];
+    let step: ReplayStep = { ...STEP, cursors: [{ partition: 0, from: 0, next: 0, end: 10_000 }] };
+    for (let tick = 0; tick < 5 * ticks; tick++) {
+      const { next, events } = await nextStep(dependencies, asked, step);
+      made.push(events.length);
+      step = { ...step, ...next, number: step.number + 1 };
+    }
+    expect(step.events).toBe(5 * rate);
+    for (let tick = 0; tick + ticks <= made.length; tick++)
+      expect(made.slice(tick, tick + ticks).reduce((sum, events) => sum + events)).toBe(rate);
   });
 
   it('passes what is no longer kept, up to what is', async () => {

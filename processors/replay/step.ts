@@ -81,6 +81,11 @@ interface Allowance {
   lookedAtBytes: number;
 }
 
+/** Events of so many steps at most. A slow replay has steps that send nothing, so that none is ahead of its pace. */
+function mostOf({ events_per_second }: Replay, steps: number): number {
+  return Math.floor((steps * events_per_second * REPLAY_TICK_MS) / 1_000);
+}
+
 /** Reads on, partition after partition, as far as the pace and the bounds of a step allow. */
 export async function nextStep(
   dependencies: StepDependencies,
@@ -89,7 +94,7 @@ export async function nextStep(
 ): Promise<Stepped> {
   const mayRead = dependencies.reads.of(replay.id);
   const allowance: Allowance = {
-    events: Math.max(1, Math.ceil((replay.events_per_second * REPLAY_TICK_MS) / 1_000)),
+    events: mostOf(replay, step.number + 1) - mostOf(replay, step.number),
     bytes: STEP_BYTES,
     lookedAtBytes: mayRead,
   };

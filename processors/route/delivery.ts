@@ -13,7 +13,7 @@ import {
   type StageContext,
   TOPIC,
 } from '@tributary/core';
-import { eventHeaders } from '../entry.ts';
+import { eventHeaders, verdictIn } from '../entry.ts';
 
 /** One event on its way through route. */
 export interface Routed {
@@ -67,11 +67,13 @@ export function toDeliver(routed: Routed, delivery: Delivery): Emission {
 /** The event as it was before the transformation, given up: it is kept to be redriven, never delivered. */
 export function failedTransformation(routed: Routed, rule: RuleOfDelivery, reason: string): Emission {
   const delivery = deliveryOf(routed, rule, routed.event, 0);
+  const contract = verdictIn(routed.entry.headers);
   return outcomeEmission(TOPIC.deliveriesDead, routed, {
     delivery,
     status: 'dead',
     reason,
     cause: 'transformation',
+    ...(contract === undefined ? {} : { contract }),
     at: delivery.created_at,
   });
 }
@@ -89,10 +91,12 @@ export function droppedOnRedrive(routed: Routed, rule: Rule): Emission {
 
 /** The event itself, for the slow lane, with the rules that are still to be done. */
 export function toSlowLane({ entry, catalogPosition }: Routed, rules: readonly Rule[]): Emission {
+  const { topic, offset } = entry.position;
   const headers = {
     ...entry.headers,
     [HEADER.catalogPosition]: String(catalogPosition),
     [HEADER.rules]: rules.map((rule) => rule.id).join(','),
+    ...(topic === TOPIC.accepted ? { [HEADER.acceptedOffset]: String(offset) } : {}),
   };
   return { topic: TOPIC.eventsSlow, key: entry.key, value: entry.value, headers };
 }

@@ -17,7 +17,7 @@ import {
   transformationInput,
 } from '@tributary/core';
 import { awaitCatalog } from '../causality.ts';
-import { catalogPositionOf, eventOf } from '../entry.ts';
+import { catalogPositionOf, eventOf, verdictIn } from '../entry.ts';
 import type { PartitionLanes } from '../partition-lanes.ts';
 import {
   deliveryOf,
@@ -37,6 +37,7 @@ export interface RouteDependencies {
 }
 
 const GONE = 'its transformation is gone';
+const UNJUDGED: TransformationContext['contract'] = { outcome: 'accepted', id: null, version: null };
 
 /** One rule applied: its emissions, or `slow` when its transformation has its share of the window already. */
 type Applied = { readonly rule: Rule; readonly emissions: readonly Emission[] | 'slow' };
@@ -194,17 +195,11 @@ async function transform(
 }
 
 function contextOf({ entry: { headers }, event }: Routed, rule: Rule): TransformationContext {
-  const outcome = headers[HEADER.outcome];
-  const version = headers[HEADER.contractVersion];
   return {
     workspace_id: event.workspace_id,
     rule_id: rule.id,
     rule_name: rule.name,
     environment: event.environment,
-    contract: {
-      outcome: outcome === 'warned' || outcome === 'omitted' ? outcome : 'accepted',
-      id: headers[HEADER.contractId] ?? null,
-      version: version === undefined ? null : Number(version),
-    },
+    contract: verdictIn(headers) ?? UNJUDGED,
   };
 }

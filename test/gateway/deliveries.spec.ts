@@ -234,6 +234,32 @@ describe('a redrive', () => {
     expect(entries[0]?.headers).toMatchObject({ rules: ruleId, redrives: '1' });
   });
 
+  it('tells the next run what the contract said, which nobody else is shown', async () => {
+    const contract = { outcome: 'warned', id: randomUUID(), version: 7 } as const;
+    const { id } = await happened({ cause: 'transformation', contract });
+    expect(await owner.ok('GET', `./deliveries/${id}`)).not.toHaveProperty('contract');
+    const entries = await appended(TOPIC.eventsSlow, async () => {
+      expect((await redrive(id)).status).toBe(202);
+    });
+    expect(entries[0]?.headers).toMatchObject({
+      outcome: 'warned',
+      'contract-id': contract.id,
+      'contract-version': '7',
+    });
+  });
+
+  it('goes where the rule goes by now, though the destination of then is gone', async () => {
+    const before = await create('destinations', { name: 'G', type: 'ndjson', settings: { folder: 'g' } });
+    const { id } = await happened({ cause: 'transformation' }, { destination_id: before });
+    const refused = await happened({}, { destination_id: before });
+    await owner.ok('DELETE', `./destinations/${before}`);
+    const entries = await appended(TOPIC.eventsSlow, async () => {
+      expect((await redrive(refused.id)).status).toBe(409);
+      expect(await redrive(id)).toMatchObject({ status: 202, body: { redriven: 1 } });
+    });
+    expect(entries).toHaveLength(1);
+  });
+
   it('is for dead ones that can arrive', async () => {
     const retrying = await happened({ status: 'retrying' });
     expect(await redrive(retrying.id)).toMatchObject({ status: 409, body: { error: 'conflict' } });

@@ -83,6 +83,29 @@ it('keeps a secret that a PUT masks or leaves out, and takes a new one', async (
   expect(stored(id).secret).not.toEqual(before.secret);
 });
 
+it('keeps no secret beside settings that it does not go with, nor for a place of somebody else', async () => {
+  const place = { url: 'https://search.example.com', index: 'events' };
+  const asked = (settings: object) => ({ name: 'Search', type: 'elasticsearch', settings });
+  const api_key = 'c2VjcmV0';
+  const { id } = await owner.ok<Destination>('POST', './destinations', asked({ ...place, api_key }));
+  const put = (settings: object) => owner.call('PUT', `./destinations/${id}`, asked(settings));
+  const user = { username: 'u', password: 'p' };
+  expect(await put({ ...place, ...user })).toMatchObject({
+    status: 400,
+    body: { details: [{ path: '/settings/api_key', message: 'must not be given beside a user' }] },
+  });
+  expect(await put({ ...place, url: 'https://mine.example.com' })).toMatchObject({
+    status: 400,
+    body: { details: [{ path: '/settings/api_key', message: 'must be stated again, as url is another' }] },
+  });
+  expect(await put({ ...place, ...user, api_key: null })).toMatchObject({ status: 200 });
+  expect(Object.keys(stored(id)).sort()).toEqual(['index', 'password', 'url', 'username']);
+  expect(await put(place)).toMatchObject({
+    status: 400,
+    body: { details: [{ path: '/settings/username', message: 'is required with a password' }] },
+  });
+});
+
 it.each([
   [{ name: 'x', type: 'pigeon', settings: {} }, '/type'],
   [{ name: 'x', type: 'webhook' }, '/settings/url'],

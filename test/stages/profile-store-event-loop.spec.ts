@@ -33,9 +33,10 @@ it('the SQLite profiles hold up no event loop while they wait for another writer
     await store.close();
     await folder.remove();
   });
-  const lock = new DatabaseSync(join(folder.path, 'profiles.db'));
+  const lock = new DatabaseSync(join(folder.path, 'profiles.db'), { timeout: 10_000 });
   const many = Array.from({ length: 400 }, (_, n) => `c-${n}`);
   await Promise.all(many.map((cookie) => store.upsert(write([cookie]))));
+  lock.exec('BEGIN IMMEDIATE');
   let [longest, running] = [0, true];
   const watching = (async () => {
     for (let last = performance.now(); running; last = performance.now()) {
@@ -43,7 +44,6 @@ it('the SQLite profiles hold up no event loop while they wait for another writer
       longest = Math.max(longest, performance.now() - last);
     }
   })();
-  lock.exec('BEGIN IMMEDIATE');
   await expect(store.upsert(write(['b']))).rejects.toThrow(Unavailable);
   lock.exec('ROLLBACK');
   lock.close();

@@ -72,11 +72,15 @@ describe('route', () => {
         rule_id: 'rule',
         rule_name: 'rule',
         environment: 'production',
-        contract: { outcome: 'warned', id: null, version: null },
+        contract: { outcome: 'warned', id: 'c', version: 7 },
       });
       return given.message_id === 'drop' ? outputs() : outputs(given, { ...given, event: 'Second' });
     };
-    const warned = { [HEADER.outcome]: 'warned' };
+    const warned = {
+      [HEADER.outcome]: 'warned',
+      [HEADER.contractId]: 'c',
+      [HEADER.contractVersion]: '7',
+    };
     const emissions = await run('route', [accepted('m', 0, warned), accepted('drop', 1, warned)]);
     const deliveries = emissions.map(({ value }) => JSON.parse(value));
     expect(deliveries.map(({ id }) => id)).toEqual([
@@ -98,6 +102,30 @@ describe('route', () => {
       reason: 'threw: total is undefined',
       delivery: { id: nameId('rule', 'production:m:0'), attempts: [], event: event('m') },
     });
+  });
+
+  it('a failure forgot what the contract of its event said: it keeps that, also when a redrive fails again', async () => {
+    const { run, world } = setUpTransformed();
+    world.transform = () => failing('threw', 'not yet');
+    const judged = {
+      [HEADER.outcome]: 'omitted',
+      [HEADER.contractId]: 'c',
+      [HEADER.contractVersion]: '7',
+    };
+    const failed = [
+      ...(await run('route', [accepted('m', 0, judged)])),
+      ...(await run('route.slow', [
+        entryOf(TOPIC.eventsSlow, 0, event('m'), {
+          ...judged,
+          [HEADER.rules]: 'rule',
+          [HEADER.redrives]: '1',
+        }),
+      ])),
+    ];
+    const contract = { outcome: 'omitted', id: 'c', version: 7 };
+    expect(failed.map(({ value }) => JSON.parse(value))).toMatchObject([{ contract }, { contract }]);
+    const [unjudged] = await run('route', [accepted('m', 0, { [HEADER.outcome]: 'accepted' })]);
+    expect(JSON.parse(unjudged?.value ?? '')).not.toHaveProperty('contract');
   });
 
   it('sets a transformation that keeps failing to error, and runs it no more', async () => {

@@ -62,6 +62,15 @@ describe('redriveOf', () => {
     expect(start.entry.headers).not.toHaveProperty(HEADER.outcome);
   });
 
+  it('tells a transformation that runs again what the contract of its event said', () => {
+    const contract = { outcome: 'warned', id: 'c', version: 7 } as const;
+    expect(redriveOf({ ...dead('transformation'), contract }, now, 7).start.entry.headers).toMatchObject({
+      [HEADER.outcome]: 'warned',
+      [HEADER.contractId]: 'c',
+      [HEADER.contractVersion]: '7',
+    });
+  });
+
   it.each(['destination', 'transformation', 'expired'] as const)(
     'shows a delivery dead by %s as retrying, above what was seen of it',
     (cause) => {
@@ -75,21 +84,32 @@ describe('redriveOf', () => {
 });
 
 describe('canRedrive', () => {
-  const state = (there: readonly string[], enabled = true) =>
-    ({ entity: (kind: string) => (there.includes(kind) ? { enabled } : undefined) }) as never;
+  const state = (destinations: Readonly<Record<string, boolean>>, ruleGoesTo?: string) =>
+    ({
+      entity: (kind: string, _workspace: string, id: string) => {
+        if (kind === 'rule') return ruleGoesTo === undefined ? undefined : { id, destination_id: ruleGoesTo };
+        return id in destinations ? { id, enabled: destinations[id] } : undefined;
+      },
+    }) as never;
 
   it('needs the destination, enabled', () => {
-    expect(canRedrive(dead('destination'), state(['destination']))).toBe(true);
-    expect(canRedrive(dead('destination'), state(['destination'], false))).toBe(false);
-    expect(canRedrive(dead('destination'), state([]))).toBe(false);
+    expect(canRedrive(dead('destination'), state({ dest: true }))).toBe(true);
+    expect(canRedrive(dead('destination'), state({ dest: false }))).toBe(false);
+    expect(canRedrive(dead('destination'), state({ other: true }, 'other'))).toBe(false);
   });
 
   it('needs the rule where the transformation runs again', () => {
-    expect(canRedrive(dead('transformation'), state(['destination']))).toBe(false);
-    expect(canRedrive(dead('transformation'), state(['destination', 'rule']))).toBe(true);
+    expect(canRedrive(dead('transformation'), state({ dest: true }))).toBe(false);
+    expect(canRedrive(dead('transformation'), state({ dest: true }, 'dest'))).toBe(true);
+  });
+
+  it('asked for the destination of then, where the rule goes elsewhere by now', () => {
+    expect(canRedrive(dead('transformation'), state({ other: true }, 'other'))).toBe(true);
+    expect(canRedrive(dead('transformation'), state({ dest: true, other: false }, 'other'))).toBe(false);
+    expect(canRedrive(dead('transformation'), state({ dest: true }, 'other'))).toBe(false);
   });
 
   it('is for dead ones', () => {
-    expect(canRedrive({ ...dead('expired'), status: 'delivered' }, state(['destination']))).toBe(false);
+    expect(canRedrive({ ...dead('expired'), status: 'delivered' }, state({ dest: true }))).toBe(false);
   });
 });

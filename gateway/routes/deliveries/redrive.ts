@@ -3,6 +3,7 @@ import {
   type Delivery,
   type DeliveryOutcome,
   deliveryKey,
+  type EventVerdict,
   eventKey,
   HEADER,
   type Headers,
@@ -19,20 +20,25 @@ export interface Redrive {
   readonly outcome: NewEntry;
 }
 
-/**
- * True when a redrive can come to an end: the delivery is dead, its destination is there and enabled, and where its
- * transformation runs again its rule is there too.
- */
-export function canRedrive({ delivery, status, cause }: DeliveryOutcome, state: CatalogView): boolean {
-  const { workspace_id: workspaceId, destination_id, rule_id } = delivery;
-  if (status !== 'dead') return false;
-  if (state.entity('destination', workspaceId, destination_id)?.enabled !== true) return false;
-  return cause !== 'transformation' || state.entity('rule', workspaceId, rule_id) !== undefined;
+/** True when a redrive can come to an end: the delivery is dead, and the destination it will go to is there and enabled. */
+export function canRedrive(outcome: DeliveryOutcome, state: CatalogView): boolean {
+  if (outcome.status !== 'dead') return false;
+  const destinationId = destinationOf(outcome, state);
+  if (destinationId === undefined) return false;
+  return state.entity('destination', outcome.delivery.workspace_id, destinationId)?.enabled === true;
+}
+
+/** Where its transformation runs again its rule does too, as that is now; undefined where that is gone. */
+function destinationOf({ delivery, cause }: DeliveryOutcome, state: CatalogView): string | undefined {
+  const { workspace_id, rule_id, destination_id } = delivery;
+  return cause === 'transformation'
+    ? state.entity('rule', workspace_id, rule_id)?.destination_id
+    : destination_id;
 }
 
 /** `now` is epoch ms; `catalogPosition` is what this process has applied. */
 export function redriveOf(
-  { delivery: dead, cause }: DeliveryOutcome,
+  { delivery: dead, cause, contract }: DeliveryOutcome,
   now: number,
   catalogPosition: number,
 ): Redrive {
@@ -46,7 +52,10 @@ export function redriveOf(
     next_attempt_at: iso(now),
   };
   return {
-    start: cause === 'transformation' ? transformAgain(delivery, headers) : deliverAgain(delivery, headers),
+    start:
+      cause === 'transformation'
+        ? transformAgain(delivery, { ...headers, ...verdictHeaders(contract) })
+        : deliverAgain(delivery, headers),
     outcome: {
       key: deliveryKey(delivery),
       value: JSON.stringify(retrying),
@@ -65,6 +74,16 @@ function transformAgain(delivery: Delivery, headers: Headers): Redrive['start'] 
   return {
     topic: TOPIC.eventsSlow,
     entry: { key: eventKey(delivery.event), value, headers: { ...headers, ...redriven } },
+  };
+}
+
+/** As validate wrote them. An outcome that does not tell of a contract has none, or was written before they did. */
+function verdictHeaders(verdict: EventVerdict | undefined): Headers {
+  if (verdict === undefined) return {};
+  return {
+    [HEADER.outcome]: verdict.outcome,
+    [HEADER.contractId]: verdict.id,
+    [HEADER.contractVersion]: String(verdict.version),
   };
 }
 

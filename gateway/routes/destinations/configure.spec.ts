@@ -17,14 +17,18 @@ const description: ConnectorDescription = {
       url: { type: 'string', format: 'uri' },
       password: { type: 'string', minLength: 10 },
       signing: { type: 'string' },
+      token: { type: 'string' },
+      safe: { type: 'boolean', default: true },
       extra: { type: 'object' },
     },
   },
-  secrets: ['password', 'signing'],
+  secrets: ['password', 'signing', 'token'],
+  place: ['url', 'safe'],
   maxBatch: 1,
   hasTest: true,
   generate: (settings, random) => ({ signing: Buffer.from(random(2)).toString('hex'), ...settings }),
-  check: ({ password }) => (password === undefined ? [{ path: '/password', message: 'is needed' }] : []),
+  check: ({ password, token }) =>
+    password === token ? [{ path: '/token', message: 'must not be the password' }] : [],
 };
 
 const seal = (id: string, settings: JsonObject, secrets: readonly string[]) =>
@@ -34,7 +38,25 @@ const seal = (id: string, settings: JsonObject, secrets: readonly string[]) =>
     ),
   );
 
-const configurator = createConfigurator({ seal, random: (bytes) => new Uint8Array(bytes).fill(0xab) });
+const unseal = ({ id, workspace_id, version, settings }: Destination) => ({
+  id,
+  workspaceId: workspace_id,
+  version,
+  settings: Object.fromEntries(
+    Object.entries(settings).map(([name, value]) => {
+      if (typeof value !== 'object') return [name, value];
+      const { $sealed } = value as { readonly $sealed: string };
+      if ($sealed === 'lost') throw new Error('no key opens it');
+      return [name, $sealed];
+    }),
+  ),
+});
+
+const configurator = createConfigurator({
+  seal,
+  unseal,
+  random: (bytes) => new Uint8Array(bytes).fill(0xab),
+});
 
 const stored = (settings: JsonObject) => ({ id: 'd1', settings }) as Destination;
 
@@ -88,19 +110,53 @@ describe('create', () => {
 });
 
 describe('replace', () => {
-  const before = stored({
-    url: 'https://a.example',
-    password: { $sealed: 'old' },
-    signing: { $sealed: 'older' },
-  });
+  const url = 'https://a.example';
+  const before = stored({ url, password: { $sealed: 'old password' }, signing: { $sealed: 'older' } });
 
   it('keeps secrets that are masked or left out, and asks nobody for them', () => {
-    const settings = { url: 'https://b.example', password: MASK };
+    const settings = { url, safe: true, password: MASK };
     expect(configurator.replace(description, before, settings)).toEqual({
-      url: 'https://b.example',
-      password: { $sealed: 'old' },
+      url,
+      safe: true,
+      password: { $sealed: 'old password' },
       signing: { $sealed: 'older' },
     });
+  });
+
+  it('keeps no secret for another place than it was stated for, but one that only signs', () => {
+    const elsewhere = { url: 'https://b.example', password: MASK };
+    expect(faultsOf(() => configurator.replace(description, before, elsewhere))).toEqual([
+      { path: '/settings/password', message: 'must be stated again, as url is another' },
+    ]);
+    expect(faultsOf(() => configurator.replace(description, before, { url, safe: false }))).toEqual([
+      { path: '/settings/password', message: 'must be stated again, as safe is another' },
+    ]);
+    const again = { ...elsewhere, password: 'abcdefghij' };
+    expect(configurator.replace(description, before, again)).toMatchObject({ signing: { $sealed: 'older' } });
+  });
+
+  it('takes a secret away that is null, unless it is needed', () => {
+    const both = stored({ ...before.settings, token: { $sealed: 'a token' } });
+    const settings = { url, password: null, signing: null, token: null };
+    expect(configurator.replace(description, both, settings)).toEqual({
+      url,
+      password: { $sealed: 'old password' },
+      signing: { $sealed: 'older' },
+    });
+  });
+
+  it('checks what is stated with what is kept', () => {
+    const settings = { url, token: 'old password' };
+    expect(faultsOf(() => configurator.replace(description, before, settings))).toEqual([
+      { path: '/settings/token', message: 'must not be the password' },
+    ]);
+  });
+
+  it('asks for a secret that no key opens any more', () => {
+    const lost = stored({ ...before.settings, password: { $sealed: 'lost' } });
+    expect(faultsOf(() => configurator.replace(description, lost, { url }))).toEqual([
+      { path: '/settings/password', message: 'cannot be opened any more: state it again' },
+    ]);
   });
 
   it('seals a secret that is stated anew', () => {

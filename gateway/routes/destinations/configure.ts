@@ -1,7 +1,7 @@
 import type { ConnectorDescription, Destination, JsonObject } from '@tributary/core';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { invalidRequest } from '../../http/errors.ts';
-import { keptSecrets, statedSettings } from './secrets.ts';
+import { keptSecrets, movedSettings, statedSettings } from './secrets.ts';
 import { createSettingsChecker } from './settings.ts';
 
 /** Settings ready to be stored. */
@@ -16,19 +16,38 @@ export interface Configured {
 export interface Configurator {
   /** The settings of a new destination; what is absent and can be generated is. */
   create(description: ConnectorDescription, id: string, settings: JsonObject): Configured;
-  /** The settings of a stored destination, replaced but for the secrets that are masked or left out. */
+  /**
+   * The settings of a stored destination, replaced but for the secrets that are masked or left out. Null takes a secret
+   * away that the connector can do without. A secret is not kept for another place than it was stated for: whoever may
+   * change a destination need not know its secrets, and could have them sent to a place of their own.
+   */
   replace(description: ConnectorDescription, stored: Destination, settings: JsonObject): JsonObject;
 }
 
 export function createConfigurator({
   seal,
+  unseal,
   random,
-}: Pick<GatewayDependencies, 'seal' | 'random'>): Configurator {
+}: Pick<GatewayDependencies, 'seal' | 'unseal' | 'random'>): Configurator {
   const faultsOf = createSettingsChecker();
 
-  function check(description: ConnectorDescription, settings: JsonObject, kept: readonly string[]): void {
-    const faults = faultsOf(description, settings, kept);
+  function check(description: ConnectorDescription, settings: JsonObject): void {
+    const faults = faultsOf(description, settings);
     if (faults.length > 0) throw invalidRequest(...faults);
+  }
+
+  function opened(destination: Destination, kept: JsonObject): JsonObject {
+    const lost: string[] = [];
+    const clear = Object.entries(kept).map(([name, value]) => {
+      try {
+        return unseal({ ...destination, settings: { [name]: value } }).settings;
+      } catch {
+        lost.push(name);
+        return {};
+      }
+    });
+    if (lost.length > 0) throw toBeStated(lost, 'cannot be opened any more: state it again');
+    return Object.assign({}, ...clear);
   }
 
   return {
@@ -36,16 +55,30 @@ export function createConfigurator({
       const { secrets } = description;
       const stated = statedSettings(settings, secrets);
       const complete = description.generate?.(stated, random) ?? stated;
-      check(description, complete, []);
+      check(description, complete);
       const generated = Object.entries(complete).filter(([name]) => !Object.hasOwn(stated, name));
       return { settings: seal(id, complete, secrets), generated: Object.fromEntries(generated) };
     },
-    replace(description, { id, settings: stored }, settings) {
-      const { secrets } = description;
-      const stated = statedSettings(settings, secrets);
-      const kept = keptSecrets(stored, stated, secrets);
-      check(description, stated, Object.keys(kept));
-      return { ...seal(id, stated, secrets), ...kept };
+    replace(description, stored, settings) {
+      const stated = statedSettings(settings, description.secrets);
+      const generated = Object.keys(description.generate?.(stated, random) ?? {});
+      const needed = [...generated, ...requiredBy(description)];
+      const secrets = description.secrets.filter((name) => settings[name] !== null || needed.includes(name));
+      const kept = keptSecrets(stored.settings, stated, secrets);
+      check(description, { ...stated, ...opened(stored, kept) });
+      const [moved] = movedSettings(stored.settings, stated, description);
+      const sent = Object.keys(kept).filter((name) => !generated.includes(name));
+      if (moved !== undefined && sent.length > 0)
+        throw toBeStated(sent, `must be stated again, as ${moved} is another`);
+      return { ...seal(stored.id, stated, description.secrets), ...kept };
     },
   };
+}
+
+function toBeStated(names: readonly string[], message: string) {
+  return invalidRequest(...names.map((name) => ({ path: `/settings/${name}`, message })));
+}
+
+function requiredBy({ settingsSchema: { required } }: ConnectorDescription): readonly string[] {
+  return Array.isArray(required) ? required.map(String) : [];
 }

@@ -5,14 +5,12 @@ import type { ErrorDetail } from '../../http/errors.ts';
 import { describeValidation } from '../../http/validation.ts';
 
 /**
- * What is wrong with settings as a user states them, by the connector's schema and then by its own check. `kept` names
- * secrets that stay as they are stored: sealed, so they are neither looked at nor missed. What only looks sealed is
+ * What is wrong with settings in clear, by the connector's schema and then by its own check. What only looks sealed is
  * refused: it would not open.
  */
 export type SettingsChecker = (
   description: ConnectorDescription,
   settings: JsonObject,
-  kept: readonly string[],
 ) => readonly ErrorDetail[];
 
 /** Schemas are compiled once a connector. */
@@ -27,20 +25,14 @@ export function createSettingsChecker(): SettingsChecker {
     return known;
   }
 
-  return (description, settings, kept) => {
-    const missed = (path: string) => kept.some((name) => path === `/${name}`);
+  return (description, settings) => {
     const below = ({ path, message }: ErrorDetail) => ({ path: `/settings${path}`, message });
     const validate = validatorOf(description);
     validate(settings);
-    const faults = describeValidation(
-      (validate.errors ?? []).filter(
-        ({ keyword, params }) => !(keyword === 'required' && missed(`/${params.missingProperty}`)),
-      ),
-      'body',
-    );
+    const faults = describeValidation(validate.errors ?? [], 'body');
     if (faults.length > 0) return faults.map(below);
     const forged = Object.keys(settings).filter((name) => isSealed(settings[name]));
     if (forged.length > 0) return forged.map((name) => below({ path: `/${name}`, message: 'is not valid' }));
-    return (description.check?.(settings) ?? []).filter(({ path }) => !missed(path)).map(below);
+    return (description.check?.(settings) ?? []).map(below);
   };
 }

@@ -6,6 +6,7 @@ import {
   type EventLog,
   eventKey,
   type History,
+  isNotice,
   type LogEntry,
   outcomeOfEntry,
   partitionOf,
@@ -38,18 +39,27 @@ export interface WrittenDeliveries {
   readonly all: boolean;
 }
 
+/** Which deliveries of an accepted event are looked for. */
+export interface WantedDeliveries {
+  readonly accepted: LogEntry;
+  readonly event: CanonicalEvent;
+  /** Of `deliveries`. */
+  readonly partitions: Iterable<number>;
+  /** Ends the search: there are no more than what is found. */
+  hasAll(byId: ReadonlyMap<string, Written>): boolean;
+  /** Whether route's slow lane may have written them, which it does in no order. */
+  readonly slow: boolean;
+}
+
 /**
- * The entries on `deliveries` that are about an accepted event, in the partitions named. Route commits in the order of
- * `events.accepted`, so the first delivery of a later event of its partition ends the search: what is not there by then
- * was not written. It also ends once `hasAll` of what is found.
+ * The entries on `deliveries` that are about an accepted event. Route commits in the order of `events.accepted`, so but
+ * for its slow lane the first delivery of a later event of its partition ends the search: what is not there by then was
+ * not written.
  */
 export async function findWritten(
   look: Look,
   log: EventLog,
-  accepted: LogEntry,
-  event: CanonicalEvent,
-  partitions: Iterable<number>,
-  hasAll: (byId: ReadonlyMap<string, Written>) => boolean,
+  { accepted, event, partitions, hasAll, slow }: WantedDeliveries,
 ): Promise<WrittenDeliveries> {
   const topic = TOPIC.deliveries;
   const byId = new Map<string, Written>();
@@ -57,7 +67,8 @@ export async function findWritten(
     [...partitions].map(async (partition) => {
       const from = await log.offsetAt(topic, partition, accepted.timestamp - CLOCKS_APART_MS);
       return look.scan({ topic, partition, from }, (entry) => {
-        if (!isAbout(entry, event)) return isBehind(log, entry, accepted, event) ? 'enough' : undefined;
+        if (!isAbout(entry, event))
+          return !slow && isBehind(log, entry, accepted, event) ? 'enough' : undefined;
         const delivery = JSON.parse(entry.value) as Delivery;
         if (delivery.replay === undefined) byId.set(delivery.id, { delivery, entry });
         return hasAll(byId) ? 'enough' : undefined;
@@ -67,11 +78,13 @@ export async function findWritten(
   return { byId, all: ends.every((end) => end !== 'gave up') };
 }
 
-/** Later in the same partition of accepted events, and routed once: redriven, replayed and slow ones come when they come. */
+/** Later in the same partition of accepted events, and routed once: what else is delivered comes when it comes. */
 function isBehind(log: EventLog, entry: LogEntry, accepted: LogEntry, event: CanonicalEvent): boolean {
   if (entry.timestamp < accepted.timestamp + CLOCKS_APART_MS) return false;
-  const { redrives, replay, created_at, event: other } = JSON.parse(entry.value) as Delivery;
-  if (redrives > 0 || replay !== undefined || other.environment !== event.environment) return false;
+  const delivery = JSON.parse(entry.value) as Delivery;
+  const { redrives, replay, created_at, event: other } = delivery;
+  if (redrives > 0 || replay !== undefined || isNotice(delivery) || other.environment !== event.environment)
+    return false;
   const partitions = log.topics.get(TOPIC.accepted)?.partitions ?? 1;
   return (
     partitionOf(eventKey(other), partitions) === accepted.position.partition &&

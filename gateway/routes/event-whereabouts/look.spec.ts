@@ -49,6 +49,32 @@ describe('a look', () => {
     expect(look.looked()).toMatchObject({ complete: false, duration_ms: 120 });
   });
 
+  it('waits a while for what is there and cannot be read yet, and says so where it stays that way', async () => {
+    const time = { now: 0 };
+    const open = { until: 200 };
+    const log = {
+      end: async () => 20,
+      read: async (topic: string, partition: number, from: number) => {
+        time.now += 50;
+        const next = time.now < open.until ? Math.min(from + 10, 15) : 20;
+        const read = Array.from({ length: next - from }, (_, i): LogEntry => {
+          const position = { topic, partition, offset: from + i, index: 0 };
+          return { position, key: '', value: '', headers: {}, timestamp: 0 };
+        });
+        return { entries: read, next };
+      },
+    };
+    const look = new Look(log, 10_000, () => time.now);
+    const visited: number[] = [];
+    expect(await look.scan(all, offsets(visited))).toBe('end');
+    expect(visited).toEqual([...Array(20).keys()]);
+    expect(look.looked()).toMatchObject({ complete: true });
+    open.until = Number.POSITIVE_INFINITY;
+    expect(await look.scan(all, () => undefined)).toBe('gave up');
+    expect(look.looked().complete).toBe(false);
+    expect(time.now).toBeLessThan(1_000);
+  });
+
   it('goes on without an engine that does not answer, and names it', async () => {
     const { look } = setUp(0);
     const down = async () => {

@@ -1,8 +1,14 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { type EventLog, type LogEntry, type Looked, Unavailable } from '@tributary/core';
 
 /** Bytes of one read: small, as an embedded log reads on the thread that answers everybody. */
 const READ_BYTES = 128 * 1024;
+/**
+ * What is there and cannot be read yet, as a transaction before it is open, is waited for so long, ms: stages end theirs
+ * sooner, and one whose process died stays open for long.
+ */
+const UNREADABLE_MS = 300;
+const UNREADABLE_POLL_MS = 10;
 
 /** A stretch of one partition: up to `to`, else to where it ends now. */
 export interface Stretch {
@@ -12,7 +18,7 @@ export interface Stretch {
   readonly to?: number;
 }
 
-/** How a stretch ended: all of it was read, the visitor had enough, or the time was over. */
+/** How a stretch ended: all of it was read, the visitor had enough, or some of it could not be read in time. */
 export type ScanEnd = 'end' | 'enough' | 'gave up';
 
 /**
@@ -49,8 +55,9 @@ export class Look {
   async scan(stretch: Stretch, visit: (entry: LogEntry) => 'enough' | undefined): Promise<ScanEnd> {
     const { topic, partition } = stretch;
     const to = stretch.to ?? (await this.#log.end(topic, partition));
+    let until = this.#until;
     for (let next = stretch.from; next < to; ) {
-      if (this.#elapsed() >= this.#until) {
+      if (this.#elapsed() >= until) {
         this.#complete = false;
         return 'gave up';
       }
@@ -60,8 +67,13 @@ export class Look {
         this.#entries += 1;
         if (visit(entry) === 'enough') return 'enough';
       }
-      if (read.next <= next) return 'end';
+      if (read.next <= next) {
+        until = Math.min(until, this.#elapsed() + UNREADABLE_MS);
+        await sleep(UNREADABLE_POLL_MS);
+        continue;
+      }
       next = read.next;
+      until = this.#until;
       await nextTurn(); // others are answered in between
     }
     return 'end';

@@ -43,31 +43,14 @@ export async function rulesWay(
   accepted: AcceptedEvent,
 ): Promise<readonly RuleWay[]> {
   const { log, state } = sources;
-  const { entry, event } = accepted;
+  const { event } = accepted;
   const judged = state.entities('rule', event.workspace_id).map((rule) => judge(rule, state, accepted));
   const asked = judged.filter(({ asks }) => asks);
-  const none: WrittenDeliveries = { byId: new Map(), all: true };
-  const written =
-    asked.length === 0
-      ? none
-      : await findWritten(
-          look,
-          log,
-          entry,
-          event,
-          partitionsOf(
-            log,
-            event,
-            asked.map(({ rule }) => rule),
-          ),
-          (byId) =>
-            asked.every(
-              ({ rule }) => rule.transformation_id === null && byId.has(deliveryId(rule.id, event, 0)),
-            ),
-        );
-  const slow = asked.some(({ rule }) => !has(written, rule, event))
-    ? await waitingRules(look, log, accepted)
-    : { rules: [], redriven: [], all: true };
+  const quick = await writtenFor(look, log, accepted, asked, false);
+  const missing = asked.filter(({ rule }) => !has(quick, rule, event));
+  const slow = missing.length > 0 ? await slowLane(look, log, accepted) : NOT_SLOW;
+  const late = missing.filter(({ rule }) => slow.passed.includes(rule.id));
+  const written = both(quick, await writtenFor(look, log, accepted, late, true));
   return Promise.all(
     judged.map(async (one) => {
       if (!one.asks) return { ...one.way, transformation: 'unknown' as const, deliveries: [] };
@@ -106,6 +89,32 @@ function judge(rule: Rule, state: CatalogView, { entry, event }: AcceptedEvent):
   };
 }
 
+const NONE: WrittenDeliveries = { byId: new Map(), all: true };
+
+/** What was written for the event at these rules; `slow`: after it had waited for their transformations. */
+async function writtenFor(
+  look: Look,
+  log: EventLog,
+  { entry, event }: AcceptedEvent,
+  judged: readonly Judged[],
+  slow: boolean,
+): Promise<WrittenDeliveries> {
+  if (judged.length === 0) return NONE;
+  const rules = judged.map(({ rule }) => rule);
+  return findWritten(look, log, {
+    accepted: entry,
+    event,
+    partitions: partitionsOf(log, event, rules),
+    hasAll: (byId) =>
+      rules.every((rule) => rule.transformation_id === null && byId.has(deliveryId(rule.id, event, 0))),
+    slow,
+  });
+}
+
+function both(one: WrittenDeliveries, other: WrittenDeliveries): WrittenDeliveries {
+  return { byId: new Map([...one.byId, ...other.byId]), all: one.all && other.all };
+}
+
 /** Where deliveries of these rules are: a transformation may have given the event another subject. */
 function partitionsOf(log: EventLog, event: CanonicalEvent, rules: readonly Rule[]): ReadonlySet<number> {
   const count = log.topics.get(TOPIC.deliveries)?.partitions ?? 1;
@@ -119,33 +128,48 @@ function partitionsOf(log: EventLog, event: CanonicalEvent, rules: readonly Rule
 const has = ({ byId }: WrittenDeliveries, rule: Rule, event: CanonicalEvent) =>
   byId.has(deliveryId(rule.id, event, 0));
 
-export interface WaitingRules {
-  readonly rules: readonly string[];
-  /** Those that it waits for once more: their delivery was dead, and is made anew. */
+/** An event in route's slow lane, by the rules whose transformation it is there for. A replay of it does not count. */
+export interface SlowLane {
+  /** It waits for these. */
+  readonly waiting: readonly string[];
+  /** It waits for these once more: their delivery was dead, and is made anew. */
   readonly redriven: readonly string[];
-  /** True when none was left unread. */
+  /** It waited for these, and the lane has taken it. */
+  readonly passed: readonly string[];
+  /** True when nothing was left unread. */
   readonly all: boolean;
 }
 
-/** The rules whose transformation the event itself, not a replay of it, waits for in the slow lane of route. */
-export async function waitingRules(
+const NOT_SLOW: SlowLane = { waiting: [], redriven: [], passed: [], all: true };
+
+/** What is in the lane of an accepted event that route has taken. */
+export async function slowLane(
   look: Look,
   log: EventLog,
   { entry, event }: AcceptedEvent,
-): Promise<WaitingRules> {
+): Promise<SlowLane> {
   const topic = TOPIC.eventsSlow;
   const { partition } = entry.position;
   const from = await log.offsetAt(topic, partition, entry.timestamp - CLOCKS_APART_MS);
   const taken = (await log.positionOf('route.slow', topic, partition)) ?? 0;
-  const rules: string[] = [];
-  const redriven: string[] = [];
-  const end = await look.scan({ topic, partition, from: Math.max(from, taken) }, (slow) => {
-    if (!isAbout(slow, event) || slow.headers[HEADER.replay] !== undefined) return undefined;
-    const waiting = slow.headers[HEADER.redrives] === undefined ? rules : redriven;
-    waiting.push(...(slow.headers[HEADER.rules] ?? '').split(','));
+  const [waiting, redriven, passed]: [string[], string[], string[]] = [[], [], []];
+  const before = await look.scan({ topic, partition, from, to: taken }, (slow) => {
+    const { headers } = slow;
+    if (headers[HEADER.replay] !== undefined || headers[HEADER.redrives] !== undefined) return undefined;
+    if (isAbout(slow, event)) passed.push(...rulesOf(slow));
+    return Number(headers[HEADER.acceptedOffset]) > entry.position.offset ? 'enough' : undefined;
+  });
+  const behind = await look.scan({ topic, partition, from: Math.max(from, taken) }, (slow) => {
+    const { headers } = slow;
+    if (!isAbout(slow, event) || headers[HEADER.replay] !== undefined) return undefined;
+    (headers[HEADER.redrives] === undefined ? waiting : redriven).push(...rulesOf(slow));
     return undefined;
   });
-  return { rules, redriven, all: end !== 'gave up' };
+  return { waiting, redriven, passed, all: ![before, behind].includes('gave up') };
+}
+
+function rulesOf({ headers }: LogEntry): readonly string[] {
+  return (headers[HEADER.rules] ?? '').split(',');
 }
 
 interface OutcomeOfRule {
@@ -160,7 +184,7 @@ async function outcomeOfRule(
   { event }: AcceptedEvent,
   rule: Rule,
   written: WrittenDeliveries,
-  slow: WaitingRules,
+  slow: SlowLane,
 ): Promise<OutcomeOfRule> {
   let sure = written.all && slow.all;
   const deliveries: DeliveryWay[] = [];
@@ -169,7 +193,7 @@ async function outcomeOfRule(
     if (found === undefined) break;
     deliveries.push(await deliveryWay(look, sources, found, event.workspace_id));
   }
-  const waits = slow.rules.includes(rule.id);
+  const waits = slow.waiting.includes(rule.id);
   if (deliveries.length === 0 && !waits) {
     const outcome = await outcomeIn(look, sources, event.workspace_id, deliveryId(rule.id, event, 0));
     if (outcome === 'unanswered') sure = false;

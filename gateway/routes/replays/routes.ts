@@ -12,6 +12,7 @@ import { parseTime } from '../../http/times.ts';
 import { presentReplay } from './presenter.ts';
 import { RunningReplays } from './running.ts';
 import { replayBody, replayList, replayResource } from './schemas.ts';
+import { stepsOf } from './steps.ts';
 
 const path = '/workspaces/:workspaceId/replays';
 
@@ -34,8 +35,9 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
     },
     async (request, reply) => {
       const page = pageOf(catalog.state.entities('replay', request.workspace.id), pageRequest(request.query));
+      const steps = await stepsOf(dependencies, request.workspace.id, page.items);
       linkNext(request, reply, page.next);
-      return reply.code(200).send(await Promise.all(page.items.map(presented)));
+      return reply.code(200).send(page.items.map((replay) => presentReplay(replay, steps.get(replay.id))));
     },
   );
 

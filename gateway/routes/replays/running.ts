@@ -1,21 +1,12 @@
-import {
-  type Catalog,
-  type Clock,
-  type History,
-  MAX_RUNNING_REPLAYS,
-  REPLAY_BEGINS_WITHIN_MS,
-  type Replay,
-  type ReplayStep,
-} from '@tributary/core';
+import { type Catalog, type HistoryEntry, MAX_RUNNING_REPLAYS, type Replay } from '@tributary/core';
 import { conflict } from '../../http/errors.ts';
+import { mayGoOn, type StepSources, stepsOf } from './steps.ts';
 
 /** Replays known to have ended that are remembered: what has ended need not be asked for again. */
 const REMEMBERED = 10_000;
 
-interface RunningDependencies {
+interface RunningDependencies extends StepSources {
   readonly catalog: Pick<Catalog, 'state'>;
-  readonly history: Pick<History, 'get'>;
-  readonly clock: Clock;
 }
 
 /**
@@ -48,24 +39,18 @@ export class RunningReplays {
   }
 
   async #admit(workspaceId: string, create: () => Promise<void>): Promise<void> {
-    let running = 0;
-    for (const replay of this.#dependencies.catalog.state.entities('replay', workspaceId)) {
-      if (await this.#runs(replay)) running += 1;
-      if (running >= MAX_RUNNING_REPLAYS) throw conflict();
-    }
+    const inQuestion = this.#dependencies.catalog.state
+      .entities('replay', workspaceId)
+      .filter(({ id, status }) => status !== 'cancelled' && !this.#ended.has(id));
+    const steps = await stepsOf(this.#dependencies, workspaceId, inQuestion);
+    const running = inQuestion.filter((replay) => this.#runs(replay, steps.get(replay.id)));
+    if (running.length >= MAX_RUNNING_REPLAYS) throw conflict();
     await create();
   }
 
-  async #runs({ id, workspace_id, status, created_at }: Replay): Promise<boolean> {
-    if (status === 'cancelled' || this.#ended.has(id)) return false;
-    const { history, clock } = this.#dependencies;
-    const entry = await history.get('replay', workspace_id, id);
-    const step = entry?.body as unknown as ReplayStep | undefined;
-    const runs =
-      step === undefined
-        ? clock() - Date.parse(created_at) <= REPLAY_BEGINS_WITHIN_MS
-        : step.status === 'running';
-    if (!runs) this.#remember(id);
+  #runs(replay: Replay, entry: HistoryEntry | undefined): boolean {
+    const runs = mayGoOn(replay, entry, this.#dependencies.clock());
+    if (!runs) this.#remember(replay.id);
     return runs;
   }
 
