@@ -11,7 +11,7 @@ const DRIVERS = ['{connectors,infra}/**/*.spec.ts'];
 const PORTS = ['test/conformance/**/*.spec.ts'];
 const FLOWS = ['test/flows/**/*.spec.ts'];
 const SDKS = ['test/sdks/**/*.spec.ts'];
-const ALONE = [...aloneSpecs(import.meta.dirname)];
+const ALONE = [...aloneSpecs(import.meta.dirname, isLong)];
 /** Flows about what is the same code on every engine, or what chaos does there too: on the cluster's in the long form alone. */
 const EMBEDDED_FLOWS = isLong
   ? []

@@ -17,7 +17,7 @@ import { sqliteProfileRows } from './profile-sqlite-rows.ts';
 import { claimRow, countRow } from './redis-row.ts';
 import { sandboxProgramsRows } from './sandbox-programs-rows.ts';
 import { sandboxRow } from './sandbox-row.ts';
-import { routeRow, validateRow } from './stage-rows.ts';
+import { manyContractsRow, routeRow, validateRow } from './stage-rows.ts';
 import { type BenchRow, drawTable } from './table.ts';
 
 const { values } = parseArgs({
@@ -45,7 +45,11 @@ const EMBEDDED_SUITES: Readonly<Record<string, Suite>> = {
   deliver: () => deliverRows({ rounds, events: quick ? 5_000 : 20_000 }),
   sandbox: async () => [await sandboxRow({ rounds }), ...(await sandboxProgramsRows())],
   catalog: () => catalogRows({ rounds }),
-  contracts: async () => [contractRow({ rounds }), hostileContractRow({ ms: quick ? 200 : 1_000 })],
+  contracts: async () => [
+    contractRow({ rounds }),
+    hostileContractRow({ ms: quick ? 200 : 1_000 }),
+    await manyContractsRow({ wiring: EMBEDDED, rounds: 2 * rounds, events: quick ? 20_000 : 100_000 }),
+  ],
   'profiles-sqlite': () =>
     sqliteProfileRows({
       stored: quick ? 50_000 : 1_000_000,
@@ -68,7 +72,11 @@ const ENGINE_SUITES: Readonly<Record<string, Suite>> = {
   'kafka-gateway': async () => gatewayRows({ ...load, wiring: await kafka() }),
   'kafka-stages': async () => {
     const options = { wiring: await kafka(), rounds: quick ? 1 : 5, events: quick ? 50_000 : 200_000 };
-    return [await validateRow(options, 4), await validateRow(options, 1_000), await routeRow(options)];
+    return [
+      await validateRow(options),
+      await manyContractsRow({ ...options, rounds: 2 * options.rounds }),
+      await routeRow(options),
+    ];
   },
   'kafka-latency': async () => {
     const start = async () => startPair(await engines.get());

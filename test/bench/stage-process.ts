@@ -4,6 +4,7 @@ import { createConnectors } from '@tributary/connectors';
 import {
   type BatchStage,
   createContractEvaluator,
+  type Deduplicator,
   type EventLog,
   publishProfileChanges,
   type Stage,
@@ -16,6 +17,7 @@ import {
   openIsolatedVmSandbox,
   openLogCatalog,
   openRedisDeduplicator,
+  openSqliteDeduplicator,
   openSqliteHistory,
   openSqliteProfileStore,
   openSqliteVolumeCounters,
@@ -60,26 +62,26 @@ const ports = {
 };
 await catalog.catchUp(config.startTimeout);
 
-// One stage and a bare copy of what it reads, in turns, in one process: each works off the same backlog from its start,
-// every time as a new group. One argument, the task as JSON; prints what each took as JSON.
+// One stage and what it is held against, a bare copy of what it reads or itself over another backlog, in turns, in one
+// process: each works its backlog off from its start, every time as a new group. One argument, the task as JSON; prints
+// what each took as JSON.
 const task = JSON.parse(process.argv[2] ?? '{}') as StageTask;
-const times: StageTimes = { stage: [], copy: [] };
+const times: StageTimes = { stage: [], baseline: [] };
 for (let round = 0; round < task.rounds; round++) {
-  const stage = await pipelineStage(task.stage, round);
-  if (task.copyTo !== undefined) times.copy.push(await workOff(copyOf(stage, task.copyTo), round));
-  times.stage.push(await workOff(stage, round));
+  const stage = await pipelineStage(task.receivedTopics, `${round}`);
+  if (task.copyTo !== undefined) times.baseline.push(await workOff(copyOf(stage, task.copyTo), `${round}`));
+  if (task.otherTopics !== undefined) {
+    const group = `${round}.other`;
+    times.baseline.push(await workOff(await pipelineStage(task.otherTopics, group), group));
+  }
+  times.stage.push(await workOff(stage, `${round}`));
 }
 process.stdout.write(`${JSON.stringify(times)}\n`);
 process.exit(0);
 
 /** The stage over message ids that nobody has claimed yet. */
-async function pipelineStage(name: string, round: number): Promise<Stage> {
-  const deduplicator = await openRedisDeduplicator({
-    url: config.redisUrl ?? '',
-    prefix: `${config.prefix}${fresh}${round}.`,
-    windowMs: config.dedupeWindow,
-    logger,
-  });
+async function pipelineStage(receivedTopics: readonly string[], group: string): Promise<Stage> {
+  const deduplicator = await openFreshDeduplicator(group);
   const stages = createPipeline({
     log,
     ...ports,
@@ -91,11 +93,18 @@ async function pipelineStage(name: string, round: number): Promise<Stage> {
     clock,
     elapsed: () => performance.now(),
     ...tools,
-    receivedTopics: task.receivedTopics,
+    receivedTopics,
   });
-  const found = stages.find((stage) => stage.name === name);
-  if (found === undefined) throw new Error(`there is no stage ${name}`);
+  const found = stages.find((stage) => stage.name === task.stage);
+  if (found === undefined) throw new Error(`there is no stage ${task.stage}`);
   return found;
+}
+
+function openFreshDeduplicator(group: string): Promise<Deduplicator> | Deduplicator {
+  const { redisUrl, dataFolder, prefix, dedupeWindow: windowMs } = config;
+  if (redisUrl !== undefined)
+    return openRedisDeduplicator({ url: redisUrl, prefix: `${prefix}${fresh}${group}.`, windowMs, logger });
+  return openSqliteDeduplicator({ folder: join(dataFolder, 'dedupe', group), windowMs, clock });
 }
 
 /** Copies entries unchanged. Those of packed records have no key: they are spread. */
@@ -117,8 +126,8 @@ function copyOf({ reads }: Stage, topic: string): BatchStage {
 }
 
 /** From the first entry that the stage was handed to the last commit. */
-async function workOff(stage: Stage, round: number): Promise<Took> {
-  const watched = watch({ ...stage, name: `${fresh}${stage.name}.${round}` });
+async function workOff(stage: Stage, group: string): Promise<Took> {
+  const watched = watch({ ...stage, name: `${fresh}${stage.name}.${group}` });
   const run = await log.run(watched.stage);
   while (watched.entries() < task.events || (await lagOf(run)) > 0) await sleep(SETTLE_POLL_MS);
   const took = watched.took();

@@ -28,6 +28,8 @@ export class Supervised {
   #child: ChildProcess | undefined;
   #exited: Promise<void> = Promise.resolve();
   #leaving = false;
+  /** Whether it was up when it was told to leave: one that has hardly begun to start ends by the signal itself. */
+  #wasUp = false;
   #killed = false;
 
   private constructor(name: string, port: number, env: Readonly<Record<string, string>>, logFolder: string) {
@@ -70,6 +72,7 @@ export class Supervised {
     const from = performance.now();
     this.#leaving = true;
     this.#child?.kill('SIGCONT');
+    this.#wasUp = await this.#answersWell('/livez');
     this.#child?.kill('SIGTERM');
     const late = setTimeout(() => this.#child?.kill('SIGKILL'), ENDS_WITHIN_MS);
     await this.#exited;
@@ -77,13 +80,17 @@ export class Supervised {
     return performance.now() - from;
   }
 
-  async isReady(): Promise<boolean> {
-    const answer = await this.get('/readyz').catch(() => undefined);
-    return answer?.ok === true;
+  isReady(): Promise<boolean> {
+    return this.#answersWell('/readyz');
   }
 
   get(path: string): Promise<Response> {
     return fetch(`${this.url}${path}`, { signal: AbortSignal.timeout(5_000) });
+  }
+
+  async #answersWell(path: string): Promise<boolean> {
+    const answer = await this.get(path).catch(() => undefined);
+    return answer?.ok === true;
   }
 
   #start(): void {
@@ -100,7 +107,8 @@ export class Supervised {
         if (!this.#leaving) {
           if (!this.#killed) this.endedByItself.push(code ?? signal ?? 'unknown');
           setTimeout(() => this.#leaving || this.#start(), this.#killed ? 0 : RESTART_PAUSE_MS);
-        } else if (code !== 0) this.endedByItself.push(code ?? signal ?? 'unknown');
+        } else if (code !== 0 && (this.#wasUp || signal !== 'SIGTERM'))
+          this.endedByItself.push(code ?? signal ?? 'unknown');
         resolve();
       });
     });

@@ -1,3 +1,4 @@
+// Runs alone in the long form: it makes 100,000 deliveries and kills who makes them.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DEFAULT_LADDER_LABELS, parseLadder, retryTopic, TOPIC } from '@tributary/core';
 import { afterEach, describe, expect, it } from 'vitest';

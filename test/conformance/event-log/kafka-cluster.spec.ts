@@ -1,3 +1,4 @@
+// Runs alone in the long form: its three brokers are killed and paused, one after the other.
 import { setTimeout } from 'node:timers/promises';
 import { type RunningEngine, startKafkaCluster } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';

@@ -1,3 +1,4 @@
+// Runs alone in the long form: it kills who works 80 times.
 import { afterAll, beforeAll, describe } from 'vitest';
 import { engines } from '../../helpers/engines.ts';
 import { describeEventLog } from './event-log.conformance.ts';
