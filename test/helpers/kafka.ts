@@ -1,4 +1,5 @@
 import kafkajs from 'kafkajs';
+import { eventually } from './client.ts';
 
 /** An admin client of the public kind, quiet. */
 export async function withAdmin<T>(brokers: string, work: (admin: kafkajs.Admin) => Promise<T>): Promise<T> {
@@ -17,10 +18,23 @@ export async function withAdmin<T>(brokers: string, work: (admin: kafkajs.Admin)
   }
 }
 
+/**
+ * Deletes topics and waits until the broker has heard of it: the answer is the controller's, and for some
+ * milliseconds after it the broker still lists them and still takes records for them.
+ */
+export async function deleteTopics(admin: kafkajs.Admin, topics: readonly string[]): Promise<void> {
+  await admin.deleteTopics({ topics: [...topics], timeout: 10_000 });
+  const gone = new Set(topics);
+  await eventually(
+    async () => (await admin.listTopics()).filter((topic) => gone.has(topic)),
+    (listed) => listed.length === 0,
+  );
+}
+
 /** Removes the topics whose names begin like this. */
 export async function removeTopics(brokers: string, prefix: string): Promise<void> {
   await withAdmin(brokers, async (admin) => {
     const topics = (await admin.listTopics()).filter((name) => name.startsWith(prefix));
-    if (topics.length > 0) await admin.deleteTopics({ topics, timeout: 10_000 });
+    if (topics.length > 0) await deleteTopics(admin, topics);
   });
 }

@@ -2,7 +2,7 @@ import { LayoutMismatch, NO_LOGGER, NO_METRICS, partitionOf } from '@tributary/c
 import { openKafkaEventLog } from '@tributary/infra';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
-import { removeTopics, withAdmin } from '../../helpers/kafka.ts';
+import { deleteTopics, removeTopics, withAdmin } from '../../helpers/kafka.ts';
 import { SOURCE, TARGET } from './harness.ts';
 import { type Installation, install, topicsOf } from './kafka-installation.ts';
 import { eventually, gate, numbered, numbers, readPartition, valuesOf } from './log-contents.ts';
@@ -23,10 +23,7 @@ describe.skipIf(engines() === undefined)('topics on Kafka', () => {
   const nameOf = (topic: string) => `${installed.prefix}${topic}`;
 
   async function makeAnew(topic: string): Promise<void> {
-    await withAdmin(brokers, async (admin) => {
-      await admin.deleteTopics({ topics: [nameOf(topic)], timeout: 10_000 });
-      await eventually(async () => !(await admin.listTopics()).includes(nameOf(topic)), 'it is not deleted');
-    });
+    await withAdmin(brokers, (admin) => deleteTopics(admin, [nameOf(topic)]));
     const { log } = await installed.open();
     await log.createTopics();
     await log.close();
@@ -93,9 +90,7 @@ describe.skipIf(engines() === undefined)('topics on Kafka', () => {
     await log.append('violations', numbered('k', 5));
     const run = await log.run(copy);
     await caughtUp(run);
-    await withAdmin(brokers, (admin) =>
-      admin.deleteTopics({ topics: [nameOf('violations')], timeout: 10_000 }),
-    );
+    await withAdmin(brokers, (admin) => deleteTopics(admin, [nameOf('violations')]));
     await expect(log.append('violations', numbered('k', 1))).rejects.toMatchObject({ code: 'unavailable' });
     await eventually(async () => {
       await log.append(SOURCE, numbered('k', 5, 5));
