@@ -108,6 +108,7 @@ export * from './sandbox/transformation-input.ts';
 export * from './secrets/key-ring.ts';
 export * from './secrets/seal.ts';
 export * from './time/clock.ts';
+export * from './time/held-thread.ts';
 export * from './volume/run-tally.ts';
 export * from './volume/volume-counters.ts';
 export * from './whereabouts/whereabouts.ts';

@@ -1,3 +1,4 @@
+import { InvalidInput, Unavailable } from '../errors/errors.ts';
 import type { Identity, NewAttribute, NewNamed, Profile, ProfileScope } from './profile.ts';
 
 /** One write of somebody's data. */
@@ -57,6 +58,17 @@ export interface ProfileSearch {
   readonly ucids: readonly string[];
 }
 
+/** Of what one search finds, as the JSON of its profiles: a search for 1,000 values may find a gigabyte. */
+export const MAX_FOUND_CHARACTERS = 32 * 1024 * 1024;
+
+/** Asked by stores before they read on. Throws `InvalidInput` past the bound. */
+export function checkFound(characters: number): void {
+  if (characters > MAX_FOUND_CHARACTERS)
+    throw new InvalidInput(
+      `finds more than ${MAX_FOUND_CHARACTERS} characters of profiles: search for fewer values at a time`,
+    );
+}
+
 export interface ProfileDeletion {
   readonly org: number;
   readonly regions: readonly string[];
@@ -70,6 +82,16 @@ export interface ProfileDeletionOutcome {
   readonly deleted: readonly string[];
   /** What matched nothing, of `identities` and `ucids` alike, by its place in the list that was given. */
   readonly notFound: readonly number[];
+}
+
+/** A deletion that came to an end before its time: what is in none of the lists may be deleted and may not. */
+export class DeletedInPart extends Unavailable {
+  readonly outcome: ProfileDeletionOutcome;
+
+  constructor(message: string, outcome: ProfileDeletionOutcome, options?: ErrorOptions) {
+    super(message, options);
+    this.outcome = outcome;
+  }
 }
 
 /** One committed write, merge or deletion of a profile, as `profiles.changes` carries it. */
@@ -114,8 +136,9 @@ export type PublishProfileChanges = (changes: readonly ProfileChange[]) => Promi
  */
 export interface ProfileStore {
   upsert(write: ProfileWrite): Promise<ProfileWriteOutcome>;
-  /** Live profiles, each once, oldest first. */
+  /** Live profiles, each once, oldest first. `InvalidInput` where they are longer than `MAX_FOUND_CHARACTERS`. */
   search(search: ProfileSearch): Promise<readonly Profile[]>;
+  /** `DeletedInPart` where the engine ceased to answer after some were deleted. */
   delete(deletion: ProfileDeletion): Promise<ProfileDeletionOutcome>;
   /** Waits for what is under way; changes not yet published are published by the next one who opens the store. */
   close(): Promise<void>;

@@ -5,11 +5,11 @@ import {
   type EventLog,
   type EventType,
   HEADER,
+  HeldThread,
   type LogEntry,
   type RejectedEvent,
   TOPIC,
 } from '@tributary/core';
-import { HeldThread } from '../http/held-thread.ts';
 import { Turns } from '../http/turns.ts';
 import { Backwards } from './backwards.ts';
 
@@ -98,7 +98,7 @@ export class RecentEvents {
         ),
       ),
     );
-    const thread = new HeldThread();
+    const thread = new HeldThread(() => performance.now());
     for (; open.length > 0; open = open.filter(({ isDone }) => !isDone)) {
       for (const partition of open) {
         for await (const entries of partition.stretch(READ_BYTES)) {

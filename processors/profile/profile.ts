@@ -41,14 +41,18 @@ export function profile(dependencies: ProfileDependencies): BatchStage['process'
     if (telling.length === 0) return [];
     await awaitCatalog(catalog, telling, catalogWaitMs);
     const subjects = new Map<string, WriteOfEvent[]>();
+    const aliases = new Map<string, WriteOfEvent[]>();
     for (const entry of telling) {
       const write = writeOf(entry, dependencies);
       if (write === undefined) continue;
-      const known = subjects.get(entry.key);
-      if (known === undefined) subjects.set(entry.key, [write]);
+      const turn = write.formerly === undefined ? subjects : aliases;
+      const known = turn.get(entry.key);
+      if (known === undefined) turn.set(entry.key, [write]);
       else known.push(write);
     }
-    await inTurns([...subjects.values()], profileWriters, signal, (events) => writer.write(events));
+    // Whom an alias names may be made a person by an event beside it, of another subject; other orders do not matter.
+    for (const turn of [subjects, aliases])
+      await inTurns([...turn.values()], profileWriters, signal, (events) => writer.write(events));
     return [];
   };
 }

@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type {
   BatchStage,
   CanonicalEvent,
@@ -10,13 +9,10 @@ import type {
   LogEntry,
   Metrics,
 } from '@tributary/core';
-import { eventName, Unavailable } from '@tributary/core';
+import { eventName, HeldThread, Unavailable } from '@tributary/core';
 import { awaitCatalog } from '../causality.ts';
 import { catalogPositionOf, eventOf } from '../entry.ts';
 import { type Judged, judgementOf } from './judgement.ts';
-
-/** How long judging holds the thread before it gives it back, ms: each event of a batch may take its contract some. */
-const HELD_MS = 5;
 
 export interface ValidateDependencies {
   readonly catalog: Catalog;
@@ -48,12 +44,11 @@ export function validate(dependencies: ValidateDependencies): BatchStage['proces
     );
     const outcomes = new Map<string, number>();
     const emissions: Emission[] = [];
-    let heldSince = elapsed();
+    const thread = new HeldThread(elapsed);
     for (const [index, { entry, event }] of received.entries()) {
-      if (elapsed() - heldSince > HELD_MS) {
-        await nextTurn();
+      if (thread.isDueToRest) {
+        await thread.rest();
         if (signal.aborted) throw new Unavailable('the partition was lost');
-        heldSince = elapsed();
       }
       const judged = first[index] === true ? judge(dependencies, entry, event) : undefined;
       const outcome = judged === undefined ? 'duplicate' : (judged.verdict?.outcome ?? 'accepted');

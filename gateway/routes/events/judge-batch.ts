@@ -1,5 +1,5 @@
+import { HeldThread } from '@tributary/core';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { HeldThread } from '../../http/held-thread.ts';
 import { Turns } from '../../http/turns.ts';
 import type { BatchEvent, ReadBatch, RejectedItem } from './batch.ts';
 import { judge } from './verdict.ts';
@@ -23,7 +23,7 @@ export function createBatchJudge(
   dependencies: Pick<GatewayDependencies, 'catalog' | 'contracts'>,
 ): BatchJudge {
   const turns = new Turns(TURNS);
-  const thread = new HeldThread();
+  const thread = new HeldThread(() => performance.now());
   return async (read, workspaceId, gone) => {
     const events: BatchEvent[] = [];
     const blocked: RejectedItem[] = [];

@@ -1,12 +1,11 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type Profile, recordOf } from '@tributary/core';
+import { HeldThread, type Profile, recordOf } from '@tributary/core';
 import { invalidRequest } from '../../http/errors.ts';
 
 /** Records of one answer at most, bytes: 1,000 values may find a gigabyte. */
 export const MAX_FOUND_BYTES = 32 * 1024 * 1024;
 
-/** Others get their turn after this long, ms. One record is not interrupted. */
-const TURN_MS = 2;
+/** How long the thread is held, ms. One record is not interrupted. */
+const HELD_MS = 2;
 /** Of one piece of an answer, about. */
 const PIECE_BYTES = 256 * 1024;
 
@@ -21,7 +20,7 @@ export async function recordTexts(
   const pieces: Buffer[] = [];
   let piece = '[';
   let bytes = 0;
-  let turnEnds = performance.now() + TURN_MS;
+  const thread = new HeldThread(() => performance.now(), HELD_MS);
   for (const [at, profile] of profiles.entries()) {
     const text = JSON.stringify(recordOf(profile));
     bytes += Buffer.byteLength(text);
@@ -35,9 +34,7 @@ export async function recordTexts(
       pieces.push(Buffer.from(piece));
       piece = '';
     }
-    if (performance.now() < turnEnds) continue;
-    await nextTurn();
-    turnEnds = performance.now() + TURN_MS;
+    if (thread.isDueToRest) await thread.rest();
   }
   return [...pieces, Buffer.from(`${piece}]`)];
 }

@@ -2,9 +2,12 @@ import { Readable } from 'node:stream';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type ClientKeyScope,
+  DeletedInPart,
+  InvalidInput,
   iso,
   MAX_PROFILE_IDENTITIES,
   type Organization,
+  type ProfileDeletionOutcome,
   type ProfileRefusal,
   recordOf,
   TributaryError,
@@ -86,7 +89,13 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
     async (request, reply) => {
       const { regions, ...search } = readSearch(request.body);
       const organization = admitTo(request, 'profile.read', regions);
-      const found = await profiles.search({ ...search, org: organization.org_id, regions: namesOf(regions) });
+      const found = await profiles
+        .search({ ...search, org: organization.org_id, regions: namesOf(regions) })
+        .catch((error: unknown) => {
+          throw error instanceof InvalidInput
+            ? invalidRequest({ path: '/search', message: error.message })
+            : error;
+        });
       const [first, ...others] = await recordTexts(found);
       const text = others.length === 0 ? first : Readable.from([first, ...others]);
       return reply.code(200).type('application/json; charset=utf-8').send(text);
@@ -108,12 +117,17 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
       const { regions: named, asSent, ...deletion } = readDeletion(request.body);
       const organization = admitTo(request, 'profile.delete', named);
       const regions = namesOf(named);
-      const { deleted, notFound } = await profiles.delete({ ...deletion, org: organization.org_id, regions });
-      const answer = {
+      const answerOf = ({ deleted, notFound }: ProfileDeletionOutcome) => ({
         ucids: deleted,
         deletedProfiles: deleted,
         profilesNotFound: notFound.flatMap((at) => asSent[at] ?? []),
-      };
+      });
+      const outcome = await profiles
+        .delete({ ...deletion, org: organization.org_id, regions })
+        .catch((error: unknown) => {
+          throw error instanceof DeletedInPart ? unavailable(answerOf(error.outcome)) : error;
+        });
+      const answer = answerOf(outcome);
       if (request.body.sendEmailNotification === true)
         await requestDeletionNotice({
           id: request.id,
@@ -121,7 +135,11 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
           regions,
           at: iso(clock()),
           by: authorOf(request.caller),
-          counts: { requested: asSent.length, deleted: deleted.length, not_found: notFound.length },
+          counts: {
+            requested: asSent.length,
+            deleted: outcome.deleted.length,
+            not_found: outcome.notFound.length,
+          },
         }).catch((error: unknown) => {
           // The profiles are gone: another call would not tell which they were.
           throw error instanceof TributaryError && error.retryable ? unavailable(answer) : error;

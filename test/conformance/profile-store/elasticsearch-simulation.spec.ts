@@ -26,6 +26,7 @@ describe('every promise is kept on a node that loses what it showed', () => {
     ['both at once', {}],
     ['a tenth deletions', { deletionShare: 0.1 }],
     ['a quarter deletions, few people', { deletionShare: 0.25, people: 5 }],
+    ['events that come long after a deletion', { deletionShare: 0.2, eventShare: 0.9, people: 3 }],
     ['very few people', { deletionShare: 0.05, people: 3 }],
     ['many people', { people: 60 }],
     ['nobody crashes', { deletionShare: 0.05, nodeCrashMs: undefined, processCrashMs: undefined }],

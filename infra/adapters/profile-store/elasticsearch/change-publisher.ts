@@ -8,9 +8,12 @@ import { parsePublisher, publisherId, publisherSource } from './publisher-form.t
 const NOTE_EVERY_MS = 1_000;
 /** A ledger that was idle for so long is not used any more: sweepers may have removed it. */
 const IDLE_MS = 60_000;
+/** Changes of one call to the log, and the characters of their profiles; one that is longer goes alone. */
 const CHANGES_A_CALL = 500;
+const CHARACTERS_A_CALL = 1024 * 1024;
 /** Of changes that wait while the log does not answer; those beyond are left to the sweeper. */
 const MAX_WAITING = 20_000;
+const MAX_WAITING_CHARACTERS = 64 * 1024 * 1024;
 const LONGEST_PAUSE_MS = 5_000;
 /** How long the log may take for the last changes. */
 const CLOSING_MS = 2_000;
@@ -26,6 +29,7 @@ interface Waiting {
   readonly ledger: ChangeLedger;
   readonly n: number;
   readonly change: ProfileChange;
+  readonly characters: number;
 }
 
 export interface ChangePublisherOptions {
@@ -47,6 +51,7 @@ export class ChangePublisher {
   #current: { readonly ledger: ChangeLedger; readonly ready: Promise<void> } | undefined;
   readonly #noted = new Map<ChangeLedger, { version: DocumentVersion; published: number; at: number }>();
   #waiting: Waiting[] = [];
+  #waitingCharacters = 0;
   #publishing: Promise<void> | undefined;
   #noting: Promise<void> | undefined;
   #closed = false;
@@ -71,9 +76,12 @@ export class ChangePublisher {
     return { ledger, pending: ledger.begin() };
   }
 
-  committed({ ledger, pending }: OpenChange, change: ProfileChange): void {
-    this.#waiting.push({ ledger, n: pending.n, change });
-    if (this.#waiting.length > MAX_WAITING) this.#leaveToSweeper();
+  /** `characters`: of the JSON of the profile that it carries, if it does. */
+  committed({ ledger, pending }: OpenChange, change: ProfileChange, characters = 0): void {
+    this.#waiting.push({ ledger, n: pending.n, change, characters });
+    this.#waitingCharacters += characters;
+    if (this.#waiting.length > MAX_WAITING || this.#waitingCharacters > MAX_WAITING_CHARACTERS)
+      this.#leaveToSweeper();
     this.#publishing ??= this.#publish().finally(() => {
       this.#publishing = undefined;
     });
@@ -104,11 +112,15 @@ export class ChangePublisher {
     return this.#ledgerOf({ by }) !== undefined;
   }
 
-  /** Publishes what waits, for as long as the log takes it soon, and says what it leaves. */
+  /**
+   * Publishes what waits, for as long as the log takes it soon, and says what it leaves. A publisher that leaves nothing
+   * may be forgotten at once; of one that leaves something, a search may not find that yet.
+   */
   async close(): Promise<void> {
     this.#closed = true;
     await Promise.race([this.#publishing, this.#options.pause(CLOSING_MS)]);
-    for (const ledger of this.#noted.keys()) await this.#noteOne(ledger, 0);
+    for (const ledger of this.#noted.keys())
+      await this.#noteOne(ledger, ledger.hasOpen ? this.#options.clock() : 0);
   }
 
   #isUsedUp(ledger: ChangeLedger): boolean {
@@ -136,7 +148,7 @@ export class ChangePublisher {
   async #publish(): Promise<void> {
     let failures = 0;
     while (this.#waiting.length > 0) {
-      const batch = this.#waiting.slice(0, CHANGES_A_CALL);
+      const batch = this.#nextBatch();
       try {
         await this.#options.publish(batch.map(({ change }) => change));
       } catch (error) {
@@ -150,8 +162,18 @@ export class ChangePublisher {
       // While it was published more may have come, or what waited was left to the sweeper.
       const published = new Set(batch);
       this.#waiting = this.#waiting.filter((one) => !published.has(one));
+      this.#waitingCharacters = this.#waiting.reduce((sum, { characters }) => sum + characters, 0);
       for (const { ledger, n } of batch) ledger.end(n);
     }
+  }
+
+  #nextBatch(): readonly Waiting[] {
+    let characters = 0;
+    const end = this.#waiting.findIndex((one, index) => {
+      characters += one.characters;
+      return index > 0 && (index >= CHANGES_A_CALL || characters > CHARACTERS_A_CALL);
+    });
+    return end < 0 ? [...this.#waiting] : this.#waiting.slice(0, end);
   }
 
   /** They stay open in their ledgers, which nobody uses from now on. */
@@ -162,6 +184,7 @@ export class ChangePublisher {
     );
     for (const { ledger } of this.#waiting) ledger.abandon();
     this.#waiting = [];
+    this.#waitingCharacters = 0;
   }
 
   async #note(): Promise<void> {

@@ -1,9 +1,11 @@
 import {
+  DeletedInPart,
   deletionOf,
   type Identity,
   type ProfileDeletion,
   type ProfileDeletionOutcome,
   type ProfileScope,
+  Unavailable,
 } from '@tributary/core';
 import { buryNow } from './burial.ts';
 import type { ChangePublisher } from './change-publisher.ts';
@@ -59,23 +61,38 @@ export async function deleteProfiles(
       }
     }
     const isSettled = (await tools.durable.settle(missing)) !== AGAIN;
-    const groups = await Promise.all(
-      [...found.values()].map(async (group) => ({
-        ...group,
-        isDone: await deleteOne(group.root, view, tools, publisher),
-      })),
-    );
-    for (const { root, asked, isDone } of groups) {
-      if (!isDone) continue;
+    const groups = [...found.values()];
+    const done = await Promise.allSettled(groups.map(({ root }) => deleteOne(root, view, tools, publisher)));
+    const again: Asked[] = isSettled ? [] : unsure;
+    for (const [index, { root, asked }] of groups.entries()) {
+      const one = done[index];
+      if (one?.status !== 'fulfilled' || !one.value) {
+        again.push(...asked);
+        continue;
+      }
       deleted.add(root.ucid);
       for (const { at } of asked) matched.add(at);
     }
-    open = [...(isSettled ? [] : unsure), ...groups.flatMap(({ asked, isDone }) => (isDone ? [] : asked))];
+    open = again;
+    for (const one of done) if (one.status === 'rejected') throw one.reason;
     return open.length === 0 ? undefined : AGAIN;
+  }).catch((error: unknown) => {
+    // Asked again, nobody could tell any more whom this call deleted.
+    throw error instanceof Unavailable && deleted.size > 0
+      ? new DeletedInPart(error.message, outcome(), { cause: error })
+      : error;
   });
-  const count = deletion.identities.length + deletion.ucids.length;
-  const places = Array.from({ length: count }, (_, at) => at);
-  return { deleted: [...deleted], notFound: places.filter((at) => !matched.has(at)) };
+  return outcome();
+
+  function outcome(): ProfileDeletionOutcome {
+    const count = deletion.identities.length + deletion.ucids.length;
+    const places = Array.from({ length: count }, (_, at) => at);
+    const unknown = new Set(open.map(({ at }) => at));
+    return {
+      deleted: [...deleted],
+      notFound: places.filter((at) => !matched.has(at) && !unknown.has(at)),
+    };
+  }
 }
 
 /** Whether the record was deleted; false when somebody else wrote it. */

@@ -55,6 +55,12 @@ export type ProfileDocument = LiveDocument | RedirectDocument | FoldedDocument |
 /** That an identity belongs to a ucid. */
 export interface Claim extends At {
   readonly ucid: string;
+  /**
+   * When a profile that had the identity was deleted last, epoch ms; 0: never, as far as the claim was re-pointed since.
+   * It stands here from when the claim leads away from the tombstone, as the profile that is to remember it may never
+   * be written.
+   */
+  readonly deletedAt: number;
 }
 
 /** A name of fixed length that tells nothing of the person. */
@@ -70,12 +76,13 @@ export function profileId(ucid: string): string {
   return `p:${ucid}`;
 }
 
-export function claimSource(ucid: string): DocumentSource {
-  return { state: 'claim', body: ucid };
+export function claimSource({ ucid, deletedAt }: Pick<Claim, 'ucid' | 'deletedAt'>): DocumentSource {
+  return { state: 'claim', body: deletedAt === 0 ? ucid : `${ucid} ${deletedAt}` };
 }
 
 export function claimOf(stored: StoredDocument): Claim {
-  return { stored, ucid: stored.source.body };
+  const [ucid = '', deletedAt = '0'] = stored.source.body.split(' ');
+  return { stored, ucid, deletedAt: Number(deletedAt) };
 }
 
 /** What an index holds of a profile that nothing was ever merged into: for who fills an empty one. */
@@ -87,7 +94,7 @@ export function documentsOf(
     { id: profileId(ucid), source: liveSource({ profile, deletions: {}, unpublished: [] }, undefined) },
     ...identities.map((identity) => ({
       id: claimId(claimHash(profile, identity)),
-      source: claimSource(ucid),
+      source: claimSource({ ucid, deletedAt: 0 }),
     })),
   ];
 }

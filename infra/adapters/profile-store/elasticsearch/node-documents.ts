@@ -22,6 +22,9 @@ const BESIDE_AFTER_MS = 10;
 const WRITES_A_REQUEST = 500;
 const CHARACTERS_A_REQUEST = 4_000_000;
 const READS_A_REQUEST = 1_000;
+/** Of what waits while Elasticsearch is slow: characters of writes, and documents to be read. */
+const MAX_WAITING_CHARACTERS = 64 * 1024 * 1024;
+const MAX_WAITING_READS = 50_000;
 
 /** A write with its lines made: once, also where it is sent again alone. */
 interface PreparedWrite {
@@ -60,6 +63,7 @@ export class NodeDocuments implements Documents {
       maxItems: READS_A_REQUEST,
       maxSize: READS_A_REQUEST,
       sizeOf: () => 1,
+      maxWaitingSize: MAX_WAITING_READS,
     });
     this.#writes = new SharedCalls({
       send: (writes) => this.#sendWrites(writes),
@@ -69,6 +73,7 @@ export class NodeDocuments implements Documents {
       maxItems: WRITES_A_REQUEST,
       maxSize: CHARACTERS_A_REQUEST,
       sizeOf: ({ characters }) => characters,
+      maxWaitingSize: MAX_WAITING_CHARACTERS,
     });
   }
 

@@ -1,4 +1,5 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
+import { Overloaded, Unavailable } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { SharedCalls } from './shared-calls.ts';
 
@@ -8,7 +9,9 @@ interface Sent {
   readonly fail: (error: Error) => void;
 }
 
-function shared(limits: { readonly maxItems?: number; readonly maxSize?: number } = {}) {
+function shared(
+  limits: { readonly maxItems?: number; readonly maxSize?: number; readonly maxWaitingSize?: number } = {},
+) {
   const sent: Sent[] = [];
   const calls = new SharedCalls<string, string>({
     send: (items) =>
@@ -21,6 +24,7 @@ function shared(limits: { readonly maxItems?: number; readonly maxSize?: number 
     maxItems: limits.maxItems ?? 100,
     maxSize: limits.maxSize ?? 100,
     sizeOf: (item) => item.length,
+    maxWaitingSize: limits.maxWaitingSize ?? 100,
   });
   const items = () => sent.map((one) => one.items.join(''));
   return { calls, sent, items };
@@ -137,5 +141,38 @@ describe('calls that share requests', () => {
     await nextTurn();
     sent[3]?.answer();
     expect(await later).toEqual(['f!']);
+  });
+
+  it('fail where nobody answers, and with them who waited for that: not who came after it was asked', async () => {
+    const { calls, sent } = shared({ maxItems: 1 });
+    const early = ['a', 'b', 'c', 'd', 'e'].map((item) => calls.call([item]).catch((error) => error.message));
+    await nextTurn();
+    expect(sent).toHaveLength(2);
+    await sleep(2);
+    const late = calls.call(['f']);
+    sent[1]?.fail(new Unavailable('nobody'));
+    sent[0]?.fail(new Unavailable('nobody'));
+    expect(await Promise.all(early)).toEqual(Array(5).fill('nobody'));
+    await nextTurn();
+    sent[2]?.answer();
+    expect(await late).toEqual(['f!']);
+  });
+
+  it('are refused while too much waits, and taken again after that', async () => {
+    const { calls, sent } = shared({ maxItems: 1, maxWaitingSize: 4 });
+    const taken = [calls.call(['a'])];
+    await nextTurn();
+    taken.push(calls.call(['bb']), calls.call(['cc']));
+    await expect(calls.call(['d'])).rejects.toThrow(Overloaded);
+    for (let n = 0; n < taken.length; n++) {
+      sent[n]?.answer();
+      await nextTurn();
+      await nextTurn();
+    }
+    expect((await Promise.all(taken)).flat()).toEqual(['a!', 'bb!', 'cc!']);
+    const last = calls.call(['gggggg']);
+    await nextTurn();
+    sent.at(-1)?.answer();
+    expect(await last).toEqual(['gggggg!']);
   });
 });

@@ -1,3 +1,5 @@
+import { Overloaded, Unavailable } from '@tributary/core';
+
 export interface SharedCallsOptions<Item, Answer> {
   /** Carries out one request; its answers in the order of the items. */
   readonly send: (items: readonly Item[]) => Promise<readonly Answer[]>;
@@ -11,10 +13,14 @@ export interface SharedCallsOptions<Item, Answer> {
   /** Of what `sizeOf` says, of one request; an item above it goes alone. */
   readonly maxSize: number;
   readonly sizeOf: (item: Item) => number;
+  /** Of what waits for its request; a call that comes on top is refused. */
+  readonly maxWaitingSize: number;
 }
 
 interface Waiting<Item, Answer> {
   readonly item: Item;
+  /** By `performance.now()`. */
+  readonly since: number;
   readonly answer: (answer: Answer) => void;
   readonly fail: (error: unknown) => void;
 }
@@ -28,6 +34,7 @@ interface Waiting<Item, Answer> {
 export class SharedCalls<Item, Answer> {
   readonly #options: SharedCallsOptions<Item, Answer>;
   #waiting: Waiting<Item, Answer>[] = [];
+  #waitingSize = 0;
   #underWay = 0;
   /** When the youngest request began, by `performance.now()`. */
   #startedAt = 0;
@@ -39,9 +46,18 @@ export class SharedCalls<Item, Answer> {
     this.#options = options;
   }
 
-  /** The answers to all items, in their order; rejects with the first failure among them, once all are settled. */
+  /**
+   * The answers to all items, in their order; rejects with the first failure among them, once all are settled, and with
+   * `Overloaded`, none of them sent, while too much waits.
+   */
   call(items: readonly Item[]): Promise<readonly Answer[]> {
     if (items.length === 0) return Promise.resolve([]);
+    const { sizeOf, maxWaitingSize } = this.#options;
+    const size = items.reduce((sum, item) => sum + sizeOf(item), 0);
+    if (this.#waitingSize > 0 && this.#waitingSize + size > maxWaitingSize)
+      return Promise.reject(new Overloaded('too many calls wait for Elasticsearch'));
+    this.#waitingSize += size;
+    const since = performance.now();
     return new Promise((resolve, reject) => {
       const answers = new Array<Answer>(items.length);
       let open = items.length;
@@ -54,6 +70,7 @@ export class SharedCalls<Item, Answer> {
       for (const [index, item] of items.entries()) {
         this.#waiting.push({
           item,
+          since,
           answer: (answer) => {
             answers[index] = answer;
             settle();
@@ -120,15 +137,29 @@ export class SharedCalls<Item, Answer> {
       if (count > 0 && (count >= maxItems || size > maxSize)) break;
       count++;
     }
-    return this.#waiting.splice(0, count);
+    return this.#taken(this.#waiting.splice(0, count));
+  }
+
+  #taken(items: readonly Waiting<Item, Answer>[]): readonly Waiting<Item, Answer>[] {
+    for (const { item } of items) this.#waitingSize -= this.#options.sizeOf(item);
+    return items;
+  }
+
+  /** Takes those off the line; they stand in the order in which they came. */
+  #waitingSince(time: number): readonly Waiting<Item, Answer>[] {
+    const later = this.#waiting.findIndex(({ since }) => since >= time);
+    return this.#taken(this.#waiting.splice(0, later < 0 ? this.#waiting.length : later));
   }
 
   async #send(request: readonly Waiting<Item, Answer>[]): Promise<void> {
+    const startedAt = this.#startedAt;
     try {
       const answers = await this.#options.send(request.map(({ item }) => item));
       for (const [index, { answer }] of request.entries()) answer(answers[index] as Answer);
     } catch (error) {
-      for (const { fail } of request) fail(error);
+      // Where nobody answers, who has waited since before it was asked hears it too, and does not wait as long again.
+      const others = error instanceof Unavailable ? this.#waitingSince(startedAt) : [];
+      for (const { fail } of [...request, ...others]) fail(error);
     }
   }
 }

@@ -56,7 +56,7 @@ export async function attemptUpsert(
         publisher.notCommitted(open);
         return false;
       }
-      publisher.committed(open, published);
+      publisher.committed(open, published, text.length);
       durable.note(ucid, version);
       return true;
     } catch (error) {

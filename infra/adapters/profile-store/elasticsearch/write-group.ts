@@ -9,6 +9,9 @@ import {
 import { holds } from './holds.ts';
 import type { WritePlan } from './write-plan.ts';
 
+/** Of the profiles that writes of one group come to, together: each is sorted and written as JSON, and nobody else runs. */
+const MAX_CHARACTERS = 1024 * 1024;
+
 /** What several writes of one profile come to, done one after the other and committed as one. */
 export interface WriteGroup {
   /** Of the planned write and of the first ones of the others; those beyond have to be planned on their own. */
@@ -29,8 +32,10 @@ export function groupOf(
   const outcomes: ProfileWriteOutcome[] = [];
   let latest = applied;
   const keepsAll = Object.keys(deletions).length === 0;
+  let characters = 0;
   for (const write of others) {
-    if (!keepsAll || !concerns(write, latest.profile)) break;
+    if (latest.kind === 'changed') characters += latest.text.length;
+    if (!keepsAll || characters > MAX_CHARACTERS || !concerns(write, latest.profile)) break;
     const { profile } = latest;
     const linking = linkingOf(write, {
       owners: write.identities.map(() => ({ kind: 'live', profile })),

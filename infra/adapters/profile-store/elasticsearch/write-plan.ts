@@ -27,6 +27,8 @@ export interface ClaimStep {
   readonly claim: string;
   readonly before: Claim | undefined;
   readonly ucid: string;
+  /** What it is to remember of the identity's deletion; see `Claim`. */
+  readonly deletedAt: number;
 }
 
 /** A profile that becomes part of another one. */
@@ -69,8 +71,11 @@ export interface PlannedWrite {
 /** Decides all steps of a write by what was read. Nothing is certain before they are taken. */
 export function planWrite(planned: PlannedWrite, view: View): WritePlan {
   const { write, identities, now, freshUcid, forgetBefore } = planned;
-  const found = identities.map((hashed) => ({ ...hashed, root: view.rootOfClaim(hashed.claim) }));
-  const owners = found.map((one) => ownerOf(one, write, forgetBefore));
+  const found = identities.map((hashed): Found => {
+    const root = view.rootOfClaim(hashed.claim);
+    return { ...hashed, root, deletedAt: deletedAtOf(hashed.claim, root, view, forgetBefore) };
+  });
+  const owners = found.map(ownerOf);
   const namedRoot = write.ucid === undefined ? undefined : view.rootOf(write.ucid);
   const linking = linkingOf(write, { owners, named: namedProfile(namedRoot, write) });
   const because = [
@@ -118,24 +123,25 @@ export function planWrite(planned: PlannedWrite, view: View): WritePlan {
 
 interface Found extends HashedIdentity {
   readonly root: Root | undefined;
+  /** When a profile that had it was deleted last, epoch ms; 0: never, or too long ago to matter. */
+  readonly deletedAt: number;
+}
+
+function deletedAtOf(claim: string, root: Root | undefined, view: View, forgetBefore: number): number {
+  const at = Math.max(
+    view.claim(claim)?.deletedAt ?? 0,
+    root?.kind === 'deleted' ? root.document.tombstone.deletedAt : 0,
+    root?.kind === 'profile' ? (root.document.content.deletions[claim] ?? 0) : 0,
+  );
+  return at > forgetBefore ? at : 0;
 }
 
 /** A claim alone makes nobody an owner: the write it was made for may never have happened. */
-function ownerOf(
-  { identity, claim, root }: Found,
-  { receivedAt }: ProfileWrite,
-  forgetBefore: number,
-): IdentityOwner {
-  if (root?.kind === 'deleted') {
-    const at = root.document.tombstone.deletedAt;
-    return at > forgetBefore ? { kind: 'deleted', at } : { kind: 'nobody' };
-  }
-  if (root?.kind !== 'profile' || !holds(root.document.content.profile, identity)) return { kind: 'nobody' };
-  const { profile, deletions } = root.document.content;
-  const at = deletions[claim] ?? 0;
-  return at > forgetBefore && receivedAt !== undefined && receivedAt <= at
-    ? { kind: 'deleted', at }
-    : { kind: 'live', profile };
+function ownerOf({ identity, root, deletedAt }: Found): IdentityOwner {
+  const profile = root?.kind === 'profile' ? root.document.content.profile : undefined;
+  if (profile !== undefined && holds(profile, identity))
+    return { kind: 'live', profile, ...(deletedAt === 0 ? {} : { deletedAt }) };
+  return deletedAt === 0 ? { kind: 'nobody' } : { kind: 'deleted', at: deletedAt };
 }
 
 function namedProfile(root: Root | undefined, { org, region }: ProfileWrite): Profile | 'gone' | undefined {
@@ -164,9 +170,7 @@ function deletionsOf(
   for (const { content } of documents) {
     for (const [claim, at] of Object.entries(content.deletions)) note(claim, at);
   }
-  for (const { claim, root } of mine) {
-    if (root?.kind === 'deleted') note(claim, root.document.tombstone.deletedAt);
-  }
+  for (const { claim, deletedAt } of mine) note(claim, deletedAt);
   return latest;
 }
 
@@ -190,11 +194,11 @@ interface Target {
  * leads to what is written here, it is written unchanged, so that who takes it away meanwhile meets a conflict.
  */
 function claimStepOf(
-  { identity, claim, root }: Found,
+  { identity, claim, root, deletedAt }: Found,
   { ucid, joined, view }: Target,
 ): readonly { readonly step: ClaimStep; readonly fences: readonly Fence[] }[] {
   const before = view.claim(claim);
-  const step = { claim, before, ucid };
+  const step = { claim, before, ucid, deletedAt };
   if (root === undefined) return [{ step, fences: [] }];
   if (before === undefined) {
     // The hint led to a profile that has it.

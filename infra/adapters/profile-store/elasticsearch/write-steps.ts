@@ -64,10 +64,10 @@ export class WriteSteps {
       ucid,
       source: redirectSource(content, pending, to),
     }));
-    const claimWrites = claims.map(({ claim, before, ucid }) => ({
+    const claimWrites = claims.map(({ claim, before, ...leads }) => ({
       id: claimId(claim),
       expected: before?.stored.version ?? ('absent' as const),
-      source: claimSource(ucid),
+      source: claimSource(leads),
     }));
     return this.#all(freezes, claimWrites);
   }
@@ -92,9 +92,10 @@ export class WriteSteps {
       const moved = claims.flatMap((claim, index): readonly DocumentWrite[] => {
         hints.set(claim, to);
         const stored = found[index];
-        return stored === undefined || !from.has(claimOf(stored).ucid)
-          ? []
-          : [{ id: claimId(claim), expected: stored.version, source: claimSource(to) }];
+        const before = stored === undefined ? undefined : claimOf(stored);
+        if (before === undefined || !from.has(before.ucid)) return [];
+        const source = claimSource({ ...before, ucid: to });
+        return [{ id: claimId(claim), expected: before.stored.version, source }];
       });
       await documents.write(moved);
       await this.#all(joining.map(({ ucid }) => ({ ucid, source: foldedSource(to) })));

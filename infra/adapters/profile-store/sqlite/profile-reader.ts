@@ -1,11 +1,10 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Profile, ProfileSearch } from '@tributary/core';
+import { checkFound, HeldThread, type Profile, type ProfileSearch } from '@tributary/core';
 import { reading } from '../../sqlite/database.ts';
 import { claimOf, ucidBytes } from './keys.ts';
 
-/** A search gives others a turn after this long, ms. */
-const TURN_MS = 2;
+/** How long a search holds the thread, ms. */
+const HELD_MS = 2;
 
 /** The reading half, in the calling thread: it sees what is committed, whoever did it, and waits for no writer. */
 export class ProfileReader {
@@ -18,18 +17,22 @@ export class ProfileReader {
   }
 
   async search(search: ProfileSearch): Promise<readonly Profile[]> {
-    const found = new Map<number, Profile>();
-    let turnEnds = performance.now() + TURN_MS;
-    for (const [lookup, key] of this.#keysOf(search)) {
-      reading(() => lookup.read(key, found));
-      if (performance.now() < turnEnds) continue;
-      await nextTurn();
-      turnEnds = performance.now() + TURN_MS;
-    }
+    const read = new Map<number, Profile>();
     const { org, regions } = search;
-    return distinct(
-      [...found.values()].filter((profile) => profile.org === org && regions.includes(profile.region)),
-    );
+    const isMeant = (profile: Profile) => profile.org === org && regions.includes(profile.region);
+    const thread = new HeldThread(() => performance.now(), HELD_MS);
+    let characters = 0;
+    for (const [lookup, key] of this.#keysOf(search)) {
+      const row = reading(() => lookup.read(key, read));
+      if (row !== undefined) {
+        const profile = JSON.parse(row.body) as Profile;
+        read.set(row.id, profile);
+        if (isMeant(profile)) characters += row.body.length;
+        checkFound(characters);
+      }
+      if (thread.isDueToRest) await thread.rest();
+    }
+    return distinct([...read.values()].filter(isMeant));
   }
 
   *#keysOf({ org, regions, identities, ucids }: ProfileSearch): Generator<readonly [Lookup, Uint8Array]> {
@@ -53,11 +56,14 @@ class Lookup {
     );
   }
 
-  /** Adds the profile to `found`; one that is there is not read again. */
-  read(key: Uint8Array, found: Map<number, Profile>): void {
-    if (found.size > 0 && found.has(Number(this.#id.get(key)?.profile))) return;
+  /** Undefined where there is none, and for one that is known. */
+  read(
+    key: Uint8Array,
+    known: ReadonlyMap<number, Profile>,
+  ): { readonly id: number; readonly body: string } | undefined {
+    if (known.size > 0 && known.has(Number(this.#id.get(key)?.profile))) return undefined;
     const row = this.#profile.get(key);
-    if (row !== undefined) found.set(Number(row.profile), JSON.parse(String(row.body)) as Profile);
+    return row === undefined ? undefined : { id: Number(row.profile), body: String(row.body) };
   }
 }
 

@@ -20,6 +20,7 @@ export async function violationsOf({
     ...peopleApart(writes, live),
     ...searches(attempts, live),
     ...deletions(attempts, live),
+    ...broughtBack(attempts, live),
     ...published(changes, live, node),
   ];
 }
@@ -222,6 +223,31 @@ function deletions(attempts: readonly Attempt[], live: readonly Profile[]): read
     ...back.map(({ ucid }) => `${ucid} was deleted and is there`),
     ...left.map(({ mark }) => `${mark} was deleted with its record and is there`),
   ];
+}
+
+/** What was received before one of its identities was deleted is not written afterwards. */
+function broughtBack(attempts: readonly Attempt[], live: readonly Profile[]): readonly string[] {
+  const held = new Set(live.flatMap(({ consents }) => consents.map(({ name }) => name)));
+  const writes = attempts.filter((one): one is WriteAttempt => one.kind === 'write');
+  const once = [...byMark(writes).values()].flatMap((same) => (same.length === 1 ? same : []));
+  const done = attempts.filter(
+    (one): one is DeletionAttempt => one.kind === 'deletion' && (one.deleted ?? []).length > 0,
+  );
+  return once.flatMap(({ mark, write, begunAt, answer }) => {
+    const { receivedAt } = write;
+    if (answer?.kind !== 'written' || receivedAt === undefined || !held.has(mark)) return [];
+    const leftOut = new Set(answer.leftOut.map(({ identity }) => nameOf(identity)));
+    const names = new Set(write.identities.map(nameOf).filter((name) => !leftOut.has(name)));
+    const before = done.filter(
+      (deletion) =>
+        names.has(nameOf(deletion.identity)) &&
+        receivedAt <= deletion.begunAt &&
+        (deletion.endedAt ?? Number.POSITIVE_INFINITY) < begunAt,
+    );
+    return before.map(
+      ({ identity }) => `${mark} was received before ${nameOf(identity)} was deleted, and written after it`,
+    );
+  });
 }
 
 /** The last change of every record was published, every merge told, and no change twice with different content. */

@@ -282,9 +282,14 @@ class Run {
       consents: [{ name: mark, value: 'yes' }],
       ts,
       linking: isEvent ? 'keep-people-apart' : 'merge',
-      ...(isEvent ? { receivedAt: begunAt - this.#time.below(100) } : {}),
+      ...(isEvent ? { receivedAt: begunAt - this.#lateness() } : {}),
     };
     return { kind: 'write', write, mark, begunAt };
+  }
+
+  /** Of an event, ms: some come long after they were received, and after a deletion. */
+  #lateness(): number {
+    return this.#time.below(this.#time.random() < 0.3 ? 2_000 : 100);
   }
 
   #identity(): Identity {
