@@ -150,13 +150,23 @@ describe('profile', () => {
     );
     expect(
       profiles.writes.map(({ identities }) => identities.map(({ type, value }) => `${type}=${value}`)),
-    ).toEqual([
-      ['user_id=u'],
-      ['user_id=u', 'user_id=ann'],
-      ['user_id=u', 'anonymous_id=device'],
-      ['user_id=u'],
-    ]);
+    ).toEqual([['user_id=u'], ['user_id=u', 'user_id=ann'], ['user_id=u', 'anonymous_id=device']]);
     expect(counts).toEqual({ 'tributary_profile_events_total{outcome=written}': 4 });
+  });
+
+  it('writes an alias after those who came with it: one of them may be who the user was', async () => {
+    const { profiles, run } = setUpProfiles();
+    const { answer } = profiles;
+    profiles.answer = (write) => {
+      for (const { type, value } of write.identities)
+        profiles.known.set(`${type}=${value}`, freshProfile(write, 'a ucid', 0));
+      return answer(write);
+    };
+    const alias = { user_id: 'new', context: { alias: { previous_id: 'old' } } };
+    await run('profile', accepted(alias, { user_id: 'old' }));
+    expect(
+      profiles.writes.map(({ identities }) => identities.map(({ type, value }) => `${type}=${value}`)),
+    ).toEqual([['user_id=old'], ['user_id=new', 'user_id=old']]);
   });
 
   it('writes one by one what is refused together', async () => {

@@ -18,6 +18,8 @@ const CACHE_KIB = 64 * 1024;
 const MANY_PAGES = 16_000;
 /** And those that writes may wait for. */
 const FEW_PAGES = 500;
+/** How long one transaction carries out requests, ms: others wait for the file, and one large profile takes 25 a write. */
+const HELD_MS = 100;
 
 const { file, busyTimeoutMs }: WriterOptions = workerData;
 const database = openDatabase(file, { busyTimeoutMs });
@@ -47,29 +49,49 @@ port.on('message', async (first: ThreadRequest) => {
   port.close();
 });
 
-/** What else has come: groups that waited together share one transaction. */
+/** What else has come: groups that waited together share transactions. */
 function* queued(): Generator<ThreadRequest> {
   for (let next = receiveMessageOnPort(port); next !== undefined; next = receiveMessageOnPort(port)) {
     yield next.message;
   }
 }
 
+/** Of a group that fails, what earlier transactions did stays. */
 function commit(groups: readonly Group[]): void {
   const requests = groups.map((group) => JSON.parse(group.requests) as readonly StoreRequest[]);
+  const all = requests.flat();
+  const answers: StoreAnswer[] = [];
+  let failure: unknown;
   try {
-    const answers = inWriteTransaction(database, busyTimeoutMs, () => {
-      stored.begin();
-      const all = requests.map((group) => group.map((request) => carryOut(stored, request)));
-      stored.flush();
-      return all;
-    });
-    if (answers.flat().some(tookSomething)) erasure.owe();
-    for (const [at, { id }] of groups.entries()) reply({ kind: 'committed', id, answers: answers[at] ?? [] });
-    carrier.committed();
+    while (answers.length < all.length) answers.push(...commitSome(all.slice(answers.length)));
   } catch (error) {
     stored.forgetKnown();
-    for (const { id } of groups) reply({ kind: 'failed', id, error: messageOf(error) });
+    failure = error;
   }
+  if (answers.some(tookSomething)) erasure.owe();
+  let end = 0;
+  for (const [at, { id }] of groups.entries()) {
+    const begin = end;
+    end += requests[at]?.length ?? 0;
+    if (end <= answers.length) reply({ kind: 'committed', id, answers: answers.slice(begin, end) });
+    else reply({ kind: 'failed', id, error: messageOf(failure) });
+  }
+  carrier.committed();
+}
+
+/** The first of the requests, in one transaction; one of them at least. */
+function commitSome(requests: readonly StoreRequest[]): readonly StoreAnswer[] {
+  return inWriteTransaction(database, busyTimeoutMs, () => {
+    stored.begin();
+    const answers: StoreAnswer[] = [];
+    const until = performance.now() + HELD_MS;
+    for (const request of requests) {
+      answers.push(carryOut(stored, request));
+      if (performance.now() > until) break;
+    }
+    stored.flush();
+    return answers;
+  });
 }
 
 function tookSomething(answer: StoreAnswer): boolean {
