@@ -1,4 +1,3 @@
-import type { FormerIdentity } from './event-write.ts';
 import type { ProfileWrite } from './profile-store.ts';
 
 /** Attributes of one combined write at most: past it a call only grows. */
@@ -8,8 +7,6 @@ const MAX_ATTRIBUTES = 1_000;
 export interface WriteOfEvent {
   readonly messageId: string;
   readonly write: ProfileWrite;
-  /** As in `EventWrite`: what it adds to the write is only known when that is carried out. */
-  readonly formerly?: FormerIdentity;
 }
 
 /**
@@ -35,10 +32,12 @@ export function combinable(events: readonly WriteOfEvent[]): readonly (readonly 
 }
 
 function areOne(one: WriteOfEvent, other: WriteOfEvent): boolean {
-  if (one.formerly !== undefined || other.formerly !== undefined) return false;
   const { write: left } = one;
   const { write: right } = other;
   return (
+    // Whom an alias names is only known when it is carried out.
+    left.formerly === undefined &&
+    right.formerly === undefined &&
     left.org === right.org &&
     left.region === right.region &&
     left.receivedAt === right.receivedAt &&

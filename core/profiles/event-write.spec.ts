@@ -94,13 +94,13 @@ describe('the profile write of an event', () => {
 
   it('is an alias’s where the context says who the user was, known as a user or as a device', () => {
     const alias = (fields: Partial<CanonicalEvent>) =>
-      eventWrite(event({ context: { alias: { previous_id: ' old ' } }, ...fields }), SCOPE, 0);
+      eventWrite(event({ context: { alias: { previous_id: ' old ' } }, ...fields }), SCOPE, 0).write;
     const formerly = {
       asUser: { type: 'user_id', value: 'old' },
       asDevice: { type: 'anonymous_id', value: 'old' },
     };
     expect(alias({ user_id: 'u' })).toMatchObject({ formerly });
-    expect(alias({ user_id: 'u' }).write?.identities).toEqual([{ type: 'user_id', value: 'u' }]);
+    expect(alias({ user_id: 'u' })?.identities).toEqual([{ type: 'user_id', value: 'u' }]);
     // Nobody to be somebody else, nobody else to be, or the device that the event names itself.
     expect(alias({ anonymous_id: 'a' })).not.toHaveProperty('formerly');
     expect(alias({ user_id: 'guest', anonymous_id: 'a' })).not.toHaveProperty('formerly');

@@ -1,7 +1,7 @@
 import type { CanonicalEvent, Json, JsonObject } from '../event/event.ts';
 import { type IdentityFault, normaliseIdentity } from './identity.ts';
 import type { Identity, NewAttribute, ProfileScope } from './profile.ts';
-import type { ProfileWrite } from './profile-store.ts';
+import type { FormerIdentity, ProfileWrite } from './profile-store.ts';
 
 const USER = 'user_id';
 const DEVICE = 'anonymous_id';
@@ -14,19 +14,8 @@ const GROUPS = 'groups';
 export interface EventWrite {
   /** Absent when the event names nobody who could have a profile. */
   readonly write?: ProfileWrite;
-  /**
-   * Who the user was before, by the word of an alias, in the forms it may be known by. It belongs to `write` as the
-   * first where somebody is known by that `user_id`, else as the second.
-   */
-  readonly formerly?: FormerIdentity;
   /** Identities of the event that are none, by what is wrong with them: placeholders above all. */
   readonly skipped: readonly IdentityFault[];
-}
-
-/** An id that an alias names: its producer does not say whether it was given by them or by a device. */
-export interface FormerIdentity {
-  readonly asUser: Identity;
-  readonly asDevice: Identity;
 }
 
 /**
@@ -49,6 +38,7 @@ export function eventWrite(event: CanonicalEvent, scope: ProfileScope, offset: n
   }
   if (identities.length === 0) return { skipped };
   const receivedAt = Date.parse(event.received_at);
+  const formerly = formerIdentityIn(event, identities);
   const write: ProfileWrite = {
     org: scope.org,
     region: scope.region,
@@ -59,9 +49,9 @@ export function eventWrite(event: CanonicalEvent, scope: ProfileScope, offset: n
     ts: receivedAt,
     linking: 'keep-people-apart',
     receivedAt,
+    ...(formerly === undefined ? {} : { formerly }),
   };
-  const formerly = formerIdentityIn(event, identities);
-  return { write, skipped, ...(formerly === undefined ? {} : { formerly }) };
+  return { write, skipped };
 }
 
 /**

@@ -35,6 +35,26 @@ export type Linking =
 /** The identity type that makes a profile that of a person. */
 const PERSON = 'user_id';
 
+/**
+ * The write with who its user was: `owners` are those of its identities, `former` that of the former `user_id`. Whom a
+ * `user_id` has made a person is found by it; anything else is a device, as aliases mostly name, and made a person it
+ * would join all who ever used it. Who was deleted after the write was received was a person as well: the user, unless
+ * that is somebody known, is them.
+ */
+export function withFormer(
+  write: ProfileWrite,
+  owners: readonly IdentityOwner[],
+  former: IdentityOwner,
+): ProfileWrite {
+  const { formerly, ...rest } = write;
+  if (formerly === undefined) return write;
+  const { asUser, asDevice } = formerly;
+  if (former.kind === 'live') return { ...rest, identities: [...write.identities, asUser] };
+  if (!wasDeletedAfter(write, former)) return { ...rest, identities: [...write.identities, asDevice] };
+  const isKnown = write.identities.some(({ type }, at) => type === PERSON && owners[at]?.kind === 'live');
+  return isKnown ? rest : { ...rest, identities: [...write.identities, asUser] };
+}
+
 /** Decides whom a write is about. `merge`: everybody found is one. `keep-people-apart`: as `ProfileWrite` says. */
 export function linkingOf(write: ProfileWrite, { owners, named }: FoundOwners): Linking {
   if (named === 'gone') return { kind: 'refused', reason: 'unknown_ucid' };

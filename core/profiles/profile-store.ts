@@ -20,6 +20,17 @@ export interface ProfileWrite extends ProfileScope {
   readonly linking: 'merge' | 'keep-people-apart';
   /** When the data was received, epoch ms: what was deleted after it is not brought back. Absent: now. */
   readonly receivedAt?: number;
+  /** Who the user was before, by the word of an alias; comes after `identities`. */
+  readonly formerly?: FormerIdentity;
+}
+
+/**
+ * An id that an alias names, in the forms it may be known by: its producer does not say whether it was given by them or by
+ * a device. It is the first where somebody is known by that `user_id`, or was and is deleted since; else the second.
+ */
+export interface FormerIdentity {
+  readonly asUser: Identity;
+  readonly asDevice: Identity;
 }
 
 export type ProfileWriteOutcome =

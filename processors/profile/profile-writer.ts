@@ -4,13 +4,12 @@ import {
   type Logger,
   type Metrics,
   type ProfileStore,
-  type ProfileWrite,
   type ProfileWriteOutcome,
   type WriteOfEvent,
 } from '@tributary/core';
 
 export interface ProfileWriterDependencies {
-  readonly profiles: Pick<ProfileStore, 'upsert' | 'search'>;
+  readonly profiles: Pick<ProfileStore, 'upsert'>;
   readonly logger: Logger;
   readonly metrics: Metrics;
 }
@@ -29,7 +28,7 @@ export class ProfileWriter {
       const [first, ...others] = group;
       if (first === undefined) continue;
       const write = combined(
-        await this.#complete(first),
+        first.write,
         others.map((other) => other.write),
       );
       const outcome = await this.#parts.profiles.upsert(write);
@@ -37,25 +36,6 @@ export class ProfileWriter {
       if (outcome.kind === 'refused' && others.length > 0) await this.#writeOneByOne(group);
       else this.#tell(outcome, group);
     }
-  }
-
-  /**
-   * The write of an alias, with who the user was. Whom a `user_id` has made a person is found by it; anything else is a
-   * device, as aliases mostly name, and made a person it would join all who ever used it. Between this look and the
-   * write somebody may become known by it: then the two stay apart, as people do.
-   */
-  async #complete({ write, formerly }: WriteOfEvent): Promise<ProfileWrite> {
-    if (formerly === undefined) return write;
-    const { asUser, asDevice } = formerly;
-    const { org, region } = write;
-    const known = await this.#parts.profiles.search({
-      org,
-      regions: [region],
-      identities: [asUser],
-      ucids: [],
-    });
-    const former = known.length > 0 ? asUser : asDevice;
-    return { ...write, identities: [...write.identities, former] };
   }
 
   async #writeOneByOne(events: readonly WriteOfEvent[]): Promise<void> {

@@ -16,7 +16,7 @@ import { ProfileWriter } from './profile-writer.ts';
 
 export interface ProfileDependencies {
   readonly catalog: Catalog;
-  readonly profiles: Pick<ProfileStore, 'upsert' | 'search'>;
+  readonly profiles: Pick<ProfileStore, 'upsert'>;
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly catalogWaitMs: number;
@@ -43,12 +43,12 @@ export function profile(dependencies: ProfileDependencies): BatchStage['process'
     const subjects = new Map<string, WriteOfEvent[]>();
     const aliases = new Map<string, WriteOfEvent[]>();
     for (const entry of telling) {
-      const write = writeOf(entry, dependencies);
-      if (write === undefined) continue;
-      const turn = write.formerly === undefined ? subjects : aliases;
+      const told = writeOf(entry, dependencies);
+      if (told === undefined) continue;
+      const turn = told.write.formerly === undefined ? subjects : aliases;
       const known = turn.get(entry.key);
-      if (known === undefined) turn.set(entry.key, [write]);
-      else known.push(write);
+      if (known === undefined) turn.set(entry.key, [told]);
+      else known.push(told);
     }
     // Whom an alias names may be made a person by an event beside it, of another subject; other orders do not matter.
     for (const turn of [subjects, aliases])
@@ -78,10 +78,9 @@ function writeOf(entry: LogEntry, { catalog, metrics }: ProfileDependencies): Wr
     return undefined;
   }
   const scope = { org: organization.org_id, region: workspace.region };
-  const { write, formerly, skipped } = eventWrite(event, scope, entry.position.offset);
+  const { write, skipped } = eventWrite(event, scope, entry.position.offset);
   for (const reason of skipped) metrics.count('tributary_profile_identities_skipped_total', { reason });
-  if (write !== undefined)
-    return { messageId: event.message_id, write, ...(formerly === undefined ? {} : { formerly }) };
+  if (write !== undefined) return { messageId: event.message_id, write };
   count('nobody');
   return undefined;
 }

@@ -1,4 +1,12 @@
-import { CLIENT_KEY_SCOPES, type Profile, recordOf, TOPIC, Unavailable } from '@tributary/core';
+import {
+  CLIENT_KEY_SCOPES,
+  DeletedInPart,
+  InvalidInput,
+  type Profile,
+  recordOf,
+  TOPIC,
+  Unavailable,
+} from '@tributary/core';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { openTestGateway, type TestGateway, type TestGatewayOptions } from '../helpers/gateway.ts';
 import {
@@ -79,6 +87,33 @@ describe('the profile API', () => {
       expect(answer).toMatchObject({ status: 503, body: { error: 'unavailable' } });
       expect(answer.headers.get('retry-after')).toMatch(SECONDS);
     }
+  });
+
+  it('is 503 where the engine went away in the midst of a deletion, and tells who is deleted', async () => {
+    const away = () => Promise.reject(new Unavailable('the engine is away'));
+    const inPart = () => Promise.reject(new DeletedInPart('away', { deleted: ['gone'], notFound: [2] }));
+    const profiles = { upsert: away, search: away, delete: inPart, close: async () => {} };
+    const { client } = await open({ dependencies: { profiles } });
+    expect(await client.call('/_delete', { region: 'eu', ids: { AdId: ['a', 'b', 'c'] } })).toMatchObject({
+      status: 503,
+      body: {
+        error: 'unavailable',
+        ucids: ['gone'],
+        deletedProfiles: ['gone'],
+        profilesNotFound: ['c'],
+      },
+    });
+  });
+
+  it('is 400 where a search finds more than the store reads, and says what to do', async () => {
+    const away = () => Promise.reject(new Unavailable('the engine is away'));
+    const tooMuch = () => Promise.reject(new InvalidInput('finds more than can be read'));
+    const profiles = { upsert: away, search: tooMuch, delete: away, close: async () => {} };
+    const { client } = await open({ dependencies: { profiles } });
+    expect(await client.call(...PROFILE_CALLS['profile.read'])).toMatchObject({
+      status: 400,
+      body: { details: [{ path: '/search', message: 'finds more than can be read' }] },
+    });
   });
 });
 

@@ -1,11 +1,4 @@
-import {
-  type CanonicalEvent,
-  freshProfile,
-  HEADER,
-  type ProfileWriteOutcome,
-  TOPIC,
-  Unavailable,
-} from '@tributary/core';
+import { type CanonicalEvent, HEADER, type ProfileWriteOutcome, TOPIC, Unavailable } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { Told } from '../helpers/told.ts';
 import { entryOf, event, setUp } from './harness.ts';
@@ -28,6 +21,9 @@ function setUpProfiles(options: Parameters<typeof setUp>[0] = {}) {
   const { logger, metrics, ...told } = new Told();
   return { profiles, ...told, ...setUp(options, { profiles, logger, metrics }) };
 }
+
+const user = (value: string) => ({ type: 'user_id', value });
+const device = (value: string) => ({ type: 'anonymous_id', value });
 
 describe('profile', () => {
   it('writes what identify and group events say, in the organization and region of their workspace', async () => {
@@ -137,36 +133,34 @@ describe('profile', () => {
     expect(counts).toEqual({ 'tributary_profile_events_total{outcome=written}': 3 });
   });
 
-  it('writes of an alias who the user was: a user where one is known by that id, else a device', async () => {
+  it('writes of an alias who the user was, for the store to find whether that is a user or a device', async () => {
     const { profiles, run, counts } = setUpProfiles();
-    profiles.known.set('user_id=ann', freshProfile({ org: 1, region: 'eu' }, 'a ucid', 0));
     const alias = (user_id: string, previous_id: string) => ({
       user_id,
       context: { alias: { previous_id } },
     });
-    await run(
-      'profile',
-      accepted({ user_id: 'u', traits: { a: 1 } }, alias('u', 'ann'), alias('u', 'device'), alias('u', 'u')),
-    );
+    await run('profile', accepted({ user_id: 'u', traits: { a: 1 } }, alias('u', 'ann'), alias('u', 'u')));
     expect(
-      profiles.writes.map(({ identities }) => identities.map(({ type, value }) => `${type}=${value}`)),
-    ).toEqual([['user_id=u'], ['user_id=u', 'user_id=ann'], ['user_id=u', 'anonymous_id=device']]);
-    expect(counts).toEqual({ 'tributary_profile_events_total{outcome=written}': 4 });
+      profiles.writes.map(({ identities, formerly }) => [
+        ...identities,
+        formerly?.asUser,
+        formerly?.asDevice,
+      ]),
+    ).toEqual([
+      [user('u'), undefined, undefined],
+      [user('u'), user('ann'), device('ann')],
+    ]);
+    expect(counts).toEqual({ 'tributary_profile_events_total{outcome=written}': 3 });
   });
 
   it('writes an alias after those who came with it: one of them may be who the user was', async () => {
     const { profiles, run } = setUpProfiles();
-    const { answer } = profiles;
-    profiles.answer = (write) => {
-      for (const { type, value } of write.identities)
-        profiles.known.set(`${type}=${value}`, freshProfile(write, 'a ucid', 0));
-      return answer(write);
-    };
     const alias = { user_id: 'new', context: { alias: { previous_id: 'old' } } };
     await run('profile', accepted(alias, { user_id: 'old' }));
-    expect(
-      profiles.writes.map(({ identities }) => identities.map(({ type, value }) => `${type}=${value}`)),
-    ).toEqual([['user_id=old'], ['user_id=new', 'user_id=old']]);
+    expect(profiles.writes.map(({ identities, formerly }) => [...identities, formerly?.asUser])).toEqual([
+      [user('old'), undefined],
+      [user('new'), user('old')],
+    ]);
   });
 
   it('writes one by one what is refused together', async () => {

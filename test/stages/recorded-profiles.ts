@@ -2,7 +2,6 @@ import {
   freshProfile,
   type Profile,
   type ProfileDeletionOutcome,
-  type ProfileSearch,
   type ProfileStore,
   type ProfileWrite,
   type ProfileWriteOutcome,
@@ -33,11 +32,8 @@ export class RecordedProfiles implements ProfileStore {
     }
   }
 
-  /** Who is found by an identity, `type=value`. */
-  readonly known = new Map<string, Profile>();
-
-  async search({ identities }: ProfileSearch): Promise<readonly Profile[]> {
-    return identities.flatMap(({ type, value }) => this.known.get(`${type}=${value}`) ?? []);
+  async search(): Promise<readonly Profile[]> {
+    return [];
   }
   async delete(): Promise<ProfileDeletionOutcome> {
     return { deleted: [], notFound: [] };

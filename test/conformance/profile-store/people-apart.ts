@@ -29,6 +29,46 @@ export function peopleApart(stage: Stage): void {
       expect(identitiesOf(await people.find('user_id:ada'))).toEqual(['anonymous_id:device', 'user_id:ada']);
     });
 
+    it('that is an alias takes its former id for a user where one is known by it, else for a device', async () => {
+      const people = stage.people();
+      const alias = (user: string, former: string) =>
+        people.write([user], {
+          ...EVENT,
+          formerly: { asUser: identity(`user_id:${former}`), asDevice: identity(`anonymous_id:${former}`) },
+        });
+      const ann = await people.write(['user_id:ann'], EVENT);
+      const joined = await alias('user_id:anna', 'ann');
+      expect([joined.ucid, identitiesOf(joined)]).toEqual([ann.ucid, ['user_id:ann', 'user_id:anna']]);
+      expect(identitiesOf(await alias('user_id:bob', 'tablet'))).toEqual([
+        'anonymous_id:tablet',
+        'user_id:bob',
+      ]);
+      // A second user of that device is another person.
+      expect(identitiesOf(await alias('user_id:eve', 'tablet'))).toEqual(['user_id:eve']);
+      // Two who are known stay who they are.
+      expect(identitiesOf(await alias('user_id:eve', 'ann'))).toEqual(['user_id:eve']);
+    });
+
+    it('that is an alias brings nobody back who was deleted after it, under neither id', async () => {
+      const people = stage.people();
+      const receivedAt = Date.now() - 1;
+      const alias = (user: string) =>
+        people.upsert([user], {
+          ...EVENT,
+          receivedAt,
+          attributes: [attribute('n', 1)],
+          formerly: { asUser: identity('user_id:old'), asDevice: identity('anonymous_id:old') },
+        });
+      await people.write(['user_id:old'], EVENT);
+      const known = await people.write(['user_id:known'], EVENT);
+      await people.delete(['user_id:old']);
+      expect(await alias('user_id:new')).toEqual({ kind: 'refused', reason: 'nothing_left' });
+      expect(await people.search(['user_id:new', 'user_id:old', 'anonymous_id:old'])).toEqual([]);
+      // Somebody known was another person all the time, and what the event says is theirs.
+      expect(await alias('user_id:known')).toMatchObject({ kind: 'written', profile: { ucid: known.ucid } });
+      expect(identitiesOf(await people.find('user_id:known'))).toEqual(['user_id:known']);
+    });
+
     it('of a known user joins the profile that had no user', async () => {
       const people = stage.people();
       const anonymous = await people.write(['anonymous_id:1'], { ...EVENT, attributes: [attribute('n', 1)] });

@@ -77,12 +77,12 @@ export function profileId(ucid: string): string {
 }
 
 export function claimSource({ ucid, deletedAt }: Pick<Claim, 'ucid' | 'deletedAt'>): DocumentSource {
-  return { state: 'claim', body: deletedAt === 0 ? ucid : `${ucid} ${deletedAt}` };
+  return { state: 'claim', ...(deletedAt === 0 ? {} : { deleted_ts: deletedAt }), body: ucid };
 }
 
 export function claimOf(stored: StoredDocument): Claim {
-  const [ucid = '', deletedAt = '0'] = stored.source.body.split(' ');
-  return { stored, ucid, deletedAt: Number(deletedAt) };
+  const { body: ucid, deleted_ts: deletedAt = 0 } = stored.source;
+  return { stored, ucid, deletedAt };
 }
 
 /** What an index holds of a profile that nothing was ever merged into: for who fills an empty one. */

@@ -4,7 +4,7 @@ export interface DocumentVersion {
   readonly primaryTerm: number;
 }
 
-/** What Elasticsearch keeps. All but `body` can be searched by the sweeper; `body` is a text that nobody indexes. */
+/** What Elasticsearch keeps. The sweeper can search by all but the last two, which nobody indexes. */
 export interface DocumentSource {
   readonly state: 'claim' | 'live' | 'redirect' | 'folded' | 'deleted' | 'publisher';
   readonly org?: number;
@@ -16,6 +16,8 @@ export interface DocumentSource {
   /** Who has yet to publish a change of this document, and which of its changes it is. */
   readonly pending_by?: string;
   readonly pending_n?: number;
+  /** Of a claim: when its identity was deleted, epoch ms. */
+  readonly deleted_ts?: number;
   readonly body: string;
 }
 

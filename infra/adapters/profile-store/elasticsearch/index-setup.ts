@@ -2,7 +2,7 @@ import type { ElasticsearchClient, ElasticsearchConnection } from '../../elastic
 
 /**
  * The fields of the index. The sweeper looks for documents by them; `body` is the document itself, a text that is only
- * stored, so that nothing in it (depth, names of fields, long values) can be refused.
+ * stored, so that nothing in it (depth, names of fields, long values) can be refused. What is not here is stored as well.
  */
 const MAPPING = {
   dynamic: false,

@@ -18,7 +18,10 @@ export async function attemptUpsert(
   publisher: ChangePublisher,
 ): Promise<WriteGroup['outcomes'] | Again> {
   const { clock, documents, durable, hints, newUcid, retentionMs } = tools;
-  const identities = write.identities.map((identity) => ({ identity, claim: claimHash(write, identity) }));
+  const { asUser, asDevice } = write.formerly ?? {};
+  const identities = [...write.identities, asUser, asDevice].flatMap((identity) =>
+    identity === undefined ? [] : { identity, claim: claimHash(write, identity) },
+  );
   const view = new View(documents, hints);
   await view.load(identities, write.ucid === undefined ? [] : [write.ucid]);
   const now = clock();

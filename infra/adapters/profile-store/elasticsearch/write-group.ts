@@ -57,8 +57,9 @@ export function groupOf(
   };
 }
 
-function concerns({ org, region, identities, ucid }: ProfileWrite, profile: Profile): boolean {
+function concerns({ org, region, identities, ucid, formerly }: ProfileWrite, profile: Profile): boolean {
   return (
+    formerly === undefined &&
     org === profile.org &&
     region === profile.region &&
     (ucid === undefined || ucid === profile.ucid || profile.linked.includes(ucid)) &&

@@ -9,6 +9,7 @@ import {
   type Profile,
   type ProfileRefusal,
   type ProfileWrite,
+  withFormer,
 } from '@tributary/core';
 import type { Claim, LiveDocument, RedirectDocument } from './document-forms.ts';
 import { holds } from './holds.ts';
@@ -59,7 +60,7 @@ export type WritePlan =
 
 export interface PlannedWrite {
   readonly write: ProfileWrite;
-  /** In the order of the write's identities. */
+  /** In the order of the write's identities, then both forms of a former one. */
   readonly identities: readonly HashedIdentity[];
   readonly now: number;
   /** For the profile, when the write makes one. */
@@ -70,11 +71,15 @@ export interface PlannedWrite {
 
 /** Decides all steps of a write by what was read. Nothing is certain before they are taken. */
 export function planWrite(planned: PlannedWrite, view: View): WritePlan {
-  const { write, identities, now, freshUcid, forgetBefore } = planned;
-  const found = identities.map((hashed): Found => {
+  const { write: asked, identities, now, freshUcid, forgetBefore } = planned;
+  const looked = identities.map((hashed): Found => {
     const root = view.rootOfClaim(hashed.claim);
     return { ...hashed, root, deletedAt: deletedAtOf(hashed.claim, root, view, forgetBefore) };
   });
+  const former = looked.find(({ identity }) => identity === asked.formerly?.asUser);
+  const write = withFormer(asked, looked.map(ownerOf), ownerOf(former));
+  const named = new Set(write.identities);
+  const found = looked.filter(({ identity }) => named.has(identity));
   const owners = found.map(ownerOf);
   const namedRoot = write.ucid === undefined ? undefined : view.rootOf(write.ucid);
   const linking = linkingOf(write, { owners, named: namedProfile(namedRoot, write) });
@@ -137,7 +142,9 @@ function deletedAtOf(claim: string, root: Root | undefined, view: View, forgetBe
 }
 
 /** A claim alone makes nobody an owner: the write it was made for may never have happened. */
-function ownerOf({ identity, root, deletedAt }: Found): IdentityOwner {
+function ownerOf(found: Found | undefined): IdentityOwner {
+  if (found === undefined) return { kind: 'nobody' };
+  const { identity, root, deletedAt } = found;
   const profile = root?.kind === 'profile' ? root.document.content.profile : undefined;
   if (profile !== undefined && holds(profile, identity))
     return { kind: 'live', profile, ...(deletedAt === 0 ? {} : { deletedAt }) };

@@ -7,6 +7,8 @@ import {
   messageOf,
   type Profile,
   type ProfileDeletion,
+  type ProfileWrite,
+  withFormer,
 } from '@tributary/core';
 import { claimOf } from './keys.ts';
 import type { StoreAnswer, StoreRequest } from './protocol.ts';
@@ -34,9 +36,16 @@ export function carryOut(stored: StoredProfiles, request: StoreRequest): StoreAn
   }
 }
 
-function upsert(stored: StoredProfiles, { write, claims: digits, ucid, now }: Upsert): StoreAnswer {
-  const claims = digits.map((claim) => Buffer.from(claim, 'hex'));
-  const found = claims.map((claim) => stored.byClaim(claim));
+function upsert(stored: StoredProfiles, { write: asked, claims: digits, ucid, now }: Upsert): StoreAnswer {
+  const { write, looked } = complete(
+    asked,
+    digits.map((digit) => {
+      const claim = Buffer.from(digit, 'hex');
+      return { claim, claimed: stored.byClaim(claim) };
+    }),
+  );
+  const claims = looked.map(({ claim }) => claim);
+  const found = looked.map(({ claimed }) => claimed);
   const named = write.ucid === undefined ? undefined : liveIn(write, stored.byUcid(write.ucid));
   const decision = decided(() => {
     const linking = linkingOf(write, {
@@ -76,6 +85,25 @@ function upsert(stored: StoredProfiles, { write, claims: digits, ucid, now }: Up
   }
   stored.record(change);
   return { kind: 'written', profile: text, leftOut: linking.leftOut, changed: true };
+}
+
+interface Looked {
+  readonly claim: Uint8Array;
+  readonly claimed: Claimed | undefined;
+}
+
+/** The write with its former identity, if it has one, and what was found of each; `looked` has both forms of that. */
+function complete(asked: ProfileWrite, looked: readonly Looked[]) {
+  const { identities, formerly } = asked;
+  if (formerly === undefined) return { write: asked, looked };
+  const own = looked.slice(0, identities.length);
+  const [asUser, asDevice] = looked.slice(identities.length);
+  const owners = own.map(({ claimed }) => ownerOf(claimed));
+  const write = withFormer(asked, owners, ownerOf(asUser?.claimed));
+  const former = write.identities[identities.length];
+  if (former === undefined) return { write, looked: own };
+  const chosen = former === formerly.asUser ? asUser : asDevice;
+  return { write, looked: chosen === undefined ? own : [...own, chosen] };
 }
 
 function remove(
