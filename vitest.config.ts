@@ -12,11 +12,9 @@ const PORTS = ['test/conformance/**/*.spec.ts'];
 const FLOWS = ['test/flows/**/*.spec.ts'];
 const SDKS = ['test/sdks/**/*.spec.ts'];
 const ALONE = [...aloneSpecs(import.meta.dirname, isLong)];
-/** Flows about what is the same code on every engine, or what chaos does there too: on the cluster's in the long form alone. */
-const EMBEDDED_FLOWS = isLong
-  ? []
-  : ['test/flows/{02,04,05,08,09,10,12,13,15,16,21,22,23,24,25,29}-*.spec.ts'];
 const ALONE_FLOWS = ALONE.filter((path) => path.startsWith('test/flows/'));
+/** Flows whose way leads through an engine; the others' is the same code on each, or chaos takes it. In the long form all. */
+const CLUSTER_FLOWS = isLong ? [...FLOWS, ...SDKS] : ['test/flows/{01,03,06,07,18,19,26,27,28}-*.spec.ts'];
 
 /** One more than there are cores: most of what a test does is to wait for other processes. */
 const TOGETHER = availableParallelism() + 1;
@@ -82,8 +80,8 @@ export default defineConfig({
           name: 'cluster',
           ...inOrder(2),
           isolate: false,
-          include: isLong ? [...FLOWS, ...SDKS] : FLOWS,
-          exclude: without(...EMBEDDED_FLOWS),
+          include: CLUSTER_FLOWS,
+          exclude: without(),
           ...ON_ENGINES,
         },
       },
@@ -93,8 +91,7 @@ export default defineConfig({
         test: {
           name: 'cluster alone',
           ...inOrder(3, 1),
-          include: ALONE_FLOWS,
-          exclude: EMBEDDED_FLOWS,
+          include: isLong ? ALONE_FLOWS : [],
           ...ON_ENGINES,
         },
       },

@@ -5,8 +5,9 @@ import { startTributary, type Tributary } from '../helpers/tributary.ts';
 import { findSchemathesis } from './installation.ts';
 
 const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
-/** Cases of each operation that are drawn by chance, beside those of its examples and of the edges of its schemas. */
-const CASES = LONG ? 80 : 2;
+/** Cases of each operation that are drawn by chance, and chains of calls, in the long form alone. */
+const PHASES = LONG ? [] : ['--phases', 'examples,coverage'];
+const CASES = 80;
 const LIMIT_MS = LONG ? 30 * 60_000 : 170_000;
 
 const installed = findSchemathesis(process.env);
@@ -47,6 +48,7 @@ describe.skipIf(installed === undefined && process.env.CI === undefined)('schema
       // Two read sources of Python at the same time, which Python 3.11 does not stand.
       '--workers',
       '1',
+      ...PHASES,
     ];
     const child = spawn(installed.command, args, {
       cwd: import.meta.dirname,
