@@ -1,5 +1,9 @@
 #!/usr/bin/env -S node --disable-warning=ExperimentalWarning --disable-warning=TimeoutNegativeWarning
-import { runCli } from './cli.ts';
+import { keepCompiled } from './process/compile-cache.ts';
+
+keepCompiled();
+// Loaded after it: what is imported above is compiled before any of this runs.
+const { runCli } = await import('./cli.ts');
 
 // Exits although something may still run: a start that failed half-way has threads nobody waits for.
 process.exit(await runCli(process.argv.slice(2), process.env));
