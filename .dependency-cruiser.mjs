@@ -45,6 +45,17 @@ export default {
       },
     },
     {
+      name: 'a-sandbox-worker-loads-no-core',
+      comment:
+        'What runs beside hostile code starts in half the time without it, as it does again for each that is killed.',
+      severity: 'error',
+      from: {
+        path: '^infra/adapters/sandbox/isolated-vm/(worker/|(frames|limits|messages)[.]ts$)',
+        pathNot: SPEC,
+      },
+      to: { path: '^core/', dependencyTypesNot: ['type-only'] },
+    },
+    {
       name: 'only-runtime-wires',
       comment: 'infra/index.ts is how the tests reach the adapters and the runtime.',
       severity: 'error',

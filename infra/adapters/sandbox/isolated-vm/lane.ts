@@ -1,7 +1,8 @@
 import { type Logger, type Metrics, Unavailable } from '@tributary/core';
 import type { Frame } from './frames.ts';
 import type { SandboxLimits } from './limits.ts';
-import { parseReport, READY, type Report, taskFrame } from './messages.ts';
+import { READY, type Report, taskFrame } from './messages.ts';
+import { parseReport } from './report.ts';
 import { Turns } from './turns.ts';
 import { WATCH_EVERY_MS, Watchdog } from './watchdog.ts';
 import type { Errand, Work } from './work.ts';

@@ -1,4 +1,4 @@
-import { SANDBOX_LOG_LEVELS, type SandboxLogLevel } from '@tributary/core';
+import type { SandboxLogLevel } from '@tributary/core';
 import type { Frame } from './frames.ts';
 
 /** What a worker is asked to do: to run a program over events, or to say whether it loads. */
@@ -77,67 +77,4 @@ export function reportFrame(report: Omit<Report, 'entries'>, answers = '[]\n'): 
 
 export function parseTask(head: string): Task {
   return JSON.parse(head) as Task;
-}
-
-/**
- * Reads a worker's report. A worker ran hostile code: throws unless the report has the shape it should have and the
- * lengths in it fit the body.
- */
-export function parseReport({ head, body }: Frame): Report {
-  const report: unknown = JSON.parse(head);
-  if (!isReport(report)) throw new TypeError('a report of another shape');
-  let used = 0;
-  for (const [kind, , payload] of report.entries) if (kind === 0) for (const size of payload) used += size;
-  if (used !== body.length) throw new RangeError('a report whose lengths do not fit');
-  return report;
-}
-
-const STOPS: readonly unknown[] = ['ended', 'timeout', 'hung', 'memory', 'missing', 'unloadable'];
-
-function isReport(value: unknown): value is Report {
-  const report = value as Partial<Record<keyof Report, unknown>> | null;
-  return (
-    typeof report === 'object' &&
-    report !== null &&
-    STOPS.includes(report.stop) &&
-    typeof report.wallMs === 'number' &&
-    typeof report.cpuMs === 'number' &&
-    typeof report.loadMs === 'number' &&
-    (report.stop !== 'unloadable' || isFault(report.fault)) &&
-    Array.isArray(report.entries) &&
-    report.entries.every(isEntry)
-  );
-}
-
-function isFault(value: unknown): value is LoadFault {
-  const fault = value as Partial<Record<keyof LoadFault, unknown>> | undefined;
-  return (
-    typeof fault?.message === 'string' &&
-    (fault.line === undefined || isPlace(fault.line)) &&
-    (fault.column === undefined || isPlace(fault.column)) &&
-    (fault.kind === 'compile' || fault.kind === 'timeout' || fault.kind === 'memory')
-  );
-}
-
-function isEntry(value: unknown): value is Entry {
-  if (!Array.isArray(value)) return false;
-  const [kind, ms, payload, logs]: unknown[] = value;
-  if (typeof ms !== 'number') return false;
-  if (logs !== undefined && !(Array.isArray(logs) && logs.every(isLogLine))) return false;
-  if (!Array.isArray(payload)) return false;
-  if (kind === 0) return payload.every((size) => Number.isInteger(size) && size > 0);
-  const [message, line, column]: unknown[] = payload;
-  return (
-    (kind === 'threw' || kind === 'output') && typeof message === 'string' && isPlace(line) && isPlace(column)
-  );
-}
-
-function isLogLine(value: unknown): value is LogLine {
-  if (!Array.isArray(value)) return false;
-  const [level, text]: unknown[] = value;
-  return SANDBOX_LOG_LEVELS.some((known) => known === level) && typeof text === 'string';
-}
-
-function isPlace(value: unknown): value is number {
-  return Number.isInteger(value) && Number(value) >= 0;
 }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { parseReport, reportFrame } from './messages.ts';
+import { reportFrame } from './messages.ts';
+import { parseReport } from './report.ts';
 
 const FIGURES = { wallMs: 1, cpuMs: 1, loadMs: 0 } as const;
 
