@@ -52,6 +52,24 @@ export function describeDropping(harness: EventLogHarness, medium: () => Medium,
     expect(await valuesFrom(0)).toEqual([5]);
   });
 
+  it('is passed by who reads below it and by a stage that is behind, also where nothing is left', async () => {
+    const handled: string[] = [];
+    const stage = batchStage(eachOf(({ value }) => void handled.push(value)));
+    await (await log().run(stage)).stop();
+    await append(3);
+    const end = await log().end(SOURCE, PARTITION);
+    await log().dropBelow(SOURCE, PARTITION, end);
+    await eventually(
+      async () => (await log().read(SOURCE, PARTITION, 0, { waitMs: 50 })).next === end,
+      'who reads stands still below what was dropped',
+    );
+    const run = await log().run(stage);
+    await append(1, 3);
+    await eventually(async () => handled.includes('3'), 'the stage stands still below what was dropped');
+    await run.stop();
+    expect(handled).toEqual(['3']);
+  });
+
   it('may be asked for again, for less, and by several at once', async () => {
     const offsets = await append(10);
     const other = await harness.open(medium());

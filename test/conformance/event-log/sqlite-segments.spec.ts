@@ -12,6 +12,7 @@ import {
 } from '@tributary/core';
 import { openSqliteEventLog, type SqliteEventLogOptions } from '@tributary/infra';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Told } from '../../helpers/told.ts';
 import { PARTITIONS, RECEIVED, SOURCE, TARGET, TOPICS } from './harness.ts';
 import { numbered, numbers, readPartition, valuesOf } from './log-contents.ts';
 import { batchStage, caughtUp, copyOf, eachOf, runThrough } from './stages.ts';
@@ -108,6 +109,26 @@ describe('segments of the embedded event log', () => {
     expect(segments('received')).toBe(1);
   });
 
+  it('name, once, the stage that they are kept for past their retention', async () => {
+    const told = new Told();
+    const warnings = () => told.lines.filter((line) => line.startsWith('warn'));
+    const log = await open({ logger: told.logger });
+    const stage = batchStage(
+      eachOf(() => {}),
+      { reads: [{ topic: RECEIVED }] },
+    );
+    await (await log.run(stage)).stop();
+    await appendOneByOne(log, RECEIVED, 2);
+    await log.dropExpired();
+    expect(warnings()).toEqual([]);
+    now += 2 * HOUR_MS;
+    await log.dropExpired();
+    await log.dropExpired();
+    expect(warnings()).toEqual([
+      expect.stringMatching(/^warn segments are kept past their retention .*"stage":"stage".*"offset":0/),
+    ]);
+  });
+
   it('of a family that nobody writes to any more expire too', async () => {
     const log = await open({ segmentBytes: 1_000_000_000 });
     await appendOneByOne(log, RECEIVED, 5);
@@ -152,6 +173,13 @@ describe('segments of the embedded event log', () => {
 });
 
 describe('stages of the embedded event log', () => {
+  it('that are being started when the log closes are at an end with it', async () => {
+    const log = await open();
+    const starting = log.run(batchStage(eachOf(() => {})));
+    await log.close();
+    await (await starting).ended;
+  });
+
   it('end when the same stage starts anew elsewhere', async () => {
     const [log, other] = [await open(), await open()];
     const older = await log.run(batchStage(eachOf(() => {})));

@@ -16,7 +16,7 @@ const writer = new SegmentWriter({
   folder,
   segmentBytes,
   segmentAgeMs,
-  open: (file) => openDatabase(file, { busyTimeoutMs }),
+  open: (file) => openDatabase(file, { create: false, busyTimeoutMs }),
   onTrouble: (error) => reply({ kind: 'trouble', error: messageOf(error) }),
 });
 

@@ -1,6 +1,7 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { linkSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
+import { newId } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openDatabase } from '../../sqlite/database.ts';
 import { type DropStep, dropSegmentsBelow } from './drop-below.ts';
@@ -81,5 +82,17 @@ describe('a drop of records', () => {
     expect(told.join(' ')).toMatch(/^(one )+(other ?)+$|^(other )+(one ?)*$/);
     expect(offsets()).toEqual([25, 26, 27, 28, 29]);
     for (let offset = 0; offset < 25; offset++) expect(holding(`${PLANTED}-${offset}-`)).toEqual([]);
+  });
+
+  it('removes what a kill left of one that was removed, and of one that was made', async () => {
+    // Open, so that SQLite keeps its log beside it.
+    const reading = openDatabase(segmentFile(folder, 1));
+    reading.exec(`UPDATE heads SET next_ordinal = next_ordinal`);
+    writeFileSync(`${segmentFile(folder, 1)}-wal`, `${PLANTED}-wal`, { flag: 'a' });
+    rmSync(segmentFile(folder, 1));
+    linkSync(segmentFile(folder, 2), `${segmentFile(folder, 1)}.${newId()}`);
+    await dropSegmentsBelow(folder, 't', 0, 25);
+    reading.close();
+    expect(holding(PLANTED)).toEqual([basename(segmentFile(folder, 3))]);
   });
 });

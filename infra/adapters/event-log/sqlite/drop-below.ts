@@ -3,7 +3,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Unavailable } from '@tributary/core';
 import { inTransaction, openDatabase, reading, translateSqliteError } from '../../sqlite/database.ts';
 import { withDropLock } from './drop-lock.ts';
-import { listSegments, recordsTable, removeSegment, segmentExists, segmentFile } from './segment-file.ts';
+import {
+  listSegments,
+  publishNext,
+  recordsTable,
+  removeRemains,
+  removeSegment,
+  segmentExists,
+  segmentFile,
+} from './segment-file.ts';
 
 /** How long readers of other processes may keep the old pages of a file in use, ms. */
 const READERS_LEAVE_WITHIN_MS = 10_000;
@@ -45,9 +53,11 @@ export function dropSegmentsBelow(
         database.close();
       }
       if (!isEmpty) continue;
+      publishNext(folder, sequence);
       removeSegment(folder, sequence);
       done('removed');
     }
+    removeRemains(folder);
   });
 }
 

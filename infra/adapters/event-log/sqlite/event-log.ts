@@ -27,6 +27,7 @@ import { layoutFaults } from './layout.ts';
 import { dropExpired } from './retention.ts';
 import { createFirstSegment } from './segment-file.ts';
 import { createTopicTables, rollIdleSegment } from './segment-writer.ts';
+import type { StoredPosition } from './stage-position.ts';
 import { SqliteStageRun, specOf } from './stage-run.ts';
 
 export interface SqliteEventLogOptions {
@@ -88,8 +89,11 @@ export class SqliteEventLog implements EventLog {
   readonly #options: SqliteEventLogOptions;
   readonly #clock: Clock;
   readonly #families: ReadonlyMap<Family, OpenFamily>;
-  readonly #runs = new Set<SqliteStageRun>();
+  /** Those that start, too. */
+  readonly #runs = new Set<Promise<SqliteStageRun>>();
   readonly #closing = new AbortController();
+  /** Stages that segments are kept for, of which an operator was told. */
+  readonly #toldOf = new Set<string>();
   readonly #retention: NodeJS.Timeout | undefined;
   #closed: Promise<void> | undefined;
 
@@ -129,15 +133,22 @@ export class SqliteEventLog implements EventLog {
     const spec = this.#partitionOf(topic, partition);
     const { maxBytes = DEFAULT_READ_BYTES, waitMs = 0, signal } = options;
     const { reader, watch } = this.#family(spec);
-    const cursor = { offset: Math.max(0, from), index: 0 };
     const limits = { maxBytes, maxEntries: MAX_READ_ENTRIES };
-    let taken = reader.read(topic, partition, spec.packed, cursor, limits);
+    let next = Math.max(0, from);
+    const take = () => {
+      const end = reader.knownEnd(topic, partition);
+      const taken = reader.read(topic, partition, spec.packed, { offset: next, index: 0 }, limits);
+      // What lay before an end that was known is kept no more where it is not found.
+      next = taken.at(-1)?.after.offset ?? Math.max(next, end);
+      return taken;
+    };
+    let taken = take();
     if (taken.length === 0 && waitMs > 0) {
       const signals = signal ? [signal, this.#closing.signal] : [this.#closing.signal];
-      await watch.until(topic, partition, cursor.offset, signals, waitMs);
-      if (!this.#closing.signal.aborted) taken = reader.read(topic, partition, spec.packed, cursor, limits);
+      await watch.until(topic, partition, next, signals, waitMs);
+      if (!this.#closing.signal.aborted) taken = take();
     }
-    return { entries: taken.map(({ entry }) => entry), next: taken.at(-1)?.after.offset ?? cursor.offset };
+    return { entries: taken.map(({ entry }) => entry), next };
   }
 
   async end(topic: string, partition: number): Promise<number> {
@@ -182,7 +193,7 @@ export class SqliteEventLog implements EventLog {
       fetchBytes = 1024 * 1024,
       stopGraceMs = 10_000,
     } = this.#options;
-    const run = await SqliteStageRun.start(stage, {
+    const run = SqliteStageRun.start(stage, {
       topics: this.topics,
       readerOf: (spec) => this.#family(spec).reader,
       watchOf: (spec) => this.#family(spec).watch,
@@ -196,7 +207,10 @@ export class SqliteEventLog implements EventLog {
       logger,
     });
     this.#runs.add(run);
-    run.ended.catch(() => {}).finally(() => this.#runs.delete(run));
+    run
+      .then(({ ended }) => ended)
+      .catch(() => {}) // whoever asked for it, or waits for its end, hears of it
+      .finally(() => this.#runs.delete(run));
     return run;
   }
 
@@ -213,10 +227,25 @@ export class SqliteEventLog implements EventLog {
       rollIdleSegment(folder, segmentAgeMs, now);
     const positions = this.#named('stages').reader.positions();
     for (const { name, folder, reader } of this.#families.values()) {
-      const dropped = dropExpired(folder, name, this.topics, positions, now);
-      if (dropped > 0) this.#options.logger.info({ family: name, dropped }, 'expired segments dropped');
+      const { segments, keptFor } = dropExpired(folder, name, this.topics, positions, now);
+      const { logger } = this.#options;
+      if (segments > 0) logger.info({ family: name, dropped: segments }, 'expired segments dropped');
+      if (keptFor !== undefined) this.#tellWhatIsKept(name, keptFor);
       reader.tidy();
     }
+  }
+
+  /** Once: it may be a stage that is down, and one that a release does not have any more keeps everything for good. */
+  #tellWhatIsKept(family: Family, position: StoredPosition): void {
+    const { stage, topic, partition } = position;
+    const name = `${stage} ${topic}/${partition}`;
+    if (this.#toldOf.has(name)) return;
+    this.#toldOf.add(name);
+    const about = { family, ...position };
+    this.#options.logger.warn(
+      about,
+      'segments are kept past their retention for a stage that has not read them',
+    );
   }
 
   async #applyRetention(): Promise<void> {
@@ -229,7 +258,7 @@ export class SqliteEventLog implements EventLog {
 
   async #close(): Promise<void> {
     clearInterval(this.#retention);
-    await Promise.all([...this.#runs].map((run) => run.stop()));
+    await Promise.allSettled([...this.#runs].map(async (run) => (await run).stop()));
     this.#closing.abort();
     for (const { watch, writer, reader } of this.#families.values()) {
       watch.close();

@@ -31,8 +31,8 @@ export class FamilyReader {
   /** Looks for what others wrote. */
   look(): void {
     this.#translated(() => {
-      if (!this.#newest.refresh()) return;
-      this.#changes++;
+      if (this.#newest.refresh()) this.#changes++;
+      // Whoever's look found that: a file that is sealed does not change again.
       if (this.#newest.sealedAt !== null) this.#moveOn();
     });
   }
@@ -63,16 +63,7 @@ export class FamilyReader {
   first(topic: string, partition: number): number {
     this.look();
     this.tidy();
-    return this.#translated(() => {
-      for (const sequence of this.#sequences) {
-        const segment = this.#segment(sequence);
-        segment?.refresh();
-        const head = segment?.heads.get(`${topic}/${partition}`);
-        if (segment && segment !== this.#newest) this.#keepOpen(segment);
-        if (head && head.next > head.first) return head.first;
-      }
-      return this.knownEnd(topic, partition);
-    });
+    return this.#translated(() => this.#locate(topic, partition, 0)?.offset ?? 0);
   }
 
   /** The first offset whose record is stamped at or after `ms`, by halving what is kept; the end where none is. */
@@ -193,6 +184,7 @@ export class FamilyReader {
     this.#newest = this.#findNewest();
     this.#changes++;
     if (this.#newest !== before) this.#keepOpen(before);
+    this.tidy();
   }
 
   /** The newest segment, after finishing a roll that someone did not. */

@@ -1,6 +1,6 @@
 import type { TopicSpec } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { isExpired } from './retention.ts';
+import { isExpired, unreadBy } from './retention.ts';
 
 const TOPICS = new Map<string, TopicSpec>(
   [
@@ -9,7 +9,7 @@ const TOPICS = new Map<string, TopicSpec>(
   ].map((spec) => [spec.name, spec]),
 );
 
-const at = (topic: string, offset: number) => ({ topic, partition: 0, offset });
+const at = (topic: string, offset: number) => ({ stage: 's', topic, partition: 0, offset });
 
 function segment(heads: Record<string, [number, number]>) {
   const entries = Object.entries(heads).map(
@@ -22,26 +22,27 @@ describe('retention', () => {
   it('keeps a segment until its newest record may be gone, by the topics that have records in it', () => {
     const both = segment({ short: [0, 5], long: [0, 5] });
     const one = segment({ short: [0, 5], long: [5, 5] });
-    expect(isExpired(both, TOPICS, [], 10_500)).toBe(false);
-    expect(isExpired(both, TOPICS, [], 11_000)).toBe(true);
-    expect(isExpired(one, TOPICS, [], 10_500)).toBe(true);
-    expect(isExpired(one, TOPICS, [], 10_099)).toBe(false);
+    expect(isExpired(both, TOPICS, 10_500)).toBe(false);
+    expect(isExpired(both, TOPICS, 11_000)).toBe(true);
+    expect(isExpired(one, TOPICS, 10_500)).toBe(true);
+    expect(isExpired(one, TOPICS, 10_099)).toBe(false);
   });
 
-  it('never drops what a stage has not passed', () => {
-    const sealed = segment({ short: [0, 5] });
-    expect(isExpired(sealed, TOPICS, [at('short', 5), at('short', 4)], 99_999)).toBe(false);
-    expect(isExpired(sealed, TOPICS, [at('short', 5), at('long', 0)], 99_999)).toBe(true);
+  it('says which stage has not read a segment, of those that read what it holds', () => {
+    const sealed = segment({ short: [0, 5], long: [7, 7] });
+    const behind = at('short', 4);
+    expect(unreadBy(sealed, TOPICS, [at('short', 5), behind])).toBe(behind);
+    expect(unreadBy(sealed, TOPICS, [at('short', 5), at('long', 0), at('gone', 0)])).toBeUndefined();
   });
 
   it('keeps no segment for topics that are not declared any more', () => {
-    expect(isExpired(segment({ gone: [0, 5] }), TOPICS, [], 10_001)).toBe(true);
+    expect(isExpired(segment({ gone: [0, 5] }), TOPICS, 10_001)).toBe(true);
   });
 
   it('keeps what is kept forever', () => {
     const topics = new Map<string, TopicSpec>([
       ['catalog', { name: 'catalog', partitions: 1, packed: false, retentionMs: 'forever' }],
     ]);
-    expect(isExpired(segment({ catalog: [0, 1] }), topics, [], Number.MAX_SAFE_INTEGER)).toBe(false);
+    expect(isExpired(segment({ catalog: [0, 1] }), topics, Number.MAX_SAFE_INTEGER)).toBe(false);
   });
 });

@@ -20,6 +20,10 @@ import { inTransaction } from '../../sqlite/database.ts';
  * (`publishNext`). Whoever finds the newest sealed does the renaming, so a crash between any two steps heals.
  */
 const NAME = /^(\d{20})\.db$/;
+/** What SQLite keeps beside a segment that is open. */
+const BESIDE = /^(\d{20})\.db-(?:wal|shm)$/;
+/** Under which the first is made. */
+const OTHER_NAME_OF_FIRST = /^\d{20}\.db\.[0-9a-f-]{36}(?:-(?:wal|shm|journal))?$/;
 
 const SCHEMA = `
   CREATE TABLE segment (created_at INTEGER NOT NULL, sealed_at INTEGER);
@@ -87,14 +91,15 @@ export function createFirstSegment(folder: string, now: number): void {
   mkdirSync(folder, { recursive: true });
   if (listSegments(folder).length > 0) return;
   const temporary = `${segmentFile(folder, 1)}.${newId()}`;
-  writeSegment(temporary, now, () => {});
   try {
+    writeSegment(temporary, now, () => {});
     linkSync(temporary, segmentFile(folder, 1));
     syncFolder(folder);
   } catch (error) {
-    if (!hasCode(error, 'EEXIST')) throw error;
+    // Another was first, and may have taken this one for what a crash left.
+    if (listSegments(folder).length === 0) throw error;
   } finally {
-    rmSync(temporary);
+    for (const suffix of ['', '-wal', '-shm', '-journal']) rmSync(temporary + suffix, { force: true });
   }
 }
 
@@ -140,6 +145,20 @@ export function publishNext(folder: string, sequence: number): void {
 /** Removes a sealed segment that nobody needs. Safe to repeat; those who have it open keep what they opened. */
 export function removeSegment(folder: string, sequence: number): void {
   for (const suffix of ['', '-wal', '-shm']) rmSync(segmentFile(folder, sequence) + suffix, { force: true });
+}
+
+/**
+ * Removes what a kill left of segments that were removed or made: files that SQLite keeps beside one that is gone, which
+ * hold records of it, and other names of the first. Safe to repeat, and from several processes.
+ */
+export function removeRemains(folder: string): void {
+  const newest = listSegments(folder).at(-1) ?? 0;
+  for (const name of readdirSync(folder)) {
+    const beside = BESIDE.exec(name);
+    const isOrphan =
+      beside !== null && Number(beside[1]) < newest && !segmentExists(folder, Number(beside[1]));
+    if (isOrphan || OTHER_NAME_OF_FIRST.test(name)) rmSync(join(folder, name), { force: true });
+  }
 }
 
 export function segmentExists(folder: string, sequence: number): boolean {

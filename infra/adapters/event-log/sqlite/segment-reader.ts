@@ -38,7 +38,6 @@ export class SegmentReader {
   refresh(): boolean {
     const version = this.#statement('PRAGMA data_version').get()?.data_version;
     if (version === this.#version) return false;
-    this.#version = version;
     const sealedAt = this.#statement('SELECT sealed_at FROM segment').get()?.sealed_at;
     this.sealedAt = typeof sealedAt === 'number' ? sealedAt : null;
     for (const row of this.#statement('SELECT * FROM heads').iterate()) {
@@ -49,6 +48,8 @@ export class SegmentReader {
       head.nextOrdinal = Math.max(head.nextOrdinal, Number(row.next_ordinal));
       this.heads.set(name, head);
     }
+    // Not before all of it was read: what fails half-way is read again.
+    this.#version = version;
     return true;
   }
 

@@ -22,6 +22,7 @@ export interface SegmentWriterOptions {
   readonly segmentBytes: number;
   /** So is one this old. */
   readonly segmentAgeMs: number;
+  /** Makes none: one that is gone was dropped after it was listed. */
   readonly open: (file: string) => DatabaseSync;
   /** Told of a roll that failed; the write before it is durable all the same. */
   readonly onTrouble: (error: unknown) => void;
@@ -92,7 +93,7 @@ export class SegmentWriter {
   }
 }
 
-/** The newest segment, after finishing a roll that someone did not. */
+/** The newest segment, after finishing a roll that someone did not. `open` makes none. */
 function openNewest(folder: string, open: (file: string) => DatabaseSync): OpenSegment {
   createFirstSegment(folder, Date.now());
   for (;;) {
@@ -107,7 +108,7 @@ function openNewest(folder: string, open: (file: string) => DatabaseSync): OpenS
 /** Makes the tables of the topics in a family's newest segment where they are missing. */
 export function createTopicTables(folder: string, specs: readonly TopicSpec[]): void {
   for (let made = false; !made; ) {
-    const segment = openNewest(folder, openDatabase);
+    const segment = openNewest(folder, (file) => openDatabase(file, { create: false }));
     try {
       made = inTransaction(segment.database, () => {
         if (isSealed(segment.database)) return false;
@@ -126,7 +127,7 @@ export function createTopicTables(folder: string, specs: readonly TopicSpec[]): 
  */
 export function rollIdleSegment(folder: string, ageMs: number, now: number): void {
   // The caller's thread has other things to do than to wait for a writer: there will be another time.
-  const segment = openNewest(folder, (file) => openDatabase(file, { busyTimeoutMs: 50 }));
+  const segment = openNewest(folder, (file) => openDatabase(file, { create: false, busyTimeoutMs: 50 }));
   try {
     if (!segment.empty && now - segment.createdAt >= ageMs)
       roll(segment.database, folder, segment.sequence, now);

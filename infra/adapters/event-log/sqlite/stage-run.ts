@@ -163,12 +163,14 @@ function own(
     committed: claim.committed,
     ...(stage.kind === 'flow' ? { rest: FLOW_REST } : {}),
     async fetch(from, limits, signal) {
-      // Between two reads everybody else gets a turn.
-      await new Promise((resolve) => setImmediate(resolve));
       while (!signal.aborted) {
+        // Between two reads everybody else gets a turn.
+        await new Promise((resolve) => setImmediate(resolve));
+        const end = reader.knownEnd(topic, partition);
         const taken = reader.read(topic, partition, spec.packed, from, limits);
         if (taken.length > 0) return taken;
-        await watch.until(topic, partition, from.offset, [signal]);
+        // What lay before an end that was known is kept no more where it is not found.
+        await watch.until(topic, partition, Math.max(from.offset, end), [signal]);
       }
       return [];
     },

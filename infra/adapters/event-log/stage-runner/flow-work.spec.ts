@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type FlowStage, type LogEntry, NO_LOGGER, NO_METRICS } from '@tributary/core';
+import { type FlowStage, type LogEntry, NO_LOGGER, NO_METRICS, Unavailable } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { Committer } from './committer.ts';
 import { FlowWork } from './flow-work.ts';
@@ -11,7 +11,7 @@ const POSITION_REST_MS = 60_000;
 const NOTHING = 'nothing';
 
 /** A flow stage at work that rests after each commit, and the offsets committed with the time of each. */
-function setUp({ windowBytes = 1_000_000 } = {}) {
+function setUp({ windowBytes = 1_000_000, before = async (_: LogEntry) => {} } = {}) {
   const commits: { readonly to: number; readonly at: number }[] = [];
   const stopping = new AbortController();
   const signal = new AbortController().signal;
@@ -35,7 +35,11 @@ function setUp({ windowBytes = 1_000_000 } = {}) {
     reads: [{ topic: 't' }],
     writes: ['out'],
     windowBytes,
-    handle: async ({ key, value }) => (value === NOTHING ? [] : [{ topic: 'out', key, value, headers: {} }]),
+    async handle(entry) {
+      await before(entry);
+      const { key, value } = entry;
+      return value === NOTHING ? [] : [{ topic: 'out', key, value, headers: {} }];
+    },
   };
   const work: Work = {
     stage: 's',
@@ -113,5 +117,24 @@ describe('a flow stage on an engine that wants rest between commits', () => {
     for (let offset = 1; offset <= 63; offset++) admit(offset, NOTHING);
     await flow.drained();
     expect(commits.map(({ to }) => to)).toEqual([1, 64]);
+  });
+
+  it('takes the next one as soon as an engine has answered, whatever becomes of the entry that waited', async () => {
+    const failures: Error[] = [new Unavailable('no answer'), new Error('a fault')];
+    const { promise: isOver, resolve: end } = Promise.withResolvers<void>();
+    const { flow, admit } = setUp({
+      before: async ({ position }) => {
+        if (position.offset > 0) return;
+        const failure = failures.shift();
+        if (failure) throw failure;
+        await isOver;
+      },
+    });
+    admit(0);
+    await expect.poll(() => failures.length).toBe(1);
+    await flow.changed();
+    admit(1);
+    end();
+    await flow.drained();
   });
 });

@@ -124,8 +124,10 @@ export class FlowWork {
     let throws = 0;
     let repetition = 0;
     const engineAnswered = () => {
-      if (repetition > 0) this.#waitingForEngine--;
+      if (repetition === 0) return;
       repetition = 0;
+      this.#waitingForEngine--;
+      this.#changed();
     };
     for (;;) {
       try {

@@ -220,14 +220,16 @@ export class PartitionLoop {
     const signal = ended ? AbortSignal.any([stopping, ended]) : stopping;
     let cursor = from;
     let waiting: readonly Taken[] = [];
+    let readAt = 0;
     while (!signal.aborted) {
       if (waiting.length === 0) {
         waiting = await this.#fetch(cursor, maxEntries, signal);
+        readAt = clock();
         cursor = waiting.at(-1)?.after ?? cursor;
         if (waiting.length === 0) yield [];
         continue;
       }
-      const due = dueNow(source, waiting, clock());
+      const due = dueNow(source, waiting, readAt, clock());
       if (due.wakeAt !== undefined) {
         const waitMs = due.wakeAt - clock();
         if (waitMs > LONG_WAIT_MS) {

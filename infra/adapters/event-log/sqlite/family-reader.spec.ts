@@ -1,0 +1,100 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { StatementSync } from 'node:sqlite';
+import { Unavailable } from '@tributary/core';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { openDatabase } from '../../sqlite/database.ts';
+import { FamilyReader } from './family-reader.ts';
+import { FamilyWatch } from './family-watch.ts';
+import { removeSegment } from './segment-file.ts';
+import { SegmentWriter } from './segment-writer.ts';
+
+const LIMITS = { maxBytes: 1_000_000, maxEntries: 1_000 };
+const SQLITE_IOERR = 10;
+
+let folder: string;
+let reader: FamilyReader;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'tributary-reader-'));
+  write();
+  reader = new FamilyReader(folder);
+});
+
+afterEach(() => {
+  vi.restoreAllMocks();
+  reader.close();
+  rmSync(folder, { recursive: true });
+});
+
+/** One record, as another process would write it; one that rolls seals the file it wrote to. */
+function write({ rolls = false, partition = 0 } = {}): void {
+  const writer = new SegmentWriter({
+    folder,
+    segmentBytes: rolls ? 1 : 1_000_000,
+    segmentAgeMs: 1_000_000_000,
+    open: (file) => openDatabase(file, { create: false }),
+    onTrouble: (error) => {
+      throw error;
+    },
+  });
+  const records = { topic: 't', partition, keys: [], headers: ['{}'], counts: [1], values: ['1'] };
+  writer.write([{ appends: [records], commits: [], claims: [] }]);
+  writer.close();
+}
+
+const read = (offset: number) => reader.read('t', 0, false, { offset, index: 0 }, LIMITS).length;
+
+describe('a reader of a family', () => {
+  it('goes on behind a file that was sealed while it looked for the first offset', async () => {
+    const watch = new FamilyWatch(reader);
+    const tidy = reader.tidy.bind(reader);
+    vi.spyOn(reader, 'tidy').mockImplementationOnce(() => {
+      write({ rolls: true });
+      tidy();
+    });
+    expect(reader.first('t', 1)).toBe(0);
+    write();
+    await watch.until('t', 0, 2, []);
+    expect(reader.end('t', 0)).toBe(3);
+    expect(read(2)).toBe(1);
+    watch.close();
+  });
+
+  it('wakes who waits for what was written while it looked for the first offset', async () => {
+    const watch = new FamilyWatch(reader);
+    const waiting = watch.until('t', 0, 1, []);
+    const tidy = reader.tidy.bind(reader);
+    vi.spyOn(reader, 'tidy').mockImplementationOnce(() => {
+      write();
+      tidy();
+    });
+    reader.first('t', 0);
+    await waiting;
+    watch.close();
+  });
+
+  it('sees what was written although the first look at it failed', () => {
+    write();
+    vi.spyOn(StatementSync.prototype, 'iterate').mockImplementationOnce(() => {
+      throw Object.assign(new Error('disk I/O error'), { errcode: SQLITE_IOERR });
+    });
+    expect(() => reader.end('t', 0)).toThrow(Unavailable);
+    expect(reader.end('t', 0)).toBe(2);
+  });
+
+  it('knows the first offset that is kept, whatever was dropped and wherever', () => {
+    for (let n = 0; n < 3; n++) write({ rolls: true });
+    write({ partition: 1 });
+    expect(reader.first('t', 0)).toBe(0);
+    removeSegment(folder, 1);
+    expect(reader.first('t', 0)).toBe(2);
+    removeSegment(folder, 2);
+    expect(reader.first('t', 0)).toBe(3);
+    expect(reader.first('t', 1)).toBe(0);
+    removeSegment(folder, 3);
+    expect(reader.first('t', 0)).toBe(4);
+    expect(reader.first('t', 2)).toBe(0);
+  });
+});
