@@ -5,9 +5,8 @@ import { aloneSpecs } from './test/alone.ts';
 const inCi = process.env.CI !== undefined;
 const isLong = process.env.TRIBUTARY_TEST_LONG !== undefined;
 
-const UNITS = ['{core,gateway,processors}/**/*.spec.ts'];
+const UNITS = ['{core,gateway,processors,connectors,infra}/**/*.spec.ts'];
 const IN_PROCESS = ['test/{gateway,stages}/**/*.spec.ts'];
-const DRIVERS = ['{connectors,infra}/**/*.spec.ts'];
 const PORTS = ['test/conformance/**/*.spec.ts'];
 const FLOWS = ['test/flows/**/*.spec.ts'];
 const SDKS = ['test/sdks/**/*.spec.ts'];
@@ -57,8 +56,6 @@ export default defineConfig({
         extends: true,
         test: { name: 'in process', ...inOrder(1), isolate: false, include: IN_PROCESS, exclude: without() },
       },
-      // Each in a process of its own: what another left, such as the timer of an HTTP client, is not for these to count.
-      { extends: true, test: { name: 'drivers', ...inOrder(1), include: DRIVERS, exclude: without() } },
       {
         extends: true,
         test: { name: 'ports', ...inOrder(2), isolate: false, include: PORTS, exclude: without() },
