@@ -1,6 +1,7 @@
 import type { Clock, Connector, ConnectorCatalog, Logger, Metrics } from '@tributary/core';
 import { parseRanges } from './egress/address-ranges.ts';
-import { createEgressGuard, type Resolve, resolveBySystem } from './egress/guard.ts';
+import { createEgressGuard } from './egress/guard.ts';
+import { createNameLookups, type Resolve } from './egress/name-lookups.ts';
 import { elasticsearch } from './elasticsearch/index.ts';
 import { kafka } from './kafka/index.ts';
 import type { ConnectorKind } from './kind.ts';
@@ -40,7 +41,7 @@ export interface ConnectorsOptions {
 
 /** The live catalog of connectors. Throws `InvalidInput` when `egressAllow` holds something that is no range. */
 export function createConnectors(options: ConnectorsOptions): ConnectorCatalog {
-  const { dataFolder, clock, logger, metrics, timeoutMs = 10_000, resolve = resolveBySystem } = options;
+  const { dataFolder, clock, logger, metrics, timeoutMs = 10_000, resolve = createNameLookups() } = options;
   const egress = createEgressGuard({ allowed: parseRanges(options.egressAllow), resolve, metrics });
   const context = { egress, dataFolder, timeoutMs, clock };
   const kinds = new Map(CONNECTOR_KINDS.map((kind) => [kind.description.type, kind]));

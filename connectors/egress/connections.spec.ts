@@ -7,7 +7,8 @@ import { createPostgresConnector } from '../postgres/connector.ts';
 import { createRedisConnector } from '../redis/connector.ts';
 import { createS3Connector } from '../s3/connector.ts';
 import { parseRanges } from './address-ranges.ts';
-import { createEgressGuard, resolveBySystem } from './guard.ts';
+import { createEgressGuard } from './guard.ts';
+import { createNameLookups } from './name-lookups.ts';
 
 /** How each driver learns that an answer begins that never ends. */
 const BEGINNINGS = {
@@ -19,7 +20,7 @@ const BEGINNINGS = {
 const CHUNK = Buffer.alloc(1_024 * 1_024, 'a');
 const egress = createEgressGuard({
   allowed: parseRanges(['127.0.0.0/8']),
-  resolve: resolveBySystem,
+  resolve: createNameLookups(),
   metrics: NO_METRICS,
 });
 const context = { egress, dataFolder: '/nonexistent', timeoutMs: 15_000, clock: Date.now };

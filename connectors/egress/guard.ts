@@ -1,5 +1,3 @@
-import type { LookupAddress } from 'node:dns';
-import { lookup } from 'node:dns/promises';
 import { isIP, type LookupFunction, connect as openSocket, Socket } from 'node:net';
 import { type ConnectionOptions, connect as openSecure } from 'node:tls';
 import type { Metrics } from '@tributary/core';
@@ -7,11 +5,7 @@ import { buildConnector } from 'undici';
 import { AddressRefused } from '../errors.ts';
 import { type AllowedRanges, mayReach } from './address-ranges.ts';
 import { GuardedSocket } from './guarded-socket.ts';
-
-/** All addresses of a name. Rejects with a system error (`ENOTFOUND`, `EAI_AGAIN`) when there are none. */
-export type Resolve = (hostname: string) => Promise<readonly LookupAddress[]>;
-
-export const resolveBySystem: Resolve = (hostname) => lookup(hostname, { all: true, order: 'verbatim' });
+import type { Resolve } from './name-lookups.ts';
 
 /** Where a connection goes; with `tls` it is encrypted, and the certificate is checked against `host`. */
 export interface EgressTarget {
@@ -23,7 +17,7 @@ export interface EgressTarget {
 /**
  * Lets connections out to allowed addresses only.
  *
- * Promises: a name is resolved once per connection and the connection goes to an address of that very answer, so a
+ * Promises: a name is resolved once for each connection, or for those that begin while it is, and the connection goes to an address of that very answer, so a
  * name that changes between check and use gains nothing; of several addresses the refused ones are left out; with
  * none left the connection fails with `AddressRefused` and not a packet was sent. A redirect or a proxy would lead
  * around it: users must follow none.

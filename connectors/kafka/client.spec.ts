@@ -2,7 +2,8 @@ import { createServer } from 'node:net';
 import { NO_METRICS } from '@tributary/core';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { parseRanges } from '../egress/address-ranges.ts';
-import { createEgressGuard, resolveBySystem } from '../egress/guard.ts';
+import { createEgressGuard } from '../egress/guard.ts';
+import { createNameLookups } from '../egress/name-lookups.ts';
 import { openTopicClient } from './client.ts';
 import { readSettings } from './settings.ts';
 
@@ -33,7 +34,7 @@ describe('a broker that answers with nonsense', () => {
       if (address === null || typeof address === 'string') throw new Error('not listening');
       const egress = createEgressGuard({
         allowed: parseRanges(['127.0.0.0/8']),
-        resolve: resolveBySystem,
+        resolve: createNameLookups(),
         metrics: NO_METRICS,
       });
       const settings = readSettings({ brokers: [`127.0.0.1:${address.port}`], topic: 't', tls: false });

@@ -67,8 +67,13 @@ export function openTopicClient(
     async look(topic) {
       const admin = kafka.admin();
       admins.add(admin);
-      await admin.connect();
-      await admin.fetchTopicMetadata({ topics: [topic] });
+      try {
+        await admin.connect();
+        await admin.fetchTopicMetadata({ topics: [topic] });
+      } finally {
+        admins.delete(admin);
+        await admin.disconnect();
+      }
     },
     async close() {
       // First, since the driver waits for answers before it lets go.

@@ -43,6 +43,20 @@ test('what became of the connection counts more than how the driver tells it', (
   expect(verdictOfKafkaFailure(new TypeError('our mistake'), undefined)).toBeUndefined();
 });
 
+test.each([
+  ['SASL SCRAM SHA512 authentication failed: Closed connection', 'connection closed before an answer'],
+  [
+    'SASL PLAIN authentication failed: Connection error: read ECONNRESET',
+    'connection closed before an answer',
+  ],
+  ['SASL PLAIN authentication failed: Request SaslAuthenticate(key: 36) timed out', 'timed out'],
+])('an authentication that was broken off is tried again: %s', (message, reason) => {
+  const sasl = Object.assign(new Error(message), { name: 'KafkaJSSASLAuthenticationError' });
+  expect(verdictOfKafkaFailure(wrapped(sasl), undefined)).toMatchObject({ outcome: 'retry', reason });
+  const reset = Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' });
+  expect(verdictOfKafkaFailure(sasl, reset)).toMatchObject({ outcome: 'retry' });
+});
+
 test('a port is one, and user and password come together', () => {
   const paths = (settings: Parameters<typeof settingsFaults>[0]) =>
     settingsFaults(settings).map(({ path }) => path);

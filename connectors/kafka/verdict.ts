@@ -25,6 +25,9 @@ const ABOUT_RECORDS = new Map([
 /** Those that a client which asks again who leads may not meet again. */
 const STALE_LEADER = new Set(['NOT_LEADER_FOR_PARTITION', 'LEADER_NOT_AVAILABLE', 'REPLICA_NOT_AVAILABLE']);
 
+/** The driver's words, in an error of any kind, for a connection that ended or was silent. */
+const BROKEN_OFF = /Closed connection|Connection error|disconnected|timed out|timeout/i;
+
 /** A refusal that the records caused; undefined for any other error. */
 export function refusedRecords(error: unknown): PartResult | undefined {
   const reason = ABOUT_RECORDS.get(typeOf(error) ?? '');
@@ -41,7 +44,8 @@ export function verdictOfKafkaFailure(
 ): DeliveryResult | undefined {
   const type = typeOf(error);
   if (type !== undefined) return verdictOfType(type);
-  if (isAuthentication(error)) return { outcome: 'dead', reason: 'not authenticated' };
+  if (isAuthentication(error) && !BROKEN_OFF.test(messageIn(error)))
+    return { outcome: 'dead', reason: 'not authenticated' };
   const network = ofDriver(error) ? undefined : verdictOfNetworkFailure(error);
   if (network !== undefined) return network;
   const ofConnection = lastFailure === undefined ? undefined : verdictOfNetworkFailure(lastFailure);

@@ -1,4 +1,4 @@
-import type { Delivery } from '@tributary/core';
+import { type Delivery, MAX_CONCURRENCY } from '@tributary/core';
 import pg from 'pg';
 import { Connections } from '../egress/connections.ts';
 import type { EgressGuard } from '../egress/guard.ts';
@@ -6,8 +6,6 @@ import type { PostgresSettings } from './settings.ts';
 import { createTable, insertStatement, insertValues } from './table.ts';
 import { sqlStateOf } from './verdict.ts';
 
-/** Connections to one destination; further calls wait for one of them. */
-const MAX_CONNECTIONS = 4;
 const IDLE_MS = 30_000;
 
 /** What of the driver is used. */
@@ -36,7 +34,8 @@ export function openTableClient(
     password: password ?? '',
     ssl: tls ? { ...(ca === undefined ? {} : { ca }) } : false,
     stream: () => connections.socket(),
-    max: MAX_CONNECTIONS,
+    // One for each call that is made at a time, whose deadline runs; they are opened as they are needed.
+    max: MAX_CONCURRENCY,
     idleTimeoutMillis: IDLE_MS,
     connectionTimeoutMillis: timeoutMs,
     application_name: 'tributary',

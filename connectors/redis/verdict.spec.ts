@@ -22,6 +22,8 @@ test.each([
   ['LOADING Redis is loading the dataset in memory', 'the server answered LOADING'],
   ["READONLY You can't write against a read only replica.", 'the server answered READONLY'],
   ['ERR max number of clients reached', 'too many clients'],
+  ['ERR max daily request limit exceeded', 'too many requests'],
+  ['upstream failure', 'the server answered an error of its own'],
 ])('%s: tried again', (message, reason) => {
   expect(verdictOfRedisFailure(reply(message), undefined)).toEqual({ outcome: 'retry', reason });
 });

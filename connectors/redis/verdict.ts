@@ -34,7 +34,10 @@ export function verdictOfRedisFailure(
 
 function verdictOfReply(message: string): DeliveryResult {
   if (message.includes('max number of clients')) return { outcome: 'retry', reason: 'too many clients' };
-  const word = /^[A-Z]{2,20}\b/.exec(message)?.[0] ?? 'ERR';
+  if (/^ERR max (?:\w+ )?requests? limit/.test(message))
+    return { outcome: 'retry', reason: 'too many requests' };
+  // Redis begins with a word in capitals; what stands before it, and has lost it, may speak in any words.
+  const word = /^[A-Z]{2,20}\b/.exec(message)?.[0] ?? 'an error of its own';
   const cause = scriptCause(message) ?? word;
   const refusal = REFUSALS.get(cause);
   return refusal === undefined

@@ -1,8 +1,10 @@
 import { type AgentOptions, Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
+import { MAX_CONCURRENCY } from '@tributary/core';
 import type { Connections } from '../egress/connections.ts';
 
-const OPTIONS: AgentOptions = { keepAlive: true, maxSockets: 16 };
+/** A connection for each call that is made at a time; they are opened as they are needed. */
+const OPTIONS: AgentOptions = { keepAlive: true, maxSockets: MAX_CONCURRENCY };
 
 interface Target {
   readonly host?: string | null | undefined;

@@ -3,6 +3,26 @@ import { verdictOfAnswer } from '../http/verdict.ts';
 import { verdictOfNetworkFailure } from '../network-failure.ts';
 
 /**
+ * Codes of troubles that pass, with whatever status: the object was damaged or cut off on its way, others write to the
+ * same name, this machine's clock is wrong for a moment, or the service asks for patience.
+ */
+const PASSING = new Set([
+  'BadDigest',
+  'ConditionalRequestConflict',
+  'IncompleteBody',
+  'OperationAborted',
+  'RequestExpired',
+  'RequestThrottled',
+  'RequestTimeTooSkewed',
+  'RequestTimeout',
+  'SlowDown',
+  'Throttling',
+  'ThrottlingException',
+  'TooManyRequestsException',
+  'XAmzContentSHA256Mismatch',
+]);
+
+/**
  * What a failed put means. `lastFailure` is what became of a connection. `now` is epoch ms. Undefined for an error that
  * is neither the service's nor the network's.
  */
@@ -13,7 +33,10 @@ export function verdictOfS3Failure(
 ): DeliveryResult | undefined {
   const status = statusOf(error);
   if (status !== undefined && error instanceof Error) {
-    const verdict = verdictOfAnswer({ status, retryAfter: retryAfterOf(error), excerpt: '' }, now);
+    const answer = { status, retryAfter: retryAfterOf(error), excerpt: '' };
+    const ofStatus = verdictOfAnswer(answer, now);
+    const passes = ofStatus.outcome === 'dead' && PASSING.has(error.name);
+    const verdict = passes ? ({ ...ofStatus, outcome: 'retry' } as const) : ofStatus;
     const code = /^[A-Za-z]{3,60}$/.test(error.name) && error.name !== 'Error' ? ` ${error.name}` : '';
     if (verdict.outcome === 'delivered')
       return { outcome: 'retry', reason: 'the answer is not whole', status };

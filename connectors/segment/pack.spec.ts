@@ -11,7 +11,8 @@ import {
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { parseRanges } from '../egress/address-ranges.ts';
-import { createEgressGuard, resolveBySystem } from '../egress/guard.ts';
+import { createEgressGuard } from '../egress/guard.ts';
+import { createNameLookups } from '../egress/name-lookups.ts';
 import { sampleDelivery } from '../samples.ts';
 import { CHOSEN, type Chosen } from './chosen.ts';
 import { createSegmentConnector } from './connector.ts';
@@ -38,7 +39,7 @@ const server = createServer(async (request, response) => {
 });
 const ok = answering.with;
 const allowed = parseRanges(['127.0.0.0/8']);
-const egress = createEgressGuard({ allowed, resolve: resolveBySystem, metrics: NO_METRICS });
+const egress = createEgressGuard({ allowed, resolve: createNameLookups(), metrics: NO_METRICS });
 const unhurried = { signal: new AbortController().signal };
 const EVENT: CanonicalEvent = {
   message_id: 'm-1',

@@ -43,6 +43,8 @@ function verdictOfError(
     return 'reason' in verdict ? { ...verdict, reason: `${action} ${verdict.reason}` } : verdict;
   }
   if (seen.failure !== undefined) return seen.failure;
+  // The pack has a deadline of its own, which may be shorter than a call's.
+  if (name === 'TimeoutError') return { outcome: 'retry', reason: 'timed out' };
   const why = /^[A-Za-z]{1,60}$/.test(name) ? name : 'Error';
   // What an action makes of an event is the same every time.
   return {

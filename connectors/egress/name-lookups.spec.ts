@@ -1,0 +1,68 @@
+import type { LookupAddress } from 'node:dns';
+import { describe, expect, it } from 'vitest';
+import { createNameLookups } from './name-lookups.ts';
+
+const FOUND: readonly LookupAddress[] = [{ address: '192.0.2.1', family: 4 }];
+
+/** A system with as many threads as libuv leaves to names, which a name without an answer holds for good. */
+function systemWith({ threads }: { readonly threads: number }) {
+  const asked: string[] = [];
+  const waiting: (() => void)[] = [];
+  let free = threads;
+  return {
+    asked,
+    async look(hostname: string) {
+      if (free === 0) await new Promise<void>((resolve) => waiting.push(resolve));
+      free -= 1;
+      asked.push(hostname);
+      if (hostname.startsWith('silent')) await new Promise<never>(() => {});
+      free += 1;
+      waiting.shift()?.();
+      return FOUND;
+    },
+  };
+}
+
+const asks = async (hostname: string) => !hostname.startsWith('silent');
+
+describe('look-ups of names', () => {
+  it('of servers that do not answer keep no other name from being found', async () => {
+    const system = systemWith({ threads: 2 });
+    const resolve = createNameLookups({ asks, system: system.look });
+    for (let n = 0; n < 20; n++) resolve(`silent-${n}.example`).catch(() => {});
+    expect(await resolve('good.example')).toEqual(FOUND);
+    expect(await resolve('localhost')).toEqual(FOUND);
+    expect(system.asked.filter((name) => name.startsWith('silent'))).toEqual(['silent-0.example']);
+  });
+
+  it('of one name are one', async () => {
+    const system = systemWith({ threads: 2 });
+    const resolve = createNameLookups({ asks, system: system.look });
+    await Promise.all(Array.from({ length: 16 }, () => resolve('good.example')));
+    expect(system.asked).toEqual(['good.example']);
+    await resolve('good.example');
+    expect(system.asked).toEqual(['good.example', 'good.example']);
+  });
+
+  it('that would wait behind too many others are told to come again', async () => {
+    const resolve = createNameLookups({ asks, system: systemWith({ threads: 2 }).look });
+    for (let n = 0; n < 32; n++) resolve(`silent-${n}.example`).catch(() => {});
+    await expect(resolve('silent-32.example')).rejects.toMatchObject({ code: 'EAI_AGAIN' });
+  });
+
+  it('go on with the next in line after a failure', async () => {
+    const failing = async (hostname: string) => {
+      if (hostname === 'silent-0.example') throw Object.assign(new Error('no'), { code: 'ENOTFOUND' });
+      return FOUND;
+    };
+    const resolve = createNameLookups({ asks, system: failing });
+    const [first, second] = ['silent-0.example', 'silent-1.example'].map((name) => resolve(name));
+    await expect(first).rejects.toMatchObject({ code: 'ENOTFOUND' });
+    expect(await second).toEqual(FOUND);
+  });
+
+  it('find what the system knows', async () => {
+    const addresses = (await createNameLookups()('localhost')).map(({ address }) => address);
+    expect(addresses.some((address) => address === '127.0.0.1' || address === '::1')).toBe(true);
+  });
+});
