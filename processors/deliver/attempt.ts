@@ -5,6 +5,13 @@ import { shorten } from '../text.ts';
 const REASON_LENGTH = 500;
 const RESPONSE_LENGTH = 1_000;
 
+/** A delivery as it comes from the log. */
+export interface Piece {
+  readonly delivery: Delivery;
+  /** Of its entry's value. */
+  readonly bytes: number;
+}
+
 /** A call that was made for a delivery. */
 export interface MadeCall {
   readonly result: DeliveryResult;

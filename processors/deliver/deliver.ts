@@ -13,7 +13,7 @@ import { awaitCatalog, isAhead } from '../causality.ts';
 import type { PartitionLanes } from '../partition-lanes.ts';
 import type { Arrived, Delivered, Deliverer } from './deliverer.ts';
 import { readDelivery } from './read-delivery.ts';
-import { isFirstTry, settle } from './settlement.ts';
+import { isFirstTry, isUntried, settle } from './settlement.ts';
 import { closedBecause } from './target.ts';
 
 export interface DeliverDependencies {
@@ -92,6 +92,7 @@ function read({ catalog }: DeliverDependencies, entry: LogEntry) {
     turn: timeIn(entry, HEADER.turn),
     asideSince: timeIn(entry, HEADER.asideSince),
     untold: isFirstTry(delivery, entry.headers),
+    untried: isUntried(delivery, entry.headers),
   };
   return { arrived, destination: catalog.state.entity('destination', workspace_id, destination_id) };
 }

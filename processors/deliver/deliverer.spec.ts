@@ -1,7 +1,7 @@
 import { DEFAULT_BREAKER, type DeliveryResult, iso } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-
-import { DOWN, delivery, OK, PLACE, START, setUp, turn } from './samples.ts';
+import type { Arrived } from './deliverer.ts';
+import { arrived, DOWN, delivery, OK, PLACE, START, setUp, turn } from './samples.ts';
 
 describe('Deliverer', () => {
   it('batches what comes in one turn, up to what the connector takes', async () => {
@@ -140,6 +140,46 @@ describe('Deliverer', () => {
     time.now += 1;
     const expired = await run(delivery('4', { created_at: iso(START - 24 * 3_600_000) }));
     expect(expired.settlement).toMatchObject({ kind: 'dead', cause: 'expired' });
+  });
+
+  it('what the stages left lying for days was given up untried, or after one try: its time to expire begins with that', async () => {
+    const { time, deliverer, known, run } = setUp(() => DOWN);
+    known.set('place', PLACE);
+    const left = (id: string): Arrived => ({
+      ...arrived(delivery(id, { created_at: iso(START - 72 * 3_600_000) })),
+      untried: true,
+    });
+    const { signal } = new AbortController();
+    const tried = await deliverer.deliver(left('1'), PLACE, { signal });
+    expect(tried).toMatchObject({
+      delivery: { created_at: iso(START), attempts: [{ outcome: 'retry' }] },
+      settlement: { kind: 'retry', label: '10s' },
+    });
+    for (const id of ['2', '3']) await run(delivery(id));
+    time.now += 1_000;
+    const putOff = await deliverer.deliver(left('4'), PLACE, { signal });
+    expect(putOff).toMatchObject({
+      delivery: { created_at: iso(START + 1_000), attempts: [] },
+      settlement: { kind: 'retry', label: '10s', reason: 'circuit open' },
+    });
+  });
+
+  it('the time to expire that began with a try is kept by the slow lane that joins it', async () => {
+    const { promise, resolve } = Promise.withResolvers<DeliveryResult>();
+    const { time, deliverer, known, join } = setUp(() => promise);
+    known.set('place', PLACE);
+    const old = delivery('1', { created_at: iso(START - 72 * 3_600_000) });
+    const { signal } = new AbortController();
+    const soon = deliverer.deliverSoon({ ...arrived(old), untried: true }, PLACE, { signal }, 500);
+    await turn();
+    time.elapsed += 501;
+    expect((await soon).settlement.kind).toBe('slow');
+    const joined = join(old);
+    resolve(DOWN);
+    expect(await joined).toMatchObject({
+      delivery: { created_at: iso(START), attempts: [{ outcome: 'retry' }] },
+      settlement: { kind: 'retry' },
+    });
   });
 
   it('a refusal shows that the destination is there: it does not open the circuit', async () => {

@@ -13,8 +13,8 @@ import {
 } from '@tributary/core';
 import type { Queue } from '../partition-lanes.ts';
 import { Patience } from '../patience.ts';
-import { withAttempt } from './attempt.ts';
-import type { Attempted, DestinationCalls, DestinationReport, Piece } from './destination-calls.ts';
+import { type Piece, withAttempt } from './attempt.ts';
+import type { Attempted, DestinationCalls, DestinationReport } from './destination-calls.ts';
 import { HandedOver } from './handed-over.ts';
 import { Interest } from './interest.ts';
 import { Places, type PlacesDependencies } from './places.ts';
@@ -40,6 +40,8 @@ export interface Arrived extends Piece {
   readonly asideSince?: number | undefined;
   /** Nothing is told of it where its first attempt delivers it: that attempt need not be kept. */
   readonly untold?: boolean;
+  /** It was neither tried nor put off before: its time to expire begins now, however long the stages left it lying. */
+  readonly untried?: boolean;
 }
 
 type Failure = Exclude<DeliveryResult, { outcome: 'delivered' }>;
@@ -61,10 +63,11 @@ export class Deliverer {
 
   constructor(dependencies: DelivererDependencies) {
     this.#dependencies = dependencies;
-    this.#places = new Places(dependencies);
+    // One for both: who has waited too long for a call to begin is out of its line before a lane hands it over.
     this.#patience = new Patience(dependencies.elapsed, () =>
       dependencies.overloaded() ? OVERLOAD_PATIENCE : 1,
     );
+    this.#places = new Places(dependencies, this.#patience);
   }
 
   /** What waits for a destination, for who decides whether more is to wait. */
@@ -104,15 +107,17 @@ export class Deliverer {
    */
   async deliver(arrived: Arrived, destination: Destination, context: StageContext): Promise<Delivered> {
     const beginWithinMs = this.#mayWaitMs(arrived);
-    const delivered = await this.#begin(arrived, destination, new Interest(context.signal), beginWithinMs);
+    const interest = new Interest(context.signal);
+    const delivered = await this.#begin(arrived, destination, interest, beginWithinMs, true);
     if (delivered.settlement.kind !== 'slow') return delivered;
     const current = { ...arrived, delivery: delivered.delivery };
     return this.#aside(current, destination, this.#places.callsTo(destination.id));
   }
 
   /**
-   * As `deliver`, but answers after `patienceMs`: a delivery that is not settled is handed back for the slow lane,
-   * and a call under way goes on, to be joined there. When the stage stops there is nothing left to hurry for.
+   * As `deliver`, but answers after `patienceMs`: a delivery that is not settled is handed back for the slow lane. A
+   * call under way goes on, to be joined there; none begins for it any more, as the slow lane may be another process's.
+   * When the stage stops there is nothing left to hurry for.
    */
   async deliverSoon(
     arrived: Arrived,
@@ -125,7 +130,7 @@ export class Deliverer {
     // its entry was taken again, by a partition that began anew, before it came to the slow lane
     if (this.#handedOver.has(delivery)) return handedOver;
     const interest = new Interest(context.signal);
-    const work = this.#begin(arrived, destination, interest, patienceMs);
+    const work = this.#begin(arrived, destination, interest, patienceMs, false);
     return new Promise((resolve, reject) => {
       const settled = this.#patience.wait(patienceMs, () => {
         if (context.stopping?.aborted) return;
@@ -213,15 +218,16 @@ export class Deliverer {
   }
 
   async #begin(
-    { delivery, bytes, untold = false }: Arrived,
+    { bytes, ...arrived }: Arrived,
     destination: Destination,
     interest: Interest,
     patienceMs: number,
+    mayBeHeld: boolean,
   ): Promise<Delivered> {
     const calls = this.#places.callsTo(destination.id);
     try {
-      return await this.#attempt({ delivery, untold }, destination, calls, (current) =>
-        calls.attempt({ delivery: current, bytes }, interest, patienceMs),
+      return await this.#attempt(arrived, destination, calls, (delivery) =>
+        calls.attempt({ delivery, bytes }, interest, patienceMs, mayBeHeld),
       );
     } finally {
       interest.release();
@@ -229,13 +235,15 @@ export class Deliverer {
   }
 
   async #attempt(
-    { delivery, untold }: { readonly delivery: Delivery; readonly untold: boolean },
+    { delivery, untold, untried }: Omit<Arrived, 'bytes'>,
     destination: Destination,
     calls: DestinationCalls,
     attempt: Attempting,
   ): Promise<Delivered> {
     const { type } = destination;
     const { metrics, keptAttempts } = this.#dependencies;
+    const begun = () =>
+      untried === true ? { ...delivery, created_at: iso(this.#dependencies.clock()) } : delivery;
     let current = delivery;
     for (let atOnce = false; ; atOnce = true) {
       const made = await attempt(current);
@@ -243,20 +251,21 @@ export class Deliverer {
       if (made === 'circuit open') {
         metrics.count('tributary_deliveries_total', { outcome: 'circuit_open', connector: type });
         calls.notePutOff();
-        return this.putOff(current, 'circuit open', calls.circuitOpenMs());
+        return this.putOff(atOnce ? current : begun(), 'circuit open', calls.circuitOpenMs());
       }
       if ('unreachable' in made) {
         const { unreachable: reason, forGood } = made;
         if (reason === PAUSED)
           return this.hold(current, this.#dependencies.current(destination.id) ?? destination);
-        if (!forGood) return this.putOff(current, reason);
+        if (!forGood) return this.putOff(atOnce ? current : begun(), reason);
         return { delivery: current, settlement: { kind: 'dead', cause: 'destination', reason } };
       }
       const { result, durationMs } = made;
       metrics.count('tributary_deliveries_total', { outcome: result.outcome, connector: type });
       metrics.observe('tributary_delivery_seconds', durationMs / 1_000, { connector: type });
-      if (untold && !atOnce && result.outcome === 'delivered')
+      if (untold === true && !atOnce && result.outcome === 'delivered')
         return { delivery: current, settlement: { kind: 'delivered' } };
+      if (!atOnce && result.outcome !== 'delivered') current = begun();
       current = withAttempt(current, made, atOnce, keptAttempts);
       if (result.outcome === 'delivered') return { delivery: current, settlement: { kind: 'delivered' } };
       const settlement = settlementOf(result, this.#next(current, result));

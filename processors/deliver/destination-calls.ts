@@ -14,7 +14,7 @@ import {
   Unavailable,
 } from '@tributary/core';
 import type { Patience } from '../patience.ts';
-import type { MadeCall } from './attempt.ts';
+import type { MadeCall, Piece } from './attempt.ts';
 import { gather } from './batch.ts';
 import { type Ahead, CallTimes } from './call-times.ts';
 import { type CallLimits, Gate } from './gate.ts';
@@ -39,13 +39,6 @@ export type Attempted = MadeCall | Unreachable | 'circuit open' | 'no room';
 
 /** What is told of a destination, but for who tells it. */
 export type DestinationReport = Omit<HealthReport, 'workspace_id' | 'process'>;
-
-/** A delivery as it comes from the log. */
-export interface Piece {
-  readonly delivery: Delivery;
-  /** Of its entry's value. */
-  readonly bytes: number;
-}
 
 interface Waiting {
   readonly delivery: Delivery;
@@ -193,9 +186,14 @@ export class DestinationCalls {
    * One attempt. Never rejects for what the destination or the connector does; rejects with `Unavailable` once the
    * interest is lost. A call that nobody waits for any more is aborted too. `no room` when no call could begin
    * within `patienceMs`, because those under way take so long, or because it may not be called more often. The time
-   * for which a call is held open for others to share it does not count.
+   * for which a call is held open for others to share it does not count for who may be held.
    */
-  attempt({ delivery, bytes }: Piece, interest: Interest, patienceMs: number): Promise<Attempted> {
+  attempt(
+    { delivery, bytes }: Piece,
+    interest: Interest,
+    patienceMs: number,
+    mayBeHeld: boolean,
+  ): Promise<Attempted> {
     this.#usedAt = this.#options.elapsed();
     return new Promise((resolve, reject) => {
       const waiting: Waiting = {
@@ -215,15 +213,15 @@ export class DestinationCalls {
       if (interest.lost) return leave();
       interest.onLost = leave;
       this.#waiting.add(waiting);
-      this.#giveUpAfter(patienceMs, waiting);
+      this.#giveUpAfter(patienceMs, waiting, mayBeHeld);
       this.#flushSoon();
     });
   }
 
   /** While its call is held open for others, its patience begins anew; no call is held open for ever. */
-  #giveUpAfter(patienceMs: number, waiting: Waiting): void {
+  #giveUpAfter(patienceMs: number, waiting: Waiting, mayBeHeld: boolean): void {
     waiting.begun = this.#patience.wait(patienceMs, () => {
-      if (this.#isHeldOpen) this.#giveUpAfter(patienceMs, waiting);
+      if (this.#isHeldOpen && mayBeHeld) this.#giveUpAfter(patienceMs, waiting, mayBeHeld);
       else if (this.#waiting.delete(waiting)) waiting.resolve('no room');
     });
   }

@@ -32,29 +32,19 @@ it('a batch held open for longer than the shortest retry topic takes was put asi
   expect(calls.map(({ ids }) => ids)).toEqual([['1', '2']]);
 });
 
-it('what a quick lane handed over was lost to its batch: it is held on, and joined with the others', async () => {
-  const { calls, deliverer, join, pass } = setUpHolding(5_000);
+it('what waited in a batch held open was handed over and called for all the same, twice where the slow lane is another process’s', async () => {
+  const { calls, deliverer, run, pass } = setUpHolding(5_000);
+  const other = setUpHolding(5_000);
   const soon = ['1', '2'].map((id) => deliverer.deliverSoon(arrived(delivery(id)), PLACE, { signal }, 500));
   await pass(600);
   expect((await Promise.all(soon)).map(({ settlement }) => settlement.kind)).toEqual(['slow', 'slow']);
-  const joined = ['1', '2'].map((id) => join(delivery(id)));
-  await pass(4_500);
-  const kinds = (await Promise.all(joined)).map((one) => one?.settlement.kind);
-  expect(kinds).toEqual(['delivered', 'delivered']);
-  expect(calls.map(({ ids }) => ids)).toEqual([['1', '2']]);
-});
-
-it('a pause held what was handed over, and its renewed time to expire was lost when it was joined', async () => {
-  const { deliverer, known, time, join, pass } = setUpHolding(5_000);
-  const soon = deliverer.deliverSoon(arrived(delivery('1')), PLACE, { signal }, 500);
-  await pass(600);
-  expect((await soon).settlement.kind).toBe('slow');
-  known.set('place', { ...PLACE, version: 2, paused: true });
-  const joined = join(delivery('1'));
-  await pass(4_500);
-  const { delivery: held, settlement } = (await joined) ?? {};
-  expect(settlement).toMatchObject({ kind: 'retry', reason: 'the destination is paused' });
-  expect(time.now - Date.parse(held?.created_at ?? '')).toBeLessThan(200);
+  const [here, there] = [run(delivery('1')), other.run(delivery('2'))];
+  await pass(5_100);
+  await other.pass(5_100);
+  const settled = await Promise.all([here, there]);
+  expect(settled.map(({ settlement }) => settlement.kind)).toEqual(['delivered', 'delivered']);
+  expect(calls.map(({ ids }) => ids)).toEqual([['1']]);
+  expect(other.calls.map(({ ids }) => ids)).toEqual([['2']]);
 });
 
 it('a batch that became full left its timer behind, and what came next waited for that one', async () => {

@@ -1,5 +1,4 @@
-import { OVERLOAD_PATIENCE } from '@tributary/core';
-import { Patience } from '../patience.ts';
+import type { Patience } from '../patience.ts';
 import { DestinationCalls, type DestinationCallsOptions } from './destination-calls.ts';
 import { Targets, type TargetsDependencies } from './target.ts';
 
@@ -19,11 +18,9 @@ export class Places {
   readonly #calls = new Map<string, DestinationCalls>();
   #sweeping: NodeJS.Timeout | undefined;
 
-  constructor(dependencies: PlacesDependencies) {
+  constructor(dependencies: PlacesDependencies, patience: Patience) {
     this.#dependencies = dependencies;
-    this.#patience = new Patience(dependencies.elapsed, () =>
-      dependencies.overloaded() ? OVERLOAD_PATIENCE : 1,
-    );
+    this.#patience = patience;
   }
 
   /** Every destination that has calls here, in the order they came. */

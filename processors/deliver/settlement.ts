@@ -32,6 +32,11 @@ export function isFirstTry(delivery: Delivery, cause: Headers): boolean {
   return delivery.attempts.length === 0 && isFirst(delivery, cause);
 }
 
+/** Whether it was neither tried nor put off yet, since it was made or redriven. */
+export function isUntried(delivery: Delivery, cause: Headers): boolean {
+  return delivery.attempts.length === 0 && cause[HEADER.outcome] !== RETRYING;
+}
+
 function isFirst({ redrives }: Delivery, cause: Headers): boolean {
   return redrives === 0 && cause[HEADER.outcome] !== RETRYING;
 }

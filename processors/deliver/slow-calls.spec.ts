@@ -1,5 +1,6 @@
 import { iso } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
+import { Patience } from '../patience.ts';
 import { Interest } from './interest.ts';
 import { Places } from './places.ts';
 import { arrived, delivery, OK, PLACE, START, setUp, setUpHanging, turn } from './samples.ts';
@@ -107,7 +108,7 @@ describe('a call that takes too long for its lane', () => {
 describe('the places of a process', () => {
   it('kept the opened secrets of every destination for ever: forgets what is idle for long or gone, not what is busy', async () => {
     const { dependencies, known, time } = setUp(() => new Promise(() => {}));
-    const places = new Places(dependencies);
+    const places = new Places(dependencies, new Patience(dependencies.elapsed));
     const busy = places.callsTo('place');
     known.set('idle', { ...PLACE, id: 'idle' });
     places.callsTo('idle');
@@ -116,6 +117,7 @@ describe('the places of a process', () => {
       arrived(delivery('1')),
       new Interest(new AbortController().signal),
       10_000_000,
+      true,
     );
     expect(await Promise.race([waiting, turn()])).toBeUndefined();
     time.elapsed += 1_000;
@@ -134,9 +136,9 @@ describe('the places of a process', () => {
       status: 429,
       afterMs: 30 * 60_000,
     }));
-    const places = new Places(dependencies);
+    const places = new Places(dependencies, new Patience(dependencies.elapsed));
     const interest = new Interest(new AbortController().signal);
-    await places.callsTo('place').attempt(arrived(delivery('1')), interest, 10_000);
+    await places.callsTo('place').attempt(arrived(delivery('1')), interest, 10_000, true);
     time.elapsed += 29 * 60_000;
     places.sweep();
     expect(places.callsTo('place').expectedWaitMs(true)).toBeGreaterThan(50_000);
