@@ -78,7 +78,7 @@ export class Deliverer {
 
   /** How the destinations are doing that have calls here. */
   health(): readonly DestinationReport[] {
-    return [...this.#places].map(([, calls]) => calls.health());
+    return [...this.#places].map((calls) => calls.health());
   }
 
   /**

@@ -146,4 +146,21 @@ describe('the places of a process', () => {
     places.sweep();
     expect(places.size).toBe(0);
   });
+
+  it('asked nothing of a destination for an hour that had been moved to another place: what is changed begins anew', async () => {
+    const { dependencies, known } = setUp(({ id }) =>
+      id === '1' ? { outcome: 'retry', reason: 'HTTP 429', afterMs: 30 * 60_000 } : OK,
+    );
+    const places = new Places(dependencies, new Patience(dependencies.elapsed));
+    const attempt = (id: string) =>
+      places
+        .callsTo('place')
+        .attempt(arrived(delivery(id)), new Interest(new AbortController().signal), 10_000, true);
+    await attempt('1');
+    expect(places.callsTo('place').expectedWaitMs(true)).toBeGreaterThan(50_000);
+    known.set('place', { ...PLACE, version: 2 });
+    expect(places.callsTo('place').expectedWaitMs(true)).toBe(0);
+    expect(await attempt('2')).toMatchObject({ result: OK });
+    expect(places.size).toBe(1);
+  });
 });
