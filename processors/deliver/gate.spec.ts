@@ -56,4 +56,17 @@ describe('the gate to a destination', () => {
     expect(gate.paceMs(LIMITS, 10)).toBe(2_000);
     expect(gate.callsAtATime(LIMITS, 10)).toBe(16);
   });
+
+  it('connections closed under many calls at a time are one failure; a place that closes each is soon left alone', () => {
+    const gate = new Gate(DEFAULT_BREAKER, 0);
+    const closed: DeliveryResult = { outcome: 'retry', reason: 'connection closed', reset: true };
+    for (let n = 0; n < 16; n++) gate.ended([closed, closed], LIMITS, 0, 10 + n);
+    expect(gate.isOpen(30)).toBe(false);
+    // Each call takes as long as five of them begin.
+    for (let at = 30; at < 30 + 5 * DEFAULT_BREAKER.consecutiveFailures; at++) {
+      gate.begun(LIMITS, at);
+      gate.ended([closed], LIMITS, at - 5, at);
+    }
+    expect(gate.isOpen(100)).toBe(true);
+  });
 });

@@ -34,6 +34,8 @@ export class Gate {
   #since: number;
   #pace: Pace = UNPACED;
   #ramp: Ramp | undefined;
+  /** When a connection was last closed under a call that counted for it. */
+  #closedAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: BreakerOptions, now: number) {
     this.#options = options;
@@ -66,7 +68,10 @@ export class Gate {
     this.#pace = pacedAfterCall(this.#pace, perSecond, now);
   }
 
-  /** A call that began at `beganAt` was answered. What nobody waited for any more says nothing. */
+  /**
+   * A call that began at `beganAt` was answered. What nobody waited for any more says nothing. A place that is started
+   * anew closes all its connections: the calls that were under way fail together, and count as one.
+   */
   ended(results: readonly DeliveryResult[], { maxCalls }: CallLimits, beganAt: number, now: number): void {
     const wasClosed = this.#breaker.kind === 'closed';
     const answered = results.some((result) => result.outcome !== 'retry');
@@ -75,7 +80,11 @@ export class Gate {
       ...results.map((result) => (result.outcome === 'retry' ? (result.afterMs ?? 0) : 0)),
     );
     if (askedMs > 0) this.#pace = pacedAfterAsked(this.#pace, askedMs, now);
-    this.#move(answered ? 'success' : 'failure', now);
+    const isClosed = results.every((result) => result.outcome === 'retry' && result.reset === true);
+    if (!isClosed || !wasClosed || beganAt >= this.#closedAt) {
+      this.#move(answered ? 'success' : 'failure', now);
+      if (isClosed) this.#closedAt = now;
+    }
     if (answered) {
       if (!wasClosed && this.#breaker.kind === 'closed') this.#ramp = rampAfterRecovery(now);
       else if (
