@@ -67,6 +67,10 @@ export function payloadTooLarge(path: string, message: string): ApiError {
   return new ApiError(413, 'payload too large', { details: [{ path, message }] });
 }
 
+export function bodyTooLarge(): ApiError {
+  return payloadTooLarge('', 'the body is too large');
+}
+
 export function unsupportedMediaType(): ApiError {
   return new ApiError(415, 'unsupported media type');
 }

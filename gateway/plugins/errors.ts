@@ -3,13 +3,7 @@ import type { FastifyError, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { answerError } from '../http/answer-error.ts';
-import {
-  ApiError,
-  invalidRequest,
-  payloadTooLarge,
-  unavailable,
-  unsupportedMediaType,
-} from '../http/errors.ts';
+import { ApiError, bodyTooLarge, invalidRequest, unavailable, unsupportedMediaType } from '../http/errors.ts';
 import { describeValidation } from '../http/validation.ts';
 
 /** Turns whatever is thrown into the one error shape, without stacks and without library wording. */
@@ -50,12 +44,9 @@ function toApiError(error: FastifyError | ApiError | TributaryError): ApiError |
     return invalidRequest(...describeValidation(error.validation, error.validationContext));
   switch (error.code) {
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return payloadTooLarge('', 'the body is too large');
+      return bodyTooLarge();
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
-    case 'FST_CP_ERR_INVALID_CONTENT_ENCODING':
       return unsupportedMediaType();
-    case 'FST_CP_ERR_INVALID_CONTENT':
-      return invalidRequest({ path: '', message: 'the body is not what its content-encoding says' });
     case 'FST_ERR_CTP_EMPTY_JSON_BODY':
       return invalidRequest({ path: '', message: 'the body is empty' });
   }

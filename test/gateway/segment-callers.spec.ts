@@ -1,5 +1,5 @@
 import { connect } from 'node:net';
-import { gzipSync } from 'node:zlib';
+import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { InjectClient, TestGateway } from '../helpers/gateway.ts';
 import { basic, openSegmentGateway, type SegmentGateway } from '../helpers/segment-client.ts';
@@ -190,5 +190,60 @@ describe('a page of another origin', () => {
   it('may do so at no other address that looks like it', async () => {
     for (const path of ['/v1', '/v2/batch', '/api/v1/workspaces', '/cdp/v1/users'])
       expect(await preflight(path, 'authorization')).not.toHaveProperty('access-control-allow-origin');
+  });
+});
+
+describe('a compressed body of somebody who has shown no key', () => {
+  const COMPRESSED = { 'content-type': 'application/json' };
+  /** 256 MiB, which take about a second to inflate, in some hundred bytes. */
+  const BOMB = brotliCompressSync(Buffer.alloc(256 * 1024 * 1024), {
+    params: { [constants.BROTLI_PARAM_QUALITY]: 5 },
+  });
+
+  it.each([
+    ['br', BOMB],
+    ['gzip', gzipSync(Buffer.alloc(64 * 1024 * 1024))],
+  ])(
+    'went on inflating behind its 413, with nobody left to read it: it ends there (%s)',
+    async (encoding, payload) => {
+      const { statusCode } = await test.app.inject({
+        method: 'POST',
+        url: '/v1/track',
+        headers: { ...COMPRESSED, 'content-encoding': encoding },
+        payload,
+      });
+      expect(statusCode).toBe(413);
+      const used = process.cpuUsage();
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      const { user, system } = process.cpuUsage(used);
+      expect((user + system) / 1_000).toBeLessThan(150);
+    },
+  );
+
+  it('was read where nobody has to show one: what pages find out about themselves is not even inflated', async () => {
+    const answer = await test.app.inject({
+      method: 'POST',
+      url: '/v1/m',
+      headers: { ...COMPRESSED, 'content-encoding': 'br' },
+      payload: BOMB,
+    });
+    expect(answer.statusCode).toBe(200);
+    expect(answer.json()).toEqual({ success: true });
+  });
+
+  it.each([
+    ['compress', 'x', 415],
+    ['gzip', 'not gzip', 400],
+    ['gzip', gzipSync('{"a":').subarray(0, 20), 400],
+    ['GZIP', gzipSync(JSON.stringify(track)), 401],
+    ['identity', JSON.stringify(track), 401],
+  ])('says what it is not: %s', async (encoding, payload, status) => {
+    const { statusCode } = await test.app.inject({
+      method: 'POST',
+      url: '/v1/track',
+      headers: { ...COMPRESSED, 'content-encoding': encoding },
+      payload,
+    });
+    expect(statusCode).toBe(status);
   });
 });

@@ -1,5 +1,5 @@
 import { iso, MAX_EVENT_BYTES, type WriteKey } from '@tributary/core';
-import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { ApiError, payloadTooLarge, permissionDenied } from '../../http/errors.ts';
 import { errorAnswers } from '../../http/schemas.ts';
@@ -127,7 +127,9 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
   }
 
   // What analytics.js finds out about itself is nobody's event: taken, so that pages see no error, and left at that.
-  app.post('/v1/m', { config: measurements, schema: measurementsSchema }, async () => ({ success: true }));
+  // Nobody has to show a key for it, so its body is not even read.
+  const seen = async (_request: FastifyRequest, reply: FastifyReply) => reply.send({ success: true });
+  app.post('/v1/m', { config: measurements, schema: measurementsSchema, onRequest: seen }, seen);
 
   app.get(
     '/v1/projects/:writeKey/settings',
