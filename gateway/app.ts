@@ -1,5 +1,6 @@
 import { newId } from '@tributary/core';
 import Fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
 import type { GatewayDependencies } from './dependencies.ts';
 import { DOCUMENTED } from './http/schemas.ts';
 import { answerUnreadable, answerUnroutable } from './http/unreadable.ts';
@@ -35,6 +36,9 @@ const MAX_HEADER_BYTES = 16 * 1024;
 
 /** How often connections are looked at for what they may take, at most, ms. */
 const CHECK_EVERY_MS = 1_000;
+
+/** How often it is looked which connections are idle while the server closes, ms. */
+const CLOSING_LOOK_MS = 100;
 
 /** Of every answer: it is what it says it is, and nobody on the way keeps it. */
 const FIXED_HEADERS = { 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' } as const;
@@ -84,8 +88,26 @@ export function createServer(options: ServerOptions = {}): FastifyInstance {
     reply.header('x-request-id', request.id).headers(headers);
     done();
   });
+  app.register(closeSoon);
   return app;
 }
+
+/**
+ * Once the server closes, connections end with what is under way on them: one that a client keeps, and sends nothing more
+ * on, would hold the close up for as long as it may be kept.
+ */
+const closeSoon = fastifyPlugin(async (app) => {
+  let looking: NodeJS.Timeout | undefined;
+  app.addHook('preClose', (done) => {
+    looking = setInterval(() => app.server.closeIdleConnections(), CLOSING_LOOK_MS).unref();
+    done();
+  });
+  app.addHook('onSend', (_request, reply, payload, done) => {
+    if (looking !== undefined) reply.header('connection', 'close');
+    done(null, payload);
+  });
+  app.addHook('onClose', async () => clearInterval(looking));
+});
 
 function trusted(proxies: readonly string[] | number) {
   if (typeof proxies === 'number') return (_address: string, hop: number) => hop < proxies;

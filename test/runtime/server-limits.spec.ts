@@ -24,7 +24,7 @@ describe('what a client may take', () => {
   async function serve(
     settings: Partial<ServerSettings> = {},
     others: Partial<Dependencies> = {},
-  ): Promise<{ url: string; port: number; person: Client; producer: Client }> {
+  ): Promise<{ url: string; port: number; person: Client; producer: Client; close(): Promise<void> }> {
     const server = await startServer(
       { host: '127.0.0.1', port: 0, trustProxy: [], ...settings },
       { ...gateway.dependencies, ...others },
@@ -37,6 +37,7 @@ describe('what a client may take', () => {
       port: Number(new URL(server.url).port),
       person,
       producer: person.with({ token: writeKey }),
+      close: () => server.close(),
     };
   }
 
@@ -45,6 +46,32 @@ describe('what a client may take', () => {
   const workspaces = (person: Client) => person.call('GET', '/workspaces');
 
   describe('of time and connections', () => {
+    it('a stop waited for connections that were kept after their last answer: they end with it', async () => {
+      const { log } = gateway.dependencies;
+      const slow = Object.create(log, {
+        append: {
+          value: async (...told: Parameters<typeof log.append>) => {
+            await sleep(300);
+            return log.append(...told);
+          },
+        },
+      });
+      const { port, close } = await serve({}, { log: slow });
+      const kept = await open(port);
+      const body = JSON.stringify({ event: 'E', user_id: 'u' });
+      kept.socket.write(
+        `POST /api/v1/workspaces/${owner.workspaceId}/events/track HTTP/1.1\r\nhost: x\r\n` +
+          `authorization: Bearer ${writeKey}\r\ncontent-type: application/json\r\n` +
+          `content-length: ${body.length}\r\n\r\n${body}`,
+      );
+      await sleep(100);
+      const stopsAt = performance.now();
+      await close();
+      expect(performance.now() - stopsAt).toBeLessThan(3_000);
+      await expect.poll(() => kept.answer()).toMatch(/^HTTP\/1.1 202 /);
+      expect(kept.answer().toLowerCase()).toContain('connection: close');
+    });
+
     it('ends with 408 for headers that come byte by byte, while others are answered', async () => {
       const { port, person } = await serve({ headersTimeout: 700 });
       const slow = await Promise.all(Array.from({ length: 50 }, () => open(port)));

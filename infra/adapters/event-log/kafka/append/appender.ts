@@ -98,11 +98,12 @@ export class Appender {
     return { topic, partition: records.partition, offset, index };
   }
 
-  /** Never rejects: a failure is that of the partitions concerned, and their requests find it. */
+  /** A failure is that of the partitions concerned, and their requests find it. Rejects for what cannot be written at all. */
   async #commit(group: readonly Request[]): Promise<void> {
     // Groups go off one after the other and are confirmed side by side.
     const sent = this.#turn.then(() => this.#send(group));
-    this.#turn = sent;
+    // What failed before it was on its way is its own group's, not that of all behind it.
+    this.#turn = sent.catch(() => {});
     await Promise.all(await sent);
   }
 
