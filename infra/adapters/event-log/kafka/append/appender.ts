@@ -14,7 +14,7 @@ import type { ProduceAnswer, RecordToWrite } from '../client/protocol.ts';
 import { batchesOf } from '../records/batches.ts';
 
 export interface AppenderOptions {
-  readonly client: KafkaClient;
+  readonly client: Pick<KafkaClient, 'leaderId' | 'produce' | 'lookAgain'>;
   /** The name of a topic in Kafka. */
   readonly nameOf: (topic: string) => string;
   readonly framing: ValueFraming;
