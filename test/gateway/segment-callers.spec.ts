@@ -194,7 +194,7 @@ describe('a page of another origin', () => {
 });
 
 describe('a compressed body of somebody who has shown no key', () => {
-  const COMPRESSED = { 'content-type': 'application/json' };
+  const JSON_BODY = { 'content-type': 'application/json' };
   /** 256 MiB, which take about a second to inflate, in some hundred bytes. */
   const BOMB = brotliCompressSync(Buffer.alloc(256 * 1024 * 1024), {
     params: { [constants.BROTLI_PARAM_QUALITY]: 5 },
@@ -209,7 +209,7 @@ describe('a compressed body of somebody who has shown no key', () => {
       const { statusCode } = await test.app.inject({
         method: 'POST',
         url: '/v1/track',
-        headers: { ...COMPRESSED, 'content-encoding': encoding },
+        headers: { ...JSON_BODY, 'content-encoding': encoding },
         payload,
       });
       expect(statusCode).toBe(413);
@@ -220,11 +220,32 @@ describe('a compressed body of somebody who has shown no key', () => {
     },
   );
 
+  it('cost half a second of everybody’s time before its 401: it is 512 KiB at most, inflated; with a key in a header 4 MiB', async () => {
+    const event = { type: 'track', ...track, properties: { text: 'x'.repeat(30_000) } };
+    const batch = Array.from({ length: 20 }, () => event);
+    const payload = gzipSync(JSON.stringify({ batch, writeKey: key }));
+    const plain = JSON.stringify({ batch, writeKey: key });
+    const post = async (body: string | Buffer, headers: Readonly<Record<string, string>>) => {
+      const answer = await test.app.inject({
+        method: 'POST',
+        url: '/v1/batch',
+        headers: { ...JSON_BODY, ...headers },
+        payload: body,
+      });
+      return answer.statusCode;
+    };
+    const packed = { 'content-encoding': 'gzip' };
+    expect([await post(payload, packed), await post(plain, {})]).toEqual([413, 413]);
+    expect(await post(payload, { ...packed, ...basic(key) })).toBe(200);
+    const half = JSON.stringify({ batch: batch.slice(0, 10), writeKey: key });
+    expect([await post(gzipSync(half), packed), await post(half, {})]).toEqual([200, 200]);
+  });
+
   it('was read where nobody has to show one: what pages find out about themselves is not even inflated', async () => {
     const answer = await test.app.inject({
       method: 'POST',
       url: '/v1/m',
-      headers: { ...COMPRESSED, 'content-encoding': 'br' },
+      headers: { ...JSON_BODY, 'content-encoding': 'br' },
       payload: BOMB,
     });
     expect(answer.statusCode).toBe(200);
@@ -241,7 +262,7 @@ describe('a compressed body of somebody who has shown no key', () => {
     const { statusCode } = await test.app.inject({
       method: 'POST',
       url: '/v1/track',
-      headers: { ...COMPRESSED, 'content-encoding': encoding },
+      headers: { ...JSON_BODY, 'content-encoding': encoding },
       payload,
     });
     expect(statusCode).toBe(status);
