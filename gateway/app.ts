@@ -122,7 +122,7 @@ export const gateway: FastifyPluginAsync<GatewayDependencies> = async (app, depe
   await app.register(openapiPlugin);
   await app.register(referencePage);
   await app.register(async (api) => {
-    await api.register(bodyPlugin);
+    await api.register(bodyPlugin, dependencies);
     await api.register(accessPlugin, dependencies);
     await api.register(rateLimitsPlugin, dependencies);
     await api.register(async (v1) => v1.register(routes, dependencies), { prefix: '/api/v1' });

@@ -1,5 +1,6 @@
 import {
   type CatalogView,
+  hashKey,
   includesOrganizationRole,
   includesRole,
   type Member,
@@ -9,19 +10,17 @@ import {
   type Permission,
   permissionOf,
 } from '@tributary/core';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import type { GatewayDependencies } from '../dependencies.ts';
 import type { Caller } from '../http/caller.ts';
-import { invalidRequest, permissionDenied, unavailable } from '../http/errors.ts';
-import { bearerOf, createAuthenticate, keyOrBearerOf } from './authenticate.ts';
+import { invalidRequest, permissionDenied } from '../http/errors.ts';
+import { bearerOf, createAuthenticate, keyOrBearerOf, usableKey } from './authenticate.ts';
 import { createKeyUseNotes } from './key-use.ts';
-import { keyInBody, namesCredential, sdkCredentialOf } from './sdk-credentials.ts';
+import { keyInBody, keysInText, namesCredential, sdkCredentialOf } from './sdk-credentials.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const WORKSPACE_HEADER = 'x-workspace-id';
-/** Compressed bodies of SDKs' callers who have shown no key yet, at a time. */
-const MAX_STRANGERS = 16;
 
 /**
  * Who may do what. Every route names its operation in the permission table, or the gateway does not start. The order
@@ -29,6 +28,7 @@ const MAX_STRANGERS = 16;
  * it comes before the body is read, unless the body is where an SDK has its key.
  */
 export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, dependencies) => {
+  const { catalog, clock } = dependencies;
   const authenticate = createAuthenticate(dependencies);
   const noteKeyUse = createKeyUseNotes(dependencies);
   // Declared before any request: all requests then have one shape, which is what keeps access to them quick.
@@ -62,24 +62,22 @@ export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, depen
     }
   }
 
-  let strangers = 0;
-  const admitStranger = (request: FastifyRequest, reply: FastifyReply): Error | undefined => {
-    if (!isCompressed(request)) return undefined;
-    if (strangers >= MAX_STRANGERS) return unavailable();
-    strangers += 1;
-    reply.raw.once('close', () => {
-      strangers -= 1;
-    });
-    return undefined;
-  };
+  /** 401 or 429, before anything is parsed, for a body in which no key stands that is good. */
+  async function prove(request: FastifyRequest, text: Buffer): Promise<void> {
+    const [first, ...others] = keysInText(text);
+    for (const key of others) if (usableKey(catalog.state, hashKey(key), clock()) !== undefined) return;
+    await authenticate(request, first);
+  }
 
-  app.addHook('onRequest', (request, reply, done) => {
+  app.addHook('onRequest', (request, _reply, done) => {
     const { operation, sdk } = request.routeOptions.config;
     if (operation === undefined) return done(); // no route: the not-found handler answers
     if (permissionOf(operation).public) return done();
-    // It may be in the body.
-    if (sdk && request.method === 'POST' && !namesCredential(request))
-      return done(admitStranger(request, reply));
+    if (sdk && request.method === 'POST' && !namesCredential(request)) {
+      // It may be in the body.
+      request.proveByBody = (text) => prove(request, text);
+      return done();
+    }
     admit(request, operation, credentialOf(request, operation), done);
   });
   app.addHook('preValidation', (request, _reply, done) => {
@@ -93,12 +91,6 @@ export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, depen
 function credentialOf(request: FastifyRequest, operation: Operation): string | undefined {
   if (request.routeOptions.config.sdk) return sdkCredentialOf(request);
   return isOfProfiles(operation) ? keyOrBearerOf(request) : bearerOf(request);
-}
-
-/** Its few bytes may fill megabytes before anybody knows whose it is. */
-function isCompressed({ headers }: FastifyRequest): boolean {
-  const encoding = headers['content-encoding'];
-  return encoding !== undefined && encoding !== 'identity';
 }
 
 function isAdmitted({ caller }: { readonly caller?: Caller }): boolean {

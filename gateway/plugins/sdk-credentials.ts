@@ -20,6 +20,21 @@ export function keyInBody({ body }: FastifyRequest): string | undefined {
   return textIn(body, 'writeKey');
 }
 
+/** In a text of JSON that was not parsed, wherever it stands. Keys are written in letters that nobody escapes. */
+const KEY_IN_TEXT = /"writeKey"\s*:\s*"(trb_\w{1,64})"/g;
+/** More than anybody has keys in one body. */
+const MAX_KEYS_IN_TEXT = 4;
+
+/** What may be the key that `keyInBody` will find, the first of them. */
+export function keysInText(text: Buffer): readonly string[] {
+  const keys = new Set<string>();
+  for (const [, key = ''] of text.toString('latin1').matchAll(KEY_IN_TEXT)) {
+    keys.add(key);
+    if (keys.size === MAX_KEYS_IN_TEXT) break;
+  }
+  return [...keys];
+}
+
 function keyInAddress({ params, query }: FastifyRequest): string | undefined {
   return textIn(params, 'writeKey') ?? textIn(query, 'writeKey');
 }

@@ -3,7 +3,7 @@ import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { ApiError, payloadTooLarge, permissionDenied } from '../../http/errors.ts';
 import { errorAnswers } from '../../http/schemas.ts';
-import { MAX_BODY_BYTES, parseBody } from '../../plugins/body.ts';
+import { MAX_BODY_BYTES } from '../../plugins/body.ts';
 import { sdkCredentialOf } from '../../plugins/sdk-credentials.ts';
 import { createBatchReader, messageIds, type RejectedItem } from '../events/batch.ts';
 import { charge } from '../events/charge.ts';
@@ -67,7 +67,7 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
   app.addContentTypeParser(
     ['text/plain', 'application/x-www-form-urlencoded'],
     { parseAs: 'buffer' },
-    parseBody,
+    app.parseBody,
   );
 
   /** Takes the calls that can be taken, and answers which cannot. */
