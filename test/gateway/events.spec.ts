@@ -162,3 +162,11 @@ describe('checked by a contract that is slow and blocks', () => {
     expect(append).not.toHaveBeenCalled();
   });
 });
+
+it('a page may have an empty name, as some sites have: it is kept as it came', async () => {
+  const page = { user_id: 'u', name: '', properties: { url: 'https://example.com/' } };
+  const append = vi.spyOn(test.dependencies.log, 'append');
+  expect(await producer.call('POST', './events/page', page)).toMatchObject({ status: 202 });
+  const [entry] = append.mock.calls[0]?.[1] ?? [];
+  expect(JSON.parse(entry?.value ?? '{}')).toMatchObject({ type: 'page', name: '' });
+});

@@ -178,6 +178,15 @@ describe('what a client may take', () => {
       expect((await batch(15)).status).toBe(202);
     });
 
+    it('of events counts those that are refused, as they cost as well', async () => {
+      const events = new TokenBuckets({ perSecond: 10, burst: 20, clock: () => 0 });
+      const { producer } = await serve({}, { limits: { events } });
+      const batch = Array.from({ length: 20 }, () => ({ type: 'track', event: 'E' }));
+      const answer = await producer.call('POST', './events/batch', { body: { batch } });
+      expect(answer).toMatchObject({ status: 202, body: { accepted: 0 } });
+      expect((await track(producer)).status).toBe(429);
+    });
+
     it('of the rest: a rate for each credential, and none for events', async () => {
       const taken: string[] = [];
       const calls: RateLimiter = {

@@ -53,9 +53,9 @@ export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, 
       },
       async (request, reply) => {
         const key = writeKeyOf(request);
+        charge(dependencies, key, 1);
         const shaped = shapeEvent(type satisfies EventType, request.body, key, iso(dependencies.clock()));
         if (!shaped.ok) throw refused(shaped.error, shaped.details);
-        charge(dependencies, key, 1);
         if (request.query.check === 'contract') {
           const verdict = judge(shaped.event, dependencies);
           if (verdict?.outcome === 'rejected') throw blocked(verdict.breaches);
@@ -82,8 +82,8 @@ export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, 
     async (request, reply) => {
       const key = writeKeyOf(request);
       const { batch } = request.body;
+      charge(dependencies, key, batch.length);
       const read = readBatch(batch, key);
-      charge(dependencies, key, read.events.length);
       const { events, rejected } =
         request.query.check === 'contract' ? await judgeBatch(read, key.workspace_id, whenGone(reply)) : read;
       if (events.length > 0)

@@ -44,7 +44,7 @@ const fields: Readonly<Record<EventType, Readonly<Record<string, TSchema>>>> = {
   track: { event: text('What was done.'), properties: optionalObject('Facts about the action.') },
   identify: { traits: optionalObject('Facts about the user.') },
   page: {
-    name: optionalText('The page’s name.'),
+    name: optionalText('The page’s name.', { minLength: 0 }),
     properties: optionalObject('Facts about the view: url, title, referrer.'),
   },
   group: {

@@ -73,13 +73,13 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
   /** Takes the calls that can be taken, and answers which cannot. */
   async function take(request: FastifyRequest, calls: readonly unknown[], frame: Frame) {
     const key = writeKeyOf(request);
+    charge(dependencies, key, calls.length);
     const receivedAt = iso(dependencies.clock());
     const items = calls.map((call) => eventItem(call, frame, receivedAt));
     const read = readBatch(items, key, receivedAt);
     const rejected = read.rejected.map(inWordsOfCalls);
     for (const { error } of rejected)
       dependencies.metrics.count('tributary_sdk_events_rejected_total', { error });
-    charge(dependencies, key, read.events.length);
     if (read.events.length > 0)
       await ingest(request, key, read.events, () => ({
         message_ids: messageIds(items.length, read.events),
