@@ -26,6 +26,14 @@ describe('room for bodies', () => {
     expect(room.take(70)).toBeDefined();
   });
 
+  it('is not taken any more by who gave it back', () => {
+    const room = new BodyRoom(100);
+    const held = room.take(10);
+    held?.release();
+    expect(held?.resize(60)).toBe(true);
+    expect(room.take(100)).toBeDefined();
+  });
+
   it('is never more than there is, and all of it in the end, whatever comes and goes', () => {
     const step = fc.record({ at: fc.nat(9), bytes: fc.nat(120), grows: fc.boolean() });
     fc.assert(

@@ -1,6 +1,6 @@
 /** What a request holds of the room, until it gives it back. */
 export interface HeldRoom {
-  /** Holds so many bytes instead; false, and nothing changes, where there is no room for more. */
+  /** Holds so many bytes instead; false, and nothing changes, where there is no room for more. Nothing once it was released. */
   resize(bytes: number): boolean;
   release(): void;
 }
@@ -20,12 +20,19 @@ export class BodyRoom {
   /** Undefined where there is no room. */
   take(bytes: number): HeldRoom | undefined {
     let own = 0;
+    let released = false;
     const resize = (to: number): boolean => {
+      // Its client left while it was inflated: nobody would give back what it took now.
+      if (released) return true;
       if (to > own && this.#held - own + to > this.#bytes) return false;
       this.#held += to - own;
       own = to;
       return true;
     };
-    return resize(bytes) ? { resize, release: () => void resize(0) } : undefined;
+    const release = () => {
+      resize(0);
+      released = true;
+    };
+    return resize(bytes) ? { resize, release } : undefined;
   }
 }

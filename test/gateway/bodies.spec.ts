@@ -72,8 +72,12 @@ describe('bodies under way', () => {
   /** More than there is room for, where each counts for the longest that it may be, as it does not say. */
   const MANY = Math.ceil(getHeapStatistics().heap_size_limit / 64 / (4 * 1024 * 1024)) + 1;
 
+  let url: URL;
+  beforeAll(async () => {
+    url = new URL(await test.app.listen({ host: '127.0.0.1', port: 0 }));
+  });
+
   it('have room for so many at once: 503 beyond it, for callers who have shown no key long before all others', async () => {
-    const url = new URL(await test.app.listen({ host: '127.0.0.1', port: 0 }));
     const send = async (headers: Readonly<Record<string, string>>) => {
       const answer = await fetch(`${url}v1/batch`, {
         method: 'POST',
