@@ -22,6 +22,13 @@ import { keyInBody, keysInText, namesCredential, sdkCredentialOf } from './sdk-c
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const WORKSPACE_HEADER = 'x-workspace-id';
 
+/** What a route says of itself. Fastify makes it anew each time it is asked for. */
+interface RouteAccess {
+  readonly operation: Operation;
+  /** That SDKs call it, made for Segment or RudderStack. */
+  readonly sdk?: boolean;
+}
+
 /**
  * Who may do what. Every route names its operation in the permission table, or the gateway does not start. The order
  * is the spec's: verify the credential (401), look at the header (400), then kind, membership and role (403). All of
@@ -45,14 +52,14 @@ export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, depen
 
   function admit(
     request: FastifyRequest,
-    operation: Operation,
+    route: RouteAccess,
     credential: string | undefined,
     done: (error?: Error) => void,
   ): void {
     const admitCaller = (caller: Caller) => {
       request.caller = caller;
       noteKeyUse(caller);
-      authorize(request, operation, dependencies);
+      authorize(request, route, dependencies);
     };
     const caller = authenticate(request, credential);
     if (caller instanceof Promise) caller.then(admitCaller).then(() => done(), done);
@@ -78,18 +85,20 @@ export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, depen
       request.proveByBody = (text) => prove(request, text);
       return done();
     }
-    admit(request, operation, credentialOf(request, operation), done);
+    const route = { operation, sdk: sdk === true };
+    admit(request, route, credentialOf(request, route), done);
   });
   app.addHook('preValidation', (request, _reply, done) => {
-    const { operation } = request.routeOptions.config;
-    if (operation === undefined || permissionOf(operation).public || isAdmitted(request)) return done();
-    admit(request, operation, keyInBody(request), done);
+    if (isAdmitted(request)) return done();
+    const { operation, sdk } = request.routeOptions.config;
+    if (operation === undefined || permissionOf(operation).public) return done();
+    admit(request, { operation, sdk: sdk === true }, keyInBody(request), done);
   });
 });
 
 /** The credential, from where the API that is called has it. */
-function credentialOf(request: FastifyRequest, operation: Operation): string | undefined {
-  if (request.routeOptions.config.sdk) return sdkCredentialOf(request);
+function credentialOf(request: FastifyRequest, { operation, sdk }: RouteAccess): string | undefined {
+  if (sdk) return sdkCredentialOf(request);
   return isOfProfiles(operation) ? keyOrBearerOf(request) : bearerOf(request);
 }
 
@@ -102,13 +111,17 @@ function isOfProfiles(operation: Operation): boolean {
   return permissionOf(operation).scope !== undefined;
 }
 
-function authorize(request: FastifyRequest, operation: Operation, { catalog }: GatewayDependencies): void {
+function authorize(
+  request: FastifyRequest,
+  { operation, sdk }: RouteAccess,
+  { catalog }: GatewayDependencies,
+): void {
   const permission = permissionOf(operation);
   const { workspaceId, organizationId } = request.params as PathParameters;
   if (workspaceId !== undefined) checkWorkspaceHeader(request, workspaceId.toLowerCase(), request.caller);
   if (!permission.credentials.includes(request.caller.kind)) throw permissionDenied();
   const { caller } = request;
-  if (request.routeOptions.config.sdk && caller.kind === 'write_key')
+  if (sdk && caller.kind === 'write_key')
     authorizeInWorkspace(request, permission, caller.key.workspace_id, catalog.state);
   if (workspaceId !== undefined)
     authorizeInWorkspace(request, permission, workspaceId.toLowerCase(), catalog.state);

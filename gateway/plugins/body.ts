@@ -25,6 +25,9 @@ const STRANGERS_ROOM_PART = 64;
 /** But never fewer than so many of the longest. */
 const MIN_BODIES = 4;
 
+/** A plain one of no more is not counted: every connection may fill as much with the headers of its request. */
+const SMALL_BODY_BYTES = 16 * 1024;
+
 /** Inflated at a time; each waits until the one before it was read, so that what is inflated does not pile up. */
 const INFLATING = {
   atATime: 4,
@@ -50,7 +53,7 @@ declare module 'fastify' {
     parseBody(request: FastifyRequest, body: Buffer, done: Done): void;
   }
   interface FastifyRequest {
-    /** Undefined where there is no body. */
+    /** Undefined where there is no body, or a small one. */
     bodyRoom: HeldRoom | undefined;
     /** Rejects unless what makes a body worth its parsing stands in its text; undefined where that is known already. */
     proveByBody: ((text: Buffer) => Promise<void>) | undefined;
@@ -69,8 +72,9 @@ export const bodyPlugin = fastifyPlugin<Pick<GatewayDependencies, 'metrics'>>(as
 
   /** Room for what the request says that it brings; for all that it may bring, where it does not say. */
   function hold(request: FastifyRequest, reply: FastifyReply): Error | null {
-    const said = request.headers['content-length'];
-    if (said === undefined && request.headers['transfer-encoding'] === undefined) return null;
+    const { 'content-length': said, 'transfer-encoding': inChunks } = request.headers;
+    if (said === undefined && inChunks === undefined) return null;
+    if (Number(said) <= SMALL_BODY_BYTES && !isCompressed(request)) return null;
     const bytes = said === undefined ? request.routeOptions.bodyLimit : Number(said);
     if (said !== undefined && bytes > limitFor(request)) return bodyTooLarge();
     const held = (isStranger(request) ? strangersRoom : room).take(bytes);
@@ -113,7 +117,8 @@ export const bodyPlugin = fastifyPlugin<Pick<GatewayDependencies, 'metrics'>>(as
   app.decorateRequest('bodyRoom');
   app.decorateRequest('proveByBody');
   app.decorate('parseBody', (request, body, done) => {
-    if (body.length > limitFor(request)) return done(bodyTooLarge());
+    // What is longer than its route takes was refused as it was read.
+    if (body.length > MAX_STRANGERS_BODY_BYTES && isStranger(request)) return done(bodyTooLarge());
     request.bodyRoom?.resize(body.length);
     // The way of most events waits for no promise.
     if (request.proveByBody === undefined && !isCompressed(request)) parse(body, done);

@@ -1,5 +1,6 @@
 import cors, { type FastifyCorsOptions } from '@fastify/cors';
 import { EVENT_TYPES } from '@tributary/core';
+import type { FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 
 /** Web origins, `*` for any; none when empty. */
@@ -17,6 +18,9 @@ const INGESTION = new RegExp(
 
 /** What SDKs call, made for Segment or RudderStack. */
 const SDKS = /^\/(?:beacon\/)?v1\/|^\/sourceConfig\/?(?:\?|$)/;
+
+/** Who says no origin is no browser: nothing has to be told it. */
+const NO_PAGE: FastifyCorsOptions = { origin: false };
 
 const COMMON: FastifyCorsOptions = {
   methods: ['GET', 'POST', 'PUT', 'DELETE'],
@@ -43,10 +47,11 @@ export const crossOriginPlugin = fastifyPlugin<CrossOriginOptions>(async (app, o
   const ingestion = forOrigins(options.ingestionOrigins ?? ANY);
   const sdks = forSdks(options.ingestionOrigins ?? ANY);
   const others = forOrigins(options.origins ?? []);
-  const optionsFor = (url: string) => (INGESTION.test(url) ? ingestion : SDKS.test(url) ? sdks : others);
-  await app.register(cors, {
-    delegator: (request, done) => done(null, optionsFor(request.url ?? '')),
-  });
+  const optionsFor = ({ url = '', method, headers }: FastifyRequest) => {
+    if (headers.origin === undefined && method !== 'OPTIONS') return NO_PAGE;
+    return INGESTION.test(url) ? ingestion : SDKS.test(url) ? sdks : others;
+  };
+  await app.register(cors, { delegator: (request, done) => done(null, optionsFor(request)) });
 });
 
 function forOrigins(origins: readonly string[]): FastifyCorsOptions {

@@ -31,11 +31,16 @@ export const rateLimitsPlugin = fastifyPlugin<
     }
   }
 
-  app.addHook('onRequest', async (request) => {
-    const { operation } = request.routeOptions.config;
-    if (operation === undefined || operation === 'events.ingest' || permissionOf(operation).public) return;
-    const wait = await waitOf(request.caller, limiter);
+  async function charge(caller: Caller, of: RateLimiter): Promise<void> {
+    const wait = await waitOf(caller, of);
     if (wait > 0) throw tooManyRequests(Math.ceil(wait / 1_000));
+  }
+
+  app.addHook('onRequest', (request, _reply, done) => {
+    const { operation } = request.routeOptions.config;
+    // The way of events waits for no promise.
+    if (operation === undefined || operation === 'events.ingest' || permissionOf(operation).public) done();
+    else charge(request.caller, limiter).then(() => done(), done);
   });
 });
 

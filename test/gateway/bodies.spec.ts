@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { connect } from 'node:net';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { getHeapStatistics } from 'node:v8';
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 import { makeKey } from '@tributary/core';
@@ -99,6 +101,30 @@ describe('bodies under way', () => {
     expect((await send(basic(key))).status).toBe(200);
     for (const socket of held) socket.destroy();
     await expect.poll(async () => (await send({})).status).toBe(200);
+  });
+
+  it('are not counted where they are small', async () => {
+    const held: Socket[] = [];
+    onTestFinished(() => {
+      for (const socket of held) socket.destroy();
+    });
+    const head = 'POST /v1/batch HTTP/1.1\r\nhost: h\r\ncontent-type: application/json\r\n';
+    /** Sends all of a body but its end: the answer, or undefined while there is none because it is waited for. */
+    const begin = async (length: string) => {
+      const socket = connect(Number(url.port), url.hostname);
+      held.push(socket);
+      socket.write(`${head}${length}\r\n\r\n`);
+      const answer = await Promise.race([once(socket, 'data'), sleep(50)]);
+      return answer === undefined ? undefined : String(answer[0]).slice(9, 12);
+    };
+    // Filled up to less than what is counted at all.
+    const said = [512 * 1024, 64 * 1024, 16 * 1024 + 1].map((bytes) => `content-length: ${bytes}`);
+    for (const length of ['transfer-encoding: chunked', ...said]) {
+      let answer: string | undefined;
+      for (let n = 0; n <= MANY && answer === undefined; n++) answer = await begin(length);
+      expect(answer).toBe('503');
+    }
+    expect(await begin(`content-length: ${16 * 1024}`)).toBeUndefined();
   });
 
   it('count for what they are once they are there, and for nothing once they were answered', async () => {
