@@ -1,4 +1,4 @@
-import type { LogEntry } from './event-log.ts';
+import type { LogEntry, NewEntry } from './event-log.ts';
 import type { Emission, PoisonRecord } from './stage.ts';
 import { TOPIC } from './topics.ts';
 
@@ -6,13 +6,41 @@ const MAX_ERROR_LENGTH = 2_000;
 
 /** What goes to `stages.dead` for an entry that is given up; `at` is ISO 8601. */
 export function poisonEmission(stage: string, entry: LogEntry, error: string, at: string): Emission {
-  const { key, value, headers, position } = entry;
+  const { key, value, headers, position, timestamp } = entry;
   const record: PoisonRecord = {
     stage,
     position,
+    timestamp,
     error: error.slice(0, MAX_ERROR_LENGTH),
     at,
     entry: { key, value, headers },
   };
   return { topic: TOPIC.poison, key, value: JSON.stringify(record), headers };
+}
+
+/** The record an entry of `stages.dead` holds; undefined for anything else. */
+export function poisonRecordIn({ value }: Pick<NewEntry, 'value'>): PoisonRecord | undefined {
+  try {
+    const record = JSON.parse(value) as Partial<PoisonRecord>;
+    const { stage, position, error, at, entry } = record;
+    const isWhole =
+      typeof stage === 'string' &&
+      typeof error === 'string' &&
+      !Number.isNaN(Date.parse(at ?? '')) &&
+      typeof position?.topic === 'string' &&
+      Number.isSafeInteger(position.partition) &&
+      Number.isSafeInteger(position.offset) &&
+      typeof entry?.key === 'string' &&
+      typeof entry.value === 'string' &&
+      typeof entry.headers === 'object' &&
+      entry.headers !== null;
+    return isWhole ? (record as PoisonRecord) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The entry that was given up, as its stage was handed it. */
+export function entryGivenUp({ entry, position, timestamp, at }: PoisonRecord): LogEntry {
+  return { ...entry, position, timestamp: timestamp ?? Date.parse(at) };
 }

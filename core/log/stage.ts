@@ -94,7 +94,10 @@ export const POISON_ATTEMPTS = 3;
 export interface PoisonRecord {
   readonly stage: string;
   readonly position: LogEntry['position'];
+  /** When the log took the entry, epoch ms. Absent from records of releases that did not say. */
+  readonly timestamp?: number;
   readonly error: string;
+  /** When it was given up, ISO 8601. */
   readonly at: string;
   readonly entry: NewEntry;
 }

@@ -28,6 +28,10 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     summary: 'rewrite: drop all history of the catalog, keep its state',
     load: async () => (await import('./commands/catalog.ts')).catalog,
   },
+  redrive: {
+    summary: 'hand what stages gave up to them again: --stages a,b; --list: say what there is',
+    load: async () => (await import('./commands/redrive.ts')).redrive,
+  },
   token: {
     summary: 'print an ID token of the development issuer: --email a@b.c',
     load: async () => (await import('./commands/token.ts')).printToken,

@@ -75,7 +75,7 @@ export class AppliedOffsets {
  * Nobody counts past the end. It has to be asked after the applied offset was: an end known from before may be older
  * than what another process has counted since.
  */
-async function isMadeAnew(applied: number, context: StageContext): Promise<boolean> {
+export async function isMadeAnew(applied: number, context: StageContext): Promise<boolean> {
   return context.end !== undefined && applied > (await context.end());
 }
 

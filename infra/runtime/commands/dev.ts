@@ -9,6 +9,7 @@ import { openOidcIssuers } from '../issuer/oidc-issuers.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
 import { catalogReadiness } from '../observability/readiness.ts';
+import { DEV_DEFAULTS } from '../process/dev-defaults.ts';
 import { startPatience } from '../process/patience.ts';
 import { runUntilTold } from '../process/run-until-told.ts';
 import { tellingFaults } from '../process/telling-faults.ts';
@@ -21,16 +22,13 @@ import type { Closing } from '../wiring/closing.ts';
 import { watchConfiguredEngines } from '../wiring/engines.ts';
 import { openGateway } from '../wiring/gateway.ts';
 
-/** What `dev` sets where the environment says nothing: a person's own machine is not a place to protect from itself. */
-const DEFAULTS = { TRIBUTARY_DEV_ISSUER: '1', TRIBUTARY_EGRESS_ALLOW: '127.0.0.0/8', LOG_LEVEL: 'warn' };
-
 /**
  * `tributary dev`: everything in one process, on SQLite where the environment names no engines. Leaves on SIGTERM or
  * SIGINT after finishing what it took.
  */
 export async function dev(args: readonly string[], environment: Environment): Promise<number> {
   noArguments(args);
-  const config = readConfig({ ...DEFAULTS, ...environment });
+  const config = readConfig({ ...DEV_DEFAULTS, ...environment });
   if (!config.devIssuer)
     throw new UsageError('it lives of the development issuer, which TRIBUTARY_DEV_ISSUER=0 switches off');
   const logger = createLogger(config.logLevel, { part: 'gateway' });

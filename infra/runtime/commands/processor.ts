@@ -9,8 +9,9 @@ import { runUntilTold } from '../process/run-until-told.ts';
 import { tellingFaults } from '../process/telling-faults.ts';
 import { openSecrets } from '../secrets/secrets.ts';
 import { startOperationsServer } from '../server/server.ts';
+import { chosenStages } from '../stages/chosen.ts';
 import { STARTING, type StagesThread, startStagesThread } from '../stages/thread.ts';
-import { parseOptions, UsageError } from '../usage-error.ts';
+import { parseOptions } from '../usage-error.ts';
 import type { Closing } from '../wiring/closing.ts';
 
 /**
@@ -18,7 +19,7 @@ import type { Closing } from '../wiring/closing.ts';
  * partitions. Leaves on SIGTERM or SIGINT; ends with code 1 when a stage died, to be started again.
  */
 export async function runProcessor(args: readonly string[], environment: Environment): Promise<number> {
-  const stages = stagesOf(args);
+  const stages = chosenStages(parseOptions(args, { stages: { type: 'string' } }).stages);
   const config = readDistributedConfig(environment);
   openSecrets(config); // a fault of the keys is told before anything is started
   const logger = createLogger(config.logLevel, { part: 'processor' });
@@ -51,17 +52,4 @@ async function work(
   logger.info({ stages: stages ?? STAGE_NAMES }, 'the stages run');
   process.stdout.write(`processor ready at ${server.url}\n`);
   return thread.failed;
-}
-
-/** The stages of `--stages a,b`; undefined means all. */
-function stagesOf(args: readonly string[]): readonly string[] | undefined {
-  const given = parseOptions(args, { stages: { type: 'string' } }).stages;
-  if (given === undefined) return undefined;
-  const names = given.split(',').map((name) => name.trim());
-  const unknown = names.filter((name) => !STAGE_NAMES.some((known) => known === name));
-  if (unknown.length > 0) {
-    const quoted = unknown.map((name) => `"${name}"`).join(', ');
-    throw new UsageError(`--stages: there is no ${quoted}; there are ${STAGE_NAMES.join(', ')}`);
-  }
-  return names;
 }

@@ -1,0 +1,158 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type EventLog, NO_METRICS, TOPIC, TributaryError } from '@tributary/core';
+import {
+  type GivenUp,
+  givenUp,
+  REDRIVE,
+  type RedriveOutcome,
+  redrive as redriveStage,
+} from '@tributary/processors';
+import type { Environment } from '../command.ts';
+import { readConfig } from '../config/config.ts';
+import type { Config } from '../config/settings.ts';
+import { createLogger } from '../observability/logger.ts';
+import { DEV_DEFAULTS } from '../process/dev-defaults.ts';
+import { startPatience, whenAvailable } from '../process/patience.ts';
+import { tellingFaults } from '../process/telling-faults.ts';
+import { openSecrets } from '../secrets/secrets.ts';
+import { chosenStages } from '../stages/chosen.ts';
+import { parseOptions } from '../usage-error.ts';
+import { catchUp } from '../wiring/catch-up.ts';
+import { Closing } from '../wiring/closing.ts';
+import { openPipeline } from '../wiring/pipeline.ts';
+import { openEventLog } from '../wiring/ports/event-log.ts';
+
+const LOOK_EVERY_MS = 200;
+const LONGEST_ERROR = 200;
+
+/** What became of the records, and why some were given up again. */
+interface Redriven {
+  readonly outcomes: ReadonlyMap<RedriveOutcome, number>;
+  /** The last error of each stage. */
+  readonly errors: ReadonlyMap<string, string>;
+}
+
+/**
+ * `tributary redrive [--stages a,b] [--list]`: hands what stages gave up to them again, beside whatever runs, once
+ * whatever made them fail was mended; or says what there is. Code 1 where some of it was given up again. Safe to kill and
+ * to run again.
+ */
+export async function redrive(args: readonly string[], environment: Environment): Promise<number> {
+  const options = parseOptions(args, { stages: { type: 'string' }, list: { type: 'boolean' } });
+  const chosen = chosenStages(options.stages);
+  const config = configOf(environment);
+  const closing = new Closing();
+  return tellingFaults('redrive', async () => {
+    try {
+      if (options.list === true) {
+        process.stdout.write(describeGivenUp(await list(config, closing)));
+        return 0;
+      }
+      return await run(config, chosen, closing);
+    } finally {
+      await closing.close();
+    }
+  });
+}
+
+/** Where there are no brokers, everything is in the process of `dev`, and this is as free as that one. */
+function configOf(environment: Environment): Config {
+  const config = readConfig({ LOG_LEVEL: 'warn', ...environment });
+  return config.kafkaBrokers.length > 0 ? config : readConfig({ ...DEV_DEFAULTS, ...environment });
+}
+
+async function list(config: Config, closing: Closing): Promise<GivenUp> {
+  const logger = createLogger(config.logLevel, { part: 'redrive' });
+  const log = closing.keep(await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }));
+  return whenAvailable('reading stages.dead', startPatience(config.startTimeout, logger), () => givenUp(log));
+}
+
+async function run(config: Config, chosen: readonly string[] | undefined, closing: Closing): Promise<number> {
+  openSecrets(config); // a fault of the keys is told before anything is opened
+  const logger = createLogger(config.logLevel, { part: 'redrive' });
+  const patience = startPatience(config.startTimeout, logger);
+  const tools = { logger, metrics: NO_METRICS, dropExpired: false };
+  const { log, catalog, counters, pipeline } = await openPipeline(config, tools, patience, closing);
+  const found = await whenAvailable('reading stages.dead', patience, () => givenUp(log));
+  process.stdout.write(describeGivenUp(found));
+  if (found.last.size === 0) return 0;
+  await catchUp(catalog, patience);
+  const outcomes = new Map<RedriveOutcome, number>();
+  const errors = new Map<string, string>();
+  const stage = redriveStage({
+    stages: pipeline,
+    counters,
+    clock: Date.now,
+    ...(chosen === undefined ? {} : { chosen: new Set(chosen) }),
+    last: found.last,
+    told(outcome, record, error) {
+      outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
+      if (record !== undefined && error !== undefined) errors.set(record.stage, error);
+    },
+  });
+  const running = await whenAvailable('running the redrive', patience, () => log.run(stage));
+  try {
+    await Promise.race([running.ended, passed(log, found)]);
+  } finally {
+    await running.stop();
+  }
+  const more = startPatience(config.startTimeout, logger);
+  await whenAvailable('dropping what was redriven', more, () => dropPassed(log, found));
+  process.stdout.write(describeRedriven({ outcomes, errors }));
+  return errors.size > 0 ? 1 : 0;
+}
+
+/** Until all that was found was taken, here or by who redrives elsewhere at the same time. */
+async function passed(log: EventLog, { last }: GivenUp): Promise<void> {
+  const left = new Map(last);
+  for (;;) {
+    for (const [partition, offset] of left)
+      if (await isPast(log, partition, offset)) left.delete(partition);
+    if (left.size === 0) return;
+    await sleep(LOOK_EVERY_MS);
+  }
+}
+
+/** A log that does not answer is waited for: the stage says so, and goes on by itself. */
+async function isPast(log: EventLog, partition: number, offset: number): Promise<boolean> {
+  try {
+    return ((await log.positionOf(REDRIVE, TOPIC.poison, partition)) ?? 0) > offset;
+  } catch (error) {
+    if (error instanceof TributaryError && error.retryable) return false;
+    throw error;
+  }
+}
+
+/**
+ * What was redriven is nobody's any more: where an event is would be answered by it, and Kafka forgets the position of a
+ * group that is hardly ever there sooner than the records.
+ */
+async function dropPassed(log: EventLog, { last }: GivenUp): Promise<void> {
+  for (const [partition, offset] of last) await log.dropBelow(TOPIC.poison, partition, offset + 1);
+}
+
+function describeGivenUp({ stages }: GivenUp): string {
+  if (stages.length === 0) return 'stages.dead holds nothing\n';
+  const total = stages.reduce((sum, { records }) => sum + records, 0);
+  const lines = stages.map(({ stage, records, from, to, error }) =>
+    [
+      `  ${(stage ?? '(unreadable)').padEnd(14)} ${String(records).padStart(8)}`,
+      ...(error === undefined ? [] : [`  ${from} - ${to}  the last: ${oneLine(error)}`]),
+    ].join(''),
+  );
+  return `stages.dead holds ${total} ${total === 1 ? 'record' : 'records'}\n${lines.join('\n')}\n`;
+}
+
+function describeRedriven({ outcomes, errors }: Redriven): string {
+  const count = (outcome: RedriveOutcome) => outcomes.get(outcome) ?? 0;
+  const lines = [
+    `${count('redriven')} redriven, ${count('given up')} given up again, ${count('left')} left`,
+    ...[...errors].map(([stage, error]) => `  ${stage}: ${oneLine(error)}`),
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+/** Messages may hold what somebody sent. */
+function oneLine(text: string): string {
+  return text.replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').slice(0, LONGEST_ERROR);
+}

@@ -1,0 +1,121 @@
+import type { MessagePort } from 'node:worker_threads';
+import {
+  type Catalog,
+  createContractEvaluator,
+  DEFAULT_CONDITION,
+  type EventLog,
+  type History,
+  type Logger,
+  type Metrics,
+  publishProfileChanges,
+  type Stage,
+  type VolumeCounters,
+} from '@tributary/core';
+import { createPipeline, RunFigures } from '@tributary/processors';
+import type { Config } from '../config/settings.ts';
+import { type Patience, whenAvailable } from '../process/patience.ts';
+import { openSecrets } from '../secrets/secrets.ts';
+import type { Closing } from './closing.ts';
+import { openCatalog } from './ports/catalog.ts';
+import { openConnectors } from './ports/connectors.ts';
+import { openDeduplicator } from './ports/deduplicator.ts';
+import { openEventLog } from './ports/event-log.ts';
+import { openHealthBoard } from './ports/health-board.ts';
+import { openHistory } from './ports/history.ts';
+import { openStagesLiveTail } from './ports/live-tail.ts';
+import { openMailer } from './ports/mailer.ts';
+import { openProfileStore } from './ports/profile-store.ts';
+import { openSandbox } from './ports/sandbox.ts';
+import { openValueFraming } from './ports/value-framing.ts';
+import { openVolumeCounters } from './ports/volume-counters.ts';
+import { provideTopics } from './provide-topics.ts';
+import { receivedTopics } from './topics.ts';
+
+export interface PipelineTools {
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  /** Leads to the gateway of this process, for its live tail. */
+  readonly liveLink?: MessagePort | undefined;
+  /** Whether this process drops what has expired from the embedded log. Default true. */
+  readonly dropExpired?: boolean;
+}
+
+/** The stages, and those of their ports that who runs them needs too. The catalog has not caught up yet. */
+export interface OpenPipeline {
+  readonly pipeline: readonly Stage[];
+  readonly log: EventLog;
+  readonly catalog: Catalog;
+  readonly counters: VolumeCounters;
+  readonly history: History;
+}
+
+/** Opens every port that the stages need. What was opened is closed by `closing`, also when the rest could not be. */
+export async function openPipeline(
+  config: Config,
+  { logger, metrics, liveLink: link, dropExpired = true }: PipelineTools,
+  patience: Patience,
+  closing: Closing,
+): Promise<OpenPipeline> {
+  const available = async <T extends { close(): Promise<void> }>(what: string, attempt: () => Promise<T>) =>
+    closing.keep(await whenAvailable(`opening the ${what}`, patience, attempt));
+  const framing = await available('schemas', () => openValueFraming(config, logger));
+  const log = await available('event log', () =>
+    openEventLog(config, { logger, metrics, framing, dropExpired }),
+  );
+  const catalog = closing.keep(openCatalog(config, { log, logger }));
+  await provideTopics(log, config, patience);
+  const counters = await available('volume counters', () => openVolumeCounters(config, { logger }));
+  const deduplicator = await available('deduplicator', () => openDeduplicator(config, logger));
+  const history = await available('history', () => openHistory(config, logger));
+  const publish = publishProfileChanges(log);
+  const profiles = await available('profiles', () => openProfileStore(config, { logger, metrics, publish }));
+  const mailer = await openMailer(config);
+  if (mailer !== undefined) closing.keep(mailer);
+  const pipeline = createPipeline({
+    log,
+    catalog,
+    counters,
+    figures: closing.keep(new RunFigures({ counters, clock: Date.now, metrics, logger })),
+    deduplicator,
+    history,
+    profiles,
+    ...(mailer && { mailer }),
+    healthBoard: await available('health board', () => openHealthBoard(config, logger)),
+    liveTail: await available('live tail', () => openStagesLiveTail(config, { logger, link })),
+    ...localPorts(config, { logger, metrics }, closing),
+    logger,
+    metrics,
+    receivedTopics: receivedTopics(config),
+    options: {
+      retryLabels: config.retryLadder,
+      expiryMs: config.retryExpiry,
+      retentionMs: config.retention,
+      maxCalls: config.destinationConcurrency,
+      callsPerSecond: config.destinationRate,
+      condition: {
+        ...DEFAULT_CONDITION,
+        badAfterMs: config.alertAfter,
+        wellAfterMs: config.alertAfter / 4,
+        everyMs: config.alertEvery,
+      },
+    },
+  });
+  return { pipeline, log, catalog, counters, history };
+}
+
+/** The ports that need no engine. */
+function localPorts(config: Config, { logger, metrics }: PipelineTools, closing: Closing) {
+  const clock = Date.now;
+  const sandbox = (isLazy: boolean) =>
+    closing.keep(openSandbox(config, { logger, metrics }, { processes: config.sandboxProcesses, isLazy }));
+  return {
+    contracts: createContractEvaluator(),
+    sandbox: sandbox(false),
+    // What goes there waits for its turn anyway, and most installations never have anything that slow.
+    slowSandbox: sandbox(true),
+    connectors: closing.keep(openConnectors(config, { logger, metrics })),
+    unseal: openSecrets(config).unseal,
+    clock,
+    elapsed: () => performance.now(),
+  };
+}
