@@ -106,8 +106,7 @@ async function run(config: Config, chosen: readonly string[] | undefined, closin
 async function passed(log: EventLog, { last }: GivenUp): Promise<void> {
   const left = new Map(last);
   for (;;) {
-    for (const [partition, offset] of left)
-      if (await isPast(log, partition, offset)) left.delete(partition);
+    for (const [partition, offset] of left) if (await isPast(log, partition, offset)) left.delete(partition);
     if (left.size === 0) return;
     await sleep(LOOK_EVERY_MS);
   }
