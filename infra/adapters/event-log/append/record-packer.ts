@@ -30,8 +30,13 @@ export interface Placed {
 export class RecordPacker {
   readonly #byPartition = new Map<string, PartitionRecords[]>();
 
-  place(spec: TopicSpec, entry: NewEntry): Placed {
-    const records = this.#recordsOf(spec, partitionOf(entry.key, spec.partitions));
+  /** `partition`: that of the entry's key, for who knows it already. */
+  place(
+    spec: TopicSpec,
+    entry: NewEntry,
+    partition: number = partitionOf(entry.key, spec.partitions),
+  ): Placed {
+    const records = this.#recordsOf(spec, partition);
     const last = records.counts.length - 1;
     if (!spec.packed) {
       addRecord(records, entry.key, entry);

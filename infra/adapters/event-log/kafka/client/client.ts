@@ -27,6 +27,9 @@ import { Sockets } from './sockets.ts';
 const METADATA_MAX_AGE_MS = 60_000;
 const LOG_LEVEL_WARN = 2;
 
+/** kafkajs tells of a request without an answer, and goes on with its connection. */
+const REQUEST_TIMED_OUT = 'network.request_timeout';
+
 /** How long it may take to find a broker, connect and authenticate, ms. */
 const CONNECTED_WITHIN_MS = 15_000;
 
@@ -54,6 +57,7 @@ export class KafkaClient {
   readonly #coordinators = new Map<string, number>();
   #connected: Promise<void> | undefined;
   #stale = false;
+  #refreshing: Promise<void> | undefined;
   #closed = false;
 
   constructor({ connection, requestTimeoutMs = 10_000, logger }: KafkaClientOptions) {
@@ -76,6 +80,12 @@ export class KafkaClient {
       allowAutoTopicCreation: false,
       maxInFlightRequests: null,
       isolationLevel: 1,
+      instrumentationEmitter: {
+        emit: (event, { broker }) => {
+          // It may lead nowhere, which a kernel finds out in a quarter of an hour: the next call connects anew.
+          if (event === REQUEST_TIMED_OUT) this.#sockets.cut(broker);
+        },
+      },
     });
     acceptInPart(this.#cluster);
   }
@@ -190,8 +200,7 @@ export class KafkaClient {
     }
   }
 
-  /** Connected, and with the whereabouts of the topic's partitions. */
-  async #ready(topic?: string): Promise<void> {
+  async #connect(): Promise<void> {
     if (this.#closed) throw new Unavailable('the client of Kafka is closed');
     this.#connected ??= this.#cluster.connect().then(() => this.#cluster.addMultipleTargetTopics([]));
     try {
@@ -200,16 +209,24 @@ export class KafkaClient {
       this.#connected = undefined;
       throw error;
     }
+  }
+
+  /** Connected, and with the whereabouts of brokers and of the topic's partitions, looked up again where they are stale. */
+  async #ready(topic?: string): Promise<void> {
+    await this.#connect();
     if (topic !== undefined && !this.#topics.has(topic)) {
       await this.#cluster.addMultipleTargetTopics([topic]);
       this.#topics.add(topic);
     }
     if (this.#stale) {
       this.#stale = false;
-      await this.#cluster.refreshMetadata();
-    } else {
-      await this.#cluster.refreshMetadataIfNecessary();
+      this.#refreshing = this.#cluster.refreshMetadata().finally(() => {
+        this.#refreshing = undefined;
+      });
     }
+    // Who asks while it is under way wants what it brings, too.
+    await this.#refreshing;
+    await this.#cluster.refreshMetadataIfNecessary();
   }
 
   async #leaderOf(topic: string, partition: number): Promise<number> {
@@ -220,8 +237,9 @@ export class KafkaClient {
     throw new Unavailable(`Kafka: ${topic}/${partition} has no leader`);
   }
 
+  /** A node that is known is called as it is: nothing that is asked of another broker stands between. */
   async #broker(nodeId: number): Promise<KafkaBroker> {
-    await this.#ready();
+    await this.#connect();
     return this.#cluster.findBroker({ nodeId });
   }
 

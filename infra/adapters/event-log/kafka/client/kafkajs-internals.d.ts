@@ -56,7 +56,10 @@ declare module 'kafkajs/src/network/requestQueue/index.js' {
 }
 
 declare module 'kafkajs/src/network/socketFactory.js' {
-  export default function socketFactory(): (options: object) => import('node:net').Socket;
+  export default function socketFactory(): (options: {
+    readonly host: string;
+    readonly port: number;
+  }) => import('node:net').Socket;
 }
 
 declare module 'kafkajs/src/protocol/requests/index.js' {

@@ -23,6 +23,8 @@ export interface KafkaClusterOptions {
   readonly allowAutoTopicCreation: boolean;
   readonly maxInFlightRequests: number | null;
   readonly isolationLevel: 0 | 1;
+  /** Is told of each request; `broker` is `host:port`. */
+  readonly instrumentationEmitter: { emit(event: string, of: { readonly broker: string }): void };
 }
 
 /** A request with the code that reads its answer. */

@@ -6,21 +6,22 @@ import socketFactory from 'kafkajs/src/network/socketFactory.js';
  * of an authentication without an end: cut sockets make it give all of them up.
  */
 export class Sockets {
-  readonly #open = new Set<Socket>();
+  /** With the broker of each, as `host:port`. */
+  readonly #open = new Map<Socket, string>();
   #closed = false;
 
   /** For kafkajs. */
   readonly factory = (options: Parameters<ReturnType<typeof socketFactory>>[0]): Socket => {
     const socket = socketFactory()(options);
-    this.#open.add(socket);
+    this.#open.set(socket, `${options.host}:${options.port}`);
     socket.once('close', () => this.#open.delete(socket));
     if (this.#closed) setImmediate(() => cut(socket)); // once kafkajs listens to it
     return socket;
   };
 
-  /** Cuts what is open. */
-  cut(): void {
-    for (const socket of this.#open) cut(socket);
+  /** Cuts what is open, to all brokers or to the one at `host:port`. */
+  cut(broker?: string): void {
+    for (const [socket, to] of this.#open) if (broker === undefined || broker === to) cut(socket);
   }
 
   /** Cuts what is open, and whatever opens from now on. */

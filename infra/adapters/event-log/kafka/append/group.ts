@@ -1,0 +1,84 @@
+import type { TributaryError, ValueFraming } from '@tributary/core';
+import { Unavailable } from '@tributary/core';
+import { type PartitionRecords, type Placed, RecordPacker } from '../../append/record-packer.ts';
+import { translateKafkaError } from '../client/errors.ts';
+import type { RecordToWrite } from '../client/protocol.ts';
+import { batchesOf } from '../records/batches.ts';
+import type { Leader } from './leader.ts';
+import type { Part, PartitionQueue } from './partition-queue.ts';
+
+/** Bytes of entries in one group, at most; those of one call to one partition alone may be more. */
+const GROUP_BYTES = 4 * 1024 * 1024;
+
+/** What a group holds of one partition. */
+export class PartitionOfGroup {
+  readonly queue: PartitionQueue;
+  /** A request takes one of them. */
+  readonly batches: readonly (readonly RecordToWrite[])[];
+  readonly #parts: readonly { readonly part: Part; readonly placed: readonly Placed[] }[];
+  /** Of each record, in order; a hole: not known to be there. */
+  readonly #offsets: number[] = [];
+  #failure: TributaryError | undefined;
+
+  /** Throws for what cannot be written at all. */
+  constructor(queue: PartitionQueue, parts: readonly Part[], framing: ValueFraming) {
+    const packer = new RecordPacker();
+    this.queue = queue;
+    this.#parts = parts.map((part) => ({
+      part,
+      placed: part.entries.map((entry) => packer.place(queue.spec, entry, queue.partition)),
+    }));
+    this.batches = packer.partitions().flatMap((records: PartitionRecords) => batchesOf(records, framing));
+  }
+
+  get doing(): string {
+    return `appending to ${this.queue.spec.name}/${this.queue.partition}`;
+  }
+
+  /** A batch is there, its first record at `base`. */
+  confirm(round: number, base: number): void {
+    const before = this.batches.slice(0, round).reduce((records, batch) => records + batch.length, 0);
+    const batch = this.batches[round] ?? [];
+    for (let i = 0; i < batch.length; i++) this.#offsets[before + i] = base + i;
+  }
+
+  /** A batch may be there or not. */
+  fail(thrown: unknown): void {
+    this.#failure ??= translateKafkaError(thrown, this.doing);
+  }
+
+  /** Whoever waits hears what is known. */
+  settle(): void {
+    for (const { part, placed } of this.#parts) {
+      const places = placed.flatMap(({ record, index }) => {
+        const offset = this.#offsets[record];
+        return offset === undefined ? [] : [{ offset, index }];
+      });
+      if (places.length === placed.length) part.confirm(places);
+      else part.fail(this.#failure ?? new Unavailable(`Kafka: ${this.doing}: not confirmed`));
+    }
+  }
+}
+
+/** What waits for one leader, of each of its partitions in turn. */
+export function takeGroup(leader: Leader, framing: ValueFraming): readonly PartitionOfGroup[] {
+  const group: PartitionOfGroup[] = [];
+  let bytes = 0;
+  for (const queue of [...leader.waiting]) {
+    if (bytes >= GROUP_BYTES) break;
+    if (queue.leaving) continue;
+    const taken = queue.take(GROUP_BYTES - bytes);
+    bytes += taken.bytes;
+    leader.waiting.delete(queue);
+    // Behind those that were not asked.
+    if (!queue.empty) leader.waiting.add(queue);
+    if (taken.parts.length === 0) continue;
+    try {
+      group.push(new PartitionOfGroup(queue, taken.parts, framing));
+    } catch (thrown) {
+      const reason = translateKafkaError(thrown, `writing ${queue.spec.name}/${queue.partition}`);
+      for (const part of taken.parts) part.fail(reason);
+    }
+  }
+  return group;
+}

@@ -1,0 +1,68 @@
+import { type NewEntry, type TopicSpec, type TributaryError, Unavailable } from '@tributary/core';
+import type { Leader } from './leader.ts';
+
+/** What one call appends to one partition. */
+export interface Part {
+  readonly entries: readonly NewEntry[];
+  readonly bytes: number;
+  /** By `performance.now()`: what is not on its way by then stays where it is. */
+  readonly sendUntil: number;
+  /** An offset an entry, and its place in its record. */
+  readonly confirm: (places: readonly Place[]) => void;
+  readonly fail: (reason: TributaryError) => void;
+}
+
+export interface Place {
+  readonly offset: number;
+  readonly index: number;
+}
+
+/** What waits to be appended to one partition, in the order of the calls. */
+export class PartitionQueue {
+  readonly spec: TopicSpec;
+  readonly partition: number;
+  /** Where it goes; undefined while that is not known. */
+  leader: Leader | undefined;
+  lookedUp = false;
+  /** What was taken last is not on its way yet: whatever is taken after it could overtake it. */
+  leaving = false;
+  #parts: Part[] = [];
+
+  constructor(spec: TopicSpec, partition: number) {
+    this.spec = spec;
+    this.partition = partition;
+  }
+
+  get empty(): boolean {
+    return this.#parts.length === 0;
+  }
+
+  add(part: Part): void {
+    this.#parts.push(part);
+  }
+
+  /** The first ones, of `bytes` together at most or one alone. Those whose time is over are told so. */
+  take(bytes: number): { readonly parts: readonly Part[]; readonly bytes: number } {
+    const now = performance.now();
+    const parts: Part[] = [];
+    let seen = 0;
+    let taken = 0;
+    for (const part of this.#parts) {
+      if (part.sendUntil < now) {
+        part.fail(new Unavailable('Kafka: it did not come to be appended in time'));
+      } else {
+        if (parts.length > 0 && taken + part.bytes > bytes) break;
+        parts.push(part);
+        taken += part.bytes;
+      }
+      seen++;
+    }
+    this.#parts = seen === this.#parts.length ? [] : this.#parts.slice(seen);
+    return { parts, bytes: taken };
+  }
+
+  /** Nothing waits any more, and who did is told why. */
+  failAll(reason: TributaryError): void {
+    for (const part of this.#parts.splice(0)) part.fail(reason);
+  }
+}
