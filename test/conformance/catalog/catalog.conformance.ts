@@ -212,6 +212,23 @@ export function catalogConformance(harness: CatalogHarness): void {
         await ready(catalog);
       });
 
+      it('ends for good, loudly, when the log lost what was folded', async () => {
+        const errors: object[] = [];
+        const logger = { ...NO_LOGGER, error: (fields: object) => errors.push(fields) };
+        const troubled = new TroubledLog(log);
+        const catalog = await opened(troubled, { logger });
+        await catalog.propose(workspaceFact());
+        await catalog.propose(contractFact('c1', 'order'));
+        await ready(catalog);
+        troubled.lost = 1;
+        await expect.poll(() => catalog.fault, { timeout: 5_000 }).toMatch('facts were lost');
+        expect(catalog.ready).toBe(false);
+        expect(errors).toEqual([expect.objectContaining({ position: catalog.position })]);
+        await expect(catalog.propose(workspaceFact('w2'))).rejects.toThrow(Unavailable);
+        troubled.lost = 0;
+        expect(catalog.ready).toBe(false);
+      });
+
       it('tells how long nothing was heard of the log', async () => {
         const troubled = new TroubledLog(log);
         troubled.failing = true;

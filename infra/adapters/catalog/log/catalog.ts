@@ -86,6 +86,8 @@ class LogCatalog implements RewritableCatalog {
   #last: FactText | undefined;
   /** Who wants the rows of the state at the record that begins their rewrite, by its id. */
   readonly #rowsWanted = new Map<string, (rows: readonly CatalogRow[]) => void>();
+  /** The log ended before the position when it was last asked. */
+  #wasAhead = false;
   /** A fact that could not be applied may have left half of itself. */
   #isTorn = false;
   /** Why nothing will be folded any more: a fact this release does not know, facts that are missing, or `close`. */
@@ -238,9 +240,10 @@ class LogCatalog implements RewritableCatalog {
     });
     if (this.#stopped !== undefined) return;
     if (entries.length === 0) {
-      // Nothing to read may also mean that what came next is gone.
+      // Nothing to read may also mean that what came next is gone, or that the log lost what was folded.
       const first = await log.first(TOPIC.catalog, PARTITION);
       if (first > this.#position) return this.#restore(first);
+      if (await this.#isAheadOfLog()) return;
     }
     for (const entry of entries) {
       if (this.#stopped !== undefined) return;
@@ -251,6 +254,15 @@ class LogCatalog implements RewritableCatalog {
     if (this.#stopped !== undefined) return;
     this.#position = Math.max(this.#position, next);
     this.#fetched(this.#endAtStart);
+  }
+
+  /** Seen twice it is no leader that has yet to hear where its log ends: whatever comes next stands for something else. */
+  async #isAheadOfLog(): Promise<boolean> {
+    const end = await this.#options.log.end(TOPIC.catalog, PARTITION);
+    const wasAhead = this.#wasAhead;
+    this.#wasAhead = end < this.#position;
+    if (wasAhead && this.#wasAhead) throw new CatalogGap(`facts were lost: the catalog ends at ${end}`);
+    return this.#wasAhead;
   }
 
   /** The log begins behind what was read: the rows it begins with take the place of the state. */

@@ -16,6 +16,7 @@ import {
   type ValueFraming,
 } from '@tributary/core';
 import { checkEntries } from '../append/check-entries.ts';
+import { pause } from '../stage-runner/waiting.ts';
 import { Appender } from './append/appender.ts';
 import { KafkaClient } from './client/client.ts';
 import type { KafkaConnection } from './client/connection.ts';
@@ -160,7 +161,10 @@ class KafkaEventLog implements EventLog {
     const waiting = AbortSignal.any([...signals, AbortSignal.timeout(waitMs)]);
     for (;;) {
       const fetched = await this.#fetch(this.#watcher, topic, partition, next, maxBytes, waiting);
-      if (!fetched) return { entries: [], next };
+      if (!fetched) {
+        await pause(waitMs, waiting); // beyond the end a broker does not wait
+        return { entries: [], next };
+      }
       const result = found(fetched);
       if (result) return result;
     }

@@ -2,7 +2,6 @@ import {
   type NewEntry,
   Overloaded,
   type Position,
-  partitionOf,
   type TopicSpec,
   Unavailable,
   type ValueFraming,
@@ -10,6 +9,7 @@ import {
 import type { KafkaClient } from '../client/client.ts';
 import { failOn, translateKafkaError } from '../client/errors.ts';
 import type { ProduceAnswer } from '../client/protocol.ts';
+import { Call } from './call.ts';
 import { type PartitionOfGroup, takeGroup } from './group.ts';
 import { Leader } from './leader.ts';
 import { PartitionQueue } from './partition-queue.ts';
@@ -48,7 +48,7 @@ export class Appender {
   readonly #options: AppenderOptions;
   readonly #queues = new Map<string, PartitionQueue[]>();
   readonly #leaders = new Map<number, Leader>();
-  readonly #calls = new Set<Promise<unknown>>();
+  readonly #unanswered = new Set<Call>();
   #unconfirmedBytes = 0;
   #undispatchedCalls = 0;
 
@@ -60,61 +60,39 @@ export class Appender {
    * The position of each entry. `bytes` is what they count for against the bound. Rejects with `Overloaded` when that is
    * passed (nothing was taken), with `Unavailable` when a part of them is not known to be durable.
    */
-  async append(spec: TopicSpec, entries: readonly NewEntry[], bytes: number): Promise<readonly Position[]> {
+  append(spec: TopicSpec, entries: readonly NewEntry[], bytes: number): Promise<readonly Position[]> {
     const { maxUnconfirmedBytes, timeoutMs } = this.#options;
     if (this.#unconfirmedBytes > 0 && this.#unconfirmedBytes + bytes > maxUnconfirmedBytes) {
-      throw new Overloaded(`${this.#unconfirmedBytes} bytes wait to be made durable`);
+      return Promise.reject(new Overloaded(`${this.#unconfirmedBytes} bytes wait to be made durable`));
     }
     this.#unconfirmedBytes += bytes;
-    const appended = this.#enqueue(spec, entries, () => {
-      this.#unconfirmedBytes -= bytes;
+    const call = new Call({
+      spec,
+      entries,
+      timeoutMs,
+      // Who waits behind others that wait for a silent broker does not wait for all of them.
+      answerWithinMs: timeoutMs + REFUSED_WITHIN_MS,
+      onAnswered: (answered) => this.#unanswered.delete(answered),
+      onSettled: () => {
+        this.#unconfirmedBytes -= bytes;
+      },
     });
-    // Who waits behind others that wait for a silent broker does not wait for all of them.
-    const answered = within(timeoutMs + REFUSED_WITHIN_MS, appended);
-    this.#calls.add(answered);
-    return answered.finally(() => this.#calls.delete(answered));
+    this.#unanswered.add(call);
+    for (const part of call.parts) {
+      const queue = this.#queueOf(spec, part.partition);
+      queue.add(part);
+      this.#wantsToLeave(queue);
+    }
+    this.#undispatchedCalls++;
+    if (this.#undispatchedCalls >= EAGER_CALLS) this.#dispatch();
+    else if (this.#undispatchedCalls === 1) setImmediate(() => this.#dispatch());
+    return call.appended;
   }
 
   /** Resolves when nobody waits for an answer. */
   async drained(): Promise<void> {
-    while (this.#calls.size > 0) await Promise.allSettled(this.#calls);
-  }
-
-  /** `settled` is called once it is known of all of them whether they are durable, or never will be. */
-  #enqueue(spec: TopicSpec, entries: readonly NewEntry[], settled: () => void): Promise<readonly Position[]> {
-    const sendUntil = performance.now() + this.#options.timeoutMs;
-    const byPartition = byPartitionOf(spec, entries);
-    const positions: Position[] = [];
-    let left = byPartition.size;
-    const appended = new Promise<readonly Position[]>((resolve, reject) => {
-      const partSettled = () => {
-        left--;
-        if (left > 0) return;
-        settled();
-        resolve(positions);
-      };
-      for (const [partition, of] of byPartition) {
-        const queue = this.#queueOf(spec, partition);
-        queue.add({
-          ...of,
-          sendUntil,
-          confirm: (places) => {
-            for (const [j, place] of places.entries())
-              positions[of.at[j] ?? j] = { topic: spec.name, partition, ...place };
-            partSettled();
-          },
-          fail: (reason) => {
-            reject(reason);
-            partSettled();
-          },
-        });
-        this.#wantsToLeave(queue);
-      }
-    });
-    this.#undispatchedCalls++;
-    if (this.#undispatchedCalls >= EAGER_CALLS) this.#dispatch();
-    else if (this.#undispatchedCalls === 1) setImmediate(() => this.#dispatch());
-    return appended;
+    while (this.#unanswered.size > 0)
+      await Promise.allSettled([...this.#unanswered].map(({ appended }) => appended));
   }
 
   #queueOf(spec: TopicSpec, partition: number): PartitionQueue {
@@ -205,10 +183,10 @@ export class Appender {
       return {
         confirmed: answer
           .then((all) => this.#settleAll(request, all))
-          .catch((thrown) => this.#unanswered(leader, request, thrown)),
+          .catch((thrown) => this.#gaveNoAnswer(leader, request, thrown)),
       };
     } catch (thrown) {
-      this.#unanswered(leader, request, thrown);
+      this.#gaveNoAnswer(leader, request, thrown);
       return { confirmed: Promise.resolve() };
     }
   }
@@ -233,7 +211,7 @@ export class Appender {
   }
 
   /** What else waits for this leader need not find out the same. */
-  #unanswered(leader: Leader, { partitions }: Request, thrown: unknown): void {
+  #gaveNoAnswer(leader: Leader, { partitions }: Request, thrown: unknown): void {
     for (const partition of partitions) partition.fail(thrown);
     leader.gone = true;
     if (this.#leaders.get(leader.nodeId) === leader) this.#leaders.delete(leader.nodeId);
@@ -245,32 +223,4 @@ export class Appender {
     queue.leader = undefined;
     this.#wantsToLeave(queue);
   }
-}
-
-/** The entries of one call that go to one partition, and where they stand in the call. */
-interface OfPartition {
-  readonly entries: NewEntry[];
-  readonly at: number[];
-  bytes: number;
-}
-
-function byPartitionOf(spec: TopicSpec, entries: readonly NewEntry[]): ReadonlyMap<number, OfPartition> {
-  const byPartition = new Map<number, OfPartition>();
-  for (const [i, entry] of entries.entries()) {
-    const partition = partitionOf(entry.key, spec.partitions);
-    const of = byPartition.get(partition) ?? { entries: [], at: [], bytes: 0 };
-    byPartition.set(partition, of);
-    of.entries.push(entry);
-    of.at.push(i);
-    of.bytes += entry.value.length;
-  }
-  return byPartition;
-}
-
-/** `work`, or `Unavailable` after so many ms; it is left to itself then. */
-function within<T>(ms: number, work: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Unavailable(`Kafka: not confirmed within ${ms} ms`)), ms);
-    work.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
 }

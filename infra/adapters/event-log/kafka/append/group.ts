@@ -4,8 +4,9 @@ import { type PartitionRecords, type Placed, RecordPacker } from '../../append/r
 import { translateKafkaError } from '../client/errors.ts';
 import type { RecordToWrite } from '../client/protocol.ts';
 import { batchesOf } from '../records/batches.ts';
+import type { Part } from './call.ts';
 import type { Leader } from './leader.ts';
-import type { Part, PartitionQueue } from './partition-queue.ts';
+import type { PartitionQueue } from './partition-queue.ts';
 
 /** Bytes of entries in one group, at most; those of one call to one partition alone may be more. */
 const GROUP_BYTES = 4 * 1024 * 1024;
@@ -50,13 +51,19 @@ export class PartitionOfGroup {
   /** Whoever waits hears what is known. */
   settle(): void {
     for (const { part, placed } of this.#parts) {
-      const places = placed.flatMap(({ record, index }) => {
-        const offset = this.#offsets[record];
-        return offset === undefined ? [] : [{ offset, index }];
-      });
-      if (places.length === placed.length) part.confirm(places);
-      else part.fail(this.#failure ?? new Unavailable(`Kafka: ${this.doing}: not confirmed`));
+      if (this.#place(part, placed)) part.call.confirmed();
+      else part.call.failed(this.#failure ?? new Unavailable(`Kafka: ${this.doing}: not confirmed`));
     }
+  }
+
+  #place(part: Part, placed: readonly Placed[]): boolean {
+    let i = 0;
+    for (const { record, index } of placed) {
+      const offset = this.#offsets[record];
+      if (offset === undefined) return false;
+      part.call.place(part, i++, offset, index);
+    }
+    return true;
   }
 }
 
@@ -77,7 +84,7 @@ export function takeGroup(leader: Leader, framing: ValueFraming): readonly Parti
       group.push(new PartitionOfGroup(queue, taken.parts, framing));
     } catch (thrown) {
       const reason = translateKafkaError(thrown, `writing ${queue.spec.name}/${queue.partition}`);
-      for (const part of taken.parts) part.fail(reason);
+      for (const { call } of taken.parts) call.failed(reason);
     }
   }
   return group;

@@ -1,21 +1,6 @@
-import { type NewEntry, type TopicSpec, type TributaryError, Unavailable } from '@tributary/core';
+import { type TopicSpec, type TributaryError, Unavailable } from '@tributary/core';
+import type { Part } from './call.ts';
 import type { Leader } from './leader.ts';
-
-/** What one call appends to one partition. */
-export interface Part {
-  readonly entries: readonly NewEntry[];
-  readonly bytes: number;
-  /** By `performance.now()`: what is not on its way by then stays where it is. */
-  readonly sendUntil: number;
-  /** An offset an entry, and its place in its record. */
-  readonly confirm: (places: readonly Place[]) => void;
-  readonly fail: (reason: TributaryError) => void;
-}
-
-export interface Place {
-  readonly offset: number;
-  readonly index: number;
-}
 
 /** What waits to be appended to one partition, in the order of the calls. */
 export class PartitionQueue {
@@ -48,8 +33,8 @@ export class PartitionQueue {
     let seen = 0;
     let taken = 0;
     for (const part of this.#parts) {
-      if (part.sendUntil < now) {
-        part.fail(new Unavailable('Kafka: it did not come to be appended in time'));
+      if (part.call.sendUntil < now) {
+        part.call.failed(new Unavailable('Kafka: it did not come to be appended in time'));
       } else {
         if (parts.length > 0 && taken + part.bytes > bytes) break;
         parts.push(part);
@@ -63,6 +48,6 @@ export class PartitionQueue {
 
   /** Nothing waits any more, and who did is told why. */
   failAll(reason: TributaryError): void {
-    for (const part of this.#parts.splice(0)) part.fail(reason);
+    for (const part of this.#parts.splice(0)) part.call.failed(reason);
   }
 }
