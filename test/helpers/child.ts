@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { writeSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
@@ -73,9 +74,19 @@ export class Child {
   }
 }
 
-/** In the script: writes one line. */
+const PAUSE = new Int32Array(new SharedArrayBuffer(4));
+
+/** In the script: writes one line, at once, so that nothing it told is lost by a kill. */
 export function tell(line: unknown): void {
-  process.stdout.write(`${JSON.stringify(line)}\n`);
+  for (let left = Buffer.from(`${JSON.stringify(line)}\n`); left.length > 0; ) {
+    try {
+      left = left.subarray(writeSync(1, left));
+    } catch (error) {
+      // Whoever reads it is behind: the pipe is full.
+      if (!(error instanceof Error && 'code' in error && error.code === 'EAGAIN')) throw error;
+      Atomics.wait(PAUSE, 0, 0, 1);
+    }
+  }
 }
 
 /** In the script: resolves when the test says `go`. */

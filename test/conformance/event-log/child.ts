@@ -1,5 +1,5 @@
-import { writeSync } from 'node:fs';
 import { type EventLog, type Stage, type StageRun, TributaryError, Unavailable } from '@tributary/core';
+import { tell } from '../../helpers/child.ts';
 import type { ChildLine, ChildTask } from './child-process.ts';
 import { batchCopy, flowCopy } from './copy-stages.ts';
 import type { EventLogHarness, Medium } from './harness.ts';
@@ -17,9 +17,8 @@ process.once('SIGTERM', () => void log.close().then(() => process.exit(0)));
 if (task.mode === 'append') await appendForever(log, task.run, task.callers);
 else await runStages(log);
 
-/** Written at once: nothing that was said is lost by a kill. */
 function say(line: ChildLine): void {
-  writeSync(1, `${JSON.stringify(line)}\n`);
+  tell(line);
 }
 
 async function appendForever(to: EventLog, run: number, callers: number): Promise<void> {

@@ -1,7 +1,7 @@
-import { writeSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import { declareTopics, NO_LOGGER, NO_METRICS, type Stage } from '@tributary/core';
 import { openKafkaEventLog } from '@tributary/infra';
+import { tell } from '../../helpers/child.ts';
 import { sparseBatch, sparseFlow } from './kafka-sparse-stages.ts';
 import { batchStage, copyOf } from './stages.ts';
 
@@ -34,7 +34,7 @@ await Promise.all(runs.map((run) => run.ended));
 /** Tells what it got, and keeps it for a moment. */
 function holding(): Stage {
   return batchStage(async ({ entries }) => {
-    writeSync(1, `${JSON.stringify({ holds: entries.map(({ value }) => value) })}\n`);
+    tell({ holds: entries.map(({ value }) => value) });
     await setTimeout(200);
     return what === 'hold' ? entries.map((entry) => copyOf(entry)) : [];
   });

@@ -1,4 +1,4 @@
-/** A process that counts, for the suite: `applier.ts <harness module> <settings> <batches>`. */
+/** A process that counts, for the suite: `applier.ts <harness module> <settings> <batches> <hour>`. */
 import { Fenced } from '@tributary/core';
 import { tell, told } from '../../helpers/child.ts';
 import { batch, increment, PARTITION, type VolumeCountersHarness } from './harness.ts';
@@ -6,14 +6,19 @@ import { batch, increment, PARTITION, type VolumeCountersHarness } from './harne
 /** Each batch counts every name once, so the counts say how many batches were applied. */
 export const NAMES = ['a', 'b', 'c'];
 
-async function apply(harness: VolumeCountersHarness, settings: string, batches: number): Promise<void> {
+async function apply(
+  harness: VolumeCountersHarness,
+  settings: string,
+  batches: number,
+  hour: number,
+): Promise<void> {
   tell('ready');
   await told();
   const counters = await harness.open(settings);
   for (let done = 0; done < batches; ) {
     const from = await counters.applied(PARTITION);
     try {
-      const increments = NAMES.map((name) => increment(name, 1));
+      const increments = NAMES.map((name) => increment(name, 1, { hour }));
       await counters.apply(batch(from, increments, { keyUses: [{ keyId: 'k', at: from + 1 }] }));
       done++;
       tell(from + 1);
@@ -25,7 +30,7 @@ async function apply(harness: VolumeCountersHarness, settings: string, batches: 
 }
 
 if (process.argv[1] === import.meta.filename) {
-  const [module = '', settings = '', batches = ''] = process.argv.slice(2);
+  const [module = '', settings = '', batches = '', hour = ''] = process.argv.slice(2);
   const { harness } = (await import(module)) as { harness: VolumeCountersHarness };
-  await apply(harness, settings, Number(batches));
+  await apply(harness, settings, Number(batches), Number(hour));
 }

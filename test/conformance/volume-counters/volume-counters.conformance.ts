@@ -45,7 +45,7 @@ export function volumeCountersConformance(harness: VolumeCountersHarness): void 
     });
 
     const start = (batches: number) => {
-      const child = new Child(APPLIER, [harness.module, store.settings, String(batches)]);
+      const child = new Child(APPLIER, [harness.module, store.settings, String(batches), String(thisHour())]);
       children.push(child);
       return child;
     };
