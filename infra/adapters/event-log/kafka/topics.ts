@@ -95,6 +95,8 @@ function topicOf(spec: TopicSpec, topic: string, replicationFactor: number): ITo
     // What a rewrite drops stays on disk until its segment is closed.
     ...(spec.retentionMs === 'forever' ? { 'segment.ms': String(FOREVER_SEGMENT_MS) } : {}),
     'max.message.bytes': String(MAX_BATCH_BYTES),
+    // Whatever the cluster's is: a broker takes all batches apart to compress them, and readers again.
+    'compression.type': 'producer',
     'unclean.leader.election.enable': 'false',
     ...(replicationFactor >= SAFE_REPLICATION ? { 'min.insync.replicas': '2' } : {}),
   };

@@ -6,6 +6,7 @@ import protocol from 'kafkajs/src/protocol/requests/index.js';
 import { unlessAborted } from '../../stage-runner/waiting.ts';
 import { clientOptions, type KafkaConnection } from './connection.ts';
 import { protocolErrorOf, translateKafkaError } from './errors.ts';
+import './compression.ts';
 import './fresh-connections.ts';
 import './quiet-request-queues.ts';
 import { PRODUCE } from './produce-request.ts';
