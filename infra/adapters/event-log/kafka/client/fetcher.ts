@@ -44,14 +44,13 @@ export class Fetcher {
    * Committed records from the offset on, about `maxBytes` of them; waits until there are some or the offset can be
    * moved past what nobody sees. Undefined once the signal fired. Rejects with `OffsetOutOfRange`, else `Unavailable`.
    */
-  async fetch(
+  fetch(
     topic: string,
     partition: number,
     offset: number,
     maxBytes: number,
     signal: AbortSignal,
   ): Promise<Fetched | undefined> {
-    const nodeId = await this.#client.leaderId(topic, partition);
     return new Promise((resolve, reject) => {
       if (signal.aborted) return resolve(undefined);
       const give = () => resolve(undefined);
@@ -63,7 +62,9 @@ export class Fetcher {
         };
       };
       const want = { topic, partition, offset, maxBytes, signal };
-      this.#add(nodeId, { ...want, resolve: settled(resolve), reject: settled(reject) });
+      const waiting = { ...want, resolve: settled(resolve), reject: settled<Error>(reject) };
+      // Whoever does not want it any more does not wait for a leader either.
+      this.#client.leaderId(topic, partition).then((nodeId) => this.#add(nodeId, waiting), waiting.reject);
     });
   }
 

@@ -1,0 +1,64 @@
+import { Unavailable } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import type { KafkaClient } from './client.ts';
+import { Fetcher } from './fetcher.ts';
+import type { FetchAnswer } from './protocol.ts';
+
+type Partition = FetchAnswer['responses'][number]['partitions'][number];
+
+const EMPTY: Omit<Partition, 'partition'> = {
+  errorCode: 0,
+  highWatermark: '7',
+  lastStableOffset: '7',
+  abortedTransactions: [],
+  messages: [],
+};
+
+function fetcherOf(client: Partial<Pick<KafkaClient, 'leaderId' | 'fetch' | 'lookAgain'>>): Fetcher {
+  return new Fetcher(client as KafkaClient, () => 1);
+}
+
+describe('a fetcher', () => {
+  it('waited for a leader that was looked for, also once nobody wanted to read any more', async () => {
+    const stop = new AbortController();
+    const fetched = fetcherOf({ leaderId: () => new Promise(() => {}) }).fetch('t', 0, 0, 1, stop.signal);
+    stop.abort();
+    expect(await fetched).toBeUndefined();
+  });
+
+  it('says why there is no leader', async () => {
+    const client = { leaderId: () => Promise.reject(new Unavailable('t/0 has no leader')) };
+    const never = new AbortController().signal;
+    await expect(fetcherOf(client).fetch('t', 0, 0, 1, never)).rejects.toThrow('t/0 has no leader');
+  });
+
+  it('asks no more once nobody wants to read, and again for who comes after', async () => {
+    const stop = new AbortController();
+    const asked: string[] = [];
+    const fetcher = fetcherOf({
+      leaderId: async () => 1,
+      fetch: async (_nodeId, { topics }) => {
+        const of = topics.flatMap(({ topic, partitions }) =>
+          partitions.map(({ partition }) => ({ topic, partition })),
+        );
+        asked.push(of.map(({ topic, partition }) => `${topic}/${partition}`).join(' '));
+        if (asked.length === 3) stop.abort();
+        return {
+          responses: of.map(({ topic, partition }) => ({
+            topicName: topic,
+            partitions: [{ partition, ...EMPTY }],
+          })),
+        };
+      },
+    });
+    const both = [0, 1].map((partition) => fetcher.fetch('t', partition, 7, 1, stop.signal));
+    expect(await Promise.all(both)).toEqual([undefined, undefined]);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(asked).toHaveLength(3);
+    const again = new AbortController();
+    void fetcher.fetch('t', 2, 7, 1, again.signal);
+    await expect.poll(() => asked.length).toBeGreaterThan(3);
+    again.abort();
+    expect(asked.slice(3).every((of) => of === 't/2')).toBe(true);
+  });
+});
