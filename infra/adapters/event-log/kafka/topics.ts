@@ -80,7 +80,9 @@ async function createMissing(
       topics: missing.map((spec) => topicOf(spec, nameOf(spec.name), replication)),
     });
   } catch (thrown) {
-    if (!isAlreadyThere(thrown)) throw thrown;
+    // Where a topic is there by now another process was faster.
+    const faults = causesOf(thrown).filter((cause) => protocolErrorOf(cause) !== 'TOPIC_ALREADY_EXISTS');
+    if (faults.length > 0) throw faults[0];
   }
   return missing.map(({ name }) => name);
 }
@@ -108,10 +110,11 @@ function topicOf(spec: TopicSpec, topic: string, replicationFactor: number): ITo
   };
 }
 
-/** Another process was faster; kafkajs tells so of several topics with an error that holds others. */
-function isAlreadyThere(thrown: unknown): boolean {
-  const errors = thrown instanceof Error && 'errors' in thrown ? thrown.errors : [thrown];
-  return Array.isArray(errors) && errors.every((error) => protocolErrorOf(error) === 'TOPIC_ALREADY_EXISTS');
+/** kafkajs tells what is wrong with several topics by an error that holds others, and itself says nothing. */
+function causesOf(thrown: unknown): readonly unknown[] {
+  return thrown instanceof Error && 'errors' in thrown && Array.isArray(thrown.errors)
+    ? thrown.errors
+    : [thrown];
 }
 
 /** Leaders are named before they answer, so each is asked for something. */

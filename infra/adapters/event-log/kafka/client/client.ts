@@ -249,9 +249,11 @@ export class KafkaClient {
     const known = this.#coordinators.get(key);
     if (known !== undefined) return this.#broker(known);
     await this.#ready();
-    const broker = await this.#cluster.findGroupCoordinator({ groupId, coordinatorType });
-    this.#coordinators.set(key, broker.nodeId);
-    return broker;
+    // kafkajs asks all brokers, also those that are silent, and keeps to itself why none of them says who it is.
+    const asked = await this.#cluster.brokerPool.findConnectedBroker();
+    const { coordinator } = await asked.findGroupCoordinator({ groupId, coordinatorType });
+    this.#coordinators.set(key, coordinator.nodeId);
+    return this.#broker(coordinator.nodeId);
   }
 }
 

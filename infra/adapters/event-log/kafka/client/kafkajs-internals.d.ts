@@ -7,7 +7,11 @@ declare module 'kafkajs/src/cluster/index.js' {
 
   export default class Cluster {
     constructor(options: import('./protocol.ts').KafkaClusterOptions);
-    readonly brokerPool: { createBroker: (options: object) => KafkaBroker };
+    readonly brokerPool: {
+      createBroker: (options: object) => KafkaBroker;
+      /** One that is connected already, else the first that can be. */
+      findConnectedBroker(): Promise<KafkaBroker>;
+    };
     connect(): Promise<void>;
     disconnect(): Promise<void>;
     refreshMetadata(): Promise<void>;
@@ -17,11 +21,6 @@ declare module 'kafkajs/src/cluster/index.js' {
       topic: string,
     ): readonly { readonly partitionId: number; readonly leader: number }[];
     findBroker(node: { readonly nodeId: number | string }): Promise<KafkaBroker>;
-    /** 0: of a group, 1: of a transactional id. */
-    findGroupCoordinator(of: {
-      readonly groupId: string;
-      readonly coordinatorType: 0 | 1;
-    }): Promise<KafkaBroker>;
   }
 }
 

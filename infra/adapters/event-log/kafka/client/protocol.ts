@@ -193,6 +193,11 @@ export interface KafkaBroker {
   ): (payload: Payload) => Exchange<Answer>;
   disconnect(): Promise<void>;
   metadata(topics?: readonly string[]): Promise<unknown>;
+  /** Of a group (0) or of a transactional id (1). */
+  findGroupCoordinator(of: {
+    readonly groupId: string;
+    readonly coordinatorType: 0 | 1;
+  }): Promise<{ readonly coordinator: { readonly nodeId: number } }>;
   joinGroup(request: JoinRequest): Promise<JoinAnswer>;
   syncGroup(request: {
     readonly groupId: string;
