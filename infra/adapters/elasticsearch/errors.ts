@@ -16,7 +16,7 @@ export function translateElasticsearchError(error: unknown): unknown {
   if (error instanceof TypeError || error instanceof RangeError) return error;
   if (!(error instanceof errors.ResponseError))
     return new Unavailable(`Elasticsearch: ${messageOf(error)}`, { cause: error });
-  return refused(error.statusCode ?? 0, typeOf(error.body));
+  return refused(error.statusCode ?? 0, errorTypeOf(error.body));
 }
 
 /** What a status of Elasticsearch, of a request or of one entry of a bulk, comes to. */
@@ -33,7 +33,8 @@ export function refusalOf(error: unknown): string | undefined {
   return undefined;
 }
 
-function typeOf(body: unknown): string | undefined {
+/** What kind of error the body of an answer tells of. */
+export function errorTypeOf(body: unknown): string | undefined {
   const { error } = (body ?? {}) as { error?: { type?: unknown } | string };
   return typeof error === 'object' && typeof error.type === 'string' ? error.type : undefined;
 }

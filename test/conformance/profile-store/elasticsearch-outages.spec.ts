@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type ProfileStore, Unavailable } from '@tributary/core';
+import { messageOf, type ProfileStore, Unavailable } from '@tributary/core';
 import type { RunningEngine } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { removeIndices } from '../../helpers/elasticsearch.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { ownEngines } from '../../helpers/own-engines.ts';
 import { type ElasticsearchSettings, harness } from './elasticsearch-harness.ts';
@@ -81,6 +82,30 @@ describe.skipIf(!engines())('profiles whose Elasticsearch fails', () => {
     expect(await people.find('email:a@x')).toEqual(made);
   }, 120_000);
 
+  it('say why their index cannot be made, and serve once it can', async () => {
+    const others = new People(await open(settings()));
+    await untilAnswered(() => others.write(['email:a@x']));
+    await limitShards(engine.url, 1);
+    onTestFinished(() => limitShards(engine.url, null));
+    const people = new People(await open(settings()));
+    const refusal = () => people.write(['email:a@x']).then(() => 'none', messageOf);
+    await expect.poll(refusal, { timeout: 10_000 }).toContain('validation_exception');
+    await limitShards(engine.url, null);
+    const made = await untilAnswered(() => people.write(['email:a@x']));
+    expect(await people.find('email:a@x')).toEqual(made);
+  }, 60_000);
+
+  it('whose index somebody removed are gone, and the next ones are kept', async () => {
+    const its = settings();
+    const people = new People(await open(its));
+    await untilAnswered(() => people.write(['email:a@x']));
+    const { prefix } = JSON.parse(its) as ElasticsearchSettings;
+    await removeIndices(engine.url, prefix);
+    expect(await untilAnswered(() => people.find('email:a@x'))).toBeUndefined();
+    const made = await untilAnswered(() => people.write(['email:b@x']));
+    expect(await people.find('email:b@x')).toEqual(made);
+  }, 60_000);
+
   it(
     'keep every promise while writers and the node itself are killed',
     async () => {
@@ -122,6 +147,16 @@ describe.skipIf(!engines())('profiles whose Elasticsearch fails', () => {
     LONG ? 900_000 : 180_000,
   );
 });
+
+/** So many shards a node may have; `null`: as many as by default. */
+async function limitShards(url: string, shards: number | null): Promise<void> {
+  const { status } = await fetch(`${url}/_cluster/settings`, {
+    method: 'PUT',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ persistent: { 'cluster.max_shards_per_node': shards } }),
+  });
+  expect(status).toBe(200);
+}
 
 async function untilAnswered<T>(attempt: () => Promise<T>): Promise<T> {
   while (true) {

@@ -6,6 +6,18 @@ import type { Stage } from './stage.ts';
 
 export function lifetime(stage: Stage): void {
   describe('a store', () => {
+    it('that is opened for the first time by several at once serves each of them at once', async () => {
+      for (let round = 0; round < 10; round++) {
+        const installation = await stage.installation(60_000);
+        const open = () => installation.open({ publish: new Published().publish });
+        const stores = await Promise.all([open(), open(), open()]);
+        const everybody = stores.map((store) => new People(store));
+        const made = await Promise.all(everybody.map((people, n) => people.write([`cookie:c${n}`])));
+        for (const [n, people] of everybody.entries())
+          expect(await people.find(`cookie:c${n}`)).toEqual(made[n]);
+      }
+    });
+
     it('that is closed has carried out what was under way, and takes nothing more', async () => {
       const installation = await stage.installation(60_000);
       const { publish } = new Published();

@@ -4,6 +4,7 @@ import { type Clock, InvalidInput, type Logger, Unavailable } from '@tributary/c
 import {
   type ElasticsearchClient,
   type ElasticsearchConnection,
+  errorTypeOf,
   refused,
 } from '../../elasticsearch/index.ts';
 import { MAPPING } from './document.ts';
@@ -165,8 +166,7 @@ export class PeriodIndices {
     const { statusCode, body } = await this.#ask((client) =>
       client.indices.create(indexOf(index, period), { ignore: [400, 500], meta: true }),
     );
-    const { error } = body as { error?: { type?: string } };
-    return error === undefined ? undefined : refused(statusCode ?? 0, error.type).message;
+    return statusCode === 200 ? undefined : refused(statusCode ?? 0, errorTypeOf(body)).message;
   }
 
   /** No entry is at fault for what is refused here, e.g. as an index was closed: all of it passes. */

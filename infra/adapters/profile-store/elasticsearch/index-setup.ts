@@ -1,4 +1,15 @@
-import type { ElasticsearchClient, ElasticsearchConnection } from '../../elasticsearch/index.ts';
+import {
+  type ElasticsearchClient,
+  type ElasticsearchConnection,
+  errorTypeOf,
+  refused,
+} from '../../elasticsearch/index.ts';
+
+/** Another made it meanwhile. */
+const EXISTS = 'resource_already_exists_exception';
+
+/** Less than any call may take: shards that are not there by then may have been lost, which calls find out themselves. */
+const SHARDS_WITHIN = '1s';
 
 /**
  * The fields of the index. The sweeper looks for documents by them; `body` is the document itself, a text that is only
@@ -18,6 +29,8 @@ const MAPPING = {
   },
 } as const;
 
+type NewIndex = Parameters<ElasticsearchClient['indices']['create']>[0];
+
 export interface ProfileIndexOptions {
   /** The alias that everything is read and written by. */
   readonly alias: string;
@@ -36,15 +49,33 @@ export async function provideIndex(
   const { statusCode } = await connection.call((client) =>
     client.indices.getAlias({ name: alias }, { ignore: [404], meta: true }),
   );
-  if (statusCode !== 404) return;
+  if (statusCode === 404) await makeIndex(connection, indexOf(alias, shards));
+  await shardsRun(connection, alias);
+}
+
+async function makeIndex(connection: ElasticsearchConnection, index: NewIndex): Promise<void> {
+  const { statusCode, body } = await connection.call((client) =>
+    client.indices.create(index, { ignore: [400], meta: true }),
+  );
+  const type = errorTypeOf(body);
+  if (statusCode === 400 && type !== EXISTS) throw refused(400, type);
+}
+
+/**
+ * An index that was just made, by whomever, is there before its shards are, and yellow: what it is asked for then fails.
+ */
+async function shardsRun(connection: ElasticsearchConnection, alias: string): Promise<void> {
   await connection.call((client) =>
-    // Made by another meanwhile: 400.
-    client.indices.create(indexOf(alias, shards), { ignore: [400], meta: true }),
+    client.cluster.health(
+      { index: alias, wait_for_active_shards: 'all', timeout: SHARDS_WITHIN },
+      // Not in time, or not this installation's to ask.
+      { ignore: [403, 408], meta: true },
+    ),
   );
 }
 
 /** Refreshed now and then: nothing but the sweeper searches. A copy is kept where there is a second node. */
-function indexOf(alias: string, shards: number): Parameters<ElasticsearchClient['indices']['create']>[0] {
+function indexOf(alias: string, shards: number): NewIndex {
   return {
     index: `${alias}-1`,
     aliases: { [alias]: { is_write_index: true } },

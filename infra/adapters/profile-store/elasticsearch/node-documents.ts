@@ -26,6 +26,9 @@ const READS_A_REQUEST = 1_000;
 const MAX_WAITING_CHARACTERS = 64 * 1024 * 1024;
 const MAX_WAITING_READS = 50_000;
 
+/** The index is to be made again. What else a document cannot be had for is not mended by that. */
+const MISSING = 'index_not_found_exception';
+
 /** A write with its lines made: once, also where it is sent again alone. */
 interface PreparedWrite {
   readonly lines: readonly string[];
@@ -146,7 +149,7 @@ export class NodeDocuments implements Documents {
   #found(document: FoundDocument): StoredDocument | undefined {
     const { error, found, _seq_no: seqNo, _primary_term: primaryTerm, _source: source } = document;
     if (error !== undefined) {
-      this.#provided = undefined;
+      if (error.type === MISSING) this.#provided = undefined;
       throw new Unavailable(refused(0, error.type).message);
     }
     if (found !== true || source === undefined || seqNo === undefined || primaryTerm === undefined)
