@@ -13,7 +13,7 @@ import {
   TOPIC,
 } from '@tributary/core';
 import { openEventLog, readConfig } from '@tributary/infra';
-import { REDRIVE } from '@tributary/processors';
+import { givenUp, REDRIVE } from '@tributary/processors';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Dice } from '../chaos/dice.ts';
 import { eventually } from '../helpers/client.ts';
@@ -109,6 +109,34 @@ describe('30. Redriving what stages gave up', () => {
       .deliveries()
       .filter(({ event }) => event.event === name)
       .map(({ event }) => event.message_id);
+
+  it('drops what one redrove that was killed before it could', async () => {
+    await giveUp([['route', entryOf(TOPIC.accepted, 'Done', 1_000_000)]]);
+    const { last } = await givenUp(log);
+    const run = await log.run({
+      kind: 'batch',
+      name: REDRIVE,
+      reads: [{ topic: TOPIC.poison }],
+      writes: [],
+      maxEntries: 1,
+      process: async () => [],
+    });
+    await eventually(taken, (passed) => passed > 0, 60_000);
+    await run.stop();
+    const kept = async () => {
+      const partitions = [...last.keys()];
+      const left = await Promise.all(
+        partitions.map(
+          async (partition) =>
+            (await log.end(TOPIC.poison, partition)) - (await log.first(TOPIC.poison, partition)),
+        ),
+      );
+      return left.some((records) => records > 0);
+    };
+    expect(await kept()).toBe(true);
+    expect(await ran()).toMatchObject({ code: 0, output: 'stages.dead holds nothing\n' });
+    expect(await kept()).toBe(false);
+  });
 
   it('each stage is handed its own, once, and what it gives up again is there for the next time', async () => {
     const judged = entryOf('events.production', 'Judged', 1_000_001);

@@ -23,13 +23,13 @@ import { openPipeline } from '../wiring/pipeline.ts';
 import { openEventLog } from '../wiring/ports/event-log.ts';
 
 const LOOK_EVERY_MS = 200;
-const LONGEST_ERROR = 200;
+const LONGEST_TEXT = 200;
 
 /** What became of the records, and why some were given up again. */
 interface Redriven {
-  readonly outcomes: ReadonlyMap<RedriveOutcome, number>;
+  readonly outcomes: Map<RedriveOutcome, number>;
   /** The last error of each stage. */
-  readonly errors: ReadonlyMap<string, string>;
+  readonly errors: Map<string, string>;
 }
 
 /**
@@ -75,31 +75,39 @@ async function run(config: Config, chosen: readonly string[] | undefined, closin
   const { log, catalog, counters, pipeline } = await openPipeline(config, tools, patience, closing);
   const found = await whenAvailable('reading stages.dead', patience, () => givenUp(log));
   process.stdout.write(describeGivenUp(found));
-  if (found.last.size === 0) return 0;
-  await catchUp(catalog, patience);
-  const outcomes = new Map<RedriveOutcome, number>();
-  const errors = new Map<string, string>();
-  const stage = redriveStage({
-    stages: pipeline,
-    counters,
-    clock: Date.now,
-    ...(chosen === undefined ? {} : { chosen: new Set(chosen) }),
-    last: found.last,
-    told(outcome, record, error) {
-      outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
-      if (record !== undefined && error !== undefined) errors.set(record.stage, error);
-    },
-  });
-  const running = await whenAvailable('running the redrive', patience, () => log.run(stage));
-  try {
-    await Promise.race([running.ended, passed(log, found)]);
-  } finally {
-    await running.stop();
+  const redriven: Redriven = { outcomes: new Map(), errors: new Map() };
+  if (found.last.size > 0) {
+    await catchUp(catalog, patience);
+    const stage = redriveStage({
+      stages: pipeline,
+      counters,
+      clock: Date.now,
+      ...(chosen === undefined ? {} : { chosen: new Set(chosen) }),
+      last: found.last,
+      told: (outcome, record, error) => note(redriven, outcome, record?.stage, error),
+    });
+    const running = await whenAvailable('running the redrive', patience, () => log.run(stage));
+    try {
+      await Promise.race([running.ended, passed(log, found)]);
+    } finally {
+      await running.stop();
+    }
   }
+  // Also where nothing was found: one that was killed may have left this to do.
   const more = startPatience(config.startTimeout, logger);
-  await whenAvailable('dropping what was redriven', more, () => dropPassed(log, found));
-  process.stdout.write(describeRedriven({ outcomes, errors }));
-  return errors.size > 0 ? 1 : 0;
+  await whenAvailable('dropping what was redriven', more, () => dropPassed(log));
+  if (found.last.size > 0) process.stdout.write(describeRedriven(redriven));
+  return redriven.errors.size > 0 ? 1 : 0;
+}
+
+function note(
+  { outcomes, errors }: Redriven,
+  outcome: RedriveOutcome,
+  stage: string | undefined,
+  error: string | undefined,
+): void {
+  outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
+  if (stage !== undefined && error !== undefined) errors.set(stage, error);
 }
 
 /** Until all that was found was taken, here or by who redrives elsewhere at the same time. */
@@ -126,17 +134,21 @@ async function isPast(log: EventLog, partition: number, offset: number): Promise
  * What was redriven is nobody's any more: where an event is would be answered by it, and Kafka forgets the position of a
  * group that is hardly ever there sooner than the records.
  */
-async function dropPassed(log: EventLog, { last }: GivenUp): Promise<void> {
-  for (const [partition, offset] of last) await log.dropBelow(TOPIC.poison, partition, offset + 1);
+async function dropPassed(log: EventLog): Promise<void> {
+  const partitions = log.topics.get(TOPIC.poison)?.partitions ?? 0;
+  for (let partition = 0; partition < partitions; partition++) {
+    const next = await log.positionOf(REDRIVE, TOPIC.poison, partition);
+    if (next !== undefined) await log.dropBelow(TOPIC.poison, partition, next);
+  }
 }
 
 function describeGivenUp({ stages }: GivenUp): string {
   if (stages.length === 0) return 'stages.dead holds nothing\n';
   const total = stages.reduce((sum, { records }) => sum + records, 0);
-  const lines = stages.map(({ stage, records, from, to, error }) =>
+  const lines = stages.map(({ stage = '(unreadable)', records, from = '', to = '', error }) =>
     [
-      `  ${(stage ?? '(unreadable)').padEnd(14)} ${String(records).padStart(8)}`,
-      ...(error === undefined ? [] : [`  ${from} - ${to}  the last: ${oneLine(error)}`]),
+      `  ${oneLine(stage).padEnd(14)} ${String(records).padStart(8)}`,
+      ...(error === undefined ? [] : [`  ${oneLine(from)} - ${oneLine(to)}  the last: ${oneLine(error)}`]),
     ].join(''),
   );
   return `stages.dead holds ${total} ${total === 1 ? 'record' : 'records'}\n${lines.join('\n')}\n`;
@@ -146,12 +158,12 @@ function describeRedriven({ outcomes, errors }: Redriven): string {
   const count = (outcome: RedriveOutcome) => outcomes.get(outcome) ?? 0;
   const lines = [
     `${count('redriven')} redriven, ${count('given up')} given up again, ${count('left')} left`,
-    ...[...errors].map(([stage, error]) => `  ${stage}: ${oneLine(error)}`),
+    ...[...errors].map(([stage, error]) => `  ${oneLine(stage)}: ${oneLine(error)}`),
   ];
   return `${lines.join('\n')}\n`;
 }
 
-/** Messages may hold what somebody sent. */
+/** Messages may hold what somebody sent, and a record what whoever may write to the topic put there. */
 function oneLine(text: string): string {
-  return text.replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').slice(0, LONGEST_ERROR);
+  return text.replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').slice(0, LONGEST_TEXT);
 }
