@@ -1,6 +1,7 @@
 import type { RunningEngine } from '@tributary/infra';
 import { ENGINE_VARIABLES, type Engines, engines } from '../helpers/engines.ts';
 import { ownEngines } from '../helpers/own-engines.ts';
+import { withDocumentedRights } from '../helpers/redis.ts';
 
 /** Set once a run is known to go without: this setup is called for each of vitest's projects, and says so once. */
 const TOLD = 'none';
@@ -22,6 +23,7 @@ export default async function setup(): Promise<(() => Promise<void>) | undefined
   }
   for (const [name, variable] of Object.entries(ENGINE_VARIABLES) as [keyof Engines, string][])
     process.env[variable] = started.running[name].url;
+  process.env[ENGINE_VARIABLES.redisUrl] = await withDocumentedRights(started.running.redisUrl.url);
   return () => discard(Object.values(started.running));
 }
 

@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto';
 export interface Engines {
   /** `host:port`, comma-separated. */
   readonly kafkaBrokers: string;
+  /** For a user with the rights that are documented. */
   readonly redisUrl: string;
   /** Speaks Confluent's protocol. */
   readonly schemaRegistryUrl: string;

@@ -1,12 +1,13 @@
 import type { RunningEngine } from '@tributary/infra';
 import { ownEngines } from './own-engines.ts';
-import { command } from './redis.ts';
+import { command, withDocumentedRights } from './redis.ts';
 
 const SLOTS = 16_384;
 
 export interface RedisCluster {
   /** Of every primary. */
   readonly nodes: readonly RunningEngine[];
+  /** With the rights that are documented. */
   readonly url: string;
   stop(): Promise<void>;
 }
@@ -15,16 +16,13 @@ export interface RedisCluster {
 export async function startRedisCluster(): Promise<RedisCluster> {
   const { redis } = ownEngines();
   const nodes = await Promise.all([0, 1, 2].map(() => redis.start({ clusterNode: true })));
-  const cluster = {
-    nodes,
-    url: nodes.map(({ url }) => url).join(','),
-    stop: async () => void (await Promise.all(nodes.map((node) => node.stop()))),
-  };
+  const stop = async () => void (await Promise.all(nodes.map((node) => node.stop())));
   try {
     await join(nodes.map(({ url }) => url));
-    return cluster;
+    const urls = await Promise.all(nodes.map(({ url }) => withDocumentedRights(url)));
+    return { nodes, url: urls.join(','), stop };
   } catch (error) {
-    await cluster.stop();
+    await stop();
     throw error;
   }
 }

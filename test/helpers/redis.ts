@@ -1,8 +1,12 @@
+import { readFile } from 'node:fs/promises';
 import { Redis } from 'ioredis';
+
+const RIGHTS = new URL('../../docs/rights.md', import.meta.url);
+const USER = { name: 'tributary', password: 'of the tests' };
 
 /** Removes every key whose name begins with the prefix, braces of a hash tag aside. */
 export async function removeKeys(url: string, prefix: string): Promise<void> {
-  const client = new Redis(url);
+  const client = new Redis(asAnybody(url));
   try {
     for (const match of [`${prefix}*`, `{${prefix}*`]) {
       for await (const keys of client.scanStream({ match, count: 1_000 })) {
@@ -17,10 +21,32 @@ export async function removeKeys(url: string, prefix: string): Promise<void> {
 
 /** One command from a client of its own. */
 export async function command(url: string, name: string, ...args: string[]): Promise<unknown> {
-  const client = new Redis(url);
+  const client = new Redis(asAnybody(url));
   try {
     return await client.call(name, ...args);
   } finally {
     client.disconnect();
   }
+}
+
+/**
+ * The server for a user that docs/rights.md makes: it may do what is documented there, with keys and channels of any
+ * `freshPrefix`, and nothing else.
+ */
+export async function withDocumentedRights(url: string): Promise<string> {
+  const [, line = ''] = /^(ACL SETUSER .+)$/m.exec(await readFile(RIGHTS, 'utf8')) ?? [];
+  const [acl = '', ...args] = line.split(' ').map((word) => word.replace(/^([~&]\{?)tributary\./, '$1t'));
+  await command(url, acl, ...args.map((word) => (word.startsWith('>') ? `>${USER.password}` : word)));
+  const signedIn = new URL(url);
+  signedIn.username = USER.name;
+  signedIn.password = USER.password;
+  return signedIn.href;
+}
+
+/** The test's server lets anybody do anything who does not sign in. */
+function asAnybody(url: string): string {
+  const open = new URL(url);
+  open.username = '';
+  open.password = '';
+  return open.href;
 }

@@ -1,7 +1,7 @@
-import { Redis } from 'ioredis';
 import { removeIndices } from './elasticsearch.ts';
 import { engines } from './engines.ts';
 import { removeTopics, withAdmin } from './kafka.ts';
+import { removeKeys } from './redis.ts';
 
 /** Removes every topic, consumer group, Redis key and index of a prefix from the engines of the run. */
 export async function removePrefix(prefix: string): Promise<void> {
@@ -9,7 +9,7 @@ export async function removePrefix(prefix: string): Promise<void> {
   if (found === undefined) return;
   await removeTopics(found.kafkaBrokers, prefix);
   await removeGroups(found.kafkaBrokers, prefix);
-  await removeFromRedis(found.redisUrl, prefix);
+  await removeKeys(found.redisUrl, prefix);
   await removeIndices(found.elasticsearchUrl, prefix);
 }
 
@@ -20,15 +20,4 @@ async function removeGroups(brokers: string, prefix: string): Promise<void> {
     // The members of killed processes stay until their session ends: such a group is left to expire by itself.
     if (ours.length > 0) await admin.deleteGroups(ours).catch(() => {});
   });
-}
-
-async function removeFromRedis(url: string, prefix: string): Promise<void> {
-  const redis = new Redis(url);
-  try {
-    for await (const keys of redis.scanStream({ match: `${prefix}*`, count: 1_000 })) {
-      if ((keys as string[]).length > 0) await redis.unlink(keys as string[]);
-    }
-  } finally {
-    redis.disconnect();
-  }
 }

@@ -5,6 +5,9 @@ import { refusalOf, translateElasticsearchError } from './errors.ts';
 
 const DEFAULT_TIMEOUT_MS = 10_000;
 
+/** It answers, but how the cluster is is not for this one to know, or for nobody. */
+const HEALTH_UNTOLD = [403, 410];
+
 export interface ElasticsearchConnectionOptions {
   readonly access: ElasticsearchAccess;
   readonly logger: Logger;
@@ -30,7 +33,7 @@ export class ElasticsearchConnection {
   static async open(options: ElasticsearchConnectionOptions): Promise<ElasticsearchConnection> {
     const connection = new ElasticsearchConnection(options);
     try {
-      await connection.#client.cluster.health({ filter_path: 'status' });
+      await connection.#client.cluster.health({ filter_path: 'status' }, { ignore: HEALTH_UNTOLD });
     } catch (error) {
       const refusal = refusalOf(error);
       if (refusal !== undefined) {

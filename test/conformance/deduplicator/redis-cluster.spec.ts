@@ -1,8 +1,8 @@
 import { type Deduplicator, NO_LOGGER, Unavailable } from '@tributary/core';
 import { openRedisDeduplicator } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { engines } from '../../helpers/engines.ts';
-import { command } from '../../helpers/redis.ts';
+import { engines, freshPrefix } from '../../helpers/engines.ts';
+import { command, withDocumentedRights } from '../../helpers/redis.ts';
 import type { RedisCluster } from '../../helpers/redis-cluster.ts';
 import { deduplicatorConformance } from './deduplicator.conformance.ts';
 import { claimant } from './harness.ts';
@@ -32,11 +32,13 @@ describe.skipIf(!engines())('on a real cluster', () => {
   });
 
   it('waits for a node that is gone, and goes on when it is back', async () => {
-    const deduplicator = await open(cluster.url, 'gone.');
+    const deduplicator = await open(cluster.url, freshPrefix());
     expect((await deduplicator.claim(claims(0))).every(Boolean)).toBe(true);
     await cluster.nodes[2]?.kill();
     await expect(deduplicator.claim(claims(0))).rejects.toThrow(Unavailable);
     await cluster.nodes[2]?.restart();
+    // It keeps no users.
+    await withDocumentedRights(cluster.nodes[2]?.url ?? '');
     for (const deadline = Date.now() + 20_000; ; ) {
       const won = await deduplicator.claim(claims(5_000)).catch((error) => {
         if (!(error instanceof Unavailable) || Date.now() > deadline) throw error;

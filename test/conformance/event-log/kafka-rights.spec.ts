@@ -14,7 +14,7 @@ const { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePattern
 
 const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
 
-/** What docs/decisions/0004-kafka.md tells operators to grant, on all that begins with the prefix. */
+/** What docs/rights.md tells operators to grant, on all that begins with the prefix. */
 const GRANTS = [
   ...(['CREATE', 'READ', 'WRITE', 'DELETE'] as const).map((right) => ['TOPIC', right] as const),
   ['GROUP', 'READ'],

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import {
   type ElasticsearchClient,
   type ElasticsearchConnection,
@@ -8,8 +9,9 @@ import {
 /** Another made it meanwhile. */
 const EXISTS = 'resource_already_exists_exception';
 
-/** Less than any call may take: shards that are not there by then may have been lost, which calls find out themselves. */
-const SHARDS_WITHIN = '1s';
+/** Shards that are not there by then may have been lost, which calls find out by themselves. */
+const SHARDS_WITHIN_MS = 2_000;
+const LOOK_EVERY_MS = 50;
 
 /**
  * The fields of the index. The sweeper looks for documents by them; `body` is the document itself, a text that is only
@@ -62,16 +64,20 @@ async function makeIndex(connection: ElasticsearchConnection, index: NewIndex): 
 }
 
 /**
- * An index that was just made, by whomever, is there before its shards are, and yellow: what it is asked for then fails.
+ * Until all shards can be read, or it has taken too long: an index that was just made, by whomever, is there before its
+ * shards are, and what it is asked for then fails. Who may use an index may ask this; how its cluster is, not everybody.
  */
 async function shardsRun(connection: ElasticsearchConnection, alias: string): Promise<void> {
-  await connection.call((client) =>
-    client.cluster.health(
-      { index: alias, wait_for_active_shards: 'all', timeout: SHARDS_WITHIN },
-      // Not in time, or not this installation's to ask.
-      { ignore: [403, 408], meta: true },
-    ),
-  );
+  for (const until = performance.now() + SHARDS_WITHIN_MS; performance.now() < until; ) {
+    const { statusCode } = await connection.call((client) =>
+      client.search(
+        { index: alias, size: 0, track_total_hits: false, allow_partial_search_results: false },
+        { ignore: [503], meta: true },
+      ),
+    );
+    if (statusCode !== 503) return;
+    await pause(LOOK_EVERY_MS);
+  }
 }
 
 /** Refreshed now and then: nothing but the sweeper searches. A copy is kept where there is a second node. */

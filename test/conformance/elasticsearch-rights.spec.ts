@@ -1,0 +1,62 @@
+import { Unavailable } from '@tributary/core';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { type ElasticsearchGuard, guardElasticsearch } from '../helpers/elasticsearch-guard.ts';
+import { engines } from '../helpers/engines.ts';
+import { harness as history } from './history/elasticsearch-harness.ts';
+import { historyConformance } from './history/history.conformance.ts';
+import { harness as profiles } from './profile-store/elasticsearch-harness.ts';
+import { Published, RETENTION_MS } from './profile-store/harness.ts';
+import { People } from './profile-store/people.ts';
+import { profileStoreConformance } from './profile-store/profile-store.conformance.ts';
+
+/** What the names of the indices of all tests begin with; those of others do not. */
+const OURS = 'tributary-t';
+
+/** docs/rights.md names the privileges. Elasticsearch's own judge of them is not in what comes from a registry. */
+describe.skipIf(engines() === undefined)('an Elasticsearch that grants rights one by one', () => {
+  let guard: ElasticsearchGuard;
+  beforeAll(async () => {
+    guard = await guardElasticsearch(engines()?.elasticsearchUrl ?? '', OURS);
+  });
+  afterAll(() => guard.close());
+
+  /** The installation of a harness, reached with the rights that are documented. */
+  const guarded = <I extends { readonly settings: string }>(made: I): I => ({
+    ...made,
+    settings: JSON.stringify({ ...JSON.parse(made.settings), url: guard.url }),
+  });
+
+  it('lets profiles be written, found and deleted with those that are documented, untold how the cluster is', async () => {
+    const installation = guarded(await profiles.create(RETENTION_MS));
+    onTestFinished(() => installation.dispose());
+    const store = await profiles.open(installation.settings, { publish: new Published().publish });
+    onTestFinished(() => store.close());
+    const people = new People(store);
+    const made = await people.write(['email:a@x']);
+    expect(await people.find('email:a@x')).toEqual(made);
+    await people.delete(['email:a@x']);
+    expect(await people.find('email:a@x')).toBeUndefined();
+    expect(guard.refused).toEqual(['GET /_cluster/health']);
+  });
+
+  it('says what it refuses', async () => {
+    const others = await guardElasticsearch(engines()?.elasticsearchUrl ?? '', 'of-others');
+    onTestFinished(() => others.close());
+    const installation = await profiles.create(RETENTION_MS);
+    onTestFinished(() => installation.dispose());
+    const settings = JSON.stringify({ ...JSON.parse(installation.settings), url: others.url });
+    const store = await profiles.open(settings, { publish: new Published().publish });
+    onTestFinished(() => store.close());
+    const writing = new People(store).write(['email:a@x']);
+    await expect(writing).rejects.toThrow(Unavailable);
+    await expect(writing).rejects.toThrow('security_exception');
+  });
+
+  if (process.env.TRIBUTARY_TEST_LONG) {
+    profileStoreConformance({
+      ...profiles,
+      create: async (retentionMs) => guarded(await profiles.create(retentionMs)),
+    });
+    historyConformance({ ...history, create: async () => guarded(await history.create()) });
+  }
+});

@@ -1,0 +1,77 @@
+import { randomBytes } from 'node:crypto';
+import { InvalidInput, NO_LOGGER, Unavailable } from '@tributary/core';
+import { openRedisDeduplicator, openRedisLiveTail } from '@tributary/infra';
+import { Redis } from 'ioredis';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { eventually } from '../helpers/client.ts';
+import { engines, freshPrefix } from '../helpers/engines.ts';
+import { command } from '../helpers/redis.ts';
+import { claimant } from './deduplicator/harness.ts';
+import { batch, events, WORKSPACE_ID } from './live-tail/harness.ts';
+
+/** That the rights which docs/rights.md names are enough is seen wherever a test uses the engines: it has no others. */
+describe.skipIf(engines() === undefined)('a Redis that grants rights one by one', () => {
+  async function userWith(...rights: readonly string[]): Promise<string> {
+    const name = `t${randomBytes(4).toString('hex')}`;
+    const { redisUrl = '' } = engines() ?? {};
+    await command(redisUrl, 'ACL', 'SETUSER', name, 'on', '>secret', ...rights);
+    onTestFinished(async () => void (await command(redisUrl, 'ACL', 'DELUSER', name)));
+    const url = new URL(redisUrl);
+    url.username = name;
+    url.password = 'secret';
+    return url.href;
+  }
+
+  it('grants those that are documented, and no others', async () => {
+    const client = new Redis(engines()?.redisUrl ?? '');
+    onTestFinished(() => client.disconnect());
+    expect(await client.get(freshPrefix())).toBeNull();
+    await expect(client.get('of others')).rejects.toThrow('NOPERM');
+    await expect(client.publish('of others', '')).rejects.toThrow('NOPERM');
+    await expect(client.flushall()).rejects.toThrow('NOPERM');
+    await expect(client.keys('*')).rejects.toThrow('NOPERM');
+    await expect(client.config('GET', '*')).rejects.toThrow('NOPERM');
+    await expect(client.acl('LIST')).rejects.toThrow('NOPERM');
+  });
+
+  it('that tells nothing of itself is not used: it might forget what must be kept', async () => {
+    const url = await userWith('~*', '&*', '+@all', '-info');
+    const opening = openRedisDeduplicator({ url, prefix: freshPrefix(), windowMs: 1_000, logger: NO_LOGGER });
+    await expect(opening).rejects.toThrow(InvalidInput);
+    await expect(opening).rejects.toThrow(/^Redis: NOPERM .*'info'/);
+  });
+
+  it.each([
+    ['keys', ['~others*', '&*', '+@all'], 'keys'],
+    ['scripts', ['~*', '&*', '+@all', '-@scripting'], 'evalsha'],
+  ])('names what is missing: %s', async (_what, rights, named) => {
+    const url = await userWith(...rights);
+    const deduplicator = await openRedisDeduplicator({
+      url,
+      prefix: freshPrefix(),
+      windowMs: 1_000,
+      logger: NO_LOGGER,
+    });
+    onTestFinished(() => deduplicator.close());
+    const claiming = deduplicator.claim([claimant('m', 1)]);
+    await expect(claiming).rejects.toThrow(Unavailable);
+    await expect(claiming).rejects.toThrow(new RegExp(`NOPERM .*${named}`));
+  });
+
+  it('names what is missing: channels', async () => {
+    const said: string[] = [];
+    const say = (fields: object, message: string) => void said.push(`${message} ${JSON.stringify(fields)}`);
+    const tail = await openRedisLiveTail({
+      url: await userWith('~*', '&others', '+@all'),
+      prefix: freshPrefix(),
+      logger: { debug() {}, info: say, warn: say, error: say },
+    });
+    onTestFinished(() => tail.close());
+    await expect(tail.append(batch(events(0, 1)))).rejects.toThrow("can't publish to the channel");
+    await tail.follow(WORKSPACE_ID, { wake() {} });
+    await eventually(
+      () => said,
+      (lines) => lines.some((line) => /nothing is heard of Redis.*NOPERM .*channels/.test(line)),
+    );
+  });
+});
