@@ -66,6 +66,8 @@ export function noEngine(name: string): never {
 /** A place behind a proxy. */
 export interface NetworkHarness {
   readonly proxy: FaultyProxy;
+  /** Several calls are made on one connection. */
+  readonly sharesConnections?: boolean;
   /** The settings of the same place under another host: a name, or an address as it stands in a URL. */
   at(host: string): JsonObject;
 }

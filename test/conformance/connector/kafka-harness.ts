@@ -30,7 +30,7 @@ export async function kafkaHarness(): Promise<ConnectorHarness> {
     connectors: ENGINE_CONNECTORS,
     ordered: true,
     idempotent: false,
-    network: { proxy, at },
+    network: { proxy, at, sharesConnections: true },
     received: reader.received,
     fail: async () => proxy.set('refuse'),
     mend: async () => proxy.set('pass'),

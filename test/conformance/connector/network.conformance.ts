@@ -19,6 +19,9 @@ const REFUSED: DeliveryResult = { outcome: 'dead', reason: 'address not allowed'
 /** How long a call may take where a test waits for its end, ms. */
 export const SHORT_MS = 700;
 
+/** Calls to one destination at a time, of the many that there may be. */
+const AT_ONCE = 12;
+
 /**
  * What every connector promises that reaches its place by connections, whatever becomes of these. `spoil` makes of a
  * delivery one that the place refuses for its own sake, where it looks at deliveries.
@@ -130,6 +133,27 @@ export function networkConformance(
         expect([...new Set(ids)]).toEqual(idsOf(sent.filter((_, index) => index !== 2)));
       });
     }
+
+    it('connection tests leave no connections behind', async () => {
+      const connector = connect();
+      const where = place();
+      for (let n = 0; n < 8; n++) expect(await connector.test(where, unhurried)).toMatchObject({ ok: true });
+      // A few may be kept for the next calls.
+      await expect.poll(() => network.proxy.open, { timeout: 5_000 }).toBeLessThan(4);
+    });
+
+    it('calls at the same time wait for nobody else’s connection', async () => {
+      const connector = connect({ timeoutMs: 30_000 });
+      const where = place();
+      await connector.deliver(where, [delivery()], unhurried);
+      network.proxy.set('hang');
+      const controller = new AbortController();
+      const calls = Array.from({ length: AT_ONCE }, () => connector.deliver(where, [delivery()], controller));
+      const needed = network.sharesConnections ? 1 : AT_ONCE;
+      await expect.poll(() => network.proxy.open, { timeout: 5_000 }).toBeGreaterThanOrEqual(needed);
+      controller.abort();
+      await Promise.all(calls);
+    });
 
     it('an unused destination keeps no connection after the close', async () => {
       const connector = connect();

@@ -29,7 +29,7 @@ export async function redisHarness(): Promise<ConnectorHarness> {
     connectors: ENGINE_CONNECTORS,
     ordered: true,
     idempotent: true,
-    network: { proxy, at },
+    network: { proxy, at, sharesConnections: true },
     received: async () => {
       const entries = await reader.xrange(stream, '-', '+');
       return entries.map(
