@@ -10,6 +10,7 @@ import { accessPlugin } from './plugins/access.ts';
 import { bodyPlugin, MAX_BODY_BYTES } from './plugins/body.ts';
 import { crossOriginPlugin } from './plugins/cross-origin.ts';
 import { errorsPlugin } from './plugins/errors.ts';
+import { figuresPlugin } from './plugins/figures.ts';
 import { rateLimitsPlugin } from './plugins/rate-limits.ts';
 import { unknownPathsPlugin } from './plugins/unknown-paths.ts';
 import { profileRoutes } from './routes/profiles/routes.ts';
@@ -116,6 +117,7 @@ function trusted(proxies: readonly string[] | number) {
 
 /** The HTTP side of Tributary as a plugin: registers on any server, needs no port of its own in tests. */
 export const gateway: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
+  await app.register(figuresPlugin, dependencies);
   await app.register(errorsPlugin, dependencies);
   await app.register(crossOriginPlugin, dependencies.crossOrigin ?? {});
   await app.register(unknownPathsPlugin);

@@ -1,3 +1,5 @@
+import type { CounterName, GaugeName, HistogramName } from './catalogue.ts';
+
 export type Labels = Readonly<Record<string, string>>;
 
 /**
@@ -6,13 +8,13 @@ export type Labels = Readonly<Record<string, string>>;
  */
 export interface Metrics {
   /** Adds to a counter. */
-  count(name: string, labels?: Labels, by?: number): void;
+  count(name: CounterName, labels?: Labels, by?: number): void;
   /** Sets a gauge. */
-  gauge(name: string, value: number, labels?: Labels): void;
+  gauge(name: GaugeName, value: number, labels?: Labels): void;
   /** Takes back a gauge: what it spoke of is not there any more. */
-  ungauge(name: string, labels: Labels): void;
+  ungauge(name: GaugeName, labels: Labels): void;
   /** Observes a duration in seconds. */
-  observe(name: string, seconds: number, labels?: Labels): void;
+  observe(name: HistogramName, seconds: number, labels?: Labels): void;
 }
 
 export const NO_METRICS: Metrics = { count() {}, gauge() {}, ungauge() {}, observe() {} };

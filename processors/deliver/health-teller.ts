@@ -1,5 +1,6 @@
 import {
   type Clock,
+  type GaugeName,
   type HealthBoard,
   type HealthReport,
   type Labels,
@@ -30,8 +31,10 @@ export interface HealthTellerDependencies {
   isShared(id: string): boolean;
 }
 
+type GaugeOfDestination = Extract<GaugeName, `tributary_destination_${string}`>;
+
 interface ToldGauge {
-  readonly name: string;
+  readonly name: GaugeOfDestination;
   readonly labels: Labels & { readonly destination: string };
 }
 
@@ -101,36 +104,36 @@ export class HealthTeller {
       if (!named.has(labels.destination)) metrics.ungauge(name, labels);
     this.#told = [];
     for (const [destination, together] of named) {
-      const gauge = (suffix: string, value: number, more = {}) => {
-        const told = { name: `tributary_destination_${suffix}`, labels: { destination, ...more } };
-        metrics.gauge(told.name, value, told.labels);
-        this.#told.push(told);
+      const gauge = (name: GaugeOfDestination, value: number, more = {}) => {
+        const labels = { destination, ...more };
+        metrics.gauge(name, value, labels);
+        this.#told.push({ name, labels });
       };
       const sum = (of: (report: DestinationReport) => number) =>
         together.reduce((total, report) => total + of(report), 0);
       const worst = (of: (report: DestinationReport) => number) => Math.max(0, ...together.map(of));
       for (const outcome of ['delivered', 'retry', 'dead', 'put_off'] as const) {
         const perSecond = sum((report) => (report[outcome] * 1_000) / report.window_ms);
-        gauge('deliveries_per_second', perSecond, { outcome });
+        gauge('tributary_destination_deliveries_per_second', perSecond, { outcome });
       }
       for (const quantile of [0.5, 0.99]) {
         const ms = worst(({ latency }) => latencyPercentile(latency, quantile) ?? 0);
-        gauge('attempt_seconds', ms / 1_000, { quantile: String(quantile) });
+        gauge('tributary_destination_attempt_seconds', ms / 1_000, { quantile: String(quantile) });
       }
       gauge(
-        'waiting',
+        'tributary_destination_waiting',
         sum(({ waiting }) => waiting),
       );
       gauge(
-        'under_way',
+        'tributary_destination_under_way',
         sum(({ under_way }) => under_way),
       );
       gauge(
-        'oldest_waiting_seconds',
+        'tributary_destination_oldest_waiting_seconds',
         worst(({ oldest_waiting_at: at }) => (at === null ? 0 : now - at)) / 1_000,
       );
       gauge(
-        'circuits_open',
+        'tributary_destination_circuits_open',
         sum(({ circuit }) => (circuit === 'closed' ? 0 : 1)),
       );
     }

@@ -1,4 +1,4 @@
-import type { Labels, Metrics } from '@tributary/core';
+import { type Labels, METRICS, type Metrics } from '@tributary/core';
 import {
   AggregatorRegistry,
   Counter,
@@ -26,9 +26,9 @@ export function createMetrics(options: { readonly processFigures: boolean }): Pr
   const gauges = new Map<string, Gauge>();
   const histograms = new Map<string, Histogram>();
 
-  const shape = (name: string, labels: Labels) => ({
+  const shape = (name: keyof typeof METRICS, labels: Labels) => ({
     name,
-    help: name.replaceAll('_', ' '),
+    help: METRICS[name].help,
     labelNames: Object.keys(labels),
     registers: [registry],
   });
