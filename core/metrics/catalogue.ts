@@ -241,3 +241,10 @@ type NameOf<Kind extends MetricDescription['kind']> = {
 export type CounterName = NameOf<'counter'>;
 export type GaugeName = NameOf<'gauge'>;
 export type HistogramName = NameOf<'histogram'>;
+
+/** The labels that a figure is told with. */
+export type LabelsOf<Name extends keyof typeof METRICS> = (typeof METRICS)[Name] extends {
+  readonly labels: infer Said;
+}
+  ? { readonly [Label in keyof Said]: string }
+  : Readonly<Record<string, never>>;

@@ -1,4 +1,4 @@
-import type { CounterName, GaugeName, HistogramName } from './catalogue.ts';
+import type { CounterName, GaugeName, HistogramName, LabelsOf } from './catalogue.ts';
 
 export type Labels = Readonly<Record<string, string>>;
 
@@ -8,13 +8,13 @@ export type Labels = Readonly<Record<string, string>>;
  */
 export interface Metrics {
   /** Adds to a counter. */
-  count(name: CounterName, labels?: Labels, by?: number): void;
+  count<Name extends CounterName>(name: Name, labels?: LabelsOf<Name>, by?: number): void;
   /** Sets a gauge. */
   gauge(name: GaugeName, value: number, labels?: Labels): void;
   /** Takes back a gauge: what it spoke of is not there any more. */
   ungauge(name: GaugeName, labels: Labels): void;
   /** Observes a duration in seconds. */
-  observe(name: HistogramName, seconds: number, labels?: Labels): void;
+  observe<Name extends HistogramName>(name: Name, seconds: number, labels?: LabelsOf<Name>): void;
 }
 
 export const NO_METRICS: Metrics = { count() {}, gauge() {}, ungauge() {}, observe() {} };

@@ -1,4 +1,11 @@
-import { type CanonicalEvent, type Metrics, NO_LOGGER, NO_METRICS, type RunTally } from '@tributary/core';
+import {
+  type CanonicalEvent,
+  type Labels,
+  type Metrics,
+  NO_LOGGER,
+  NO_METRICS,
+  type RunTally,
+} from '@tributary/core';
 import { describe, expect, it, vi } from 'vitest';
 import { type FinishedRun, RunFigures } from './run-figures.ts';
 
@@ -66,7 +73,8 @@ describe('RunFigures', () => {
     const seen = new Map<string, number>();
     const { figures } = setUp({
       ...NO_METRICS,
-      count(_name, labels = {}, by = 1) {
+      count(_name, given, by = 1) {
+        const labels: Labels = given ?? {};
         const key = `${labels.transformation} ${labels.outcome}`;
         seen.set(key, (seen.get(key) ?? 0) + by);
       },

@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { METRICS } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { aloneSpecs } from '../alone.ts';
 
@@ -30,6 +31,13 @@ describe('the house', () => {
     };
     // npm stops its shell, which stops nobody: the program has to take the shell's place.
     for (const name of ['start', 'engines', 'chaos']) expect(scripts[name]).toMatch(/^exec /);
+  });
+
+  it('tells every figure that its catalogue describes', () => {
+    const product = sources.filter(({ file }) => /^(gateway|processors|connectors|infra)\//.test(file));
+    const told = (name: string) =>
+      product.some(({ file, text }) => !file.endsWith('.spec.ts') && text.includes(`'${name}'`));
+    expect(Object.keys(METRICS).filter((name) => !told(name))).toEqual([]);
   });
 
   it('has no file over 400 lines', () => {

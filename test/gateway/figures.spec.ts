@@ -6,8 +6,8 @@ const answers: Labels[] = [];
 const timed: (readonly [seconds: number, labels: Labels | undefined])[] = [];
 const metrics: Metrics = {
   ...NO_METRICS,
-  count(name, labels = {}) {
-    if (name === 'tributary_http_requests_total') answers.push(labels);
+  count(name, labels) {
+    if (name === 'tributary_http_requests_total') answers.push(labels ?? {});
   },
   observe(name, seconds, labels) {
     if (name === 'tributary_http_request_seconds') timed.push([seconds, labels]);

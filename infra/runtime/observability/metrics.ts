@@ -39,7 +39,8 @@ export function createMetrics(options: { readonly processFigures: boolean }): Pr
   };
 
   return {
-    count(name, labels = {}, by = 1) {
+    count(name, given, by = 1) {
+      const labels: Labels = given ?? {};
       obtain(counters, name, () => new Counter(shape(name, labels))).inc(labels, by);
     },
     gauge(name, value, labels = {}) {
@@ -48,7 +49,8 @@ export function createMetrics(options: { readonly processFigures: boolean }): Pr
     ungauge(name, labels) {
       gauges.get(name)?.remove(labels);
     },
-    observe(name, seconds, labels = {}) {
+    observe(name, seconds, given) {
+      const labels: Labels = given ?? {};
       obtain(histograms, name, () => new Histogram({ ...shape(name, labels), buckets: SECONDS })).observe(
         labels,
         seconds,

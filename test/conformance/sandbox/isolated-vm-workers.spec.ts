@@ -351,8 +351,8 @@ describe('The worker processes of isolated-vm', () => {
 function counting(counts: Map<string, number>): Metrics {
   return {
     ...NO_METRICS,
-    count(name, labels = {}, by = 1) {
-      const key = [name, ...Object.values(labels)].join(' ');
+    count(name, labels, by = 1) {
+      const key = [name, ...Object.values(labels ?? {})].join(' ');
       counts.set(key, (counts.get(key) ?? 0) + by);
     },
   };
