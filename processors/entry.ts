@@ -9,6 +9,7 @@ import {
   InvalidInput,
   type LogEntry,
   messageOf,
+  parseObject,
 } from '@tributary/core';
 
 /** The catalog position an entry's writer had applied. Throws `InvalidInput` for an entry without one. */
@@ -45,19 +46,6 @@ export function factIn(entry: LogEntry): CatalogEntry | undefined {
   } catch (error) {
     throw new InvalidInput(`no fact: ${messageOf(error)}`, { cause: error });
   }
-}
-
-/** A JSON object. Throws `InvalidInput` for any other text. */
-export function parseObject(text: string): Record<string, unknown> {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (error) {
-    throw new InvalidInput('not JSON', { cause: error });
-  }
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw new InvalidInput('not a JSON object');
-  return value as Record<string, unknown>;
 }
 
 /** Epoch ms of a time that is written down. Throws `InvalidInput` for what is none. */

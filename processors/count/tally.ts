@@ -4,11 +4,12 @@ import {
   HEADER,
   type KeyUse,
   type LogEntry,
+  parseObject,
   type RejectedEvent,
   TOPIC,
   type VolumeIncrement,
 } from '@tributary/core';
-import { eventOf, parseObject } from '../entry.ts';
+import { eventOf } from '../entry.ts';
 
 const HOUR_MS = 3_600_000;
 

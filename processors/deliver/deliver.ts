@@ -7,12 +7,12 @@ import {
   type FlowStage,
   HEADER,
   type LogEntry,
+  readDelivery,
   TOPIC,
 } from '@tributary/core';
 import { awaitCatalog, isAhead } from '../causality.ts';
 import type { PartitionLanes } from '../partition-lanes.ts';
 import type { Arrived, Delivered, Deliverer } from './deliverer.ts';
-import { readDelivery } from './read-delivery.ts';
 import { isFirstTry, isUntried, settle } from './settlement.ts';
 import { closedBecause } from './target.ts';
 

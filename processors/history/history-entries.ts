@@ -5,11 +5,12 @@ import {
   type HistoryEntry,
   type JsonObject,
   type LogEntry,
+  parseObject,
   type ReplayStep,
   TOPIC,
   type Violation,
 } from '@tributary/core';
-import { parseObject, timeOf } from '../entry.ts';
+import { timeOf } from '../entry.ts';
 
 /**
  * What history keeps of an entry of `violations`, `deliveries.dead`, `deliveries.outcomes` or `replays`. Throws `InvalidInput` for

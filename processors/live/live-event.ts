@@ -4,12 +4,13 @@ import {
   HEADER,
   InvalidInput,
   type LogEntry,
+  parseObject,
   type RejectedEvent,
   type TailedEvent,
   TOPIC,
   type Violation,
 } from '@tributary/core';
-import { eventOf, parseObject } from '../entry.ts';
+import { eventOf } from '../entry.ts';
 import { violationsIn } from '../violations-header.ts';
 
 /**

@@ -9,8 +9,9 @@ import {
   type LogEntry,
   type Mail,
   noticeRecipients,
+  parseObject,
 } from '@tributary/core';
-import { parseObject, timeOf } from '../entry.ts';
+import { timeOf } from '../entry.ts';
 
 /** What is to be told by mail. */
 export interface MailNotice {

@@ -10,13 +10,14 @@ import {
   type LogEntry,
   type Logger,
   type Metrics,
+  parseObject,
   REPLAY_BEGINS_WITHIN_MS,
   type Replay,
   type ReplayStep,
   TOPIC,
 } from '@tributary/core';
 import { awaitCatalog, awaitFact } from '../causality.ts';
-import { factIn, parseObject, timeOf } from '../entry.ts';
+import { factIn, timeOf } from '../entry.ts';
 import type { ReadShares } from './read-shares.ts';
 import { firstStep, nextStep, type Stepped, sharedReads } from './step.ts';
 

@@ -4,11 +4,11 @@ import {
   type EventType,
   InvalidInput,
   MAX_EVENT_BYTES,
+  parseObject,
   type SandboxErrorKind,
   type SandboxResult,
   subjectOf,
 } from '@tributary/core';
-import { parseObject } from '../entry.ts';
 import { shorten } from '../text.ts';
 
 /** Characters of a failure's message that are kept. */

@@ -1,8 +1,10 @@
-import { type Delivery, InvalidInput, withEventText } from '@tributary/core';
-import { parseObject } from '../entry.ts';
+import { InvalidInput } from '../errors/errors.ts';
+import { parseObject } from '../json/parse-object.ts';
+import type { Delivery } from './delivery.ts';
+import { withEventText } from './event-text.ts';
 
 /** What stands before the event in a delivery as JSON. */
-const BEFORE_EVENT = ',"event":';
+export const BEFORE_EVENT = ',"event":';
 
 /**
  * The delivery that an entry holds. Its event is left as text where it stands last, as those who write deliveries put

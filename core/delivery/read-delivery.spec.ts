@@ -1,10 +1,32 @@
-import { eventJson } from '@tributary/core';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { Delivery } from './delivery.ts';
+import { eventJson } from './event-text.ts';
 import { readDelivery } from './read-delivery.ts';
-import { delivery } from './samples.ts';
+import { StoredDelivery } from './stored-delivery.ts';
 
-const WHOLE = delivery('d1');
+const AT = '2026-01-02T03:04:05.678Z';
+const WHOLE: Delivery = {
+  id: 'd1',
+  workspace_id: 'w1',
+  environment: 'production',
+  destination_id: 'place',
+  rule_id: 'rule',
+  message_id: 'd1',
+  index: 0,
+  created_at: AT,
+  attempts: [],
+  redrives: 0,
+  event: {
+    message_id: 'd1',
+    type: 'identify',
+    user_id: 'u',
+    timestamp: AT,
+    received_at: AT,
+    environment: 'production',
+    workspace_id: 'w1',
+  },
+};
 const { event: EVENT, ...ENVELOPE } = WHOLE;
 const TEXT = JSON.stringify(WHOLE);
 
@@ -51,5 +73,40 @@ describe('a delivery is read', () => {
     [JSON.stringify({ ...ENVELOPE, event: 'text' }), 'no event'],
   ])('and refused for what it is not: %s', (text, reason) => {
     expect(() => readDelivery(text)).toThrow(reason);
+  });
+});
+
+describe('a delivery as the log has it', () => {
+  const attempt = {
+    at: AT,
+    outcome: 'retry',
+    reason: ',"attempts":[],"redrives":0,"event":{',
+    duration_ms: 1,
+  };
+  const isFresh = (fields: object) => new StoredDelivery(JSON.stringify({ ...WHOLE, ...fields })).isFresh;
+
+  it('shows whether it was tried, whatever it holds', () => {
+    const inner = JSON.parse(TEXT);
+    const hostile = { event: { ...EVENT, properties: { attempts: [], redrives: 0, event: inner } } };
+    expect(isFresh({})).toBe(true);
+    expect(isFresh(hostile)).toBe(true);
+    expect(isFresh({ ...hostile, attempts: [attempt] })).toBe(false);
+    expect(isFresh({ ...hostile, redrives: 1 })).toBe(false);
+    expect(isFresh({ ...hostile, id: ',"attempts":[],"redrives":0,"event":{', redrives: 1 })).toBe(false);
+  });
+
+  it('and where its members stand in another order', () => {
+    const { attempts, redrives, event, ...rest } = WHOLE;
+    const of = (members: object) => new StoredDelivery(JSON.stringify(members)).isFresh;
+    expect(of({ event, attempts, redrives, ...rest })).toBe(true);
+    expect(of({ ...rest, redrives, attempts: [attempt], event })).toBe(false);
+    expect(of({ ...rest, attempts, replay: 'r', redrives: 2, event })).toBe(false);
+    expect(() => new StoredDelivery('{}').isFresh).toThrow('no delivery');
+  });
+
+  it('is read once', () => {
+    const stored = new StoredDelivery(TEXT);
+    expect(stored.delivery).toEqual(WHOLE);
+    expect(stored.delivery).toBe(stored.delivery);
   });
 });
