@@ -77,6 +77,7 @@ export * from './log/packing.ts';
 export * from './log/partitioner.ts';
 export * from './log/poison.ts';
 export * from './log/position.ts';
+export * from './log/promised.ts';
 export * from './log/public-schemas.ts';
 export * from './log/stage.ts';
 export * from './log/topics.ts';

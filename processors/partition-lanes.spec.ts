@@ -1,19 +1,27 @@
 import type { LogEntry } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { PartitionLanes, type Queue } from './partition-lanes.ts';
+import { PartitionLanes, type Queue, type Stay } from './partition-lanes.ts';
 
 function setUp() {
   const time = { now: 0 };
   const lanes = new PartitionLanes(() => time.now, { windowBytes: 800, share: 1 / 8, slowAfterMs: 500 });
-  const entry = (bytes: number): LogEntry => ({
+  const entry: LogEntry = {
     position: { topic: 't', partition: 0, offset: 0, index: 0 },
     timestamp: 0,
     key: '',
     headers: {},
-    value: 'x'.repeat(bytes),
-  });
-  const enter = (key: string, bytes = 60, queue?: Queue) => lanes.enter(entry(bytes), key, queue);
-  return { time, enter };
+    value: '',
+  };
+  /** Resolves to what ends the work, or to undefined for who is turned away. */
+  const enter = (key: string, bytes = 60, queue?: Queue) =>
+    new Promise<(() => void) | undefined>((resolve) => {
+      const entrant = {
+        entered: (stay: Stay) => resolve(() => stay.leave()),
+        turnedAway: () => resolve(undefined),
+      };
+      lanes.enter(entry, key, bytes, entrant, queue);
+    });
+  return { time, lanes, entry, enter };
 }
 
 const pending = Symbol('pending');
@@ -57,5 +65,22 @@ describe('the lanes of a stage', () => {
     time.now = 10_100;
     expect(await Promise.all(behind)).toEqual([undefined, undefined]);
     first?.();
+  });
+
+  it('thousands that end as soon as they begin do so one after the other, in order, each once', async () => {
+    const { lanes, entry, enter } = setUp();
+    const first = await enter('a', 100);
+    const ended: number[] = [];
+    for (let n = 0; n < 20_000; n++)
+      lanes.enter(entry, 'a', 100, {
+        entered(stay) {
+          ended.push(n);
+          stay.leave();
+        },
+        turnedAway: () => ended.push(-1),
+      });
+    first?.();
+    expect(ended).toEqual(Array.from({ length: 20_000 }, (_, n) => n));
+    expect(await enter('a', 100)).toBeTypeOf('function');
   });
 });

@@ -16,8 +16,13 @@ const CHECK_MS = 25;
 
 const NOTHING_WAITS = { waitMs: 0, overloaded: false, waitingBytes: 0 };
 
-/** Ends the work that was begun. */
-type Leave = () => void;
+/** Who wants to begin work on an entry. Told one of these, once. */
+export interface Entrant {
+  /** Work may begin. */
+  entered(stay: Stay): void;
+  /** The entry belongs into the slow lane. */
+  turnedAway(): void;
+}
 
 /** What waits for a key beyond its lane, as far as that is known. */
 export interface Queue {
@@ -32,7 +37,7 @@ interface Waiter {
   /** When it came, ms. */
   readonly since: number;
   readonly queue: Queue | undefined;
-  readonly resolve: (leave: Leave | undefined) => void;
+  readonly entrant: Entrant;
 }
 
 interface Waiters {
@@ -40,6 +45,8 @@ interface Waiters {
   bytes: number;
   /** When the patience of all who came before began anew, ms. */
   patientSince: number;
+  /** Whether those who may are being let in: whoever ends meanwhile need not see to it. */
+  areEntering: boolean;
 }
 
 interface Lane {
@@ -48,11 +55,40 @@ interface Lane {
   readonly waiters: Map<string, Waiters>;
 }
 
+/** Work on an entry, until its end. */
+export class Stay implements LaneTicket {
+  readonly key: string;
+  readonly bytes: number;
+  readonly startedAt: number;
+  readonly queue: Queue | undefined;
+  readonly #lane: Lane;
+  readonly #ended: (lane: Lane, stay: Stay) => void;
+
+  constructor(
+    { key, bytes, startedAt }: LaneTicket,
+    queue: Queue | undefined,
+    lane: Lane,
+    ended: (lane: Lane, stay: Stay) => void,
+  ) {
+    this.key = key;
+    this.bytes = bytes;
+    this.startedAt = startedAt;
+    this.queue = queue;
+    this.#lane = lane;
+    this.#ended = ended;
+  }
+
+  /** The work ended. */
+  leave(): void {
+    this.#ended(this.#lane, this);
+  }
+}
+
 /** The lane windows of one flow stage: a window of its own for each partition, as the log keeps them. */
 export class PartitionLanes {
   readonly #elapsed: Clock;
   readonly #options: LaneOptions;
-  readonly #lanes = new Map<string, Lane>();
+  readonly #lanes = new Map<string, Lane[]>();
   #checking: NodeJS.Timeout | undefined;
 
   /** `elapsed`: ms that never go back. */
@@ -67,34 +103,31 @@ export class PartitionLanes {
   }
 
   /**
-   * Resolves when work for `key` (a destination, a transformation) may begin on an entry, with what to call when it
-   * ended. A key that is quick waits for its own earlier work, and with a `queue` no longer than work may take; one that is
-   * slow or takes up the room of others resolves to undefined: the entry belongs into the slow lane.
+   * Lets `entrant` in when work for `key` (a destination, a transformation) may begin on an entry whose value has so
+   * many bytes. A key that is quick waits for its own earlier work, and with a `queue` no longer than work may take;
+   * one that is slow or takes up the room of others is turned away.
    */
-  enter(entry: LogEntry, key: string, queue?: Queue): Promise<Leave | undefined> {
+  enter(entry: LogEntry, key: string, bytes: number, entrant: Entrant, queue?: Queue): void {
     const lane = this.#laneOf(entry);
-    const bytes = Buffer.byteLength(entry.value);
     const waiting = lane.waiters.get(key);
     const decided = this.#decide(lane, key, bytes, waiting?.bytes ?? 0, queue);
-    if (decided === 'slow') return Promise.resolve(undefined);
-    if (decided === 'fast' && waiting === undefined)
-      return Promise.resolve(this.#begin(lane, key, bytes, queue));
-    return this.#wait(lane, key, bytes, queue);
+    if (decided === 'slow') entrant.turnedAway();
+    else if (decided === 'fast' && waiting === undefined)
+      entrant.entered(this.#begin(lane, key, bytes, queue));
+    else this.#wait(lane, key, waiting, { bytes, since: this.#elapsed(), queue, entrant });
   }
 
-  #wait(lane: Lane, key: string, bytes: number, queue: Queue | undefined): Promise<Leave | undefined> {
-    const waiters = lane.waiters.get(key) ?? {
-      line: new WaitingLine(),
+  #wait(lane: Lane, key: string, known: Waiters | undefined, waiter: Waiter): void {
+    const waiters = known ?? {
+      line: new WaitingLine<Waiter>(),
       bytes: 0,
       patientSince: Number.NEGATIVE_INFINITY,
+      areEntering: false,
     };
-    lane.waiters.set(key, waiters);
-    const since = this.#elapsed();
-    if (queue !== undefined) this.#checkSoon();
-    return new Promise((resolve) => {
-      waiters.line.join({ bytes, since, queue, resolve });
-      waiters.bytes += bytes;
-    });
+    if (known === undefined) lane.waiters.set(key, waiters);
+    if (waiter.queue !== undefined) this.#checkSoon();
+    waiters.line.join(waiter);
+    waiters.bytes += waiter.bytes;
   }
 
   /** One timer for all that wait: thousands do, where a destination has a long backlog. */
@@ -102,7 +135,8 @@ export class PartitionLanes {
     this.#checking ??= setTimeout(() => {
       this.#checking = undefined;
       let someWait = false;
-      for (const lane of this.#lanes.values()) someWait = this.#giveUpOld(lane) || someWait;
+      for (const lanes of this.#lanes.values())
+        for (const lane of lanes) if (lane !== undefined) someWait = this.#giveUpOld(lane) || someWait;
       if (someWait) this.#checkSoon();
     }, CHECK_MS).unref();
   }
@@ -115,7 +149,7 @@ export class PartitionLanes {
       const { line } = waiters;
       // Who is behind came later: most looks end at the first, however many wait.
       for (let first = line.first; first !== undefined; first = line.first) {
-        const { bytes, since, queue, resolve } = first;
+        const { bytes, since, queue, entrant } = first;
         const waitedMs = now - Math.max(since, waiters.patientSince);
         if (queue === undefined || waitedMs < this.slowAfterMs * WAITING_PATIENCE) break;
         if (queue.overloaded()) {
@@ -124,7 +158,7 @@ export class PartitionLanes {
         }
         line.shift();
         waiters.bytes -= bytes;
-        resolve(undefined);
+        entrant.turnedAway();
       }
       if (line.size === 0) byKey.delete(key);
       else someWait = true;
@@ -133,12 +167,11 @@ export class PartitionLanes {
   }
 
   /**
-   * As `enter`, for a lane that has no slower one: never waits, and resolves to undefined only for a key that takes up
-   * the room of others.
+   * As `enter`, for a lane that has no slower one: never waits, and gives undefined only for a key that takes up the
+   * room of others.
    */
-  enterAtOnce(entry: LogEntry, key: string): Leave | undefined {
+  enterAtOnce(entry: LogEntry, key: string, bytes: number): Stay | undefined {
     const lane = this.#laneOf(entry);
-    const bytes = Buffer.byteLength(entry.value);
     const decided = lane.window.decide(key, bytes, this.#elapsed(), NOTHING_WAITS);
     return decided === 'slow' ? undefined : this.#begin(lane, key, bytes, undefined);
   }
@@ -150,35 +183,43 @@ export class PartitionLanes {
     return lane.window.decide(key, bytes, now, crowd);
   }
 
-  #begin(lane: Lane, key: string, bytes: number, queue: Queue | undefined): Leave {
-    const ticket: LaneTicket = lane.window.begin(key, bytes, this.#elapsed());
-    return () => {
-      lane.window.end(ticket, this.#elapsed(), queue?.overloaded());
-      this.#admit(lane, key);
-    };
+  #begin(lane: Lane, key: string, bytes: number, queue: Queue | undefined): Stay {
+    const stay = new Stay({ key, bytes, startedAt: this.#elapsed() }, queue, lane, this.#ended);
+    lane.window.admit(stay);
+    return stay;
   }
+
+  readonly #ended = (lane: Lane, stay: Stay): void => {
+    lane.window.end(stay, this.#elapsed(), stay.queue?.overloaded());
+    this.#admit(lane, stay.key);
+  };
 
   #admit(lane: Lane, key: string): void {
     const waiters = lane.waiters.get(key);
-    if (waiters === undefined) return;
+    if (waiters === undefined || waiters.areEntering) return;
     const { line } = waiters;
+    waiters.areEntering = true;
     for (let waiter = line.first; waiter !== undefined; waiter = line.first) {
-      const { bytes, queue, resolve } = waiter;
+      const { bytes, queue, entrant } = waiter;
       const decided = this.#decide(lane, key, bytes, 0, queue);
       if (decided === 'wait') break;
       line.shift();
       waiters.bytes -= bytes;
-      resolve(decided === 'slow' ? undefined : this.#begin(lane, key, bytes, queue));
+      if (decided === 'slow') entrant.turnedAway();
+      else entrant.entered(this.#begin(lane, key, bytes, queue));
     }
+    waiters.areEntering = false;
     if (line.size === 0) lane.waiters.delete(key);
   }
 
   #laneOf({ position }: LogEntry): Lane {
-    const name = `${position.topic}/${position.partition}`;
-    const known = this.#lanes.get(name);
+    const { topic, partition } = position;
+    const known = this.#lanes.get(topic)?.[partition];
     if (known !== undefined) return known;
     const lane = { window: new LaneWindow(this.#options), waiters: new Map<string, Waiters>() };
-    this.#lanes.set(name, lane);
+    const lanes = this.#lanes.get(topic) ?? [];
+    lanes[partition] = lane;
+    this.#lanes.set(topic, lanes);
     return lane;
   }
 }

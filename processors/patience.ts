@@ -1,19 +1,46 @@
 import type { Clock } from '@tributary/core';
+import { WaitingLine } from './waiting-line.ts';
 
 /** How often it is looked who has waited too long, ms: patience may last this much longer. */
 const CHECK_MS = 25;
 
-interface Wait {
+/** Who waits. */
+export interface Impatient {
+  outOfPatience(): void;
+}
+
+/** A wait that may be over before its time. */
+export class Wait {
   readonly since: number;
-  readonly ms: number;
-  readonly giveUp: () => void;
+  #who: Impatient | undefined;
+
+  constructor(since: number, who: Impatient) {
+    this.since = since;
+    this.#who = who;
+  }
+
+  get isOver(): boolean {
+    return this.#who === undefined;
+  }
+
+  /** What was waited for came. */
+  end(): void {
+    this.#who = undefined;
+  }
+
+  giveUp(): void {
+    const who = this.#who;
+    this.#who = undefined;
+    who?.outOfPatience();
+  }
 }
 
 /** Ends waits that last too long, with one timer for all of them. */
 export class Patience {
   readonly #elapsed: Clock;
   readonly #factor: () => number;
-  readonly #waits = new Set<Wait>();
+  /** By how long they may last, ms: of one line, the first began first. */
+  readonly #lines = new Map<number, WaitingLine<Wait>>();
   #timer: NodeJS.Timeout | undefined;
 
   /**
@@ -25,25 +52,35 @@ export class Patience {
     this.#factor = factor;
   }
 
-  /** Calls `giveUp` once `ms` have passed, unless what it returns was called before. */
-  wait(ms: number, giveUp: () => void): () => void {
-    const wait: Wait = { since: this.#elapsed(), ms, giveUp };
-    this.#waits.add(wait);
+  /** Tells `who` once `ms` have passed, unless the wait is ended before. */
+  wait(ms: number, who: Impatient): Wait {
+    const wait = new Wait(this.#elapsed(), who);
+    const line = this.#lines.get(ms);
+    if (line === undefined) {
+      const begun = new WaitingLine<Wait>();
+      begun.join(wait);
+      this.#lines.set(ms, begun);
+    } else line.join(wait);
     this.#watch();
-    return () => this.#waits.delete(wait);
+    return wait;
   }
 
   #watch(): void {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
-      const now = this.#elapsed();
-      const factor = this.#factor();
-      for (const wait of this.#waits) {
-        if (now - wait.since < wait.ms * factor) continue;
-        this.#waits.delete(wait);
-        wait.giveUp();
-      }
-      if (this.#waits.size > 0) this.#watch();
+      this.#look(this.#elapsed(), this.#factor());
+      if (this.#lines.size > 0) this.#watch();
     }, CHECK_MS).unref();
+  }
+
+  #look(now: number, factor: number): void {
+    for (const [ms, line] of this.#lines) {
+      for (let first = line.first; first !== undefined; first = line.first) {
+        if (!first.isOver && now - first.since < ms * factor) break;
+        line.shift();
+        first.giveUp();
+      }
+      if (line.size === 0) this.#lines.delete(ms);
+    }
   }
 }

@@ -34,11 +34,12 @@ export class HealthTally {
     this.#beganAt = elapsed;
   }
 
-  attempted(result: DeliveryResult, durationMs: number, now: number, elapsed: number): void {
+  /** So many attempts had this result. */
+  attempted(result: DeliveryResult, durationMs: number, now: number, elapsed: number, times = 1): void {
     const slot = this.#slotAt(elapsed);
-    slot.counts[result.outcome] += 1;
+    slot.counts[result.outcome] += times;
     const bucket = latencyBucket(durationMs);
-    slot.latencies.set(bucket, (slot.latencies.get(bucket) ?? 0) + 1);
+    slot.latencies.set(bucket, (slot.latencies.get(bucket) ?? 0) + times);
     if (result.outcome === 'delivered') this.#lastDeliveredAt = now;
     else {
       const { outcome, reason, status } = result;

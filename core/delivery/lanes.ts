@@ -114,6 +114,13 @@ export class LaneWindow {
 
   begin(key: string, bytes: number, now: number): LaneTicket {
     const ticket = { key, bytes, startedAt: now };
+    this.admit(ticket);
+    return ticket;
+  }
+
+  /** As `begin`, with a ticket of the caller's own. */
+  admit(ticket: LaneTicket): void {
+    const { key, bytes } = ticket;
     const load = this.#loads.get(key);
     if (load === undefined) {
       const tickets = new Set([ticket]);
@@ -124,7 +131,6 @@ export class LaneWindow {
       load.bytes += bytes;
       load.tickets.add(ticket);
     }
-    return ticket;
   }
 
   /** Idempotent per ticket. A key without work is forgotten, unless it was slow. */

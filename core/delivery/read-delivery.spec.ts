@@ -83,7 +83,7 @@ describe('a delivery as the log has it', () => {
     reason: ',"attempts":[],"redrives":0,"event":{',
     duration_ms: 1,
   };
-  const isFresh = (fields: object) => new StoredDelivery(JSON.stringify({ ...WHOLE, ...fields })).isFresh;
+  const isFresh = (fields: object) => StoredDelivery.from(JSON.stringify({ ...WHOLE, ...fields })).isFresh;
 
   it('shows whether it was tried, whatever it holds', () => {
     const inner = JSON.parse(TEXT);
@@ -97,15 +97,15 @@ describe('a delivery as the log has it', () => {
 
   it('and where its members stand in another order', () => {
     const { attempts, redrives, event, ...rest } = WHOLE;
-    const of = (members: object) => new StoredDelivery(JSON.stringify(members)).isFresh;
+    const of = (members: object) => StoredDelivery.from(JSON.stringify(members)).isFresh;
     expect(of({ event, attempts, redrives, ...rest })).toBe(true);
     expect(of({ ...rest, redrives, attempts: [attempt], event })).toBe(false);
     expect(of({ ...rest, attempts, replay: 'r', redrives: 2, event })).toBe(false);
-    expect(() => new StoredDelivery('{}').isFresh).toThrow('no delivery');
+    expect(() => StoredDelivery.from('{}').isFresh).toThrow('no delivery');
   });
 
   it('is read once', () => {
-    const stored = new StoredDelivery(TEXT);
+    const stored = StoredDelivery.from(TEXT);
     expect(stored.delivery).toEqual(WHOLE);
     expect(stored.delivery).toBe(stored.delivery);
   });

@@ -3,27 +3,52 @@ import { BEFORE_EVENT, readDelivery } from './read-delivery.ts';
 
 /** What stands right before the event of a delivery that was never tried, as it is written. */
 const FRESH = '"attempts":[],"redrives":0';
+const BEFORE_DESTINATION = '"destination_id":"';
 
-/** A delivery as the log has it. It is read when that is first asked for: most are only passed on to who sends them. */
+/**
+ * A delivery as the log has it, and as it is read: each is made of the other when it is first asked for, since most
+ * deliveries are only passed on to who sends them.
+ */
 export class StoredDelivery {
-  readonly text: string;
-  #read: Delivery | undefined;
+  #text: string | undefined;
+  #delivery: Delivery | undefined;
 
-  constructor(text: string) {
-    this.text = text;
+  private constructor(text: string | undefined, delivery: Delivery | undefined) {
+    this.#text = text;
+    this.#delivery = delivery;
+  }
+
+  /** Of the text of one. Nothing is read. */
+  static from(text: string): StoredDelivery {
+    return new StoredDelivery(text, undefined);
+  }
+
+  static of(delivery: Delivery): StoredDelivery {
+    return new StoredDelivery(undefined, delivery);
+  }
+
+  get text(): string {
+    this.#text ??= JSON.stringify(this.#delivery);
+    return this.#text;
   }
 
   /** Throws `InvalidInput` where the text is no delivery. */
   get delivery(): Delivery {
-    this.#read ??= readDelivery(this.text);
-    return this.#read;
+    this.#delivery ??= readDelivery(this.text);
+    return this.#delivery;
   }
 
   /** Whether it was neither attempted nor redriven. Throws as `delivery` does, where the text has to be read for it. */
   get isFresh(): boolean {
-    if (this.#read === undefined && showsFresh(this.text)) return true;
+    if (this.#delivery === undefined && showsFresh(this.text)) return true;
     const { attempts, redrives } = this.delivery;
     return attempts.length === 0 && redrives === 0;
+  }
+
+  /** Whether its destination is this one. Throws likewise. */
+  isTo(destinationId: string): boolean {
+    if (this.#delivery === undefined && showsDestination(this.text, destinationId)) return true;
+    return this.delivery.destination_id === destinationId;
   }
 }
 
@@ -34,4 +59,14 @@ export class StoredDelivery {
 function showsFresh(text: string): boolean {
   const at = text.indexOf(`${BEFORE_EVENT}{`);
   return at > 0 && text.startsWith(FRESH, at - FRESH.length);
+}
+
+/** Likewise: no member before the event has such a member of its own, so where the event is not first it is this one. */
+function showsDestination(text: string, id: string): boolean {
+  const at = text.indexOf(BEFORE_DESTINATION);
+  return (
+    at > 0 &&
+    at < text.indexOf(`${BEFORE_EVENT}{`) &&
+    text.startsWith(`${id}"`, at + BEFORE_DESTINATION.length)
+  );
 }

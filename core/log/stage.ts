@@ -43,6 +43,16 @@ export interface StageContext {
   end?(): Promise<number>;
 }
 
+/** What a flow stage is handed with an entry: what the log tells of it, and where to say what became of it. */
+export interface FlowContext extends StageContext {
+  /** Of the entry's value: its UTF-8. */
+  readonly bytes: number;
+  /** The entry is done, and emits this. */
+  done(emissions: readonly Emission[]): void;
+  /** It is not, for this reason. */
+  failed(thrown: unknown): void;
+}
+
 interface StageBase {
   /** Also the consumer group's name. From the design's word list. */
   readonly name: string;
@@ -77,12 +87,15 @@ export interface BatchStage extends StageBase {
  * bounded in bytes; they may finish out of order. The adapter commits the finished prefix with its emissions, in the
  * order of the entries. A finished entry behind an unfinished one weighs its emissions and a small constant, so one
  * slow head does not close the window. Throws are treated as in a batch stage, entry by entry.
+ *
+ * For each entry that it is handed it calls `done` or `failed`, once, at once or later; a throw is `failed`. Thousands
+ * wait in a window, so none costs a promise that needs none. Where promises do, see `promised`.
  */
 export interface FlowStage extends StageBase {
   readonly kind: 'flow';
   /** Bytes of unfinished values and uncommitted emissions per partition. */
   readonly windowBytes: number;
-  handle(entry: LogEntry, context: StageContext): Promise<readonly Emission[]>;
+  handle(entry: LogEntry, context: FlowContext): undefined;
 }
 
 export type Stage = BatchStage | FlowStage;

@@ -1,4 +1,10 @@
-import { type Delivery, type DeliveryAttempt, type DeliveryResult, iso } from '@tributary/core';
+import {
+  type Delivery,
+  type DeliveryAttempt,
+  type DeliveryResult,
+  iso,
+  type StoredDelivery,
+} from '@tributary/core';
 import { shorten } from '../text.ts';
 
 /** Characters of a reason and of a destination's response that are kept with an attempt. */
@@ -7,7 +13,7 @@ const RESPONSE_LENGTH = 1_000;
 
 /** A delivery as it comes from the log. */
 export interface Piece {
-  readonly delivery: Delivery;
+  readonly stored: StoredDelivery;
   /** Of its entry's value. */
   readonly bytes: number;
 }

@@ -1,6 +1,6 @@
 import { DEFAULT_BREAKER, type DeliveryResult, iso } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import type { Arrived } from './deliverer.ts';
+import type { Arrived } from './making.ts';
 import { arrived, DOWN, delivery, OK, PLACE, START, setUp, turn } from './samples.ts';
 
 describe('Deliverer', () => {
@@ -166,11 +166,10 @@ describe('Deliverer', () => {
 
   it('the time to expire that began with a try is kept by the slow lane that joins it', async () => {
     const { promise, resolve } = Promise.withResolvers<DeliveryResult>();
-    const { time, deliverer, known, join } = setUp(() => promise);
+    const { time, soonDelivered, known, join } = setUp(() => promise);
     known.set('place', PLACE);
     const old = delivery('1', { created_at: iso(START - 72 * 3_600_000) });
-    const { signal } = new AbortController();
-    const soon = deliverer.deliverSoon({ ...arrived(old), untried: true }, PLACE, { signal }, 500);
+    const soon = soonDelivered({ ...arrived(old), untried: true });
     await turn();
     time.elapsed += 501;
     expect((await soon).settlement.kind).toBe('slow');

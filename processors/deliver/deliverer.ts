@@ -1,51 +1,24 @@
 import {
   type Delivery,
-  type DeliveryResult,
   type Destination,
-  holdStep,
-  iso,
   MAX_JITTER,
   type Metrics,
-  type NextStep,
-  nextStep,
   OVERLOAD_PATIENCE,
   type StageContext,
+  type StoredDelivery,
 } from '@tributary/core';
-import type { Queue } from '../partition-lanes.ts';
 import { Patience } from '../patience.ts';
-import { type Piece, withAttempt } from './attempt.ts';
-import type { Attempted, DestinationCalls, DestinationReport } from './destination-calls.ts';
+import { Climb, type Delivered } from './climb.ts';
+import type { DestinationCalls, DestinationReport } from './destination-calls.ts';
 import { HandedOver } from './handed-over.ts';
-import { Interest } from './interest.ts';
+import { type Arrived, type Asker, Making, type MakingTools, type Waits } from './making.ts';
 import { Places, type PlacesDependencies } from './places.ts';
-import type { Settlement } from './settlement.ts';
-import { PAUSED } from './target.ts';
 
 export interface DelivererDependencies extends PlacesDependencies {
   readonly metrics: Metrics;
   readonly keptAttempts: number;
   readonly expiryMs: number;
 }
-
-/** The delivery with the attempts made now, and how it goes on. */
-export interface Delivered {
-  readonly delivery: Delivery;
-  readonly settlement: Settlement;
-}
-
-/** A delivery as it comes from the log. */
-export interface Arrived extends Piece {
-  /** The turn it was given when its destination had no room for it, and since when that is so; epoch ms. */
-  readonly turn?: number | undefined;
-  readonly asideSince?: number | undefined;
-  /** Nothing is told of it where its first attempt delivers it: that attempt need not be kept. */
-  readonly untold?: boolean;
-  /** It was neither tried nor put off before: its time to expire begins now, however long the stages left it lying. */
-  readonly untried?: boolean;
-}
-
-type Failure = Exclude<DeliveryResult, { outcome: 'delivered' }>;
-type Attempting = (current: Delivery) => Promise<Attempted>;
 
 /**
  * Makes deliveries, for all stages of a process that do: limits and circuit breakers belong to a destination, however
@@ -58,22 +31,29 @@ type Attempting = (current: Delivery) => Promise<Attempted>;
 export class Deliverer {
   readonly #dependencies: DelivererDependencies;
   readonly #places: Places;
-  readonly #patience: Patience;
   readonly #handedOver = new HandedOver();
+  readonly #tools: MakingTools;
+  readonly climb: Climb;
 
   constructor(dependencies: DelivererDependencies) {
     this.#dependencies = dependencies;
-    // One for both: who has waited too long for a call to begin is out of its line before a lane hands it over.
-    this.#patience = new Patience(dependencies.elapsed, () =>
-      dependencies.overloaded() ? OVERLOAD_PATIENCE : 1,
-    );
-    this.#places = new Places(dependencies, this.#patience);
+    this.climb = new Climb(dependencies);
+    this.#places = new Places(dependencies);
+    const { clock, metrics, keptAttempts, current, elapsed, overloaded } = dependencies;
+    this.#tools = {
+      clock,
+      metrics,
+      keptAttempts,
+      current,
+      climb: this.climb,
+      patience: new Patience(elapsed, () => (overloaded() ? OVERLOAD_PATIENCE : 1)),
+      handedOver: this.#handedOver,
+    };
   }
 
-  /** What waits for a destination, for who decides whether more is to wait. */
-  queueOf({ id }: Destination): Queue {
-    const { overloaded } = this.#dependencies;
-    return { waitMs: () => this.#places.callsTo(id).expectedWaitMs(false), overloaded };
+  /** The calls to a destination, to be asked for no longer than this turn: they may begin anew. */
+  callsTo({ id }: Destination): DestinationCalls {
+    return this.#places.callsTo(id);
   }
 
   /** How the destinations are doing that have calls here. */
@@ -85,12 +65,18 @@ export class Deliverer {
    * Puts a delivery aside that would wait for its call for longer than the shortest retry topic takes, or that there is
    * no room for; undefined where it may wait here. So what a process holds of a destination is what it can deliver
    * within that time, however much there is, and nothing is gained by holding more. Whose turn has come is let in
-   * before newer ones. Room is no reason while this process is what everybody waits for.
+   * before newer ones. Room is no reason while this process is what everybody waits for. Throws `InvalidInput` for what
+   * is no delivery.
    */
-  putAside(arrived: Arrived, destination: Destination, noRoom = false): Delivered | undefined {
-    const calls = this.#places.callsTo(destination.id);
-    const crowded = noRoom && !this.#dependencies.overloaded() && calls.expectedWaitMs(true) > 0;
-    if (!crowded && calls.expectedWaitMs(true) <= this.#mayWaitMs(arrived)) return undefined;
+  putAside(
+    arrived: Arrived,
+    destination: Destination,
+    noRoom = false,
+    calls = this.callsTo(destination),
+  ): Delivered | undefined {
+    const waitMs = calls.expectedWaitMs(true);
+    const isCrowded = noRoom && waitMs > 0 && !this.#dependencies.overloaded();
+    if (!isCrowded && waitMs <= this.#mayWaitMs(arrived)) return undefined;
     return this.#aside(arrived, destination, calls);
   }
 
@@ -103,54 +89,42 @@ export class Deliverer {
 
   /**
    * However long the call takes; where none can begin in good time, the delivery is put aside. Rejects with
-   * `Unavailable` when the context's signal is aborted, for nothing else.
+   * `Unavailable` when the context's signal is aborted, with `InvalidInput` for what is no delivery.
    */
   async deliver(arrived: Arrived, destination: Destination, context: StageContext): Promise<Delivered> {
-    const beginWithinMs = this.#mayWaitMs(arrived);
-    const interest = new Interest(context.signal);
-    const delivered = await this.#begin(arrived, destination, interest, beginWithinMs, true);
-    if (delivered.settlement.kind !== 'slow') return delivered;
-    const current = { ...arrived, delivery: delivered.delivery };
-    return this.#aside(current, destination, this.#places.callsTo(destination.id));
+    const waits: Waits = { ms: this.#mayWaitMs(arrived), mayBeHeld: true, isHandedOver: false };
+    const calls = this.callsTo(destination);
+    const { stored, settlement } = await new Promise<Settled>((resolve, reject) => {
+      const asker: Asker = {
+        settled: (stored, settlement) => resolve({ stored, settlement }),
+        failed: reject,
+      };
+      new Making(this.#tools, arrived, destination, calls, waits, asker).begin(context);
+    });
+    if (settlement.kind !== 'slow') return { delivery: stored.delivery, settlement };
+    return this.#aside({ ...arrived, stored }, destination, this.callsTo(destination));
   }
 
   /**
-   * As `deliver`, but answers after `patienceMs`: a delivery that is not settled is handed back for the slow lane. A
-   * call under way goes on, to be joined there; none begins for it any more, as the slow lane may be another process's.
+   * As `deliver`, but tells after `patienceMs` that the delivery is `slow`, and belongs into the slow lane. A call
+   * under way goes on, to be joined there; none begins for it any more, as the slow lane may be another process's.
    * When the stage stops there is nothing left to hurry for.
    */
-  async deliverSoon(
+  deliverSoon(
     arrived: Arrived,
     destination: Destination,
     context: StageContext,
     patienceMs: number,
-  ): Promise<Delivered> {
-    const { delivery } = arrived;
-    const handedOver: Delivered = { delivery, settlement: { kind: 'slow' } };
-    // its entry was taken again, by a partition that began anew, before it came to the slow lane
-    if (this.#handedOver.has(delivery)) return handedOver;
-    const interest = new Interest(context.signal);
-    const work = this.#begin(arrived, destination, interest, patienceMs, false);
-    return new Promise((resolve, reject) => {
-      const settled = this.#patience.wait(patienceMs, () => {
-        if (context.stopping?.aborted) return;
-        interest.release();
-        const ended = work.then(({ delivery: { attempts, created_at }, settlement }) => ({
-          attempts,
-          created_at,
-          settlement,
-        }));
-        this.#handedOver.put(delivery, { ended, interest });
-        resolve(handedOver);
-      });
-      const then =
-        <T>(done: (outcome: T) => void) =>
-        (outcome: T) => {
-          settled();
-          done(outcome);
-        };
-      work.then(then(resolve), then(reject));
-    });
+    asker: Asker,
+    calls = this.callsTo(destination),
+  ): void {
+    const { stored } = arrived;
+    // Its entry was taken again, by a partition that began anew, before it came to the slow lane.
+    if (!this.#handedOver.isEmpty && this.#handedOver.has(stored.delivery)) {
+      asker.settled(stored, { kind: 'slow' });
+      return;
+    }
+    new Making(this.#tools, arrived, destination, calls, this.#soon(patienceMs), asker).begin(context);
   }
 
   /**
@@ -169,30 +143,12 @@ export class Deliverer {
     }
   }
 
-  /**
-   * No attempt was made, so none is recorded and the ladder is not climbed. The wait is the delivery's age instead:
-   * it grows as the ladder does, and a long outage does not send every delivery around the shortest topic. It is not
-   * longer than the trouble has lasted: what waited in a backlog grew old without any.
-   */
-  putOff(delivery: Delivery, reason: string, troubleMs = Number.POSITIVE_INFINITY): Delivered {
-    const ageMs = Math.max(0, this.#dependencies.clock() - Date.parse(delivery.created_at));
-    const afterMs = Math.min(ageMs, troubleMs);
-    const result: Failure = { outcome: 'retry', reason, afterMs };
-    const settlement = settlementOf(result, this.#next(delivery, result));
-    if (settlement === 'again-now') throw new Error('nothing was reset');
-    return { delivery, settlement };
-  }
+  #soonWaits: Waits | undefined;
 
-  /**
-   * The destination is paused: the delivery waits as long as that takes. It keeps its attempts, and its time to expire
-   * begins anew each time, so that it gets all of it once the destination goes on.
-   */
-  hold(delivery: Delivery, destination: Pick<Destination, 'updated_at'>): Delivered {
-    const { clock, ladder } = this.#dependencies;
-    const now = clock();
-    const { label, ms } = holdStep(ladder, now - Date.parse(destination.updated_at));
-    const settlement = { kind: 'retry', label, notBefore: now + ms, reason: PAUSED } as const;
-    return { delivery: { ...delivery, created_at: iso(now) }, settlement };
+  /** The same for all that have the same patience. */
+  #soon(ms: number): Waits {
+    if (this.#soonWaits?.ms !== ms) this.#soonWaits = { ms, mayBeHeld: false, isHandedOver: true };
+    return this.#soonWaits;
   }
 
   /** The time the shortest retry topic takes at most, twice for what has waited for its turn. */
@@ -203,8 +159,9 @@ export class Deliverer {
   }
 
   /** Expires by how long there was no room for it: one that nobody delivered until now is old for no fault of its place. */
-  #aside({ delivery, turn, asideSince }: Arrived, { type }: Destination, calls: DestinationCalls): Delivered {
+  #aside({ stored, turn, asideSince }: Arrived, { type }: Destination, calls: DestinationCalls): Delivered {
     const { clock, expiryMs, metrics } = this.#dependencies;
+    const { delivery } = stored;
     calls.notePutOff();
     const now = clock();
     const since = asideSince ?? now;
@@ -216,71 +173,9 @@ export class Deliverer {
     const { at, step } = calls.turn(turn);
     return { delivery, settlement: { kind: 'aside', label: step.label, turn: Math.round(at), since } };
   }
-
-  async #begin(
-    { bytes, ...arrived }: Arrived,
-    destination: Destination,
-    interest: Interest,
-    patienceMs: number,
-    mayBeHeld: boolean,
-  ): Promise<Delivered> {
-    const calls = this.#places.callsTo(destination.id);
-    try {
-      return await this.#attempt(arrived, destination, calls, (delivery) =>
-        calls.attempt({ delivery, bytes }, interest, patienceMs, mayBeHeld),
-      );
-    } finally {
-      interest.release();
-    }
-  }
-
-  async #attempt(
-    { delivery, untold, untried }: Omit<Arrived, 'bytes'>,
-    destination: Destination,
-    calls: DestinationCalls,
-    attempt: Attempting,
-  ): Promise<Delivered> {
-    const { type } = destination;
-    const { metrics, keptAttempts } = this.#dependencies;
-    const begun = () =>
-      untried === true ? { ...delivery, created_at: iso(this.#dependencies.clock()) } : delivery;
-    let current = delivery;
-    for (let atOnce = false; ; atOnce = true) {
-      const made = await attempt(current);
-      if (made === 'no room') return { delivery: current, settlement: { kind: 'slow' } };
-      if (made === 'circuit open') {
-        metrics.count('tributary_deliveries_total', { outcome: 'circuit_open', connector: type });
-        calls.notePutOff();
-        return this.putOff(atOnce ? current : begun(), 'circuit open', calls.circuitOpenMs());
-      }
-      if ('unreachable' in made) {
-        const { unreachable: reason, forGood } = made;
-        if (reason === PAUSED)
-          return this.hold(current, this.#dependencies.current(destination.id) ?? destination);
-        if (!forGood) return this.putOff(atOnce ? current : begun(), reason);
-        return { delivery: current, settlement: { kind: 'dead', cause: 'destination', reason } };
-      }
-      const { result, durationMs } = made;
-      metrics.count('tributary_deliveries_total', { outcome: result.outcome, connector: type });
-      metrics.observe('tributary_delivery_seconds', durationMs / 1_000, { connector: type });
-      if (untold === true && !atOnce && result.outcome === 'delivered')
-        return { delivery: current, settlement: { kind: 'delivered' } };
-      if (!atOnce && result.outcome !== 'delivered') current = begun();
-      current = withAttempt(current, made, atOnce, keptAttempts);
-      if (result.outcome === 'delivered') return { delivery: current, settlement: { kind: 'delivered' } };
-      const settlement = settlementOf(result, this.#next(current, result));
-      if (settlement !== 'again-now') return { delivery: current, settlement };
-    }
-  }
-
-  #next(delivery: Delivery, result: Failure): NextStep {
-    const { clock, ladder, expiryMs } = this.#dependencies;
-    const createdAt = Date.parse(delivery.created_at);
-    return nextStep({ attempts: delivery.attempts, result, createdAt, now: clock(), ladder, expiryMs });
-  }
 }
 
-function settlementOf(result: Failure, step: NextStep): Settlement | 'again-now' {
-  if (step.kind === 'again-now') return 'again-now';
-  return step.kind === 'dead' ? step : { ...step, reason: result.reason };
+interface Settled {
+  readonly stored: StoredDelivery;
+  readonly settlement: Delivered['settlement'];
 }

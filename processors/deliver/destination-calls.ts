@@ -2,23 +2,21 @@ import {
   type BatchLimits,
   type BreakerOptions,
   type Clock,
-  type Delivery,
   type DeliveryResult,
   type HealthReport,
   HealthTally,
   type Ladder,
   type Logger,
+  type Metrics,
   messageOf,
   type Turn,
   turnOf,
-  Unavailable,
 } from '@tributary/core';
-import type { Patience } from '../patience.ts';
-import type { MadeCall, Piece } from './attempt.ts';
+import type { Queue } from '../partition-lanes.ts';
 import { gather } from './batch.ts';
+import { type Call, readable, resultsOf, tellResults, type Waiting } from './call.ts';
 import { type Ahead, CallTimes } from './call-times.ts';
 import { type CallLimits, Gate } from './gate.ts';
-import type { Interest } from './interest.ts';
 import type { Target, Targets, Unreachable } from './target.ts';
 
 export interface DestinationCallsOptions {
@@ -26,6 +24,7 @@ export interface DestinationCallsOptions {
   /** Ms that never go back. */
   readonly elapsed: Clock;
   readonly logger: Logger;
+  readonly metrics: Metrics;
   readonly breaker: BreakerOptions;
   readonly ladder: Ladder;
   /** What calls to a destination are held to by this process, as it is configured now. */
@@ -34,33 +33,8 @@ export interface DestinationCallsOptions {
   overloaded(): boolean;
 }
 
-/** What came of asking for a call: it was made, or there was none to be had. */
-export type Attempted = MadeCall | Unreachable | 'circuit open' | 'no room';
-
 /** What is told of a destination, but for who tells it. */
 export type DestinationReport = Omit<HealthReport, 'workspace_id' | 'process'>;
-
-interface Waiting {
-  readonly delivery: Delivery;
-  readonly bytes: number;
-  readonly since: number;
-  /** The wait for a call to begin is over. */
-  begun(): void;
-  call?: Call;
-  resolve(made: Attempted): void;
-}
-
-interface Call {
-  readonly batch: readonly Waiting[];
-  readonly target: Target;
-  readonly limits: CallLimits;
-  /** Of the batch, those somebody still waits for. */
-  readonly awaited: Set<Waiting>;
-  readonly controller: AbortController;
-  /** Epoch ms, and ms of the clock that never goes back. */
-  readonly startedAt: number;
-  readonly began: number;
-}
 
 /** While this process is overloaded, calls that take no longer than this are not what makes others wait, ms. */
 const OWN_FAULT_MS = 2_000;
@@ -78,7 +52,8 @@ const INVITED_MS = 1_000;
 export class DestinationCalls {
   readonly #options: DestinationCallsOptions;
   readonly #targets: Pick<Targets, 'id' | 'now'>;
-  readonly #patience: Patience;
+  /** For lanes, to see what waits here. */
+  readonly queue: Queue;
   readonly #gate: Gate;
   readonly #times = new CallTimes();
   readonly #tally: HealthTally;
@@ -95,10 +70,10 @@ export class DestinationCalls {
   /** Who may have been invited and not come yet. */
   #invited = { since: 0, count: 0 };
 
-  constructor(options: DestinationCallsOptions, patience: Patience, targets: Pick<Targets, 'id' | 'now'>) {
+  constructor(options: DestinationCallsOptions, targets: Pick<Targets, 'id' | 'now'>) {
     this.#options = options;
-    this.#patience = patience;
     this.#targets = targets;
+    this.queue = { waitMs: () => this.expectedWaitMs(false), overloaded: options.overloaded };
     this.#usedAt = options.elapsed();
     this.#gate = new Gate(options.breaker, this.#usedAt);
     this.#tally = new HealthTally(this.#usedAt);
@@ -182,55 +157,27 @@ export class DestinationCalls {
     };
   }
 
-  /**
-   * One attempt. Never rejects for what the destination or the connector does; rejects with `Unavailable` once the
-   * interest is lost. A call that nobody waits for any more is aborted too. `no room` when no call could begin
-   * within `patienceMs`, because those under way take so long, or because it may not be called more often. The time
-   * for which a call is held open for others to share it does not count for who may be held.
-   */
-  attempt(
-    { delivery, bytes }: Piece,
-    interest: Interest,
-    patienceMs: number,
-    mayBeHeld: boolean,
-  ): Promise<Attempted> {
+  /** Whether a call could begin, and waits only for more to share it. */
+  get isHeldOpen(): boolean {
+    return this.#isHeldOpen;
+  }
+
+  /** One attempt, told to who asks. */
+  attempt(waiting: Waiting): void {
     this.#usedAt = this.#options.elapsed();
-    return new Promise((resolve, reject) => {
-      const waiting: Waiting = {
-        delivery,
-        bytes,
-        since: this.#usedAt,
-        begun: () => {},
-        resolve(made) {
-          interest.onLost = () => {};
-          resolve(made);
-        },
-      };
-      const leave = () => {
-        this.#abandon(waiting);
-        reject(new Unavailable('stopped while a delivery was under way'));
-      };
-      if (interest.lost) return leave();
-      interest.onLost = leave;
-      this.#waiting.add(waiting);
-      this.#giveUpAfter(patienceMs, waiting, mayBeHeld);
-      this.#flushSoon();
-    });
+    waiting.since = this.#usedAt;
+    this.#waiting.add(waiting);
+    this.#flushSoon();
   }
 
-  /** While its call is held open for others, its patience begins anew; no call is held open for ever. */
-  #giveUpAfter(patienceMs: number, waiting: Waiting, mayBeHeld: boolean): void {
-    waiting.begun = this.#patience.wait(patienceMs, () => {
-      if (this.#isHeldOpen && mayBeHeld) this.#giveUpAfter(patienceMs, waiting, mayBeHeld);
-      else if (this.#waiting.delete(waiting)) waiting.resolve('no room');
-    });
-  }
-
-  #abandon(waiting: Waiting): void {
+  /** Nobody waits for it any more. A call is aborted once that is so for all that it carries. */
+  leave(waiting: Waiting): void {
     this.#waiting.delete(waiting);
-    waiting.begun();
     const { call } = waiting;
-    if (call?.awaited.delete(waiting) && call.awaited.size === 0) call.controller.abort();
+    waiting.call = undefined;
+    if (call === undefined) return;
+    call.awaited -= 1;
+    if (call.awaited === 0) call.controller.abort();
   }
 
   #ahead(): Ahead {
@@ -299,18 +246,19 @@ export class DestinationCalls {
         this.#flushLater(waitMs);
         return;
       }
-      void this.#make(this.#begin(batch, target, limits));
+      this.#begin(batch, target, limits);
     }
     // Whoever comes now is behind nobody.
     this.#horizon = 0;
   }
 
   #refuseAll(refusal: Unreachable | 'circuit open'): void {
-    for (const waiting of this.#waiting) {
-      waiting.begun();
-      waiting.resolve(refusal);
-    }
+    const refused = [...this.#waiting];
     this.#waiting.clear();
+    for (const waiting of refused) {
+      waiting.begun();
+      waiting.attempted(refusal);
+    }
   }
 
   /**
@@ -322,30 +270,32 @@ export class DestinationCalls {
     return { ...limits, ms: Math.min(limits.ms ?? 0, this.#options.ladder[0].ms) };
   }
 
-  #begin(batch: readonly Waiting[], target: Target, limits: CallLimits): Call {
+  #begin(gathered: readonly Waiting[], target: Target, limits: CallLimits): void {
     const { clock, elapsed } = this.#options;
+    for (const waiting of gathered) {
+      this.#waiting.delete(waiting);
+      waiting.begun();
+    }
+    const batch = readable(gathered, target.connector);
+    if (batch.length === 0) return;
     const call: Call = {
       batch,
       target,
       limits,
-      awaited: new Set(batch),
+      awaited: batch.length,
       controller: new AbortController(),
       startedAt: clock(),
       began: elapsed(),
     };
-    for (const waiting of batch) {
-      this.#waiting.delete(waiting);
-      waiting.begun();
-      waiting.call = call;
-    }
-    return call;
+    for (const waiting of batch) waiting.call = call;
+    this.#calls.add(call);
+    this.#gate.begun(limits, call.began);
+    void this.#make(call);
   }
 
   async #make(call: Call): Promise<void> {
     const { batch, limits, startedAt, began, controller } = call;
-    this.#calls.add(call);
-    this.#gate.begun(limits, began);
-    const results = await this.#deliver(call);
+    const results = await resultsOf(call, this.#tell);
     const ended = this.#options.elapsed();
     this.#calls.delete(call);
     this.#usedAt = ended;
@@ -353,23 +303,24 @@ export class DestinationCalls {
     if (!controller.signal.aborted) {
       this.#gate.ended(results, limits, began, ended);
       this.#times.ended(durationMs, batch.length);
-      for (const result of results) this.#tally.attempted(result, durationMs, this.#options.clock(), ended);
+      this.#note(call, results, durationMs, ended);
     }
-    batch.forEach((waiting, index) => {
-      waiting.resolve({ result: results[index] ?? CONNECTOR_FAILED, startedAt, durationMs });
-    });
+    tellResults(batch, results, { startedAt, durationMs });
     this.#flush();
   }
 
-  /** A connector that throws has a fault of its own: the deliveries are retried, so that people see it and none is lost. */
-  async #deliver({ batch, target, controller }: Call): Promise<readonly DeliveryResult[]> {
-    const { connector, destination } = target;
-    const deliveries = batch.map(({ delivery }) => delivery);
-    try {
-      return await connector.deliver(destination, deliveries, { signal: controller.signal });
-    } catch (error) {
-      this.#tell(error);
-      return deliveries.map(() => CONNECTOR_FAILED);
+  /** Most calls have one result for all that they carry. */
+  #note({ target }: Call, results: readonly DeliveryResult[], durationMs: number, ended: number): void {
+    const { metrics, clock } = this.#options;
+    const connector = target.type;
+    metrics.observe('tributary_delivery_seconds', durationMs / 1_000, { connector });
+    let from = 0;
+    for (let to = 1; to <= results.length; to++) {
+      const result = results[from];
+      if (result === undefined || (to < results.length && results[to] === result)) continue;
+      this.#tally.attempted(result, durationMs, clock(), ended, to - from);
+      metrics.count('tributary_deliveries_total', { outcome: result.outcome, connector }, to - from);
+      from = to;
     }
   }
 
@@ -383,12 +334,11 @@ export class DestinationCalls {
     }
   }
 
-  #tell(error: unknown): void {
+  readonly #tell = (error: unknown): void => {
     const about = { destination: this.#targets.id, error: messageOf(error) };
     this.#options.logger.error(about, 'a connector threw instead of answering');
-  }
+  };
 }
 
-const CONNECTOR_FAILED: DeliveryResult = { outcome: 'retry', reason: 'the connector failed' };
 const NOT_FOUND: Unreachable = { unreachable: 'the connector failed', forGood: false };
 const ONE_BY_ONE: BatchLimits = { events: 1 };

@@ -28,6 +28,10 @@ export interface UnderWay {
 export class HandedOver {
   readonly #deliveries = new RecentMap<string, UnderWay>(KEPT);
 
+  get isEmpty(): boolean {
+    return this.#deliveries.size === 0;
+  }
+
   put(delivery: Delivery, underWay: UnderWay): void {
     // Whoever joins meets a rejection; when nobody does it means nothing.
     underWay.ended.catch(() => {});
@@ -35,7 +39,7 @@ export class HandedOver {
   }
 
   has(delivery: Delivery): boolean {
-    return this.#deliveries.size > 0 && this.#deliveries.get(tryOf(delivery)) !== undefined;
+    return this.#deliveries.get(tryOf(delivery)) !== undefined;
   }
 
   /** This very try of the delivery, once; undefined when it is not known. */

@@ -1,10 +1,8 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { arrived, delivery, OK, PLACE, setUp, turn } from './samples.ts';
+import { arrived, delivery, OK, setUp, turn } from './samples.ts';
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }));
 afterEach(() => void vi.useRealTimers());
-
-const { signal } = new AbortController();
 
 function setUpHolding(holdMs: number, perSecond?: number) {
   const set = setUp(() => OK, { size: () => 100, holdMs, ...(perSecond === undefined ? {} : { perSecond }) });
@@ -33,9 +31,9 @@ it('a batch held open for longer than the shortest retry topic takes was put asi
 });
 
 it('what waited in a batch held open was handed over and called for all the same, twice where the slow lane is another process’s', async () => {
-  const { calls, deliverer, run, pass } = setUpHolding(5_000);
+  const { calls, soonDelivered, run, pass } = setUpHolding(5_000);
   const other = setUpHolding(5_000);
-  const soon = ['1', '2'].map((id) => deliverer.deliverSoon(arrived(delivery(id)), PLACE, { signal }, 500));
+  const soon = ['1', '2'].map((id) => soonDelivered(arrived(delivery(id))));
   await pass(600);
   expect((await Promise.all(soon)).map(({ settlement }) => settlement.kind)).toEqual(['slow', 'slow']);
   const [here, there] = [run(delivery('1')), other.run(delivery('2'))];

@@ -1,3 +1,8 @@
+/** Told once when the interest in what it does is lost. */
+export interface Follower {
+  lost(): void;
+}
+
 /**
  * Who follows a signal. A signal looks through all its listeners at each new one, and thousands of deliveries follow
  * the same: they share one listener.
@@ -25,36 +30,39 @@ function followersOf(signal: AbortSignal): Set<Interest> {
  * stage that joined it. It is lost for good when the signal followed fires.
  */
 export class Interest {
-  #signal: AbortSignal | undefined;
+  readonly #follower: Follower;
+  #followed: Set<Interest> | undefined;
   #lost = false;
-  /** Called once, when the interest is lost. */
-  onLost: () => void = () => {};
 
-  constructor(signal: AbortSignal) {
-    this.follow(signal);
+  constructor(follower: Follower) {
+    this.#follower = follower;
   }
 
-  get lost(): boolean {
+  get isLost(): boolean {
     return this.#lost;
   }
 
   /** From now on it ends with this signal alone. */
   follow(signal: AbortSignal): void {
     this.release();
-    this.#signal = signal;
-    if (signal.aborted) this.lose();
-    else followersOf(signal).add(this);
+    if (signal.aborted) {
+      this.lose();
+      return;
+    }
+    this.#followed = followersOf(signal);
+    this.#followed.add(this);
   }
 
   /** From now on no signal ends it. */
   release(): void {
-    if (this.#signal !== undefined) followers.get(this.#signal)?.delete(this);
-    this.#signal = undefined;
+    this.#followed?.delete(this);
+    this.#followed = undefined;
   }
 
   /** The signal followed fired. */
   lose(): void {
+    if (this.#lost) return;
     this.#lost = true;
-    this.onLost();
+    this.#follower.lost();
   }
 }

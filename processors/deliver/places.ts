@@ -1,4 +1,3 @@
-import type { Patience } from '../patience.ts';
 import { DestinationCalls, type DestinationCallsOptions } from './destination-calls.ts';
 import { Targets, type TargetsDependencies } from './target.ts';
 
@@ -20,13 +19,11 @@ interface Place {
 /** The destinations of this process that have calls, each with its opened secrets for as long as it is needed. */
 export class Places {
   readonly #dependencies: PlacesDependencies;
-  readonly #patience: Patience;
   readonly #calls = new Map<string, Place>();
   #sweeping: NodeJS.Timeout | undefined;
 
-  constructor(dependencies: PlacesDependencies, patience: Patience) {
+  constructor(dependencies: PlacesDependencies) {
     this.#dependencies = dependencies;
-    this.#patience = patience;
   }
 
   /** Every destination that has calls here, in the order they came. */
@@ -44,7 +41,7 @@ export class Places {
     const known = this.#calls.get(id);
     if (known !== undefined && known.version === version) return known.calls;
     const targets = new Targets(this.#dependencies, id);
-    const calls = new DestinationCalls(this.#dependencies, this.#patience, targets);
+    const calls = new DestinationCalls(this.#dependencies, targets);
     // What the one before has waiting it still calls for, or puts aside.
     this.#calls.set(id, { version, calls });
     this.#dependencies.noteUse();

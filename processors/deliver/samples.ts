@@ -9,9 +9,12 @@ import {
   NO_METRICS,
   parseLadder,
   type StageContext,
+  StoredDelivery,
 } from '@tributary/core';
-import { type Arrived, Deliverer, type DelivererDependencies } from './deliverer.ts';
+import type { Delivered } from './climb.ts';
+import { Deliverer, type DelivererDependencies } from './deliverer.ts';
 import type { DestinationReport } from './destination-calls.ts';
+import type { Arrived } from './making.ts';
 
 /** Deliveries, a destination and a scripted connector for the specs of this folder. */
 export const START = Date.parse('2026-01-01T00:00:00Z');
@@ -79,7 +82,7 @@ export function quietReport(id: string, fields: Partial<DestinationReport>): Des
 }
 
 export function arrived(one: Delivery, turn?: number, asideSince?: number): Arrived {
-  return { delivery: one, bytes: JSON.stringify(one).length, turn, asideSince };
+  return { stored: StoredDelivery.of(one), bytes: JSON.stringify(one).length, turn, asideSince };
 }
 
 /** A destination that does what the test says. */
@@ -137,9 +140,20 @@ export function setUp(
     known.set(place.id, place);
     return deliverer.deliver(arrived(one), place, { signal: until });
   };
+  const soonDelivered = (
+    one: Arrived,
+    context: StageContext = { signal },
+    patienceMs = 500,
+  ): Promise<Delivered> =>
+    new Promise((resolve, failed) => {
+      deliverer.deliverSoon(one, PLACE, context, patienceMs, {
+        settled: ({ delivery }, settlement) => resolve({ delivery, settlement }),
+        failed,
+      });
+    });
   /** Begins in a quick lane and lets its patience pass. */
   const handOver = async (one: Delivery, context: StageContext = { signal }) => {
-    const soon = deliverer.deliverSoon(arrived(one), PLACE, context, 500);
+    const soon = soonDelivered(arrived(one), context);
     await turn();
     time.elapsed += 501;
     return soon;
@@ -154,6 +168,7 @@ export function setUp(
     dependencies,
     deliverer,
     run,
+    soonDelivered,
     handOver,
     join,
     unsealings: () => unsealed,

@@ -1,7 +1,9 @@
-import { type Delivery, HEADER, TOPIC } from '@tributary/core';
+import { type Delivery, HEADER, StoredDelivery, TOPIC } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { withAttempt } from './attempt.ts';
 import { settle } from './settlement.ts';
+
+type Rest = Parameters<typeof settle> extends [unknown, ...infer Others] ? Others : never;
 
 const NOW = Date.parse('2026-01-01T00:01:00Z');
 const CAUSE = { [HEADER.catalogPosition]: '4', [HEADER.messageId]: 'm1', [HEADER.traceparent]: 't' };
@@ -28,6 +30,8 @@ const FRESH: Delivery = {
   },
 };
 
+const settled = (delivery: Delivery, ...rest: Rest) => settle(StoredDelivery.of(delivery), ...rest);
+
 function tried(times: number, outcome: 'delivered' | 'retry' = 'delivered'): Delivery {
   const call = {
     result: outcome === 'delivered' ? { outcome } : { outcome, reason: 'HTTP 500', status: 500 },
@@ -39,7 +43,7 @@ function tried(times: number, outcome: 'delivered' | 'retry' = 'delivered'): Del
 
 describe('settle', () => {
   it('emits nothing for a delivery that succeeds at its first try', () => {
-    expect(settle(tried(1), { kind: 'delivered' }, CAUSE, NOW)).toEqual([]);
+    expect(settled(tried(1), { kind: 'delivered' }, CAUSE, NOW)).toEqual([]);
   });
 
   it.each([
@@ -47,7 +51,7 @@ describe('settle', () => {
     ['redriven', { ...tried(1), redrives: 1 }, CAUSE],
     ['shown as retrying while the circuit was open', tried(1), { ...CAUSE, [HEADER.outcome]: 'retrying' }],
   ])('tells history of the success of one that was %s', (_name, delivery, cause) => {
-    const [outcome, ...rest] = settle(delivery, { kind: 'delivered' }, cause, NOW);
+    const [outcome, ...rest] = settled(delivery, { kind: 'delivered' }, cause, NOW);
     expect(rest).toEqual([]);
     expect(outcome).toMatchObject({
       topic: TOPIC.outcomes,
@@ -59,7 +63,7 @@ describe('settle', () => {
 
   it('puts a retry into its topic, marked, and tells when', () => {
     const step = { kind: 'retry', label: '10s', notBefore: NOW + 10_000, reason: 'HTTP 500' } as const;
-    const [again, outcome] = settle(tried(1, 'retry'), step, CAUSE, NOW);
+    const [again, outcome] = settled(tried(1, 'retry'), step, CAUSE, NOW);
     expect(again).toMatchObject({
       topic: 'deliveries.retry.10s',
       key: 'place:u1',
@@ -75,7 +79,7 @@ describe('settle', () => {
 
   it('gives up with the cause and every attempt', () => {
     const step = { kind: 'dead', cause: 'expired', reason: 'expired; last failure: HTTP 500' } as const;
-    const [dead, ...rest] = settle(tried(3, 'retry'), step, CAUSE, NOW);
+    const [dead, ...rest] = settled(tried(3, 'retry'), step, CAUSE, NOW);
     expect(rest).toEqual([]);
     expect(dead?.topic).toBe(TOPIC.deliveriesDead);
     const outcome = JSON.parse(dead?.value ?? '');

@@ -8,6 +8,7 @@ import {
   iso,
   type NextStep,
   retryTopic,
+  type StoredDelivery,
   TOPIC,
 } from '@tributary/core';
 
@@ -24,17 +25,19 @@ export type Settlement =
   | (Extract<NextStep, { kind: 'retry' }> & { readonly reason: string })
   | Extract<NextStep, { kind: 'dead' }>;
 
+const NOTHING: readonly Emission[] = [];
+
 /** Value of the `outcome` header on entries of deliveries that were put off. */
 const RETRYING = 'retrying';
 
 /** Whether a delivery comes for the first time, by the headers of its entry. */
-export function isFirstTry(delivery: Delivery, cause: Headers): boolean {
-  return delivery.attempts.length === 0 && isFirst(delivery, cause);
+export function isFirstTry(stored: StoredDelivery, cause: Headers): boolean {
+  return cause[HEADER.outcome] !== RETRYING && stored.isFresh;
 }
 
 /** Whether it was neither tried nor put off yet, since it was made or redriven. */
-export function isUntried(delivery: Delivery, cause: Headers): boolean {
-  return delivery.attempts.length === 0 && cause[HEADER.outcome] !== RETRYING;
+export function isUntried(stored: StoredDelivery, cause: Headers): boolean {
+  return cause[HEADER.outcome] !== RETRYING && (stored.isFresh || stored.delivery.attempts.length === 0);
 }
 
 function isFirst({ redrives }: Delivery, cause: Headers): boolean {
@@ -42,15 +45,17 @@ function isFirst({ redrives }: Delivery, cause: Headers): boolean {
 }
 
 /**
- * What deliver emits for a delivery. `delivery` holds every attempt, `cause` are the headers of its entry, `now` is
+ * What deliver emits for a delivery. `stored` holds every attempt, `cause` are the headers of its entry, `now` is
  * epoch ms. Nothing for one delivered at its first try: there are too many of them to list.
  */
 export function settle(
-  delivery: Delivery,
+  stored: StoredDelivery,
   settlement: Settlement,
   cause: Headers,
   now: number,
 ): readonly Emission[] {
+  if (settlement.kind === 'delivered' && isFirstTry(stored, cause)) return NOTHING;
+  const { delivery } = stored;
   const at = iso(now);
   switch (settlement.kind) {
     case 'delivered': {
@@ -62,7 +67,7 @@ export function settle(
         {
           topic: TOPIC.deliveriesSlow,
           key: deliveryKey(delivery),
-          value: JSON.stringify(delivery),
+          value: stored.text,
           headers: cause,
         },
       ];
@@ -74,7 +79,7 @@ export function settle(
         [HEADER.asideSince]: String(settlement.since),
         [HEADER.destinationId]: delivery.destination_id,
       };
-      const value = JSON.stringify(delivery);
+      const value = stored.text;
       return [{ topic: retryTopic(settlement.label), key: deliveryKey(delivery), value, headers }];
     }
     case 'retry': {
@@ -82,7 +87,7 @@ export function settle(
       const again: Emission = {
         topic: retryTopic(label),
         key: deliveryKey(delivery),
-        value: JSON.stringify(delivery),
+        value: stored.text,
         headers: { ...withoutTurn(cause), [HEADER.outcome]: RETRYING },
       };
       const retrying: DeliveryOutcome = {

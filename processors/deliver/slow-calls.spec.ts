@@ -1,7 +1,7 @@
 import { iso } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { Patience } from '../patience.ts';
-import { Interest } from './interest.ts';
+import type { Attempted } from './call.ts';
+import type { DestinationCalls } from './destination-calls.ts';
 import { Places } from './places.ts';
 import { arrived, delivery, OK, PLACE, START, setUp, setUpHanging, turn } from './samples.ts';
 
@@ -52,15 +52,10 @@ describe('a call that takes too long for its lane', () => {
   });
 
   it('stays with its lane while the stages stop: nothing waits behind it', async () => {
-    const { calls, time, release, deliverer } = setUpHanging(16);
+    const { calls, time, release, soonDelivered } = setUpHanging(16);
     const { signal } = new AbortController();
     const stopping = new AbortController();
-    const soon = deliverer.deliverSoon(
-      arrived(delivery('1')),
-      PLACE,
-      { signal, stopping: stopping.signal },
-      500,
-    );
+    const soon = soonDelivered(arrived(delivery('1')), { signal, stopping: stopping.signal });
     await turn();
     stopping.abort();
     time.elapsed += 501;
@@ -93,10 +88,9 @@ describe('a call that takes too long for its lane', () => {
   });
 
   it('what found no room to begin is joined as slow', async () => {
-    const { calls, handOver, join, deliverer } = setUpHanging(16);
-    const { signal } = new AbortController();
+    const { calls, handOver, join, soonDelivered } = setUpHanging(16);
     const filling = Array.from({ length: 16 }, (_, i) =>
-      deliverer.deliverSoon(arrived(delivery(`f${i}`)), PLACE, { signal }, 100_000),
+      soonDelivered(arrived(delivery(`f${i}`)), undefined, 100_000),
     );
     await turn();
     expect((await handOver(delivery('1'))).settlement.kind).toBe('slow');
@@ -105,20 +99,22 @@ describe('a call that takes too long for its lane', () => {
   });
 });
 
+/** What comes of one attempt. */
+function attempt(calls: DestinationCalls, id: string): Promise<Attempted> {
+  return new Promise((attempted, fail) => {
+    calls.attempt({ ...arrived(delivery(id)), since: 0, call: undefined, begun() {}, attempted, fail });
+  });
+}
+
 describe('the places of a process', () => {
   it('kept the opened secrets of every destination for ever: forgets what is idle for long or gone, not what is busy', async () => {
     const { dependencies, known, time } = setUp(() => new Promise(() => {}));
-    const places = new Places(dependencies, new Patience(dependencies.elapsed));
+    const places = new Places(dependencies);
     const busy = places.callsTo('place');
     known.set('idle', { ...PLACE, id: 'idle' });
     places.callsTo('idle');
     places.callsTo('gone');
-    const waiting = busy.attempt(
-      arrived(delivery('1')),
-      new Interest(new AbortController().signal),
-      10_000_000,
-      true,
-    );
+    const waiting = attempt(busy, '1');
     expect(await Promise.race([waiting, turn()])).toBeUndefined();
     time.elapsed += 1_000;
     places.sweep();
@@ -136,9 +132,8 @@ describe('the places of a process', () => {
       status: 429,
       afterMs: 30 * 60_000,
     }));
-    const places = new Places(dependencies, new Patience(dependencies.elapsed));
-    const interest = new Interest(new AbortController().signal);
-    await places.callsTo('place').attempt(arrived(delivery('1')), interest, 10_000, true);
+    const places = new Places(dependencies);
+    await attempt(places.callsTo('place'), '1');
     time.elapsed += 29 * 60_000;
     places.sweep();
     expect(places.callsTo('place').expectedWaitMs(true)).toBeGreaterThan(50_000);
@@ -151,16 +146,12 @@ describe('the places of a process', () => {
     const { dependencies, known } = setUp(({ id }) =>
       id === '1' ? { outcome: 'retry', reason: 'HTTP 429', afterMs: 30 * 60_000 } : OK,
     );
-    const places = new Places(dependencies, new Patience(dependencies.elapsed));
-    const attempt = (id: string) =>
-      places
-        .callsTo('place')
-        .attempt(arrived(delivery(id)), new Interest(new AbortController().signal), 10_000, true);
-    await attempt('1');
+    const places = new Places(dependencies);
+    await attempt(places.callsTo('place'), '1');
     expect(places.callsTo('place').expectedWaitMs(true)).toBeGreaterThan(50_000);
     known.set('place', { ...PLACE, version: 2 });
     expect(places.callsTo('place').expectedWaitMs(true)).toBe(0);
-    expect(await attempt('2')).toMatchObject({ result: OK });
+    expect(await attempt(places.callsTo('place'), '2')).toMatchObject({ result: OK });
     expect(places.size).toBe(1);
   });
 });

@@ -9,6 +9,7 @@ import {
 
 /** Where a call goes, with unsealed settings, and who knows how. */
 export interface Target {
+  readonly type: string;
   readonly connector: Connector;
   readonly destination: ConnectorDestination;
 }
@@ -59,7 +60,7 @@ export class Targets {
     if (connector === undefined) return { unreachable: `no connector of type ${known.type}`, forGood: true };
     const destination = this.#unseal(known);
     if (destination === undefined) return { unreachable: 'the settings cannot be unsealed', forGood: false };
-    return { connector, destination };
+    return { type: known.type, connector, destination };
   }
 
   #unseal(destination: Destination): ConnectorDestination | undefined {

@@ -4,6 +4,7 @@ import {
   type Emission,
   entryGivenUp,
   HEADER,
+  handled,
   InvalidInput,
   iso,
   type LogEntry,
@@ -119,7 +120,7 @@ async function handedOver(
   const own: StageContext = { signal: context.signal, stopping: NOTHING_COMES };
   const { topic, partition } = entry.position;
   const emissions = await (stage.kind === 'flow'
-    ? stage.handle(entry, own)
+    ? handled(stage, entry, own)
     : stage.process({ topic, partition, entries: [entry] }, own));
   return emissions.map(outOfOrder);
 }

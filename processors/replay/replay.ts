@@ -11,6 +11,7 @@ import {
   type Logger,
   type Metrics,
   parseObject,
+  promised,
   REPLAY_BEGINS_WITHIN_MS,
   type Replay,
   type ReplayStep,
@@ -43,10 +44,11 @@ interface SteppingDependencies extends ReplayDependencies {
  */
 export function replay(dependencies: ReplayDependencies): FlowStage['handle'] {
   const reads = sharedReads(dependencies.elapsed);
-  return (entry) =>
+  return promised((entry) =>
     entry.position.topic === TOPIC.catalog
       ? begin(dependencies, entry)
-      : goOn({ ...dependencies, reads }, entry);
+      : goOn({ ...dependencies, reads }, entry),
+  );
 }
 
 /** Nothing for a fact that is about something else, was refused, or is too old. */

@@ -10,6 +10,7 @@ import {
   type Metrics,
   type Mismatch,
   mismatchOf,
+  promised,
   type Rule,
   type StageContext,
   type Transformation,
@@ -18,7 +19,7 @@ import {
 } from '@tributary/core';
 import { awaitCatalog } from '../causality.ts';
 import { catalogPositionOf, eventOf, verdictIn } from '../entry.ts';
-import type { PartitionLanes } from '../partition-lanes.ts';
+import type { PartitionLanes, Stay } from '../partition-lanes.ts';
 import {
   deliveryOf,
   droppedOnRedrive,
@@ -44,14 +45,14 @@ type Applied = { readonly rule: Rule; readonly emissions: readonly Emission[] | 
 
 /** Accepted events by every enabled rule that matches; those with a slow transformation go on to the slow lane. */
 export function route(dependencies: RouteDependencies, lanes: PartitionLanes): FlowStage['handle'] {
-  return async (entry, context) => {
+  return promised(async (entry, context) => {
     await awaitCatalog(dependencies.catalog, [entry], dependencies.catalogWaitMs);
     const event = eventOf(entry);
     const rules = dependencies.catalog.state
       .enabledRules(event.workspace_id)
       .filter((rule) => takes(rule, event, dependencies.metrics));
     return applyRules(dependencies, routed(dependencies, entry, event, 0, context), rules, lanes);
-  };
+  });
 }
 
 /** A filter that fails takes nothing: it is counted, and shown where somebody asks for the event. */
@@ -66,7 +67,7 @@ function takes(rule: Rule, event: CanonicalEvent, metrics: Metrics): boolean {
  * not asked again: it was when it matched, or a person asked for the redrive or the replay.
  */
 export function routeSlow(dependencies: RouteDependencies): FlowStage['handle'] {
-  return async (entry, context) => {
+  return promised(async (entry, context) => {
     await awaitCatalog(dependencies.catalog, [entry], dependencies.catalogWaitMs);
     const event = eventOf(entry);
     const subject = routed(dependencies, entry, event, redrivesOf(entry), context);
@@ -78,7 +79,7 @@ export function routeSlow(dependencies: RouteDependencies): FlowStage['handle'] 
       else gone.push(...withoutRule(subject, id));
     }
     return [...gone, ...(await applyRules(dependencies, subject, rules, undefined))];
-  };
+  });
 }
 
 /** Why a transformation may not run; undefined when it may. */
@@ -150,13 +151,24 @@ async function applyRule(
   if (transformation === undefined) return [failedTransformation(routed, rule, GONE)];
   const refusal = refusalOf(transformation);
   if (refusal !== undefined) return [failedTransformation(routed, rule, refusal)];
-  const leave = lanes === undefined ? () => {} : await lanes.enter(routed.entry, transformation.id);
-  if (leave === undefined) return 'slow';
+  if (lanes === undefined) return transform(transformer, routed, rule, transformation, undefined);
+  const stay = await entered(lanes, routed.entry, transformation.id);
+  if (stay === undefined) return 'slow';
   try {
-    return await transform(transformer, routed, rule, transformation, lanes?.slowAfterMs);
+    return await transform(transformer, routed, rule, transformation, lanes.slowAfterMs);
   } finally {
-    leave();
+    stay.leave();
   }
+}
+
+/** Undefined where the entry belongs into the slow lane. */
+function entered(lanes: PartitionLanes, entry: LogEntry, key: string): Promise<Stay | undefined> {
+  return new Promise((resolve) => {
+    lanes.enter(entry, key, Buffer.byteLength(entry.value), {
+      entered: resolve,
+      turnedAway: () => resolve(undefined),
+    });
+  });
 }
 
 /** A redriven one is shown as retrying already; the destination its entry does not tell stays unknown. */

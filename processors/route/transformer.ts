@@ -45,7 +45,7 @@ interface Waiting {
   readonly event: CanonicalEvent;
   readonly input: SandboxInput;
   readonly bytes: number;
-  readonly room: StageContext['room'];
+  readonly context: Pick<StageContext, 'room'>;
   resolve(outcome: Transformed | NotRun | TooSlow): void;
   reject(error: unknown): void;
 }
@@ -89,24 +89,26 @@ export class Transformer {
     transformation: Transformation,
     event: CanonicalEvent,
     input: SandboxInput,
-    { room }: Pick<StageContext, 'room'>,
+    context: Pick<StageContext, 'room'>,
     patienceMs?: number,
   ): Promise<Transformed | NotRun | TooSlow> {
     const program = this.#programOf(transformation);
     return new Promise((resolve, reject) => {
       const bytes = Buffer.byteLength(input.event);
-      const waiting: Waiting = { event, input, bytes, room, resolve, reject };
+      const waiting: Waiting = { event, input, bytes, context, resolve, reject };
       if (patienceMs !== undefined) {
-        const answered = this.#patience.wait(patienceMs, () => {
-          program.waiting.delete(waiting);
-          resolve('too slow');
+        const wait = this.#patience.wait(patienceMs, {
+          outOfPatience() {
+            program.waiting.delete(waiting);
+            resolve('too slow');
+          },
         });
         waiting.resolve = (outcome) => {
-          answered();
+          wait.end();
           resolve(outcome);
         };
         waiting.reject = (error) => {
-          answered();
+          wait.end();
           reject(error);
         };
       }
@@ -154,7 +156,7 @@ export class Transformer {
     for (const waiting of all) {
       if (batch.length >= Math.min(maxEvents, size.events)) break;
       try {
-        const change = waiting.room?.();
+        const change = waiting.context.room?.();
         if (change !== undefined) {
           changes.add(change);
           continue;

@@ -200,8 +200,8 @@ async function workOff(own: string, log: Log): Promise<DeliverTime> {
   const connectors = createConnectors({ egressAllow: ['127.0.0.0/8'], dataFolder: own, clock, ...tools });
   const names = ['deliver', 'deliver.slow', 'deliver.retry'];
   let delivered = 0;
-  const count = (name: string, labels?: Labels) => {
-    if (name === 'tributary_deliveries_total' && labels?.outcome === 'delivered') delivered += 1;
+  const count = (name: string, labels?: Labels, by = 1) => {
+    if (name === 'tributary_deliveries_total' && labels?.outcome === 'delivered') delivered += by;
   };
   const stages = pipelineOf(own, log, connectors, { ...NO_METRICS, count }).filter(({ name }) =>
     names.includes(name),

@@ -13,6 +13,7 @@ import {
   HEADER,
   type Headers,
   type History,
+  handled,
   type LogEntry,
   type Logger,
   type Mailer,
@@ -220,7 +221,7 @@ function runner(stages: readonly Stage[]) {
     const emissions =
       stage.kind === 'batch'
         ? await stage.process({ topic, partition, entries }, { signal, ...(end && { end }) })
-        : (await Promise.all(entries.map((entry) => stage.handle(entry, { signal })))).flat();
+        : (await Promise.all(entries.map((entry) => handled(stage, entry, { signal })))).flat();
     for (const { topic: to } of emissions) {
       if (!stage.writes.includes(to)) throw new Error(`${name} does not declare ${to}`);
     }

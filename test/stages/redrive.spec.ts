@@ -1,4 +1,13 @@
-import { type EventLog, HEADER, iso, poisonEmission, type Stage, TOPIC, Unavailable } from '@tributary/core';
+import {
+  type EventLog,
+  HEADER,
+  iso,
+  poisonEmission,
+  promised,
+  type Stage,
+  TOPIC,
+  Unavailable,
+} from '@tributary/core';
 import { givenUp, REDRIVE, type RedriveOutcome, redrive } from '@tributary/processors';
 import { describe, expect, it } from 'vitest';
 import { entryOf, event, START, setUp, until } from './harness.ts';
@@ -80,7 +89,7 @@ function withBroken({ stages }: SetUp, name: string): readonly Stage[] {
   };
   return stages.map((stage) => {
     if (stage.name !== name) return stage;
-    return stage.kind === 'batch' ? { ...stage, process: broken } : { ...stage, handle: broken };
+    return stage.kind === 'batch' ? { ...stage, process: broken } : { ...stage, handle: promised(broken) };
   });
 }
 

@@ -1,5 +1,5 @@
 import { setImmediate, setTimeout } from 'node:timers/promises';
-import type { BatchStage, Emission, FlowStage } from '@tributary/core';
+import { type BatchStage, type Emission, type FlowStage, promised } from '@tributary/core';
 import { RECEIVED, SOURCE, TARGET } from './harness.ts';
 
 /** An entry of the chaos runs: the `n`th of its key. */
@@ -49,11 +49,11 @@ export function flowCopy(): FlowStage {
     reads: [{ topic: SOURCE }],
     writes: [TARGET],
     windowBytes: 32 * 1024,
-    async handle({ value }) {
+    handle: promised(async ({ value }) => {
       const dice = Math.random();
       if (dice < 0.05) await setTimeout(Math.random() * 5);
       else if (dice < 0.5) await setImmediate();
       return [emission(TARGET, JSON.parse(value))];
-    },
+    }),
   };
 }

@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises';
-import type { BatchStage, FlowStage, LogEntry } from '@tributary/core';
+import { type BatchStage, type FlowStage, type LogEntry, promised } from '@tributary/core';
 import { OTHER_TARGET, SOURCE, TARGET } from './harness.ts';
 import { copyOf } from './stages.ts';
 
@@ -31,6 +31,6 @@ export function sparseFlow(): FlowStage {
     reads: [{ topic: SOURCE }],
     writes: [OTHER_TARGET],
     windowBytes: 4 * 1024,
-    handle: (entry) => sparsely([entry], OTHER_TARGET),
+    handle: promised((entry) => sparsely([entry], OTHER_TARGET)),
   };
 }

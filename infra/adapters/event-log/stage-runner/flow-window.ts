@@ -18,7 +18,9 @@ export interface FlowLimits {
 /** An entry's place in the window. */
 export interface Slot {
   readonly after: Cursor;
+  /** What it weighs. */
   bytes: number;
+  /** Once it is finished. */
   emissions: readonly Emission[] | undefined;
 }
 
@@ -79,11 +81,10 @@ export class FlowWindow {
     return this.#finishedBytes < this.#limits.bytes || this.#slots[this.#head] === slot;
   }
 
-  admit(after: Cursor, bytes: number): Slot {
-    const slot: Slot = { after, bytes, emissions: undefined };
+  admit<Admitted extends Slot>(slot: Admitted): Admitted {
     this.#slots.push(slot);
     this.#uncommitted++;
-    this.#bytes += bytes;
+    this.#bytes += slot.bytes;
     return slot;
   }
 

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type FlowStage, type LogEntry, NO_LOGGER, NO_METRICS, Unavailable } from '@tributary/core';
+import { type FlowStage, type LogEntry, NO_LOGGER, NO_METRICS, promised, Unavailable } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { Committer } from './committer.ts';
 import { FlowWork } from './flow-work.ts';
@@ -35,11 +35,11 @@ function setUp({ windowBytes = 1_000_000, before = async (_: LogEntry) => {} } =
     reads: [{ topic: 't' }],
     writes: ['out'],
     windowBytes,
-    async handle(entry) {
+    handle: promised(async (entry) => {
       await before(entry);
       const { key, value } = entry;
       return value === NOTHING ? [] : [{ topic: 'out', key, value, headers: {} }];
-    },
+    }),
   };
   const work: Work = {
     stage: 's',

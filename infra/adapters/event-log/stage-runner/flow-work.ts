@@ -1,21 +1,17 @@
-import {
-  type Emission,
-  type FlowStage,
-  type LogEntry,
-  messageOf,
-  POISON_ATTEMPTS,
-  type StageContext,
-} from '@tributary/core';
+import { type Emission, type FlowStage, messageOf, POISON_ATTEMPTS } from '@tributary/core';
 import { backoffMs } from './backoff.ts';
 import type { Taken } from './cursor.ts';
 import { checkEmissions } from './emissions.ts';
 import { failureOf } from './failure.ts';
-import { FlowWindow, type Slot } from './flow-window.ts';
+import { FlowWindow } from './flow-window.ts';
+import { type Handler, Handling } from './handling.ts';
 import { pause } from './waiting.ts';
 import { giveUp, type Work } from './work.ts';
 
 /** With so much of the window finished, a commit does not wait. */
 const NO_REST_SHARE = 1 / 16;
+
+const NONE: readonly Emission[] = [];
 
 /** The wait before a commit, and what it was begun for. */
 interface Resting {
@@ -28,7 +24,7 @@ interface Resting {
  * go on. It ends for good at the first `Rewind` or `Fenced` of the stage and at a failed commit: that error is the
  * reason of `ended`, and what `tryAdmit` and `drained` throw from then on.
  */
-export class FlowWork {
+export class FlowWork implements Handler {
   readonly #stage: FlowStage;
   readonly #work: Work;
   readonly #window: FlowWindow;
@@ -61,7 +57,9 @@ export class FlowWork {
     this.ended.throwIfAborted();
     const bytes = Buffer.byteLength(taken.entry.value);
     if (this.#waitingForEngine > 0 || !this.#window.hasRoom(bytes)) return false;
-    void this.#handle(taken, this.#window.admit(taken.after, bytes));
+    const handling = this.#window.admit(new Handling(this, taken, bytes));
+    this.#running++;
+    this.#hand(handling);
     return true;
   }
 
@@ -88,78 +86,107 @@ export class FlowWork {
     signal.removeEventListener('abort', notify);
   }
 
-  async #handle(taken: Taken, slot: Slot): Promise<void> {
-    this.#running++;
+  #hand(handling: Handling): void {
+    handling.open();
     try {
-      const emissions = await this.#emissionsOf(taken.entry, this.#contextOf(slot));
-      if (this.ended.aborted) return;
-      const replay = this.#work.committer.isReplay(taken.entry.position);
-      this.#window.finish(slot, replay ? [] : emissions);
-      void this.#commitFinished();
+      this.#stage.handle(handling.entry, handling);
     } catch (thrown) {
-      this.#end(thrown);
-    } finally {
-      this.#running--;
-      this.#changed();
+      handling.failed(thrown);
     }
   }
 
-  #contextOf(slot: Slot): StageContext {
-    return {
-      ...this.#work.context,
-      stopping: this.#work.stopping,
-      room: () => {
-        this.ended.throwIfAborted();
-        return this.#window.mayEmit(slot) ? undefined : this.changed();
-      },
-    };
+  /** Part of `Handler`. */
+  emitted(handling: Handling, emissions: readonly Emission[]): void {
+    this.#engineAnswered(handling);
+    try {
+      checkEmissions(emissions, this.#work.writes);
+    } catch (thrown) {
+      this.threw(handling, thrown);
+      return;
+    }
+    this.#finish(handling, emissions);
   }
 
   /**
-   * Hands the entry over until it meets no `Unavailable`, while which nothing new is admitted, and until it is poison.
-   * Thousands of these wait at a time: one frame each.
+   * Part of `Handler`. The entry is handed over again until it meets no `Unavailable`, while which nothing new is
+   * admitted, and until it is poison.
    */
-  async #emissionsOf(entry: LogEntry, context: StageContext): Promise<readonly Emission[]> {
-    const { stage, writes, logger, backoff, signal } = this.#work;
-    let throws = 0;
-    let repetition = 0;
-    const engineAnswered = () => {
-      if (repetition === 0) return;
-      repetition = 0;
-      this.#waitingForEngine--;
-      this.#changed();
-    };
-    for (;;) {
-      try {
-        signal.throwIfAborted();
-        const emissions = await this.#stage.handle(entry, context);
-        engineAnswered();
-        checkEmissions(emissions, writes);
-        return emissions;
-      } catch (thrown) {
-        const failure = failureOf(thrown);
-        if (failure === 'repeat' && !signal.aborted) {
-          logger.warn({ stage, repetition, error: messageOf(thrown) }, 'an engine does not answer');
-          if (repetition === 0) this.#waitingForEngine++;
-          await pause(backoffMs(repetition++, backoff), signal);
-          continue;
-        }
-        engineAnswered();
-        signal.throwIfAborted();
-        if (failure !== 'throw') throw thrown;
-        throws++;
-        if (throws >= POISON_ATTEMPTS) return giveUp(this.#work, entry, thrown);
-        logger.warn({ stage, position: entry.position, throws, error: messageOf(thrown) }, 'stage threw');
-        await pause(backoffMs(throws - 1, backoff), signal);
+  threw(handling: Handling, thrown: unknown): void {
+    const { stage, logger, backoff, signal } = this.#work;
+    const failure = failureOf(thrown);
+    if (failure === 'repeat' && !signal.aborted) {
+      const { repetition } = handling;
+      logger.warn({ stage, repetition, error: messageOf(thrown) }, 'an engine does not answer');
+      if (repetition === 0) this.#waitingForEngine++;
+      handling.repetition++;
+      void this.#handAgain(handling, backoffMs(repetition, backoff));
+      return;
+    }
+    this.#engineAnswered(handling);
+    if (signal.aborted) this.#drop(signal.reason);
+    else if (failure !== 'throw') this.#drop(thrown);
+    else {
+      const { position } = handling.entry;
+      const throws = ++handling.throws;
+      if (throws >= POISON_ATTEMPTS) {
+        this.#finish(handling, giveUp(this.#work, handling.entry, thrown));
+        return;
       }
+      logger.warn({ stage, position, throws, error: messageOf(thrown) }, 'stage threw');
+      void this.#handAgain(handling, backoffMs(throws - 1, backoff));
     }
   }
 
-  async #commitFinished(): Promise<void> {
-    if (this.#committing) {
-      this.#hurry();
-      return;
+  /** Part of `Handler`. */
+  room(handling: Handling): Promise<void> | undefined {
+    this.ended.throwIfAborted();
+    return this.#window.mayEmit(handling) ? undefined : this.changed();
+  }
+
+  /** Part of `Handler`. */
+  get signal(): AbortSignal {
+    return this.#work.signal;
+  }
+
+  /** Part of `Handler`. */
+  get stopping(): AbortSignal {
+    return this.#work.stopping;
+  }
+
+  async #handAgain(handling: Handling, afterMs: number): Promise<void> {
+    const { signal } = this.#work;
+    await pause(afterMs, signal);
+    if (signal.aborted) {
+      this.#engineAnswered(handling);
+      this.#drop(signal.reason);
+    } else this.#hand(handling);
+  }
+
+  #engineAnswered(handling: Handling): void {
+    if (handling.repetition === 0) return;
+    handling.repetition = 0;
+    this.#waitingForEngine--;
+    this.#changed();
+  }
+
+  #finish(handling: Handling, emissions: readonly Emission[]): void {
+    this.#running--;
+    if (!this.ended.aborted) {
+      const isReplay = this.#work.committer.isReplay(handling.entry.position);
+      this.#window.finish(handling, isReplay ? NONE : emissions);
+      if (this.#committing) this.#hurry();
+      else void this.#commitFinished();
     }
+    this.#changed();
+  }
+
+  /** The stage let go of an entry that the work ends with. */
+  #drop(reason: unknown): void {
+    this.#running--;
+    this.#end(reason);
+  }
+
+  async #commitFinished(): Promise<void> {
     this.#committing = true;
     try {
       while (!this.ended.aborted) {
