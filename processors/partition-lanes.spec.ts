@@ -1,6 +1,6 @@
-import type { LogEntry } from '@tributary/core';
+import type { Crowd, LogEntry } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { PartitionLanes, type Queue, type Stay } from './partition-lanes.ts';
+import { PartitionLanes, type Stay } from './partition-lanes.ts';
 
 function setUp() {
   const time = { now: 0 };
@@ -13,13 +13,13 @@ function setUp() {
     value: '',
   };
   /** Resolves to what ends the work, or to undefined for who is turned away. */
-  const enter = (key: string, bytes = 60, queue?: Queue) =>
+  const enter = (key: string, bytes = 60, crowd?: Crowd) =>
     new Promise<(() => void) | undefined>((resolve) => {
       const entrant = {
         entered: (stay: Stay) => resolve(() => stay.leave()),
         turnedAway: () => resolve(undefined),
       };
-      lanes.enter(entry, key, bytes, entrant, queue);
+      lanes.enter(entry, key, bytes, entrant, crowd);
     });
   return { time, lanes, entry, enter };
 }
@@ -51,13 +51,13 @@ describe('the lanes of a stage', () => {
     expect(await enter('a')).toBeUndefined();
   });
 
-  it('what waits for a long queue goes to the slow lane after a while, but not for a fault of the process', async () => {
+  it('what waits for a long crowd goes to the slow lane after a while, but not for a fault of the process', async () => {
     const { time, enter } = setUp();
     const load = { overloaded: true };
-    const queue = { waitMs: () => 5_000, overloaded: () => load.overloaded };
-    const first = await enter('a', 60, queue);
+    const crowd = { waitMs: () => 5_000, overloaded: () => load.overloaded };
+    const first = await enter('a', 60, crowd);
     expect(first).toBeTypeOf('function');
-    const behind = [enter('a', 5, queue), enter('a', 5, queue)];
+    const behind = [enter('a', 5, crowd), enter('a', 5, crowd)];
     time.now = 5_001;
     await new Promise((resolve) => setTimeout(resolve, 60));
     expect(await stateOf(Promise.any(behind))).toBe(pending);

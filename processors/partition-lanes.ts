@@ -1,5 +1,6 @@
 import {
   type Clock,
+  type Crowd,
   DEFAULT_SLOW_AFTER_MS,
   type LaneOptions,
   type LaneTicket,
@@ -14,7 +15,7 @@ const WAITING_PATIENCE = 10;
 /** How often it is looked whose patience is over, ms: it may last this much longer. */
 const CHECK_MS = 25;
 
-const NOTHING_WAITS = { waitMs: 0, overloaded: false, waitingBytes: 0 };
+const NOTHING_WAITS: Crowd = { waitMs: () => 0, overloaded: () => false };
 
 /** Who wants to begin work on an entry. Told one of these, once. */
 export interface Entrant {
@@ -24,19 +25,11 @@ export interface Entrant {
   turnedAway(): void;
 }
 
-/** What waits for a key beyond its lane, as far as that is known. */
-export interface Queue {
-  /** How long work that begins now would wait there, ms. */
-  waitMs(): number;
-  /** Whether it is this process that others wait for. */
-  overloaded(): boolean;
-}
-
 interface Waiter {
   readonly bytes: number;
   /** When it came, ms. */
   readonly since: number;
-  readonly queue: Queue | undefined;
+  readonly crowd: Crowd | undefined;
   readonly entrant: Entrant;
 }
 
@@ -60,20 +53,22 @@ export class Stay implements LaneTicket {
   readonly key: string;
   readonly bytes: number;
   readonly startedAt: number;
-  readonly queue: Queue | undefined;
+  readonly crowd: Crowd | undefined;
   readonly #lane: Lane;
   readonly #ended: (lane: Lane, stay: Stay) => void;
 
   constructor(
-    { key, bytes, startedAt }: LaneTicket,
-    queue: Queue | undefined,
+    key: string,
+    bytes: number,
+    startedAt: number,
+    crowd: Crowd | undefined,
     lane: Lane,
     ended: (lane: Lane, stay: Stay) => void,
   ) {
     this.key = key;
     this.bytes = bytes;
     this.startedAt = startedAt;
-    this.queue = queue;
+    this.crowd = crowd;
     this.#lane = lane;
     this.#ended = ended;
   }
@@ -104,17 +99,18 @@ export class PartitionLanes {
 
   /**
    * Lets `entrant` in when work for `key` (a destination, a transformation) may begin on an entry whose value has so
-   * many bytes. A key that is quick waits for its own earlier work, and with a `queue` no longer than work may take;
+   * many bytes. A key that is quick waits for its own earlier work, and with a `crowd` no longer than work may take;
    * one that is slow or takes up the room of others is turned away.
    */
-  enter(entry: LogEntry, key: string, bytes: number, entrant: Entrant, queue?: Queue): void {
+  enter(entry: LogEntry, key: string, bytes: number, entrant: Entrant, crowd?: Crowd): void {
     const lane = this.#laneOf(entry);
     const waiting = lane.waiters.get(key);
-    const decided = this.#decide(lane, key, bytes, waiting?.bytes ?? 0, queue);
+    const now = this.#elapsed();
+    const decided = lane.window.decide(key, bytes, now, crowd, waiting?.bytes);
     if (decided === 'slow') entrant.turnedAway();
     else if (decided === 'fast' && waiting === undefined)
-      entrant.entered(this.#begin(lane, key, bytes, queue));
-    else this.#wait(lane, key, waiting, { bytes, since: this.#elapsed(), queue, entrant });
+      entrant.entered(this.#begin(lane, key, bytes, now, crowd));
+    else this.#wait(lane, key, waiting, { bytes, since: now, crowd, entrant });
   }
 
   #wait(lane: Lane, key: string, known: Waiters | undefined, waiter: Waiter): void {
@@ -125,7 +121,7 @@ export class PartitionLanes {
       areEntering: false,
     };
     if (known === undefined) lane.waiters.set(key, waiters);
-    if (waiter.queue !== undefined) this.#checkSoon();
+    if (waiter.crowd !== undefined) this.#checkSoon();
     waiters.line.join(waiter);
     waiters.bytes += waiter.bytes;
   }
@@ -149,10 +145,10 @@ export class PartitionLanes {
       const { line } = waiters;
       // Who is behind came later: most looks end at the first, however many wait.
       for (let first = line.first; first !== undefined; first = line.first) {
-        const { bytes, since, queue, entrant } = first;
+        const { bytes, since, crowd, entrant } = first;
         const waitedMs = now - Math.max(since, waiters.patientSince);
-        if (queue === undefined || waitedMs < this.slowAfterMs * WAITING_PATIENCE) break;
-        if (queue.overloaded()) {
+        if (crowd === undefined || waitedMs < this.slowAfterMs * WAITING_PATIENCE) break;
+        if (crowd.overloaded()) {
           waiters.patientSince = now;
           break;
         }
@@ -172,41 +168,36 @@ export class PartitionLanes {
    */
   enterAtOnce(entry: LogEntry, key: string, bytes: number): Stay | undefined {
     const lane = this.#laneOf(entry);
-    const decided = lane.window.decide(key, bytes, this.#elapsed(), NOTHING_WAITS);
-    return decided === 'slow' ? undefined : this.#begin(lane, key, bytes, undefined);
-  }
-
-  #decide(lane: Lane, key: string, bytes: number, waitingBytes: number, queue: Queue | undefined) {
     const now = this.#elapsed();
-    if (queue === undefined) return lane.window.decide(key, bytes, now);
-    const crowd = { waitMs: queue.waitMs(), overloaded: queue.overloaded(), waitingBytes };
-    return lane.window.decide(key, bytes, now, crowd);
+    const decided = lane.window.decide(key, bytes, now, NOTHING_WAITS);
+    return decided === 'slow' ? undefined : this.#begin(lane, key, bytes, now, undefined);
   }
 
-  #begin(lane: Lane, key: string, bytes: number, queue: Queue | undefined): Stay {
-    const stay = new Stay({ key, bytes, startedAt: this.#elapsed() }, queue, lane, this.#ended);
+  #begin(lane: Lane, key: string, bytes: number, now: number, crowd: Crowd | undefined): Stay {
+    const stay = new Stay(key, bytes, now, crowd, lane, this.#ended);
     lane.window.admit(stay);
     return stay;
   }
 
   readonly #ended = (lane: Lane, stay: Stay): void => {
-    lane.window.end(stay, this.#elapsed(), stay.queue?.overloaded());
-    this.#admit(lane, stay.key);
+    const now = this.#elapsed();
+    lane.window.end(stay, now, stay.crowd);
+    this.#admit(lane, stay.key, now);
   };
 
-  #admit(lane: Lane, key: string): void {
+  #admit(lane: Lane, key: string, now: number): void {
     const waiters = lane.waiters.get(key);
     if (waiters === undefined || waiters.areEntering) return;
     const { line } = waiters;
     waiters.areEntering = true;
     for (let waiter = line.first; waiter !== undefined; waiter = line.first) {
-      const { bytes, queue, entrant } = waiter;
-      const decided = this.#decide(lane, key, bytes, 0, queue);
+      const { bytes, crowd, entrant } = waiter;
+      const decided = lane.window.decide(key, bytes, now, crowd);
       if (decided === 'wait') break;
       line.shift();
       waiters.bytes -= bytes;
       if (decided === 'slow') entrant.turnedAway();
-      else entrant.entered(this.#begin(lane, key, bytes, queue));
+      else entrant.entered(this.#begin(lane, key, bytes, now, crowd));
     }
     waiters.areEntering = false;
     if (line.size === 0) lane.waiters.delete(key);

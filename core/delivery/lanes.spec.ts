@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type LaneOptions, type LaneTicket, LaneWindow } from './lanes.ts';
+import { type Crowd, type LaneOptions, type LaneTicket, LaneWindow } from './lanes.ts';
 
 function lanes(options: Partial<LaneOptions> = {}): LaneWindow {
   return new LaneWindow({ windowBytes: 8_000, ...options });
@@ -102,39 +102,40 @@ describe('the lanes of a window', () => {
   });
 
   describe('with a crowd', () => {
-    const crowd = { waitMs: 0, overloaded: false, waitingBytes: 0 };
+    const crowd = ({ waitMs = 0, overloaded = false } = {}): Crowd => ({
+      waitMs: () => waitMs,
+      overloaded: () => overloaded,
+    });
 
     it('lets a key wait that work would wait for, unless nothing of it would wake it', () => {
-      expect(lanes().decide('a', 10, 0, { ...crowd, waitMs: 9_000 })).toBe('fast');
+      expect(lanes().decide('a', 10, 0, crowd({ waitMs: 9_000 }))).toBe('fast');
       const window = lanes();
       window.begin('a', 10, 0);
-      expect(window.decide('a', 10, 0, { ...crowd, waitMs: 250 })).toBe('fast');
-      expect(window.decide('a', 10, 0, { ...crowd, waitMs: 251 })).toBe('wait');
+      expect(window.decide('a', 10, 0, crowd({ waitMs: 250 }))).toBe('fast');
+      expect(window.decide('a', 10, 0, crowd({ waitMs: 251 }))).toBe('wait');
     });
 
     it('calls no key slow for what the process itself holds up, unless it takes several times as long', () => {
       const window = lanes();
-      const overloaded = { ...crowd, overloaded: true };
+      const overloaded = crowd({ overloaded: true });
       const work = window.begin('a', 10, 0);
       expect(window.decide('a', 10, 2_000, overloaded)).toBe('fast');
       expect(window.decide('a', 10, 2_001, overloaded)).toBe('slow');
-      window.end(work, 2_000, true);
+      window.end(work, 2_000, overloaded);
       expect(window.decide('a', 10, 2_001, overloaded)).toBe('fast');
     });
 
     it('sends a key aside that takes up the room of others, and not one that is alone', () => {
       const window = lanes({ share: 1 / 20 });
       const work = window.begin('a', 10, 0);
-      expect(window.decide('a', 10, 0, { ...crowd, waitingBytes: 7_900 })).toBe('fast');
+      expect(window.decide('a', 10, 0, crowd(), 7_900)).toBe('fast');
       for (let key = 0; key < 11; key++) window.decide(`b${key}`, 10, 0);
-      expect(window.decide('a', 10, 0, { ...crowd, waitingBytes: 1_900 })).toBe('fast');
-      expect(window.decide('a', 10, 0, { ...crowd, overloaded: true, waitingBytes: 2_000 })).toBe('slow');
+      expect(window.decide('a', 10, 0, crowd(), 1_900)).toBe('fast');
+      expect(window.decide('a', 10, 0, crowd({ overloaded: true }), 2_000)).toBe('slow');
       // Nobody else came for a while.
       window.end(work, 0);
       window.begin('a', 10, 20_000);
-      expect(window.decide('a', 10, 20_000, { ...crowd, overloaded: true, waitingBytes: 2_000 })).toBe(
-        'fast',
-      );
+      expect(window.decide('a', 10, 20_000, crowd({ overloaded: true }), 2_000)).toBe('fast');
     });
   });
 

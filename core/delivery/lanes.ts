@@ -17,17 +17,13 @@ export interface LaneOptions {
   readonly seenMs?: number;
 }
 
-/** What waits for a key outside of the window, and whose fault that is. */
+/** What waits for a key outside of the window, and whose fault that is; asked only where it decides. */
 export interface Crowd {
   /** How long work that begins now would wait there, ms. */
-  readonly waitMs: number;
+  waitMs(): number;
   /** Whether it is the process that has more to do than it can: then waits are nobody else's fault. */
-  readonly overloaded: boolean;
-  /** Bytes of this key in the window that have not begun. */
-  readonly waitingBytes: number;
+  overloaded(): boolean;
 }
-
-const NO_CROWD: Crowd = { waitMs: 0, overloaded: false, waitingBytes: 0 };
 
 /** While the process is overloaded, work may take so many times as long before its key is slow. */
 export const OVERLOAD_PATIENCE = 4;
@@ -98,18 +94,18 @@ export class LaneWindow {
    * Where work of this size goes now. A key that was slow a while ago stays so for some time: each try of it may hold
    * up the window's commits. Any other key with nothing under way is `fast`, however large the one piece: otherwise
    * its large events would never be tried. `wait`: it has its share, and is quick so far. Where there is a crowd, a key
-   * waits too that work would wait for, and one that takes up the room of others is slow.
+   * waits too that work would wait for, and one that takes up the room of others is slow: `waitingBytes` are those of
+   * this key in the window that have not begun.
    */
-  decide(key: string, bytes: number, now: number, crowd: Crowd = NO_CROWD): 'fast' | 'slow' | 'wait' {
+  decide(key: string, bytes: number, now: number, crowd?: Crowd, waitingBytes = 0): 'fast' | 'slow' | 'wait' {
     this.#see(key, now);
     if (this.#wasSlow(key, now)) return 'slow';
-    const { waitMs, overloaded, waitingBytes } = crowd;
     const load = this.#loads.get(key);
     if (load === undefined) return 'fast';
-    if (now - load.oldest.startedAt > this.#patienceMs(overloaded)) return 'slow';
-    if (crowd !== NO_CROWD && load.bytes + waitingBytes + bytes > this.#mostBytes()) return 'slow';
-    if (load.bytes + bytes > this.#shareBytes || waitMs > this.#slowAfterMs / 2) return 'wait';
-    return 'fast';
+    if (this.#tookLong(load.oldest, now, crowd)) return 'slow';
+    if (crowd !== undefined && load.bytes + waitingBytes + bytes > this.#mostBytes()) return 'slow';
+    if (load.bytes + bytes > this.#shareBytes) return 'wait';
+    return crowd !== undefined && crowd.waitMs() > this.#slowAfterMs / 2 ? 'wait' : 'fast';
   }
 
   begin(key: string, bytes: number, now: number): LaneTicket {
@@ -134,18 +130,19 @@ export class LaneWindow {
   }
 
   /** Idempotent per ticket. A key without work is forgotten, unless it was slow. */
-  end(ticket: LaneTicket, now: number, overloaded = false): void {
+  end(ticket: LaneTicket, now: number, crowd?: Crowd): void {
     const load = this.#loads.get(ticket.key);
     if (load === undefined || !load.tickets.delete(ticket)) return;
-    if (now - ticket.startedAt > this.#patienceMs(overloaded))
-      this.#remember(ticket.key, ticket.startedAt, now);
+    if (this.#tookLong(ticket, now, crowd)) this.#remember(ticket.key, ticket.startedAt, now);
     load.bytes -= ticket.bytes;
     if (load.tickets.size === 0) this.#loads.delete(ticket.key);
     else if (load.oldest === ticket) load.oldest = load.order.next().value ?? ticket;
   }
 
-  #patienceMs(overloaded: boolean): number {
-    return this.#slowAfterMs * (overloaded ? OVERLOAD_PATIENCE : 1);
+  #tookLong({ startedAt }: LaneTicket, now: number, crowd: Crowd | undefined): boolean {
+    const tookMs = now - startedAt;
+    if (tookMs <= this.#slowAfterMs) return false;
+    return tookMs > this.#slowAfterMs * (crowd?.overloaded() === true ? OVERLOAD_PATIENCE : 1);
   }
 
   /** What one key may hold: its share, or some times an even part where fewer keys share the window. */

@@ -4,6 +4,8 @@ import { BEFORE_EVENT, readDelivery } from './read-delivery.ts';
 /** What stands right before the event of a delivery that was never tried, as it is written. */
 const FRESH = '"attempts":[],"redrives":0';
 const BEFORE_DESTINATION = '"destination_id":"';
+/** An index that nobody has looked for. */
+const UNKNOWN = -2;
 
 /**
  * A delivery as the log has it, and as it is read: each is made of the other when it is first asked for, since most
@@ -12,6 +14,7 @@ const BEFORE_DESTINATION = '"destination_id":"';
 export class StoredDelivery {
   #text: string | undefined;
   #delivery: Delivery | undefined;
+  #eventAt = UNKNOWN;
 
   private constructor(text: string | undefined, delivery: Delivery | undefined) {
     this.#text = text;
@@ -40,33 +43,38 @@ export class StoredDelivery {
 
   /** Whether it was neither attempted nor redriven. Throws as `delivery` does, where the text has to be read for it. */
   get isFresh(): boolean {
-    if (this.#delivery === undefined && showsFresh(this.text)) return true;
+    if (this.#delivery === undefined && this.#text !== undefined && this.#showsFresh(this.#text)) return true;
     const { attempts, redrives } = this.delivery;
     return attempts.length === 0 && redrives === 0;
   }
 
   /** Whether its destination is this one. Throws likewise. */
   isTo(destinationId: string): boolean {
-    if (this.#delivery === undefined && showsDestination(this.text, destinationId)) return true;
+    if (
+      this.#delivery === undefined &&
+      this.#text !== undefined &&
+      this.#showsDestination(this.#text, destinationId)
+    )
+      return true;
     return this.delivery.destination_id === destinationId;
   }
-}
 
-/**
- * Nothing before the event holds an event, and a quote inside of a string is escaped: so the first mark is the event's,
- * and what stands before it are members of the delivery.
- */
-function showsFresh(text: string): boolean {
-  const at = text.indexOf(`${BEFORE_EVENT}{`);
-  return at > 0 && text.startsWith(FRESH, at - FRESH.length);
-}
+  /**
+   * Nothing before the event holds an event, and a quote inside of a string is escaped: so the first mark is the
+   * event's, and what stands before it are members of the delivery. Where the event is not last but first there is none.
+   */
+  #eventIn(text: string): number {
+    if (this.#eventAt === UNKNOWN) this.#eventAt = text.indexOf(`${BEFORE_EVENT}{`);
+    return this.#eventAt;
+  }
 
-/** Likewise: no member before the event has such a member of its own, so where the event is not first it is this one. */
-function showsDestination(text: string, id: string): boolean {
-  const at = text.indexOf(BEFORE_DESTINATION);
-  return (
-    at > 0 &&
-    at < text.indexOf(`${BEFORE_EVENT}{`) &&
-    text.startsWith(`${id}"`, at + BEFORE_DESTINATION.length)
-  );
+  #showsFresh(text: string): boolean {
+    const at = this.#eventIn(text);
+    return at > 0 && text.startsWith(FRESH, at - FRESH.length);
+  }
+
+  #showsDestination(text: string, id: string): boolean {
+    const at = text.indexOf(BEFORE_DESTINATION);
+    return at > 0 && at < this.#eventIn(text) && text.startsWith(`${id}"`, at + BEFORE_DESTINATION.length);
+  }
 }

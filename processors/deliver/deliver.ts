@@ -11,16 +11,8 @@ import { awaitCatalog, isAhead } from '../causality.ts';
 import type { PartitionLanes } from '../partition-lanes.ts';
 import { arrivedIn } from './arrival.ts';
 import { closedTo, type Delivered } from './climb.ts';
-import type { Deliverer } from './deliverer.ts';
-import { QuickDelivery } from './quick-delivery.ts';
+import { type DeliverDependencies, QuickDelivery } from './quick-delivery.ts';
 import { settle } from './settlement.ts';
-
-export interface DeliverDependencies {
-  readonly catalog: Catalog;
-  readonly deliverer: Deliverer;
-  readonly clock: Clock;
-  readonly catalogWaitMs: number;
-}
 
 /**
  * Makes the deliveries of entries. Those of a destination that is slow go on to the slow lane as they came; one that

@@ -2,6 +2,7 @@ import {
   type BatchLimits,
   type BreakerOptions,
   type Clock,
+  type Crowd,
   type DeliveryResult,
   type HealthReport,
   HealthTally,
@@ -12,7 +13,6 @@ import {
   type Turn,
   turnOf,
 } from '@tributary/core';
-import type { Queue } from '../partition-lanes.ts';
 import { gather } from './batch.ts';
 import { type Call, readable, resultsOf, tellResults, type Waiting } from './call.ts';
 import { type Ahead, CallTimes } from './call-times.ts';
@@ -52,8 +52,8 @@ const INVITED_MS = 1_000;
 export class DestinationCalls {
   readonly #options: DestinationCallsOptions;
   readonly #targets: Pick<Targets, 'id' | 'now'>;
-  /** For lanes, to see what waits here. */
-  readonly queue: Queue;
+  /** What waits here, for lanes. */
+  readonly crowd: Crowd;
   readonly #gate: Gate;
   readonly #times = new CallTimes();
   readonly #tally: HealthTally;
@@ -73,7 +73,7 @@ export class DestinationCalls {
   constructor(options: DestinationCallsOptions, targets: Pick<Targets, 'id' | 'now'>) {
     this.#options = options;
     this.#targets = targets;
-    this.queue = { waitMs: () => this.expectedWaitMs(false), overloaded: options.overloaded };
+    this.crowd = { waitMs: () => this.expectedWaitMs(false), overloaded: options.overloaded };
     this.#usedAt = options.elapsed();
     this.#gate = new Gate(options.breaker, this.#usedAt);
     this.#tally = new HealthTally(this.#usedAt);

@@ -1,10 +1,25 @@
-import { type Destination, type FlowContext, type LogEntry, StoredDelivery, TOPIC } from '@tributary/core';
+import {
+  type Catalog,
+  type Clock,
+  type Destination,
+  type FlowContext,
+  type LogEntry,
+  StoredDelivery,
+  TOPIC,
+} from '@tributary/core';
 import type { Entrant, PartitionLanes, Stay } from '../partition-lanes.ts';
 import { arrivedIn } from './arrival.ts';
 import { closedTo, type Delivered } from './climb.ts';
-import type { DeliverDependencies } from './deliver.ts';
+import type { Deliverer } from './deliverer.ts';
 import type { Arrived, Asker } from './making.ts';
 import { type Settlement, settle } from './settlement.ts';
+
+export interface DeliverDependencies {
+  readonly catalog: Catalog;
+  readonly deliverer: Deliverer;
+  readonly clock: Clock;
+  readonly catalogWaitMs: number;
+}
 
 export interface QuickDependencies extends DeliverDependencies {
   readonly lanes: PartitionLanes;
@@ -16,7 +31,8 @@ export class QuickDelivery implements Entrant, Asker {
   readonly #entry: LogEntry;
   readonly #context: FlowContext;
   /** While it waits to enter its lane. */
-  #waiting: { readonly arrived: Arrived; readonly destination: Destination } | undefined;
+  #arrived: Arrived | undefined;
+  #destination: Destination | undefined;
   #stay: Stay | undefined;
 
   constructor(dependencies: QuickDependencies, entry: LogEntry, context: FlowContext) {
@@ -53,18 +69,19 @@ export class QuickDelivery implements Entrant, Asker {
       this.#settledAs(aside);
       return;
     }
-    this.#waiting = { arrived, destination };
-    lanes.enter(this.#entry, destination.id, bytes, this, calls.queue);
+    this.#arrived = arrived;
+    this.#destination = destination;
+    lanes.enter(this.#entry, destination.id, bytes, this, calls.crowd);
   }
 
   entered(stay: Stay): void {
     const { deliverer, lanes } = this.#dependencies;
-    const waiting = this.#waiting;
-    this.#waiting = undefined;
+    const [arrived, destination] = [this.#arrived, this.#destination];
+    this.#arrived = undefined;
     this.#stay = stay;
-    if (waiting === undefined) return;
+    if (arrived === undefined || destination === undefined) return;
     try {
-      deliverer.deliverSoon(waiting.arrived, waiting.destination, this.#context, lanes.slowAfterMs, this);
+      deliverer.deliverSoon(arrived, destination, this.#context, lanes.slowAfterMs, this);
     } catch (thrown) {
       this.failed(thrown);
     }

@@ -13,14 +13,10 @@ function after(offset: number) {
   return { offset: offset + 1, index: 0 };
 }
 
-function slot(offset: number, bytes: number): Slot {
-  return { after: after(offset), bytes, emissions: undefined };
-}
-
 describe('flow window', () => {
   it('bounds the bytes of what is unfinished', () => {
     const window = new FlowWindow(LIMITS);
-    window.admit(slot(0, 600));
+    window.admit(after(0), 600);
     expect(window.hasRoom(400)).toBe(true);
     expect(window.hasRoom(401)).toBe(false);
   });
@@ -28,27 +24,27 @@ describe('flow window', () => {
   it('takes one entry of any size when it is empty', () => {
     const window = new FlowWindow(LIMITS);
     expect(window.hasRoom(5_000)).toBe(true);
-    window.admit(slot(0, 5_000));
+    window.admit(after(0), 5_000);
     expect(window.hasRoom(1)).toBe(false);
   });
 
   it('bounds the count of what is uncommitted', () => {
     const window = new FlowWindow(LIMITS);
-    for (let i = 0; i < 10; i++) window.admit(slot(i, 1));
+    for (let i = 0; i < 10; i++) window.admit(after(i), 1);
     expect(window.hasRoom(1)).toBe(false);
   });
 
   it('lets finished entries behind a slow head weigh little', () => {
     const window = new FlowWindow(LIMITS);
-    window.admit(slot(0, 300));
-    window.finish(window.admit(slot(1, 700)), []);
+    window.admit(after(0), 300);
+    window.finish(window.admit(after(1), 700), []);
     expect(window.bytes).toBe(300 + FINISHED_BYTES);
     expect(window.takeFinished()).toBeUndefined();
   });
 
   it('counts uncommitted emissions until they are committed', () => {
     const window = new FlowWindow(LIMITS);
-    window.finish(window.admit(slot(0, 10)), [emission('x'.repeat(900))]);
+    window.finish(window.admit(after(0), 10), [emission('x'.repeat(900))]);
     expect(window.hasRoom(100)).toBe(false);
     const prefix = window.takeFinished();
     expect(window.hasRoom(100)).toBe(false);
@@ -60,7 +56,7 @@ describe('flow window', () => {
   it('cuts what is finished into commits of bounded bytes, and lets a larger entry go alone', () => {
     const window = new FlowWindow({ bytes: 1_000, entries: 10 });
     const finish = (n: number, bytes: number) =>
-      window.finish(window.admit(slot(n, 1)), [emission('x'.repeat(bytes))]);
+      window.finish(window.admit(after(n), 1), [emission('x'.repeat(bytes))]);
     finish(0, COMMIT_BYTES / 2);
     finish(1, COMMIT_BYTES / 2 - 1_000);
     finish(2, COMMIT_BYTES / 2);
@@ -74,16 +70,16 @@ describe('flow window', () => {
 
   it('held the emissions of committed entries until all were done: what was taken is let go', () => {
     const window = new FlowWindow(LIMITS);
-    const waiting = window.admit(slot(0, 1));
-    window.admit(slot(1, 1));
-    window.finish(waiting, [emission('x')]);
+    const slot = window.admit(after(0), 1);
+    window.admit(after(1), 1);
+    window.finish(slot, [emission('x')]);
     expect(window.takeFinished()?.emissions).toHaveLength(1);
-    expect(waiting.emissions).toEqual([]);
+    expect(slot.emissions).toEqual([]);
   });
 
   it('lets only the oldest entry make more while what is finished fills the window', () => {
     const window = new FlowWindow(LIMITS);
-    const [oldest, behind, last] = [0, 1, 2].map((n) => window.admit(slot(n, 1)));
+    const [oldest, behind, last] = [0, 1, 2].map((n) => window.admit(after(n), 1));
     if (!oldest || !behind || !last) throw new Error('three were admitted');
     expect([oldest, last].map((slot) => window.mayEmit(slot))).toEqual([true, true]);
     window.finish(behind, [emission('x'.repeat(1_000))]);
@@ -99,7 +95,7 @@ describe('flow window', () => {
       fc.property(fc.array(fc.nat(), { maxLength: 60 }), fc.nat(), (picks, seed) => {
         const window = new FlowWindow({ bytes: 1_000_000, entries: 1_000 });
         const open: { slot: Slot; n: number }[] = picks.map((_, n) => ({
-          slot: window.admit(slot(n, 10)),
+          slot: window.admit(after(n), 10),
           n,
         }));
         const values: string[] = [];

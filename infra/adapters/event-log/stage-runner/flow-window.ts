@@ -18,9 +18,7 @@ export interface FlowLimits {
 /** An entry's place in the window. */
 export interface Slot {
   readonly after: Cursor;
-  /** What it weighs. */
   bytes: number;
-  /** Once it is finished. */
   emissions: readonly Emission[] | undefined;
 }
 
@@ -81,10 +79,11 @@ export class FlowWindow {
     return this.#finishedBytes < this.#limits.bytes || this.#slots[this.#head] === slot;
   }
 
-  admit<Admitted extends Slot>(slot: Admitted): Admitted {
+  admit(after: Cursor, bytes: number): Slot {
+    const slot: Slot = { after, bytes, emissions: undefined };
     this.#slots.push(slot);
     this.#uncommitted++;
-    this.#bytes += slot.bytes;
+    this.#bytes += bytes;
     return slot;
   }
 

@@ -57,9 +57,8 @@ export class FlowWork implements Handler {
     this.ended.throwIfAborted();
     const bytes = Buffer.byteLength(taken.entry.value);
     if (this.#waitingForEngine > 0 || !this.#window.hasRoom(bytes)) return false;
-    const handling = this.#window.admit(new Handling(this, taken, bytes));
     this.#running++;
-    this.#hand(handling);
+    this.#hand(new Handling(this, taken.entry, this.#window.admit(taken.after, bytes)));
     return true;
   }
 
@@ -140,7 +139,7 @@ export class FlowWork implements Handler {
   /** Part of `Handler`. */
   room(handling: Handling): Promise<void> | undefined {
     this.ended.throwIfAborted();
-    return this.#window.mayEmit(handling) ? undefined : this.changed();
+    return this.#window.mayEmit(handling.slot) ? undefined : this.changed();
   }
 
   /** Part of `Handler`. */
@@ -173,7 +172,7 @@ export class FlowWork implements Handler {
     this.#running--;
     if (!this.ended.aborted) {
       const isReplay = this.#work.committer.isReplay(handling.entry.position);
-      this.#window.finish(handling, isReplay ? NONE : emissions);
+      this.#window.finish(handling.slot, isReplay ? NONE : emissions);
       if (this.#committing) this.#hurry();
       else void this.#commitFinished();
     }

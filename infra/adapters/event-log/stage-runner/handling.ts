@@ -1,5 +1,4 @@
 import type { Emission, FlowContext, LogEntry } from '@tributary/core';
-import type { Cursor, Taken } from './cursor.ts';
 import type { Slot } from './flow-window.ts';
 
 /** Who hands entries over, as it is told what became of them. */
@@ -13,25 +12,24 @@ export interface Handler {
 }
 
 /**
- * An entry in the hands of a flow stage: its place in the window, what the stage is told and answers to, and what it
- * took so far. All in one object, since thousands of them wait.
+ * An entry in the hands of a flow stage: what the stage is told and answers to, and what it took so far. Its slot stays
+ * in the window for longer, and knows nothing of it.
  */
-export class Handling implements Slot, FlowContext {
+export class Handling implements FlowContext {
   readonly entry: LogEntry;
-  readonly after: Cursor;
+  readonly slot: Slot;
+  readonly bytes: number;
   readonly #handler: Handler;
-  bytes: number;
-  emissions: readonly Emission[] | undefined = undefined;
   throws = 0;
   /** How often in a row an engine did not answer. */
   repetition = 0;
   #isOpen = false;
 
-  constructor(handler: Handler, { entry, after }: Taken, bytes: number) {
+  constructor(handler: Handler, entry: LogEntry, slot: Slot) {
     this.#handler = handler;
     this.entry = entry;
-    this.after = after;
-    this.bytes = bytes;
+    this.slot = slot;
+    this.bytes = slot.bytes;
   }
 
   get signal(): AbortSignal {
