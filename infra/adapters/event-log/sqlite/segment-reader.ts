@@ -1,8 +1,8 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { type Headers, type LogEntry, unpack } from '@tributary/core';
 import { openDatabase } from '../../sqlite/database.ts';
 import type { Cursor, Taken } from '../stage-runner/cursor.ts';
 import type { FetchLimits } from '../stage-runner/partition-loop.ts';
+import { RecordsReader } from './records-reader.ts';
 import { recordsTable, segmentFile } from './segment-file.ts';
 import type { StoredPosition } from './stage-position.ts';
 
@@ -19,7 +19,8 @@ export class SegmentReader {
   readonly #file: string;
   readonly heads = new Map<string, SegmentHead>();
   #database: DatabaseSync | undefined;
-  #statements = new Map<string, StatementSync>();
+  readonly #statements = new Map<string, StatementSync>();
+  readonly #records = new Map<string, RecordsReader>();
   #version: unknown;
   sealedAt: number | null = null;
 
@@ -55,29 +56,7 @@ export class SegmentReader {
 
   /** The entries from the cursor on, whole records, at least one when there is one. */
   read(topic: string, partition: number, packed: boolean, from: Cursor, limits: FetchLimits): Taken[] {
-    const statement = this.#statement(
-      `SELECT offset, timestamp, key, headers, value FROM ${recordsTable(topic, partition)}
-       WHERE offset >= ? ORDER BY offset`,
-    );
-    // A row as an array costs half of one as an object.
-    statement.setReturnArrays(true);
-    const rows = statement.iterate(from.offset) as Iterable<RecordRow>;
-    const taken: Taken[] = [];
-    let bytes = 0;
-    let headersText = '{}';
-    let headers: Headers = {};
-    for (const [offset, timestamp, key, text, value] of rows) {
-      if (text !== headersText) {
-        headers = JSON.parse(text);
-        headersText = text;
-      }
-      const record = { topic, partition, offset, key, headers, timestamp };
-      if (packed) takePacked(taken, record, value, offset === from.offset ? from.index : 0);
-      else taken.push(takeSingle(record, value));
-      bytes += value.length;
-      if (bytes >= limits.maxBytes || taken.length >= limits.maxEntries) break;
-    }
-    return taken;
+    return this.#recordsOf(topic, partition).read(packed, from, limits);
   }
 
   /** How many entries of the partition came before the record at `offset`; undefined when it is not here. */
@@ -103,10 +82,20 @@ export class SegmentReader {
   /** Gives the file back to the system until it is read again. */
   close(): void {
     this.#statements.clear();
+    this.#records.clear();
     this.#database?.close();
     this.#database = undefined;
     // It counts what this opening of the file saw.
     this.#version = undefined;
+  }
+
+  #recordsOf(topic: string, partition: number): RecordsReader {
+    const name = `${topic}/${partition}`;
+    const known = this.#records.get(name);
+    if (known) return known;
+    const records = new RecordsReader(topic, partition, (sql) => this.#statement(sql));
+    this.#records.set(name, records);
+    return records;
   }
 
   #statement(sql: string): StatementSync {
@@ -117,34 +106,4 @@ export class SegmentReader {
     this.#statements.set(sql, statement);
     return statement;
   }
-}
-
-/** What the columns of `records` hold, as they are declared. */
-type RecordRow = readonly [offset: number, timestamp: number, key: string, headers: string, value: string];
-
-interface StoredRecord {
-  readonly topic: string;
-  readonly partition: number;
-  readonly offset: number;
-  readonly key: string;
-  readonly headers: Headers;
-  readonly timestamp: number;
-}
-
-function takeSingle(record: StoredRecord, value: string): Taken {
-  return { entry: entryOf(record, value, 0), after: { offset: record.offset + 1, index: 0 } };
-}
-
-function takePacked(taken: Taken[], record: StoredRecord, value: string, fromIndex: number): void {
-  const values = unpack(value);
-  for (let index = fromIndex; index < values.length; index++) {
-    const { offset } = record;
-    const after = index + 1 < values.length ? { offset, index: index + 1 } : { offset: offset + 1, index: 0 };
-    taken.push({ entry: entryOf(record, values[index] ?? '', index), after });
-  }
-}
-
-function entryOf(record: StoredRecord, value: string, index: number): LogEntry {
-  const { topic, partition, offset, key, headers, timestamp } = record;
-  return { key, value, headers, position: { topic, partition, offset, index }, timestamp };
 }
