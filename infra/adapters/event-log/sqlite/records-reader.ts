@@ -2,6 +2,7 @@ import type { StatementSync } from 'node:sqlite';
 import { type Headers, type LogEntry, unpack } from '@tributary/core';
 import type { Cursor, Taken } from '../stage-runner/cursor.ts';
 import type { FetchLimits } from '../stage-runner/partition-loop.ts';
+import { HeadersReader } from './headers-reader.ts';
 import { recordsTable } from './segment-file.ts';
 
 /** Rows that are asked for where it is not known how large they are. */
@@ -28,6 +29,7 @@ export class RecordsReader {
   readonly #partition: number;
   readonly #statement: StatementSync;
   readonly #oneValue: StatementSync;
+  readonly #headers = new HeadersReader();
   /** What a record held lately. */
   #meanBytes: number | undefined;
   #meanEntries = 1;
@@ -49,8 +51,6 @@ export class RecordsReader {
     const [topic, partition] = [this.#topic, this.#partition];
     const taken: Taken[] = [];
     let [bytes, records, next] = [0, 0, from.offset];
-    let headersText = '{}';
-    let headers: Headers = {};
     do {
       const count = this.#rowsIn(maxBytes - bytes, maxEntries - taken.length);
       // All of them at once cost a fifth less than one after the other.
@@ -60,11 +60,7 @@ export class RecordsReader {
         const value = some ?? this.#valueOf(offset);
         // Others dropped it, and all before it.
         if (value === undefined) continue;
-        if (text !== headersText) {
-          headers = JSON.parse(text);
-          headersText = text;
-        }
-        const record = { topic, partition, offset, key, headers, timestamp };
+        const record = { topic, partition, offset, key, headers: this.#headers.read(text), timestamp };
         if (packed) takePacked(taken, record, value, offset === from.offset ? from.index : 0);
         else taken.push(takeSingle(record, value));
         bytes += value.length;
