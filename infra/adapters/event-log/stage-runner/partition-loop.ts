@@ -137,8 +137,12 @@ export class PartitionLoop {
 
   async #pull(from: Cursor): Promise<void> {
     const own = new AbortController();
-    const signal = AbortSignal.any([this.#options.leaving, own.signal]);
-    const { backoff, clock, metrics, logger, stage, owned } = this.#options;
+    const { signal } = own;
+    const { leaving, backoff, clock, metrics, logger, stage, owned } = this.#options;
+    // A signal of several looks at each of them whenever it is asked, which is for every entry.
+    const leave = () => own.abort(leaving.reason);
+    leaving.addEventListener('abort', leave, { once: true, signal });
+    if (leaving.aborted) leave();
     const work: Work = {
       stage: stage.name,
       writes: this.#writes,
