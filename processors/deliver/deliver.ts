@@ -1,12 +1,4 @@
-import {
-  type Catalog,
-  type Clock,
-  type Emission,
-  type FlowStage,
-  type LogEntry,
-  promised,
-  StoredDelivery,
-} from '@tributary/core';
+import { type Emission, type FlowStage, type LogEntry, promised, StoredDelivery } from '@tributary/core';
 import { awaitCatalog, isAhead } from '../causality.ts';
 import type { PartitionLanes } from '../partition-lanes.ts';
 import { arrivedIn } from './arrival.ts';
