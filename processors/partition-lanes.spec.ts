@@ -83,4 +83,35 @@ describe('the lanes of a stage', () => {
     expect(ended).toEqual(Array.from({ length: 20_000 }, (_, n) => n));
     expect(await enter('a', 100)).toBeTypeOf('function');
   });
+
+  describe('of one key that is alone', () => {
+    const aside = { topic: 't', partition: 0 };
+    const wants = (lanes: PartitionLanes) => lanes.wantsMore(aside.topic, aside.partition);
+
+    it('take no more than a share of the window beside what is under way, until half of it is done', async () => {
+      const { lanes, enter } = setUp();
+      expect(wants(lanes)).toBe(true);
+      const ends = [enter('a', 100), enter('a', 60), enter('a', 30)];
+      expect(wants(lanes)).toBe(true);
+      ends.push(enter('a', 10));
+      expect(wants(lanes)).toBe(false);
+      (await ends[0])?.();
+      expect(wants(lanes)).toBe(true);
+      expect(lanes.wantsMore('t', 1)).toBe(true);
+    });
+
+    it('look past it once it waits, and whenever others come', async () => {
+      const { time, lanes, enter } = setUp();
+      const fill = () => [100, 60, 60].map((bytes) => enter('a', bytes));
+      const [first] = fill();
+      expect(wants(lanes)).toBe(false);
+      time.now = 100;
+      expect(wants(lanes)).toBe(true);
+      (await first)?.();
+      time.now = 150;
+      fill();
+      enter('b', 1);
+      expect(wants(lanes)).toBe(true);
+    });
+  });
 });

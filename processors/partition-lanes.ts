@@ -25,6 +25,12 @@ export interface Entrant {
   turnedAway(): void;
 }
 
+/**
+ * A key that is alone in its partition is looked past for others once its work waits for so long, ms; else what is behind
+ * it would fill the window with what can only wait.
+ */
+const LOOK_PAST_MS = 100;
+
 interface Waiter {
   readonly bytes: number;
   /** When it came, ms. */
@@ -46,6 +52,8 @@ interface Lane {
   readonly window: LaneWindow;
   /** Work that waits for its key to have room, by key, in the order it came. */
   readonly waiters: Map<string, Waiters>;
+  /** Enough waits of the one key that comes. */
+  hasEnough: boolean;
 }
 
 /** Work on an entry, until its end. */
@@ -111,6 +119,27 @@ export class PartitionLanes {
     else if (decided === 'fast' && waiting === undefined)
       entrant.entered(this.#begin(lane, key, bytes, now, crowd));
     else this.#wait(lane, key, waiting, { bytes, since: now, crowd, entrant });
+  }
+
+  /**
+   * Whether more of a partition is of use, see `FlowStage.wantsMore`. It is not while all that came lately is of one key,
+   * a share of the window waits for its turn, and each has that soon: others that are behind it lose next to nothing,
+   * and a backlog of one key does not keep a whole window of its own in memory.
+   */
+  wantsMore(topic: string, partition: number): boolean {
+    const lane = this.#lanes.get(topic)?.[partition];
+    if (lane === undefined) return true;
+    lane.hasEnough = this.#hasEnough(lane);
+    return !lane.hasEnough;
+  }
+
+  #hasEnough({ window, waiters: byKey, hasEnough }: Lane): boolean {
+    const [waiters] = byKey.values();
+    const first = waiters?.line.first;
+    if (waiters === undefined || first === undefined || window.keysSeen > 1) return false;
+    // Once there is enough, half of it is to be done before more is taken, and not each piece by itself.
+    const enoughBytes = hasEnough ? window.shareBytes / 2 : window.shareBytes;
+    return waiters.bytes >= enoughBytes && this.#elapsed() - first.since < LOOK_PAST_MS;
   }
 
   #wait(lane: Lane, key: string, known: Waiters | undefined, waiter: Waiter): void {
@@ -207,7 +236,11 @@ export class PartitionLanes {
     const { topic, partition } = position;
     const known = this.#lanes.get(topic)?.[partition];
     if (known !== undefined) return known;
-    const lane = { window: new LaneWindow(this.#options), waiters: new Map<string, Waiters>() };
+    const lane = {
+      window: new LaneWindow(this.#options),
+      waiters: new Map<string, Waiters>(),
+      hasEnough: false,
+    };
     const lanes = this.#lanes.get(topic) ?? [];
     lanes[partition] = lane;
     this.#lanes.set(topic, lanes);

@@ -109,9 +109,15 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
     flow('route.slow', [eventsSlow], [deliveries, dead, outcomes], steps.routeSlow),
     flow('replay', [TOPIC.catalog, replaySteps], [TOPIC.replays, eventsSlow], steps.replay),
     batch('notice', [TOPIC.catalog], [TOPIC.mail, deliveries], steps.notice, historyEntries),
-    flow('deliver', [deliveries], [deliveriesSlow, ...settled], steps.deliver),
+    {
+      ...flow('deliver', [deliveries], [deliveriesSlow, ...settled], steps.deliver.handle),
+      ...steps.deliver,
+    },
     flow('deliver.slow', [deliveriesSlow], settled, steps.deliverSlow),
-    flow('deliver.retry', steps.retries, [deliveriesSlow, ...settled], steps.deliverRetry),
+    {
+      ...flow('deliver.retry', steps.retries, [deliveriesSlow, ...settled], steps.deliverRetry.handle),
+      ...steps.deliverRetry,
+    },
   ];
 }
 

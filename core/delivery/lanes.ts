@@ -85,6 +85,16 @@ export class LaneWindow {
     this.#slowForAtMostMs = options.slowForAtMostMs ?? DEFAULT_SLOW_FOR_AT_MOST_MS;
   }
 
+  /** The part of the window one key may fill. */
+  get shareBytes(): number {
+    return this.#shareBytes;
+  }
+
+  /** How many keys came lately. */
+  get keysSeen(): number {
+    return Math.max(this.#seen.size, this.#seenBefore);
+  }
+
   /** Keys kept in mind for having been slow. */
   get remembered(): number {
     return this.#slowness.size;
@@ -147,8 +157,7 @@ export class LaneWindow {
 
   /** What one key may hold: its share, or some times an even part where fewer keys share the window. */
   #mostBytes(): number {
-    const keys = Math.max(this.#seen.size, this.#seenBefore);
-    return Math.max(this.#shareBytes, this.#evenBytes / keys);
+    return Math.max(this.#shareBytes, this.#evenBytes / this.keysSeen);
   }
 
   #see(key: string, now: number): void {

@@ -96,6 +96,11 @@ export interface FlowStage extends StageBase {
   /** Bytes of unfinished values and uncommitted emissions per partition. */
   readonly windowBytes: number;
   handle(entry: LogEntry, context: FlowContext): undefined;
+  /**
+   * Whether it wants to be handed more of a partition, asked before each entry where there is room; absent: always.
+   * False where more would only wait in memory behind what it has. Asked again at each change, and soon after.
+   */
+  wantsMore?(topic: string, partition: number): boolean;
 }
 
 export type Stage = BatchStage | FlowStage;

@@ -10,16 +10,22 @@ import { settle } from './settlement.ts';
  * Makes the deliveries of entries. Those of a destination that is slow go on to the slow lane as they came; one that
  * takes long goes there while its call goes on. What would wait for longer than a retry topic takes goes to one.
  */
-export function deliver(dependencies: DeliverDependencies, lanes: PartitionLanes): FlowStage['handle'] {
+export function deliver(
+  dependencies: DeliverDependencies,
+  lanes: PartitionLanes,
+): Pick<FlowStage, 'handle' | 'wantsMore'> {
   const quickly = { ...dependencies, lanes };
-  return (entry, context) => {
-    const quick = new QuickDelivery(quickly, entry, context);
-    if (!isAhead(entry, dependencies.catalog)) quick.begin();
-    else
-      known(dependencies, entry).then(
-        () => quick.begin(),
-        (thrown) => context.failed(thrown),
-      );
+  return {
+    handle(entry, context) {
+      const quick = new QuickDelivery(quickly, entry, context);
+      if (!isAhead(entry, dependencies.catalog)) quick.begin();
+      else
+        known(dependencies, entry).then(
+          () => quick.begin(),
+          (thrown) => context.failed(thrown),
+        );
+    },
+    wantsMore: (topic, partition) => lanes.wantsMore(topic, partition),
   };
 }
 

@@ -11,7 +11,11 @@ const POSITION_REST_MS = 60_000;
 const NOTHING = 'nothing';
 
 /** A flow stage at work that rests after each commit, and the offsets committed with the time of each. */
-function setUp({ windowBytes = 1_000_000, before = async (_: LogEntry) => {} } = {}) {
+function setUp({
+  windowBytes = 1_000_000,
+  before = async (_: LogEntry) => {},
+  wantsMore = (): boolean => true,
+} = {}) {
   const commits: { readonly to: number; readonly at: number }[] = [];
   const stopping = new AbortController();
   const signal = new AbortController().signal;
@@ -35,6 +39,7 @@ function setUp({ windowBytes = 1_000_000, before = async (_: LogEntry) => {} } =
     reads: [{ topic: 't' }],
     writes: ['out'],
     windowBytes,
+    wantsMore,
     handle: promised(async (entry) => {
       await before(entry);
       const { key, value } = entry;
@@ -55,12 +60,13 @@ function setUp({ windowBytes = 1_000_000, before = async (_: LogEntry) => {} } =
     logger: NO_LOGGER,
   };
   const flow = new FlowWork(stage, work, 1_000);
-  const admit = (offset: number, value = 'x') => {
+  const tryAdmit = (offset: number, value = 'x') => {
     const position = { topic: 't', partition: 0, offset, index: 0 };
     const entry: LogEntry = { position, key: 'k', value, headers: {}, timestamp: 0 };
-    expect(flow.tryAdmit({ entry, after: { offset: offset + 1, index: 0 } })).toBe(true);
+    return flow.tryAdmit({ entry, after: { offset: offset + 1, index: 0 } });
   };
-  return { flow, commits, stopping, admit };
+  const admit = (offset: number, value?: string) => expect(tryAdmit(offset, value)).toBe(true);
+  return { flow, commits, stopping, admit, tryAdmit };
 }
 
 describe('a flow stage on an engine that wants rest between commits', () => {
@@ -137,4 +143,15 @@ describe('a flow stage on an engine that wants rest between commits', () => {
     end();
     await flow.drained();
   });
+});
+
+it('a stage that wants no more is asked again although nothing changes', async () => {
+  const wants = { more: false };
+  const { flow, tryAdmit } = setUp({ wantsMore: () => wants.more });
+  expect(tryAdmit(0)).toBe(false);
+  const changed = flow.changed();
+  wants.more = true;
+  await changed;
+  expect(tryAdmit(0)).toBe(true);
+  await flow.drained();
 });

@@ -11,6 +11,9 @@ import { giveUp, type Work } from './work.ts';
 /** With so much of the window finished, a commit does not wait. */
 const NO_REST_SHARE = 1 / 16;
 
+/** How soon a stage is asked again that wants no more, ms. */
+const LOOK_AGAIN_MS = 25;
+
 const NONE: readonly Emission[] = [];
 
 /** The wait before a commit, and what it was begun for. */
@@ -35,6 +38,7 @@ export class FlowWork implements Handler {
   #committing = false;
   #nextChange: PromiseWithResolvers<void> | undefined;
   #resting: Resting | undefined;
+  #looking: NodeJS.Timeout | undefined;
 
   /** `work.stopping` wakes who waits for `changed()` and is told to the stage; what was admitted goes on. */
   constructor(stage: FlowStage, work: Work, maxUncommitted: number) {
@@ -57,9 +61,22 @@ export class FlowWork implements Handler {
     this.ended.throwIfAborted();
     const bytes = Buffer.byteLength(taken.entry.value);
     if (this.#waitingForEngine > 0 || !this.#window.hasRoom(bytes)) return false;
+    const { topic, partition } = taken.entry.position;
+    if (this.#stage.wantsMore?.(topic, partition) === false) {
+      this.#lookAgain();
+      return false;
+    }
     this.#running++;
     this.#hand(new Handling(this, taken.entry, this.#window.admit(taken.after, bytes)));
     return true;
+  }
+
+  /** What a stage wants may change by the time alone. */
+  #lookAgain(): void {
+    this.#looking ??= setTimeout(() => {
+      this.#looking = undefined;
+      this.#changed();
+    }, LOOK_AGAIN_MS);
   }
 
   /** Resolves at the next change of anything. */
