@@ -1,5 +1,7 @@
+import fc from 'fast-check';
+import { v5 } from 'uuid';
 import { expect, it } from 'vitest';
-import { deliveryId, nameId, newId, timeOfId } from './ids.ts';
+import { deliveryId, isUuid, nameId, newId, timeOfId } from './ids.ts';
 
 it('an id of version 7 tells when it was made; no other text does', () => {
   const before = Date.now();
@@ -8,6 +10,28 @@ it('an id of version 7 tells when it was made; no other text does', () => {
   expect(at).toBeLessThanOrEqual(Date.now() + 1_000);
   for (const other of [nameId('a'), 'order-1', '', '00000000-0000-0000-0000-000000000000'])
     expect(timeOfId(other)).toBeUndefined();
+});
+
+it.each([
+  [[], '447ee173-07d6-56d8-84d0-5d75e3fb7b06'],
+  [['a'], 'f623243c-b508-5d3f-8ed1-c8f7b53cb180'],
+  [['a', 1], 'f229f3d7-7edc-50a1-9d0e-b1601603795d'],
+  [['rule', 'production:m:0'], '6cd2b135-1d76-5382-9b93-125734991f38'],
+  [['é\u{1f600}', ''], '11a48e48-925a-5b0e-a5f2-5b7545bda98b'],
+  [Array.from({ length: 100 }, (_, n) => `d${n}`), '39238d50-1a71-5b18-97eb-be545d4e2a4d'],
+])('the id of a name is what it always was: %j', (parts, id) => {
+  expect(nameId(...parts)).toBe(id);
+});
+
+it('the id of a name is the UUID of version 5, and there is none of half of a surrogate pair', () => {
+  fc.assert(
+    fc.property(fc.array(fc.string({ unit: 'grapheme' })), (parts) => {
+      const id = nameId(...parts);
+      expect(id).toBe(v5(parts.join('\u0000'), '5f1c1b0e-8a57-5c0e-9d1e-7a2f6d1b4c3d'));
+      expect(isUuid(id)).toBe(true);
+    }),
+  );
+  expect(() => nameId('a\ud800')).toThrow(URIError);
 });
 
 it('a delivery has one id, that of each replay another', () => {
