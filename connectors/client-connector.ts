@@ -8,7 +8,7 @@ import type {
   JsonObject,
 } from '@tributary/core';
 import { DestinationClients } from './clients.ts';
-import { withDeadline } from './deadline.ts';
+import { type Deadline, Deadlines } from './deadlines.ts';
 import type { ConnectorContext } from './kind.ts';
 import { type Part, partsOf } from './parts.ts';
 import { NOT_VALID, testedBy, verdictOfOurs } from './verdicts.ts';
@@ -22,7 +22,7 @@ const HALVING_PART = 1 / 4;
 export interface Call {
   readonly destination: ConnectorDestination;
   /** Aborted when its time is over, and when nobody waits any more. */
-  readonly deadline: AbortSignal;
+  readonly deadline: Deadline;
   /** Is there time to send a refused batch on in halves? */
   mayHalve(): boolean;
   /** What a failure that the kind foresaw means; the next call begins with a new client. Throws any other. */
@@ -62,6 +62,7 @@ export function createClientConnector<Settings, Client extends { close(): Promis
     idleMs: IDLE_MS,
     maxKept: kind.maxClients,
   });
+  const deadlines = new Deadlines(timeoutMs);
   let closing: Promise<void> | undefined;
 
   /** One deadline for all that `work` asks of the place; a failure that was foreseen is a value. */
@@ -71,39 +72,31 @@ export function createClientConnector<Settings, Client extends { close(): Promis
     work: (client: Client, call: Call) => Promise<T>,
   ): Promise<{ readonly done: T } | { readonly failed: DeliveryResult }> {
     const halvingEndsAt = clock() + timeoutMs * HALVING_PART;
-    const mayHalve = () => clock() < halvingEndsAt;
-    return withDeadline(signal, timeoutMs, (deadline) =>
-      clients.use(destination, async (client, discard) => {
-        const failed = (error: unknown) => {
-          const verdict = kind.verdictOfFailure(error, client);
-          if (!kind.outlives(error)) discard();
-          if (verdict === undefined) throw error;
-          return verdict;
+    const deadline = deadlines.begin(signal);
+    const begun: { call?: Call } = {};
+    try {
+      deadline.throwIfAborted();
+      const done = await clients.use(destination, (client, discard) => {
+        begun.call = {
+          destination,
+          deadline,
+          mayHalve: () => clock() < halvingEndsAt,
+          failed(error) {
+            const verdict = kind.verdictOfFailure(error, client);
+            if (!kind.outlives(error)) discard();
+            if (verdict === undefined) throw error;
+            return verdict;
+          },
         };
-        try {
-          deadline.throwIfAborted();
-          return { done: await work(client, { destination, deadline, mayHalve, failed }) };
-        } catch (error) {
-          return { failed: failed(error) };
-        }
-      }),
-    ).catch((error: unknown) => {
-      const verdict = verdictOfOurs(error);
-      if (verdict === undefined) throw error;
-      return { failed: verdict };
-    });
-  }
-
-  async function sendBatch(
-    destination: ConnectorDestination,
-    settings: Settings,
-    batch: Part,
-    signal: AbortSignal,
-  ): Promise<readonly DeliveryResult[]> {
-    const outcome = await call(destination, signal, (client, made) =>
-      kind.send(client, settings, batch, made),
-    );
-    return 'done' in outcome ? outcome.done : batch.map(() => outcome.failed);
+        deadline.throwIfAborted();
+        return work(client, begun.call);
+      });
+      return { done };
+    } catch (error) {
+      return { failed: verdictOf(error, begun.call) };
+    } finally {
+      deadlines.end(deadline);
+    }
   }
 
   return {
@@ -116,11 +109,14 @@ export function createClientConnector<Settings, Client extends { close(): Promis
       const settings = kind.readSettings(destination.settings);
       if (settings === undefined) return deliveries.map(() => ({ outcome: 'dead', reason: NOT_VALID }));
       const batches = partsOf(deliveries, kind.limits(settings).events);
-      const [first] = batches;
-      if (first !== undefined && batches.length === 1) return sendBatch(destination, settings, first, signal);
       const results: DeliveryResult[] = [];
       for (const batch of batches) {
-        results.push(...(await sendBatch(destination, settings, batch, signal)));
+        const outcome = await call(destination, signal, (client, made) =>
+          kind.send(client, settings, batch, made),
+        );
+        const answers = 'done' in outcome ? outcome.done : batch.map(() => outcome.failed);
+        if (batches.length === 1) return answers;
+        results.push(...answers);
       }
       return results;
     },
@@ -137,4 +133,16 @@ export function createClientConnector<Settings, Client extends { close(): Promis
       return closing;
     },
   };
+}
+
+/** Of a failure that nobody answered for until here. Throws one that was not foreseen. */
+function verdictOf(error: unknown, call: Call | undefined): DeliveryResult {
+  try {
+    if (call !== undefined) return call.failed(error);
+  } catch (unforeseen) {
+    return verdictOf(unforeseen, undefined);
+  }
+  const verdict = verdictOfOurs(error);
+  if (verdict === undefined) throw error;
+  return verdict;
 }

@@ -1,4 +1,4 @@
-import { Stopped, TimedOut } from './errors.ts';
+import { Deadlines, type Ending } from './deadlines.ts';
 
 /**
  * Runs `work` under a signal that is aborted with `TimedOut` after `timeoutMs`, or with `Stopped` when `outer` is.
@@ -9,17 +9,13 @@ export async function withDeadline<T>(
   timeoutMs: number,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const controller = new AbortController();
-  const stop = () => controller.abort(new Stopped('stopped'));
-  const timer = setTimeout(() => controller.abort(new TimedOut('timed out')), timeoutMs);
-  outer.addEventListener('abort', stop, { once: true });
+  const deadlines = new Deadlines(timeoutMs);
+  const deadline = deadlines.begin(outer);
   try {
-    if (outer.aborted) stop();
-    controller.signal.throwIfAborted();
-    return await work(controller.signal);
+    deadline.throwIfAborted();
+    return await work(deadline.signal);
   } finally {
-    clearTimeout(timer);
-    outer.removeEventListener('abort', stop);
+    deadlines.end(deadline);
   }
 }
 
@@ -27,10 +23,10 @@ export async function withDeadline<T>(
  * Settles as `work` does, or rejects with the signal's reason as soon as it is aborted: for drivers that cannot be
  * called off. What `work` does after that is nobody's; whoever began it ends the connection it runs on.
  */
-export async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+export async function untilAborted<T>(work: Promise<T>, signal: Ending): Promise<T> {
   const aborted = Promise.withResolvers<never>();
   const leave = () => aborted.reject(signal.reason);
-  signal.addEventListener('abort', leave, { once: true });
+  signal.addEventListener('abort', leave);
   // Both may reject after the other settled the race.
   aborted.promise.catch(() => undefined);
   work.catch(() => undefined);

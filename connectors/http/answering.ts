@@ -1,4 +1,5 @@
 import type { Dispatcher } from 'undici';
+import type { Ending } from '../deadlines.ts';
 import { TooMuchAnswered } from '../errors.ts';
 
 /** Bytes of an answer that are read at most so that its connection can be used again; a longer one costs it. */
@@ -28,12 +29,13 @@ interface Waiting {
  * back; whoever needs all of it asks whether it is whole.
  */
 export class Answering implements Dispatcher.DispatchHandler {
-  readonly #signal: AbortSignal;
+  readonly #signal: Ending;
   readonly #keptBytes: number;
   readonly #waiting: Waiting;
   readonly #calledOff = () => {
-    this.#fail(this.#signal.reason);
-    this.#controller?.abort(this.#signal.reason);
+    const { reason } = this.#signal;
+    this.#fail(reason);
+    if (reason !== undefined) this.#controller?.abort(reason);
   };
   #controller: Dispatcher.DispatchController | undefined;
   #status: number | undefined;
@@ -41,7 +43,7 @@ export class Answering implements Dispatcher.DispatchHandler {
   readonly #chunks: Uint8Array[] = [];
   #read = 0;
 
-  constructor(signal: AbortSignal, keptBytes: number, waiting: Waiting) {
+  constructor(signal: Ending, keptBytes: number, waiting: Waiting) {
     this.#signal = signal;
     this.#keptBytes = keptBytes;
     this.#waiting = waiting;
@@ -50,7 +52,8 @@ export class Answering implements Dispatcher.DispatchHandler {
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
-    if (this.#signal.aborted) controller.abort(this.#signal.reason);
+    const { reason } = this.#signal;
+    if (reason !== undefined) controller.abort(reason);
     this.#controller = controller;
   }
 

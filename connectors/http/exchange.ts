@@ -1,4 +1,6 @@
 import type { Dispatcher } from 'undici';
+import type { Ending } from '../deadlines.ts';
+import { oncePer } from '../once-per.ts';
 import { Answering, type RawAnswer } from './answering.ts';
 import { EXCERPT_BYTES } from './excerpt.ts';
 
@@ -18,11 +20,15 @@ export interface HttpRequest {
 export function exchange(
   dispatcher: Dispatcher,
   { url, method, headers, body }: HttpRequest,
-  signal: AbortSignal,
+  signal: Ending,
   keptBytes: number = EXCERPT_BYTES,
 ): Promise<RawAnswer> {
   return new Promise((resolve, reject) => {
-    const sent = { origin: url.origin, path: url.pathname + url.search, method, headers, body: body ?? null };
+    const { origin, path } = targetOf(url);
+    const sent = { origin, path, method, headers, body: body ?? null };
     dispatcher.dispatch(sent, new Answering(signal, keptBytes, { resolve, reject }));
   });
 }
+
+/** The parts of a URL are worked out anew whenever they are asked for, and that of a destination stays the same. */
+const targetOf = oncePer((url: URL) => ({ origin: url.origin, path: url.pathname + url.search }));

@@ -29,12 +29,12 @@ export function createS3Connector(context: ConnectorContext): Connector {
 
     async send(client, { prefix }, batch, { deadline }) {
       const body = await objectBody(batch);
-      await untilAborted(client.put(objectKey(prefix, batch), body, deadline), deadline);
+      await untilAborted(client.put(objectKey(prefix, batch), body, deadline.signal), deadline);
       return batch.map(() => DELIVERED);
     },
 
     async test(client, { prefix }, { deadline }) {
-      await untilAborted(client.put(testKey(prefix), new Uint8Array(), deadline), deadline);
+      await untilAborted(client.put(testKey(prefix), new Uint8Array(), deadline.signal), deadline);
       return { ok: true };
     },
   });

@@ -48,7 +48,7 @@ export function createSegmentConnector(
     };
     // What the pack still asks for when its job is over, or was lost with its process, is called off.
     const over = new AbortController();
-    const signal = AbortSignal.any([call.deadline, over.signal]);
+    const signal = AbortSignal.any([call.deadline.signal, over.signal]);
     const send = async (sent: HttpSent) => {
       try {
         const answer = await sendFor(agent, { ...sent, url: place(sent.url) }, signal);
