@@ -16,8 +16,12 @@ export interface DestinationClientsOptions<C extends Closable> {
 
 interface Held<C> {
   readonly client: Promise<C>;
+  /** The same once it is there. */
+  opened: C | undefined;
   readonly version: number;
   readonly idle: NodeJS.Timeout;
+  /** Grows with every call of any destination that begins. */
+  lastUse: number;
   readonly ended: PromiseWithResolvers<void>;
   users: number;
   /** Given to nobody any more; closed once its last user left. */
@@ -32,9 +36,9 @@ interface Held<C> {
  */
 export class DestinationClients<C extends Closable> {
   readonly #options: DestinationClientsOptions<C>;
-  /** By destination, those unused for the longest first. */
   readonly #kept = new Map<string, Held<C>>();
   readonly #ending = new Set<Promise<void>>();
+  #uses = 0;
   #closed = false;
 
   constructor(options: DestinationClientsOptions<C>) {
@@ -58,12 +62,9 @@ export class DestinationClients<C extends Closable> {
     const held = this.#holdFor(destination);
     const discard = () => this.#retire(destination.id, held);
     held.users += 1;
+    held.lastUse = this.#uses += 1;
     try {
-      const client = await held.client.catch((error: unknown) => {
-        discard();
-        throw error;
-      });
-      return await work(client, discard);
+      return await work(held.opened ?? (await this.#opened(held, discard)), discard);
     } finally {
       held.users -= 1;
       if (!held.retired) held.idle.refresh();
@@ -78,20 +79,28 @@ export class DestinationClients<C extends Closable> {
     await Promise.all(this.#ending);
   }
 
+  async #opened(held: Held<C>, discard: () => void): Promise<C> {
+    try {
+      held.opened = await held.client;
+      return held.opened;
+    } catch (error) {
+      discard();
+      throw error;
+    }
+  }
+
   #holdFor(destination: ConnectorDestination): Held<C> {
     const { id, version } = destination;
     const known = this.#kept.get(id);
-    if (known?.version === version) {
-      this.#kept.delete(id);
-      this.#kept.set(id, known);
-      return known;
-    }
+    if (known?.version === version) return known;
     if (known !== undefined) this.#retire(id, known);
     else this.#makeRoom();
     const held: Held<C> = {
       client: this.#options.open(destination),
+      opened: undefined,
       version,
       idle: setTimeout(() => this.#retireIdle(id, held), this.#options.idleMs).unref(),
+      lastUse: 0,
       ended: Promise.withResolvers(),
       users: 0,
       retired: false,
@@ -101,10 +110,20 @@ export class DestinationClients<C extends Closable> {
   }
 
   #makeRoom(): void {
-    for (const [id, held] of this.#kept) {
-      if (this.#kept.size < this.#options.maxKept) return;
-      if (held.users === 0) this.#retire(id, held);
+    while (this.#kept.size >= this.#options.maxKept) {
+      const longest = this.#unusedForTheLongest();
+      if (longest === undefined) return;
+      this.#retire(...longest);
     }
+  }
+
+  #unusedForTheLongest(): readonly [id: string, held: Held<C>] | undefined {
+    let longest: readonly [string, Held<C>] | undefined;
+    for (const entry of this.#kept) {
+      const [, held] = entry;
+      if (held.users === 0 && held.lastUse < (longest?.[1].lastUse ?? Infinity)) longest = entry;
+    }
+    return longest;
   }
 
   #retireIdle(id: string, held: Held<C>): void {
