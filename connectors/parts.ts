@@ -52,6 +52,7 @@ export async function sendInParts(
       parts.push(...partsOf(part, mayHalve() ? Math.ceil(part.length / 2) : 1));
       continue;
     }
+    if (part === batch) return batch.map(() => result);
     for (const delivery of part) results.set(delivery, result);
     if (result.outcome === 'retry') {
       const after = result.afterMs === undefined ? {} : { afterMs: result.afterMs };

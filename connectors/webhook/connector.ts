@@ -1,4 +1,4 @@
-import { type Connector, type DeliveryResult, newId } from '@tributary/core';
+import { type Connector, newId } from '@tributary/core';
 import type { Agent } from 'undici';
 import { type Call, createClientConnector } from '../client-connector.ts';
 import { overHttp } from '../http/agent.ts';
@@ -7,7 +7,7 @@ import { exchange, type HttpRequest } from '../http/exchange.ts';
 import { mayBlameSome, verdictOfAnswer } from '../http/verdict.ts';
 import type { ConnectorContext } from '../kind.ts';
 import { oncePer } from '../once-per.ts';
-import { sendInParts } from '../parts.ts';
+import { type PartResult, sendInParts } from '../parts.ts';
 import { testedBy } from '../verdicts.ts';
 import { composeMessage, composeTest } from './message.ts';
 import { readSettings, type WebhookSettings } from './settings.ts';
@@ -22,14 +22,15 @@ export function createWebhookConnector(context: ConnectorContext): Connector {
     settings: WebhookSettings,
     compose: () => HttpRequest,
     { deadline, failed }: Call,
-  ): Promise<DeliveryResult> => {
+  ): Promise<PartResult> => {
     try {
       deadline.throwIfAborted();
       const { status, retryAfter, start } = await exchange(agent, compose(), deadline);
       const excerpt = excerptOf(start, secretsOf(settings));
-      return verdictOfAnswer({ status, retryAfter, excerpt }, clock());
+      const result = verdictOfAnswer({ status, retryAfter, excerpt }, clock());
+      return { result, someToBlame: mayBlameSome(result) };
     } catch (error) {
-      return failed(error);
+      return { result: failed(error), someToBlame: false };
     }
   };
 
@@ -40,16 +41,14 @@ export function createWebhookConnector(context: ConnectorContext): Connector {
 
     send: (agent, settings, batch, call) =>
       sendInParts(batch, {
-        async send(part) {
-          const result = await send(agent, settings, () => composeMessage(settings, part, clock()), call);
-          return { result, someToBlame: mayBlameSome(result) };
-        },
+        send: (part) => send(agent, settings, () => composeMessage(settings, part, clock()), call),
         mayHalve: call.mayHalve,
       }),
 
     async test(agent, settings, call) {
       const compose = () => composeTest(settings, newId(), call.destination, clock());
-      return testedBy(await send(agent, settings, compose, call));
+      const { result } = await send(agent, settings, compose, call);
+      return testedBy(result);
     },
   });
 }
