@@ -81,6 +81,7 @@ export class Making implements Waiting, Impatient, Follower {
   #asker: Asker | undefined;
   #stopping: AbortSignal | undefined;
   #wait: Wait | undefined;
+  #isHandedOver = false;
   /** Whether the attempt that is made repeats one at once. */
   #isAtOnce = false;
 
@@ -124,7 +125,7 @@ export class Making implements Waiting, Impatient, Follower {
     const { mayBeHeld } = this.#waits;
     if (this.call !== undefined) {
       // When the stage stops there is nothing left to hurry for.
-      if (this.#stopping?.aborted !== true) this.#handOver();
+      if (!this.#isHandedOver && this.#stopping?.aborted !== true) this.#handOver();
     } else if (mayBeHeld && this.#calls.isHeldOpen) {
       this.#wait = this.#tools.patience.wait(this.#waits.ms, this);
     } else {
@@ -136,15 +137,22 @@ export class Making implements Waiting, Impatient, Follower {
   /** The call goes on, and whoever waited has the delivery go to the slow lane as it came, to join it there. */
   #handOver(): void {
     const asker = this.#asker;
-    this.interest.release();
     const { promise: ended, resolve, reject } = Promise.withResolvers<Ended>();
+    try {
+      this.#tools.handedOver.put(this.#asItCame.delivery, { ended, interest: this.interest });
+    } catch (error) {
+      this.#calls.leave(this);
+      this.fail(error);
+      return;
+    }
+    this.#isHandedOver = true;
+    this.interest.release();
     this.#asker = {
       settled({ delivery: { attempts, created_at } }, settlement) {
         resolve({ attempts, created_at, settlement });
       },
       failed: reject,
     };
-    this.#tools.handedOver.put(this.#asItCame.delivery, { ended, interest: this.interest });
     asker?.settled(this.#asItCame, SLOW);
   }
 

@@ -87,6 +87,23 @@ describe('a call that takes too long for its lane', () => {
     expect(calls).toHaveLength(1);
   });
 
+  it('that is repeated at once after it was handed over is joined as one', async () => {
+    const { calls, time, release, handOver, join } = setUpHanging(16);
+    await handOver(delivery('1'));
+    release[0]?.({ outcome: 'retry', reason: 'reset', reset: true });
+    await turn();
+    expect(calls).toHaveLength(2);
+    time.elapsed += 501;
+    await new Promise((resolve) => setTimeout(resolve, 60)); // longer than patience looks away
+    const joined = join(delivery('1'));
+    release[1]?.(OK);
+    expect(await joined).toMatchObject({
+      delivery: { attempts: [{ outcome: 'retry' }, { outcome: 'delivered', at_once: true }] },
+      settlement: { kind: 'delivered' },
+    });
+    expect(calls).toHaveLength(2);
+  });
+
   it('what found no room to begin is joined as slow', async () => {
     const { calls, handOver, join, soonDelivered } = setUpHanging(16);
     const filling = Array.from({ length: 16 }, (_, i) =>
