@@ -22,6 +22,12 @@ interface Running extends Job {
   requests: number;
 }
 
+/** Of this thread. One that runs does not hear that its channel is closed, so it would outlive a thread that dies. */
+const running = new Set<ChildProcess>();
+process.on('exit', () => {
+  for (const child of running) child.kill('SIGKILL');
+});
+
 /**
  * A process of the pack: it begins with the first job and can be killed at any time. It inherits nothing, may read
  * files and do nothing else, and reaches the network only through the jobs' `send`.
@@ -45,10 +51,12 @@ export class PackProcess {
         '--disable-warning=ExperimentalWarning',
       ],
     });
+    running.add(this.#child);
     this.#child.on('message', (message: FromPack) => this.#heard(message));
     this.#exited = new Promise((resolve) => {
       const gone = () => {
         this.#ended = true;
+        running.delete(this.#child);
         const reason = this.#isKilled
           ? new KilledForAnother('killed for another job')
           : new Stopped('the process of the pack ended');
