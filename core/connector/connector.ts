@@ -74,15 +74,6 @@ export interface Connector {
     options: DeliverOptions,
   ): Promise<readonly DeliveryResult[]>;
   /**
-   * As `deliver`, for deliveries as the log has them, by who has them read elsewhere; a text that turns out to be no
-   * delivery is dead. Absent: whoever calls reads them.
-   */
-  deliverStored?(
-    destination: ConnectorDestination,
-    texts: readonly string[],
-    options: DeliverOptions,
-  ): Promise<readonly DeliveryResult[]>;
-  /**
    * The connection test: reaches the place as `deliver` would, and as far as the place lets one ask finds out whether
    * it would take deliveries. Brings no event, and leaves nothing that a reader of the place could take for one.
    */

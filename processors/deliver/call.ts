@@ -1,4 +1,4 @@
-import type { Connector, DeliveryResult } from '@tributary/core';
+import type { DeliveryResult } from '@tributary/core';
 import type { MadeCall, Piece } from './attempt.ts';
 import type { CallLimits } from './gate.ts';
 import type { Target, Unreachable } from './target.ts';
@@ -35,8 +35,7 @@ export interface Call {
 const CONNECTOR_FAILED: DeliveryResult = { outcome: 'retry', reason: 'the connector failed' };
 
 /** Those that a connector can be given. One that cannot be read is told so, and takes no other with it. */
-export function readable(batch: readonly Waiting[], connector: Connector): readonly Waiting[] {
-  if (connector.deliverStored !== undefined) return batch;
+export function readable(batch: readonly Waiting[]): readonly Waiting[] {
   return batch.filter((waiting) => {
     try {
       return waiting.stored.delivery !== undefined;
@@ -56,10 +55,7 @@ export async function resultsOf(
   tell: (error: unknown) => void,
 ): Promise<readonly DeliveryResult[]> {
   try {
-    const results =
-      connector.deliverStored === undefined
-        ? await connector.deliver(destination, batch.map(deliveryOf), { signal })
-        : await connector.deliverStored(destination, batch.map(textOf), { signal });
+    const results = await connector.deliver(destination, batch.map(deliveryOf), { signal });
     return results.length === batch.length ? results : batch.map((_, at) => results[at] ?? CONNECTOR_FAILED);
   } catch (error) {
     tell(error);
@@ -82,4 +78,3 @@ export function tellResults(
 }
 
 const deliveryOf = ({ stored }: Waiting) => stored.delivery;
-const textOf = ({ stored }: Waiting) => stored.text;

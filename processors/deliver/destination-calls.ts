@@ -276,7 +276,7 @@ export class DestinationCalls {
       this.#waiting.delete(waiting);
       waiting.begun();
     }
-    const batch = readable(gathered, target.connector);
+    const batch = readable(gathered);
     if (batch.length === 0) return;
     const call: Call = {
       batch,

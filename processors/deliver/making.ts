@@ -29,7 +29,7 @@ export interface Arrived extends Piece {
   readonly untried?: boolean;
 }
 
-/** Who has a delivery made. Told one of these, once. */
+/** Who has a delivery made. Told one of these, once, and must not throw for it. */
 export interface Asker {
   /** How it goes on, with the attempts made now. `slow`: no call could begin in good time. */
   settled(stored: StoredDelivery, settlement: Settlement): void;

@@ -15,6 +15,7 @@ import type { Delivered } from './climb.ts';
 import { Deliverer, type DelivererDependencies } from './deliverer.ts';
 import type { DestinationReport } from './destination-calls.ts';
 import type { Arrived } from './making.ts';
+import type { Settlement } from './settlement.ts';
 
 /** Deliveries, a destination and a scripted connector for the specs of this folder. */
 export const START = Date.parse('2026-01-01T00:00:00Z');
@@ -85,6 +86,11 @@ export function arrived(one: Delivery, turn?: number, asideSince?: number): Arri
   return { stored: StoredDelivery.of(one), bytes: JSON.stringify(one).length, turn, asideSince };
 }
 
+interface Settled {
+  readonly stored: StoredDelivery;
+  readonly settlement: Settlement;
+}
+
 /** A destination that does what the test says. */
 export function setUp(
   answer: (d: Delivery) => DeliveryResult | Promise<DeliveryResult>,
@@ -140,17 +146,19 @@ export function setUp(
     known.set(place.id, place);
     return deliverer.deliver(arrived(one), place, { signal: until });
   };
-  const soonDelivered = (
+  const soonDelivered = async (
     one: Arrived,
     context: StageContext = { signal },
     patienceMs = 500,
-  ): Promise<Delivered> =>
-    new Promise((resolve, failed) => {
+  ): Promise<Delivered> => {
+    const { stored, settlement } = await new Promise<Settled>((resolve, failed) => {
       deliverer.deliverSoon(one, PLACE, context, patienceMs, {
-        settled: ({ delivery }, settlement) => resolve({ delivery, settlement }),
+        settled: (stored, settlement) => resolve({ stored, settlement }),
         failed,
       });
     });
+    return { delivery: stored.delivery, settlement };
+  };
   /** Begins in a quick lane and lets its patience pass. */
   const handOver = async (one: Delivery, context: StageContext = { signal }) => {
     const soon = soonDelivered(arrived(one), context);

@@ -94,11 +94,11 @@ function deliveryOf(n: number): Delivery {
   };
 }
 
-/** How many of the deliveries `work` makes a second, and the processor time of this thread for each. */
+/** How many of the deliveries `work` makes a second, and the processor time of this process for each, of all its threads. */
 async function measured(work: () => Promise<void>): Promise<DeliverTime> {
-  const [startedAt, used] = [performance.now(), process.threadCpuUsage()];
+  const [startedAt, used] = [performance.now(), process.cpuUsage()];
   await work();
-  const { user, system } = process.threadCpuUsage(used);
+  const { user, system } = process.cpuUsage(used);
   const seconds = (performance.now() - startedAt) / 1_000;
   return { perSecond: all.length / seconds, us: (user + system) / all.length };
 }
