@@ -44,6 +44,7 @@ export * from './delivery/breaker.ts';
 export * from './delivery/call-limits.ts';
 export * from './delivery/condition.ts';
 export * from './delivery/delivery.ts';
+export * from './delivery/delivery-text.ts';
 export * from './delivery/destination-notice.ts';
 export * from './delivery/destination-turn.ts';
 export * from './delivery/event-text.ts';

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Delivery } from './delivery.ts';
-import { eventJson, withEventText } from './event-text.ts';
+import { deliveryText } from './delivery-text.ts';
+import { eventJson, withEventText, withFields } from './event-text.ts';
 
 const EVENT = {
   message_id: 'm',
@@ -46,5 +47,20 @@ describe('a delivery that keeps the text of its event', () => {
     const event = { ...EVENT, user_id: 'other' };
     expect(eventJson({ ...withEventText(envelope(), TEXT), event })).toBe(JSON.stringify(event));
     expect(eventJson({ ...withEventText(envelope(), TEXT) })).toBe(JSON.stringify(EVENT));
+  });
+
+  it('keeps it where other members change: an event that was tried again had its numbers written anew', () => {
+    const text = '{"message_id":"m","n":12345678901234567890,"x":1.0}';
+    const changed = withFields(withEventText(envelope(), text), { redrives: 1 });
+    expect(changed.redrives).toBe(1);
+    expect(eventJson(changed)).toBe(text);
+    expect(deliveryText(changed)).toBe(
+      `${JSON.stringify({ ...envelope(), redrives: 1 }).slice(0, -1)},"event":${text}}`,
+    );
+    expect(withFields({ ...envelope(), event: EVENT }, { redrives: 1 })).toEqual({
+      ...envelope(),
+      redrives: 1,
+      event: EVENT,
+    });
   });
 });

@@ -26,6 +26,17 @@ export function withEventText(envelope: Omit<Delivery, 'event'>, text: string): 
   return Object.defineProperty(envelope, 'event', PARSED_WHEN_ASKED) as Delivery;
 }
 
+/** The delivery with other members, and its event as the log has it: a copy would parse and write it anew. */
+export function withFields(delivery: Delivery, fields: Partial<Omit<Delivery, 'event'>>): Delivery {
+  const text = (delivery as Kept)[TEXT];
+  if (text === undefined) return { ...delivery, ...fields };
+  const names = Object.keys(delivery).filter(
+    (name): name is keyof Omit<Delivery, 'event'> => name !== 'event',
+  );
+  const envelope = Object.fromEntries(names.map((name) => [name, delivery[name]]));
+  return withEventText({ ...(envelope as Omit<Delivery, 'event'>), ...fields }, text);
+}
+
 /** The event of a delivery as JSON: what the log has of it, where the delivery came from there. */
 export function eventJson(delivery: Delivery): string {
   return (delivery as Kept)[TEXT] ?? JSON.stringify(delivery.event);

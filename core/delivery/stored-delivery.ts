@@ -1,4 +1,5 @@
 import type { Delivery } from './delivery.ts';
+import { deliveryText } from './delivery-text.ts';
 import { BEFORE_EVENT, readDelivery } from './read-delivery.ts';
 
 /** What stands right before the event of a delivery that was never tried, as it is written. */
@@ -31,7 +32,7 @@ export class StoredDelivery {
   }
 
   get text(): string {
-    this.#text ??= JSON.stringify(this.#delivery);
+    this.#text ??= deliveryText(this.delivery);
     return this.#text;
   }
 

@@ -4,6 +4,7 @@ import {
   type DeliveryResult,
   iso,
   type StoredDelivery,
+  withFields,
 } from '@tributary/core';
 import { shorten } from '../text.ts';
 
@@ -28,7 +29,7 @@ export interface MadeCall {
 
 /** The delivery with one attempt more; only the latest `kept` attempts stay. */
 export function withAttempt(delivery: Delivery, call: MadeCall, atOnce: boolean, kept: number): Delivery {
-  return { ...delivery, attempts: [...delivery.attempts, attemptOf(call, atOnce)].slice(-kept) };
+  return withFields(delivery, { attempts: [...delivery.attempts, attemptOf(call, atOnce)].slice(-kept) });
 }
 
 function attemptOf({ result, startedAt, durationMs }: MadeCall, atOnce: boolean): DeliveryAttempt {

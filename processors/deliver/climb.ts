@@ -7,6 +7,7 @@ import {
   iso,
   type Ladder,
   nextStep,
+  withFields,
 } from '@tributary/core';
 import type { Settlement } from './settlement.ts';
 import { closedBecause, PAUSED } from './target.ts';
@@ -74,6 +75,6 @@ export class Climb {
     const now = clock();
     const { label, ms } = holdStep(ladder, now - Date.parse(destination.updated_at));
     const settlement = { kind: 'retry', label, notBefore: now + ms, reason: PAUSED } as const;
-    return { delivery: { ...delivery, created_at: iso(now) }, settlement };
+    return { delivery: withFields(delivery, { created_at: iso(now) }), settlement };
   }
 }

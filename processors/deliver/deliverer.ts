@@ -6,6 +6,7 @@ import {
   OVERLOAD_PATIENCE,
   type StageContext,
   type StoredDelivery,
+  withFields,
 } from '@tributary/core';
 import { Patience } from '../patience.ts';
 import { Climb, type Delivered } from './climb.ts';
@@ -137,7 +138,7 @@ export class Deliverer {
     underWay.interest.follow(signal);
     try {
       const { attempts, created_at, settlement } = await underWay.ended;
-      return { delivery: { ...delivery, attempts, created_at }, settlement };
+      return { delivery: withFields(delivery, { attempts, created_at }), settlement };
     } finally {
       underWay.interest.release();
     }

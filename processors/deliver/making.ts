@@ -7,6 +7,7 @@ import {
   type StageContext,
   StoredDelivery,
   Unavailable,
+  withFields,
 } from '@tributary/core';
 import type { Impatient, Patience, Wait } from '../patience.ts';
 import { type MadeCall, type Piece, withAttempt } from './attempt.ts';
@@ -212,7 +213,7 @@ export class Making implements Waiting, Impatient, Follower {
 
   #begunNow(): Delivery {
     const { delivery } = this.stored;
-    return this.#untried ? { ...delivery, created_at: iso(this.#tools.clock()) } : delivery;
+    return this.#untried ? withFields(delivery, { created_at: iso(this.#tools.clock()) }) : delivery;
   }
 
   #settleAs({ delivery, settlement }: Delivered): void {
