@@ -185,7 +185,7 @@ export const METRICS = {
   },
   tributary_delivery_seconds: {
     kind: 'histogram',
-    help: 'How long an attempt took.',
+    help: 'How long a call to a destination took, whatever it carried.',
     labels: { connector },
   },
   tributary_destination_deliveries_per_second: {
