@@ -5,14 +5,13 @@ import {
   type Metrics,
   OVERLOAD_PATIENCE,
   type StageContext,
-  type StoredDelivery,
   withFields,
 } from '@tributary/core';
 import { Patience } from '../patience.ts';
 import { Climb, type Delivered } from './climb.ts';
 import type { DestinationCalls, DestinationReport } from './destination-calls.ts';
 import { HandedOver } from './handed-over.ts';
-import { type Arrived, type Asker, Making, type MakingTools, type Waits } from './making.ts';
+import { type Arrived, type Asker, Making, type MakingTools, type Settled, type Waits } from './making.ts';
 import { Places, type PlacesDependencies } from './places.ts';
 
 export interface DelivererDependencies extends PlacesDependencies {
@@ -174,9 +173,4 @@ export class Deliverer {
     const { at, step } = calls.turn(turn);
     return { delivery, settlement: { kind: 'aside', label: step.label, turn: Math.round(at), since } };
   }
-}
-
-interface Settled {
-  readonly stored: StoredDelivery;
-  readonly settlement: Delivered['settlement'];
 }

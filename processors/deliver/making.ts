@@ -38,6 +38,12 @@ export interface Asker {
   failed(error: unknown): void;
 }
 
+/** What an asker was told, for who promises it. */
+export interface Settled {
+  readonly stored: StoredDelivery;
+  readonly settlement: Settlement;
+}
+
 /** What is the same for every delivery that a process makes. */
 export interface MakingTools {
   readonly clock: Clock;

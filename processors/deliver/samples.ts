@@ -14,8 +14,7 @@ import {
 import type { Delivered } from './climb.ts';
 import { Deliverer, type DelivererDependencies } from './deliverer.ts';
 import type { DestinationReport } from './destination-calls.ts';
-import type { Arrived } from './making.ts';
-import type { Settlement } from './settlement.ts';
+import type { Arrived, Settled } from './making.ts';
 
 /** Deliveries, a destination and a scripted connector for the specs of this folder. */
 export const START = Date.parse('2026-01-01T00:00:00Z');
@@ -84,11 +83,6 @@ export function quietReport(id: string, fields: Partial<DestinationReport>): Des
 
 export function arrived(one: Delivery, turn?: number, asideSince?: number): Arrived {
   return { stored: StoredDelivery.of(one), bytes: JSON.stringify(one).length, turn, asideSince };
-}
-
-interface Settled {
-  readonly stored: StoredDelivery;
-  readonly settlement: Settlement;
 }
 
 /** A destination that does what the test says. */
