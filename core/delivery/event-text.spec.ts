@@ -49,7 +49,7 @@ describe('a delivery that keeps the text of its event', () => {
     expect(eventJson({ ...withEventText(envelope(), TEXT) })).toBe(JSON.stringify(EVENT));
   });
 
-  it('keeps it where other members change: an event that was tried again had its numbers written anew', () => {
+  it('keeps it where other members change, as with every attempt', () => {
     const text = '{"message_id":"m","n":12345678901234567890,"x":1.0}';
     const changed = withFields(withEventText(envelope(), text), { redrives: 1 });
     expect(changed.redrives).toBe(1);
