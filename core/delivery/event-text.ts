@@ -30,11 +30,16 @@ export function withEventText(envelope: Omit<Delivery, 'event'>, text: string): 
 export function withFields(delivery: Delivery, fields: Partial<Omit<Delivery, 'event'>>): Delivery {
   const text = (delivery as Kept)[TEXT];
   if (text === undefined) return { ...delivery, ...fields };
-  const names = Object.keys(delivery).filter(
-    (name): name is keyof Omit<Delivery, 'event'> => name !== 'event',
-  );
-  const envelope = Object.fromEntries(names.map((name) => [name, delivery[name]]));
-  return withEventText({ ...(envelope as Omit<Delivery, 'event'>), ...fields }, text);
+  return withEventText({ ...envelopeOf(delivery), ...fields }, text);
+}
+
+/** All of a delivery but its event, which is not asked for. */
+export function envelopeOf(delivery: Delivery): Omit<Delivery, 'event'> {
+  const names = Object.keys(delivery).filter((name) => name !== 'event') as (keyof Delivery)[];
+  return Object.fromEntries(names.map((name) => [name, delivery[name]])) as unknown as Omit<
+    Delivery,
+    'event'
+  >;
 }
 
 /** The event of a delivery as JSON: what the log has of it, where the delivery came from there. */

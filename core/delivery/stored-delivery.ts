@@ -44,20 +44,20 @@ export class StoredDelivery {
 
   /** Whether it was neither attempted nor redriven. Throws as `delivery` does, where the text has to be read for it. */
   get isFresh(): boolean {
-    if (this.#delivery === undefined && this.#text !== undefined && this.#showsFresh(this.#text)) return true;
+    if (this.#unread !== undefined && this.#showsFresh(this.#unread)) return true;
     const { attempts, redrives } = this.delivery;
     return attempts.length === 0 && redrives === 0;
   }
 
   /** Whether its destination is this one. Throws likewise. */
   isTo(destinationId: string): boolean {
-    if (
-      this.#delivery === undefined &&
-      this.#text !== undefined &&
-      this.#showsDestination(this.#text, destinationId)
-    )
-      return true;
+    if (this.#unread !== undefined && this.#showsDestination(this.#unread, destinationId)) return true;
     return this.delivery.destination_id === destinationId;
+  }
+
+  /** Its text, until it was read. */
+  get #unread(): string | undefined {
+    return this.#delivery === undefined ? this.#text : undefined;
   }
 
   /**

@@ -34,6 +34,7 @@ export class Deliverer {
   readonly #handedOver = new HandedOver();
   readonly #tools: MakingTools;
   readonly climb: Climb;
+  #soonWaits: Waits | undefined;
 
   constructor(dependencies: DelivererDependencies) {
     this.#dependencies = dependencies;
@@ -116,7 +117,6 @@ export class Deliverer {
     context: StageContext,
     patienceMs: number,
     asker: Asker,
-    calls = this.callsTo(destination),
   ): void {
     const { stored } = arrived;
     // Its entry was taken again, by a partition that began anew, before it came to the slow lane.
@@ -124,6 +124,7 @@ export class Deliverer {
       asker.settled(stored, { kind: 'slow' });
       return;
     }
+    const calls = this.callsTo(destination);
     new Making(this.#tools, arrived, destination, calls, this.#soon(patienceMs), asker).begin(context);
   }
 
@@ -142,8 +143,6 @@ export class Deliverer {
       underWay.interest.release();
     }
   }
-
-  #soonWaits: Waits | undefined;
 
   /** The same for all that have the same patience. */
   #soon(ms: number): Waits {
