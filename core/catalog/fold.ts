@@ -10,7 +10,7 @@ import { archiveWorkspace, createWorkspace, updateWorkspace } from './workspace-
  * Raised whenever the same facts would make another state, or the rows of a state change their form: a snapshot of
  * another version is not read.
  */
-export const FOLD_VERSION = 2;
+export const FOLD_VERSION = 3;
 
 /** Thrown for a fact this code does not know: the process is not ready, it never ignores. */
 export class UnknownFact extends Error {
@@ -286,7 +286,10 @@ function noteVersion(
   if (refused !== undefined) return refused;
   const after = state.transformation(entity);
   if (after === undefined) state.transformationVersions.forget(entity);
-  else state.transformationVersions.note(before, after, by);
+  else {
+    state.transformationVersions.note(before, after, by);
+    state.weigh('transformation', after);
+  }
   return undefined;
 }
 
@@ -297,9 +300,9 @@ function ruleNames(state: CatalogState, id: string, named: (rule: Rule) => strin
 
 /** True when a write key that is not revoked names the source. */
 function activeKeyNames(state: CatalogState, id: string): boolean {
-  return state
-    .entities('write_key', state.workspaceOf(id) ?? '')
-    .some((key) => key.source_id === id && key.status === 'active');
+  for (const key of state.listing('write_key', state.workspaceOf(id) ?? '', 'active').newestFirst())
+    if (key.source_id === id) return true;
+  return false;
 }
 
 /** A rule may name only what its workspace has; an enabled one only an active transformation. */

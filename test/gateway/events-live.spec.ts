@@ -6,7 +6,14 @@ import { eventually } from '../helpers/client.ts';
 import { type EventStream, openEventStream, type StreamOptions } from '../helpers/event-stream.ts';
 import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
 
-const LIMITS = { streams: 6, workspaceStreams: 4, commentEveryMs: 300, patienceMs: 5_000 };
+const LIMITS = {
+  streams: 6,
+  workspaceStreams: 4,
+  organizationStreams: 5,
+  accountStreams: 5,
+  commentEveryMs: 300,
+  patienceMs: 5_000,
+};
 const TRUSTED_MS = 60_000;
 
 let test: TestGateway;
