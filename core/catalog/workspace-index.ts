@@ -1,7 +1,7 @@
 import type { WorkspaceEntities, WorkspaceEntityKind } from './catalog-view.ts';
 import type { ContractEra } from './contract-eras.ts';
 import { type CountedListing, GroupedOrder } from './creation-order.ts';
-import type { Rule } from './entities.ts';
+import type { Rule, WriteKey } from './entities.ts';
 
 type Tables = { readonly [K in WorkspaceEntityKind]: Map<string, WorkspaceEntities[K]> };
 type Orders = { readonly [K in WorkspaceEntityKind]: GroupedOrder<WorkspaceEntities[K]> };
@@ -31,6 +31,17 @@ export function charactersOf<K extends WorkspaceEntityKind>(kind: K, entity: Wor
   return WEIGHED.has(kind) ? JSON.stringify(entity).length : 0;
 }
 
+/** Ids that an entity at work names: what has one of them stays. */
+function namesOf<K extends WorkspaceEntityKind>(kind: K, entity: WorkspaceEntities[K]): readonly string[] {
+  if (kind === 'rule') {
+    const { enabled, destination_id, transformation_id } = entity as Rule;
+    return enabled ? [destination_id, ...(transformation_id === null ? [] : [transformation_id])] : [];
+  }
+  if (kind !== 'write_key') return [];
+  const { status, source_id } = entity as WriteKey;
+  return status === 'active' && source_id !== null ? [source_id] : [];
+}
+
 /** The entities of one workspace, with the orders and sums that are derived from them. */
 export class WorkspaceIndex {
   readonly tables: Tables = {
@@ -57,11 +68,16 @@ export class WorkspaceIndex {
   };
   /** Characters of the weighed entities, by id. */
   readonly #characters = new Map<string, number>();
+  /** How many enabled rules or active write keys name an id. */
+  readonly #named = new Map<string, number>();
   #enabledRules: readonly Rule[] | undefined;
 
   put<K extends WorkspaceEntityKind>(kind: K, entity: WorkspaceEntities[K]): void {
     const table: Map<string, WorkspaceEntities[K]> = this.tables[kind];
-    this.#orders[kind].put(entity, table.get(entity.id));
+    const before = table.get(entity.id);
+    this.#orders[kind].put(entity, before);
+    if (before !== undefined) this.#countNames(kind, before, -1);
+    this.#countNames(kind, entity, 1);
     table.set(entity.id, entity);
     if (kind === 'rule') this.#enabledRules = undefined;
   }
@@ -77,6 +93,11 @@ export class WorkspaceIndex {
   listing<K extends WorkspaceEntityKind>(kind: K, group?: string): CountedListing<WorkspaceEntities[K]> {
     const order: GroupedOrder<WorkspaceEntities[K]> = this.#orders[kind];
     return group === undefined ? order.all : order.group(group);
+  }
+
+  /** True when an enabled rule or an active write key names the id. */
+  isNamed(id: string): boolean {
+    return this.#named.has(id);
   }
 
   /** Oldest first. */
@@ -98,8 +119,17 @@ export class WorkspaceIndex {
     const entity = table.get(id);
     if (entity === undefined) return false;
     this.#orders[kind].remove(entity);
+    this.#countNames(kind, entity, -1);
     table.delete(id);
     this.deleted.add(`${kind}:${id}`);
     return true;
+  }
+
+  #countNames<K extends WorkspaceEntityKind>(kind: K, entity: WorkspaceEntities[K], by: 1 | -1): void {
+    for (const id of namesOf(kind, entity)) {
+      const count = (this.#named.get(id) ?? 0) + by;
+      if (count > 0) this.#named.set(id, count);
+      else this.#named.delete(id);
+    }
   }
 }
