@@ -50,7 +50,10 @@ describe('pageOf', () => {
   it('names no next page after the last item', () => {
     const items = [1, 2].map((time) => ({ id: newId(), created_at: at(time) }));
     expect(pageOf(new CreationOrder(items), { limit: 2, cursor: undefined }).next).toBeUndefined();
-    expect(pageOf(new CreationOrder<Item>(), { limit: 2, cursor: undefined })).toEqual({ items: [], next: undefined });
+    expect(pageOf(new CreationOrder<Item>(), { limit: 2, cursor: undefined })).toEqual({
+      items: [],
+      next: undefined,
+    });
   });
 
   it.each(['x', '!!!', Buffer.from('2020 x').toString('base64url')])('refuses the cursor %j', (cursor) => {
