@@ -20,6 +20,7 @@ import type {
   TokenBuckets,
   VolumeCounters,
 } from '@tributary/core';
+import type { ChangeLimits } from './http/change-limits.ts';
 import type { IdentityVerifier } from './identity/identity.ts';
 import type { CrossOriginOptions } from './plugins/cross-origin.ts';
 import type { LiveLimits } from './routes/events-live/limits.ts';
@@ -36,6 +37,7 @@ export interface Limits {
 export interface GatewayDependencies {
   readonly log: EventLog;
   readonly catalog: Catalog;
+  readonly changeLimits: ChangeLimits;
   /** How long the catalog is believed while nothing is heard of the log, ms. Absent: for ever. */
   readonly trustCatalogForMs?: number;
   readonly counters: VolumeCounters;

@@ -1,3 +1,4 @@
+import { type CountedListing, GroupedOrder } from './creation-order.ts';
 import type { ClientKey } from './entities.ts';
 import type { Table } from './tables.ts';
 
@@ -6,6 +7,8 @@ export interface ClientKeysView {
   get(organizationId: string, id: string): ClientKey | undefined;
   /** Revoked ones too, newest first. */
   list(organizationId: string): readonly ClientKey[];
+  /** All keys of an organization, or those of a status. */
+  listing(organizationId: string, status?: ClientKey['status']): CountedListing<ClientKey>;
   organizationOf(id: string): string | undefined;
 }
 
@@ -17,6 +20,8 @@ export class ClientKeys implements ClientKeysView {
   readonly #organizations = new Map<string, string>();
   /** The id of a key by its hash. */
   readonly #hashes = new Map<string, string>();
+  /** By organization; made when first asked for, as rows hold none of it, and kept up to date from then on. */
+  readonly #orders = new Map<string, GroupedOrder<ClientKey>>();
 
   get(organizationId: string, id: string): ClientKey | undefined {
     return this.#keys.get(organizationId)?.get(id);
@@ -24,6 +29,15 @@ export class ClientKeys implements ClientKeysView {
 
   list(organizationId: string): readonly ClientKey[] {
     return [...(this.#keys.get(organizationId)?.values() ?? [])].reverse();
+  }
+
+  listing(organizationId: string, status?: ClientKey['status']): CountedListing<ClientKey> {
+    let order = this.#orders.get(organizationId);
+    if (order === undefined) {
+      order = new GroupedOrder<ClientKey>((key) => key.status, this.#keys.get(organizationId)?.values());
+      this.#orders.set(organizationId, order);
+    }
+    return status === undefined ? order.all : order.group(status);
   }
 
   organizationOf(id: string): string | undefined {
@@ -37,6 +51,7 @@ export class ClientKeys implements ClientKeysView {
 
   put(key: ClientKey): void {
     const keys = this.#keys.get(key.organization_id) ?? new Map<string, ClientKey>();
+    this.#orders.get(key.organization_id)?.put(key, keys.get(key.id));
     this.#keys.set(key.organization_id, keys.set(key.id, key));
     this.#organizations.set(key.id, key.organization_id);
     this.#hashes.set(key.hash, key.id);

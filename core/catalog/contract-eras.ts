@@ -14,14 +14,17 @@ export function pairKey(type: EventType, name: string): string {
   return `${type}:${name}`;
 }
 
-/** The contract that judges at a catalog position. */
+/** The contract that judges at a catalog position: of the eras, which begin in order, the last that has begun. */
 export function eraAt(eras: readonly ContractEra[] | undefined, position: number): Contract | undefined {
-  if (eras === undefined) return undefined;
-  for (let i = eras.length - 1; i >= 0; i--) {
-    const era = eras[i];
-    if (era !== undefined && era.from <= position) return era.contract;
+  const newest = eras?.at(-1);
+  if (eras === undefined || newest === undefined || newest.from <= position) return newest?.contract;
+  let [low, high] = [0, eras.length - 1];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((eras[middle]?.from ?? 0) <= position) low = middle + 1;
+    else high = middle;
   }
-  return undefined;
+  return eras[low - 1]?.contract;
 }
 
 /** The versions of contracts in these eras that are not the newest of theirs. */

@@ -26,6 +26,8 @@ export interface Organization extends Kept {
   readonly org_id: number;
   readonly regions: readonly string[];
   readonly notification_email: string | null;
+  /** The author of the fact that made it; absent where only a rewrite of an older release is left of that fact. */
+  readonly created_by?: string;
 }
 
 export interface Workspace extends Kept {
@@ -35,6 +37,8 @@ export interface Workspace extends Kept {
   readonly status: 'active' | 'archived';
   /** Of destinations that say nothing themselves. Null or absent: the organization's `notification_email`. */
   readonly alerts?: Alerts | null;
+  /** As of an organization. */
+  readonly created_by?: string;
 }
 
 interface KeyFields extends Kept {

@@ -9,6 +9,7 @@ import {
   destination,
   fact,
   foldAll,
+  OWNER,
   rule,
   source,
   transformation,
@@ -117,6 +118,28 @@ const rulesHistory = fc
     transformation('t1'),
     ...facts,
   ]);
+
+/** What the state derives from its entities: lists in creation order, counts and sums. */
+function derived(state: CatalogState): unknown {
+  return {
+    lists: WORKSPACES.map((workspaceId) =>
+      KINDS.map((kind) =>
+        [undefined, 'active', 'archived', 'revoked', 'enabled', 'disabled'].map((group) => {
+          const listing = state.listing(kind, workspaceId, group);
+          return [listing.size, [...listing.newestFirst()]];
+        }),
+      ),
+    ),
+    made: state.madeBy(OWNER),
+    organizations: ['o1', 'o2'].map((id) => [
+      state.charactersIn(id),
+      [...state.workspacesIn(id).newestFirst()],
+      [...state.organizationMembers.listing(id, 'owner').newestFirst()],
+      [...state.clientKeys.listing(id, 'active').newestFirst()],
+    ]),
+    mine: [...state.workspaceListing(OWNER, 'active').newestFirst()],
+  };
+}
 
 /** Everything that can be read from the state, as plain data. */
 function everything(state: CatalogState, positions: number): unknown {
@@ -307,11 +330,13 @@ describe('the fold', () => {
         const reader = new RowsReader();
         for (const row of rows) reader.add(row);
         expect(JSON.stringify(rowsOf(reader.state))).toBe(JSON.stringify(rowsOf(state)));
+        expect(derived(reader.state)).toEqual(derived(state));
         for (const [n, fact] of later.entries()) {
           const position = facts.length + n;
           expect(applyFact(reader.state, fact, position)).toEqual(applyFact(state, fact, position));
         }
         expect(versions(reader.state)).toEqual(versions(state));
+        expect(derived(reader.state)).toEqual(derived(state));
         for (let position = 0; position < facts.length + later.length + POSITIONS_PAST_END; position++)
           for (const workspaceId of WORKSPACES)
             expect(judges(reader.state, workspaceId, position)).toEqual(judges(state, workspaceId, position));

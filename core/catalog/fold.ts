@@ -10,7 +10,7 @@ import { archiveWorkspace, createWorkspace, updateWorkspace } from './workspace-
  * Raised whenever the same facts would make another state, or the rows of a state change their form: a snapshot of
  * another version is not read.
  */
-export const FOLD_VERSION = 2;
+export const FOLD_VERSION = 3;
 
 /** Thrown for a fact this code does not know: the process is not ready, it never ignores. */
 export class UnknownFact extends Error {
@@ -79,7 +79,7 @@ function decide(state: CatalogState, fact: Fact, position: number): ConflictReas
     case 'source.updated':
       return change(state, 'source', fact, fact.data);
     case 'source.deleted':
-      if (activeKeyNames(state, fact.entity)) return 'in_use';
+      if (isNamed(state, fact.entity)) return 'in_use';
       return remove(state, 'source', fact);
     case 'contract.created': {
       const contract: Contract = { ...fact.data, ...kept };
@@ -95,18 +95,17 @@ function decide(state: CatalogState, fact: Fact, position: number): ConflictReas
     case 'transformation.created':
       return noteVersion(state, fact, () => create(state, 'transformation', { ...fact.data, ...kept }));
     case 'transformation.updated':
-      if (fact.data.status === 'draft' && ruleNames(state, fact.entity, (rule) => rule.transformation_id))
-        return 'in_use';
+      if (fact.data.status === 'draft' && isNamed(state, fact.entity)) return 'in_use';
       return noteVersion(state, fact, () => change(state, 'transformation', fact, fact.data));
     case 'transformation.deleted':
-      if (ruleNames(state, fact.entity, (rule) => rule.transformation_id)) return 'in_use';
+      if (isNamed(state, fact.entity)) return 'in_use';
       return noteVersion(state, fact, () => remove(state, 'transformation', fact));
     case 'destination.created':
       return create(state, 'destination', { ...fact.data, ...kept });
     case 'destination.updated':
       return change(state, 'destination', fact, fact.data);
     case 'destination.deleted':
-      if (ruleNames(state, fact.entity, (rule) => rule.destination_id)) return 'in_use';
+      if (isNamed(state, fact.entity)) return 'in_use';
       return remove(state, 'destination', fact);
     case 'destination.turned':
       return turnDestination(state, fact);
@@ -286,20 +285,16 @@ function noteVersion(
   if (refused !== undefined) return refused;
   const after = state.transformation(entity);
   if (after === undefined) state.transformationVersions.forget(entity);
-  else state.transformationVersions.note(before, after, by);
+  else {
+    state.transformationVersions.note(before, after, by);
+    state.weigh('transformation', after);
+  }
   return undefined;
 }
 
-/** True when an enabled rule of the entity's workspace names it. */
-function ruleNames(state: CatalogState, id: string, named: (rule: Rule) => string | null): boolean {
-  return state.enabledRules(state.workspaceOf(id) ?? '').some((rule) => named(rule) === id);
-}
-
-/** True when a write key that is not revoked names the source. */
-function activeKeyNames(state: CatalogState, id: string): boolean {
-  return state
-    .entities('write_key', state.workspaceOf(id) ?? '')
-    .some((key) => key.source_id === id && key.status === 'active');
+/** True when an enabled rule or an active write key of the entity's workspace names it. */
+function isNamed(state: CatalogState, id: string): boolean {
+  return state.indexes.get(state.workspaceOf(id) ?? '')?.isNamed(id) ?? false;
 }
 
 /** A rule may name only what its workspace has; an enabled one only an active transformation. */

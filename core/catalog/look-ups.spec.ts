@@ -1,7 +1,23 @@
 import { afterEach, expect, it, vi } from 'vitest';
 import type { Fact } from './facts.ts';
 import { applyFact } from './fold.ts';
-import { contract, destination, rule, workspace, writeKey } from './samples.ts';
+import {
+  account,
+  apiKey,
+  clientKey,
+  contract,
+  destination,
+  fact,
+  ORGANIZATION,
+  organizationMember,
+  rule,
+  source,
+  transformation,
+  WORKSPACE,
+  workspace,
+  workspaceMember,
+  writeKey,
+} from './samples.ts';
 import { CatalogState } from './state.ts';
 
 afterEach(() => vi.restoreAllMocks());
@@ -57,4 +73,64 @@ it('takes as many steps for an event among a thousand workspaces as among two', 
   expect(steps).toBeGreaterThan(0);
   const large = catalogOf(1_000);
   for (const w of [0, 500, 999]) expect(stepsOf(large, w)).toBe(steps);
+});
+
+it('goes through none of the entities of a workspace for a fact about one of them', () => {
+  const state = new CatalogState();
+  let position = 0;
+  const add = (fact: Fact) => {
+    if (!applyFact(state, fact, position++).applied) throw new Error(`${fact.type} was refused`);
+  };
+  add(workspace());
+  add(account('a1', 'a1@example.com'));
+  for (let n = 0; n < 400; n++) {
+    add(source(`s${n}`));
+    add(apiKey(`a${n}`, `ha${n}`));
+    add(writeKey(`k${n}`, `hk${n}`, WORKSPACE, `s${n}`));
+    add(contract(`c${n}`, `event ${n}`));
+    add(transformation(`t${n}`));
+    add(destination(`d${n}`));
+    add(rule(`r${n}`, `d${n}`, `t${n}`));
+    add(organizationMember(`m${n}`, `m${n}@example.com`, 'owner'));
+    add(workspaceMember(`g${n}`, `m${n}@example.com`));
+    add(clientKey(`x${n}`, `hx${n}`));
+  }
+  // Made at the first question after a start from rows.
+  expect(state.organizationMembers.listing(ORGANIZATION, 'owner').size).toBe(1);
+  expect(state.clientKeys.listing(ORGANIZATION).size).toBe(400);
+  const refused = [
+    fact('source.deleted', 's7', {}),
+    fact('destination.deleted', 'd7', {}),
+    fact('transformation.deleted', 't7', {}),
+    fact('transformation.updated', 't7', { status: 'draft' }),
+  ];
+  const applied = [
+    account('b', 'm7@example.com'),
+    fact('organization_member.updated', 'm7', { role: 'admin' }),
+    fact('organization_member.removed', 'm7', {}),
+    fact('rule.updated', 'r7', { enabled: false }),
+    fact('write_key.revoked', 'k7', {}),
+    fact('api_key.revoked', 'a7', {}),
+    fact('client_key.revoked', 'x7', {}),
+    fact('source.deleted', 's7', {}),
+    fact('transformation.deleted', 't7', {}),
+    fact('destination.deleted', 'd7', {}),
+    fact('rule.deleted', 'r7', {}),
+    fact('contract.updated', 'c7', { name: 'x' }),
+    fact('contract.archived', 'c7', {}),
+  ];
+  for (const method of ['values', 'keys', 'entries', 'forEach', Symbol.iterator] as const) {
+    const original = Map.prototype[method];
+    vi.spyOn(Map.prototype, method).mockImplementation(function (this: Map<unknown, unknown>, ...given: []) {
+      if (this.size > 100) throw new Error('a fact went through a whole map');
+      return Reflect.apply(original, this, given) as never;
+    });
+  }
+  const sizes = [vi.spyOn(Array.prototype, 'filter'), vi.spyOn(Array.prototype, 'some')];
+  for (const each of refused)
+    expect(applyFact(state, each, position++)).toMatchObject({ conflict: 'in_use' });
+  for (const each of applied) expect(applyFact(state, each, position++)).toMatchObject({ applied: true });
+  const longest = sizes.flatMap(({ mock }) => mock.contexts.map((list) => (list as unknown[]).length));
+  vi.restoreAllMocks();
+  expect(Math.max(0, ...longest)).toBeLessThan(100);
 });

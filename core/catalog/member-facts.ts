@@ -83,7 +83,7 @@ function removeFromOrganization(state: CatalogState, fact: MemberFact): Conflict
   if (member !== undefined && isLastOwner(state, member.id)) return 'last_owner';
   const refused = remove(state.organizationMembers, fact);
   if (refused !== undefined || member === undefined) return refused;
-  for (const { id } of state.workspacesIn(member.organization_id)) {
+  for (const { id } of state.workspacesIn(member.organization_id).newestFirst()) {
     const guest = membershipOf(state, member, id);
     if (guest !== undefined) state.workspaceMembers.remove(guest);
   }
@@ -103,10 +103,7 @@ function membershipOf(
 
 /** A pending owner cannot act yet, and does not count. */
 function isLastOwner({ organizationMembers }: CatalogState, id: string): boolean {
-  const isOwner = ({ role, account_id }: OrganizationMember) => role === 'owner' && account_id !== null;
   const member = find(organizationMembers, id);
-  if (member === undefined || !isOwner(member)) return false;
-  return !organizationMembers
-    .list(member.organization_id)
-    .some((other) => other.id !== member.id && isOwner(other));
+  if (member === undefined || member.role !== 'owner' || member.account_id === null) return false;
+  return organizationMembers.listing(member.organization_id, 'owner').size === 1;
 }

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ORGANIZATION_ROLES, WORKSPACE_ROLES } from '../access/roles.ts';
+import { type Created, isOlder } from './creation-order.ts';
 import type { Fact } from './facts.ts';
 import { applyFact } from './fold.ts';
 import {
@@ -158,6 +159,36 @@ describe('members', () => {
           }
         }
       }),
+    );
+  });
+
+  it('are listed, and their scopes, in creation order, however they came and went', () => {
+    const sorted = (items: readonly Created[]) => items.toSorted((a, b) => (isOlder(a, b) ? 1 : -1));
+    fc.assert(
+      fc.property(history, (made) => {
+        each(made, (state) => {
+          const members = [
+            ...ORGANIZATIONS.map((id) => [state.organizationMembers, id] as const),
+            ...WORKSPACES.map((id) => [state.workspaceMembers, id] as const),
+          ];
+          for (const [of, id] of members) {
+            const pending = of.list(id).filter(({ account_id }) => account_id === null);
+            expect([...of.listing(id).newestFirst()]).toEqual(sorted(of.list(id)));
+            expect([...of.listing(id, 'pending').newestFirst()]).toEqual(sorted(pending));
+          }
+          for (const person of PEOPLE) {
+            const organizations = ORGANIZATIONS.flatMap((id) =>
+              state.organizationRole(person, id) === undefined ? [] : (state.organization(id) ?? []),
+            );
+            const workspaces = WORKSPACES.flatMap((id) =>
+              state.workspaceRole(person, id) === undefined ? [] : (state.workspace(id) ?? []),
+            );
+            expect([...state.organizationListing(person).newestFirst()]).toEqual(sorted(organizations));
+            expect([...state.workspaceListing(person).newestFirst()]).toEqual(sorted(workspaces));
+          }
+        });
+      }),
+      { numRuns: 50 },
     );
   });
 });

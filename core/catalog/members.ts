@@ -1,3 +1,10 @@
+import {
+  type CountedListing,
+  type Created,
+  CreationOrder,
+  GroupedOrder,
+  type Listing,
+} from './creation-order.ts';
 import type { Account, OrganizationMember, WorkspaceMember } from './entities.ts';
 import type { Table } from './tables.ts';
 
@@ -8,10 +15,14 @@ export interface MembersView<M extends Member> {
   get(scopeId: string, id: string): M | undefined;
   /** Pending ones too, newest first. */
   list(scopeId: string): readonly M[];
+  /** All members of a scope, or one group of them: the `pending` ones, or the others of a role. */
+  listing(scopeId: string, group?: string): CountedListing<M>;
   /** The membership of an account in a scope. */
   ofAccount(accountId: string, scopeId: string): M | undefined;
   /** The scopes an account is a member of. */
   scopesOf(accountId: string): readonly string[];
+  /** The same, in the order in which the scopes were created. */
+  scopeListing(accountId: string): Listing<Created>;
   /** The scope a member is or was of; undefined when there never was one of this id. */
   scopeOf(id: string): string | undefined;
   wasRemoved(scopeId: string, id: string): boolean;
@@ -30,10 +41,21 @@ export class Members<M extends Member> implements MembersView<M> {
   /** The scope of every member there ever was. */
   readonly #scopes = new Map<string, string>();
 
+  /** By scope; made when first asked for, as rows hold none of it, and kept up to date from then on. */
+  readonly #orders = new Map<string, GroupedOrder<M>>();
+  /** Scopes by account; made in the same way. */
+  readonly #scopeOrders = new Map<string, CreationOrder<Created>>();
+  readonly #scopeNamed: (id: string) => Created | undefined;
+
   /** `roles` from most to least. */
-  constructor(roles: readonly M['role'][], scopeIn: (member: M) => string) {
+  constructor(
+    roles: readonly M['role'][],
+    scopeIn: (member: M) => string,
+    scopeNamed: (id: string) => Created | undefined,
+  ) {
     this.#roles = roles;
     this.#scopeIn = scopeIn;
+    this.#scopeNamed = scopeNamed;
   }
 
   get(scopeId: string, id: string): M | undefined {
@@ -44,6 +66,15 @@ export class Members<M extends Member> implements MembersView<M> {
     return [...(this.#members.get(scopeId)?.values() ?? [])].reverse();
   }
 
+  listing(scopeId: string, group?: string): CountedListing<M> {
+    let order = this.#orders.get(scopeId);
+    if (order === undefined) {
+      order = new GroupedOrder<M>(groupOf, this.#members.get(scopeId)?.values());
+      this.#orders.set(scopeId, order);
+    }
+    return group === undefined ? order.all : order.group(group);
+  }
+
   ofAccount(accountId: string, scopeId: string): M | undefined {
     const id = this.#ofAccount.get(accountId)?.get(scopeId);
     return id === undefined ? undefined : this.get(scopeId, id);
@@ -51,6 +82,15 @@ export class Members<M extends Member> implements MembersView<M> {
 
   scopesOf(accountId: string): readonly string[] {
     return [...(this.#ofAccount.get(accountId)?.keys() ?? [])];
+  }
+
+  scopeListing(accountId: string): Listing<Created> {
+    let order = this.#scopeOrders.get(accountId);
+    if (order === undefined) {
+      order = new CreationOrder(this.scopesOf(accountId).flatMap((id) => this.#scopeNamed(id) ?? []));
+      this.#scopeOrders.set(accountId, order);
+    }
+    return order;
   }
 
   /** The membership that waits for the owner of an e-mail address. */
@@ -81,6 +121,10 @@ export class Members<M extends Member> implements MembersView<M> {
     inner(people, person).set(scopeId, member.id);
     inner(this.#members, scopeId).set(member.id, member);
     this.#scopes.set(member.id, scopeId);
+    this.#orders.get(scopeId)?.put(member, before);
+    const scope = this.#scopeNamed(scopeId);
+    if (member.account_id !== null && scope !== undefined)
+      this.#scopeOrders.get(member.account_id)?.put(scope);
   }
 
   remove(member: M): void {
@@ -88,7 +132,10 @@ export class Members<M extends Member> implements MembersView<M> {
     const scopeId = this.#scopeIn(member);
     const others = this.#members.get(scopeId);
     others?.delete(member.id);
-    if (others?.size === 0) this.#members.delete(scopeId);
+    this.#orders.get(scopeId)?.remove(member);
+    if (others?.size !== 0) return;
+    this.#members.delete(scopeId);
+    this.#orders.delete(scopeId);
   }
 
   /**
@@ -127,9 +174,16 @@ export class Members<M extends Member> implements MembersView<M> {
   #forget(member: M): void {
     const [people, person] = this.#placeOf(member);
     const scopes = people.get(person);
-    scopes?.delete(this.#scopeIn(member));
+    const scopeId = this.#scopeIn(member);
+    scopes?.delete(scopeId);
     if (scopes?.size === 0) people.delete(person);
+    const scope = this.#scopeNamed(scopeId);
+    if (scope !== undefined) this.#scopeOrders.get(person)?.remove(scope);
   }
+}
+
+function groupOf({ account_id, role }: Member): string {
+  return account_id === null ? 'pending' : role;
 }
 
 function inner<Value>(maps: Map<string, Map<string, Value>>, key: string): Map<string, Value> {

@@ -8,13 +8,13 @@ type FactOf<Type extends Fact['type']> = Fact & { readonly type: Type };
 /** A new organization comes with its owner. `organization.id` is not taken. */
 export function foundOrganization(
   state: CatalogState,
-  organization: Omit<Organization, 'org_id' | 'version' | 'created_at' | 'updated_at'>,
+  organization: Omit<Organization, 'org_id' | 'version' | 'created_at' | 'updated_at' | 'created_by'>,
   owner: Membership | undefined,
-  at: string,
+  { at, by }: Pick<Fact, 'at' | 'by'>,
 ): void {
   const kept = { version: 1, created_at: at, updated_at: at };
   const { id } = organization;
-  state.putOrganization({ ...organization, org_id: state.organizationCount + 1, ...kept });
+  state.putOrganization({ ...organization, org_id: state.organizationCount + 1, created_by: by, ...kept });
   if (owner === undefined) return;
   const { account_id, role } = owner;
   const member = { organization_id: id, account_id, email: null, role, created_by: account_id };
@@ -23,10 +23,11 @@ export function foundOrganization(
 
 export function createOrganization(
   state: CatalogState,
-  { entity, data, at }: FactOf<'organization.created'>,
+  fact: FactOf<'organization.created'>,
 ): ConflictReason | undefined {
+  const { entity, data } = fact;
   if (state.organization(entity) !== undefined) return 'taken';
-  foundOrganization(state, { ...data.organization, id: entity }, data.owner, at);
+  foundOrganization(state, { ...data.organization, id: entity }, data.owner, fact);
   return undefined;
 }
 
@@ -39,10 +40,8 @@ export function updateOrganization(
   if (stored === undefined) return 'missing';
   if (expected_version !== undefined && expected_version !== stored.version) return 'version';
   const { name, regions, notification_email } = data;
-  const inUse = state
-    .workspacesIn(entity)
-    .some(({ status, region }) => status === 'active' && !regions.includes(region));
-  if (inUse) return 'in_use';
+  for (const { region } of state.workspacesIn(entity, 'active').newestFirst())
+    if (!regions.includes(region)) return 'in_use';
   const changed = { name, regions, notification_email, version: stored.version + 1, updated_at: at };
   state.putOrganization({ ...stored, ...changed });
   return undefined;

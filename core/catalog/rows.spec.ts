@@ -51,6 +51,7 @@ const HISTORY = [
 /** Of the rows of `HISTORY`, by the fold's version. */
 const DIGESTS: Readonly<Record<number, string>> = {
   2: '7ea8e503219def0df0caa766332faf3c81d343fe74a637361f812f449ffdaafd',
+  3: '7db807a8ea6c3b44e3154db928943357e58891b3bdb5c0c65938b263dda9abb8',
 };
 
 function restored(state: CatalogState): CatalogState {
@@ -95,8 +96,11 @@ describe('the rows of a state', () => {
     // These are made anew from the rows of organizations, workspaces and their entities.
     const derived = [
       'organizationNumbers',
+      'organizationsMade',
       'workspaces',
+      'workspacesMade',
       'workspacesOfOrganization',
+      'characters',
       'indexes',
       'keys',
       'workspaceOf',
@@ -112,7 +116,9 @@ describe('the rows of a state', () => {
       for (const field of fields) {
         const inner = names.filter((name) => name.startsWith(`${field}.`)).map((name) => name.split('.')[1]);
         expect(inner.length).toBeGreaterThan(0);
-        expect(inner.sort()).toEqual(fieldsOf(file).sort());
+        // Orders are made anew when a list is asked for.
+        const own = fieldsOf(file).filter((name) => !/orders$/i.test(name));
+        expect(inner.sort()).toEqual(own.sort());
       }
   });
 

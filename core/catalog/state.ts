@@ -6,121 +6,34 @@ import {
   type WorkspaceRole,
 } from '../access/roles.ts';
 import type { EventType } from '../event/event.ts';
-import { ClientKeys, type ClientKeysView } from './client-keys.ts';
+import type { CatalogView, FoundKey, WorkspaceEntities, WorkspaceEntityKind } from './catalog-view.ts';
+import { ClientKeys } from './client-keys.ts';
 import { type ContractEra, eraAt, pairKey, pastContracts, withoutEras } from './contract-eras.ts';
+import {
+  type CountedListing,
+  found,
+  GroupedOrder,
+  type Listing,
+  mergeNewestFirst,
+  NONE,
+} from './creation-order.ts';
 import type {
   Account,
-  ApiKey,
-  CatalogSource,
-  ClientKey,
   Contract,
   Destination,
   Organization,
   OrganizationMember,
-  Replay,
   Rule,
   Transformation,
   Workspace,
   WorkspaceMember,
-  WriteKey,
 } from './entities.ts';
-import { Members, type MembersView } from './members.ts';
+import { Members } from './members.ts';
 import { type Table, under } from './tables.ts';
-import { TransformationVersions, type TransformationVersionsView } from './transformation-versions.ts';
+import { TransformationVersions } from './transformation-versions.ts';
+import { charactersOf, WorkspaceIndex } from './workspace-index.ts';
 
-/** Entities that belong to a workspace, by the word their resource has. */
-export interface WorkspaceEntities {
-  api_key: ApiKey;
-  write_key: WriteKey;
-  source: CatalogSource;
-  contract: Contract;
-  transformation: Transformation;
-  destination: Destination;
-  rule: Rule;
-  replay: Replay;
-}
-
-export type WorkspaceEntityKind = keyof WorkspaceEntities;
-
-/** A key of any kind, as its raw text finds it. */
-export type FoundKey =
-  | { readonly kind: 'api_key'; readonly key: ApiKey }
-  | { readonly kind: 'write_key'; readonly key: WriteKey }
-  | { readonly kind: 'client_key'; readonly key: ClientKey };
-
-/** Read access to the fold. Everything answered is immutable; a later fact makes new objects. */
-export interface CatalogView {
-  account(id: string): Account | undefined;
-  organization(id: string): Organization | undefined;
-  /** The organization of an `org_id`, by which the profile API speaks of it. */
-  organizationNumbered(orgId: number): Organization | undefined;
-  organizationRole(accountId: string, organizationId: string): OrganizationRole | undefined;
-  /** Organizations the account is a member of. */
-  organizationsOf(accountId: string): readonly Organization[];
-  readonly organizationMembers: MembersView<OrganizationMember>;
-  readonly workspaceMembers: MembersView<WorkspaceMember>;
-  readonly clientKeys: ClientKeysView;
-  readonly transformationVersions: TransformationVersionsView;
-  workspace(id: string): Workspace | undefined;
-  /** Of all workspaces, oldest first. */
-  workspaceIds(): Iterable<string>;
-  /** The role of an account in a workspace, that of its organization counted in; undefined = not a member. */
-  workspaceRole(accountId: string, workspaceId: string): WorkspaceRole | undefined;
-  /** Workspaces the account belongs to, archived ones too, newest first. */
-  workspacesOf(accountId: string): readonly Workspace[];
-  /** A key by the SHA-256 of its raw text, revoked ones too. */
-  keyByHash(hash: string): FoundKey | undefined;
-  /** One entity of a workspace; undefined when it is missing, deleted, or another workspace's. */
-  entity<K extends WorkspaceEntityKind>(
-    kind: K,
-    workspaceId: string,
-    id: string,
-  ): WorkspaceEntities[K] | undefined;
-  /** All entities of a kind in a workspace, newest first, archived and revoked ones included. */
-  entities<K extends WorkspaceEntityKind>(kind: K, workspaceId: string): readonly WorkspaceEntities[K][];
-  /** True when the id was deleted from this workspace. */
-  wasDeleted(kind: WorkspaceEntityKind, workspaceId: string, id: string): boolean;
-  /** Any destination, transformation by id, for stages that know no workspace yet. */
-  destination(id: string): Destination | undefined;
-  transformation(id: string): Transformation | undefined;
-  /** Enabled rules of a workspace, oldest first. */
-  enabledRules(workspaceId: string): readonly Rule[];
-  /**
-   * The contract that judges an event, as of a catalog position: the one of the exact name, else the one of the empty
-   * name. The same answer on every replay.
-   */
-  contractAt(workspaceId: string, type: EventType, name: string, position: number): Contract | undefined;
-  /** A version of a contract while it is the newest or may still judge; history keeps the others. */
-  contractVersion(workspaceId: string, id: string, version: number): Contract | undefined;
-  /** The versions that are not the newest of their contract and may still judge. */
-  pastContracts(workspaceId: string): Iterable<Contract>;
-}
-
-/** What belongs to one workspace. */
-export interface WorkspaceIndex {
-  readonly tables: { [K in WorkspaceEntityKind]: Map<string, WorkspaceEntities[K]> };
-  readonly deleted: Set<string>;
-  readonly eras: Map<string, ContractEra[]>;
-  enabledRules: readonly Rule[] | undefined;
-}
-
-function emptyIndex(): WorkspaceIndex {
-  return {
-    tables: {
-      api_key: new Map(),
-      write_key: new Map(),
-      source: new Map(),
-      contract: new Map(),
-      transformation: new Map(),
-      destination: new Map(),
-      rule: new Map(),
-      replay: new Map(),
-    },
-    deleted: new Set(),
-    eras: new Map(),
-    enabledRules: undefined,
-  };
-}
+export type { CatalogView, FoundKey, WorkspaceEntities, WorkspaceEntityKind } from './catalog-view.ts';
 
 /** What the fold writes to. Only `fold.ts` calls the methods that change it. */
 export class CatalogState implements CatalogView {
@@ -131,15 +44,24 @@ export class CatalogState implements CatalogView {
   /** Ids of organizations by their `org_id`; made of the others when it is asked for, as rows hold none of it. */
   readonly #organizationNumbers = new Map<number, string>();
   readonly #workspaces = new Map<string, Workspace>();
-  readonly #workspacesOfOrganization = new Map<string, string[]>();
+  readonly #workspacesOfOrganization = new Map<string, GroupedOrder<Workspace>>();
+  readonly #workspacesMade = new Map<string, number>();
+  /** Made with the organization numbers. */
+  readonly #organizationsMade = new Map<string, number>();
+  readonly #characters = new Map<string, number>();
   readonly #indexes = new Map<string, WorkspaceIndex>();
   readonly #keys = new Map<string, FoundKey>();
   readonly #workspaceOf = new Map<string, string>();
   readonly organizationMembers = new Members<OrganizationMember>(
     ORGANIZATION_ROLES,
     (member) => member.organization_id,
+    (id) => this.#organizations.get(id),
   );
-  readonly workspaceMembers = new Members<WorkspaceMember>(WORKSPACE_ROLES, (member) => member.workspace_id);
+  readonly workspaceMembers = new Members<WorkspaceMember>(
+    WORKSPACE_ROLES,
+    (member) => member.workspace_id,
+    (id) => this.#workspaces.get(id),
+  );
   readonly clientKeys = new ClientKeys();
   readonly transformationVersions = new TransformationVersions();
 
@@ -152,10 +74,27 @@ export class CatalogState implements CatalogView {
   }
 
   organizationNumbered(orgId: number): Organization | undefined {
-    // No organization ever goes, and none changes its number.
-    if (this.#organizationNumbers.size < this.#organizations.size)
-      for (const { id, org_id } of this.#organizations.values()) this.#organizationNumbers.set(org_id, id);
+    this.#readOrganizations();
     return this.organization(this.#organizationNumbers.get(orgId) ?? '');
+  }
+
+  /** After a start from rows. No organization ever goes, and none changes its number or its author. */
+  #readOrganizations(): void {
+    if (this.#organizationNumbers.size === this.#organizations.size) return;
+    for (const organization of this.#organizations.values()) this.#countOrganization(organization);
+  }
+
+  #countOrganization({ id, org_id, created_by }: Organization): void {
+    if (this.#organizationNumbers.has(org_id)) return;
+    this.#organizationNumbers.set(org_id, id);
+    if (created_by !== undefined)
+      this.#organizationsMade.set(created_by, (this.#organizationsMade.get(created_by) ?? 0) + 1);
+  }
+
+  madeBy(accountId: string) {
+    this.#readOrganizations();
+    const organizations = this.#organizationsMade.get(accountId) ?? 0;
+    return { organizations, workspaces: this.#workspacesMade.get(accountId) ?? 0 };
   }
 
   get organizationCount(): number {
@@ -167,10 +106,11 @@ export class CatalogState implements CatalogView {
   }
 
   organizationsOf(accountId: string): readonly Organization[] {
-    return this.organizationMembers
-      .scopesOf(accountId)
-      .flatMap((id) => this.#organizations.get(id) ?? [])
-      .sort((a, b) => (a.id < b.id ? 1 : -1));
+    return [...this.organizationListing(accountId).newestFirst()];
+  }
+
+  organizationListing(accountId: string): Listing<Organization> {
+    return found(this.organizationMembers.scopeListing(accountId), (id) => this.#organizations.get(id));
   }
 
   workspace(id: string): Workspace | undefined {
@@ -191,21 +131,25 @@ export class CatalogState implements CatalogView {
   }
 
   workspacesOf(accountId: string): readonly Workspace[] {
-    const ids = new Set(this.workspaceMembers.scopesOf(accountId));
-    for (const organizationId of this.organizationMembers.scopesOf(accountId)) {
-      for (const id of this.#workspacesOfOrganization.get(organizationId) ?? []) ids.add(id);
-    }
-    const found = [...ids].flatMap((id) => {
-      const workspace = this.#workspaces.get(id);
-      return workspace !== undefined && this.workspaceRole(accountId, id) !== undefined ? [workspace] : [];
-    });
-    return found.sort((a, b) => (a.id < b.id ? 1 : -1));
+    return [...this.workspaceListing(accountId).newestFirst()];
   }
 
-  /** Every workspace of an organization, oldest first. */
-  workspacesIn(organizationId: string): readonly Workspace[] {
-    const ids = this.#workspacesOfOrganization.get(organizationId) ?? [];
-    return ids.flatMap((id) => this.#workspaces.get(id) ?? []);
+  workspaceListing(accountId: string, status?: Workspace['status']): Listing<Workspace> {
+    const organizations = this.organizationMembers
+      .scopesOf(accountId)
+      .filter((id) => effectiveRole(this.organizationRole(accountId, id), undefined) !== undefined)
+      .map((id) => this.workspacesIn(id, status));
+    const others = found(this.workspaceMembers.scopeListing(accountId), (id) => {
+      const workspace = this.#workspaces.get(id);
+      return status === undefined || workspace?.status === status ? workspace : undefined;
+    });
+    return { newestFirst: (before) => mergeNewestFirst([...organizations, others], before) };
+  }
+
+  workspacesIn(organizationId: string, status?: Workspace['status']): CountedListing<Workspace> {
+    const order = this.#workspacesOfOrganization.get(organizationId);
+    if (order === undefined) return NONE;
+    return status === undefined ? order.all : order.group(status);
   }
 
   keyByHash(hash: string): FoundKey | undefined {
@@ -228,6 +172,18 @@ export class CatalogState implements CatalogView {
     return table === undefined ? [] : [...table.values()].reverse();
   }
 
+  listing<K extends WorkspaceEntityKind>(
+    kind: K,
+    workspaceId: string,
+    group?: string,
+  ): CountedListing<WorkspaceEntities[K]> {
+    return this.#indexes.get(workspaceId)?.listing(kind, group) ?? NONE;
+  }
+
+  charactersIn(organizationId: string): number {
+    return this.#characters.get(organizationId) ?? 0;
+  }
+
   wasDeleted(kind: WorkspaceEntityKind, workspaceId: string, id: string): boolean {
     return this.#indexes.get(workspaceId)?.deleted.has(`${kind}:${id}`) ?? false;
   }
@@ -241,10 +197,7 @@ export class CatalogState implements CatalogView {
   }
 
   enabledRules(workspaceId: string): readonly Rule[] {
-    const index = this.#indexes.get(workspaceId);
-    if (index === undefined) return [];
-    index.enabledRules ??= [...index.tables.rule.values()].filter((rule) => rule.enabled);
-    return index.enabledRules;
+    return this.#indexes.get(workspaceId)?.enabledRules ?? [];
   }
 
   contractAt(workspaceId: string, type: EventType, name: string, position: number): Contract | undefined {
@@ -267,7 +220,6 @@ export class CatalogState implements CatalogView {
     return index === undefined ? [] : pastContracts(index.eras.values(), index.tables.contract);
   }
 
-  /** The workspace an entity was created in; undefined when it never was. */
   workspaceOf(id: string): string | undefined {
     return this.#workspaceOf.get(id);
   }
@@ -301,26 +253,32 @@ export class CatalogState implements CatalogView {
   }
 
   putOrganization(organization: Organization): void {
+    this.#readOrganizations();
     this.#organizations.set(organization.id, organization);
-    this.#organizationNumbers.set(organization.org_id, organization.id);
+    this.#countOrganization(organization);
   }
 
   putWorkspace(workspace: Workspace): void {
-    if (!this.#workspaces.has(workspace.id)) {
-      const siblings = this.#workspacesOfOrganization.get(workspace.organization_id) ?? [];
-      siblings.push(workspace.id);
-      this.#workspacesOfOrganization.set(workspace.organization_id, siblings);
-      this.#indexes.set(workspace.id, emptyIndex());
-    }
-    this.#workspaces.set(workspace.id, workspace);
+    const { id, organization_id, created_by } = workspace;
+    const before = this.#workspaces.get(id);
+    const siblings =
+      this.#workspacesOfOrganization.get(organization_id) ??
+      new GroupedOrder<Workspace>((each) => each.status);
+    siblings.put(workspace, before);
+    this.#workspaces.set(id, workspace);
+    if (before !== undefined) return;
+    this.#workspacesOfOrganization.set(organization_id, siblings);
+    this.#indexes.set(id, new WorkspaceIndex());
+    if (created_by !== undefined)
+      this.#workspacesMade.set(created_by, (this.#workspacesMade.get(created_by) ?? 0) + 1);
   }
 
   put<K extends WorkspaceEntityKind>(kind: K, entity: WorkspaceEntities[K]): void {
     const index = this.#indexes.get(entity.workspace_id);
     if (index === undefined) throw new Error(`workspace ${entity.workspace_id} is not in the catalog`);
-    index.tables[kind].set(entity.id, entity);
+    index.put(kind, entity);
     this.#workspaceOf.set(entity.id, entity.workspace_id);
-    if (kind === 'rule') index.enabledRules = undefined;
+    this.weigh(kind, entity);
     // Found by one step on the way of every event.
     if (kind === 'api_key' || kind === 'write_key') {
       const known = { kind, key: entity } as unknown as FoundKey;
@@ -329,9 +287,20 @@ export class CatalogState implements CatalogView {
   }
 
   remove(kind: WorkspaceEntityKind, workspaceId: string, id: string): void {
-    const index = this.#indexes.get(workspaceId);
-    if (index?.tables[kind].delete(id)) index.deleted.add(`${kind}:${id}`);
-    if (index !== undefined && kind === 'rule') index.enabledRules = undefined;
+    if (this.#indexes.get(workspaceId)?.remove(kind, id)) this.#weighAs(workspaceId, id, 0);
+  }
+
+  /** Counts what an entity takes now, after it or its past versions changed. */
+  weigh<K extends WorkspaceEntityKind>(kind: K, entity: WorkspaceEntities[K]): void {
+    const { id, workspace_id } = entity;
+    const past = kind === 'transformation' ? this.transformationVersions.charactersOf(id) : 0;
+    this.#weighAs(workspace_id, id, charactersOf(kind, entity) + past);
+  }
+
+  #weighAs(workspaceId: string, id: string, characters: number): void {
+    const organizationId = this.#workspaces.get(workspaceId)?.organization_id ?? '';
+    const grown = this.#indexes.get(workspaceId)?.weigh(id, characters) ?? 0;
+    if (grown !== 0) this.#characters.set(organizationId, this.charactersIn(organizationId) + grown);
   }
 
   /** The contract that is active for a pair now. */

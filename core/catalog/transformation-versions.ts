@@ -39,6 +39,11 @@ export class TransformationVersions implements TransformationVersionsView {
     this.#kept.set(after.id, newest([...known, versionOf(after, after.updated_at, by)]));
   }
 
+  /** Characters of all versions kept of a transformation. */
+  charactersOf(id: string): number {
+    return (this.#kept.get(id) ?? []).reduce((sum, version) => sum + versionCharacters(version), 0);
+  }
+
   forget(id: string): void {
     this.#kept.delete(id);
   }
@@ -57,6 +62,17 @@ function isSame(one: Transformation, other: Transformation): boolean {
   return one.source_code === other.source_code && testOf(one) === testOf(other);
 }
 
+/** Measured once: versions never change, and writing a test down costs as much as it is long. */
+const measured = new WeakMap<TransformationVersion, number>();
+
+function versionCharacters(version: TransformationVersion): number {
+  const known = measured.get(version);
+  if (known !== undefined) return known;
+  const characters = version.source_code.length + testOf(version).length;
+  measured.set(version, characters);
+  return characters;
+}
+
 function testOf({ test_input, test_output }: Transformation | TransformationVersion): string {
   return JSON.stringify([test_input, test_output]);
 }
@@ -68,7 +84,7 @@ function newest(versions: readonly TransformationVersion[]): readonly Transforma
   while (first > 0 && versions.length - first < MAX_TRANSFORMATION_VERSIONS) {
     const next = versions[first - 1];
     if (next === undefined) break;
-    chars += next.source_code.length + testOf(next).length;
+    chars += versionCharacters(next);
     if (first < versions.length && chars > MAX_VERSIONS_CHARS) break;
     first -= 1;
   }

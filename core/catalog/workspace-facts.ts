@@ -19,8 +19,8 @@ export function createWorkspace(
   const home = organization ?? state.organization(workspace.organization_id);
   if (home === undefined || home.id !== workspace.organization_id) return 'missing';
   if (!home.regions.includes(workspace.region)) return 'missing';
-  if (organization !== undefined) foundOrganization(state, organization, owner, fact.at);
-  state.putWorkspace({ ...workspace, ...kept, id: fact.entity });
+  if (organization !== undefined) foundOrganization(state, organization, owner, fact);
+  state.putWorkspace({ ...workspace, ...kept, id: fact.entity, created_by: fact.by });
   return undefined;
 }
 

@@ -3,10 +3,8 @@ import type { WorkspaceEntities, WorkspaceEntityKind } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { notFound } from './errors.ts';
-import { propose } from './propose.ts';
+import { type ProposalDependencies, propose } from './propose.ts';
 import { checkVersion, namesVersion } from './versions.ts';
-
-type EntityDependencies = Pick<GatewayDependencies, 'catalog' | 'clock'>;
 
 /** The entity a path names; 404 for what is malformed, missing, deleted or another workspace's. */
 export function entityOf<K extends WorkspaceEntityKind>(
@@ -30,7 +28,7 @@ const CATCH_UP_MS = 5_000;
  */
 export async function isAlready<K extends WorkspaceEntityKind>(
   request: FastifyRequest,
-  dependencies: EntityDependencies,
+  dependencies: ProposalDependencies,
   kind: K,
   stored: WorkspaceEntities[K],
   wanted: Partial<WorkspaceEntities[K]>,
@@ -53,7 +51,7 @@ export async function isUnchanged<Entity extends object>(
 /** Revokes a key for good. Revoking a revoked one changes nothing. */
 export async function revokeKey(
   request: FastifyRequest,
-  dependencies: EntityDependencies,
+  dependencies: ProposalDependencies,
   kind: 'api_key' | 'write_key',
   id: string,
 ): Promise<{ id: string; status: 'revoked' }> {
@@ -66,7 +64,7 @@ export async function revokeKey(
 /** Deletes an entity. Deleting a deleted one changes nothing; 409 while something at work names it. */
 export async function deleteEntity(
   request: FastifyRequest,
-  dependencies: EntityDependencies,
+  dependencies: ProposalDependencies,
   kind: 'transformation' | 'destination' | 'rule' | 'source',
   id: string,
 ): Promise<{ id: string; status: 'deleted' }> {

@@ -1,4 +1,4 @@
-import { newId } from '@tributary/core';
+import { CreationOrder, newId } from '@tributary/core';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type PageRequest, pageOf, pageRequest } from './lists.ts';
@@ -18,7 +18,7 @@ function readAll(
   const seen: string[] = [];
   let request: PageRequest = { limit, cursor: undefined };
   for (let page = 0; ; page++) {
-    const { items: found, next } = pageOf(between(page), request);
+    const { items: found, next } = pageOf(new CreationOrder(between(page)), request);
     seen.push(...found.map(({ id }) => id));
     if (next === undefined) return seen;
     request = { limit, cursor: next };
@@ -49,12 +49,15 @@ describe('pageOf', () => {
 
   it('names no next page after the last item', () => {
     const items = [1, 2].map((time) => ({ id: newId(), created_at: at(time) }));
-    expect(pageOf(items, { limit: 2, cursor: undefined }).next).toBeUndefined();
-    expect(pageOf([], { limit: 2, cursor: undefined })).toEqual({ items: [], next: undefined });
+    expect(pageOf(new CreationOrder(items), { limit: 2, cursor: undefined }).next).toBeUndefined();
+    expect(pageOf(new CreationOrder<Item>(), { limit: 2, cursor: undefined })).toEqual({
+      items: [],
+      next: undefined,
+    });
   });
 
   it.each(['x', '!!!', Buffer.from('2020 x').toString('base64url')])('refuses the cursor %j', (cursor) => {
-    expect(() => pageOf([], { limit: 1, cursor })).toThrow('invalid request');
+    expect(() => pageOf(new CreationOrder<Item>(), { limit: 1, cursor })).toThrow('invalid request');
   });
 });
 

@@ -1,4 +1,4 @@
-import { InvalidInput } from '@tributary/core';
+import { type Created, InvalidInput, type Listing } from '@tributary/core';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { invalidRequest } from './errors.ts';
@@ -35,44 +35,33 @@ export function pageRequest(query: { limit?: string; cursor?: string }): PageReq
   return { limit, cursor: query.cursor };
 }
 
-interface Listed {
-  readonly id: string;
-  readonly created_at: string;
-}
-
 /**
  * One page of what a catalog holds, newest first. The cursor names a place in that order, not an item, so it stays good
- * when the item it was made from is deleted.
+ * when the item it was made from is deleted. The page is all that is read of the list.
  */
-export function pageOf<Item extends Listed>(
-  items: readonly Item[],
+export function pageOf<Item extends Created>(
+  listing: Listing<Item>,
   { limit, cursor }: PageRequest,
 ): Page<Item> {
-  const sorted = items.toSorted((a, b) => (placeOf(a) < placeOf(b) ? 1 : -1));
-  const after = cursor === undefined ? undefined : decode(cursor);
-  const rest = after === undefined ? sorted : sorted.filter((item) => placeOf(item) < after);
-  const page = rest.slice(0, limit);
-  const last = page.at(-1);
-  return {
-    items: page,
-    next: last !== undefined && rest.length > limit ? encode(placeOf(last)) : undefined,
-  };
+  const items: Item[] = [];
+  for (const item of listing.newestFirst(cursor === undefined ? undefined : decode(cursor))) {
+    const last = items.at(-1);
+    if (items.length === limit && last !== undefined) return { items, next: encode(last) };
+    items.push(item);
+  }
+  return { items, next: undefined };
 }
 
-const PLACE = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z [0-9a-f-]{36}$/;
+const PLACE = /^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z) ([0-9a-f-]{36})$/;
 
-function placeOf({ created_at, id }: Listed): string {
-  return `${created_at} ${id}`;
+function encode({ created_at, id }: Created): string {
+  return Buffer.from(`${created_at} ${id}`).toString('base64url');
 }
 
-function encode(place: string): string {
-  return Buffer.from(place).toString('base64url');
-}
-
-function decode(cursor: string): string {
-  const place = Buffer.from(cursor, 'base64url').toString();
-  if (!PLACE.test(place)) throw badCursor();
-  return place;
+function decode(cursor: string): Created {
+  const [, created_at, id] = PLACE.exec(Buffer.from(cursor, 'base64url').toString()) ?? [];
+  if (created_at === undefined || id === undefined) throw badCursor();
+  return { created_at, id };
 }
 
 function badCursor() {

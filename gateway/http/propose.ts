@@ -1,7 +1,7 @@
 import { type Fact, iso, MAX_VALUE_BYTES } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../dependencies.ts';
-import { authorOf } from './caller.ts';
+import { accountOf, authorOf } from './caller.ts';
 import { conflict, payloadTooLarge, versionMismatch } from './errors.ts';
 import { namesVersion } from './versions.ts';
 
@@ -10,14 +10,17 @@ type WithoutOrigin<F> = F extends Fact ? Omit<F, 'v' | 'by' | 'from' | 'at'> : n
 /** A fact without what the request says about it: who, from where, when. */
 export type Proposal = WithoutOrigin<Fact>;
 
+export type ProposalDependencies = Pick<GatewayDependencies, 'catalog' | 'changeLimits' | 'clock'>;
+
 /**
  * Makes a fact of a request part of the catalog. Resolves once this process's own fold applied it, so the caller
- * reads its own write. 409 when the fold refused it; 412 when that was about a version the caller had named; 413 for
+ * reads its own write. 409 when the fold refused it, and, with the quota's name, when there is no room for it; 429 when
+ * there were too many changes of late; 412 when that was about a version the caller had named; 413 for
  * more than the log takes: a body that fits may grow when it is written down (`1e20` becomes a 1 and twenty zeros).
  */
 export async function propose(
   request: FastifyRequest,
-  { catalog, clock }: Pick<GatewayDependencies, 'catalog' | 'clock'>,
+  { catalog, changeLimits, clock }: ProposalDependencies,
   proposal: Proposal,
 ): Promise<void> {
   const fact: Fact = {
@@ -33,7 +36,17 @@ export async function propose(
       '',
       `written down it has ${bytes} bytes, and ${MAX_VALUE_BYTES} at most can be kept`,
     );
-  const verdict = await catalog.propose(fact);
+  const change = {
+    fact,
+    bytes,
+    account: accountOf(request.caller),
+    scope: request.workspace?.id ?? request.organization?.id,
+  };
+  const verdict = await changeLimits.admit(
+    change,
+    () => catalog.state,
+    () => catalog.propose(fact),
+  );
   if (verdict.applied) return;
   throw verdict.conflict === 'version' && namesVersion(request) ? versionMismatch() : conflict();
 }

@@ -125,6 +125,13 @@ export const errorBody = Type.Object(
         'What is wrong, on 400 and 413.',
       ),
     ),
+    quota: Type.Optional(
+      Type.String({
+        description: 'The bound that was reached, on 409 `quota exceeded` and some 429.',
+        examples: ['enabled_rules'],
+      }),
+    ),
+    limit: Type.Optional(Type.Integer({ description: 'What that bound allows.', examples: [200] })),
   },
   { title: 'Error', additionalProperties: true },
 );

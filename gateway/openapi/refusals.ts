@@ -38,7 +38,7 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   409: {
     name: 'Conflict',
     description:
-      'What is there does not let it: a name that is taken, a thing in use, a change made at the same time.',
+      'What is there does not let it: a name that is taken, a thing in use, a change made at the same time. Or there is no room for one more: then `error` is `quota exceeded`, `quota` names the quota that is full, and `limit` is what it allows.',
     error: 'conflict',
   },
   412: {
@@ -59,7 +59,8 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   },
   429: {
     name: 'TooManyRequests',
-    description: 'The credential called too often, or an address failed to authenticate too often.',
+    description:
+      'The credential called too often, an address failed to authenticate too often, there were too many changes, or too many streams are open. Where a bound of a workspace, organization or account was reached, `quota` names it and `limit` is what it allows.',
     error: 'too many requests',
     retryAfter: true,
   },

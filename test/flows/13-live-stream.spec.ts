@@ -13,7 +13,12 @@ interface Shown {
 }
 
 const isCluster = process.env.TRIBUTARY_TEST_WIRING === 'cluster';
-const LIMITS = { TRIBUTARY_LIVE_STREAMS: '600', TRIBUTARY_LIVE_STREAMS_PER_WORKSPACE: '600' };
+const LIMITS = {
+  TRIBUTARY_LIVE_STREAMS: '600',
+  TRIBUTARY_LIVE_STREAMS_PER_WORKSPACE: '600',
+  TRIBUTARY_LIVE_STREAMS_PER_ORGANIZATION: '600',
+  TRIBUTARY_LIVE_STREAMS_PER_ACCOUNT: '600',
+};
 
 /** Events as they come in, for people who watch. */
 describe('13. The live stream', () => {

@@ -6,7 +6,14 @@ import { eventually } from '../helpers/client.ts';
 import { type EventStream, openEventStream, type StreamOptions } from '../helpers/event-stream.ts';
 import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
 
-const LIMITS = { streams: 6, workspaceStreams: 4, commentEveryMs: 300, patienceMs: 5_000 };
+const LIMITS = {
+  streams: 6,
+  workspaceStreams: 4,
+  organizationStreams: 5,
+  accountStreams: 5,
+  commentEveryMs: 300,
+  patienceMs: 5_000,
+};
 const TRUSTED_MS = 60_000;
 
 let test: TestGateway;
@@ -233,18 +240,55 @@ describe('too many live streams', () => {
     expect(refused.status).toBe(429);
     expect(refused.headers['retry-after']).toBe('5');
     await refused.over();
-    expect(JSON.parse(refused.text)).toEqual({ error: 'too many requests' });
+    expect(JSON.parse(refused.text)).toEqual({
+      error: 'too many requests',
+      quota: 'live_streams_of_workspace',
+      limit: LIMITS.workspaceStreams,
+    });
     const other = await test.openWorkspace('other@example.com');
     const asOther = { token: String(other.token), workspaceId: String(other.workspaceId) };
     for (const _ of upTo(0, LIMITS.streams - LIMITS.workspaceStreams))
       expect((await open(asOther)).status).toBe(200);
+    // One more of theirs, so that both have three.
+    expect((await open(asOther)).status).toBe(200);
     expect((await open(asOther)).status).toBe(429);
-    const [first] = mine;
+    await eventually(
+      () => mine.filter(({ isOver }) => isOver).length,
+      (count) => count === 1,
+    );
+    const first = mine.find(({ isOver }) => !isOver);
     first?.close();
     await eventually(
       async () => (await open()).status,
       (status) => status === 200,
     );
+  });
+
+  it('of one person were ten workspaces of theirs: all of them, with keys and organizations, have one share', async () => {
+    const streams: EventStream[] = [];
+    for (let n = 0; n < LIMITS.accountStreams + 2; n++) {
+      const workspace = await test.openWorkspace(); // and an organization
+      const key = await workspace.withApiKey('viewer');
+      const token = String((n % 2 === 0 ? key : workspace).token);
+      streams.push(await open({ token, workspaceId: String(workspace.workspaceId) }));
+    }
+    expect(streams.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200, 429, 429]);
+    const refused = streams.at(-1);
+    await refused?.over();
+    expect(refused?.headers['retry-after']).toBe('5');
+    expect(JSON.parse(refused?.text ?? '')).toMatchObject({ quota: 'live_streams_of_account', limit: 5 });
+    // Who has none finds room, also once all places are taken.
+    for (const name of ['ada', 'eve', 'zoe']) {
+      const other = await test.openWorkspace(`${name}@example.com`);
+      const stream = await open({ token: String(other.token), workspaceId: String(other.workspaceId) });
+      expect(stream.status).toBe(200);
+    }
+    const ended = streams.filter(({ status }) => status === 200).slice(-2);
+    for (const stream of ended) {
+      await stream.over();
+      expect(stream.notices('end')).toEqual([{ reason: 'too many streams' }]);
+    }
+    expect(streams.slice(0, 3).map(({ isOver }) => isOver)).toEqual([false, false, false]);
   });
 
   it('are not counted where they could not be opened, or were left before', async () => {

@@ -28,7 +28,7 @@ export const apiKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
       },
     },
     async (request, reply) => {
-      const keys = catalog.state.entities('api_key', request.workspace.id);
+      const keys = catalog.state.listing('api_key', request.workspace.id);
       const page = pageOf(keys, pageRequest(request.query));
       const uses = await readLastUses(request, reply, dependencies, page.items);
       linkNext(request, reply, page.next);

@@ -30,7 +30,7 @@ export const clientKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
       },
     },
     async (request, reply) => {
-      const keys = catalog.state.clientKeys.list(request.organization.id);
+      const keys = catalog.state.clientKeys.listing(request.organization.id);
       const page = pageOf(keys, pageRequest(request.query));
       linkNext(request, reply, page.next);
       return reply.code(200).send(page.items.map(presentClientKey));

@@ -45,7 +45,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
       },
     },
     async (request, reply) => {
-      const destinations = catalog.state.entities('destination', request.workspace.id);
+      const destinations = catalog.state.listing('destination', request.workspace.id);
       const page = pageOf(destinations, pageRequest(request.query));
       linkNext(request, reply, page.next);
       return reply

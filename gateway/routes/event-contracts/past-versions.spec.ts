@@ -16,3 +16,14 @@ it('refuses one version more where those that may still judge are too much to re
     expect.objectContaining({ status: 429, retryAfterSeconds: 3_600 }),
   );
 });
+
+it('took a million versions of an empty schema for two megabytes', () => {
+  const empty = Array.from({ length: 40_000 }, () => ({ schema_definition: {} }) as unknown as Contract);
+  checkPastVersions(stateOf(empty.slice(0, 20_000)), 'w');
+  expect(() => checkPastVersions(stateOf(empty), 'w')).toThrow(
+    expect.objectContaining({
+      status: 429,
+      fields: { quota: 'past_contract_versions', limit: MAX_PAST_BYTES },
+    }),
+  );
+});

@@ -53,9 +53,7 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     },
     async (request, reply) => {
       const wanted = request.query.status ?? 'active';
-      const found = catalog.state
-        .entities('contract', request.workspace.id)
-        .filter(({ status }) => status === wanted);
+      const found = catalog.state.listing('contract', request.workspace.id, wanted);
       const page = pageOf(found, pageRequest(request.query));
       linkNext(request, reply, page.next);
       return reply.code(200).send(page.items.map(presentContract));

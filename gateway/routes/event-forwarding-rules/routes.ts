@@ -31,7 +31,7 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
       },
     },
     async (request, reply) => {
-      const rules = catalog.state.entities('rule', request.workspace.id);
+      const rules = catalog.state.listing('rule', request.workspace.id);
       const page = pageOf(rules, pageRequest(request.query));
       linkNext(request, reply, page.next);
       return reply.code(200).send(page.items.map(presentRule));

@@ -29,7 +29,7 @@ export const writeKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       },
     },
     async (request, reply) => {
-      const keys = catalog.state.entities('write_key', request.workspace.id);
+      const keys = catalog.state.listing('write_key', request.workspace.id);
       const page = pageOf(keys, pageRequest(request.query));
       const uses = await readLastUses(request, reply, dependencies, page.items);
       linkNext(request, reply, page.next);

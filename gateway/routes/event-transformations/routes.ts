@@ -42,7 +42,7 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
       },
     },
     async (request, reply) => {
-      const transformations = catalog.state.entities('transformation', request.workspace.id);
+      const transformations = catalog.state.listing('transformation', request.workspace.id);
       const page = pageOf(transformations, pageRequest(request.query));
       linkNext(request, reply, page.next);
       return reply.code(200).send(page.items.map(presentTransformation));

@@ -5,7 +5,7 @@ import type { Refusal } from '../../plugins/still-admitted.ts';
 const RETRY_MS = [1_000, 3_000] as const;
 
 /** Why a stream ends while its client still listens. */
-export type EndReason = Refusal | 'shutting down';
+export type EndReason = Refusal | 'shutting down' | 'too many streams';
 
 /** An event is written out once for all who are sent it. */
 const written = new WeakMap<KeptEvent, Buffer>();

@@ -2,18 +2,18 @@ import type { ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { Environment } from '@tributary/core';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { tooManyRequests, unavailable } from '../../http/errors.ts';
+import { accountOf } from '../../http/caller.ts';
+import { unavailable } from '../../http/errors.ts';
 import { type Admitted, refusalNow } from '../../plugins/still-admitted.ts';
 import { COMMENT_EVERY_MS, PATIENCE_MS } from './limits.ts';
 import { LiveStream } from './live-stream.ts';
+import { type Place, Places } from './places.ts';
 import { Pump } from './pump.ts';
 
 /** Characters of events that one stream is sent at a time. */
 const TURN_CHARACTERS = 16 * 1024;
 /** How often it is looked whether a stream may stay open, ms: well within the second it may take. */
 const LOOK_EVERY_MS = 250;
-/** When to try again where there are too many, seconds. */
-const RETRY_AFTER_SECONDS = 5;
 
 type LiveDependencies = Pick<
   GatewayDependencies,
@@ -22,6 +22,8 @@ type LiveDependencies = Pick<
 
 export interface LiveRequest {
   readonly admitted: Admitted;
+  /** Of the workspace. */
+  readonly organizationId: string;
   readonly environment: Environment | undefined;
   /** The id behind which to begin. */
   readonly after: string | undefined;
@@ -32,25 +34,28 @@ export interface LiveRequest {
 export class LiveStreams {
   readonly #dependencies: LiveDependencies;
   readonly #open = new Set<LiveStream>();
-  /** Open ones and those about to be, by workspace. */
-  readonly #taken = new Map<string, number>();
+  /** Of open ones and those about to be. */
+  readonly #places: Places;
   readonly #pump: Pump<LiveStream>;
-  #total = 0;
   #looking: NodeJS.Timeout | undefined;
   #closed = false;
 
   constructor(dependencies: LiveDependencies) {
     this.#dependencies = dependencies;
+    this.#places = new Places(dependencies.liveLimits);
     this.#pump = new Pump((stream) => this.#serve(stream), now);
   }
 
   /** 429 where too many are open; `Unavailable` where the tail cannot be had. */
-  async open({ admitted, environment, after, response }: LiveRequest): Promise<Readable> {
+  async open(request: LiveRequest): Promise<Readable> {
+    const { admitted, organizationId, environment, after, response } = request;
     if (response.closed) throw unavailable(); // nobody reads it
-    this.#take(admitted.workspaceId);
+    const { caller, workspaceId } = admitted;
+    const place = this.#places.take({ workspaceId, organizationId, accountId: accountOf(caller) });
+    this.#report();
     // From here on the end of the connection, which comes in any case, gives the place back.
     let stream: LiveStream | undefined;
-    response.once('close', () => this.#forget(admitted.workspaceId, stream));
+    response.once('close', () => this.#forget(place, stream));
     const wake = () => {
       if (stream !== undefined) this.#pump.wake(stream);
     };
@@ -66,6 +71,8 @@ export class LiveStreams {
       return stream.body;
     }
     this.#open.add(stream);
+    const opened = stream;
+    place.evict = () => void opened.end('too many streams');
     this.#looking ??= setInterval(() => this.#look(), LOOK_EVERY_MS).unref();
     wake();
     return stream.body;
@@ -79,19 +86,9 @@ export class LiveStreams {
     await Promise.all([...this.#open].map((stream) => stream.end('shutting down')));
   }
 
-  #take(workspaceId: string): void {
-    const { streams, workspaceStreams } = this.#dependencies.liveLimits;
-    const taken = this.#taken.get(workspaceId) ?? 0;
-    if (this.#total >= streams || taken >= workspaceStreams) throw tooManyRequests(RETRY_AFTER_SECONDS);
-    this.#taken.set(workspaceId, taken + 1);
-    this.#setTotal(this.#total + 1);
-  }
-
-  #forget(workspaceId: string, stream: LiveStream | undefined): void {
-    const taken = (this.#taken.get(workspaceId) ?? 0) - 1;
-    if (taken > 0) this.#taken.set(workspaceId, taken);
-    else this.#taken.delete(workspaceId);
-    this.#setTotal(this.#total - 1);
+  #forget(place: Place, stream: LiveStream | undefined): void {
+    this.#places.leave(place);
+    this.#report();
     if (stream === undefined) return;
     stream.close();
     this.#pump.forget(stream);
@@ -101,9 +98,8 @@ export class LiveStreams {
     this.#looking = undefined;
   }
 
-  #setTotal(total: number): void {
-    this.#total = total;
-    this.#dependencies.metrics.gauge('tributary_live_streams', total);
+  #report(): void {
+    this.#dependencies.metrics.gauge('tributary_live_streams', this.#places.total);
   }
 
   #serve(stream: LiveStream): boolean {

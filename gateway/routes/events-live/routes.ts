@@ -34,6 +34,7 @@ export const liveRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
     async (request, reply) => {
       const body = await streams.open({
         admitted: { caller: request.caller, operation, workspaceId: request.workspace.id },
+        organizationId: request.workspace.organization_id,
         environment: request.query.environment,
         after: lastEventId(request),
         response: reply.raw,

@@ -45,7 +45,7 @@ function routesOf<M extends Member, Role extends string>(
         },
       },
       async (request, reply) => {
-        const page = pageOf(members().list(scope.idOf(request)), pageRequest(request.query));
+        const page = pageOf(members().listing(scope.idOf(request)), pageRequest(request.query));
         linkNext(request, reply, page.next);
         return reply.code(200).send(page.items.map(present));
       },

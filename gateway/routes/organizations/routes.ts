@@ -38,7 +38,7 @@ export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
     },
     async (request, reply) => {
       const accountId = accountOf(request.caller);
-      const page = pageOf(catalog.state.organizationsOf(accountId), pageRequest(request.query));
+      const page = pageOf(catalog.state.organizationListing(accountId), pageRequest(request.query));
       linkNext(request, reply, page.next);
       return reply.code(200).send(page.items.map((organization) => present(organization, accountId)));
     },

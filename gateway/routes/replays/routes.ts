@@ -34,7 +34,7 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
       },
     },
     async (request, reply) => {
-      const page = pageOf(catalog.state.entities('replay', request.workspace.id), pageRequest(request.query));
+      const page = pageOf(catalog.state.listing('replay', request.workspace.id), pageRequest(request.query));
       const steps = await stepsOf(dependencies, request.workspace.id, page.items);
       linkNext(request, reply, page.next);
       return reply.code(200).send(page.items.map((replay) => presentReplay(replay, steps.get(replay.id))));

@@ -47,7 +47,7 @@ it('a workspace has two replays under way, and a third is refused until one has 
   const { replays, steps, late, make } = setUp();
   const asked = await Promise.allSettled(['a', 'b', 'c', 'd'].map((id) => make(id)));
   expect(asked.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected', 'rejected']);
-  await expect(make('c')).rejects.toMatchObject({ status: 409, error: 'conflict' });
+  await expect(make('c')).rejects.toMatchObject({ status: 409, error: 'quota exceeded' });
   steps.set('a', 'running');
   await expect(make('c')).rejects.toMatchObject({ status: 409 });
   steps.set('a', 'finished');

@@ -1,5 +1,5 @@
 import { type Catalog, type HistoryEntry, MAX_RUNNING_REPLAYS, type Replay } from '@tributary/core';
-import { conflict } from '../../http/errors.ts';
+import { quotaExceeded } from '../../http/change-limits.ts';
 import { mayGoOn, type StepSources, stepsOf } from './steps.ts';
 
 /** Replays known to have ended that are remembered: what has ended need not be asked for again. */
@@ -44,7 +44,7 @@ export class RunningReplays {
       .filter(({ id, status }) => status !== 'cancelled' && !this.#ended.has(id));
     const steps = await stepsOf(this.#dependencies, workspaceId, inQuestion);
     const running = inQuestion.filter((replay) => this.#runs(replay, steps.get(replay.id)));
-    if (running.length >= MAX_RUNNING_REPLAYS) throw conflict();
+    if (running.length >= MAX_RUNNING_REPLAYS) throw quotaExceeded('running_replays', MAX_RUNNING_REPLAYS);
     await create();
   }
 

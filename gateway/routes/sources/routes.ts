@@ -29,7 +29,7 @@ export const sourceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
       },
     },
     async (request, reply) => {
-      const sources = catalog.state.entities('source', request.workspace.id);
+      const sources = catalog.state.listing('source', request.workspace.id);
       const page = pageOf(sources, pageRequest(request.query));
       linkNext(request, reply, page.next);
       return reply.code(200).send(page.items.map(presentSource));

@@ -37,7 +37,7 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
     async (request, reply) => {
       const accountId = accountOf(request.caller);
       const wanted = request.query.status ?? 'active';
-      const workspaces = catalog.state.workspacesOf(accountId).filter(({ status }) => status === wanted);
+      const workspaces = catalog.state.workspaceListing(accountId, wanted);
       const page = pageOf(workspaces, pageRequest(request.query));
       linkNext(request, reply, page.next);
       return reply.code(200).send(page.items.map((workspace) => present(workspace, accountId)));

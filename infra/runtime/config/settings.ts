@@ -13,6 +13,7 @@ import { ISSUER_SETTINGS } from './issuer-settings.ts';
 import { LIMIT_SETTINGS } from './limit-settings.ts';
 import { MAIL_SETTINGS } from './mail-settings.ts';
 import { attempt, duration, flag, list, number, oneOf, optional, type Parsed, text } from './parse.ts';
+import { QUOTA_SETTINGS } from './quota-settings.ts';
 import { SANDBOX_SETTINGS } from './sandbox-settings.ts';
 import { type Setting, setting } from './setting.ts';
 
@@ -152,6 +153,18 @@ export const SETTINGS = {
     number(1, 100_000),
     'The same of one workspace.',
   ),
+  liveOrganizationStreams: setting(
+    'TRIBUTARY_LIVE_STREAMS_PER_ORGANIZATION',
+    '100',
+    number(1, 100_000),
+    'The same of all workspaces of one organization.',
+  ),
+  liveAccountStreams: setting(
+    'TRIBUTARY_LIVE_STREAMS_PER_ACCOUNT',
+    '50',
+    number(1, 100_000),
+    'The same of one account and the API keys it made, wherever.',
+  ),
   catalogStaleness: setting(
     'TRIBUTARY_CATALOG_STALENESS',
     '60s',
@@ -173,6 +186,7 @@ export const SETTINGS = {
   ...ENGINE_SETTINGS,
   ...MAIL_SETTINGS,
   ...LIMIT_SETTINGS,
+  ...QUOTA_SETTINGS,
 } as const;
 
 type ValueOf<S> = S extends Setting<infer T> ? T : never;

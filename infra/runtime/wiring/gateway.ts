@@ -9,11 +9,13 @@ import {
   TokenBuckets,
 } from '@tributary/core';
 import {
+  ChangeLimits,
   createIdentityVerifier,
   type GatewayDependencies,
   type Limits,
   type TrustedIssuer,
 } from '@tributary/gateway';
+import { quotasOf } from '../config/quota-settings.ts';
 import type { Config } from '../config/settings.ts';
 import { startPatience, whenAvailable } from '../process/patience.ts';
 import { openSecrets } from '../secrets/secrets.ts';
@@ -98,6 +100,7 @@ async function openDependencies(
   return {
     log,
     catalog,
+    changeLimits: openChangeLimits(config),
     counters: closing.keep(
       await openVolumeCounters(config, { logger, busyTimeoutMs: EVENT_LOOP_PATIENCE_MS }),
     ),
@@ -108,7 +111,12 @@ async function openDependencies(
     profiles: await available('profiles', () => openProfileStore(config, { logger, metrics, publish })),
     requestDeletionNotice: queueDeletionNotices(log, catalog),
     liveTail: closing.keep(await openGatewayLiveTail(config, { logger, link })),
-    liveLimits: { streams: config.liveStreams, workspaceStreams: config.liveWorkspaceStreams },
+    liveLimits: {
+      streams: config.liveStreams,
+      workspaceStreams: config.liveWorkspaceStreams,
+      organizationStreams: config.liveOrganizationStreams,
+      accountStreams: config.liveAccountStreams,
+    },
     // Compiles and tests what people write; one process is enough, and it never shares a queue with the stages.
     sandbox: closing.keep(openSandbox(config, { logger, metrics }, { processes: 1, isLazy: true })),
     connectors: closing.keep(openConnectors(config, { logger, metrics })),
@@ -123,6 +131,15 @@ async function openDependencies(
     limits: await openLimits(config, logger, closing),
     crossOrigin: { origins: config.corsOrigins, ingestionOrigins: config.corsEventOrigins },
   };
+}
+
+function openChangeLimits(config: Config): ChangeLimits {
+  const { changeRate: perScope, accountChangeRate: perAccount } = config;
+  return new ChangeLimits({
+    quotas: quotasOf(config),
+    rates: { perScope, perAccount },
+    elapsed: () => performance.now(),
+  });
 }
 
 /** Events a bucket holds at least: those of the largest batch. */

@@ -1,0 +1,149 @@
+import {
+  applyFact,
+  CatalogState,
+  DEFAULT_QUOTAS,
+  type Fact,
+  Unavailable,
+  type Verdict,
+} from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { type Change, ChangeLimits, type ChangeLimitsOptions } from './change-limits.ts';
+
+const about = {
+  v: 1,
+  by: 'ann',
+  from: { address: '', request_id: '' },
+  at: '2026-01-01T00:00:00.000Z',
+} as const;
+
+const founded = {
+  ...about,
+  type: 'workspace.created',
+  entity: 'w',
+  data: {
+    workspace: { id: 'w', name: 'w', organization_id: 'o', region: 'eu', status: 'active' },
+    organization: { id: 'o', name: 'o', regions: ['eu'], notification_email: null },
+    owner: { account_id: 'ann', organization_id: 'o', role: 'owner' },
+  },
+} satisfies Fact;
+
+function source(id: string): Fact {
+  const fields = { id, workspace_id: 'w', name: id, type: 'web', description: null, created_by: 'ann' };
+  return { ...about, type: 'source.created', entity: id, data: { ...fields, status: 'active' } };
+}
+
+/** One log, and gateways that fold it when they have to. */
+class Log {
+  readonly facts: Fact[] = [founded];
+
+  gateway(options: Partial<ChangeLimitsOptions> = {}) {
+    const quotas = { ...DEFAULT_QUOTAS, sources: 10 };
+    const limits = new ChangeLimits({ quotas, elapsed: () => 0, ...options });
+    const state = new CatalogState();
+    let position = 0;
+    const fold = (end: number) => {
+      let last: Verdict | undefined;
+      for (const fact of this.facts.slice(position, end)) last = applyFact(state, fact, position++);
+      return last ?? { applied: true as const, position };
+    };
+    fold(1);
+    const send = (
+      fact: Fact,
+      change: Partial<Change> = {},
+      append = async () => fold(this.facts.push(fact)),
+    ) => limits.admit({ fact, bytes: 1, account: 'ann', scope: 'w', ...change }, () => state, append);
+    const later = async (fact: Fact) => {
+      for (let turn = 0; turn < 3; turn++) await new Promise(setImmediate);
+      const end = this.facts.push(fact);
+      for (let turn = 0; turn < 3; turn++) await new Promise(setImmediate);
+      return fold(Math.max(end, position));
+    };
+    return {
+      state,
+      send,
+      create: (id: string) => {
+        const fact = source(id);
+        return send(fact, {}, () => later(fact));
+      },
+    };
+  }
+}
+
+const statusesOf = (settled: readonly PromiseSettledResult<unknown>[]) =>
+  settled.map((each) => (each.status === 'fulfilled' ? 201 : (each.reason as { status?: number }).status));
+const created = (settled: readonly PromiseSettledResult<unknown>[]) =>
+  statusesOf(settled).filter((status) => status === 201).length;
+
+describe('creates at the same time', () => {
+  it('exceeded a quota by as many as there were: one gateway takes exactly those for which there is room', async () => {
+    const gateway = new Log().gateway();
+    const settled = await Promise.allSettled(Array.from({ length: 70 }, (_, n) => gateway.create(`s${n}`)));
+    expect(created(settled)).toBe(10);
+    expect(new Set(statusesOf(settled))).toEqual(new Set([201, 409]));
+    expect(gateway.state.listing('source', 'w').size).toBe(10);
+    await expect(gateway.create('one more')).rejects.toMatchObject({
+      status: 409,
+      error: 'quota exceeded',
+      fields: { quota: 'sources', limit: 10 },
+    });
+  });
+
+  it('at several gateways exceed it by the few that each has under way, whatever comes', async () => {
+    const log = new Log();
+    const gateways = [log.gateway(), log.gateway(), log.gateway()];
+    const settled = await Promise.allSettled(
+      Array.from({ length: 90 }, (_, n) => gateways[n % 3]?.create(`s${n}`)),
+    );
+    expect(created(settled)).toBeGreaterThanOrEqual(10);
+    expect(created(settled)).toBeLessThanOrEqual(10 + 2 * 4);
+    for (const gateway of gateways)
+      await expect(gateway.create('more')).rejects.toMatchObject({ status: 409 });
+  });
+
+  it('fail together when the log does not answer, instead of one after the other', async () => {
+    const { send, create } = new Log().gateway();
+    let asked = 0;
+    const settled = await Promise.allSettled(
+      Array.from({ length: 50 }, (_, n) =>
+        send(source(`s${n}`), {}, async () => {
+          asked++;
+          await new Promise(setImmediate);
+          throw new Unavailable('down');
+        }),
+      ),
+    );
+    expect(settled.every((each) => each.status === 'rejected' && each.reason instanceof Unavailable)).toBe(
+      true,
+    );
+    expect(asked).toBeLessThanOrEqual(4);
+    await create('later');
+  });
+});
+
+describe('a change', () => {
+  it('that removes something is taken however many others there were', async () => {
+    const { send } = new Log().gateway({ rates: { perScope: 2, perAccount: 100 } });
+    const update = { ...about, type: 'source.updated', entity: 's', data: { name: 'x' } } as const;
+    const remove = { ...about, type: 'source.deleted', entity: 's', data: {} } as const;
+    await send(source('s'));
+    await send(update);
+    await expect(send(update)).rejects.toMatchObject({
+      status: 429,
+      retryAfterSeconds: 30,
+      fields: { quota: 'changes_per_minute', limit: 2 },
+    });
+    await send(update, { scope: 'another workspace' });
+    expect(await send(remove)).toMatchObject({ applied: true });
+  });
+
+  it('counts for its account in every workspace, and by its size', async () => {
+    const { send } = new Log().gateway({ rates: { perScope: 100, perAccount: 10 } });
+    const update = { ...about, type: 'source.updated', entity: 's', data: { name: 'x' } } as const;
+    await send(source('s'));
+    for (let n = 0; n < 4; n++) await send(update, { scope: `w${n}` });
+    await send(update, { bytes: 5 * 16 * 1024 });
+    const beyond = { fields: { quota: 'changes_per_minute_of_account', limit: 10 } };
+    await expect(send(update, { scope: 'w9' })).rejects.toMatchObject(beyond);
+    await send(update, { account: 'bob' });
+  });
+});
