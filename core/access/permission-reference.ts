@@ -22,7 +22,7 @@ const LINE = '|---|---|---|---|---|---|';
 const INTRODUCTION = [
   '# Who may do what',
   'Made from the permission table in `core/access/permissions.ts` and the routes of the gateway; `test/gateway/permission-reference.spec.ts` keeps it up to date, and writes it anew when run with `-u`. `test/flows/15-who-may-do-what.spec.ts` calls every route with every kind of credential and every role.',
-  'A role includes those after it: in an organization owner, admin, member; in a workspace admin, editor, viewer. Owners and admins of an organization are admins of its workspaces; a member sees the workspaces they were added to. An API key has a role in its one workspace. Profiles are another matter: a client key has scopes; a token has those it claims, else a viewer or a member of the organization `profile.read`, an editor `profile.write` too, an admin or owner all three, with what somebody is in a workspace counting in that workspace’s region alone; and the header `scopes` of a call narrows them. Where nothing stands the answer is 403 `permission denied`, as it is for a role that does not suffice; without a credential that is good it is 401 `not authenticated`.',
+  'A role includes those after it: in an organization owner, admin, member; in a workspace admin, editor, viewer. Owners and admins of an organization are admins of its workspaces; a member sees the workspaces they were added to. An API key has a role in its one workspace. Profiles are another matter: a client key has scopes; an ID token has those of its owner’s role: a viewer or a member of the organization `profile.read`, an editor `profile.write` too, an admin or owner all three, with a role in a workspace counting in that workspace’s region alone. Effective is what the role or key has, what the token’s own claim `scope` or `scopes` names (where it names any `profile.*`; it never adds one), and what the header `scopes` of the call names, all three at once. A write without effective `profile.read` is answered with `ucid`, `ids`, `region`, the times and what that very call wrote; the rest of the record needs `profile.read`. Where nothing stands the answer is 403 `permission denied`, as it is for a role that does not suffice; without a credential that is good it is 401 `not authenticated`.',
 ];
 
 function order(a: string, b: string): number {
@@ -58,7 +58,8 @@ function cellOf(kind: CredentialKind, permission: Permission): string {
   const { credentials, role, organizationRole, scope, self, archived } = permission;
   if (permission.public) return 'yes, and without a credential';
   if (!credentials.includes(kind)) return '';
-  if (scope !== undefined) return kind === 'id_token' ? `${scope}, claimed or by role` : scope;
+  if (scope !== undefined)
+    return kind === 'id_token' ? `${scope} by role, where a claim does not narrow it` : scope;
   if (kind !== 'id_token') return role ?? 'yes';
   const least =
     organizationRole !== undefined
