@@ -13,6 +13,7 @@ export * from './catalog/catalog.ts';
 export * from './catalog/entities.ts';
 export * from './catalog/facts.ts';
 export * from './catalog/fold.ts';
+export { type KeyMaker, keysMadeBy } from './catalog/member-keys.ts';
 export type { Member, MembersView } from './catalog/members.ts';
 export * from './catalog/restore.ts';
 export * from './catalog/rewrite.ts';

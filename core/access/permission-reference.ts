@@ -55,11 +55,12 @@ const KIND_NAMES: Readonly<Record<CredentialKind, string>> = {
 };
 
 function cellOf(kind: CredentialKind, permission: Permission): string {
-  const { credentials, role, organizationRole, scope, self, archived } = permission;
+  const { credentials, role, organizationRole, scope, grant, self, archived } = permission;
   if (permission.public) return 'yes, and without a credential';
   if (!credentials.includes(kind)) return '';
   if (scope !== undefined)
     return kind === 'id_token' ? `${scope} by role, where a claim does not narrow it` : scope;
+  if (kind === 'api_key' && grant !== undefined) return `${role} with \`may_manage\` ${grant}`;
   if (kind !== 'id_token') return role ?? 'yes';
   const least =
     organizationRole !== undefined

@@ -68,6 +68,8 @@ export interface CatalogView {
   workspaceRole(accountId: string, workspaceId: string): WorkspaceRole | undefined;
   /** Workspaces the account belongs to, archived ones too, newest first. */
   workspacesOf(accountId: string): readonly Workspace[];
+  /** Every workspace of an organization, archived ones too, oldest first. */
+  workspacesIn(organizationId: string): readonly Workspace[];
   /** A key by the SHA-256 of its raw text, revoked ones too. */
   keyByHash(hash: string): FoundKey | undefined;
   /** One entity of a workspace; undefined when it is missing, deleted, or another workspace's. */
@@ -202,7 +204,6 @@ export class CatalogState implements CatalogView {
     return found.sort((a, b) => (a.id < b.id ? 1 : -1));
   }
 
-  /** Every workspace of an organization, oldest first. */
   workspacesIn(organizationId: string): readonly Workspace[] {
     const ids = this.#workspacesOfOrganization.get(organizationId) ?? [];
     return ids.flatMap((id) => this.#workspaces.get(id) ?? []);
