@@ -5,6 +5,7 @@ export * from './access/permissions.ts';
 export * from './access/profile-scopes.ts';
 export * from './access/roles.ts';
 export * from './access/signature-algorithms.ts';
+export * from './access/writable-fields.ts';
 export * from './audit/apply-audited.ts';
 export * from './audit/audit-entry.ts';
 export { AUDITED_TYPES } from './audit/audited.ts';
