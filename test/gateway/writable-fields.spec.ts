@@ -1,4 +1,4 @@
-import { type Operation, WRITABLE_FIELDS } from '@tributary/core';
+import { WRITABLE_FIELDS } from '@tributary/core';
 import type { RouteOptions } from 'fastify';
 import { beforeAll, expect, it } from 'vitest';
 import { openTestGateway } from '../helpers/gateway.ts';
