@@ -64,6 +64,8 @@ export interface GatewayDependencies {
   readonly metrics: Metrics;
   /** Received topics the operator declared beyond the two standing ones. */
   readonly dedicatedTopics: readonly string[];
+  /** The organizations and workspaces, by id, that a declared topic is for; one that is missing here is for all. */
+  readonly topicTenants: ReadonlyMap<string, ReadonlySet<string>>;
   readonly limits?: Limits;
   /** Which pages of other origins browsers let call. */
   readonly crossOrigin?: CrossOriginOptions;

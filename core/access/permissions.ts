@@ -1,4 +1,4 @@
-import type { ClientKeyScope } from '../catalog/entities.ts';
+import type { ClientKeyScope, KeyGrant } from '../catalog/entities.ts';
 import type { OrganizationRole, WorkspaceRole } from './roles.ts';
 
 export type CredentialKind = 'id_token' | 'api_key' | 'write_key' | 'client_key';
@@ -12,6 +12,8 @@ export interface Permission {
   readonly organizationRole?: OrganizationRole;
   /** Scope of the profile API that is needed, of those the credential has and the call names. */
   readonly scope?: ClientKeyScope;
+  /** What an API key must have been allowed, beside its role, by an admin of the organization. */
+  readonly grant?: KeyGrant;
   /** Also for the person whom the path names, whatever their role. */
   readonly self?: true;
   /** Also in a workspace that is archived, for people. */
@@ -25,6 +27,7 @@ const WORKSPACE_CALLERS = ['id_token', 'api_key'] as const;
 const reads = { credentials: WORKSPACE_CALLERS, role: 'viewer' } as const;
 const writes = { credentials: WORKSPACE_CALLERS, role: 'editor' } as const;
 const administers = { credentials: WORKSPACE_CALLERS, role: 'admin' } as const;
+const managesMembers = { ...administers, grant: 'members' } as const;
 const PEOPLE = ['id_token'] as const;
 
 const belongs = { credentials: PEOPLE, organizationRole: 'member' } as const;
@@ -53,12 +56,12 @@ export const PERMISSIONS = {
   'workspaces.update': administers,
   'workspaces.archive': { ...administers, archived: true },
   'workspace-members.list': reads,
-  'workspace-members.create': administers,
+  'workspace-members.create': managesMembers,
   'workspace-members.read': reads,
-  'workspace-members.update': administers,
-  'workspace-members.delete': { ...administers, self: true },
+  'workspace-members.update': managesMembers,
+  'workspace-members.delete': { ...managesMembers, self: true },
   'api-keys.list': administers,
-  'api-keys.create': administers,
+  'api-keys.create': { ...administers, grant: 'keys' },
   'api-keys.revoke': administers,
   'event-keys.list': reads,
   'event-keys.create': administers,

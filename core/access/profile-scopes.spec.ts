@@ -62,9 +62,11 @@ describe('what an account may do with profiles', () => {
     expect(accountScopes(OWNER, { id: 'another' }, region, undefined, state)).toBeUndefined();
   });
 
-  it('is what the token claims in place of the role, but nowhere that the account has no place', () => {
+  it('is narrowed by what the token claims, which lifts no role and opens no other organization', () => {
     expect(scopesOf(OWNER, region, [READ])).toEqual([READ]);
-    expect(scopesOf('member', region, [WRITE])).toEqual([WRITE]);
+    expect(scopesOf('member', region, [WRITE])).toEqual([]);
+    expect(scopesOf('member', region, [READ, WRITE, DELETE])).toEqual([READ]);
+    expect(scopesOf('guest', region, [DELETE, READ])).toEqual([READ]);
     expect(scopesOf(OWNER, region, ['profile.bogus'])).toEqual([]);
     expect(scopesOf('stranger', region, [READ])).toBeUndefined();
   });

@@ -20,7 +20,8 @@ export function readScopes(text: string): readonly ClientKeyScope[] | undefined 
  * What somebody is in the organization counts in all regions, what they are in a workspace in that workspace's: who was
  * invited into one workspace is not shown the customers of another region. Being a member is worth a viewer.
  *
- * `claimed`: the profile scopes that the account's token names, in place of those of the role.
+ * `claimed`: the profile scopes that the account's token names. They narrow those of the role and never add one: a
+ * claim says what the token was issued for, and the catalog says what its owner may do.
  */
 export function accountScopes(
   accountId: string,
@@ -31,8 +32,7 @@ export function accountScopes(
 ): readonly ClientKeyScope[] | undefined {
   const role = roleInRegion(accountId, organization.id, region, state);
   if (role === undefined) return undefined;
-  if (claimed === undefined) return SCOPES_OF_ROLE[role];
-  return CLIENT_KEY_SCOPES.filter((scope) => claimed.includes(scope));
+  return SCOPES_OF_ROLE[role].filter((scope) => claimed?.includes(scope) ?? true);
 }
 
 function roleInRegion(

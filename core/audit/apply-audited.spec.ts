@@ -4,6 +4,7 @@ import {
   AT,
   account as accountOf,
   apiKey,
+  clientKey,
   contract,
   destination,
   fact,
@@ -15,6 +16,7 @@ import {
   WORKSPACE,
   workspace,
   workspaceMember,
+  writeKey,
 } from '../catalog/samples.ts';
 import { CatalogState } from '../catalog/state.ts';
 import { isUuid } from '../ids/ids.ts';
@@ -143,6 +145,45 @@ describe('a first sign-in', () => {
     expect(last(...invited, signIn, signIn)).toEqual([]);
   });
 });
+
+describe('the removal of a member', () => {
+  const left = {
+    ...fact('organization_member.removed', 'm1', {}),
+    v: 2,
+    data: { keys: 'revoke' },
+  } as Fact;
+  const made = { created_by: 'a9' };
+  const history = [
+    accountOf('a9', 'new@example.com'),
+    organizationMember('m1', 'new@example.com', 'admin'),
+    keyOf(apiKey('k1', 'h1'), made),
+    keyOf(clientKey('c1', 'h2'), made),
+    keyOf(writeKey('q1', 'h3'), made),
+    apiKey('k2', 'h4'),
+  ];
+
+  it('is told with every key that was revoked with it, each in the log of its own scope', () => {
+    const entries = last(...history, left);
+    expect(entries.map(({ scope_id, action, entity }) => [scope_id, action, entity.type, entity.id])).toEqual(
+      [
+        [ORGANIZATION, 'removed', 'organization_member', 'm1'],
+        [WORKSPACE, 'revoked', 'api_key', 'k1'],
+        [ORGANIZATION, 'revoked', 'client_key', 'c1'],
+      ],
+    );
+    expect(entries[1]).toMatchObject({
+      actor: { type: 'account', id: OWNER },
+      before: { status: 'active', version: 1 },
+      after: { status: 'revoked', version: 2, hash: '***' },
+    });
+    expect(new Set(entries.map(({ id }) => id)).size).toBe(3);
+    expect(last(...history, left)).toEqual(entries);
+  });
+});
+
+function keyOf(made: Fact, fields: object): Fact {
+  return { ...made, data: { ...made.data, ...fields } } as Fact;
+}
 
 it('is silent about a fact that was refused', () => {
   expect(last(contract('c1'), contract('c2'))).toEqual([]);

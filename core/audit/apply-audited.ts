@@ -6,16 +6,18 @@ import { watchAdmitted } from './admitted.ts';
 import type { AuditActor, AuditEntry } from './audit-entry.ts';
 import { AUDITED, partsOf } from './audited.ts';
 import { maskedEntity } from './masked.ts';
+import { watchRevokedKeys } from './revoked-keys.ts';
 
 /**
  * Applies the fact at `position` and tells what it did: one entry for each log it belongs in, and one for each
- * membership that became real by it; none when the fold refused it. The same facts give the same entries, ids included, on every replay.
+ * membership that became real or key that was revoked by it; none when the fold refused it. The same facts give the same entries, ids included, on every replay.
  */
 export function applyAudited(state: CatalogState, fact: Fact, position: number): readonly AuditEntry[] {
   const { entity: type, action } = partsOf(fact.type);
   const audited = AUDITED[type];
   const before = audited?.entity(state, fact.entity);
   const admitted = watchAdmitted(state, fact);
+  const revokedKeys = watchRevokedKeys(state, fact);
   if (!applyFact(state, fact, position).applied) return [];
   const after = audited.entity(state, fact.entity);
   const about = { type, id: fact.entity, action, before, after };
@@ -23,7 +25,7 @@ export function applyAudited(state: CatalogState, fact: Fact, position: number):
     .scopes(state, fact.entity)
     .filter((scope) => scope !== undefined)
     .map((scope) => entryOf(state, fact, about, scope, idOf(fact, position, scope)));
-  const others = admitted().map((each) =>
+  const others = [...admitted(), ...revokedKeys()].map((each) =>
     entryOf(state, fact, each, each.scope, idOf(fact, position, each.scope, each.id)),
   );
   return [...own, ...others];

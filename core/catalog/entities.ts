@@ -51,8 +51,14 @@ interface KeyFields extends Kept {
   readonly created_by: string;
 }
 
+/** What an API key does only where an admin of the organization allowed it when the key was made. */
+export const KEY_GRANTS = ['keys', 'members'] as const;
+export type KeyGrant = (typeof KEY_GRANTS)[number];
+
 export interface ApiKey extends KeyFields {
   readonly role: WorkspaceRole;
+  /** Makes API keys (`keys`), adds, changes and removes members (`members`) of its workspace. Absent: neither. */
+  readonly may_manage?: readonly KeyGrant[];
   /** From then on it is refused, as if it were revoked; null: never. */
   readonly expires_at: string | null;
 }

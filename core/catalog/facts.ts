@@ -74,6 +74,24 @@ export interface FactData {
   'replay.cancelled': Record<string, never>;
 }
 
+/** What happens to the API keys and client keys of a member whose role no longer covers them. */
+export interface KeysDecision {
+  readonly keys: 'revoke' | 'keep';
+}
+
+/**
+ * Facts of version 2. Those about members decide about the keys of the member, too: without a decision, as in version 1,
+ * all keys stay. Keys are made only while their author is an admin at the position of the fact (`missing` otherwise).
+ */
+export interface FactDataV2 {
+  'organization_member.updated': FactData['organization_member.updated'] & KeysDecision;
+  'organization_member.removed': KeysDecision;
+  'workspace_member.updated': FactData['workspace_member.updated'] & KeysDecision;
+  'workspace_member.removed': KeysDecision;
+  'client_key.created': FactData['client_key.created'];
+  'api_key.created': FactData['api_key.created'];
+}
+
 export type FactType = keyof FactData;
 
 /** Where a fact came from: the caller's address and the request's id. */
@@ -86,21 +104,37 @@ export interface FactOrigin {
  * One entry of the catalog topic. `expected_version` is the version of `entity` that its author saw: 0 for one to be
  * created, absent where the change holds whatever the version (revocations).
  */
-export type Fact = {
-  readonly [T in FactType]: {
-    readonly v: 1;
-    readonly type: T;
-    /** Id of the entity it is about. */
-    readonly entity: string;
-    readonly expected_version?: number;
-    readonly data: FactData[T];
-    /** Account id, or `key:<id>` of an API key, or `stage:<name>`, or `operator:<command>`. */
-    readonly by: string;
-    readonly from: FactOrigin;
-    /** ISO 8601 */
-    readonly at: string;
-  };
-}[FactType];
+export type Fact =
+  | { readonly [T in FactType]: Versioned<1, T, FactData[T]> }[FactType]
+  | { readonly [T in keyof FactDataV2]: Versioned<2, T, FactDataV2[T]> }[keyof FactDataV2];
+
+interface Versioned<Version extends number, Type extends FactType, Data> {
+  readonly v: Version;
+  readonly type: Type;
+  /** Id of the entity it is about. */
+  readonly entity: string;
+  readonly expected_version?: number;
+  readonly data: Data;
+  /** Account id, or `key:<id>` of an API key, or `stage:<name>`, or `operator:<command>`. */
+  readonly by: string;
+  readonly from: FactOrigin;
+  /** ISO 8601 */
+  readonly at: string;
+}
+
+const TYPES_OF_V2: Readonly<Record<keyof FactDataV2, true>> = {
+  'organization_member.updated': true,
+  'organization_member.removed': true,
+  'workspace_member.updated': true,
+  'workspace_member.removed': true,
+  'client_key.created': true,
+  'api_key.created': true,
+};
+
+/** Whether this release knows the version of a fact of this type. */
+export function isKnownVersion({ v, type }: { readonly v: number; readonly type: string }): boolean {
+  return v === 1 || (v === 2 && Object.hasOwn(TYPES_OF_V2, type));
+}
 
 /** What the fold decided about a fact. */
 export type Verdict =

@@ -1,7 +1,8 @@
 import { turnDestination } from './destination-facts.ts';
 import type { ClientKey, Contract, Rule, Transformation } from './entities.ts';
-import type { ConflictReason, Fact, Verdict } from './facts.ts';
+import { type ConflictReason, type Fact, isKnownVersion, type Verdict } from './facts.ts';
 import { decideMember } from './member-facts.ts';
+import { mayMakeKey } from './member-keys.ts';
 import { createOrganization, updateOrganization } from './organization-facts.ts';
 import type { CatalogState, WorkspaceEntities, WorkspaceEntityKind } from './state.ts';
 import { archiveWorkspace, createWorkspace, updateWorkspace } from './workspace-facts.ts';
@@ -32,7 +33,7 @@ export function applyFact(state: CatalogState, fact: Fact, position: number): Ve
 }
 
 function decide(state: CatalogState, fact: Fact, position: number): ConflictReason | undefined {
-  if (fact.v !== 1) throw new UnknownFact(fact);
+  if (!isKnownVersion(fact)) throw new UnknownFact(fact);
   const kept = { id: fact.entity, version: 1, created_at: fact.at, updated_at: fact.at };
   switch (fact.type) {
     case 'account.created':
@@ -59,10 +60,14 @@ function decide(state: CatalogState, fact: Fact, position: number): ConflictReas
     case 'workspace_member.removed':
       return decideMember(state, fact);
     case 'client_key.created':
+      if (fact.v === 2 && !mayMakeKey(state, fact.by, { organizationId: fact.data.organization_id }))
+        return 'missing';
       return createClientKey(state, { ...fact.data, ...kept });
     case 'client_key.revoked':
       return revokeClientKey(state, fact);
     case 'api_key.created':
+      if (fact.v === 2 && !mayMakeKey(state, fact.by, { workspaceId: fact.data.workspace_id }))
+        return 'missing';
       return createKey(state, 'api_key', { expires_at: null, ...fact.data, ...kept });
     case 'write_key.created': {
       const { workspace_id, source_id } = fact.data;

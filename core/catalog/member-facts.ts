@@ -1,5 +1,6 @@
 import type { OrganizationMember } from './entities.ts';
 import type { ConflictReason, Fact } from './facts.ts';
+import { withKeysOfMember } from './member-keys.ts';
 import type { Member, Members } from './members.ts';
 import type { CatalogState } from './state.ts';
 
@@ -7,6 +8,10 @@ type MemberFact = Fact & { readonly type: `${'organization' | 'workspace'}_membe
 
 /** What a fact about members decides. */
 export function decideMember(state: CatalogState, fact: MemberFact): ConflictReason | undefined {
+  return withKeysOfMember(state, fact, () => decide(state, fact));
+}
+
+function decide(state: CatalogState, fact: MemberFact): ConflictReason | undefined {
   const kept = { id: fact.entity, version: 1, created_at: fact.at, updated_at: fact.at };
   switch (fact.type) {
     case 'organization_member.added': {

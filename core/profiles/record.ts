@@ -1,7 +1,9 @@
 import type { Json, JsonObject } from '../event/event.ts';
-import { attributeTree, visibleAttributes } from './attributes.ts';
+import { attributeTree, joinAttributes, stampAttributes, visibleAttributes } from './attributes.ts';
 import { namespaceOf } from './identity.ts';
 import type { NamedRegister, Profile, ProfileAttribute } from './profile.ts';
+import type { ProfileWrite } from './profile-store.ts';
+import { joinNamed, stampNamed } from './registers.ts';
 
 /** A profile as the profile API shows it, in its own words. Times inside of it are texts, epoch ms. */
 export interface ProfileRecord {
@@ -34,6 +36,31 @@ export function recordOf(profile: Profile): ProfileRecord {
     region: profile.region,
     ucid: profile.ucid,
   };
+}
+
+/**
+ * The record of a profile for a caller that may write and not read: the identities and times of the profile, and of
+ * everything else exactly what the call wrote, as it wrote it.
+ *
+ * The stored values are not looked at, not even those at the places of the write: a write with an old `_ts` loses, and
+ * what won would tell the stored value, or that it equals a guess. What has no time of its own gets `updated_ts`.
+ */
+export function recordOfWrite(
+  profile: Profile,
+  {
+    attributes,
+    preferences,
+    consents,
+    ts,
+  }: Pick<ProfileWrite, 'attributes' | 'preferences' | 'consents' | 'ts'>,
+): ProfileRecord {
+  const now = profile.updated_ts;
+  return recordOf({
+    ...profile,
+    attributes: joinAttributes([], stampAttributes([], attributes, ts, now)),
+    preferences: joinNamed([], stampNamed([], preferences, ts, now)),
+    consents: joinNamed([], stampNamed([], consents, ts, now)),
+  });
 }
 
 function categoriesOf(attributes: readonly ProfileAttribute[]): JsonObject {

@@ -1,11 +1,13 @@
-import type {
-  Account,
-  FoundKey,
-  Operation,
-  Organization,
-  OrganizationRole,
-  Workspace,
-  WorkspaceRole,
+import {
+  type Account,
+  type CatalogView,
+  type FoundKey,
+  includesOrganizationRole,
+  type Operation,
+  type Organization,
+  type OrganizationRole,
+  type Workspace,
+  type WorkspaceRole,
 } from '@tributary/core';
 
 /** Who is calling, once the credential was verified. */
@@ -28,6 +30,17 @@ export function authorOf(caller: Caller): string {
 /** The account behind a caller: of a key the one that created it. */
 export function accountOf(caller: Caller): string {
   return caller.kind === 'id_token' ? caller.account.id : caller.key.created_by;
+}
+
+/** Whether a person calls, by ID token, who is an admin or owner of the organization. */
+export function administersOrganization(
+  caller: Caller,
+  organizationId: string,
+  state: Pick<CatalogView, 'organizationRole'>,
+): boolean {
+  if (caller.kind !== 'id_token') return false;
+  const role = state.organizationRole(caller.account.id, organizationId);
+  return role !== undefined && includesOrganizationRole(role, 'admin');
 }
 
 declare module 'fastify' {

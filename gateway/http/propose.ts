@@ -5,9 +5,11 @@ import { accountOf, authorOf } from './caller.ts';
 import { conflict, payloadTooLarge, versionMismatch } from './errors.ts';
 import { namesVersion } from './versions.ts';
 
-type WithoutOrigin<F> = F extends Fact ? Omit<F, 'v' | 'by' | 'from' | 'at'> : never;
+type WithoutOrigin<F> = F extends Fact
+  ? Omit<F, 'v' | 'by' | 'from' | 'at'> & (F['v'] extends 1 ? { readonly v?: 1 } : Pick<F, 'v'>)
+  : never;
 
-/** A fact without what the request says about it: who, from where, when. */
+/** A fact without what the request says about it: who, from where, when. Of version 1 unless it says otherwise. */
 export type Proposal = WithoutOrigin<Fact>;
 
 export type ProposalDependencies = Pick<GatewayDependencies, 'catalog' | 'changeLimits' | 'clock'>;
@@ -23,13 +25,12 @@ export async function propose(
   { catalog, changeLimits, clock }: ProposalDependencies,
   proposal: Proposal,
 ): Promise<void> {
-  const fact: Fact = {
-    v: 1,
-    ...proposal,
+  const origin = {
     by: authorOf(request.caller),
     from: { address: request.ip, request_id: request.id },
     at: iso(clock()),
   };
+  const fact: Fact = proposal.v === 2 ? { ...proposal, ...origin } : { ...proposal, v: 1, ...origin };
   const bytes = Buffer.byteLength(JSON.stringify(fact));
   if (bytes > MAX_VALUE_BYTES)
     throw payloadTooLarge(

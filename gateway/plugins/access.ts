@@ -150,8 +150,14 @@ function authorizeInWorkspace(
   const role = roleIn(caller, workspace.id, state);
   if (role === 'foreign') throw permissionDenied();
   request.role = role;
+  if (!hasGrant(caller, permission)) throw permissionDenied();
   if (permission.role === undefined || (role !== undefined && includesRole(role, permission.role))) return;
   if (!isSelf(request, permission, state.workspaceMembers, workspace.id)) throw permissionDenied();
+}
+
+/** An API key makes keys and touches members only where an admin of the organization allowed that when it was made. */
+function hasGrant(caller: Caller, { grant }: Permission): boolean {
+  return grant === undefined || caller.kind !== 'api_key' || caller.key.may_manage?.includes(grant) === true;
 }
 
 /** Of an organization people alone are members; one that is foreign is as good as missing. */

@@ -3,6 +3,7 @@ import {
   CLIENT_KEY_SCOPES,
   type ClientKeyScope,
   type CredentialKind,
+  type KeyGrant,
   makeKey,
   type Operation,
   ORGANIZATION_ROLES,
@@ -25,6 +26,8 @@ interface Actor {
   readonly kind: CredentialKind | undefined;
   /** What they are in the workspace; a write key of it has no role and is `own`. */
   readonly workspace?: WorkspaceRole | 'own';
+  /** What an API key was allowed beside its role. */
+  readonly manages?: readonly KeyGrant[];
   /** What they are in the organization; a client key of it has no role and is `own`. */
   readonly organization?: OrganizationRole | 'own';
 }
@@ -43,6 +46,8 @@ const ACTORS = [
   'a viewer of the workspace',
   'a member of the organization who edits',
   'an admin’s API key',
+  'an admin’s API key that may make keys',
+  'an admin’s API key that may change members',
   'an editor’s API key',
   'a viewer’s API key',
   'an API key of another workspace',
@@ -190,10 +195,11 @@ describe('15. Who may do what', () => {
       if (revoke) await client.ok('DELETE', `${path}/${made.id}`);
       return made.key;
     };
-    const apiKey = async (role: WorkspaceRole): Promise<Actor> => ({
-      token: await makeKeyAt(owner, './api-keys', { role }),
+    const apiKey = async (role: WorkspaceRole, ...manages: readonly KeyGrant[]): Promise<Actor> => ({
+      token: await makeKeyAt(owner, './api-keys', { role, may_manage: manages }),
       kind: 'api_key',
       workspace: role,
+      manages,
     });
     const expiredKey = async () => {
       const key = await makeKeyAt(owner, './api-keys', { role: 'admin', expires_at: secondsFromNow(2) });
@@ -232,6 +238,8 @@ describe('15. Who may do what', () => {
         workspace: 'editor',
       }),
       'an admin’s API key': await apiKey('admin'),
+      'an admin’s API key that may make keys': await apiKey('admin', 'keys'),
+      'an admin’s API key that may change members': await apiKey('admin', 'members'),
       'an editor’s API key': await apiKey('editor'),
       'a viewer’s API key': await apiKey('viewer'),
       'an API key of another workspace': {
@@ -310,9 +318,10 @@ function inShort(text: string): string {
 function expectedOf(actor: Actor, route: RouteOptions): string {
   const { url, config } = route;
   if (isPublic(route)) return ALLOWED;
-  const { credentials, role, organizationRole, scope } = permissionOf(config?.operation as Operation);
+  const { credentials, role, organizationRole, scope, grant } = permissionOf(config?.operation as Operation);
   if (actor.kind === undefined) return NOT_KNOWN;
   if (!credentials.includes(actor.kind)) return DENIED;
+  if (grant !== undefined && actor.kind === 'api_key' && !actor.manages?.includes(grant)) return DENIED;
   if (scope !== undefined && !hasScope(actor, scope)) return DENIED;
   if (url.includes(':workspaceId')) {
     if (actor.workspace === undefined) return DENIED;

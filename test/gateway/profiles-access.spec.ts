@@ -247,4 +247,24 @@ describe('an ID token', () => {
     }
     expect(await allowed(await ada())).toEqual(scopes);
   });
+
+  it.each([
+    ['an organization', 'member', ['profile.read', 'profile.write', 'profile.delete'], [READ]],
+    ['a workspace', 'viewer', ['profile.delete', 'profile.read'], [READ]],
+    ['a workspace', 'editor', ['profile.write', 'profile.delete'], [WRITE]],
+    ['a workspace', 'viewer', ['profile.write'], []],
+  ] as const)(
+    'of somebody who is in %s as %s and claims %j does what both allow: %j',
+    async (kind, role, claimed, scopes) => {
+      const email = `${role}-${claimed.length}-${kind.replaceAll(' ', '-')}@provider.example`;
+      await invite(kind === 'a workspace' ? inWorkspace() : inOrganization(), email, role);
+      const sign = (claims: object) => provider.sign({ sub: email, email, email_verified: true, ...claims });
+      for (const claims of [
+        { scope: claimed.join(' ') },
+        { scopes: claimed },
+        { scopes: `openid,${claimed.join(',')}` },
+      ])
+        expect(await allowed(client.withToken(await sign(claims)))).toEqual(scopes);
+    },
+  );
 });

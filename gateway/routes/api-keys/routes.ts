@@ -6,6 +6,7 @@ import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
 import { propose } from '../../http/propose.ts';
 import { closed, errorAnswers, goneAs, pathOf } from '../../http/schemas.ts';
 import { expiryOf } from './expiry.ts';
+import { grantsOf } from './grants.ts';
 import { presentApiKey } from './presenter.ts';
 import { apiKeyBody, apiKeyList, createdApiKey } from './schemas.ts';
 
@@ -32,7 +33,7 @@ export const apiKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
       const page = pageOf(keys, pageRequest(request.query));
       const uses = await readLastUses(request, reply, dependencies, page.items);
       linkNext(request, reply, page.next);
-      return reply.code(200).send(page.items.map((key) => presentApiKey(key, uses)));
+      return reply.code(200).send(page.items.map((key) => presentApiKey(key, uses, catalog.state)));
     },
   );
 
@@ -49,17 +50,20 @@ export const apiKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
       },
     },
     async (request, reply) => {
-      const { name, role, expires_at } = request.body;
+      const { name, role: wantedRole, may_manage, expires_at } = request.body;
+      const role = wantedRole ?? 'editor';
+      const grants = grantsOf(may_manage ?? [], role, request, catalog.state);
       const expiry = expiryOf(expires_at ?? undefined, dependencies.clock());
       const { raw, fields } = makeKeyFields(request, dependencies, 'api_key', name);
       await propose(request, dependencies, {
+        v: 2,
         type: 'api_key.created',
         entity: fields.id,
         expected_version: 0,
-        data: { ...fields, role: role ?? 'editor', expires_at: expiry },
+        data: { ...fields, role, expires_at: expiry, ...(grants.length > 0 && { may_manage: grants }) },
       });
       const key = entityOf(request, dependencies, 'api_key', fields.id);
-      return reply.code(201).send({ ...presentApiKey(key, NEVER_USED), key: raw });
+      return reply.code(201).send({ ...presentApiKey(key, NEVER_USED, catalog.state), key: raw });
     },
   );
 

@@ -33,7 +33,7 @@ export const clientKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
       const keys = catalog.state.clientKeys.listing(request.organization.id);
       const page = pageOf(keys, pageRequest(request.query));
       linkNext(request, reply, page.next);
-      return reply.code(200).send(page.items.map(presentClientKey));
+      return reply.code(200).send(page.items.map((key) => presentClientKey(key, catalog.state)));
     },
   );
 
@@ -53,6 +53,7 @@ export const clientKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
       const { raw, hash, prefix } = makeKey('client_key', random(KEY_BYTES));
       const id = newId();
       await propose(request, dependencies, {
+        v: 2,
         type: 'client_key.created',
         entity: id,
         expected_version: 0,
@@ -66,7 +67,7 @@ export const clientKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
           created_by: accountOf(request.caller),
         },
       });
-      return reply.code(201).send({ ...presentClientKey(keyNamed(request, id)), key: raw });
+      return reply.code(201).send({ ...presentClientKey(keyNamed(request, id), catalog.state), key: raw });
     },
   );
 

@@ -1,7 +1,7 @@
-import { CLIENT_KEY_SCOPES, type ClientKeyScope } from '@tributary/core';
+import { CLIENT_KEY_SCOPES, type ClientKeyScope, ORGANIZATION_ROLES } from '@tributary/core';
 import { type TSchema, Type } from 'typebox';
 import { keyFields, rawKey } from '../../http/keys.ts';
-import { closed, listOf, name, oneOf, uuid } from '../../http/schemas.ts';
+import { closed, listOf, name, nullable, oneOf, uuid } from '../../http/schemas.ts';
 
 const scope = oneOf(CLIENT_KEY_SCOPES);
 
@@ -29,6 +29,12 @@ const fields = {
   scopes: listOf(scope),
   status,
   created_by,
+  created_by_role: nullable(
+    oneOf(
+      ORGANIZATION_ROLES,
+      'What the account that made it is in the organization now; null: nothing any more.',
+    ),
+  ),
   created_at,
   updated_at,
 };

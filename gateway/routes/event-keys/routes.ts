@@ -8,13 +8,13 @@ import { closed, errorAnswers, goneAs, pathOf } from '../../http/schemas.ts';
 import { presentWriteKey } from './presenter.ts';
 import { createdWriteKey, writeKeyBody, writeKeyList } from './schemas.ts';
 import { sourceNamed } from './source.ts';
-import { topicFor } from './topic.ts';
+import { topicFor, topicsOf } from './topic.ts';
 
 const path = '/workspaces/:workspaceId/event-keys';
 
 /** `/workspaces/:workspaceId/event-keys`: write keys. The raw key is shown once, revoking is for good. */
 export const writeKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
-  const { catalog, dedicatedTopics } = dependencies;
+  const { catalog } = dependencies;
 
   app.get(
     path,
@@ -51,7 +51,8 @@ export const writeKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     },
     async (request, reply) => {
       const { name, environment, pubsub_topic: wanted, source_id } = request.body;
-      const topic = topicFor(environment, wanted ?? undefined, dedicatedTopics);
+      const dedicated = topicsOf(request.workspace, dependencies);
+      const topic = topicFor(environment, wanted ?? undefined, dedicated);
       const sourceId = sourceNamed(source_id ?? undefined, request.workspace.id, catalog.state);
       const { raw, fields } = makeKeyFields(request, dependencies, 'write_key', name, environment);
       await propose(request, dependencies, {

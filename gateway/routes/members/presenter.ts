@@ -1,6 +1,6 @@
-import type { CatalogView, Member } from '@tributary/core';
+import type { CatalogView, FoundKey, Member } from '@tributary/core';
 import type { Static } from 'typebox';
-import type { memberResource } from './schemas.ts';
+import type { memberResource, removedMember } from './schemas.ts';
 
 export function presentMember(
   member: Member,
@@ -20,5 +20,17 @@ export function presentMember(
     created_by: member.created_by,
     created_at: member.created_at,
     updated_at: member.updated_at,
+  };
+}
+
+export function presentMemberKey({ kind, key }: FoundKey): Static<typeof removedMember>['keys'][number] {
+  return {
+    id: key.id,
+    type: kind,
+    name: key.name,
+    key_prefix: key.key_prefix,
+    workspace_id: kind === 'client_key' ? null : key.workspace_id,
+    organization_id: kind === 'client_key' ? key.organization_id : null,
+    status: key.status,
   };
 }

@@ -1,17 +1,31 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import { type Member, newId } from '@tributary/core';
+import {
+  type Catalog,
+  type KeyMaker,
+  type KeysDecision,
+  keysMadeBy,
+  type Member,
+  newId,
+} from '@tributary/core';
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { accountOf } from '../../http/caller.ts';
 import { readEmail } from '../../http/emails.ts';
 import { isUnchanged } from '../../http/entities.ts';
-import { notFound } from '../../http/errors.ts';
+import { notFound, permissionDenied } from '../../http/errors.ts';
 import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
 import { propose } from '../../http/propose.ts';
-import { closed, errorAnswers, goneAs, listOf } from '../../http/schemas.ts';
+import { closed, errorAnswers, listOf } from '../../http/schemas.ts';
 import { checkVersion, tagVersion } from '../../http/versions.ts';
-import { presentMember } from './presenter.ts';
-import { memberBody, memberReplacement, memberResource } from './schemas.ts';
+import { presentMember, presentMemberKey } from './presenter.ts';
+import {
+  changedMember,
+  memberBody,
+  memberReplacement,
+  memberResource,
+  removalQuery,
+  removedMember,
+} from './schemas.ts';
 import { type MemberScope, ORGANIZATION_SCOPE, WORKSPACE_SCOPE } from './scopes.ts';
 
 /** `/organizations/:organizationId/members` and `/workspaces/:workspaceId/members`. */
@@ -19,6 +33,22 @@ export const memberRoutes: FastifyPluginAsync<GatewayDependencies> = async (app,
   await app.register(routesOf(ORGANIZATION_SCOPE), dependencies);
   await app.register(routesOf(WORKSPACE_SCOPE), dependencies);
 };
+
+/** Keys outlive the role of their maker only by the word of somebody else: 403 for the person, and for every key. */
+function checkDecision({ keys }: KeysDecision, { account_id }: Member, { caller }: FastifyRequest): void {
+  if (keys === 'keep' && (caller.kind !== 'id_token' || caller.account.id === account_id))
+    throw permissionDenied();
+}
+
+/** Names, after a change, the keys of a person that are active or were so before it. */
+function watchKeys(maker: KeyMaker | undefined, catalog: Pick<Catalog, 'state'>) {
+  const keysNow = () => (maker === undefined ? [] : keysMadeBy(catalog.state, maker));
+  const inactive = new Set(keysNow().flatMap(({ key }) => (key.status === 'active' ? [] : [key.id])));
+  return () =>
+    keysNow()
+      .filter(({ key }) => !inactive.has(key.id))
+      .map(presentMemberKey);
+}
 
 /** Members are added by e-mail address, also before that person's first sign-in. */
 function routesOf<M extends Member, Role extends string>(
@@ -105,22 +135,25 @@ function routesOf<M extends Member, Role extends string>(
           summary: `Give a ${noun} another role`,
           params: memberParams,
           body: memberReplacement(roles),
-          response: { 200: resource, ...errorAnswers },
+          response: { 200: changedMember(roles, title), ...errorAnswers },
         },
       },
       async (request, reply) => {
         const stored = memberNamed(request, request.params.memberId);
         const { role } = request.body;
+        const decision = { keys: request.body.keys ?? 'revoke' };
+        checkDecision(decision, stored, request);
         scope.checkGrant(request, stored.role);
         scope.checkGrant(request, role);
         checkVersion(request, stored);
+        const nameKeys = watchKeys(scope.maker(stored), catalog);
         const wanted = { role } as Partial<Member>;
         const current = () => members().get(scope.idOf(request), stored.id);
         if (!(await isUnchanged<Member>(dependencies, stored, wanted, current)))
-          await propose(request, dependencies, scope.updated(stored, role));
+          await propose(request, dependencies, scope.updated(stored, role, decision));
         const member = memberNamed(request, stored.id);
         tagVersion(reply, member);
-        return reply.code(200).send(present(member));
+        return reply.code(200).send({ ...present(member), keys: nameKeys() });
       },
     );
 
@@ -132,17 +165,22 @@ function routesOf<M extends Member, Role extends string>(
           operationId: `remove${title}`,
           summary: `Remove a ${noun}`,
           params: memberParams,
-          response: { 200: goneAs('deleted'), ...errorAnswers },
+          querystring: removalQuery,
+          response: { 200: removedMember, ...errorAnswers },
         },
       },
       async (request, reply) => {
         const gone = { id: request.params.memberId.toLowerCase(), status: 'deleted' } as const;
-        if (members().wasRemoved(scope.idOf(request), gone.id)) return reply.code(200).send(gone);
+        if (members().wasRemoved(scope.idOf(request), gone.id))
+          return reply.code(200).send({ ...gone, keys: [] });
         const stored = memberNamed(request, gone.id);
+        const decision = { keys: request.query.keys ?? 'revoke' };
+        checkDecision(decision, stored, request);
         scope.checkGrant(request, stored.role);
         checkVersion(request, stored);
-        await propose(request, dependencies, scope.removed(stored));
-        return reply.code(200).send(gone);
+        const nameKeys = watchKeys(scope.maker(stored), catalog);
+        await propose(request, dependencies, scope.removed(stored, decision));
+        return reply.code(200).send({ ...gone, keys: nameKeys() });
       },
     );
 

@@ -1,5 +1,7 @@
 import {
   type CatalogView,
+  type KeyMaker,
+  type KeysDecision,
   type Member,
   type MembersView,
   type Operation,
@@ -43,9 +45,11 @@ export interface MemberScope<M extends Member, Role extends string> {
   /** 403 for a caller who may not give, change or take this role. */
   checkGrant(request: FastifyRequest, role: string): void;
   added(fields: NewMemberFields, scopeId: string, role: Role): Proposal;
-  updated(member: M, role: Role): Proposal;
+  updated(member: M, role: Role, keys: KeysDecision): Proposal;
   /** As it was seen: who was made an owner meanwhile is not for everybody to remove. */
-  removed(member: M): Proposal;
+  removed(member: M, keys: KeysDecision): Proposal;
+  /** The account of the member where keys are looked for; undefined while nobody has the place. */
+  maker(member: M): KeyMaker | undefined;
 }
 
 export const ORGANIZATION_SCOPE: MemberScope<OrganizationMember, OrganizationRole> = {
@@ -74,18 +78,22 @@ export const ORGANIZATION_SCOPE: MemberScope<OrganizationMember, OrganizationRol
     expected_version: 0,
     data: { ...fields, organization_id, role },
   }),
-  updated: ({ id, version }, role) => ({
+  updated: ({ id, version }, role, decision) => ({
+    v: 2,
     type: 'organization_member.updated',
     entity: id,
     expected_version: version,
-    data: { role },
+    data: { role, ...decision },
   }),
-  removed: ({ id, version }) => ({
+  removed: ({ id, version }, decision) => ({
+    v: 2,
     type: 'organization_member.removed',
     entity: id,
     expected_version: version,
-    data: {},
+    data: decision,
   }),
+  maker: ({ account_id, organization_id }) =>
+    account_id === null ? undefined : { accountId: account_id, organizationId: organization_id },
 };
 
 export const WORKSPACE_SCOPE: MemberScope<WorkspaceMember, WorkspaceRole> = {
@@ -111,16 +119,20 @@ export const WORKSPACE_SCOPE: MemberScope<WorkspaceMember, WorkspaceRole> = {
     expected_version: 0,
     data: { ...fields, workspace_id, role },
   }),
-  updated: ({ id, version }, role) => ({
+  updated: ({ id, version }, role, decision) => ({
+    v: 2,
     type: 'workspace_member.updated',
     entity: id,
     expected_version: version,
-    data: { role },
+    data: { role, ...decision },
   }),
-  removed: ({ id, version }) => ({
+  removed: ({ id, version }, decision) => ({
+    v: 2,
     type: 'workspace_member.removed',
     entity: id,
     expected_version: version,
-    data: {},
+    data: decision,
   }),
+  maker: ({ account_id, workspace_id }) =>
+    account_id === null ? undefined : { accountId: account_id, workspaceId: workspace_id },
 };

@@ -18,6 +18,13 @@ export interface Wish {
   readonly regions: readonly NamedRegion[];
 }
 
+/** A call that was let in. */
+export interface Admission {
+  readonly organization: Organization;
+  /** Whether `profile.read` is effective in all regions of the call: named by the header and granted. */
+  readonly mayRead: boolean;
+}
+
 /**
  * The organization whose profiles a call is about, if it may do there what it wants to. The header narrows what the
  * credential was granted and adds nothing. 403 where the scope is not granted or the organization is not the caller's
@@ -28,12 +35,13 @@ export function admit(
   { scopes, orgId }: CallHeaders,
   wish: Wish,
   state: CatalogView,
-): Organization {
+): Admission {
   const organization = state.organizationNumbered(wish.orgId);
   const isMeant = organization !== undefined && (orgId ?? wish.orgId) === wish.orgId;
   if (!isMeant || !scopes.includes(wish.scope)) throw permissionDenied();
-  const isGranted = (region: string) => grantedIn(caller, organization, region, state).includes(wish.scope);
-  if (!organization.regions.some(isGranted)) throw permissionDenied();
+  const isGranted = (region: string, scope = wish.scope) =>
+    grantedIn(caller, organization, region, state).includes(scope);
+  if (!organization.regions.some((region) => isGranted(region))) throw permissionDenied();
   const unknown = wish.regions.filter(({ name }) => !organization.regions.includes(name));
   if (unknown.length > 0)
     throw invalidRequest(
@@ -42,7 +50,9 @@ export function admit(
         .map(({ path }) => ({ path, message: 'is no region of the organization' })),
     );
   if (!wish.regions.every(({ name }) => isGranted(name))) throw permissionDenied();
-  return organization;
+  const mayRead =
+    scopes.includes('profile.read') && wish.regions.every(({ name }) => isGranted(name, 'profile.read'));
+  return { organization, mayRead };
 }
 
 /** What the credential may do in a region of an organization, whatever the header says. */

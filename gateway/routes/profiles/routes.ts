@@ -6,10 +6,11 @@ import {
   InvalidInput,
   iso,
   MAX_PROFILE_IDENTITIES,
-  type Organization,
   type ProfileDeletionOutcome,
   type ProfileRefusal,
+  type ProfileWrite,
   recordOf,
+  recordOfWrite,
   TributaryError,
 } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
@@ -17,7 +18,7 @@ import type { GatewayDependencies } from '../../dependencies.ts';
 import { authorOf, type Caller } from '../../http/caller.ts';
 import { type ApiError, invalidRequest, unavailable } from '../../http/errors.ts';
 import { errorAnswers } from '../../http/schemas.ts';
-import { admit, type NamedRegion } from './admission.ts';
+import { type Admission, admit, type NamedRegion } from './admission.ts';
 import { tooLarge } from './bounds.ts';
 import { readCallHeaders } from './call-headers.ts';
 import { readDeletion } from './deletion.ts';
@@ -52,14 +53,16 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
       schema: {
         operationId: 'writeProfile',
         summary: 'Write a profile',
+        description:
+          'The record in the answer has all that is known of the profile where `profile.read` is effective too: named by the header `scopes` and granted in the region. Without it the record has `ucid`, `ids`, `region`, the times, and in `profile`, `mkt_preferences` and `consent` what this very call wrote and nothing else.',
         body: writeBody,
         response: { 200: profileRecords, ...errorAnswers },
       },
     },
     async (request, reply) => {
       const { region, preferences, consents, ...write } = readWrite(request.body);
-      const organization = admitTo(request, 'profile.write', [region]);
-      const outcome = await profiles.upsert({
+      const { organization, mayRead } = admitTo(request, 'profile.write', [region]);
+      const written: ProfileWrite = {
         ...write,
         org: organization.org_id,
         region: region.name,
@@ -69,9 +72,11 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
         })),
         consents: consents.map(([name, value]) => ({ name, value })),
         linking: 'merge',
-      });
+      };
+      const outcome = await profiles.upsert(written);
       if (outcome.kind === 'refused') throw refusalOf(outcome.reason, namesIn(request.body));
-      return reply.code(200).send([recordOf(outcome.profile)]);
+      const { profile } = outcome;
+      return reply.code(200).send([mayRead ? recordOf(profile) : recordOfWrite(profile, written)]);
     },
   );
 
@@ -88,7 +93,7 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
     },
     async (request, reply) => {
       const { regions, ...search } = readSearch(request.body);
-      const organization = admitTo(request, 'profile.read', regions);
+      const { organization } = admitTo(request, 'profile.read', regions);
       const found = await profiles
         .search({ ...search, org: organization.org_id, regions: namesOf(regions) })
         .catch((error: unknown) => {
@@ -115,7 +120,7 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
     },
     async (request, reply) => {
       const { regions: named, asSent, ...deletion } = readDeletion(request.body);
-      const organization = admitTo(request, 'profile.delete', named);
+      const { organization } = admitTo(request, 'profile.delete', named);
       const regions = namesOf(named);
       const answerOf = ({ deleted, notFound }: ProfileDeletionOutcome) => ({
         ucids: deleted,
@@ -152,7 +157,7 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
     request: FastifyRequest & { readonly body: { readonly orgId: number } },
     scope: ClientKeyScope,
     regions: readonly NamedRegion[],
-  ): Organization {
+  ): Admission {
     const wish = { scope, orgId: request.body.orgId, regions };
     return admit(request.caller, request.callHeaders, wish, catalog.state);
   }

@@ -1,4 +1,5 @@
-import type { CatalogView, FactData } from '@tributary/core';
+import type { CatalogView, FactData, Workspace } from '@tributary/core';
+import { administersOrganization, type Caller } from '../../http/caller.ts';
 import { invalidRequest, permissionDenied } from '../../http/errors.ts';
 
 /** Regions of an organization that nobody said more about, and the region of a workspace likewise. */
@@ -49,7 +50,22 @@ function workspaceIn(
 }
 
 /** 400 for a region that is none of the organization's. */
-export function checkRegion(region: string, regions: readonly string[]): void {
+function checkRegion(region: string, regions: readonly string[]): void {
   if (!regions.includes(region))
     throw invalidRequest({ path: '/region', message: `must be one of ${regions.join(', ')}` });
+}
+
+/**
+ * The region of a workspace decides which customers its people reach through the profile API, so an admin of the
+ * organization alone moves it, by ID token: 403 for everybody else, before the regions of the organization are told.
+ */
+export function checkMove(
+  caller: Caller,
+  { organization_id, region: current }: Workspace,
+  region: string,
+  state: CatalogView,
+): void {
+  if (region === current) return;
+  if (!administersOrganization(caller, organization_id, state)) throw permissionDenied();
+  checkRegion(region, state.organization(organization_id)?.regions ?? []);
 }

@@ -9,7 +9,7 @@ import { linkNext, pageOf, pageRequest } from '../../http/lists.ts';
 import { propose } from '../../http/propose.ts';
 import { errorAnswers, goneAs, pathOf } from '../../http/schemas.ts';
 import { checkVersion, namesVersion, tagVersion } from '../../http/versions.ts';
-import { checkRegion, planWorkspace } from './organization.ts';
+import { checkMove, planWorkspace } from './organization.ts';
 import { presentWorkspace } from './presenter.ts';
 import {
   workspaceBody,
@@ -119,7 +119,7 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
       const alerts = alertsIn(body.alerts, catalog.state, stored.id);
       const told = alerts === null && stored.alerts === undefined ? {} : { alerts };
       const fields = { name: body.name, region: body.region, ...told };
-      checkRegion(fields.region, catalog.state.organization(stored.organization_id)?.regions ?? []);
+      checkMove(request.caller, stored, fields.region, catalog.state);
       if (!(await isUnchanged(dependencies, stored, fields, () => catalog.state.workspace(stored.id))))
         await propose(request, dependencies, {
           type: 'workspace.updated',

@@ -19,7 +19,15 @@ export const workspaceBody = closed(
 
 /** What is left out of a replacement would be lost: the region has to be told. */
 export const workspaceReplacement = closed(
-  { name, region: Type.String({ minLength: 1, maxLength: 50 }), alerts: optional(alertsBody) },
+  {
+    name,
+    region: Type.String({
+      minLength: 1,
+      maxLength: 50,
+      description: 'Another one than now: for admins of the organization, by ID token.',
+    }),
+    alerts: optional(alertsBody),
+  },
   { title: 'WorkspaceReplacement', examples: [{ name: 'Shop', region: 'eu' }] },
 );
 

@@ -42,6 +42,10 @@ export function combinationFaults(
   });
   if (given('elasticsearchApiKey') && given('elasticsearchUsername'))
     faults.push(`${nameOf('elasticsearchApiKey')} and ${nameOf('elasticsearchUsername')} exclude each other`);
+  const { dedicatedTopics = [], topicTenants = new Map() } = parsed;
+  for (const topic of topicTenants.keys())
+    if (!dedicatedTopics.includes(topic))
+      faults.push(`${nameOf('topicTenants')} names "${topic}", which is not in ${nameOf('dedicatedTopics')}`);
   return [...faults, ...retentionFaults(parsed)];
 }
 

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { ConfigError, describeConfig, readConfig } from './config.ts';
 
+const SOMEBODY = '0198c5a2-7c1e-7b3a-9f60-2d1c5e8a4b70';
+
 describe('configuration', () => {
   it('has a default for everything', () => {
     const config = readConfig({});
@@ -31,6 +33,9 @@ describe('configuration', () => {
       'own',
     ],
     ['a topic twice', { TRIBUTARY_TOPICS: 'vip,vip' }, 'twice'],
+    ['tenants of a topic that is not there', { TRIBUTARY_TOPIC_TENANTS: `vip=${SOMEBODY}` }, 'names "vip"'],
+    ['tenants that are none', { TRIBUTARY_TOPICS: 'vip', TRIBUTARY_TOPIC_TENANTS: 'vip=acme' }, 'form'],
+    ['a topic without its tenants', { TRIBUTARY_TOPICS: 'vip', TRIBUTARY_TOPIC_TENANTS: 'vip=' }, 'form'],
     ['a ladder that is none', { TRIBUTARY_RETRY_LADDER: '1m,10s' }, 'TRIBUTARY_RETRY_LADDER'],
     ['ranges that are none', { TRIBUTARY_EGRESS_ALLOW: 'foo' }, 'TRIBUTARY_EGRESS_ALLOW'],
     ['a key that is none', { TRIBUTARY_DEV_ISSUER_KEY: 'foo' }, 'is no private JWK'],

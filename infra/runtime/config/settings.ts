@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { parseRanges } from '@tributary/connectors';
 import {
   declareTopics,
+  isUuid,
   MAX_CALLS_PER_SECOND,
   MAX_CONCURRENCY,
   parseLadder,
@@ -85,6 +86,12 @@ export const SETTINGS = {
     '',
     topics(),
     'Further topics for received events that write keys may name, comma-separated.',
+  ),
+  topicTenants: setting(
+    'TRIBUTARY_TOPIC_TENANTS',
+    '',
+    topicTenants(),
+    'For whom a topic of TRIBUTARY_TOPICS is: `<topic>=<id>+<id>`, comma-separated, with ids of organizations or workspaces. Others cannot name it and are not told of it. A topic that is missing here is for every workspace.',
   ),
   dedupeWindow: setting(
     'TRIBUTARY_DEDUPE_WINDOW',
@@ -210,6 +217,23 @@ function topics(): (value: string) => Parsed<readonly string[]> {
       if (parsed.value.indexOf(name) !== i) return { ok: false, message: `"${name}" is named twice` };
     }
     return parsed;
+  };
+}
+
+function topicTenants(): (value: string) => Parsed<ReadonlyMap<string, ReadonlySet<string>>> {
+  const entries = list();
+  return (value) => {
+    const parsed = entries(value);
+    if (!parsed.ok) return parsed;
+    const tenants = new Map<string, ReadonlySet<string>>();
+    for (const entry of parsed.value) {
+      const [topic = '', ids = '', ...rest] = entry.split('=');
+      const named = ids.split('+').map((id) => id.trim().toLowerCase());
+      if (rest.length > 0 || !named.every(isUuid))
+        return { ok: false, message: `"${entry}" is not of the form <topic>=<id>+<id>` };
+      tenants.set(topic.trim(), new Set(named));
+    }
+    return { ok: true, value: tenants };
   };
 }
 

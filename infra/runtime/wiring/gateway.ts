@@ -128,6 +128,7 @@ async function openDependencies(
     logger,
     metrics,
     dedicatedTopics: config.dedicatedTopics,
+    topicTenants: config.topicTenants,
     limits: await openLimits(config, logger, closing),
     crossOrigin: { origins: config.corsOrigins, ingestionOrigins: config.corsEventOrigins },
   };
