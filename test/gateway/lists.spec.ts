@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
+import { type InjectClient, type Injected, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
 
 let test: TestGateway;
 beforeAll(async () => {
@@ -16,12 +16,12 @@ async function walk(client: InjectClient, list: string, between: (page: number) 
   const pages: string[][] = [];
   let path: string | undefined = list;
   while (path !== undefined) {
-    const { status, body, headers } = await client.call<readonly Listed[]>('GET', path);
-    expect(status).toBe(200);
-    pages.push(body.map(({ id }) => id));
+    const answer: Injected<readonly Listed[]> = await client.call('GET', path);
+    expect(answer.status).toBe(200);
+    pages.push(answer.body.map(({ id }) => id));
     await between(pages.length);
-    const [, next] = /^<(.+)>; rel="next"$/.exec(String(headers.link ?? '')) ?? [];
-    path = next?.replace('/api/v1', '');
+    const link: RegExpExecArray | null = /^<(.+)>; rel="next"$/.exec(String(answer.headers.link ?? ''));
+    path = link?.[1]?.replace('/api/v1', '');
   }
   return pages;
 }

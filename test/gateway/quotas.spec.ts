@@ -1,5 +1,6 @@
-import { QUOTA_FACTS, QUOTA_NAMES, type QuotaName } from '@tributary/core';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { DEFAULT_QUOTAS, QUOTA_FACTS, QUOTA_NAMES, type QuotaName } from '@tributary/core';
+import { ChangeLimits } from '@tributary/gateway';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
 
 /** Small, and unlike each other. */
@@ -29,12 +30,13 @@ const LIMITS: Readonly<Record<QuotaName, number>> = {
   replays_total: 3,
 };
 
+const env = Object.fromEntries(
+  QUOTA_NAMES.map((name) => [`TRIBUTARY_QUOTA_${name.toUpperCase()}`, String(LIMITS[name])]),
+);
+
 let test: TestGateway;
 let people = 0;
 beforeAll(async () => {
-  const env = Object.fromEntries(
-    QUOTA_NAMES.map((name) => [`TRIBUTARY_QUOTA_${name.toUpperCase()}`, String(LIMITS[name])]),
-  );
   test = await openTestGateway({ env });
 });
 afterAll(() => test.close());
@@ -195,6 +197,28 @@ describe('a workspace grew without bound', () => {
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([201, 409]));
   });
 
+  it('by creates at two gateways at once, past the few that one of them had under way', async () => {
+    const other = await openTestGateway({ env, folder: test.folder });
+    onTestFinished(() => other.close());
+    const { owner } = await setUp();
+    const elsewhere = (await other.signIn('nobody@example.com')).with({
+      token: String(owner.token),
+      workspaceId: String(owner.workspaceId),
+    });
+    await other.dependencies.catalog.catchUp(5_000);
+    const answers = await Promise.all(
+      Array.from({ length: 60 }, (_, n) =>
+        (n % 2 === 0 ? owner : elsewhere).call('POST', './destinations', destination(n)),
+      ),
+    );
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([201, 409]));
+    const made = await owner.ok<unknown[]>('GET', './destinations');
+    expect(made.length).toBeGreaterThanOrEqual(LIMITS.destinations);
+    expect(made.length).toBeLessThanOrEqual(LIMITS.destinations + 4);
+    for (const client of [owner, elsewhere])
+      expect((await client.call('POST', './destinations', destination(99))).status).toBe(409);
+  });
+
   it('by rules that were made disabled and enabled later: that counts, too', async () => {
     const setting = await setUp();
     const { owner } = setting;
@@ -224,6 +248,28 @@ describe('a workspace grew without bound', () => {
     await owner.ok('DELETE', `./event-transformations/${id}`);
     await owner.ok('POST', './event-transformations', program(0, 3_000));
   });
+});
+
+it('a catalog grew with each of a million changes: they have a rate, and what removes something has none', async () => {
+  const rates = { perScope: 5, perAccount: 50 };
+  const changeLimits = new ChangeLimits({ quotas: DEFAULT_QUOTAS, rates, elapsed: () => 0 });
+  const limited = await openTestGateway({ dependencies: { changeLimits } });
+  onTestFinished(() => limited.close());
+  const owner = await limited.openWorkspace();
+  const { id } = await owner.ok<{ id: string }>('POST', './sources', { name: 's', type: 'web' });
+  const change = (n: number) => owner.call('PUT', `./sources/${id}`, { name: `s${n}`, type: 'web' });
+  for (let n = 0; n < 4; n++) expect((await change(n)).status).toBe(200);
+  const refused = await change(5);
+  expect(refused).toMatchObject({
+    status: 429,
+    body: { error: 'too many requests', quota: 'changes_per_minute', limit: 5 },
+  });
+  expect(refused.headers['retry-after']).toBe('12');
+  // What changes nothing makes no fact.
+  expect((await change(3)).status).toBe(200);
+  const other = await limited.openWorkspace();
+  await other.ok('POST', './sources', { name: 's', type: 'web' });
+  await owner.ok('DELETE', `./sources/${id}`);
 });
 
 describe('the quotas', () => {
