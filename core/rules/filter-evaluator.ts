@@ -18,6 +18,8 @@ const FILTER_CHARACTERS_PER_UNIT = 4;
 const WORK_PER_PART = 2;
 /** A text up to this length costs no more than the node that yields it. */
 const SHORT_TEXT = 32;
+/** The dead delivery of a rule whose filter fails holds the event: 50 rules can fail at one event. */
+const WORK_PER_FAILURE = 2_000;
 /** Each level becomes a type of its own in the evaluator. */
 const MAX_DEPTH = 32;
 
@@ -84,7 +86,7 @@ export function runMetered(
     return filter({ event });
   } catch (error) {
     if (error === EXHAUSTED || budget.isSpent) return undefined;
-    budget.left -= errorWork;
+    budget.left -= errorWork + WORK_PER_FAILURE;
     throw error;
   }
 }

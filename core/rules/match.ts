@@ -37,8 +37,11 @@ const NOT_EVALUATED: Mismatch = {
  * All rules of a workspace that are enabled, in their order, at one event. Their filters share one budget: once it is
  * spent, no further filter is evaluated. The same rules and event always give the same answer.
  */
-export function matchRules(rules: readonly Rule[], event: CanonicalEvent): readonly RuleMatch[] {
-  const budget = new FilterBudget();
+export function matchRules(
+  rules: readonly Rule[],
+  event: CanonicalEvent,
+  budget = new FilterBudget(),
+): readonly RuleMatch[] {
   return rules.map((rule) => {
     const mismatch = mismatchOf(rule, event, budget);
     return mismatch === undefined ? { rule } : { rule, mismatch };
