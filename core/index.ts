@@ -113,6 +113,7 @@ export * from './quotas/quota-uses.ts';
 export * from './quotas/quotas.ts';
 export * from './replay/replay-step.ts';
 export { type FilterVerdict, faultOfFilter, filterVerdict, MAX_FILTER_LENGTH } from './rules/filter.ts';
+export { FilterBudget, MAX_FILTER_WORK } from './rules/filter-evaluator.ts';
 export * from './rules/match.ts';
 export * from './sandbox/sandbox.ts';
 export * from './sandbox/transformation-input.ts';

@@ -31,6 +31,8 @@ import { count } from './count/count.ts';
 import { deliver, deliverSlow } from './deliver/deliver.ts';
 import { createDeliverer } from './deliver/delivering.ts';
 import { retrySources } from './deliver/retry-sources.ts';
+import { FairShare } from './fairness/fair-share.ts';
+import { SlowTurns } from './fairness/slow-turns.ts';
 import { history } from './history/history.ts';
 import { live } from './live/live.ts';
 import { mail } from './mail/mail.ts';
@@ -45,7 +47,7 @@ import { refusalOf, route, routeSlow } from './route/route.ts';
 import type { RunFigures } from './route/run-figures.ts';
 import { Transformer } from './route/transformer.ts';
 import type { StageName } from './stage-names.ts';
-import { validate } from './validate/validate.ts';
+import { validate, validateSlow } from './validate/validate.ts';
 
 /** Everything the stages reach the world by. Who makes these closes them, after the stages have stopped. */
 export interface PipelineDependencies {
@@ -74,6 +76,8 @@ export interface PipelineDependencies {
   readonly clock: Clock;
   /** Ms that never go back, for everything that is measured or waited for. */
   readonly elapsed: Clock;
+  /** Processor time of this thread, ms. Default: what the operating system counts. */
+  readonly threadCpu?: Clock;
   /** Whether this process is what others wait for. Default: while its thread is hardly ever idle. */
   readonly overloaded?: () => boolean;
   readonly logger: Logger;
@@ -91,13 +95,21 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
   const { batch, flow } = stageMakers(options);
 
   const received = dependencies.receivedTopics;
-  const { accepted, rejected, violations, eventsSlow, deliveries, deliveriesSlow, outcomes } = TOPIC;
+  const { receivedSlow, accepted, rejected, violations, eventsSlow, deliveries, deliveriesSlow, outcomes } =
+    TOPIC;
   const dead = TOPIC.deliveriesDead;
   const settled = [...ladder.map(({ label }) => retryTopic(label)), dead, outcomes];
   const { historyEntries, mailRetryMs } = options;
   const mails = [TOPIC.mail, mailRetries(mailRetryMs, dependencies.mailer !== undefined)];
   return [
-    batch('validate', received, [accepted, rejected, violations], steps.validate),
+    batch('validate', received, [receivedSlow, accepted, rejected, violations], steps.validate),
+    batch(
+      'validate.slow',
+      [receivedSlow],
+      [accepted, rejected, violations],
+      steps.validateSlow,
+      SLOW_ENTRIES,
+    ),
     batch('count', [accepted, rejected], [], steps.count),
     batch('live', [accepted, rejected], [], steps.live),
     batch('profile', [accepted], [], steps.profile),
@@ -143,17 +155,21 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
   const current = (id: string) => catalog.state.destination(id);
   const deliverer = createDeliverer({ ...parts, current });
   const delivering = { catalog, clock, catalogWaitMs, deliverer };
+  const shares = { validate: new FairShare(elapsed), route: new FairShare(elapsed) };
+  // One for all slow queues of the process: they share a thread with each other and with the quick ones.
+  const turns = new SlowTurns(elapsed, () => shares.validate.isBusy || shares.route.isBusy);
   return {
-    validate: validate(parts),
+    validate: validate(parts, shares.validate),
+    validateSlow: validateSlow(parts, turns),
     count: count(parts),
     live: live(parts),
     history: history(parts),
     audit: audit(parts),
     profile: profile(parts),
     mail: mail(parts),
-    route: route(routing(parts.sandbox), lanes(parts.slowTransformationMs)),
-    routeSlow: routeSlow(routing(parts.slowSandbox)),
-    replay: replay(parts),
+    route: route(routing(parts.sandbox), lanes(parts.slowTransformationMs), shares.route),
+    routeSlow: routeSlow(routing(parts.slowSandbox), turns),
+    replay: replay(parts, turns),
     notice: notice(parts),
     deliver: deliver(delivering, deliveryLanes()),
     deliverSlow: deliverSlow(delivering, slowDeliveryLanes(parts)),
@@ -181,6 +197,9 @@ const replaySteps: Source = {
   topic: TOPIC.replays,
   dueAt: ({ timestamp }) => timestamp + REPLAY_TICK_MS,
 };
+
+/** Entries in a batch of `validate.slow`, each of which may take milliseconds of a fraction of a thread. */
+const SLOW_ENTRIES = 100;
 
 function stageMakers({ batchEntries, windowBytes }: PipelineOptions) {
   const sources = (reads: readonly (Source | string)[]) =>

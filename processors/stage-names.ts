@@ -1,6 +1,7 @@
 /** The stages of the pipeline, for who chooses some of them before anything is opened. */
 export const STAGE_NAMES = [
   'validate',
+  'validate.slow',
   'count',
   'live',
   'profile',

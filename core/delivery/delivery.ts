@@ -45,14 +45,27 @@ export interface EventVerdict {
   readonly version: number;
 }
 
+/**
+ * What made a delivery dead. Of a failed filter, and of one that was not evaluated as the filters of its workspace took
+ * too much work, a redrive matches the rule again; of a failed transformation it runs the transformation again.
+ */
+export const DEAD_CAUSES = [
+  'filter_failed',
+  'filter_not_evaluated',
+  'transformation',
+  'destination',
+  'expired',
+] as const;
+
+export type DeadCause = (typeof DEAD_CAUSES)[number];
+
 /** Value on `deliveries.outcomes` and `deliveries.dead`: the delivery and what became of it. */
 export interface DeliveryOutcome {
   readonly delivery: Delivery;
   readonly status: DeliveryStatus;
   /** Why it is retrying or dead. */
   readonly reason?: string;
-  /** What made it dead. A redrive of a failed transformation runs the transformation again. */
-  readonly cause?: 'transformation' | 'destination' | 'expired';
+  readonly cause?: DeadCause;
   /** Of a failed transformation: what the event's contract said, so that a run of a redrive is told the same. */
   readonly contract?: EventVerdict;
   /** ISO 8601 */

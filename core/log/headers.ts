@@ -21,8 +21,12 @@ export const HEADER = {
   contractVersion: 'contract-version',
   /** Id of the write key that sent the event; from received records on to accepted and rejected events. */
   keyId: 'key-id',
+  /** On `events.received.slow`: the position of the received event, by which it is deduplicated. */
+  receivedPosition: 'received-position',
   /** On `events.slow`: the rules still to be routed, comma-separated ids. */
   rules: 'rules',
+  /** On `events.slow`, where rules are still to be matched: one of `MATCH`. */
+  match: 'match',
   /** On `events.slow`, of what came from `events.accepted`: its offset there, by which each partition stays in order. */
   acceptedOffset: 'accepted-offset',
   /** Id of the replay that something is part of: on `events.slow`, `replays` and deliveries. */
@@ -35,3 +39,9 @@ export const HEADER = {
    */
   destinationId: 'destination-id',
 } as const;
+
+/**
+ * Which rules of an event on `events.slow` are to be matched before they are applied: all that are enabled; those that
+ * are named; or the named one and the enabled ones behind it.
+ */
+export const MATCH = { all: 'all', named: 'named', from: 'from' } as const;

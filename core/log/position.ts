@@ -10,3 +10,11 @@ export interface Position {
 export function formatPosition(position: Position): string {
   return `${position.topic}/${position.partition}/${position.offset}/${position.index}`;
 }
+
+/** The position that `formatPosition` wrote; undefined for any other text. */
+export function parsePosition(text: string): Position | undefined {
+  const [, topic, partition, offset, index] =
+    /^([^/]+)\/(\d{1,10})\/(\d{1,16})\/(\d{1,10})$/.exec(text) ?? [];
+  if (topic === undefined) return undefined;
+  return { topic, partition: Number(partition), offset: Number(offset), index: Number(index) };
+}

@@ -10,6 +10,8 @@ export interface TopicSpec {
 
 /** Names of the fixed topics. Received and retry topics depend on configuration. */
 export const TOPIC = {
+  /** Internal: received events of workspaces that take more than their share of validate. */
+  receivedSlow: 'events.received.slow',
   accepted: 'events.accepted',
   rejected: 'events.rejected',
   eventsSlow: 'events.slow',
@@ -51,6 +53,7 @@ export function declareTopics(options: TopicOptions): ReadonlyMap<string, TopicS
   const { partitions, retentionMs } = options;
   const received = [receivedTopic('production'), receivedTopic('development'), ...options.dedicated];
   const derived = [
+    TOPIC.receivedSlow,
     TOPIC.accepted,
     TOPIC.rejected,
     TOPIC.eventsSlow,

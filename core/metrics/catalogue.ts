@@ -113,7 +113,16 @@ export const METRICS = {
   },
   tributary_rule_filters_failed_total: {
     kind: 'counter',
-    help: 'Times the filter of a rule failed on an event, which it then does not take.',
+    help: 'Times the filter of a rule failed on an event, which is then a dead delivery of the rule.',
+  },
+  tributary_rule_filters_not_evaluated_total: {
+    kind: 'counter',
+    help: 'Times the filter of a rule was not evaluated, as those of its workspace took too much work for an event.',
+  },
+  tributary_events_deferred_total: {
+    kind: 'counter',
+    help: 'Events that a stage sent to its slow queue, as their workspace took more than its share of the stage.',
+    labels: { stage: 'validate, route' },
   },
   tributary_events_replayed_total: { kind: 'counter', help: 'Events that replays sent again.' },
   tributary_history_entries_total: {

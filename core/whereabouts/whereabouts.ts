@@ -11,7 +11,14 @@ export interface Placed {
 }
 
 /** Stages that an event passes one after the other until it has left. */
-export type WayStage = 'validate' | 'route' | 'route.slow' | 'deliver' | 'deliver.slow' | 'deliver.retry';
+export type WayStage =
+  | 'validate'
+  | 'validate.slow'
+  | 'route'
+  | 'route.slow'
+  | 'deliver'
+  | 'deliver.slow'
+  | 'deliver.retry';
 
 /** What the contract of an event said. Both of a contract are absent where none speaks of it. */
 export interface ContractWay {

@@ -19,6 +19,7 @@ import {
 } from '@tributary/core';
 import { awaitCatalog, awaitFact } from '../causality.ts';
 import { factIn, timeOf } from '../entry.ts';
+import type { SlowTurns } from '../fairness/slow-turns.ts';
 import type { ReadShares } from './read-shares.ts';
 import { firstStep, nextStep, type Stepped, sharedReads } from './step.ts';
 
@@ -35,6 +36,7 @@ export interface ReplayDependencies {
 
 interface SteppingDependencies extends ReplayDependencies {
   readonly reads: ReadShares;
+  readonly turns: SlowTurns;
 }
 
 /**
@@ -42,12 +44,12 @@ interface SteppingDependencies extends ReplayDependencies {
  * of the replay's time, sends those that its rules take on to the slow lane of route, and emits the step after it, which
  * comes back a tick later. What a step emits is committed with it, so a crash at any moment repeats no event.
  */
-export function replay(dependencies: ReplayDependencies): FlowStage['handle'] {
+export function replay(dependencies: ReplayDependencies, turns: SlowTurns): FlowStage['handle'] {
   const reads = sharedReads(dependencies.elapsed);
   return promised((entry) =>
     entry.position.topic === TOPIC.catalog
       ? begin(dependencies, entry)
-      : goOn({ ...dependencies, reads }, entry),
+      : goOn({ ...dependencies, reads, turns }, entry),
   );
 }
 

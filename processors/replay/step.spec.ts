@@ -7,7 +7,16 @@ import {
   type ReplayStep,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
+import { SlowTurns } from '../fairness/slow-turns.ts';
 import { nextStep, sharedReads } from './step.ts';
+
+const TURNS = {
+  elapsed: () => 0,
+  turns: new SlowTurns(
+    () => 0,
+    () => false,
+  ),
+};
 
 const AT = '2026-01-01T00:00:00.000Z';
 const REPLAY: Replay = {
@@ -54,7 +63,8 @@ function logOf({ first, readable }: { readonly first: number; readonly readable:
 
 const catalog = { state: {}, position: 0 } as unknown as Catalog;
 const stepWith = async (log: ReturnType<typeof logOf>) =>
-  (await nextStep({ log, catalog, clock: () => 0, reads: sharedReads(() => 0) }, REPLAY, STEP)).next;
+  (await nextStep({ log, catalog, clock: () => 0, reads: sharedReads(() => 0), ...TURNS }, REPLAY, STEP))
+    .next;
 
 describe('a step of a replay', () => {
   it('waits where the log gives nothing yet, and skips none of it', async () => {
@@ -101,6 +111,7 @@ describe('a step of a replay', () => {
       catalog: { state, position: 0 } as unknown as Catalog,
       clock: () => 0,
       reads: sharedReads(() => 0),
+      ...TURNS,
     };
     const ticks = 1_000 / REPLAY_TICK_MS;
     const asked = { ...REPLAY, events_per_second: rate };

@@ -6,10 +6,12 @@ import {
   type Emission,
   type EventLog,
   HEADER,
+  HeldThread,
   iso,
+  isUndecided,
   type LogEntry,
-  mismatchOf,
-  mismatchOfContent,
+  MATCH,
+  matchRules,
   REPLAY_TICK_MS,
   type Replay,
   type ReplayCursor,
@@ -18,6 +20,7 @@ import {
   TOPIC,
 } from '@tributary/core';
 import { eventOf } from '../entry.ts';
+import type { SlowTurns } from '../fairness/slow-turns.ts';
 import { ReadShares } from './read-shares.ts';
 
 /** Bytes of events that a step may send on: they are committed in one transaction. */
@@ -26,11 +29,18 @@ const STEP_BYTES = 1024 * 1024;
 const LOOKED_AT_BYTES = 4 * 1024 * 1024;
 const READ_BYTES = 256 * 1024;
 
+/** How long a replay looks at events before others have their turn, ms. */
+const TURN_MS = 2;
+
 interface StepDependencies {
   readonly log: Pick<EventLog, 'read' | 'first' | 'offsetAt' | 'topics'>;
   readonly catalog: Pick<Catalog, 'state' | 'position'>;
   readonly clock: Clock;
+  /** Ms that never go back. */
+  readonly elapsed: Clock;
   readonly reads: ReadShares;
+  /** The filters of the rules are evaluated in these. */
+  readonly turns: SlowTurns;
 }
 
 /** The budget that the replays of a process share. */
@@ -133,16 +143,26 @@ async function readOn(
     const read = await dependencies.log.read(TOPIC.accepted, cursor.partition, next, {
       maxBytes: READ_BYTES,
     });
-    for (const entry of read.entries) {
-      if (isUsedUp(allowance) || entry.position.offset >= cursor.end) break;
-      next = entry.position.offset + 1;
-      lookedAt += 1;
-      allowance.lookedAtBytes -= entry.value.length;
-      const emission = sentOn(dependencies.catalog, replay, entry);
-      if (emission === undefined) continue;
-      allowance.events -= 1;
-      allowance.bytes -= emission.value.length;
-      events.push(emission);
+    /** Looks at entries from `at` on, as many as fit into a turn; where to go on. */
+    const lookAt = (at: number): number => {
+      const thread = new HeldThread(dependencies.elapsed, TURN_MS);
+      for (const [index, entry] of read.entries.slice(at).entries()) {
+        if (isUsedUp(allowance) || entry.position.offset >= cursor.end) return read.entries.length;
+        if (thread.isDueToRest) return at + index;
+        next = entry.position.offset + 1;
+        lookedAt += 1;
+        allowance.lookedAtBytes -= entry.value.length;
+        const emission = sentOn(dependencies.catalog, replay, entry);
+        if (emission === undefined) continue;
+        allowance.events -= 1;
+        allowance.bytes -= emission.value.length;
+        events.push(emission);
+      }
+      return read.entries.length;
+    };
+    for (let at = 0; at < read.entries.length; ) {
+      const from = at;
+      at = await dependencies.turns.run(replay.workspace_id, () => lookAt(from));
     }
     if (isUsedUp(allowance)) break;
     if (read.next > next) next = Math.min(read.next, cursor.end);
@@ -172,12 +192,16 @@ function sentOn(
 ): Emission | undefined {
   if (entry.headers[HEADER.workspaceId] !== replay.workspace_id) return undefined;
   const event = eventOf(entry);
-  const rules = rulesOf(state, replay).filter((rule) => takes(state, replay, rule, event));
+  const open = rulesOf(state, replay).filter((rule) => isOpen(state, rule, event));
+  const matches = matchRules(open, event);
+  const rules = matches.filter(({ mismatch }) => mismatch === undefined || isUndecided(mismatch));
   if (rules.length === 0) return undefined;
   const headers = {
     ...entry.headers,
     [HEADER.catalogPosition]: String(Math.max(position, Number(entry.headers[HEADER.catalogPosition]) || 0)),
-    [HEADER.rules]: rules.map(({ id }) => id).join(','),
+    [HEADER.rules]: rules.map(({ rule }) => rule.id).join(','),
+    // The dead delivery of a filter that cannot say whether its rule takes the event is made where rules are applied.
+    ...(rules.some(({ mismatch }) => mismatch !== undefined) ? { [HEADER.match]: MATCH.named } : {}),
     [HEADER.replay]: replay.id,
   };
   return { topic: TOPIC.eventsSlow, key: entry.key, value: entry.value, headers };
@@ -186,13 +210,10 @@ function sentOn(
 function rulesOf(state: Catalog['state'], { rule_id, workspace_id }: Replay): readonly Rule[] {
   if (rule_id === null) return state.enabledRules(workspace_id);
   const rule = state.entity('rule', workspace_id, rule_id);
-  return rule === undefined ? [] : [rule];
+  return rule === undefined ? [] : [{ ...rule, enabled: true }];
 }
 
-/** A rule that was named is replayed also while it is disabled: that is how a new one is filled before it is opened. */
-function takes(state: Catalog['state'], replay: Replay, rule: Rule, event: CanonicalEvent): boolean {
+function isOpen(state: Catalog['state'], rule: Rule, event: CanonicalEvent): boolean {
   const destination = state.entity('destination', rule.workspace_id, rule.destination_id);
-  if (closedTo(destination, event.environment) !== undefined) return false;
-  const mismatch = replay.rule_id === null ? mismatchOf(rule, event) : mismatchOfContent(rule, event);
-  return mismatch === undefined;
+  return closedTo(destination, event.environment) === undefined;
 }

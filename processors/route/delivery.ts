@@ -1,5 +1,6 @@
 import {
   type CanonicalEvent,
+  type DeadCause,
   type Delivery,
   type DeliveryOutcome,
   deliveryId,
@@ -9,6 +10,8 @@ import {
   type Headers,
   iso,
   type LogEntry,
+  MATCH,
+  type Mismatch,
   type Rule,
   type StageContext,
   TOPIC,
@@ -66,13 +69,34 @@ export function toDeliver(routed: Routed, delivery: Delivery): Emission {
 
 /** The event as it was before the transformation, given up: it is kept to be redriven, never delivered. */
 export function failedTransformation(routed: Routed, rule: RuleOfDelivery, reason: string): Emission {
+  return deadBeforeDelivery(routed, rule, reason, 'transformation');
+}
+
+/** The event at a rule whose filter could not say whether it takes it, and so many rules behind it likewise. */
+export function undecided(routed: Routed, rule: Rule, { because, message }: Mismatch, others = 0): Emission {
+  const cause = because === 'filter_failed' ? because : 'filter_not_evaluated';
+  const about = cause === 'filter_failed' ? `filter: ${message}` : `filter ${message}`;
+  return deadBeforeDelivery(
+    routed,
+    rule,
+    others === 0 ? about : `${about}; nor ${others} later rules`,
+    cause,
+  );
+}
+
+function deadBeforeDelivery(
+  routed: Routed,
+  rule: RuleOfDelivery,
+  reason: string,
+  cause: DeadCause,
+): Emission {
   const delivery = deliveryOf(routed, rule, routed.event, 0);
   const contract = verdictIn(routed.entry.headers);
   return outcomeEmission(TOPIC.deliveriesDead, routed, {
     delivery,
     status: 'dead',
     reason,
-    cause: 'transformation',
+    cause,
     ...(contract === undefined ? {} : { contract }),
     at: delivery.created_at,
   });
@@ -80,13 +104,33 @@ export function failedTransformation(routed: Routed, rule: RuleOfDelivery, reaso
 
 /** A redriven event that its transformation now drops: its dead delivery is done with. */
 export function droppedOnRedrive(routed: Routed, rule: Rule): Emission {
+  return settledOnRedrive(routed, rule, 'dropped by its transformation');
+}
+
+/** A redriven event that its rule does not take by now. */
+export function notTakenOnRedrive(routed: Routed, rule: Rule): Emission {
+  return settledOnRedrive(routed, rule, 'its rule does not take the event');
+}
+
+function settledOnRedrive(routed: Routed, rule: Rule, reason: string): Emission {
   const delivery = deliveryOf(routed, rule, routed.event, 0);
   return outcomeEmission(TOPIC.outcomes, routed, {
     delivery,
     status: 'delivered',
-    reason: 'dropped by its transformation',
+    reason,
     at: delivery.created_at,
   });
+}
+
+/** The event itself, for the slow lane, with all of its rules still to be matched. */
+export function toSlowMatching({ entry, catalogPosition }: Routed): Emission {
+  const headers = {
+    ...entry.headers,
+    [HEADER.catalogPosition]: String(catalogPosition),
+    [HEADER.match]: MATCH.all,
+    [HEADER.acceptedOffset]: String(entry.position.offset),
+  };
+  return { topic: TOPIC.eventsSlow, key: entry.key, value: entry.value, headers };
 }
 
 /** The event itself, for the slow lane, with the rules that are still to be done. */

@@ -7,9 +7,9 @@ import {
   HEADER,
   InvalidInput,
   type LogEntry,
+  MATCH,
   type Metrics,
   type Mismatch,
-  mismatchOf,
   promised,
   type Rule,
   type StageContext,
@@ -19,6 +19,8 @@ import {
 } from '@tributary/core';
 import { awaitCatalog } from '../causality.ts';
 import { catalogPositionOf, eventOf, verdictIn } from '../entry.ts';
+import type { FairShare } from '../fairness/fair-share.ts';
+import type { SlowTurns } from '../fairness/slow-turns.ts';
 import type { PartitionLanes, Stay } from '../partition-lanes.ts';
 import {
   deliveryOf,
@@ -27,7 +29,9 @@ import {
   type Routed,
   toDeliver,
   toSlowLane,
+  toSlowMatching,
 } from './delivery.ts';
+import { type Matching, matchAgain, matchAll, matchOf } from './matching.ts';
 import type { Transformer } from './transformer.ts';
 
 export interface RouteDependencies {
@@ -44,42 +48,70 @@ const UNJUDGED: TransformationContext['contract'] = { outcome: 'accepted', id: n
 type Applied = { readonly rule: Rule; readonly emissions: readonly Emission[] | 'slow' };
 
 /** Accepted events by every enabled rule that matches; those with a slow transformation go on to the slow lane. */
-export function route(dependencies: RouteDependencies, lanes: PartitionLanes): FlowStage['handle'] {
+export function route(
+  dependencies: RouteDependencies,
+  lanes: PartitionLanes,
+  share: FairShare,
+): FlowStage['handle'] {
+  const { catalog, metrics, catalogWaitMs } = dependencies;
   return promised(async (entry, context) => {
-    await awaitCatalog(dependencies.catalog, [entry], dependencies.catalogWaitMs);
+    await awaitCatalog(catalog, [entry], catalogWaitMs);
     const event = eventOf(entry);
-    const rules = dependencies.catalog.state
-      .enabledRules(event.workspace_id)
-      .filter((rule) => takes(rule, event, dependencies.metrics));
-    return applyRules(dependencies, routed(dependencies, entry, event, 0, context), rules, lanes);
+    const { workspace_id } = event;
+    const subject = routed(dependencies, entry, event, 0, context);
+    if (share.sendsSlow(workspace_id)) {
+      metrics.count('tributary_events_deferred_total', { stage: 'route' });
+      return [toSlowMatching(subject)];
+    }
+    const { rules, emissions, filterMs } = matchAll(subject, { state: catalog.state, metrics });
+    share.charge(workspace_id, filterMs + writingMs(emissions));
+    const applied = await applyRules(dependencies, subject, rules, lanes);
+    share.charge(workspace_id, writingMs(applied));
+    return [...emissions, ...applied];
   });
 }
 
-/** A filter that fails takes nothing: it is counted, and shown where somebody asks for the event. */
-function takes(rule: Rule, event: CanonicalEvent, metrics: Metrics): boolean {
-  const mismatch = mismatchOf(rule, event);
-  if (mismatch?.because === 'filter_failed') metrics.count('tributary_rule_filters_failed_total', {});
-  return mismatch === undefined;
+/** Processor time that it takes to write so much, ms. */
+function writingMs(emissions: readonly Emission[]): number {
+  let characters = 0;
+  for (const { value } of emissions) characters += value.length;
+  return characters * 3e-6;
 }
 
 /**
  * Events of the slow lane, redriven and replayed ones, by the rules their entry names. Whether such a rule is still enabled is
  * not asked again: it was when it matched, or a person asked for the redrive or the replay.
  */
-export function routeSlow(dependencies: RouteDependencies): FlowStage['handle'] {
+export function routeSlow(dependencies: RouteDependencies, turns: SlowTurns): FlowStage['handle'] {
   return promised(async (entry, context) => {
     await awaitCatalog(dependencies.catalog, [entry], dependencies.catalogWaitMs);
     const event = eventOf(entry);
     const subject = routed(dependencies, entry, event, redrivesOf(entry), context);
     const rules: Rule[] = [];
     const gone: Emission[] = [];
-    for (const id of rulesNamed(entry)) {
+    const match = matchOf(entry);
+    for (const id of match === MATCH.all ? [] : rulesNamed(entry)) {
       const rule = dependencies.catalog.state.entity('rule', event.workspace_id, id);
       if (rule !== undefined) rules.push(rule);
       else gone.push(...withoutRule(subject, id));
     }
-    return [...gone, ...(await applyRules(dependencies, subject, rules, undefined))];
+    const matched =
+      match === undefined
+        ? { rules, emissions: [] }
+        : await turns.run(event.workspace_id, () => matchSlow(dependencies, subject, match, rules));
+    const applied = await applyRules(dependencies, subject, matched.rules, undefined);
+    return [...gone, ...matched.emissions, ...applied];
   });
+}
+
+function matchSlow(
+  { catalog, metrics }: RouteDependencies,
+  subject: Routed,
+  match: keyof typeof MATCH,
+  named: readonly Rule[],
+): Matching {
+  const parts = { state: catalog.state, metrics };
+  return match === MATCH.all ? matchAll(subject, parts) : matchAgain(subject, match, named, parts);
 }
 
 /** Why a transformation may not run; undefined when it may. */

@@ -189,6 +189,7 @@ export function setUp(
     }),
     clock,
     elapsed: () => time.elapsed,
+    threadCpu: () => time.elapsed,
     overloaded: () => false,
     logger: shared.logger ?? NO_LOGGER,
     metrics: shared.metrics ?? NO_METRICS,

@@ -1,16 +1,14 @@
-import type { HistoryQuery, ListedOutcome } from '@tributary/core';
+import { DEAD_CAUSES, type HistoryQuery, type ListedOutcome } from '@tributary/core';
 import { Type } from 'typebox';
 import { invalidRequest } from '../../http/errors.ts';
 import { oneOf, optional } from '../../http/schemas.ts';
 import { parseTime, timeText } from '../../http/times.ts';
 
-const CAUSES = ['transformation', 'destination', 'expired'] as const;
-
 /** What narrows a list of deliveries, or says which of the dead are meant. Query and body take the same. */
 const fields = {
   destination_id: Type.String({ format: 'uuid' }),
   rule_id: Type.String({ format: 'uuid' }),
-  cause: oneOf(CAUSES, 'What made them dead.'),
+  cause: oneOf(DEAD_CAUSES, 'What made them dead.'),
   reason: Type.String({ minLength: 1, maxLength: 500, description: 'Part of the reason, in any case.' }),
   since: timeText('ISO 8601; their events were received then or later.'),
   until: timeText('ISO 8601; their events were received before then.'),

@@ -8,6 +8,7 @@ import {
   HEADER,
   type Headers,
   iso,
+  MATCH,
   type NewEntry,
   TOPIC,
 } from '@tributary/core';
@@ -28,12 +29,23 @@ export function canRedrive(outcome: DeliveryOutcome, state: CatalogView): boolea
   return state.entity('destination', outcome.delivery.workspace_id, destinationId)?.enabled === true;
 }
 
-/** Where its transformation runs again its rule does too, as that is now; undefined where that is gone. */
+/** Where its rule is applied again that is as it is now; undefined where it is gone. */
 function destinationOf({ delivery, cause }: DeliveryOutcome, state: CatalogView): string | undefined {
   const { workspace_id, rule_id, destination_id } = delivery;
-  return cause === 'transformation'
+  return isBeforeDelivery(cause)
     ? state.entity('rule', workspace_id, rule_id)?.destination_id
     : destination_id;
+}
+
+/** Causes that came before there was anything to deliver: the rule is applied again. */
+function isBeforeDelivery(cause: DeliveryOutcome['cause']): boolean {
+  return cause === 'transformation' || matchOf(cause) !== undefined;
+}
+
+/** How the rule is matched again; undefined where it took the event. */
+function matchOf(cause: DeliveryOutcome['cause']): string | undefined {
+  if (cause === 'filter_failed') return MATCH.named;
+  return cause === 'filter_not_evaluated' ? MATCH.from : undefined;
 }
 
 /** `now` is epoch ms; `catalogPosition` is what this process has applied. */
@@ -52,10 +64,9 @@ export function redriveOf(
     next_attempt_at: iso(now),
   };
   return {
-    start:
-      cause === 'transformation'
-        ? transformAgain(delivery, { ...headers, ...verdictHeaders(contract) })
-        : deliverAgain(delivery, headers),
+    start: isBeforeDelivery(cause)
+      ? applyAgain(delivery, matchOf(cause), { ...headers, ...verdictHeaders(contract) })
+      : deliverAgain(delivery, headers),
     outcome: {
       key: deliveryKey(delivery),
       value: JSON.stringify(retrying),
@@ -64,8 +75,9 @@ export function redriveOf(
   };
 }
 
-function transformAgain(delivery: Delivery, headers: Headers): Redrive['start'] {
+function applyAgain(delivery: Delivery, match: string | undefined, headers: Headers): Redrive['start'] {
   const redriven = {
+    ...(match === undefined ? {} : { [HEADER.match]: match }),
     [HEADER.rules]: delivery.rule_id,
     [HEADER.redrives]: String(delivery.redrives),
     [HEADER.destinationId]: delivery.destination_id,

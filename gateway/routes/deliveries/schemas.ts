@@ -1,4 +1,4 @@
-import { ENVIRONMENTS } from '@tributary/core';
+import { DEAD_CAUSES, ENVIRONMENTS } from '@tributary/core';
 import { Type } from 'typebox';
 import { pageQuery } from '../../http/lists.ts';
 import { closed, freeObject, listOf, nullable, oneOf, optional, time, uuid } from '../../http/schemas.ts';
@@ -33,7 +33,7 @@ const fields = {
   message_id: Type.String(),
   replay_id: nullable(uuid),
   reason: nullable(Type.String({ description: 'Why it is retrying or dead.' })),
-  cause: nullable(oneOf(['transformation', 'destination', 'expired'], 'What made it dead.')),
+  cause: nullable(oneOf(DEAD_CAUSES, 'What made it dead.')),
   attempts: listOf(attempt, 'Oldest first.'),
   created_at: time,
   updated_at: time,

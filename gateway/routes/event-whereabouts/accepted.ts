@@ -24,6 +24,22 @@ export async function isValidated(log: EventLog, { position }: LogEntry): Promis
   return ((await log.positionOf('validate', topic, partition)) ?? 0) > offset;
 }
 
+/** True while the event is in the slow queue of validate. */
+export async function waitsForSlowValidation(
+  look: Look,
+  log: EventLog,
+  { entry, event }: ReceivedEvent,
+): Promise<boolean> {
+  const topic = TOPIC.receivedSlow;
+  const partition = partitionOf(eventKey(event), log.topics.get(topic)?.partitions ?? 1);
+  const taken = (await log.positionOf('validate.slow', topic, partition)) ?? 0;
+  const from = await log.offsetAt(topic, partition, entry.timestamp - CLOCKS_APART_MS);
+  const end = await look.scan({ topic, partition, from: Math.max(from, taken) }, (slow) =>
+    isAbout(slow, event) ? 'enough' : undefined,
+  );
+  return end === 'enough';
+}
+
 /**
  * What the contract said. It is worked out anew: an event is judged as of the catalog position it carries, so every
  * process at any time comes to what validate came to.

@@ -8,9 +8,12 @@ import {
   type EventLog,
   HEADER,
   type LogEntry,
+  MATCH,
+  matchRules,
   mismatchOf,
   partitionOf,
   type Rule,
+  type RuleMatch,
   type RuleWay,
   TOPIC,
   type TransformationResult,
@@ -44,12 +47,15 @@ export async function rulesWay(
 ): Promise<readonly RuleWay[]> {
   const { log, state } = sources;
   const { event } = accepted;
-  const judged = state.entities('rule', event.workspace_id).map((rule) => judge(rule, state, accepted));
+  const matches = matchesOf(state, event);
+  const judged = state
+    .entities('rule', event.workspace_id)
+    .map((rule) => judge(rule, state, accepted, matches));
   const asked = judged.filter(({ asks }) => asks);
   const quick = await writtenFor(look, log, accepted, asked, false);
   const missing = asked.filter(({ rule }) => !has(quick, rule, event));
   const slow = missing.length > 0 ? await slowLane(look, log, accepted) : NOT_SLOW;
-  const late = missing.filter(({ rule }) => slow.passed.includes(rule.id));
+  const late = missing.filter(({ rule }) => names(slow.passed, rule));
   const written = both(quick, await writtenFor(look, log, accepted, late, true));
   return Promise.all(
     judged.map(async (one) => {
@@ -67,16 +73,39 @@ type Judged = {
   readonly way: Omit<RuleWay, 'transformation' | 'deliveries'>;
 };
 
-function judge(rule: Rule, state: CatalogView, { entry, event }: AcceptedEvent): Judged {
+interface Matches {
+  readonly byRule: ReadonlyMap<string, RuleMatch>;
+  /** The dead delivery of this rule stands for all whose filters were not evaluated. */
+  readonly firstNotEvaluated: string | undefined;
+}
+
+/** As route matches them. */
+function matchesOf(state: CatalogView, event: CanonicalEvent): Matches {
+  const matches = matchRules(state.enabledRules(event.workspace_id), event);
+  const isOpen = ({ rule }: RuleMatch) => {
+    const destination = state.entity('destination', rule.workspace_id, rule.destination_id);
+    return closedTo(destination, event.environment) === undefined;
+  };
+  const first = matches.find((match) => match.mismatch?.because === 'filter_not_evaluated' && isOpen(match));
+  return {
+    byRule: new Map(matches.map((match) => [match.rule.id, match])),
+    firstNotEvaluated: first?.rule.id,
+  };
+}
+
+function judge(rule: Rule, state: CatalogView, { entry, event }: AcceptedEvent, matches: Matches): Judged {
   const destination = state.entity('destination', rule.workspace_id, rule.destination_id);
-  const mismatch = mismatchOf(rule, event) ?? closedTo(destination, event.environment);
+  const match = matches.byRule.get(rule.id);
+  const closed = closedTo(destination, event.environment);
+  const mismatch = (match === undefined ? mismatchOf(rule, event) : match.mismatch) ?? closed;
   const changed = [rule.updated_at, destination?.updated_at ?? ''].some(
     (at) => Date.parse(at) >= entry.timestamp - CLOCKS_APART_MS,
   );
+  const isDead = mismatch?.because === 'filter_failed' || rule.id === matches.firstNotEvaluated;
   const before = Date.parse(rule.created_at) <= entry.timestamp + CLOCKS_APART_MS;
   return {
     rule,
-    asks: before && (mismatch === undefined || changed),
+    asks: before && (mismatch === undefined || changed || isDead),
     way: {
       rule_id: rule.id,
       name: rule.name,
@@ -128,7 +157,7 @@ function partitionsOf(log: EventLog, event: CanonicalEvent, rules: readonly Rule
 const has = ({ byId }: WrittenDeliveries, rule: Rule, event: CanonicalEvent) =>
   byId.has(deliveryId(rule.id, event, 0));
 
-/** An event in route's slow lane, by the rules whose transformation it is there for. A replay of it does not count. */
+/** An event in route's slow lane, by the rules that are applied to it there. A replay of it does not count. */
 export interface SlowLane {
   /** It waits for these. */
   readonly waiting: readonly string[];
@@ -168,8 +197,15 @@ export async function slowLane(
   return { waiting, redriven, passed, all: ![before, behind].includes('gave up') };
 }
 
+/** All rules of the workspace, as none was matched yet. */
+const ALL = '*';
+
 function rulesOf({ headers }: LogEntry): readonly string[] {
-  return (headers[HEADER.rules] ?? '').split(',');
+  return headers[HEADER.match] === MATCH.all ? [ALL] : (headers[HEADER.rules] ?? '').split(',');
+}
+
+function names(rules: readonly string[], { id }: Rule): boolean {
+  return rules.includes(id) || rules.includes(ALL);
 }
 
 interface OutcomeOfRule {
@@ -193,7 +229,7 @@ async function outcomeOfRule(
     if (found === undefined) break;
     deliveries.push(await deliveryWay(look, sources, found, event.workspace_id));
   }
-  const waits = slow.waiting.includes(rule.id);
+  const waits = names(slow.waiting, rule);
   if (deliveries.length === 0 && !waits) {
     const outcome = await outcomeIn(look, sources, event.workspace_id, deliveryId(rule.id, event, 0));
     if (outcome === 'unanswered') sure = false;
@@ -226,6 +262,8 @@ function transformationResult(
   sawAll: boolean,
 ): TransformationResult {
   if (deliveries.some(({ cause }) => cause === 'transformation')) return 'failed';
+  if (deliveries.some(({ cause }) => cause === 'filter_failed' || cause === 'filter_not_evaluated'))
+    return 'unknown';
   if (rule.transformation_id === null) return deliveries.length > 0 ? 'none' : 'unknown';
   if (deliveries.length > 0) return 'outputs';
   return sawAll ? 'dropped' : 'unknown';

@@ -1,4 +1,4 @@
-import { ENVIRONMENTS, MISMATCHES } from '@tributary/core';
+import { DEAD_CAUSES, ENVIRONMENTS, MISMATCHES } from '@tributary/core';
 import { Type } from 'typebox';
 import { closed, freeObject, listOf, nullable, oneOf, time, uuid } from '../../http/schemas.ts';
 import { timeText } from '../../http/times.ts';
@@ -33,7 +33,7 @@ const position = Type.Object(
 
 const stage = nullable(
   oneOf(
-    ['validate', 'route', 'route.slow', 'deliver', 'deliver.slow', 'deliver.retry'],
+    ['validate', 'validate.slow', 'route', 'route.slow', 'deliver', 'deliver.slow', 'deliver.retry'],
     'The stage it waits for; null when for none.',
   ),
 );
@@ -60,7 +60,7 @@ const delivery = Type.Object(
     }),
     attempts: listOf(attempt, 'Oldest first.'),
     reason: nullable(Type.String()),
-    cause: nullable(oneOf(['transformation', 'destination', 'expired'])),
+    cause: nullable(oneOf(DEAD_CAUSES)),
     created_at: time,
     next_attempt_at: nullable(time),
   },

@@ -10,7 +10,7 @@ import {
   type Placed,
   type Whereabouts,
 } from '@tributary/core';
-import { contractWay, findAccepted, findPoisoned, isValidated } from './accepted.ts';
+import { contractWay, findAccepted, findPoisoned, isValidated, waitsForSlowValidation } from './accepted.ts';
 import { givenUpBy, withoutGivenUp } from './given-up.ts';
 import type { Look } from './look.ts';
 import { findReceived, type ReceivedEvent, type Wanted } from './received.ts';
@@ -54,6 +54,7 @@ async function wayOfReceived(look: Look, sources: WaySources, received: Received
     rules: [],
   };
   if (!(await isValidated(log, entry))) return { ...known, stage: 'validate' };
+  if (await waitsForSlowValidation(look, log, received)) return { ...known, stage: 'validate.slow' };
   const contract = await contractWay(sources, received);
   if (contract.outcome === 'rejected') return { ...known, contract };
   const accepted = await findAccepted(look, log, received);

@@ -1,0 +1,67 @@
+import { describe, expect, it } from 'vitest';
+import { FairShare } from './fair-share.ts';
+
+function setUp() {
+  const time = { now: 10_000 };
+  const share = new FairShare(() => time.now);
+  share.sendsSlow('quiet');
+  share.sendsSlow('noisy');
+  return { time, share };
+}
+
+describe('FairShare', () => {
+  it('a workspace whose events take long is sent through the slow queue, and no other one', () => {
+    const { share } = setUp();
+    for (let n = 0; n < 100; n++) share.charge('noisy', 4);
+    expect(share.sendsSlow('noisy')).toBe(true);
+    expect(share.sendsSlow('quiet')).toBe(false);
+  });
+
+  it('any number of ordinary events is no more than a share', () => {
+    const { share } = setUp();
+    for (let n = 0; n < 100_000; n++) share.charge('noisy', 0.15);
+    expect(share.sendsSlow('noisy')).toBe(false);
+  });
+
+  it('an expensive event now and then is no more than a share', () => {
+    const { share, time } = setUp();
+    for (let n = 0; n < 1_000; n++) {
+      time.now += 60;
+      share.charge('noisy', 5);
+      expect(share.sendsSlow('noisy')).toBe(false);
+    }
+  });
+
+  it('the time in the slow queue doubles up to 30 s while it goes on, and begins anew after a pause', () => {
+    const { share, time } = setUp();
+    const slowFor = () => {
+      while (!share.sendsSlow('noisy')) share.charge('noisy', 10);
+      const since = time.now;
+      while (share.sendsSlow('noisy')) time.now += 100;
+      share.sendsSlow('quiet');
+      return time.now - since;
+    };
+    expect(Array.from({ length: 7 }, slowFor)).toEqual([1, 2, 4, 8, 16, 30, 30].map((s) => s * 1_000));
+    time.now += 120_000;
+    expect(slowFor()).toBe(1_000);
+  });
+
+  it('a workspace that is alone for an hour harms nobody', () => {
+    const share = new FairShare(() => 5);
+    for (let n = 0; n < 100; n++) {
+      share.sendsSlow('only');
+      share.charge('only', 10);
+    }
+    expect(share.sendsSlow('only')).toBe(false);
+    share.sendsSlow('another');
+    share.charge('only', 10);
+    expect(share.sendsSlow('only')).toBe(true);
+  });
+
+  it('is busy for a second after an event that takes no slow queue', () => {
+    const { share, time } = setUp();
+    expect(share.isBusy).toBe(true);
+    time.now += 1_000;
+    expect(share.isBusy).toBe(false);
+  });
+});

@@ -1,0 +1,94 @@
+import type { Clock } from '@tributary/core';
+import { RecentMap } from '../recent-map.ts';
+
+/** Processor time that an event may take without being charged for it, ms: many times what an ordinary event takes. */
+const ORDINARY_MS = 0.2;
+/** The share of one thread that the events of a workspace may take beyond that... */
+const SHARE = 0.1;
+/** ...and how much of it at once, ms. */
+const BURST_MS = 50;
+/** For how long a workspace is sent through the slow queue, ms: the first time, and at most after it did so repeatedly. */
+const FIRST_SLOW_MS = 1_000;
+const MOST_SLOW_MS = 30_000;
+/** A workspace harms nobody while no other one had an event for so long, ms. */
+const ALONE_AFTER_MS = 3_600_000;
+/** Others are at work when an event of theirs came within this time, ms. */
+const BUSY_MS = 1_000;
+/** Workspaces with expensive events that are remembered. */
+const REMEMBERED = 10_000;
+
+interface Tenant {
+  /** What it took beyond its share, ms; leaks with time. */
+  level: number;
+  at: number;
+  slowUntil: number;
+  slowMs: number;
+}
+
+interface Seen {
+  readonly workspaceId: string;
+  at: number;
+}
+
+/**
+ * The share of one stage's processor time that each workspace has in this process: a leaky bucket of what its events
+ * take beyond ordinary ones. A workspace that overflows it has its events sent through the stage's slow queue for a
+ * while, so that they delay only each other. Many ordinary events are never charged: to pass them on to a slow queue
+ * would cost as much as to process them.
+ */
+export class FairShare {
+  readonly #elapsed: Clock;
+  readonly #tenants = new RecentMap<string, Tenant>(REMEMBERED);
+  #latest: Seen | undefined;
+  #other: Seen | undefined;
+  #ordinaryAt = Number.NEGATIVE_INFINITY;
+
+  /** `elapsed`: ms that never go back. */
+  constructor(elapsed: Clock) {
+    this.#elapsed = elapsed;
+  }
+
+  /** Notes that an event of the workspace came. True when it belongs into the slow queue. */
+  sendsSlow(workspaceId: string, now = this.#elapsed()): boolean {
+    this.#note(workspaceId, now);
+    const tenant = this.#tenants.size === 0 ? undefined : this.#tenants.get(workspaceId);
+    if (tenant !== undefined && now < tenant.slowUntil) return true;
+    this.#ordinaryAt = now;
+    return false;
+  }
+
+  /** Charges the processor time that one event took, ms. */
+  charge(workspaceId: string, ms: number, now = this.#elapsed()): void {
+    if (ms <= ORDINARY_MS) return;
+    const tenant = this.#tenants.get(workspaceId) ?? { level: 0, at: now, slowUntil: 0, slowMs: 0 };
+    this.#tenants.set(workspaceId, tenant);
+    const leaked = (now - tenant.at) * SHARE;
+    // What no other workspace was there to suffer from is not held against it.
+    tenant.level = Math.min(2 * BURST_MS, Math.max(0, tenant.level - leaked) + ms - ORDINARY_MS);
+    tenant.at = now;
+    if (tenant.level <= BURST_MS || now < tenant.slowUntil || this.#isAlone(workspaceId, now)) return;
+    const isAgain = now - tenant.slowUntil < 2 * tenant.slowMs;
+    tenant.slowMs = isAgain ? Math.min(MOST_SLOW_MS, tenant.slowMs * 2) : FIRST_SLOW_MS;
+    tenant.slowUntil = now + tenant.slowMs;
+  }
+
+  /** Whether events that take no slow queue came lately. */
+  get isBusy(): boolean {
+    return this.#elapsed() - this.#ordinaryAt < BUSY_MS;
+  }
+
+  #note(workspaceId: string, now: number): void {
+    if (this.#latest?.workspaceId === workspaceId) {
+      this.#latest.at = now;
+      return;
+    }
+    this.#other = this.#latest;
+    this.#latest = { workspaceId, at: now };
+  }
+
+  #isAlone(workspaceId: string, now: number): boolean {
+    const { workspaceId: latest, at } = this.#latest ?? { workspaceId, at: now };
+    const other = latest === workspaceId ? (this.#other?.at ?? Number.NEGATIVE_INFINITY) : at;
+    return now - other >= ALONE_AFTER_MS;
+  }
+}

@@ -1,0 +1,72 @@
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
+import type { Clock } from '@tributary/core';
+import { WaitingLine } from '../waiting-line.ts';
+
+/** How long the slow queues hold the thread before they rest, ms; one piece of work may take a few more. */
+const SLICE_MS = 2;
+/** The rest after a slice, as a multiple of it. */
+const REST = 1;
+const REST_WHILE_BUSY = 3;
+
+/**
+ * The turns of workspaces in the slow queues of this process: one piece of work of each after the other, in slices of
+ * the thread with a rest between them. The rest is longer while other events pass, so that the slow queues have at most
+ * a quarter of a thread that they share with the quick ones.
+ */
+export class SlowTurns {
+  readonly #elapsed: Clock;
+  readonly #isBusy: () => boolean;
+  /** Work that waits, by workspace. The first workspace has the next turn. */
+  readonly #lines = new Map<string, WaitingLine<() => void>>();
+  #isRunning = false;
+
+  /** `elapsed`: ms that never go back. */
+  constructor(elapsed: Clock, isBusy: () => boolean) {
+    this.#elapsed = elapsed;
+    this.#isBusy = isBusy;
+  }
+
+  /** Does a piece of work when it is the workspace's turn. Rejects with what the work throws. */
+  run<T>(workspaceId: string, work: () => T): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const line = this.#lines.get(workspaceId) ?? new WaitingLine<() => void>();
+      this.#lines.set(workspaceId, line);
+      line.join(() => {
+        try {
+          resolve(work());
+        } catch (error) {
+          reject(error);
+        }
+      });
+      if (this.#isRunning) return;
+      this.#isRunning = true;
+      void this.#drain();
+    });
+  }
+
+  async #drain(): Promise<void> {
+    await nextTurn();
+    while (this.#lines.size > 0) {
+      const began = this.#elapsed();
+      let held = 0;
+      do {
+        this.#takeTurn();
+        held = this.#elapsed() - began;
+      } while (held < SLICE_MS && this.#lines.size > 0);
+      const restMs = held * (this.#isBusy() ? REST_WHILE_BUSY : REST);
+      await (restMs < 1 ? nextTurn() : sleep(restMs));
+    }
+    this.#isRunning = false;
+  }
+
+  #takeTurn(): void {
+    for (const [workspaceId, line] of this.#lines) {
+      const work = line.first;
+      line.shift();
+      this.#lines.delete(workspaceId);
+      if (line.size > 0) this.#lines.set(workspaceId, line); // behind the others
+      work?.();
+      return;
+    }
+  }
+}
