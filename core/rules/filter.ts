@@ -1,53 +1,58 @@
-import { type ASTNode, Environment, type ParseResult } from '@marcbachmann/cel-js';
+import { type ASTNode, Environment } from '@marcbachmann/cel-js';
 import { LRUCache } from 'lru-cache';
 import { messageOf } from '../errors/errors.ts';
 import type { CanonicalEvent } from '../event/event.ts';
+import { FilterBudget, partsOf, type RunnableFilter, runMetered, runnable } from './filter-evaluator.ts';
 
-/** Characters of a filter at most; with the rules of `faultIn` the bound of what one event may cost. */
+/** Characters of a filter at most. */
 export const MAX_FILTER_LENGTH = 1_000;
 
 const MAX_NODES = 200;
-/** Loops of a filter, and items of each: a round that fails costs some ten times one that does not. */
 const MAX_LOOPS = 4;
-const MAX_ITEMS = 1_000;
 const MAX_DEPTH = 32;
-/** Compiled filters kept at most. */
-const KEPT = 2_000;
+/** Characters of the filters that are kept compiled: some 100 bytes of memory each. */
+const KEPT_CHARACTERS = 1024 * 1024;
+/** What a compiled filter weighs beside its text, in characters. */
+const LEAST_WEIGHT = 50;
 /** Characters of a failure that are shown. */
 const MESSAGE_LENGTH = 300;
 
-/** What a filter says of an event. A filter that fails says neither yes nor no; `message` is for people. */
-export type FilterVerdict = 'matched' | 'not matched' | { readonly failed: string };
+/**
+ * The answer of a filter for an event. One that fails says neither yes nor no, and one that does not fit into what is
+ * left of the budget is not evaluated; `message` is for people.
+ */
+export type FilterVerdict = 'matched' | 'not matched' | 'not evaluated' | { readonly failed: string };
 
 const language = new Environment({
   limits: { maxAstNodes: MAX_NODES, maxDepth: MAX_DEPTH },
 }).registerVariable('event', 'map');
 
-/** Where filters run, with what `bounded` puts around each thing that is looped over. */
-const running = new Environment({
-  limits: { maxAstNodes: MAX_NODES + MAX_LOOPS, maxDepth: MAX_DEPTH + MAX_LOOPS },
-})
-  .registerVariable('event', 'map')
-  .registerFunction('few(dyn): dyn', few);
+/** A filter that can be run, or the reason why it cannot. */
+type Compiled = { readonly run: RunnableFilter } | { readonly fault: string };
 
-/** A filter that can be run, or what is wrong with it. */
-type Compiled = ParseResult | { readonly fault: string };
-
-const compiled = new LRUCache<string, Compiled>({ max: KEPT });
+const compiled = new LRUCache<string, Compiled>({
+  maxSize: KEPT_CHARACTERS,
+  sizeCalculation: (_, filter) => LEAST_WEIGHT + filter.length,
+});
 
 /**
  * Whether an event passes a rule's filter: an expression of the Common Expression Language (CEL) over `event`, the
- * canonical event. Takes time linear in the size of the event, and never throws.
+ * canonical event. Charges its work to `budget` and never throws.
  */
-export function filterVerdict(filter: string, event: CanonicalEvent): FilterVerdict {
-  const runnable = compiledOf(filter);
-  if ('fault' in runnable) return { failed: runnable.fault };
+export function filterVerdict(
+  filter: string,
+  event: CanonicalEvent,
+  budget = new FilterBudget(),
+): FilterVerdict {
+  if (budget.isSpent) return 'not evaluated';
+  const known = compiledOf(filter);
+  if ('fault' in known) return { failed: known.fault };
   const { stackTraceLimit } = Error;
   try {
     Error.stackTraceLimit = 0; // nobody reads the stack of a round that fails, and it is the dearest part of it
-    const answer: unknown = runnable({ event });
+    const answer = runMetered(known.run, filter.length, event, budget);
     if (typeof answer === 'boolean') return answer ? 'matched' : 'not matched';
-    return { failed: 'it gives neither true nor false' };
+    return budget.isSpent ? 'not evaluated' : { failed: 'it gives neither true nor false' };
   } catch (error) {
     return { failed: firstLine(error) };
   } finally {
@@ -63,40 +68,21 @@ export function faultOfFilter(filter: string): string | undefined {
     const { valid, type, error } = parsed.check();
     if (!valid) return firstLine(error);
     if (type !== 'bool' && type !== 'dyn') return `gives ${type}, not true or false`;
-    const loops = loopsIn(parsed.ast);
-    if (loops.length > MAX_LOOPS) return `has more than ${MAX_LOOPS} loops`;
+    if (loopsIn(parsed.ast) > MAX_LOOPS) return `has more than ${MAX_LOOPS} loops`;
     return faultIn(parsed.ast, OUTSIDE);
   } catch (error) {
     return firstLine(error);
   }
 }
 
-/** One that was taken before there was a bound that it breaks is not run either. */
+/** A filter that was stored before there was a bound that it breaks is not run either. */
 function compiledOf(filter: string): Compiled {
   const known = compiled.get(filter);
   if (known !== undefined) return known;
   const fault = faultOfFilter(filter);
-  const made = fault === undefined ? running.parse(bounded(filter)) : { fault };
+  const made = fault === undefined ? { run: runnable(filter) } : { fault };
   compiled.set(filter, made);
   return made;
-}
-
-/** The filter with `few(...)` around what its loops go over. */
-function bounded(filter: string): string {
-  const targets = loopsIn(language.parse(filter).ast).map(({ range }) => range);
-  return targets
-    .flatMap(({ start, end }) => [
-      { at: start, text: 'few(' },
-      { at: end, text: ')' },
-    ])
-    .toSorted((a, b) => b.at - a.at)
-    .reduce((text, insert) => text.slice(0, insert.at) + insert.text + text.slice(insert.at), filter);
-}
-
-function few(over: unknown): unknown {
-  const items = typeof over === 'object' && over !== null ? Object.keys(over).length : 0;
-  if (items > MAX_ITEMS) throw new Error(`loops over more than ${MAX_ITEMS} items`);
-  return over;
 }
 
 function firstLine(error: unknown): string {
@@ -213,32 +199,9 @@ function buildsOfEvent(node: ASTNode, inLiteral = false): boolean {
   return partsOf(node).some((part) => buildsOfEvent(part, inside));
 }
 
-/** What the loops of a filter go over. */
-function loopsIn(node: ASTNode): readonly ASTNode[] {
-  const inside = partsOf(node).flatMap(loopsIn);
-  return node.op === 'rcall' && QUANTIFIERS.has(node.args[0]) ? [node.args[1], ...inside] : inside;
-}
-
-function partsOf(node: ASTNode): readonly ASTNode[] {
-  switch (node.op) {
-    case 'value':
-    case 'id':
-      return [];
-    case '.':
-    case '.?':
-      return [node.args[0]];
-    case '!_':
-    case '-_':
-      return [node.args];
-    case 'call':
-      return node.args[1];
-    case 'rcall':
-      return [node.args[1], ...node.args[2]];
-    case 'map':
-      return node.args.flat();
-    default:
-      return node.args;
-  }
+function loopsIn(node: ASTNode): number {
+  const own = node.op === 'rcall' && QUANTIFIERS.has(node.args[0]) ? 1 : 0;
+  return partsOf(node).reduce((sum, part) => sum + loopsIn(part), own);
 }
 
 function firstFault(nodes: readonly ASTNode[], place: Place): string | undefined {

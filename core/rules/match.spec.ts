@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Destination, Rule } from '../catalog/entities.ts';
 import { type CanonicalEvent, ENVIRONMENTS, EVENT_TYPES } from '../event/event.ts';
-import { closedTo, mismatchOf, mismatchOfContent } from './match.ts';
+import { closedTo, isUndecided, matchRules, mismatchOf, mismatchOfContent } from './match.ts';
 
 const kept = { id: 'r1', version: 1, created_at: '', updated_at: '', workspace_id: 'w1', created_by: 'a1' };
 const names = ['', 'order', 'view'];
@@ -75,6 +75,48 @@ describe('mismatchOf', () => {
         expect(because('event.user_id == "x"')).toBe(without ?? 'filter');
         expect(because('event.properties.x == 1')).toBe(without ?? 'filter_failed');
       }),
+    );
+  });
+});
+
+describe('matchRules', () => {
+  const open: Omit<Rule, 'id'> = {
+    ...kept,
+    name: 'r',
+    event_types: [],
+    event_names: [],
+    environments: [...ENVIRONMENTS],
+    destination_id: 'd1',
+    transformation_id: null,
+    enabled: true,
+  };
+  const listing: CanonicalEvent = {
+    message_id: 'm',
+    type: 'track',
+    event: 'order',
+    user_id: 'u',
+    properties: { list: Array.from({ length: 800 }, (_, n) => n) },
+    timestamp: '',
+    received_at: '',
+    environment: 'production',
+    workspace_id: 'w1',
+  };
+  const costly = 'event.properties.list.exists(x, x == -1)';
+
+  it('evaluates filters in the order of the rules until their common budget is spent, and only filters', () => {
+    const rules = Array.from({ length: 300 }, (_, n): Rule => ({ ...open, id: `r${n}`, filter: costly }));
+    const plain: Rule = { ...open, id: 'plain' };
+    const otherName: Rule = { ...open, id: 'other', event_names: ['view'], filter: costly };
+    const matches = matchRules([...rules, plain, otherName], listing);
+    const because = matches.map(({ mismatch }) => mismatch?.because);
+    const first = because.indexOf('filter_not_evaluated');
+    expect(first).toBeGreaterThan(3);
+    expect(because.slice(0, first)).toEqual(Array(first).fill('filter'));
+    expect(because.slice(first, 300)).toEqual(Array(300 - first).fill('filter_not_evaluated'));
+    expect(because.slice(300)).toEqual([undefined, 'event_name']);
+    expect(matchRules([...rules, plain, otherName], listing)).toEqual(matches);
+    expect(matches.flatMap(({ mismatch }) => (mismatch && isUndecided(mismatch) ? [1] : []))).toHaveLength(
+      300 - first,
     );
   });
 });

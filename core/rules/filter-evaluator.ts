@@ -1,0 +1,202 @@
+import { type ASTNode, Environment, type ParseResult } from '@marcbachmann/cel-js';
+import type { CanonicalEvent } from '../event/event.ts';
+
+/**
+ * The work that the filters of one workspace may take at one event, all rules together, in units of about 50 ns: 5 ms.
+ * Counted, not timed: the gateway's trace and every replay come to the same answer as route did.
+ */
+export const MAX_FILTER_WORK = 100_000;
+
+/** A filter that is run at all: its context and its answer. */
+const WORK_PER_FILTER = 40;
+/** A function call: most of them parse a text. */
+const WORK_PER_CALL = 20;
+/** An error that is made, and its message, which quotes the filter. */
+const WORK_PER_ERROR = 160;
+const FILTER_CHARACTERS_PER_UNIT = 4;
+/** A value inside an object or list that is compared. */
+const WORK_PER_PART = 2;
+/** A text up to this length costs no more than the node that yields it. */
+const SHORT_TEXT = 32;
+/** Each level becomes a type of its own in the evaluator. */
+const MAX_DEPTH = 32;
+
+/** What the filters of one event may still take. Once it is spent, it stays spent. */
+export class FilterBudget {
+  left: number;
+
+  constructor(work = MAX_FILTER_WORK) {
+    this.left = work;
+  }
+
+  get isSpent(): boolean {
+    return this.left < 0;
+  }
+}
+
+/** A filter that is ready to run. */
+export type RunnableFilter = (context: { readonly event: CanonicalEvent }) => unknown;
+
+type Node = ASTNode & { evaluate(evaluator: Evaluator, node: Node, context: unknown): unknown };
+
+/** The part of the library's evaluator that every step of an evaluation passes through. */
+interface Evaluator {
+  run(node: Node, context: unknown): unknown;
+  tryEval(node: Node, context: unknown): unknown;
+}
+
+/** Thrown through an evaluation that must stop; made once, as a hostile filter causes it for every event. */
+const EXHAUSTED = new Error('the work of filters is exhausted');
+
+/** How much of a text an operator or a function looks at: as much as a literal beside it has, all of it, or all repeatedly. */
+type Cost = 'bounded' | 'linear' | 'quadratic';
+
+/** Of an object or a list all is looked at. */
+const operands = new WeakMap<ASTNode, Cost>();
+
+let current = new FilterBudget(0);
+let errorWork = WORK_PER_ERROR;
+
+const running = new Environment({ limits: { maxAstNodes: 1_000, maxDepth: 100 } }).registerVariable(
+  'event',
+  'map',
+);
+meter(evaluatorOf(running));
+
+/** Throws what the parser throws. */
+export function runnable(filter: string): RunnableFilter {
+  const parsed: ParseResult = running.parse(filter);
+  markOperands(parsed.ast);
+  return parsed;
+}
+
+/** Runs a filter and charges its work; undefined when the budget does not suffice. Throws what the filter throws. */
+export function runMetered(
+  filter: RunnableFilter,
+  length: number,
+  event: CanonicalEvent,
+  budget: FilterBudget,
+): unknown {
+  current = budget;
+  errorWork = WORK_PER_ERROR + length / FILTER_CHARACTERS_PER_UNIT;
+  try {
+    spend(WORK_PER_FILTER);
+    return filter({ event });
+  } catch (error) {
+    if (error === EXHAUSTED || budget.isSpent) return undefined;
+    budget.left -= errorWork;
+    throw error;
+  }
+}
+
+function spend(work: number): void {
+  current.left -= work;
+  if (current.left < 0) throw EXHAUSTED;
+}
+
+/** The library hands its evaluator to functions as `this`, which is the only way to it. */
+function evaluatorOf(environment: Environment): Evaluator {
+  let found: Partial<Evaluator> | undefined;
+  environment.registerFunction('evaluator(): bool', function (this: Partial<Evaluator>) {
+    found = this;
+    return true;
+  });
+  environment.parse('evaluator()')({ event: {} });
+  if (typeof found?.run !== 'function' || typeof found.tryEval !== 'function')
+    throw new Error('this version of cel-js has no evaluator whose work can be counted');
+  return found as Evaluator;
+}
+
+/**
+ * Every node is evaluated by `run`, and every error that a filter survives passes through `tryEval`: the left side of
+ * `||` and `&&`, and each round of a loop.
+ */
+function meter(evaluator: Evaluator): void {
+  evaluator.run = (node, context) => {
+    spend(node.op === 'call' ? WORK_PER_CALL : 1);
+    const value = node.evaluate(evaluator, node, context);
+    if (typeof value === 'string' ? value.length > SHORT_TEXT : typeof value === 'object')
+      spendForOperand(node, value);
+    return value;
+  };
+  evaluator.tryEval = (node, context) => {
+    try {
+      return evaluator.run(node, context);
+    } catch (error) {
+      if (error === EXHAUSTED) throw error;
+      spend(errorWork);
+      return error;
+    }
+  };
+}
+
+function spendForOperand(node: ASTNode, value: unknown): void {
+  const cost = operands.get(node);
+  if (cost === undefined) return;
+  if (typeof value !== 'string') spendForParts(value, 0);
+  else if (cost !== 'bounded') spend(cost === 'linear' ? value.length : value.length * value.length);
+}
+
+function spendForParts(value: unknown, depth: number): void {
+  spend(typeof value === 'string' ? WORK_PER_PART + (value.length >> 6) : WORK_PER_PART);
+  if (typeof value !== 'object' || value === null) return;
+  if (depth === MAX_DEPTH) throw new Error(`looks at a value that is nested more than ${MAX_DEPTH} deep`);
+  for (const part of Object.values(value)) spendForParts(part, depth + 1);
+}
+
+/** Marks what operators and functions are given. */
+function markOperands(node: ASTNode): void {
+  for (const part of partsOf(node)) markOperands(part);
+  switch (node.op) {
+    case 'call': {
+      const [name, args] = node.args;
+      for (const arg of args) operands.set(arg, name === 'duration' ? 'quadratic' : 'linear');
+      return;
+    }
+    case 'rcall': {
+      const [name, target] = node.args;
+      operands.set(target, name === 'startsWith' || name === 'endsWith' ? 'bounded' : 'linear');
+      return;
+    }
+    case '!=':
+    case '==':
+    case 'in':
+    case '+':
+    case '-':
+    case '*':
+    case '/':
+    case '%':
+    case '<':
+    case '<=':
+    case '>':
+    case '>=': {
+      const [left, right] = node.args;
+      operands.set(left, right.op === 'value' ? 'bounded' : 'linear');
+      operands.set(right, left.op === 'value' ? 'bounded' : 'linear');
+      return;
+    }
+  }
+}
+
+/** The parts of an expression. */
+export function partsOf(node: ASTNode): readonly ASTNode[] {
+  switch (node.op) {
+    case 'value':
+    case 'id':
+      return [];
+    case '.':
+    case '.?':
+      return [node.args[0]];
+    case '!_':
+    case '-_':
+      return [node.args];
+    case 'call':
+      return node.args[1];
+    case 'rcall':
+      return [node.args[1], ...node.args[2]];
+    case 'map':
+      return node.args.flat();
+    default:
+      return node.args;
+  }
+}
