@@ -1,4 +1,5 @@
 import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js';
+import { _Code } from 'ajv/dist/compile/codegen/code.js';
 import type { Json, JsonObject } from '../event/event.ts';
 import { DRAFT_2020_12 } from './keywords.ts';
 import { ERROR_TOLL, FIELD_TOLL, meteringKeywords, TOLL, type Toll } from './metering.ts';
@@ -17,7 +18,6 @@ export interface Checker {
   /** True for an error that an alternative may still make good; what stands above the alternative reports it. */
   isTentative(error: ErrorObject): boolean;
   readonly patterns: (source: string) => Pattern;
-  readonly patternCount: number;
 }
 
 const NO_ERRORS: readonly ErrorObject[] = [];
@@ -32,12 +32,8 @@ const KEEPS_FALSE = new Set(['additionalProperties', 'unevaluatedProperties', 'i
  * is freed with the contract, while a shared one keeps all it ever compiled.
  */
 export function compileDocument(document: SchemaDocument, shared: SharedParts): Checker {
-  const patterns = new Map<string, Pattern>();
-  const patternOf = (source: string): Pattern => {
-    const pattern = patterns.get(source) ?? shared.pattern(source);
-    patterns.set(source, pattern);
-    return pattern;
-  };
+  const { patterns } = document;
+  const patternOf = (source: string): Pattern => patterns.get(source) ?? shared.pattern(source);
   const emitted = new Emitter(document);
   const ajv = compiler(patternOf, shared);
   // Keeping track of what was evaluated takes quadratic time to compile; most schemas never ask.
@@ -49,7 +45,6 @@ export function compileDocument(document: SchemaDocument, shared: SharedParts): 
     errors: (value) => (validate(value) ? NO_ERRORS : (validate.errors ?? NO_ERRORS)),
     isTentative: (error) => error.parentSchema !== undefined && emitted.tentative.has(error.parentSchema),
     patterns: patternOf,
-    patternCount: patterns.size,
   };
 }
 
@@ -70,6 +65,14 @@ function compiler(patternOf: (source: string) => Pattern, { meter, formats }: Sh
     // Optimising doubles the time to compile and gains nothing that could be measured.
     code: { optimize: false, regExp: Object.assign(patternOf, { code: 'pattern' }) },
   });
+  // The stock version copies all that is written so far for each value: minutes for ten thousand of them.
+  ajv.scope.scopeRefs = (scopeName, values = {}) =>
+    new _Code(
+      Object.values(values)
+        .flatMap((names) => [...(names ?? [])])
+        .map((name) => `const ${name} = ${scopeName}${name.scopePath};`)
+        .join(''),
+    );
   const own = [...ownKeywords(meter), ...UNEVALUATED_KEYWORDS, ...meteringKeywords(meter, ajv)];
   for (const definition of own) {
     ajv.removeKeyword(String(definition.keyword));

@@ -6,10 +6,10 @@ import { DeclaredFields } from './declared-fields.ts';
 import { deeperThan } from './depth.ts';
 import { dialectOf, UNKNOWN_DIALECT } from './dialect.ts';
 import { shapeFaults } from './metaschema.ts';
-import { PATTERN_MEMORY } from './patterns.ts';
 import { type PlainSchema, plainSchemaOf } from './plain-schema.ts';
 import { costOf } from './schema-cost.ts';
-import { readDocument } from './schema-document.ts';
+import { readDocument, type SchemaDocument } from './schema-document.ts';
+import { MAX_COMPILE_WORK } from './schema-work.ts';
 import { SharedParts } from './shared-parts.ts';
 import { fromSpecForm } from './spec-form.ts';
 import { unevaluatedFaults } from './unevaluated-faults.ts';
@@ -18,8 +18,9 @@ import type { WorkMeter } from './work-meter.ts';
 /** Bytes of a definition as JSON. */
 export const MAX_SCHEMA_BYTES = 256 * 1024;
 export const MAX_SCHEMA_DEPTH = 64;
-/** Bytes that one compiled subschema takes. */
-const WEIGHT_PER_SCHEMA = 4 * 1024;
+/** Bytes that one compiled subschema takes, and one unit of the work of compiling it, code that ran included. */
+const WEIGHT_PER_SCHEMA = 1_024;
+const WEIGHT_PER_WORK = 1_024;
 /** Bytes that a value of an enum takes, in a set for the compiled code and in another for the quick look, */
 const WEIGHT_PER_ENUM_VALUE = 100;
 /** and that a byte of the definition does, in those and in the canonical text that tells what is in common. */
@@ -38,6 +39,13 @@ export interface CompiledSchema {
   readonly maxDepth: number;
   /** About how much memory it may come to hold, bytes. */
   readonly weight: number;
+  readonly compileWork: number;
+}
+
+/** What compiling may cost; beyond it the definition has a fault. */
+export interface CompileBounds {
+  readonly maxCompileWork?: number;
+  readonly maxBytes?: number;
 }
 
 type Compilation =
@@ -52,15 +60,22 @@ function faulty(faults: readonly SchemaFault[]): Compilation {
  * Compiles a `schema_definition` of either form, or says why not. Never throws for any JSON object. Schemas that share
  * their parts must judge one after the other.
  */
-export function compileSchema(definition: JsonObject, shared = new SharedParts()): Compilation {
-  const size = sizeOf(definition);
+export function compileSchema(
+  definition: JsonObject,
+  shared = new SharedParts(),
+  { maxCompileWork = Number.POSITIVE_INFINITY, maxBytes = MAX_SCHEMA_BYTES }: CompileBounds = {},
+): Compilation {
+  const size = sizeOf(definition, maxBytes);
   if (typeof size !== 'number') return faulty([size]);
   const dialect = dialectOf(definition);
   if (dialect === undefined) return faulty([UNKNOWN_DIALECT]);
   const schema = fromSpecForm(definition);
   const shapes = shapeFaults(schema, dialect);
   if (shapes.length > 0) return faulty(shapes);
-  const { document, faults } = readDocument(schema, dialect);
+  const { document, faults } = readDocument(schema, dialect, {
+    pattern: (source) => shared.pattern(source),
+    maxCompileWork,
+  });
   if (faults.length > 0) return faulty(faults);
   const cost = costOf(document);
   if (cost.faults.length > 0) return faulty(cost.faults);
@@ -71,25 +86,49 @@ export function compileSchema(definition: JsonObject, shared = new SharedParts()
     const checker = compileDocument(document, shared);
     const declared = new DeclaredFields(document, checker.patterns, meter);
     const texts = WEIGHT_PER_BYTE * size + WEIGHT_PER_ENUM_VALUE * document.enumValues;
-    const weight = WEIGHT_PER_SCHEMA * document.nodes.length + PATTERN_MEMORY * checker.patternCount + texts;
+    const weight = texts + weightOf(document);
     const plain = plainSchemaOf(document.root, shared);
-    return { schema: { checker, declared, plain, meter, maxDepth: cost.maxDepth, weight }, faults: [] };
+    return {
+      schema: {
+        checker,
+        declared,
+        plain,
+        meter,
+        maxDepth: cost.maxDepth,
+        weight,
+        compileWork: document.compileWork,
+      },
+      faults: [],
+    };
   } catch (thrown) {
     return faulty([{ path: '', message: `does not compile: ${messageOf(thrown).slice(0, 200)}` }]);
   }
 }
 
-/** Why a `schema_definition` cannot be a contract; empty when it can. */
+/** Without its texts; patterns count as what they may come to hold. */
+function weightOf({ nodes, patterns, compileWork }: SchemaDocument): number {
+  let [weight, work] = [WEIGHT_PER_SCHEMA * nodes.length, compileWork];
+  for (const pattern of patterns.values()) {
+    weight += pattern.bytes;
+    work -= pattern.compileWork;
+  }
+  return Math.ceil(weight + WEIGHT_PER_WORK * work);
+}
+
+/**
+ * Why a `schema_definition` cannot be a contract; empty when it can. One that takes too much work to compile cannot,
+ * though such a contract of an earlier release is still evaluated.
+ */
 export function checkSchema(definition: JsonObject): readonly SchemaFault[] {
-  return compileSchema(definition).faults;
+  return compileSchema(definition, new SharedParts(), { maxCompileWork: MAX_COMPILE_WORK }).faults;
 }
 
 /** Bytes of a definition as JSON, or why they are too many. */
-function sizeOf(definition: JsonObject): number | SchemaFault {
+function sizeOf(definition: JsonObject, maxBytes: number): number | SchemaFault {
   if (deeperThan(definition, MAX_SCHEMA_DEPTH)) {
     return { path: '', message: `must be nested at most ${MAX_SCHEMA_DEPTH} deep` };
   }
   const bytes = Buffer.byteLength(JSON.stringify(definition));
-  if (bytes <= MAX_SCHEMA_BYTES) return bytes;
-  return { path: '', message: `must be at most ${MAX_SCHEMA_BYTES / 1024} KiB of JSON` };
+  if (bytes <= maxBytes) return bytes;
+  return { path: '', message: `must be at most ${maxBytes / 1024} KiB of JSON` };
 }

@@ -1,10 +1,10 @@
 import type { ErrorObject } from 'ajv';
-import { LRUCache } from 'lru-cache';
 import type { Contract } from '../catalog/entities.ts';
-import { contractSubject, type JsonObject } from '../event/event.ts';
+import { type CanonicalEvent, contractSubject, type JsonObject } from '../event/event.ts';
 import { breachesOf } from './breaches.ts';
+import { CompiledContracts } from './compiled-contracts.ts';
 import type { ContractEvaluator, ContractTerms, ContractVerdict } from './contract.ts';
-import { type CompiledSchema, compileSchema } from './contract-schema.ts';
+import { type CompileBounds, type CompiledSchema, compileSchema } from './contract-schema.ts';
 import { deeperThan } from './depth.ts';
 import { SharedParts } from './shared-parts.ts';
 import { verdictOf } from './verdict.ts';
@@ -12,17 +12,19 @@ import { type Breach, MAX_VIOLATIONS } from './violation.ts';
 import { MAX_WORK } from './work-meter.ts';
 
 export interface ContractEvaluatorOptions {
-  /** Compiled contracts kept at most. Default 10,000; what they weigh bounds them too. */
+  /** Compiled contracts of one workspace kept at most. Default 10,000; what they weigh bounds them too. */
   readonly maxCompiled?: number;
+  /** What all compiled contracts may weigh together, bytes; those of one workspace half of that. Default 256 MiB. */
+  readonly maxBytes?: number;
 }
 
 /** More than one workspace may have in use in turn: what is not kept compiles for every event. */
 const DEFAULT_MAX_COMPILED = 10_000;
-/** What the compiled contracts may weigh together, bytes. */
-const MAX_COMPILED_BYTES = 256 * 1024 * 1024;
+const DEFAULT_MAX_BYTES = 256 * 1024 * 1024;
 const LEAST_WEIGHT = 1_024;
-/** What cannot fit is not cached and would compile for every event, so no contract counts for more than this. */
-const MOST_WEIGHT = MAX_COMPILED_BYTES / 8;
+
+/** Compile work and bytes of a contract that compiles within a few milliseconds. */
+const LIGHT: CompileBounds = { maxCompileWork: 200, maxBytes: 16 * 1024 };
 
 const PLAIN_WORK = MAX_WORK / 10;
 
@@ -32,22 +34,7 @@ const ACCEPTED: ContractVerdict = { outcome: 'accepted', breaches: [] };
 
 /** Contracts compile on first use into a bounded cache; a version is an object, which whoever holds it never changes. */
 export function createContractEvaluator(options: ContractEvaluatorOptions = {}): ContractEvaluator {
-  const compiled = new LRUCache<Contract, { readonly schema: CompiledSchema | undefined }>({
-    max: options.maxCompiled ?? DEFAULT_MAX_COMPILED,
-    maxSize: MAX_COMPILED_BYTES,
-    sizeCalculation: ({ schema }) => Math.min(schema?.weight ?? LEAST_WEIGHT, MOST_WEIGHT),
-  });
-
-  const shared = new SharedParts();
-
-  function schemaOf(contract: Contract): CompiledSchema | undefined {
-    const known = compiled.get(contract);
-    if (known !== undefined) return known.schema;
-    const { schema } = compileSchema(contract.schema_definition, shared);
-    compiled.set(contract, { schema });
-    return schema;
-  }
-
+  const schemaOf = schemaCache(options, {});
   return {
     evaluate(contract, event) {
       if (contract.enforcement_mode === 'allow') return ACCEPTED;
@@ -55,6 +42,40 @@ export function createContractEvaluator(options: ContractEvaluatorOptions = {}):
       if (schema === undefined) return verdictOf(contract, unjudged('schema', UNUSABLE), () => EMPTY);
       return judge(schema, contract, event[contractSubject(event.type)] ?? EMPTY);
     },
+  };
+}
+
+/**
+ * For a thread that must never be held for long: gives the same verdicts as an evaluator, but undefined for a contract
+ * that does not compile within a few milliseconds. It finds that out in as much time, once.
+ */
+export function createLightEvaluator(
+  options: ContractEvaluatorOptions = {},
+): (contract: Contract, event: CanonicalEvent) => ContractVerdict | undefined {
+  const schemaOf = schemaCache(options, LIGHT);
+  return (contract, event) => {
+    if (contract.enforcement_mode === 'allow') return ACCEPTED;
+    const schema = schemaOf(contract);
+    return schema && judge(schema, contract, event[contractSubject(event.type)] ?? EMPTY);
+  };
+}
+
+/** The schema of a contract, from the cache or compiled; undefined where it has a fault or exceeds the bounds. */
+function schemaCache(
+  { maxCompiled = DEFAULT_MAX_COMPILED, maxBytes = DEFAULT_MAX_BYTES }: ContractEvaluatorOptions,
+  bounds: CompileBounds,
+): (contract: Contract) => CompiledSchema | undefined {
+  const compiled = new CompiledContracts<{ readonly schema: CompiledSchema | undefined }>(
+    { maxEach: maxCompiled, maxBytesEach: maxBytes / 2, maxBytes },
+    ({ schema }) => schema?.weight ?? LEAST_WEIGHT,
+  );
+  const shared = new SharedParts();
+  return (contract) => {
+    const known = compiled.get(contract);
+    if (known !== undefined) return known.schema;
+    const { schema } = compileSchema(contract.schema_definition, shared, bounds);
+    compiled.set(contract, { schema });
+    return schema;
   };
 }
 

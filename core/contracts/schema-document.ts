@@ -3,10 +3,11 @@ import type { SchemaFault } from './contract.ts';
 import type { Dialect } from './dialect.ts';
 import { FORMATS } from './formats.ts';
 import { isExtension, SILENT } from './keywords.ts';
-import { readPattern } from './patterns.ts';
+import { type Pattern, readPattern } from './patterns.ts';
 import { below } from './pointer.ts';
 import { ReferenceIndex } from './references.ts';
 import type { SchemaNode, SchemaPart } from './schema-node.ts';
+import { compileWorkOf } from './schema-work.ts';
 
 export const MAX_SUBSCHEMAS = 1_000;
 export const MAX_ENUM_VALUES = 10_000;
@@ -16,6 +17,8 @@ export const MAX_DEPENDENT_TEXT = 4 * 1024 * 1024;
 export const MAX_REQUIRED_NAMES = 4_000;
 /** Instructions of all patterns together. */
 export const MAX_PATTERN_PROGRAM = 50_000;
+export const TOO_MUCH_TO_COMPILE =
+  'must be smaller: its schemas, keywords, names and patterns take too much work to compile together';
 
 export interface SchemaDocument {
   readonly root: SchemaNode;
@@ -24,6 +27,17 @@ export interface SchemaDocument {
   readonly targets: ReadonlySet<SchemaNode>;
   /** How many values all enums have together. */
   readonly enumValues: number;
+  /** Every pattern, compiled, by its source. */
+  readonly patterns: ReadonlyMap<string, Pattern>;
+  /** What compiling it takes, its patterns included; see `schema-work.ts` for the unit. */
+  readonly compileWork: number;
+}
+
+export interface ReadTools {
+  /** Compiles a pattern, or throws. */
+  readonly pattern: (source: string) => Pattern;
+  /** A document that takes more to compile has a fault; patterns beyond it are not compiled. */
+  readonly maxCompileWork: number;
 }
 
 interface MutableNode extends SchemaNode {
@@ -49,12 +63,16 @@ function nameLists(dependencies: Json): JsonObject {
 export function readDocument(
   definition: JsonObject,
   dialect: Dialect,
+  tools: ReadTools,
 ): { readonly document: SchemaDocument; readonly faults: readonly SchemaFault[] } {
-  const reader = new Reader(dialect);
+  const reader = new Reader(dialect, tools);
   const root = reader.read(definition, '', ReferenceIndex.BASE);
   const targets = reader.resolve();
-  const { nodes, enumValues, faults } = reader;
-  return { document: { root, nodes, targets, enumValues }, faults };
+  const { nodes, enumValues, patterns, faults } = reader;
+  const compileWork = nodes.reduce((sum, node) => sum + compileWorkOf(node), reader.patternWork);
+  if (compileWork > tools.maxCompileWork && reader.patternWork <= tools.maxCompileWork)
+    faults.push({ path: '', message: TOO_MUCH_TO_COMPILE });
+  return { document: { root, nodes, targets, enumValues, patterns, compileWork }, faults };
 }
 
 class Reader {
@@ -63,13 +81,17 @@ class Reader {
   readonly faults: SchemaFault[] = [];
   readonly #dialect: Dialect;
   readonly #references = new ReferenceIndex();
-  readonly #patternSizes = new Map<string, number>();
+  readonly #tools: ReadTools;
+  readonly patterns = new Map<string, Pattern>();
+  /** Compile work of the patterns. */
+  patternWork = 0;
   #patternProgram = 0;
   #dependentText = 0;
   #requiredNames = 0;
 
-  constructor(dialect: Dialect) {
+  constructor(dialect: Dialect, tools: ReadTools) {
     this.#dialect = dialect;
+    this.#tools = tools;
   }
 
   read(value: JsonObject | boolean, pointer: string, base: string): SchemaNode {
@@ -191,17 +213,20 @@ class Reader {
     }
   }
 
-  #readPattern(pattern: string, path: string): void {
-    if (this.#patternProgram > MAX_PATTERN_PROGRAM || this.#patternSizes.has(pattern)) return;
-    const read = readPattern(pattern);
+  #readPattern(source: string, path: string): void {
+    const { maxCompileWork, pattern: compile } = this.#tools;
+    const isTooMuch = this.#patternProgram > MAX_PATTERN_PROGRAM || this.patternWork > maxCompileWork;
+    if (isTooMuch || this.patterns.has(source)) return;
+    const read = readPattern(source, compile);
     if ('fault' in read) {
       this.#fault(path, read.fault);
       return;
     }
-    this.#patternSizes.set(pattern, read.size);
-    this.#patternProgram += read.size;
-    if (this.#patternProgram > MAX_PATTERN_PROGRAM) {
+    this.patterns.set(source, read.pattern);
+    this.#patternProgram += read.pattern.size;
+    this.patternWork += read.pattern.compileWork;
+    if (this.#patternProgram > MAX_PATTERN_PROGRAM)
       this.#fault(path, 'must leave the patterns of the schema smaller: their repeats are too many');
-    }
+    else if (this.patternWork > maxCompileWork) this.#fault(path, TOO_MUCH_TO_COMPILE);
   }
 }
