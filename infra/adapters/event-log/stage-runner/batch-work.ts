@@ -5,7 +5,7 @@ import { checkEmissions } from './emissions.ts';
 import { failureOf } from './failure.ts';
 import { type Range, SplitPlan } from './split.ts';
 import { pause, unlessAborted } from './waiting.ts';
-import { giveUp, type Work } from './work.ts';
+import { giveUp, quarantine, type Work } from './work.ts';
 
 /**
  * Hands a batch of one partition to its stage and commits it, in parts where it throws. Resolves when all of it is
@@ -19,7 +19,7 @@ export async function workBatch(stage: BatchStage, taken: readonly Taken[], work
   for (let range = plan.next(); range; range = plan.next()) {
     const part = taken.slice(range.from, range.to);
     try {
-      await commitPart(part, await handOver(stage, part, work), work);
+      await noted(part, work, async () => commitPart(part, await handOver(stage, part, work), work));
       plan.done();
       repetition = 0;
     } catch (thrown) {
@@ -30,6 +30,23 @@ export async function workBatch(stage: BatchStage, taken: readonly Taken[], work
       } else if (failureOf(thrown.cause) === 'throw') await treatThrow(plan, range, part, thrown.cause, work);
       else throw thrown.cause;
     }
+  }
+}
+
+/** Commits an entry that is given up unseen. Rejects as `workBatch`. */
+export function quarantineTaken(taken: Taken, reason: string, work: Work): Promise<void> {
+  return commitPart([taken], quarantine(work, taken.entry, reason), work);
+}
+
+/** Notes the part as in hand from before the stage sees it until it is committed. */
+async function noted(part: readonly Taken[], { inHand }: Work, work: () => Promise<void>): Promise<void> {
+  const [first, last] = [part[0], part.at(-1)];
+  if (first !== undefined) inHand.take(first.entry);
+  if (last !== undefined) inHand.take(last.entry);
+  try {
+    await work();
+  } finally {
+    inHand.clear();
   }
 }
 
