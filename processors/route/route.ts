@@ -28,7 +28,9 @@ import {
   toDeliver,
   toSlowLane,
 } from './delivery.ts';
-import type { Transformer } from './transformer.ts';
+import { shareOf } from './event-bounds.ts';
+import { type Applied, inPieces } from './in-pieces.ts';
+import type { Bounds, Transformer } from './transformer.ts';
 
 export interface RouteDependencies {
   readonly catalog: Catalog;
@@ -40,9 +42,6 @@ export interface RouteDependencies {
 const GONE = 'its transformation is gone';
 const UNJUDGED: TransformationContext['contract'] = { outcome: 'accepted', id: null, version: null };
 
-/** One rule applied: its emissions, or `slow` when its transformation has its share of the window already. */
-type Applied = { readonly rule: Rule; readonly emissions: readonly Emission[] | 'slow' };
-
 /** Accepted events by every enabled rule that matches; those with a slow transformation go on to the slow lane. */
 export function route(dependencies: RouteDependencies, lanes: PartitionLanes): FlowStage['handle'] {
   return promised(async (entry, context) => {
@@ -51,7 +50,8 @@ export function route(dependencies: RouteDependencies, lanes: PartitionLanes): F
     const rules = dependencies.catalog.state
       .enabledRules(event.workspace_id)
       .filter((rule) => takes(rule, event, dependencies.metrics));
-    return applyRules(dependencies, routed(dependencies, entry, event, 0, context), rules, lanes);
+    const subject = routed(dependencies, entry, event, context, { redrives: 0, sharing: sharingOf(rules) });
+    return applyRules(dependencies, subject, rules, lanes);
   });
 }
 
@@ -70,14 +70,15 @@ export function routeSlow(dependencies: RouteDependencies): FlowStage['handle'] 
   return promised(async (entry, context) => {
     await awaitCatalog(dependencies.catalog, [entry], dependencies.catalogWaitMs);
     const event = eventOf(entry);
-    const subject = routed(dependencies, entry, event, redrivesOf(entry), context);
-    const rules: Rule[] = [];
-    const gone: Emission[] = [];
-    for (const id of rulesNamed(entry)) {
-      const rule = dependencies.catalog.state.entity('rule', event.workspace_id, id);
-      if (rule !== undefined) rules.push(rule);
-      else gone.push(...withoutRule(subject, id));
-    }
+    const named = rulesNamed(entry).map((id) => ({
+      id,
+      rule: dependencies.catalog.state.entity('rule', event.workspace_id, id),
+    }));
+    const rules = named.flatMap(({ rule }) => (rule === undefined ? [] : [rule]));
+    const sharing = numberIn(entry, HEADER.rulesSharing) ?? sharingOf(rules);
+    const redrives = numberIn(entry, HEADER.redrives) ?? 0;
+    const subject = routed(dependencies, entry, event, context, { redrives, sharing });
+    const gone = named.flatMap(({ id, rule }) => (rule === undefined ? withoutRule(subject, id) : []));
     return [...gone, ...(await applyRules(dependencies, subject, rules, undefined))];
   });
 }
@@ -94,11 +95,16 @@ function routed(
   { catalog }: RouteDependencies,
   entry: LogEntry,
   event: CanonicalEvent,
-  redrives: number,
   context: StageContext,
+  counts: Pick<Routed, 'redrives' | 'sharing'>,
 ): Routed {
   const catalogPosition = Math.max(catalog.position, catalogPositionOf(entry));
-  return { entry, event, redrives, replay: entry.headers[HEADER.replay], catalogPosition, context };
+  return { entry, event, ...counts, replay: entry.headers[HEADER.replay], catalogPosition, context };
+}
+
+/** How many rules share what one event may become. */
+function sharingOf(rules: readonly Rule[]): number {
+  return rules.filter((rule) => rule.transformation_id !== null).length;
 }
 
 function rulesNamed(entry: LogEntry): readonly string[] {
@@ -107,9 +113,10 @@ function rulesNamed(entry: LogEntry): readonly string[] {
   return ids.split(',');
 }
 
-function redrivesOf(entry: LogEntry): number {
-  const text = entry.headers[HEADER.redrives] ?? '0';
-  if (!/^\d{1,6}$/.test(text)) throw new InvalidInput('bad number of redrives');
+function numberIn(entry: LogEntry, header: string): number | undefined {
+  const text = entry.headers[header];
+  if (text === undefined) return undefined;
+  if (!/^\d{1,6}$/.test(text)) throw new InvalidInput(`bad number in ${header}`);
   return Number(text);
 }
 
@@ -119,14 +126,17 @@ async function applyRules(
   rules: readonly Rule[],
   lanes: PartitionLanes | undefined,
 ): Promise<readonly Emission[]> {
-  const applied = await Promise.all(
-    rules.map(async (rule): Promise<Applied> => {
-      return { rule, emissions: await applyRule(dependencies, routed, rule, lanes) };
-    }),
+  const { transformer } = dependencies;
+  const bounds: Bounds = { holder: { isDone: false }, share: shareOf(routed.sharing) };
+  const limits = {
+    elapsed: transformer.elapsed,
+    slowAfterMs: lanes?.slowAfterMs ?? Number.POSITIVE_INFINITY,
+  };
+  const apply = (rule: Rule) => applyRule(dependencies, routed, rule, lanes, bounds);
+  const { emissions, left } = await inPieces(rules, apply, limits).finally(() =>
+    transformer.release(bounds.holder),
   );
-  const slow = applied.filter(({ emissions }) => emissions === 'slow').map(({ rule }) => rule);
-  const emissions = applied.flatMap(({ emissions }) => (emissions === 'slow' ? [] : emissions));
-  if (slow.length > 0) emissions.push(toSlowLane(routed, slow));
+  if (left.length > 0) emissions.push(toSlowLane(routed, left));
   for (const { topic } of emissions) dependencies.metrics.count('tributary_events_routed_total', { topic });
   return emissions;
 }
@@ -140,7 +150,8 @@ async function applyRule(
   routed: Routed,
   rule: Rule,
   lanes: PartitionLanes | undefined,
-): Promise<readonly Emission[] | 'slow'> {
+  bounds: Bounds,
+): Promise<Applied> {
   const destination = catalog.state.entity('destination', rule.workspace_id, rule.destination_id);
   const closed = closedTo(destination, routed.event.environment);
   if (closed !== undefined) return withoutDestination(routed, rule, closed);
@@ -151,11 +162,11 @@ async function applyRule(
   if (transformation === undefined) return [failedTransformation(routed, rule, GONE)];
   const refusal = refusalOf(transformation);
   if (refusal !== undefined) return [failedTransformation(routed, rule, refusal)];
-  if (lanes === undefined) return transform(transformer, routed, rule, transformation, undefined);
+  if (lanes === undefined) return transform(transformer, routed, rule, transformation, bounds, undefined);
   const stay = await entered(lanes, routed.entry, transformation.id);
   if (stay === undefined) return 'slow';
   try {
-    return await transform(transformer, routed, rule, transformation, lanes.slowAfterMs);
+    return await transform(transformer, routed, rule, transformation, bounds, lanes.slowAfterMs);
   } finally {
     stay.leave();
   }
@@ -192,10 +203,18 @@ async function transform(
   routed: Routed,
   rule: Rule,
   transformation: Transformation,
+  bounds: Bounds,
   patienceMs: number | undefined,
-): Promise<readonly Emission[] | 'slow'> {
+): Promise<Applied> {
   const input = transformationInput(routed.entry.value, contextOf(routed, rule), routed.event);
-  const outcome = await transformer.run(transformation, routed.event, input, routed.context, patienceMs);
+  const outcome = await transformer.run(
+    transformation,
+    routed.event,
+    input,
+    routed.context,
+    bounds,
+    patienceMs,
+  );
   // What stays here holds up the deliveries of every event behind it in the partition.
   if (outcome === 'too slow') return 'slow';
   if (!outcome.ok) {
