@@ -14,6 +14,9 @@ import { awaitCatalog } from '../causality.ts';
 import { catalogPositionOf, eventOf } from '../entry.ts';
 import { type Judged, judgementOf } from './judgement.ts';
 
+/** Characters of emissions after which a batch ends: an event of 300 bytes may have a hundred violations. */
+const BATCH_CHARS = 4 * 1024 * 1024;
+
 export interface ValidateDependencies {
   readonly catalog: Catalog;
   readonly deduplicator: Deduplicator;
@@ -31,7 +34,7 @@ export interface ValidateDependencies {
  */
 export function validate(dependencies: ValidateDependencies): BatchStage['process'] {
   const { catalog, deduplicator, metrics, elapsed, catalogWaitMs } = dependencies;
-  return async (batch, { signal }): Promise<readonly Emission[]> => {
+  return async (batch, { signal, endBatch }): Promise<readonly Emission[]> => {
     await awaitCatalog(catalog, batch.entries, catalogWaitMs);
     const received = batch.entries.map((entry) => ({ entry, event: eventOf(entry) }));
     const first = await deduplicator.claim(
@@ -45,6 +48,7 @@ export function validate(dependencies: ValidateDependencies): BatchStage['proces
     const outcomes = new Map<string, number>();
     const emissions: Emission[] = [];
     const thread = new HeldThread(elapsed);
+    let chars = 0;
     for (const [index, { entry, event }] of received.entries()) {
       if (thread.isDueToRest) {
         await thread.rest();
@@ -53,7 +57,15 @@ export function validate(dependencies: ValidateDependencies): BatchStage['proces
       const judged = first[index] === true ? judge(dependencies, entry, event) : undefined;
       const outcome = judged === undefined ? 'duplicate' : (judged.verdict?.outcome ?? 'accepted');
       outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
-      if (judged !== undefined) emissions.push(...judgementOf(judged));
+      if (judged === undefined) continue;
+      for (const emission of judgementOf(judged)) {
+        emissions.push(emission);
+        chars += emission.value.length;
+      }
+      if (chars >= BATCH_CHARS && endBatch !== undefined) {
+        endBatch(index + 1);
+        break;
+      }
     }
     for (const [outcome, count] of outcomes) {
       metrics.count('tributary_events_validated_total', { outcome }, count);

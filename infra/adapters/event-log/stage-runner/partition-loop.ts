@@ -232,7 +232,7 @@ export class PartitionLoop {
     const crashes = first === undefined ? 0 : this.#crashesOf(first.entry);
     const { turns } = this.#options.crashes;
     if (first === undefined || crashes === 0) return workBatch(stage, batch, work);
-    const guilt = this.#suspects?.guiltOf(first.entry);
+    const guilt = this.#guiltOf(first.entry);
     if (guilt !== undefined) return quarantineTaken(first, guilt, work);
     if (!turns.wants(crashes)) return workBatch(stage, batch, work);
     let working = Promise.resolve();
@@ -245,6 +245,11 @@ export class PartitionLoop {
       work.signal,
     );
     await working;
+  }
+
+  #guiltOf(entry: LogEntry): string | undefined {
+    if (this.#options.stage.neverQuarantines === true) return undefined;
+    return this.#suspects?.guiltOf(entry);
   }
 
   /** At how many crashes the entry was in hand; forgets the suspects behind which it lies. */
@@ -289,7 +294,7 @@ export class PartitionLoop {
     const admitted = async () => {
       while (!stopping.aborted && !flow.tryAdmit(taken)) await flow.changed();
     };
-    const guilt = this.#suspects?.guiltOf(taken.entry);
+    const guilt = this.#guiltOf(taken.entry);
     if (guilt !== undefined) flow.quarantine(taken, guilt);
     else if (!crashes.turns.wants(this.#crashesOf(taken.entry))) await admitted();
     else {
