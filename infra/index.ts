@@ -17,6 +17,13 @@ export {
   openKafkaEventLog,
 } from './adapters/event-log/kafka/index.ts';
 export { openSqliteEventLog, type SqliteEventLogOptions } from './adapters/event-log/sqlite/index.ts';
+export { crashEntries } from './adapters/event-log/suspects/crash-notes.ts';
+export {
+  InHandTable,
+  inHandMemory,
+  rangesInHand,
+  type SlotName,
+} from './adapters/event-log/suspects/in-hand-table.ts';
 export { GroupCommit } from './adapters/group-commit/group-commit.ts';
 export { openRedisHealthBoard } from './adapters/health-board/redis/index.ts';
 export { openSqliteHealthBoard } from './adapters/health-board/sqlite/index.ts';

@@ -114,11 +114,11 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
     batch('live', [accepted, rejected], [], steps.live),
     batch('profile', [accepted], [], steps.profile),
     batch('history', [violations, dead, outcomes, TOPIC.replays], [], steps.history, historyEntries),
-    batch('audit', [TOPIC.catalog], [], steps.audit, historyEntries),
+    { ...batch('audit', [TOPIC.catalog], [], steps.audit, historyEntries), neverQuarantines: true },
     // One at a time: what was sent is committed before the next one is.
     { ...batch('mail', mails, [TOPIC.mailRetry, TOPIC.poison], steps.mail, 1), repeats: 'visible' },
     flow('route', [accepted], [deliveries, dead, eventsSlow], steps.route),
-    flow('route.slow', [eventsSlow], [deliveries, dead, outcomes], steps.routeSlow),
+    flow('route.slow', [eventsSlow], [deliveries, dead, outcomes, eventsSlow], steps.routeSlow),
     flow('replay', [TOPIC.catalog, replaySteps], [TOPIC.replays, eventsSlow], steps.replay),
     batch('notice', [TOPIC.catalog], [TOPIC.mail, deliveries], steps.notice, historyEntries),
     {

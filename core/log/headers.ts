@@ -27,6 +27,8 @@ export const HEADER = {
   rules: 'rules',
   /** On `events.slow`, where rules are still to be matched: one of `MATCH`. */
   match: 'match',
+  /** Beside them: how many rules share what the event may become, where those are more than are still to be routed. */
+  rulesSharing: 'rules-sharing',
   /** On `events.slow`, of what came from `events.accepted`: its offset there, by which each partition stays in order. */
   acceptedOffset: 'accepted-offset',
   /** Id of the replay that something is part of: on `events.slow`, `replays` and deliveries. */

@@ -41,6 +41,11 @@ export interface StageContext {
    * log does not answer. Absent where the log cannot tell.
    */
   end?(): Promise<number>;
+  /**
+   * For a batch stage that makes much of little: the batch ends behind its first so many entries, at least one, as what
+   * they emit is enough for one commit; the others come again. Absent where all of the batch is to be done.
+   */
+  endBatch?(entries: number): void;
 }
 
 /** What a flow stage is handed with an entry: what the log tells of it, and where to say what became of it. */
@@ -59,6 +64,8 @@ interface StageBase {
   readonly reads: readonly Source[];
   /** Topics it may emit to; an emission elsewhere is a programming error and counts as a throw. */
   readonly writes: readonly string[];
+  /** Its entries hold what must not be copied: none that ended the process goes to `stages.dead`. Default false. */
+  readonly neverQuarantines?: boolean;
 }
 
 /**

@@ -29,6 +29,8 @@ export const TOPIC = {
   mailRetry: 'mail.retry',
   catalog: 'catalog',
   poison: 'stages.dead',
+  /** Internal: what stages had in hand when their process ended by its own fault. */
+  crashes: 'stages.crashes',
 } as const;
 
 export function receivedTopic(environment: 'production' | 'development'): string {
@@ -72,6 +74,7 @@ export function declareTopics(options: TopicOptions): ReadonlyMap<string, TopicS
     ...derived.map((name) => ({ name, partitions, packed: false, retentionMs })),
     // Few, and one after the other: a mail server is not to be stormed.
     ...[TOPIC.mail, TOPIC.mailRetry].map((name) => ({ name, partitions: 1, packed: false, retentionMs })),
+    { name: TOPIC.crashes, partitions: 1, packed: false, retentionMs },
     { name: TOPIC.catalog, partitions: 1, packed: false, retentionMs: 'forever' },
   ];
   return new Map(specs.map((spec) => [spec.name, spec]));

@@ -85,6 +85,11 @@ export const METRICS = {
     help: 'Entries that a stage gave up after three attempts: they are on `stages.dead`, see `tributary redrive`.',
     labels: { stage },
   },
+  tributary_stage_quarantined_total: {
+    kind: 'counter',
+    help: 'Entries among them that were not handed over any more, as they had ended the process twice.',
+    labels: { stage },
+  },
   tributary_stage_missed_total: {
     kind: 'counter',
     help: 'Records that retention dropped before a stage came to them.',

@@ -68,6 +68,16 @@ export interface SandboxProgram {
 export interface SandboxOptions {
   /** Keep what `console` wrote (test runs). Default false. */
   readonly captureLogs?: boolean;
+  /** Absent: the call runs to its end. */
+  readonly pace?: SandboxPace;
+}
+
+/** Bounds what a call holds of the outputs of its events. */
+export interface SandboxPace {
+  /** Told of outputs as they arrive, characters. */
+  made(chars: number): void;
+  /** Asked before each part of the call. Once it says no the call ends with the results of its first events, or none. */
+  goOn(): boolean;
 }
 
 /** Outputs of one event at most. */
@@ -89,7 +99,7 @@ export const MAX_OUTPUTS = 100;
  * environment or timers.
  */
 export interface Sandbox {
-  /** Runs a program over a batch. Results are in the order of the inputs and as many. */
+  /** Runs a program over a batch. Results are in the order of the inputs and as many, unless its pace ended it. */
   run(
     program: SandboxProgram,
     inputs: readonly SandboxInput[],

@@ -155,7 +155,7 @@ async function readOn(
         const emission = sentOn(dependencies.catalog, replay, entry);
         if (emission === undefined) continue;
         allowance.events -= 1;
-        allowance.bytes -= emission.value.length;
+        allowance.bytes -= emission.value.length + (emission.headers[HEADER.rules]?.length ?? 0);
         events.push(emission);
       }
       return read.entries.length;

@@ -36,6 +36,6 @@ export class CallSize {
   }
 }
 
-function charsOf(result: SandboxResult): number {
+export function charsOf(result: SandboxResult): number {
   return result.ok ? result.outputs.reduce((chars, output) => chars + output.length, 0) : 0;
 }

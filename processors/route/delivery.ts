@@ -23,6 +23,8 @@ export interface Routed {
   readonly entry: LogEntry;
   readonly event: CanonicalEvent;
   readonly redrives: number;
+  /** Rules with a transformation that it matched, whether they are done here or not. */
+  readonly sharing: number;
   /** The replay it is part of. */
   readonly replay: string | undefined;
   /** What this process's catalog had applied when the rules were looked up: deliver must know their destinations. */
@@ -134,10 +136,13 @@ export function toSlowMatching({ entry, catalogPosition }: Routed): Emission {
 }
 
 /** The event itself, for the slow lane, with the rules that are still to be done. */
-export function toSlowLane({ entry, catalogPosition }: Routed, rules: readonly Rule[]): Emission {
+export function toSlowLane({ entry, catalogPosition, sharing }: Routed, rules: readonly Rule[]): Emission {
   const { topic, offset } = entry.position;
+  // What was in the slow lane before comes out of its order there, and these rules have been matched.
+  const { [HEADER.acceptedOffset]: _passed, [HEADER.match]: _matched, ...known } = entry.headers;
   const headers = {
-    ...entry.headers,
+    ...known,
+    ...(sharing > rules.length ? { [HEADER.rulesSharing]: String(sharing) } : {}),
     [HEADER.catalogPosition]: String(catalogPosition),
     [HEADER.rules]: rules.map((rule) => rule.id).join(','),
     ...(topic === TOPIC.accepted ? { [HEADER.acceptedOffset]: String(offset) } : {}),

@@ -31,8 +31,10 @@ import {
   toSlowLane,
   toSlowMatching,
 } from './delivery.ts';
+import { shareOf } from './event-bounds.ts';
+import { type Applied, inPieces } from './in-pieces.ts';
 import { type Matching, matchAgain, matchAll, matchOf } from './matching.ts';
-import type { Transformer } from './transformer.ts';
+import type { Bounds, Transformer } from './transformer.ts';
 
 export interface RouteDependencies {
   readonly catalog: Catalog;
@@ -43,9 +45,6 @@ export interface RouteDependencies {
 
 const GONE = 'its transformation is gone';
 const UNJUDGED: TransformationContext['contract'] = { outcome: 'accepted', id: null, version: null };
-
-/** One rule applied: its emissions, or `slow` when its transformation has its share of the window already. */
-type Applied = { readonly rule: Rule; readonly emissions: readonly Emission[] | 'slow' };
 
 /** Accepted events by every enabled rule that matches; those with a slow transformation go on to the slow lane. */
 export function route(
@@ -58,14 +57,15 @@ export function route(
     await awaitCatalog(catalog, [entry], catalogWaitMs);
     const event = eventOf(entry);
     const { workspace_id } = event;
-    const subject = routed(dependencies, entry, event, 0, context);
+    const subject = routed(dependencies, entry, event, context, { redrives: 0, sharing: 0 });
     if (share.sendsSlow(workspace_id)) {
       metrics.count('tributary_events_deferred_total', { stage: 'route' });
       return [toSlowMatching(subject)];
     }
     const { rules, emissions, filterMs } = matchAll(subject, { state: catalog.state, metrics });
     share.charge(workspace_id, filterMs + writingMs(emissions));
-    const applied = await applyRules(dependencies, subject, rules, lanes);
+    const sharing = sharingOf(rules);
+    const applied = await applyRules(dependencies, { ...subject, sharing }, rules, lanes);
     share.charge(workspace_id, writingMs(applied));
     return [...emissions, ...applied];
   });
@@ -86,20 +86,21 @@ export function routeSlow(dependencies: RouteDependencies, turns: SlowTurns): Fl
   return promised(async (entry, context) => {
     await awaitCatalog(dependencies.catalog, [entry], dependencies.catalogWaitMs);
     const event = eventOf(entry);
-    const subject = routed(dependencies, entry, event, redrivesOf(entry), context);
-    const rules: Rule[] = [];
-    const gone: Emission[] = [];
+    const redrives = numberIn(entry, HEADER.redrives) ?? 0;
+    const subject = routed(dependencies, entry, event, context, { redrives, sharing: 0 });
     const match = matchOf(entry);
-    for (const id of match === MATCH.all ? [] : rulesNamed(entry)) {
-      const rule = dependencies.catalog.state.entity('rule', event.workspace_id, id);
-      if (rule !== undefined) rules.push(rule);
-      else gone.push(...withoutRule(subject, id));
-    }
+    const named = (match === MATCH.all ? [] : rulesNamed(entry)).map((id) => ({
+      id,
+      rule: dependencies.catalog.state.entity('rule', event.workspace_id, id),
+    }));
+    const rules = named.flatMap(({ rule }) => (rule === undefined ? [] : [rule]));
+    const gone = named.flatMap(({ id, rule }) => (rule === undefined ? withoutRule(subject, id) : []));
     const matched =
       match === undefined
         ? { rules, emissions: [] }
         : await turns.run(event.workspace_id, () => matchSlow(dependencies, subject, match, rules));
-    const applied = await applyRules(dependencies, subject, matched.rules, undefined);
+    const sharing = numberIn(entry, HEADER.rulesSharing) ?? sharingOf(matched.rules);
+    const applied = await applyRules(dependencies, { ...subject, sharing }, matched.rules, undefined);
     return [...gone, ...matched.emissions, ...applied];
   });
 }
@@ -126,11 +127,16 @@ function routed(
   { catalog }: RouteDependencies,
   entry: LogEntry,
   event: CanonicalEvent,
-  redrives: number,
   context: StageContext,
+  counts: Pick<Routed, 'redrives' | 'sharing'>,
 ): Routed {
   const catalogPosition = Math.max(catalog.position, catalogPositionOf(entry));
-  return { entry, event, redrives, replay: entry.headers[HEADER.replay], catalogPosition, context };
+  return { entry, event, ...counts, replay: entry.headers[HEADER.replay], catalogPosition, context };
+}
+
+/** How many rules share what one event may become. */
+function sharingOf(rules: readonly Rule[]): number {
+  return rules.filter((rule) => rule.transformation_id !== null).length;
 }
 
 function rulesNamed(entry: LogEntry): readonly string[] {
@@ -139,9 +145,10 @@ function rulesNamed(entry: LogEntry): readonly string[] {
   return ids.split(',');
 }
 
-function redrivesOf(entry: LogEntry): number {
-  const text = entry.headers[HEADER.redrives] ?? '0';
-  if (!/^\d{1,6}$/.test(text)) throw new InvalidInput('bad number of redrives');
+function numberIn(entry: LogEntry, header: string): number | undefined {
+  const text = entry.headers[header];
+  if (text === undefined) return undefined;
+  if (!/^\d{1,6}$/.test(text)) throw new InvalidInput(`bad number in ${header}`);
   return Number(text);
 }
 
@@ -151,14 +158,17 @@ async function applyRules(
   rules: readonly Rule[],
   lanes: PartitionLanes | undefined,
 ): Promise<readonly Emission[]> {
-  const applied = await Promise.all(
-    rules.map(async (rule): Promise<Applied> => {
-      return { rule, emissions: await applyRule(dependencies, routed, rule, lanes) };
-    }),
+  const { transformer } = dependencies;
+  const bounds: Bounds = { holder: { isDone: false }, share: shareOf(routed.sharing) };
+  const limits = {
+    elapsed: transformer.elapsed,
+    slowAfterMs: lanes?.slowAfterMs ?? Number.POSITIVE_INFINITY,
+  };
+  const apply = (rule: Rule) => applyRule(dependencies, routed, rule, lanes, bounds);
+  const { emissions, left } = await inPieces(rules, apply, limits).finally(() =>
+    transformer.release(bounds.holder),
   );
-  const slow = applied.filter(({ emissions }) => emissions === 'slow').map(({ rule }) => rule);
-  const emissions = applied.flatMap(({ emissions }) => (emissions === 'slow' ? [] : emissions));
-  if (slow.length > 0) emissions.push(toSlowLane(routed, slow));
+  if (left.length > 0) emissions.push(toSlowLane(routed, left));
   for (const { topic } of emissions) dependencies.metrics.count('tributary_events_routed_total', { topic });
   return emissions;
 }
@@ -172,7 +182,8 @@ async function applyRule(
   routed: Routed,
   rule: Rule,
   lanes: PartitionLanes | undefined,
-): Promise<readonly Emission[] | 'slow'> {
+  bounds: Bounds,
+): Promise<Applied> {
   const destination = catalog.state.entity('destination', rule.workspace_id, rule.destination_id);
   const closed = closedTo(destination, routed.event.environment);
   if (closed !== undefined) return withoutDestination(routed, rule, closed);
@@ -183,11 +194,11 @@ async function applyRule(
   if (transformation === undefined) return [failedTransformation(routed, rule, GONE)];
   const refusal = refusalOf(transformation);
   if (refusal !== undefined) return [failedTransformation(routed, rule, refusal)];
-  if (lanes === undefined) return transform(transformer, routed, rule, transformation, undefined);
+  if (lanes === undefined) return transform(transformer, routed, rule, transformation, bounds, undefined);
   const stay = await entered(lanes, routed.entry, transformation.id);
   if (stay === undefined) return 'slow';
   try {
-    return await transform(transformer, routed, rule, transformation, lanes.slowAfterMs);
+    return await transform(transformer, routed, rule, transformation, bounds, lanes.slowAfterMs);
   } finally {
     stay.leave();
   }
@@ -224,10 +235,18 @@ async function transform(
   routed: Routed,
   rule: Rule,
   transformation: Transformation,
+  bounds: Bounds,
   patienceMs: number | undefined,
-): Promise<readonly Emission[] | 'slow'> {
+): Promise<Applied> {
   const input = transformationInput(routed.entry.value, contextOf(routed, rule), routed.event);
-  const outcome = await transformer.run(transformation, routed.event, input, routed.context, patienceMs);
+  const outcome = await transformer.run(
+    transformation,
+    routed.event,
+    input,
+    routed.context,
+    bounds,
+    patienceMs,
+  );
   // What stays here holds up the deliveries of every event behind it in the partition.
   if (outcome === 'too slow') return 'slow';
   if (!outcome.ok) {

@@ -7,6 +7,7 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
+import { shareOf } from './event-bounds.ts';
 import type { RunFailure } from './failure-rate.ts';
 import { Transformer } from './transformer.ts';
 
@@ -81,7 +82,8 @@ function setUp(limits: { maxEvents?: number; maxBytes?: number } = {}) {
     context: Pick<StageContext, 'room'> = {},
   ) => {
     const input = { event: JSON.stringify(event(id)), context: '{}', at: 0, seed: id };
-    return transformer.run(transformation, event(id), input, context, patienceMs);
+    const bounds = { holder: { isDone: false }, share: shareOf(1) };
+    return transformer.run(transformation, event(id), input, context, bounds, patienceMs);
   };
   return { sandbox, noted, counted, state, run };
 }

@@ -8,10 +8,12 @@ import type {
 } from '@tributary/core';
 import { Patience } from '../patience.ts';
 import { RecentMap } from '../recent-map.ts';
-import { CallSize } from './call-size.ts';
+import { CallSize, charsOf } from './call-size.ts';
+import { excessOf, type RuleShare } from './event-bounds.ts';
 import type { FailureWatch } from './failure-watch.ts';
 import { messageWithoutValues } from './message-without-values.ts';
 import { type Transformed, transformedFrom } from './output.ts';
+import { type Holder, OutputsInHand } from './outputs-in-hand.ts';
 import type { RunFigures } from './run-figures.ts';
 
 /** Programs whose sizes of calls are remembered. */
@@ -41,11 +43,20 @@ export interface NotRun {
 /** It takes longer than the caller has patience for. What it will come to is dropped. */
 export type TooSlow = 'too slow';
 
+/** What an event may become, and for whom its outputs are held until all its rules are done. */
+export interface Bounds {
+  readonly holder: Holder;
+  readonly share: RuleShare;
+}
+
 interface Waiting {
   readonly event: CanonicalEvent;
   readonly input: SandboxInput;
   readonly bytes: number;
   readonly context: Pick<StageContext, 'room'>;
+  readonly bounds: Bounds;
+  /** Nobody waits for it any more. */
+  isGone: boolean;
   resolve(outcome: Transformed | NotRun | TooSlow): void;
   reject(error: unknown): void;
 }
@@ -75,10 +86,16 @@ export class Transformer {
   readonly #programs = new Map<string, Program>();
   readonly #sizes = new RecentMap<string, CallSize>(KNOWN_PROGRAMS);
   readonly #patience: Patience;
+  readonly #inHand = new OutputsInHand();
 
   constructor(dependencies: TransformerDependencies) {
     this.#dependencies = dependencies;
     this.#patience = new Patience(dependencies.elapsed);
+  }
+
+  /** Ms that never go back. */
+  get elapsed(): Clock {
+    return this.#dependencies.elapsed;
   }
 
   /**
@@ -90,16 +107,18 @@ export class Transformer {
     event: CanonicalEvent,
     input: SandboxInput,
     context: Pick<StageContext, 'room'>,
+    bounds: Bounds,
     patienceMs?: number,
   ): Promise<Transformed | NotRun | TooSlow> {
     const program = this.#programOf(transformation);
     return new Promise((resolve, reject) => {
       const bytes = Buffer.byteLength(input.event);
-      const waiting: Waiting = { event, input, bytes, context, resolve, reject };
+      const waiting: Waiting = { event, input, bytes, context, bounds, isGone: false, resolve, reject };
       if (patienceMs !== undefined) {
         const wait = this.#patience.wait(patienceMs, {
           outOfPatience() {
             program.waiting.delete(waiting);
+            waiting.isGone = true;
             resolve('too slow');
           },
         });
@@ -118,6 +137,11 @@ export class Transformer {
       program.running = true;
       setImmediate(() => void this.#drain(program));
     });
+  }
+
+  /** All rules of an event are done, for now: its outputs are held by others, or not at all. */
+  release(holder: Holder): void {
+    this.#inHand.release(holder);
   }
 
   #programOf(transformation: Transformation): Program {
@@ -155,8 +179,10 @@ export class Transformer {
     let bytes = 0;
     for (const waiting of all) {
       if (batch.length >= Math.min(maxEvents, size.events)) break;
+      const { holder } = waiting.bounds;
       try {
-        const change = waiting.context.room?.();
+        // The one that goes on while all is full waits for nothing else: others wait for it.
+        const change = this.#inHand.isFirst(holder) ? undefined : this.#roomFor(waiting);
         if (change !== undefined) {
           changes.add(change);
           continue;
@@ -174,6 +200,10 @@ export class Transformer {
     return { batch, changes };
   }
 
+  #roomFor({ context, bounds }: Waiting): Promise<void> | undefined {
+    return context.room?.() ?? (this.#inHand.mayRun(bounds.holder) ? undefined : this.#inHand.changed());
+  }
+
   /** Resolves when a partition has made room, or something else waits; at once when nothing is to be waited for. */
   async #change(program: Program, changes: ReadonlySet<Promise<void>>): Promise<void> {
     if (changes.size === 0) return;
@@ -183,28 +213,36 @@ export class Transformer {
     await Promise.race([arrival, ...changes]);
   }
 
-  async #call({ transformation, size }: Program, batch: readonly Waiting[]): Promise<void> {
+  async #call({ transformation, size, waiting: all }: Program, whole: readonly Waiting[]): Promise<void> {
     const { sandbox, failures, figures, refusal } = this.#dependencies;
     const refused = refusal(transformation);
     if (refused !== undefined) {
-      for (const waiting of batch) waiting.resolve({ ok: false, kind: 'refused', message: refused });
+      for (const waiting of whole) waiting.resolve({ ok: false, kind: 'refused', message: refused });
       return;
     }
+    const call = this.#inHand.call(whole.every(({ bounds }) => this.#inHand.isFirst(bounds.holder)));
     const { source_code: source, workspace_id: owner } = transformation;
     const program = { id: programId(transformation), source, owner };
-    const results = await sandbox.run(
-      program,
-      batch.map(({ input }) => input),
-    );
+    const inputs = whole.map(({ input }) => input);
+    const results = await sandbox.run(program, inputs, { pace: call }).finally(() => call.over());
     size.note(results);
-    const outcomes = batch.map(({ event }, index): Transformed => {
+    const batch = whole.slice(0, results.length);
+    for (const left of whole.slice(results.length)) if (!left.isGone) all.add(left);
+    const excess = batch.map(({ bounds }, index) => {
       const result = results[index];
-      if (result === undefined) throw new Error('the sandbox answered for fewer events than it was given');
+      return result?.ok === true ? excessOf(result.outputs, bounds.share) : undefined;
+    });
+    const outcomes = batch.map(({ event, bounds, isGone }, index): Transformed => {
+      const [result, tooMuch] = [results[index], excess[index]];
+      if (result === undefined) throw new Error('the sandbox left a result out');
+      if (tooMuch !== undefined) return { ok: false, kind: 'output', message: tooMuch };
+      if (!isGone) this.#inHand.hold(bounds.holder, charsOf(result));
       return transformedFrom(event, result);
     });
     failures.note(
       transformation,
-      outcomes.map((outcome) => (outcome.ok ? undefined : outcome.kind)),
+      // It is the number of rules that leaves no room: no reason to run the code no more.
+      outcomes.map((outcome, i) => (outcome.ok || excess[i] !== undefined ? undefined : outcome.kind)),
       lastErrorOf(batch, outcomes),
     );
     figures.note(

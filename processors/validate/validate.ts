@@ -9,6 +9,7 @@ import type {
   LogEntry,
   Metrics,
   Position,
+  StageContext,
 } from '@tributary/core';
 import {
   eventKey,
@@ -27,6 +28,9 @@ import type { FairShare } from '../fairness/fair-share.ts';
 import { SliceCosts } from '../fairness/slice-costs.ts';
 import type { SlowTurns } from '../fairness/slow-turns.ts';
 import { type Judged, judgementOf } from './judgement.ts';
+
+/** Characters of emissions after which a batch ends: an event of 300 bytes may have a hundred violations. */
+const BATCH_CHARS = 4 * 1024 * 1024;
 
 export interface ValidateDependencies {
   readonly catalog: Catalog;
@@ -56,7 +60,7 @@ interface Received {
  */
 export function validate(dependencies: ValidateDependencies, share: FairShare): BatchStage['process'] {
   const { catalog, metrics, elapsed, catalogWaitMs } = dependencies;
-  return async (batch, { signal }): Promise<readonly Emission[]> => {
+  return async (batch, { signal, endBatch }): Promise<readonly Emission[]> => {
     await awaitCatalog(catalog, batch.entries, catalogWaitMs);
     const received = batch.entries.map((entry) => ({
       entry,
@@ -69,6 +73,7 @@ export function validate(dependencies: ValidateDependencies, share: FairShare): 
     const thread = new HeldThread(elapsed);
     const costs = new SliceCosts(share, elapsed, dependencies.threadCpu);
     let deferred = 0;
+    let chars = 0;
     for (const [index, { entry, event }] of received.entries()) {
       if (thread.isDueToRest) {
         costs.end();
@@ -77,14 +82,17 @@ export function validate(dependencies: ValidateDependencies, share: FairShare): 
         if (signal.aborted) throw new Unavailable('the partition was lost');
       }
       if (first[index] === true && share.sendsSlow(event.workspace_id)) {
-        emissions.push(toSlowQueue(entry, event));
+        chars += add(emissions, [toSlowQueue(entry, event)]);
         deferred += 1;
+        if (isFull(chars, index + 1, endBatch)) break;
         continue;
       }
       const judged = first[index] === true ? judge(dependencies, entry, event) : undefined;
       note(outcomes, judged);
-      if (judged !== undefined) emissions.push(...judgementOf(judged));
       costs.note(event.workspace_id);
+      if (judged === undefined) continue;
+      chars += add(emissions, judgementOf(judged));
+      if (isFull(chars, index + 1, endBatch)) break;
     }
     costs.end();
     count(metrics, outcomes);
@@ -96,7 +104,7 @@ export function validate(dependencies: ValidateDependencies, share: FairShare): 
 /** The same for the events that `validate` sent on, in turns of their workspaces. */
 export function validateSlow(dependencies: ValidateDependencies, turns: SlowTurns): BatchStage['process'] {
   const { catalog, metrics, catalogWaitMs } = dependencies;
-  return async (batch, { signal }): Promise<readonly Emission[]> => {
+  return async (batch, { signal, endBatch }): Promise<readonly Emission[]> => {
     await awaitCatalog(catalog, batch.entries, catalogWaitMs);
     const received = batch.entries.map((entry) => ({
       entry,
@@ -106,6 +114,7 @@ export function validateSlow(dependencies: ValidateDependencies, turns: SlowTurn
     const first = await claim(dependencies, received);
     const outcomes = new Map<string, number>();
     const emissions: Emission[] = [];
+    let chars = 0;
     for (const [index, { entry, event }] of received.entries()) {
       if (first[index] !== true) {
         note(outcomes, undefined);
@@ -117,7 +126,8 @@ export function validateSlow(dependencies: ValidateDependencies, turns: SlowTurn
       });
       if (signal.aborted) throw new Unavailable('the partition was lost');
       note(outcomes, judged);
-      emissions.push(...emitted);
+      chars += add(emissions, emitted);
+      if (isFull(chars, index + 1, endBatch)) break;
     }
     count(metrics, outcomes);
     return emissions;
@@ -136,6 +146,23 @@ function claim(
       position,
     })),
   );
+}
+
+/** Adds the emissions of one event; returns their characters. */
+function add(emissions: Emission[], added: readonly Emission[]): number {
+  let chars = 0;
+  for (const emission of added) {
+    emissions.push(emission);
+    chars += emission.value.length;
+  }
+  return chars;
+}
+
+/** Whether a batch has enough emissions: then it ends after so many entries, and the others come with the next one. */
+function isFull(chars: number, entries: number, endBatch: StageContext['endBatch']): boolean {
+  if (chars < BATCH_CHARS || endBatch === undefined) return false;
+  endBatch(entries);
+  return true;
 }
 
 function note(outcomes: Map<string, number>, judged: Judged | undefined): void {

@@ -105,7 +105,7 @@ describe('validate, beside a workspace whose contract takes long', () => {
     const { run, catalog, costly } = setUpCostly();
     const emissions = await run('validate', [quiet(0), ...costly(200, 1)]);
     const slow = handed(emissions.filter(({ topic }) => topic === TOPIC.receivedSlow));
-    catalog.add('contract.updated', CONTRACT.id, { ...CONTRACT, status: 'disabled' });
+    catalog.add('contract.updated', CONTRACT.id, { ...CONTRACT, status: 'archived' });
     const [judged] = await run('validate.slow', slow.slice(0, 1));
     expect(judged?.headers).toMatchObject({ [HEADER.contractVersion]: '1' });
   });
@@ -118,8 +118,8 @@ describe('route, beside a workspace whose filters take long', () => {
   function setUpCostly(rules = 400) {
     const set = setUp();
     set.catalog.addDestination('place');
-    for (let n = 0; n < rules; n++) set.catalog.addRule(`rule${n}`, 'place', { filter: costly });
-    set.catalog.addRule('plain', 'place');
+    for (let n = 0; n < rules; n++) set.catalog.addRule(`rule${String(n).padStart(4, '0')}`, 'place', { filter: costly });
+    set.catalog.addRule('unfiltered', 'place');
     return set;
   }
   const accepted = (offset: number, fields: object = {}) =>
@@ -135,7 +135,7 @@ describe('route, beside a workspace whose filters take long', () => {
     expect(dead.reason).toMatch(
       /^filter not evaluated: the filters of the rules of this workspace take too much work for this event; nor 9\d\d later rules$/,
     );
-    expect(delivered.rule_id).toBe('plain');
+    expect(delivered.rule_id).toBe('unfiltered');
     expect(await run('route', [accepted(0)])).toEqual(emissions);
   });
 
@@ -186,7 +186,7 @@ describe('route, beside a workspace whose filters take long', () => {
     expect(outcomes[1]).toMatchObject([TOPIC.deliveriesDead, { cause: 'filter_not_evaluated' }]);
     const next = Number(outcomes[1]?.[1].delivery.rule_id.slice(4));
     expect(next).toBeGreaterThan(Number(first.slice(4)) + 10);
-    const last = await run('route.slow', [redriven('rule55', MATCH.from)]);
+    const last = await run('route.slow', [redriven('rule0055', MATCH.from)]);
     expect(topicsOf(last)).toEqual([TOPIC.outcomes, TOPIC.deliveries]);
   });
 });

@@ -1,5 +1,5 @@
 import { MessageChannel } from 'node:worker_threads';
-import type { Logger } from '@tributary/core';
+import { type Logger, TOPIC } from '@tributary/core';
 import type { Environment } from '../command.ts';
 import { readConfig } from '../config/config.ts';
 import { lockFolder } from '../config/folder-lock.ts';
@@ -53,9 +53,14 @@ async function serve(config: Config, closing: Closing, logger: Logger): Promise<
   const { dependencies, schemas } = closing.keep(
     await openGateway(config, issuers, { logger, metrics, liveLink: live.port1 }),
   );
-  const { catalog } = dependencies;
+  const { catalog, log } = dependencies;
   const engines = closing.keep(watchConfiguredEngines(config, dependencies));
-  const stages = closing.keep(startStagesThread({ config, liveLink: live.port2 }));
+  const stages = closing.keep(
+    startStagesThread(
+      { config, liveLink: live.port2 },
+      { logger, noteCrash: (entries) => log.append(TOPIC.crashes, entries) },
+    ),
+  );
   await stages.running;
   const server = closing.keep(
     await startServer(config, dependencies, {

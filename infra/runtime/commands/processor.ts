@@ -1,4 +1,4 @@
-import type { Logger } from '@tributary/core';
+import { type Logger, type NewEntry, NO_METRICS, TOPIC } from '@tributary/core';
 import { STAGE_NAMES } from '@tributary/processors';
 import type { Environment } from '../command.ts';
 import type { Config } from '../config/settings.ts';
@@ -13,6 +13,7 @@ import { chosenStages } from '../stages/chosen.ts';
 import { STARTING, type StagesThread, startStagesThread } from '../stages/thread.ts';
 import { parseOptions } from '../usage-error.ts';
 import type { Closing } from '../wiring/closing.ts';
+import { openEventLog } from '../wiring/ports/event-log.ts';
 
 /**
  * `tributary processor [--stages a,b]`: all stages or some, as one of any number of processes that share their
@@ -47,9 +48,24 @@ async function work(
     }),
   );
   logger.info({ url: server.url }, 'answering about itself');
-  thread = closing.keep(startStagesThread({ config, ...(stages === undefined ? {} : { stages }) }));
+  thread = closing.keep(
+    startStagesThread(
+      { config, ...(stages === undefined ? {} : { stages }) },
+      { logger, noteCrash: (entries) => noteCrash(config, entries, logger) },
+    ),
+  );
   await thread.running;
   logger.info({ stages: stages ?? STAGE_NAMES }, 'the stages run');
   process.stdout.write(`processor ready at ${server.url}\n`);
   return thread.failed;
+}
+
+/** The stages had the log to themselves, and are gone. */
+async function noteCrash(config: Config, entries: readonly NewEntry[], logger: Logger): Promise<void> {
+  const log = await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false });
+  try {
+    await log.append(TOPIC.crashes, entries);
+  } finally {
+    await log.close();
+  }
 }

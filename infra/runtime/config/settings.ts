@@ -184,6 +184,12 @@ export const SETTINGS = {
     duration(1_000, 24 * HOUR),
     'How long a starting process waits for the engines to answer and the catalog to be read.',
   ),
+  stagesHeapMb: setting(
+    'TRIBUTARY_STAGES_HEAP_MB',
+    '',
+    optional(number(64, 1_000_000)),
+    'Heap of the thread that runs the stages, MB. A stage that exhausts it ends the process in order, which then notes what was in hand; so it must fit into the memory of the process twice. Default: what Node gives every thread.',
+  ),
   shutdownGrace: setting(
     'TRIBUTARY_SHUTDOWN_GRACE',
     '20s',

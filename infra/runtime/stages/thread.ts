@@ -1,8 +1,14 @@
 import { Worker } from 'node:worker_threads';
-import { messageOf } from '@tributary/core';
+import { iso, type Logger, messageOf, type NewEntry } from '@tributary/core';
+import { crashEntries } from '../../adapters/event-log/suspects/crash-notes.ts';
+import {
+  inHandMemory,
+  rangesInHand,
+  type SlotName,
+} from '../../adapters/event-log/suspects/in-hand-table.ts';
 import type { MetricsSnapshot } from '../observability/metrics.ts';
 import type { Readiness } from '../observability/readiness.ts';
-import type { FromStages, StagesStart, ToStages } from './messages.ts';
+import type { FromStages, StagesStart, StagesThreadData, ToStages } from './messages.ts';
 
 /** The stages could not start, or one of them died: the process must leave, its supervisor starts it again. */
 export class StagesFailed extends Error {
@@ -31,12 +37,29 @@ export interface StagesThread {
 /** Before the stages have said anything. */
 export const STARTING: Readiness = { ready: false, checks: { catalog: 'not read yet' } };
 
-export function startStagesThread(start: StagesStart): StagesThread {
+/** How long a process that ends by its own fault tries to note it, ms: the next one does without. */
+const NOTE_WITHIN_MS = 5_000;
+
+export interface StagesThreadTools {
+  readonly logger: Logger;
+  /** Makes entries of `stages.crashes` durable. */
+  noteCrash(entries: readonly NewEntry[]): Promise<unknown>;
+}
+
+export function startStagesThread(
+  start: StagesStart,
+  { logger, noteCrash }: StagesThreadTools,
+): StagesThread {
+  const inHand = inHandMemory();
+  const workerData: StagesThreadData = { ...start, inHand };
+  const { stagesHeapMb } = start.config;
   const worker = new Worker(new URL('./worker.ts', import.meta.url), {
-    workerData: start,
+    workerData,
     transferList: start.liveLink === undefined ? [] : [start.liveLink],
     name: 'stages',
+    ...(stagesHeapMb === undefined ? {} : { resourceLimits: { maxOldGenerationSizeMb: stagesHeapMb } }),
   });
+  const partitions = new Map<number, SlotName>();
   const send = (message: ToStages) => worker.postMessage(message);
   const snapshots = new Map<number, (snapshot: MetricsSnapshot) => void>();
   const running = Promise.withResolvers<void>();
@@ -45,32 +68,42 @@ export function startStagesThread(start: StagesStart): StagesThread {
   for (const { promise } of [running, failed]) promise.catch(() => {}); // whoever starts it may look later
   let readiness = STARTING;
   let gone = false;
+  let isTerminated = false;
+  let died: Error | undefined;
   let requests = 0;
 
   const fail = (error: StagesFailed) => {
     running.reject(error);
     failed.reject(error);
   };
-  const end = (error: StagesFailed) => {
+  /** The thread ended although nobody asked it to: the entries in hand are noted before the process leaves. */
+  const ended = async (code: number) => {
     gone = true;
-    fail(error);
-    stopped.resolve();
     for (const resolve of snapshots.values()) resolve([]);
+    const reason =
+      died === undefined ? `the stages ended with code ${code}` : `the stages failed: ${messageOf(died)}`;
+    if (!isTerminated) {
+      const entries = crashEntries(rangesInHand(inHand, partitions), reason, iso(Date.now()));
+      await noteInTime(noteCrash(entries), reason, logger);
+    }
+    fail(new StagesFailed(reason, { cause: died }));
+    stopped.resolve();
   };
   worker.on('message', (message: FromStages) => {
     if (message.type === 'running') running.resolve();
     else if (message.type === 'stopped') stopped.resolve();
     else if (message.type === 'failed') fail(new StagesFailed(message.message));
+    else if (message.type === 'in hand') partitions.set(message.slot, message.name);
     else if (message.type === 'readiness') readiness = message.readiness;
     else {
       snapshots.get(message.request)?.(message.snapshot);
       snapshots.delete(message.request);
     }
   });
-  worker.on('error', (error) =>
-    end(new StagesFailed(`the stages failed: ${messageOf(error)}`, { cause: error })),
-  );
-  worker.on('exit', (code) => end(new StagesFailed(`the stages ended with code ${code}`)));
+  worker.on('error', (error: Error) => {
+    died = error; // the exit follows
+  });
+  worker.on('exit', (code) => void ended(code));
 
   return {
     running: running.promise,
@@ -87,7 +120,29 @@ export function startStagesThread(start: StagesStart): StagesThread {
     async close() {
       send({ type: 'stop' });
       await stopped.promise;
+      isTerminated = true;
       await worker.terminate();
     },
   };
+}
+
+async function noteInTime(noting: Promise<unknown>, reason: string, logger: Logger): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`not within ${NOTE_WITHIN_MS} ms`)), NOTE_WITHIN_MS);
+  });
+  try {
+    await Promise.race([noting, late]);
+    logger.error(
+      { reason },
+      'the stages ended; what they had in hand is noted, and tried one by one at the next start',
+    );
+  } catch (error) {
+    logger.error(
+      { reason, error: messageOf(error) },
+      'the stages ended, and what they had in hand is not noted',
+    );
+  } finally {
+    clearTimeout(timer);
+  }
 }

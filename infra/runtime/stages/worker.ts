@@ -1,19 +1,21 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { messageOf } from '@tributary/core';
+import { InHandTable } from '../../adapters/event-log/suspects/in-hand-table.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
 import { startPatience } from '../process/patience.ts';
 import { openStages, type RunningStages } from '../wiring/stages.ts';
-import type { FromStages, StagesStart, ToStages } from './messages.ts';
+import type { FromStages, StagesThreadData, ToStages } from './messages.ts';
 
 /** How often the process is told whether the stages are ready, ms. */
 const READINESS_EVERY_MS = 500;
 
 // The entry of the stages' thread: opens ports of its own, runs the pipeline, answers the process.
-const start = workerData as StagesStart;
+const start = workerData as StagesThreadData;
 const logger = createLogger(start.config.logLevel, { part: 'stages' });
 const metrics = createMetrics({ processFigures: false });
 const send = (message: FromStages) => parentPort?.postMessage(message);
+const inHand = new InHandTable(start.inHand, (slot, name) => send({ type: 'in hand', slot, name }));
 let stages: RunningStages | undefined;
 
 parentPort?.on('message', async (message: ToStages) => {
@@ -28,7 +30,8 @@ parentPort?.on('message', async (message: ToStages) => {
 });
 
 try {
-  stages = await openStages(start, { logger, metrics }, startPatience(start.config.startTimeout, logger));
+  const patience = startPatience(start.config.startTimeout, logger);
+  stages = await openStages(start, { logger, metrics, inHand }, patience);
   const { readiness } = stages;
   const tell = () => send({ type: 'readiness', readiness: readiness() });
   tell();

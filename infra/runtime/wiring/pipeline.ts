@@ -12,6 +12,7 @@ import {
   type VolumeCounters,
 } from '@tributary/core';
 import { createPipeline, RunFigures } from '@tributary/processors';
+import type { InHandTable } from '../../adapters/event-log/suspects/in-hand-table.ts';
 import type { Config } from '../config/settings.ts';
 import { type Patience, whenAvailable } from '../process/patience.ts';
 import { openSecrets } from '../secrets/secrets.ts';
@@ -38,6 +39,8 @@ export interface PipelineTools {
   readonly liveLink?: MessagePort | undefined;
   /** Whether this process drops what has expired from the embedded log. Default true. */
   readonly dropExpired?: boolean;
+  /** Where it is told which entries the stages have in hand. */
+  readonly inHand?: InHandTable;
 }
 
 /** The stages, and those of their ports that who runs them needs too. The catalog has not caught up yet. */
@@ -52,7 +55,7 @@ export interface OpenPipeline {
 /** Opens every port that the stages need. What was opened is closed by `closing`, also when the rest could not be. */
 export async function openPipeline(
   config: Config,
-  { logger, metrics, liveLink: link, dropExpired = true }: PipelineTools,
+  { logger, metrics, liveLink: link, dropExpired = true, inHand }: PipelineTools,
   patience: Patience,
   closing: Closing,
 ): Promise<OpenPipeline> {
@@ -60,7 +63,7 @@ export async function openPipeline(
     closing.keep(await whenAvailable(`opening the ${what}`, patience, attempt));
   const framing = await available('schemas', () => openValueFraming(config, logger));
   const log = await available('event log', () =>
-    openEventLog(config, { logger, metrics, framing, dropExpired }),
+    openEventLog(config, { logger, metrics, framing, dropExpired, ...(inHand && { inHand }) }),
   );
   const catalog = closing.keep(openCatalog(config, { log, logger }));
   await provideTopics(log, config, patience);

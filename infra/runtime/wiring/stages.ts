@@ -1,4 +1,5 @@
 import { type Logger, type Metrics, messageOf, type Stage, type StageRun } from '@tributary/core';
+import type { InHandTable } from '../../adapters/event-log/suspects/in-hand-table.ts';
 import { catalogReadiness, type Readiness } from '../observability/readiness.ts';
 import { type Patience, whenAvailable } from '../process/patience.ts';
 import type { StagesStart } from '../stages/messages.ts';
@@ -20,6 +21,8 @@ export interface RunningStages {
 interface StagesTools {
   readonly logger: Logger;
   readonly metrics: Metrics;
+  /** Where it is told which entries are in hand. */
+  readonly inHand: InHandTable;
 }
 
 /** Opens every port the pipeline needs and runs its stages, all or those that were chosen. */
@@ -39,13 +42,13 @@ export async function openStages(
 
 async function open(
   { config, stages, liveLink }: StagesStart,
-  { logger, metrics }: StagesTools,
+  { logger, metrics, inHand }: StagesTools,
   patience: Patience,
   closing: Closing,
 ): Promise<RunningStages> {
   const { log, catalog, counters, history, pipeline } = await openPipeline(
     config,
-    { logger, metrics, liveLink },
+    { logger, metrics, liveLink, inHand },
     patience,
     closing,
   );
@@ -72,7 +75,7 @@ async function open(
 async function reportLag(
   stages: readonly Stage[],
   runs: readonly StageRun[],
-  { logger, metrics }: StagesTools,
+  { logger, metrics }: Pick<StagesTools, 'logger' | 'metrics'>,
 ): Promise<void> {
   for (const [i, run] of runs.entries()) {
     const stage = stages[i]?.name ?? '';

@@ -31,14 +31,17 @@ const running = new Set<ChildProcess>();
 
 /** Starts a process of its own that opens the same medium. */
 export function startChild(harness: EventLogHarness, medium: Medium, task: ChildTask): Child {
-  const script = fileURLToPath(new URL('./child.ts', import.meta.url));
-  const child = spawn(
-    process.execPath,
-    [script, harness.module, JSON.stringify(medium), JSON.stringify(task)],
-    {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    },
-  );
+  return start('./child.ts', [harness.module, JSON.stringify(medium), JSON.stringify(task)], 'inherit');
+}
+
+/** Starts one whose stages an entry may end. */
+export function startCrashingChild(harness: EventLogHarness, medium: Medium): Child {
+  return start('./crashing-child.ts', [harness.module, JSON.stringify(medium)], 'ignore');
+}
+
+function start(name: string, args: readonly string[], errors: 'inherit' | 'ignore'): Child {
+  const script = fileURLToPath(new URL(name, import.meta.url));
+  const child = spawn(process.execPath, [script, ...args], { stdio: ['ignore', 'pipe', errors] });
   running.add(child);
   const lines: ChildLine[] = [];
   const output = createInterface({ input: child.stdout });

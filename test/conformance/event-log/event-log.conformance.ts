@@ -7,6 +7,7 @@ import { describeCrashes } from './crashes.ts';
 import { describeDropping } from './dropping.ts';
 import { describeFlowStages } from './flow-stages.ts';
 import type { EventLogHarness, Medium } from './harness.ts';
+import { describeQuarantine } from './quarantine.ts';
 import { describeReading } from './reading.ts';
 import { describeRunning } from './running.ts';
 
@@ -37,6 +38,7 @@ export function describeEventLog(name: string, harness: EventLogHarness): void {
       'batch stages': describeBatchStages,
       'flow stages': describeFlowStages,
       crashes: describeCrashes,
+      'an entry that ends the process': describeQuarantine,
     };
     for (const [part, describePart] of Object.entries({ ...parts, ...stages })) {
       describe(part, () =>

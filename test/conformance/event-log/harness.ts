@@ -1,5 +1,6 @@
 import type { Clock, EventLog, Metrics, TopicSpec } from '@tributary/core';
 import { declareTopics } from '@tributary/core';
+import type { InHandTable } from '@tributary/infra';
 
 /** Where a log's data is, as JSON, so that a child process can open the same. */
 export type Medium = Readonly<Record<string, string>>;
@@ -10,6 +11,7 @@ export interface OpenOverrides {
   readonly maxUnconfirmedBytes?: number;
   readonly maxUncommitted?: number;
   readonly stopGraceMs?: number;
+  readonly inHand?: InHandTable;
 }
 
 /** What an adapter brings to run the suite. Its module is loaded by child processes too. */

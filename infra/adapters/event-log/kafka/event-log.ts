@@ -17,6 +17,8 @@ import {
 } from '@tributary/core';
 import { checkEntries } from '../append/check-entries.ts';
 import { pause } from '../stage-runner/waiting.ts';
+import { type CrashWatch, crashWatch } from '../suspects/crash-watch.ts';
+import type { InHandTable } from '../suspects/in-hand-table.ts';
 import { Appender } from './append/appender.ts';
 import { KafkaClient } from './client/client.ts';
 import type { KafkaConnection } from './client/connection.ts';
@@ -47,6 +49,8 @@ export interface KafkaEventLogOptions {
   readonly fetchBytes?: number;
   /** Waits before a repetition, ms: the first, doubling up to the cap. Default 50 to 5,000. */
   readonly backoff?: { readonly firstMs: number; readonly capMs: number };
+  /** Follows which entries the stages have in hand, for the process to tell after they ended. Default: told nobody. */
+  readonly inHand?: InHandTable;
   /** How long a stage may take to finish what it took when it stops or a partition moves. Default 10,000. */
   readonly stopGraceMs?: number;
   /** After so long without a sign of life a process's partitions go to others, ms. Default 6,000. */
@@ -83,6 +87,7 @@ class KafkaEventLog implements EventLog {
   readonly #watcher: Fetcher;
   readonly #runs = new Set<KafkaStageRun>();
   readonly #closing = new AbortController();
+  readonly #crashes: CrashWatch;
   #closed: Promise<void> | undefined;
 
   constructor(options: KafkaEventLogOptions) {
@@ -90,6 +95,7 @@ class KafkaEventLog implements EventLog {
     this.topics = topics;
     this.#options = options;
     this.#framing = options.framing ?? PLAIN_FRAMING;
+    this.#crashes = crashWatch(this, options.inHand);
     this.#appends = new KafkaClient({ connection, logger, requestTimeoutMs: appendTimeoutMs + 1_000 });
     this.#reads = new KafkaClient({ connection, logger });
     this.#watches = new KafkaClient({ connection, logger });
@@ -228,6 +234,7 @@ class KafkaEventLog implements EventLog {
       stopGraceMs,
       fetchBytes,
       maxUncommitted,
+      crashes: this.#crashes,
       backoff,
       clock,
       metrics,

@@ -18,6 +18,8 @@ import {
 } from '@tributary/core';
 import { translateSqliteError } from '../../sqlite/database.ts';
 import { checkEntries } from '../append/check-entries.ts';
+import { type CrashWatch, crashWatch } from '../suspects/crash-watch.ts';
+import type { InHandTable } from '../suspects/in-hand-table.ts';
 import { type DropStep, dropSegmentsBelow } from './drop-below.ts';
 import { FAMILIES, type Family, familyOf } from './family.ts';
 import { FamilyReader } from './family-reader.ts';
@@ -54,6 +56,8 @@ export interface SqliteEventLogOptions {
   readonly fetchBytes?: number;
   /** Waits before a repetition, ms: the first, doubling up to the cap. Default 50 to 5,000. */
   readonly backoff?: { readonly firstMs: number; readonly capMs: number };
+  /** Follows which entries the stages have in hand, for the process to tell after they ended. Default: told nobody. */
+  readonly inHand?: InHandTable;
   /** How long `stop()` lets a stage finish what it took, ms. Default 10,000. */
   readonly stopGraceMs?: number;
   /** Told of each step of `dropBelow`, for tests that end between them. */
@@ -92,6 +96,7 @@ export class SqliteEventLog implements EventLog {
   /** Those that start, too. */
   readonly #runs = new Set<Promise<SqliteStageRun>>();
   readonly #closing = new AbortController();
+  readonly #crashes: CrashWatch;
   /** Stages that segments are kept for, of which an operator was told. */
   readonly #toldOf = new Set<string>();
   readonly #retention: NodeJS.Timeout | undefined;
@@ -101,6 +106,7 @@ export class SqliteEventLog implements EventLog {
     this.topics = options.topics;
     this.#options = options;
     this.#clock = options.clock ?? Date.now;
+    this.#crashes = crashWatch(this, options.inHand);
     this.#families = new Map(FAMILIES.map((name) => [name, this.#open(name)]));
     const every = options.retentionEveryMs ?? 60_000;
     this.#retention = every === false ? undefined : setInterval(() => this.#applyRetention(), every).unref();
@@ -201,6 +207,7 @@ export class SqliteEventLog implements EventLog {
       backoff: this.#options.backoff ?? { firstMs: 50, capMs: 5_000 },
       fetchBytes,
       maxUncommitted,
+      crashes: this.#crashes,
       stopGraceMs,
       clock: this.#clock,
       metrics,

@@ -16,6 +16,7 @@ import type { CommitRest } from '../stage-runner/committer.ts';
 import type { Cursor } from '../stage-runner/cursor.ts';
 import { PartitionLost } from '../stage-runner/failure.ts';
 import { type OwnedPartition, PartitionLoop } from '../stage-runner/partition-loop.ts';
+import type { CrashWatch } from '../suspects/crash-watch.ts';
 import { familyOf } from './family.ts';
 import type { FamilyReader } from './family-reader.ts';
 import type { FamilyWatch } from './family-watch.ts';
@@ -38,6 +39,7 @@ export interface StageRunOptions {
   readonly backoff: BackoffOptions;
   readonly fetchBytes: number;
   readonly maxUncommitted: number;
+  readonly crashes: CrashWatch;
   readonly stopGraceMs: number;
   readonly clock: Clock;
   readonly metrics: Metrics;

@@ -5,7 +5,7 @@ import { checkEmissions } from './emissions.ts';
 import { failureOf } from './failure.ts';
 import { type Range, SplitPlan } from './split.ts';
 import { pause, unlessAborted } from './waiting.ts';
-import { giveUp, type Work } from './work.ts';
+import { giveUp, quarantine, type Work } from './work.ts';
 
 /**
  * Hands a batch of one partition to its stage and commits it, in parts where it throws. Resolves when all of it is
@@ -19,8 +19,7 @@ export async function workBatch(stage: BatchStage, taken: readonly Taken[], work
   for (let range = plan.next(); range; range = plan.next()) {
     const part = taken.slice(range.from, range.to);
     try {
-      await commitPart(part, await handOver(stage, part, work), work);
-      plan.done();
+      plan.done(await noted(part, work, () => workPart(stage, part, work)));
       repetition = 0;
     } catch (thrown) {
       if (!(thrown instanceof StageThrew)) throw thrown;
@@ -33,10 +32,42 @@ export async function workBatch(stage: BatchStage, taken: readonly Taken[], work
   }
 }
 
+/** Commits an entry that is given up unseen. Rejects as `workBatch`. */
+export function quarantineTaken(taken: Taken, reason: string, work: Work): Promise<void> {
+  return commitPart([taken], quarantine(work, taken.entry, reason), work);
+}
+
+/** Notes the part as in hand from before the stage sees it until it is committed. */
+async function noted<T>(part: readonly Taken[], { inHand }: Work, work: () => Promise<T>): Promise<T> {
+  const [first, last] = [part[0], part.at(-1)];
+  if (first !== undefined) inHand.take(first.entry);
+  if (last !== undefined) inHand.take(last.entry);
+  try {
+    return await work();
+  } finally {
+    inHand.clear();
+  }
+}
+
 /** Tells what the stage threw from what the commit behind it threw. */
 class StageThrew extends Error {}
 
-async function handOver(stage: BatchStage, part: readonly Taken[], work: Work): Promise<readonly Emission[]> {
+/** How many of the first entries were done. */
+async function workPart(stage: BatchStage, part: readonly Taken[], work: Work): Promise<number> {
+  let entries = part.length;
+  const emissions = await handOver(stage, part, work, (first) => {
+    entries = Math.max(1, Math.min(first, part.length));
+  });
+  await commitPart(part.slice(0, entries), emissions, work);
+  return entries;
+}
+
+async function handOver(
+  stage: BatchStage,
+  part: readonly Taken[],
+  work: Work,
+  endBatch: (entries: number) => void,
+): Promise<readonly Emission[]> {
   work.signal.throwIfAborted();
   const entries: readonly LogEntry[] = part.map((taken) => taken.entry);
   const position = entries[0]?.position;
@@ -45,7 +76,8 @@ async function handOver(stage: BatchStage, part: readonly Taken[], work: Work): 
   work.metrics.count('tributary_stage_batches_total', { stage: work.stage });
   try {
     // A stage may throw before its first await.
-    const processed = (async () => stage.process({ topic, partition, entries }, work.context))();
+    const processed = (async () =>
+      stage.process({ topic, partition, entries }, { ...work.context, endBatch }))();
     const emissions = await unlessAborted(processed, work.signal);
     checkEmissions(emissions, work.writes);
     return emissions;

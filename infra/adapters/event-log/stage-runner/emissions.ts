@@ -14,6 +14,10 @@ export function checkEmissions(emissions: readonly Emission[], writes: ReadonlyS
 
 export function emissionBytes(emissions: readonly Emission[]): number {
   let bytes = 0;
-  for (const { key, value } of emissions) bytes += Buffer.byteLength(value) + key.length;
+  for (const { key, value, headers } of emissions) {
+    bytes += Buffer.byteLength(value) + key.length;
+    // Hundreds of rules, or the violations of an event, are more than the event itself.
+    for (const name in headers) bytes += headers[name]?.length ?? 0;
+  }
   return bytes;
 }

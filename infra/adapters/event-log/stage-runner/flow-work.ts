@@ -1,12 +1,12 @@
 import { type Emission, type FlowStage, messageOf, POISON_ATTEMPTS } from '@tributary/core';
 import { backoffMs } from './backoff.ts';
-import type { Taken } from './cursor.ts';
+import type { Cursor, Taken } from './cursor.ts';
 import { checkEmissions } from './emissions.ts';
 import { failureOf } from './failure.ts';
 import { FlowWindow } from './flow-window.ts';
 import { type Handler, Handling } from './handling.ts';
 import { pause } from './waiting.ts';
-import { giveUp, type Work } from './work.ts';
+import { giveUp, quarantine, type Work } from './work.ts';
 
 /** With so much of the window finished, a commit does not wait. */
 const NO_REST_SHARE = 1 / 16;
@@ -39,6 +39,7 @@ export class FlowWork implements Handler {
   #nextChange: PromiseWithResolvers<void> | undefined;
   #resting: Resting | undefined;
   #looking: NodeJS.Timeout | undefined;
+  #hurried = false;
 
   /** `work.stopping` wakes who waits for `changed()` and is told to the stage; what was admitted goes on. */
   constructor(stage: FlowStage, work: Work, maxUncommitted: number) {
@@ -67,8 +68,23 @@ export class FlowWork implements Handler {
       return false;
     }
     this.#running++;
+    this.#work.inHand.take(taken.entry);
     this.#hand(new Handling(this, taken.entry, this.#window.admit(taken.after, bytes)));
     return true;
+  }
+
+  /** Commits an entry that is given up unseen, behind all that was admitted. */
+  quarantine(taken: Taken, reason: string): void {
+    this.ended.throwIfAborted();
+    this.#running++;
+    const slot = this.#window.admit(taken.after, 0);
+    this.#finish(new Handling(this, taken.entry, slot), quarantine(this.#work, taken.entry, reason));
+  }
+
+  /** Whether commits follow each other without a rest, for callers that wait for each entry. */
+  set hurried(hurried: boolean) {
+    this.#hurried = hurried;
+    if (hurried) this.#resting?.over();
   }
 
   /** What a stage wants may change by the time alone. */
@@ -211,6 +227,7 @@ export class FlowWork implements Handler {
         if (!prefix) break;
         await this.#work.committer.commit(prefix.to, prefix.emissions, this.#work.signal);
         this.#window.release(prefix);
+        this.#notePassed(prefix.to);
         this.#changed();
       }
     } catch (thrown) {
@@ -221,13 +238,19 @@ export class FlowWork implements Handler {
     }
   }
 
+  #notePassed(to: Cursor): void {
+    const { inHand } = this.#work;
+    if (this.#window.uncommitted === 0) inHand.clear();
+    else inHand.passed(to);
+  }
+
   /** Until the engine is to be asked again; not when there is much to commit, nor when it is the last time. */
   async #rest(): Promise<void> {
     for (;;) {
       const { committer, stopping } = this.#work;
       const withEmissions = this.#window.holdsEmissions;
       const restMs = withEmissions ? committer.restMs() : committer.positionRestMs();
-      if (restMs === 0 || stopping.aborted || this.ended.aborted) return;
+      if (restMs === 0 || this.#hurried || stopping.aborted || this.ended.aborted) return;
       if (this.#window.isFull(NO_REST_SHARE)) return;
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, restMs);

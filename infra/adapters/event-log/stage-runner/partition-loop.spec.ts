@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type BatchStage, type LogEntry, NO_LOGGER, NO_METRICS, Rewind, Unavailable } from '@tributary/core';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { crashWatch } from '../suspects/crash-watch.ts';
 import type { Cursor, Taken } from './cursor.ts';
 import { type FetchLimits, type OwnedPartition, PartitionLoop } from './partition-loop.ts';
 import { pause } from './waiting.ts';
@@ -41,6 +42,9 @@ class RestingPartition implements OwnedPartition {
   }
 }
 
+/** A log without the topic of noted crashes. */
+const NO_NOTES = { topics: new Map(), read: async () => ({ entries: [], next: 0 }), end: async () => 0 };
+
 function taken(offset: number): Taken {
   const position = { topic: 't', partition: 0, offset, index: 0 };
   const entry: LogEntry = { position, key: '', value: '', headers: {}, timestamp: 0 };
@@ -78,6 +82,7 @@ function atWork({ dueAt, repeats, process }: Setting = {}) {
     source,
     owned,
     stopping: stopping.signal,
+    crashes: crashWatch(NO_NOTES),
     leaving: leaving.signal,
     backoff: { firstMs: 1, capMs: 1 },
     fetchBytes: 1_000_000,

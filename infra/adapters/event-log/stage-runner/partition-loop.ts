@@ -3,6 +3,7 @@ import {
   type Clock,
   type Emission,
   type FlowStage,
+  type LogEntry,
   type Logger,
   type Metrics,
   messageOf,
@@ -10,8 +11,11 @@ import {
   type Source,
   type Stage,
 } from '@tributary/core';
+import type { Suspects } from '../suspects/crash-notes.ts';
+import type { CrashWatch } from '../suspects/crash-watch.ts';
+import type { InHand } from '../suspects/in-hand-table.ts';
 import { type BackoffOptions, backoffMs } from './backoff.ts';
-import { workBatch } from './batch-work.ts';
+import { quarantineTaken, workBatch } from './batch-work.ts';
 import { type CommitRest, Committer } from './committer.ts';
 import { type Cursor, earlier, type Taken } from './cursor.ts';
 import { dueNow } from './due.ts';
@@ -65,6 +69,7 @@ export interface LoopOptions {
   readonly backoff: BackoffOptions;
   readonly fetchBytes: number;
   readonly maxUncommitted: number;
+  readonly crashes: CrashWatch;
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly logger: Logger;
@@ -77,6 +82,8 @@ export class PartitionLoop {
   readonly #writes: ReadonlySet<string>;
   /** How often in a row the partition was begun anew without a commit in between. */
   #restarts = 0;
+  /** Undefined once all of them went by. */
+  #suspects: Suspects | undefined;
 
   constructor(options: LoopOptions) {
     this.#options = options;
@@ -106,12 +113,26 @@ export class PartitionLoop {
 
   /** Resolves once stopped (or left); rejects with `PartitionLost` or a fault that no repetition heals. */
   async run(): Promise<void> {
+    const { stage, owned, crashes } = this.#options;
+    const { topic, partition } = owned;
+    this.#suspects = await this.#answered('reading noted crashes', () =>
+      crashes.notes.suspectsOf(stage.name, topic, partition),
+    );
+    const inHand = crashes.table.open({ stage: stage.name, topic, partition });
+    try {
+      await this.#run(inHand);
+    } finally {
+      inHand.close();
+    }
+  }
+
+  async #run(inHand: InHand): Promise<void> {
     const { stopping, leaving } = this.#options;
     let from = this.committed;
     while (!stopping.aborted) {
       const committedBefore = this.committed;
       try {
-        await this.#pull(from);
+        await this.#pull(from, inHand);
       } catch (thrown) {
         if (leaving.aborted) return;
         from = this.#restartFrom(thrown);
@@ -135,7 +156,7 @@ export class PartitionLoop {
     return earlier({ offset: Math.max(0, thrown.offset), index: 0 }, this.committed);
   }
 
-  async #pull(from: Cursor): Promise<void> {
+  async #pull(from: Cursor, inHand: InHand): Promise<void> {
     const own = new AbortController();
     const { signal } = own;
     const { leaving, backoff, clock, metrics, logger, stage, owned } = this.#options;
@@ -147,6 +168,7 @@ export class PartitionLoop {
       stage: stage.name,
       writes: this.#writes,
       committer: this.#committer,
+      inHand,
       positionsMayWait: stage.kind === 'flow' || stage.repeats !== 'visible',
       context: owned.end === undefined ? { signal } : { signal, end: owned.end },
       signal,
@@ -162,6 +184,7 @@ export class PartitionLoop {
       else await this.#pullFlow(stage, from, work, own);
     } finally {
       own.abort(new Error('the partition begins anew or was left'));
+      inHand.clear();
     }
   }
 
@@ -170,8 +193,9 @@ export class PartitionLoop {
     for await (const ready of this.#ready(from, maxEntries)) {
       if (ready.length === 0) await this.#settle(work.signal, this.#options.stopping);
       for (let at = 0; at < ready.length && !this.#options.stopping.aborted; ) {
-        const batch = this.#cutReplay(ready.slice(at, at + maxEntries));
-        await workBatch(stage, batch, work);
+        const batch = this.#cutSuspect(this.#cutReplay(ready.slice(at, at + maxEntries)));
+        await this.#hold();
+        await this.#handBatch(stage, batch, work);
         at += batch.length;
       }
     }
@@ -196,13 +220,63 @@ export class PartitionLoop {
     return fresh > 0 ? batch.slice(0, fresh) : batch;
   }
 
+  /** A suspect makes a batch of its own. */
+  #cutSuspect(batch: readonly Taken[]): readonly Taken[] {
+    if (this.#suspects === undefined) return batch;
+    const suspect = batch.findIndex(({ entry }) => this.#crashesOf(entry) > 0);
+    return suspect < 0 ? batch : batch.slice(0, Math.max(1, suspect));
+  }
+
+  async #handBatch(stage: BatchStage, batch: readonly Taken[], work: Work): Promise<void> {
+    const [first] = batch;
+    const crashes = first === undefined ? 0 : this.#crashesOf(first.entry);
+    const { turns } = this.#options.crashes;
+    if (first === undefined || crashes === 0) return workBatch(stage, batch, work);
+    const guilt = this.#guiltOf(first.entry);
+    if (guilt !== undefined) return quarantineTaken(first, guilt, work);
+    if (!turns.wants(crashes)) return workBatch(stage, batch, work);
+    let working = Promise.resolve();
+    await turns.alone(
+      work.inHand,
+      () => {
+        working = workBatch(stage, batch, work);
+        return working;
+      },
+      work.signal,
+    );
+    await working;
+  }
+
+  #guiltOf(entry: LogEntry): string | undefined {
+    if (this.#options.stage.neverQuarantines === true) return undefined;
+    return this.#suspects?.guiltOf(entry);
+  }
+
+  /** At how many crashes the entry was in hand; forgets the suspects behind which it lies. */
+  #crashesOf(entry: LogEntry): number {
+    if (this.#suspects?.arePassedBy(entry.position) === true) this.#suspects = undefined;
+    return this.#suspects?.crashesOf(entry) ?? 0;
+  }
+
+  /** Waits while a suspect is to be the only entry in hand. */
+  async #hold(): Promise<void> {
+    const { stopping, crashes } = this.#options;
+    for (let { held } = crashes.turns; held !== undefined && !stopping.aborted; held = crashes.turns.held)
+      await unlessAborted(held, stopping).catch(() => {});
+  }
+
   async #pullFlow(stage: FlowStage, from: Cursor, work: Work, own: AbortController): Promise<void> {
     const { stopping, leaving, maxUncommitted } = this.#options;
     const flow = new FlowWork(stage, work, maxUncommitted);
     try {
       for await (const ready of this.#ready(from, DEFAULT_BATCH_ENTRIES, flow.ended)) {
         for (const taken of ready) {
-          while (!stopping.aborted && !flow.tryAdmit(taken)) await flow.changed();
+          if (this.#suspects !== undefined && this.#crashesOf(taken.entry) > 0)
+            await this.#handSuspect(flow, taken, work);
+          else {
+            if (this.#options.crashes.turns.held !== undefined) await this.#hold();
+            while (!stopping.aborted && !flow.tryAdmit(taken)) await flow.changed();
+          }
           if (stopping.aborted) break;
         }
       }
@@ -212,6 +286,28 @@ export class PartitionLoop {
       // The next pull hands the same entries over again: never while the stage still has them.
       await flow.settled(leaving);
       throw thrown;
+    }
+  }
+
+  async #handSuspect(flow: FlowWork, taken: Taken, work: Work): Promise<void> {
+    const { stopping, crashes } = this.#options;
+    const admitted = async () => {
+      while (!stopping.aborted && !flow.tryAdmit(taken)) await flow.changed();
+    };
+    const guilt = this.#guiltOf(taken.entry);
+    if (guilt !== undefined) flow.quarantine(taken, guilt);
+    else if (!crashes.turns.wants(this.#crashesOf(taken.entry))) await admitted();
+    else {
+      flow.hurried = true;
+      await crashes.turns.alone(
+        work.inHand,
+        async () => {
+          await admitted();
+          await flow.drained();
+        },
+        work.signal,
+      );
+      flow.hurried = false;
     }
   }
 
@@ -253,25 +349,39 @@ export class PartitionLoop {
   }
 
   async #fetch(from: Cursor, maxEntries: number, signal: AbortSignal): Promise<readonly Taken[]> {
-    const { owned, stage, backoff, logger, fetchBytes } = this.#options;
-    for (let repetition = 0; !signal.aborted; repetition++) {
-      try {
+    const { owned, stage, fetchBytes } = this.#options;
+    const fetched = await this.#answered(
+      'fetch',
+      () => {
         // A flow stage hands on at once and rests before it commits.
         const gatherMs = stage.kind === 'batch' ? this.#committer.restMs() : 0;
         const waitMs = this.#committer.isBehind ? this.#committer.positionRestMs() : undefined;
-        return await owned.fetch(
-          from,
-          { maxBytes: fetchBytes, maxEntries, gatherMs, ...(waitMs === undefined ? {} : { waitMs }) },
-          signal,
-        );
+        const limits = { maxBytes: fetchBytes, maxEntries, gatherMs };
+        return owned.fetch(from, waitMs === undefined ? limits : { ...limits, waitMs }, signal);
+      },
+      signal,
+    );
+    return fetched ?? [];
+  }
+
+  /** The answer of the engine, asked for again for as long as it takes; undefined once the signal fired. */
+  async #answered<T>(
+    what: string,
+    ask: () => Promise<T>,
+    signal = this.#options.stopping,
+  ): Promise<T | undefined> {
+    const { owned, stage, backoff, logger } = this.#options;
+    for (let repetition = 0; !signal.aborted; repetition++) {
+      try {
+        return await ask();
       } catch (thrown) {
         if (failureOf(thrown) !== 'repeat') throw thrown;
         const { topic, partition } = owned;
         const fields = { stage: stage.name, topic, partition, repetition, error: messageOf(thrown) };
-        logger.warn(fields, 'fetch will be repeated');
+        logger.warn(fields, `${what} will be repeated`);
         await pause(backoffMs(repetition, backoff), signal);
       }
     }
-    return [];
+    return undefined;
   }
 }

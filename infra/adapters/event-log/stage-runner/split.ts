@@ -23,10 +23,12 @@ export class SplitPlan {
     return this.#parts.at(-1);
   }
 
-  /** The part is done (or given up): on to the next one. */
-  done(): void {
-    this.#parts.pop();
+  /** The first entries of the part are done (or given up), by default all: on to the next one. */
+  done(entries = Number.POSITIVE_INFINITY): void {
+    const part = this.#parts.pop();
     this.#throws = 0;
+    if (part !== undefined && part.from + entries < part.to)
+      this.#parts.push({ from: part.from + entries, to: part.to });
   }
 
   /** The part threw. `poison` when its one entry is to be given up; `again` after `throws` failed attempts at it. */

@@ -9,6 +9,7 @@ import {
   poisonEmission,
   type StageContext,
 } from '@tributary/core';
+import type { InHand } from '../suspects/in-hand-table.ts';
 import type { BackoffOptions } from './backoff.ts';
 import type { Committer } from './committer.ts';
 
@@ -17,6 +18,8 @@ export interface Work {
   readonly stage: string;
   readonly writes: ReadonlySet<string>;
   readonly committer: Committer;
+  /** Where the entries in the stage's hands are noted, for the case that the process ends over one. */
+  readonly inHand: InHand;
   /** True where positions without emissions may wait to be stored. */
   readonly positionsMayWait: boolean;
   /** The stage's `StageContext.signal`: once it fired nothing more is handed over or committed. */
@@ -38,4 +41,10 @@ export function giveUp(work: Work, entry: LogEntry, thrown: unknown): readonly E
   const error = messageOf(thrown);
   logger.error({ stage, position: entry.position, error }, 'entry given up');
   return [poisonEmission(stage, entry, error, iso(work.clock()))];
+}
+
+/** Gives an entry up that ended the process while nothing else was in hand, without handing it over once more. */
+export function quarantine(work: Work, entry: LogEntry, reason: string): readonly Emission[] {
+  work.metrics.count('tributary_stage_quarantined_total', { stage: work.stage });
+  return giveUp(work, entry, new Error(`not handed over: it ended the process twice (${reason})`));
 }

@@ -1,4 +1,4 @@
-import type { SandboxInput, SandboxProgram, SandboxResult } from '@tributary/core';
+import type { SandboxInput, SandboxPace, SandboxProgram, SandboxResult } from '@tributary/core';
 import type { SandboxLimits } from './limits.ts';
 import type { Entry, Report } from './messages.ts';
 import { seedOf } from './seed.ts';
@@ -19,22 +19,27 @@ export class Call implements Work {
   readonly #inputs: readonly SandboxInput[];
   readonly #captureLogs: boolean;
   readonly #limits: SandboxLimits;
+  readonly #pace: SandboxPace | undefined;
   readonly #results: (SandboxResult | undefined)[];
   readonly #settled = Promise.withResolvers<readonly SandboxResult[]>();
   #chunks: Chunk[];
   #missing: number;
   #killsInARow = 0;
+  /** Chunks that are with a worker. */
+  #underWay = 0;
 
   constructor(
     program: SandboxProgram,
     inputs: readonly SandboxInput[],
     captureLogs: boolean,
     limits: SandboxLimits,
+    pace?: SandboxPace,
   ) {
     this.program = program;
     this.#inputs = inputs;
     this.#captureLogs = captureLogs;
     this.#limits = limits;
+    this.#pace = pace;
     this.#results = Array.from({ length: inputs.length }, () => undefined);
     this.#missing = inputs.length;
     this.#chunks = chunksOf(inputs, limits);
@@ -45,8 +50,13 @@ export class Call implements Work {
   }
 
   next(): Errand | undefined {
+    if (this.#pace?.goOn() === false) {
+      if (this.#underWay === 0) this.#endEarly();
+      return undefined;
+    }
     const chunk = this.#chunks.shift();
     if (chunk === undefined) return undefined;
+    this.#underWay++;
     let texts = '';
     const sizes: number[] = [];
     for (const { event, context, at, seed } of this.#inputs.slice(chunk.first, chunk.first + chunk.count)) {
@@ -59,6 +69,8 @@ export class Call implements Work {
   }
 
   reported({ chunk }: Errand, report: Report, body: string): void {
+    this.#underWay--;
+    this.#pace?.made(body.length);
     if (report.entries.length > 0) this.#killsInARow = 0;
     const crowded = crowdedOut(chunk, report.entries);
     const again = new Set(crowded.map(({ first }) => first));
@@ -75,11 +87,13 @@ export class Call implements Work {
   }
 
   killed({ chunk }: Errand, kind: 'timeout' | 'memory'): void {
+    this.#underWay--;
     this.#killsInARow += 1;
     this.#follow(chunk, afterKill(chunk, kind, this.#killsInARow, this.#limits), this.#limits.eventMs);
   }
 
   putBack({ chunk }: Errand): void {
+    this.#underWay--;
     if (this.#missing > 0) this.#chunks.unshift(chunk);
   }
 
@@ -97,6 +111,14 @@ export class Call implements Work {
       });
     }
     if (this.#missing > 0) this.#chunks.unshift(...chunks);
+  }
+
+  /** With the results of the first events; what is behind a gap comes again. */
+  #endEarly(): void {
+    this.#chunks = [];
+    const gap = this.#results.indexOf(undefined);
+    const first = gap < 0 ? this.#results : this.#results.slice(0, gap);
+    this.#settled.resolve(first.filter((one) => one !== undefined));
   }
 
   /** The first result of an event stays: a chunk may come back late, after the rest of its call was given up. */

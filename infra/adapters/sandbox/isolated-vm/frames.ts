@@ -7,8 +7,11 @@ export interface Frame {
   readonly body: string;
 }
 
-/** Larger than anything either side sends; a longer frame means the other side cannot be trusted. */
-const MAX_FRAME_BYTES = 256 * 1024 * 1024;
+/**
+ * Larger than anything either side sends: about a mebibyte of outputs and the last event's, 100 of 32 KiB. A longer frame
+ * means the other side cannot be trusted.
+ */
+const MAX_FRAME_BYTES = 32 * 1024 * 1024;
 const LENGTH_BYTES = 4;
 
 export function encodeFrame({ head, body }: Frame): Buffer {

@@ -36,10 +36,10 @@ export function openIsolatedVmSandbox(options: IsolatedVmSandboxOptions): Isolat
   const lanes = new Lanes(processes, isLazy, { node, limits, user, metrics, logger });
 
   return {
-    async run(program, inputs, { captureLogs = false } = {}) {
+    async run(program, inputs, { captureLogs = false, pace } = {}) {
       if (inputs.length === 0) return [];
       const began = performance.now();
-      const call = new Call(program, inputs, captureLogs, limits);
+      const call = new Call(program, inputs, captureLogs, limits, pace);
       lanes.submit(call);
       const results = await call.results;
       metrics.observe('tributary_sandbox_run_seconds', (performance.now() - began) / 1000);

@@ -2,6 +2,7 @@ import { hostname } from 'node:os';
 import type { EventLog, Logger, Metrics, ValueFraming } from '@tributary/core';
 import type { KafkaConnection } from '../../../adapters/event-log/kafka/index.ts';
 import { openSqliteEventLog } from '../../../adapters/event-log/sqlite/index.ts';
+import type { InHandTable } from '../../../adapters/event-log/suspects/in-hand-table.ts';
 import type { Config } from '../../config/settings.ts';
 import { embeddedFolders } from '../folders.ts';
 import { configuredTopics } from '../topics.ts';
@@ -13,6 +14,8 @@ export interface EventLogTools {
   readonly framing?: ValueFraming;
   /** Whether this opener drops what has expired, of the openers that share a data folder. Default true. */
   readonly dropExpired?: boolean;
+  /** Where it is told which entries its stages have in hand. */
+  readonly inHand?: InHandTable;
   /** Added to each commit of the embedded log, ms, as if the disk were that much slower: for the bench. */
   readonly addedCommitMs?: number;
 }
@@ -25,7 +28,10 @@ export async function openEventLog(config: Config, tools: EventLogTools): Promis
   return config.kafkaBrokers.length > 0 ? openOnKafka(config, tools) : openOnSqlite(config, tools);
 }
 
-async function openOnKafka(config: Config, { logger, metrics, framing }: EventLogTools): Promise<EventLog> {
+async function openOnKafka(
+  config: Config,
+  { logger, metrics, framing, inHand }: EventLogTools,
+): Promise<EventLog> {
   const { openKafkaEventLog } = await import('../../../adapters/event-log/kafka/index.ts');
   return openKafkaEventLog({
     connection: kafkaConnection(config),
@@ -34,6 +40,7 @@ async function openOnKafka(config: Config, { logger, metrics, framing }: EventLo
     sessionTimeoutMs: config.kafkaSessionTimeout,
     ...(config.replication === undefined ? {} : { replicationFactor: config.replication }),
     ...(framing === undefined ? {} : { framing }),
+    ...(inHand === undefined ? {} : { inHand }),
     logger,
     metrics,
   });
@@ -41,7 +48,7 @@ async function openOnKafka(config: Config, { logger, metrics, framing }: EventLo
 
 async function openOnSqlite(
   config: Config,
-  { logger, metrics, dropExpired = true, addedCommitMs = 0 }: EventLogTools,
+  { logger, metrics, dropExpired = true, addedCommitMs = 0, inHand }: EventLogTools,
 ): Promise<EventLog> {
   const log = await openSqliteEventLog({
     folder: embeddedFolders(config).log,
@@ -49,6 +56,7 @@ async function openOnSqlite(
     logger,
     metrics,
     ...(dropExpired ? {} : { retentionEveryMs: false }),
+    ...(inHand === undefined ? {} : { inHand }),
     addedCommitMs,
   });
   try {

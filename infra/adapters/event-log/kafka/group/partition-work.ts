@@ -12,6 +12,7 @@ import type { Cursor } from '../../stage-runner/cursor.ts';
 import { PartitionLost } from '../../stage-runner/failure.ts';
 import { PartitionLoop } from '../../stage-runner/partition-loop.ts';
 import { pause, unlessAborted } from '../../stage-runner/waiting.ts';
+import type { CrashWatch } from '../../suspects/crash-watch.ts';
 import type { KafkaPartition } from './owned-partition.ts';
 
 export interface PartitionWorkOptions {
@@ -24,6 +25,7 @@ export interface PartitionWorkOptions {
   readonly after: Promise<unknown>;
   readonly fetchBytes: number;
   readonly maxUncommitted: number;
+  readonly crashes: CrashWatch;
   readonly backoff: BackoffOptions;
   readonly clock: Clock;
   readonly metrics: Metrics;

@@ -13,6 +13,7 @@ import {
   type ValueFraming,
 } from '@tributary/core';
 import type { BackoffOptions } from '../../stage-runner/backoff.ts';
+import type { CrashWatch } from '../../suspects/crash-watch.ts';
 import { KafkaClient } from '../client/client.ts';
 import type { KafkaConnection } from '../client/connection.ts';
 import { Fetcher } from '../client/fetcher.ts';
@@ -42,6 +43,7 @@ export interface KafkaStageRunOptions {
   readonly stopGraceMs: number;
   readonly fetchBytes: number;
   readonly maxUncommitted: number;
+  readonly crashes: CrashWatch;
   readonly backoff: BackoffOptions;
   readonly clock: Clock;
   readonly metrics: Metrics;

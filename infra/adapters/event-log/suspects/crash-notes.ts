@@ -1,0 +1,138 @@
+import { type EventLog, type LogEntry, type NewEntry, TOPIC } from '@tributary/core';
+import { type Cursor, compareCursors } from '../stage-runner/cursor.ts';
+import type { InHandRange } from './in-hand-table.ts';
+
+/** Newest notes that are read: a process that ends every few seconds for another reason leaves one each time. */
+const NOTES_READ = 500;
+
+/** Ranges in one entry of the topic; each takes about 200 bytes. */
+const RANGES_IN_ENTRY = 2_000;
+
+/** Value of an entry on `stages.crashes`: what a process that ended by its own fault had in hand. */
+interface CrashNote {
+  readonly at: string;
+  readonly reason: string;
+  readonly ranges: readonly InHandRange[];
+}
+
+/**
+ * The entries that note a crash, empty when nothing was in hand. An entry counts as alone only where nothing else of the
+ * whole process was in hand: whatever ended it, it was that one.
+ */
+export function crashEntries(
+  ranges: readonly InHandRange[],
+  reason: string,
+  at: string,
+): readonly NewEntry[] {
+  const judged = ranges.length === 1 ? ranges : ranges.map((range) => ({ ...range, alone: false }));
+  const entries: NewEntry[] = [];
+  for (let i = 0; i < judged.length; i += RANGES_IN_ENTRY) {
+    const note: CrashNote = {
+      at,
+      reason: reason.slice(0, 500),
+      ranges: judged.slice(i, i + RANGES_IN_ENTRY),
+    };
+    entries.push({ key: 'crash', value: JSON.stringify(note), headers: {} });
+  }
+  return entries;
+}
+
+/** The noted crashes of an installation, as this process last read them. */
+export class CrashNotes {
+  readonly #log: Pick<EventLog, 'topics' | 'read' | 'end'>;
+  #ranges: (InHandRange & { readonly reason: string })[] = [];
+  #next = 0;
+  #reading: Promise<void> = Promise.resolve();
+  #queued: Promise<void> | undefined;
+
+  constructor(log: Pick<EventLog, 'topics' | 'read' | 'end'>) {
+    this.#log = log;
+  }
+
+  /** The suspects of a partition that is taken up; undefined where there are none. `Unavailable`: ask again. */
+  async suspectsOf(stage: string, topic: string, partition: number): Promise<Suspects | undefined> {
+    if (!this.#log.topics.has(TOPIC.crashes)) return undefined;
+    await this.#refresh();
+    const ranges = this.#ranges.filter(
+      (range) => range.stage === stage && range.topic === topic && range.partition === partition,
+    );
+    return ranges.length === 0 ? undefined : new Suspects(ranges);
+  }
+
+  /** Partitions that are taken up together share a read that begins after each of them asked. */
+  #refresh(): Promise<void> {
+    this.#queued ??= this.#reading
+      .catch(() => {})
+      .then(() => {
+        this.#queued = undefined;
+        this.#reading = this.#read();
+        return this.#reading;
+      });
+    return this.#queued;
+  }
+
+  async #read(): Promise<void> {
+    const end = await this.#log.end(TOPIC.crashes, 0);
+    this.#next = Math.max(this.#next, end - NOTES_READ);
+    while (this.#next < end) {
+      const { entries, next } = await this.#log.read(TOPIC.crashes, 0, this.#next);
+      for (const entry of entries) this.#ranges.push(...rangesIn(entry));
+      if (next <= this.#next) break; // what lies before the end and cannot be read yet is being written
+      this.#next = next;
+    }
+  }
+}
+
+/** What cannot be read notes nothing: a broken note must stop no stage. */
+function rangesIn({ value }: LogEntry): (InHandRange & { readonly reason: string })[] {
+  try {
+    const { ranges, reason } = JSON.parse(value) as Partial<CrashNote>;
+    if (!Array.isArray(ranges)) return [];
+    return ranges.filter(isRange).map((range) => ({ ...range, reason: String(reason) }));
+  } catch {
+    return [];
+  }
+}
+
+function isRange(range: Partial<InHandRange> | null): range is InHandRange {
+  return isCursor(range?.from) && isCursor(range?.to) && typeof range?.stage === 'string';
+}
+
+function isCursor(cursor: Partial<Cursor> | undefined): boolean {
+  return Number.isSafeInteger(cursor?.offset) && Number.isSafeInteger(cursor?.index);
+}
+
+/** Entries of one partition that were in hand when a process ended by its own fault. */
+export class Suspects {
+  readonly #ranges: readonly (InHandRange & { readonly reason: string })[];
+  readonly #until: Cursor;
+
+  constructor(ranges: readonly (InHandRange & { readonly reason: string })[]) {
+    this.#ranges = ranges;
+    this.#until = ranges.reduce<Cursor>((until, { to }) => (compareCursors(to, until) > 0 ? to : until), {
+      offset: -1,
+      index: 0,
+    });
+  }
+
+  /** Whether the position lies behind all of them. */
+  arePassedBy(position: Cursor): boolean {
+    return compareCursors(position, this.#until) > 0;
+  }
+
+  /** At how many crashes the entry was in hand. */
+  crashesOf({ position }: LogEntry): number {
+    const isIn = ({ from, to }: InHandRange) =>
+      compareCursors(from, position) <= 0 && compareCursors(position, to) <= 0;
+    return this.#ranges.filter(isIn).length;
+  }
+
+  /** Why the process ended while it had this entry in hand and nothing else; undefined where that never happened. */
+  guiltOf({ position, timestamp }: LogEntry): string | undefined {
+    // A topic that was made anew has another entry at the same offset.
+    const guilty = this.#ranges.find(
+      (range) => range.alone && compareCursors(range.from, position) === 0 && range.timestamp === timestamp,
+    );
+    return guilty?.reason;
+  }
+}

@@ -1,0 +1,138 @@
+import type { LogEntry } from '@tributary/core';
+import type { Cursor } from '../stage-runner/cursor.ts';
+
+/** Partitions of stages that a table can follow; beyond it a crash is blamed on nothing. 384 KiB. */
+const MOST_SLOTS = 8_192;
+
+/** Numbers of a slot. */
+const SLOT = { state: 0, fromOffset: 1, fromIndex: 2, toOffset: 3, toIndex: 4, timestamp: 5, numbers: 6 };
+
+const IDLE = 0;
+const IN_HAND = 1;
+/** In hand, and nothing else of its partition was meant to be. */
+const ALONE = 2;
+
+/** A partition at work for a stage. */
+export interface SlotName {
+  readonly stage: string;
+  readonly topic: string;
+  readonly partition: number;
+}
+
+/** The entries of one partition that a stage had not finished, both ends included. */
+export interface InHandRange extends SlotName {
+  readonly from: Cursor;
+  readonly to: Cursor;
+  /** When the log took the entry `to`, epoch ms. */
+  readonly timestamp: number;
+  /** It is one entry, and it was handed over alone as a suspect. */
+  readonly alone: boolean;
+}
+
+/** The memory of a table, to be shared with the thread that outlives the stages. */
+export function inHandMemory(slots = MOST_SLOTS): SharedArrayBuffer {
+  return new SharedArrayBuffer(slots * SLOT.numbers * Float64Array.BYTES_PER_ELEMENT);
+}
+
+/**
+ * Which entries the stages of this thread have in hand, partition by partition, in memory that survives the thread. An
+ * entry costs two or three plain stores. The reader reads after the thread has ended, so nothing needs to be atomic.
+ */
+export class InHandTable {
+  readonly #numbers: Float64Array;
+  readonly #free: number[] = [];
+  readonly #named: (slot: number, name: SlotName) => void;
+  #used = 0;
+
+  /** `named`: told which partition a slot is for, before it is used. */
+  constructor(
+    memory: SharedArrayBuffer = inHandMemory(),
+    named: (slot: number, name: SlotName) => void = () => {},
+  ) {
+    this.#numbers = new Float64Array(memory);
+    this.#named = named;
+  }
+
+  /** A slot for a partition that a stage takes up, until `close`. */
+  open(name: SlotName): InHand {
+    const slot = this.#free.pop() ?? this.#used;
+    const from = slot * SLOT.numbers;
+    if (from + SLOT.numbers > this.#numbers.length)
+      return new InHand(new Float64Array(SLOT.numbers), () => {});
+    if (slot === this.#used) this.#used++;
+    this.#named(slot, name);
+    return new InHand(this.#numbers.subarray(from, from + SLOT.numbers), () => this.#free.push(slot));
+  }
+
+  /** Whether no partition has anything in hand. */
+  get isEmpty(): boolean {
+    for (let slot = 0; slot < this.#used; slot++)
+      if (this.#numbers[slot * SLOT.numbers + SLOT.state] !== IDLE) return false;
+    return true;
+  }
+}
+
+/** What a stage has in hand of one partition. */
+export class InHand {
+  /** Set before a suspect is handed over with nothing else of its partition. */
+  alone = false;
+  readonly #numbers: Float64Array;
+  readonly #closed: () => void;
+
+  constructor(numbers: Float64Array, closed: () => void) {
+    this.#numbers = numbers;
+    this.#closed = closed;
+  }
+
+  /** An entry is about to be handed over; those before it, since the slot was idle, still are. */
+  take({ position: { offset, index }, timestamp }: LogEntry): void {
+    const numbers = this.#numbers;
+    numbers[SLOT.toOffset] = offset;
+    numbers[SLOT.toIndex] = index;
+    numbers[SLOT.timestamp] = timestamp;
+    if (numbers[SLOT.state] !== IDLE) return;
+    numbers[SLOT.fromOffset] = offset;
+    numbers[SLOT.fromIndex] = index;
+    numbers[SLOT.state] = this.alone ? ALONE : IN_HAND;
+  }
+
+  /** All before the cursor is done with. */
+  passed({ offset, index }: Cursor): void {
+    this.#numbers[SLOT.fromOffset] = offset;
+    this.#numbers[SLOT.fromIndex] = index;
+  }
+
+  /** Nothing is in hand. */
+  clear(): void {
+    this.#numbers[SLOT.state] = IDLE;
+  }
+
+  close(): void {
+    this.clear();
+    this.#closed();
+  }
+}
+
+/** For callers that hand entries over without anybody to blame a crash on them. */
+export function untracked(): InHand {
+  return new InHand(new Float64Array(SLOT.numbers), () => {});
+}
+
+/** What was in hand when the thread that wrote the table ended. */
+export function rangesInHand(
+  memory: SharedArrayBuffer,
+  names: ReadonlyMap<number, SlotName>,
+): readonly InHandRange[] {
+  const numbers = new Float64Array(memory);
+  const ranges: InHandRange[] = [];
+  for (const [slot, name] of names) {
+    const at = (number: number) => numbers[slot * SLOT.numbers + number] ?? 0;
+    const state = at(SLOT.state);
+    if (state === IDLE) continue;
+    const from = { offset: at(SLOT.fromOffset), index: at(SLOT.fromIndex) };
+    const to = { offset: at(SLOT.toOffset), index: at(SLOT.toIndex) };
+    const isOne = from.offset === to.offset && from.index === to.index;
+    ranges.push({ ...name, from, to, timestamp: at(SLOT.timestamp), alone: state === ALONE && isOne });
+  }
+  return ranges;
+}

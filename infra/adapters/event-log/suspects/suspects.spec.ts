@@ -1,0 +1,146 @@
+import type { LogEntry, NewEntry, ReadResult } from '@tributary/core';
+import { TOPIC } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { CrashNotes, crashEntries } from './crash-notes.ts';
+import { InHandTable, inHandMemory, rangesInHand, type SlotName } from './in-hand-table.ts';
+import { SuspectTurns } from './suspect-turns.ts';
+
+const never = new AbortController().signal;
+
+function entry(offset: number, index = 0, timestamp = 5): LogEntry {
+  const position = { topic: 't', partition: 1, offset, index };
+  return { position, key: '', value: '', headers: {}, timestamp };
+}
+
+function table() {
+  const memory = inHandMemory(4);
+  const names = new Map<number, SlotName>();
+  const written = new InHandTable(memory, (slot, name) => names.set(slot, name));
+  return { written, inHand: () => rangesInHand(memory, names) };
+}
+
+/** The notes of a log that holds these. */
+async function suspectsOf(notes: readonly NewEntry[], stage = 's') {
+  const entries = notes.map((note, offset): LogEntry => {
+    return { ...note, position: { topic: TOPIC.crashes, partition: 0, offset, index: 0 }, timestamp: 0 };
+  });
+  const read = async (_topic: string, _partition: number, from: number): Promise<ReadResult> => {
+    return { entries: entries.slice(from), next: entries.length };
+  };
+  const topics = new Map([
+    [TOPIC.crashes, { name: TOPIC.crashes, partitions: 1, packed: false, retentionMs: 1 }],
+  ]);
+  return new CrashNotes({ topics, read, end: async () => entries.length }).suspectsOf(stage, 't', 1);
+}
+
+describe('the table of what is in hand', () => {
+  it('has what was handed over and is not committed, and forgets what is', () => {
+    const { written, inHand } = table();
+    const slot = written.open({ stage: 's', topic: 't', partition: 1 });
+    expect(inHand()).toEqual([]);
+    for (const offset of [3, 4, 5]) slot.take(entry(offset));
+    slot.passed({ offset: 4, index: 0 });
+    expect(inHand()).toMatchObject([
+      { stage: 's', partition: 1, from: { offset: 4, index: 0 }, to: { offset: 5, index: 0 }, alone: false },
+    ]);
+    slot.clear();
+    expect(written.isEmpty).toBe(true);
+    expect(inHand()).toEqual([]);
+  });
+
+  it('a slot that another partition got is told under its new name', () => {
+    const { written, inHand } = table();
+    written.open({ stage: 's', topic: 't', partition: 1 }).close();
+    written.open({ stage: 's', topic: 't', partition: 2 }).take(entry(1));
+    expect(inHand()).toMatchObject([{ partition: 2 }]);
+  });
+
+  it('takes no more partitions than it has room for, and the stages go on', () => {
+    const { written, inHand } = table();
+    for (let partition = 0; partition < 6; partition++)
+      written.open({ stage: 's', topic: 't', partition }).take(entry(1));
+    expect(inHand()).toHaveLength(4);
+  });
+});
+
+describe('an entry that was in hand when the process ended', () => {
+  const alone = (offset: number) => {
+    const { written, inHand } = table();
+    const slot = written.open({ stage: 's', topic: 't', partition: 1 });
+    slot.alone = true;
+    slot.take(entry(offset));
+    return { written, inHand };
+  };
+
+  it('is a suspect, and is not guilty: others were in hand, or it was not alone on purpose', async () => {
+    const { written, inHand } = table();
+    written.open({ stage: 's', topic: 't', partition: 1 }).take(entry(3));
+    const suspects = await suspectsOf(crashEntries(inHand(), 'heap', 'now'));
+    expect(suspects?.crashesOf(entry(3))).toBe(1);
+    expect(suspects?.crashesOf(entry(4))).toBe(0);
+    expect(suspects?.guiltOf(entry(3))).toBeUndefined();
+    expect(suspects?.arePassedBy(entry(4).position)).toBe(true);
+  });
+
+  it('is guilty when it was handed over alone and nothing else of the process was in hand', async () => {
+    const suspects = await suspectsOf(crashEntries(alone(3).inHand(), 'heap', 'now'));
+    expect(suspects?.guiltOf(entry(3))).toBe('heap');
+  });
+
+  it('is not, when a stage of another partition had anything in hand', async () => {
+    const { written, inHand } = alone(3);
+    written.open({ stage: 'other', topic: 't', partition: 0 }).take(entry(9));
+    const suspects = await suspectsOf(crashEntries(inHand(), 'heap', 'now'));
+    expect(suspects?.guiltOf(entry(3))).toBeUndefined();
+    expect(suspects?.crashesOf(entry(3))).toBe(1);
+  });
+
+  it('is not, when the topic was made anew and another entry has its offset', async () => {
+    const suspects = await suspectsOf(crashEntries(alone(3).inHand(), 'heap', 'now'));
+    expect(suspects?.guiltOf(entry(3, 0, 6))).toBeUndefined();
+  });
+
+  it('a note that nobody can read holds no stage up', async () => {
+    const broken = ['', 'null', '{"ranges":7}', '{"ranges":[null,{"from":1}]}'];
+    const notes = broken.map((value) => ({ key: '', value, headers: {} }));
+    expect(await suspectsOf(notes)).toBeUndefined();
+  });
+});
+
+describe('suspects', () => {
+  it('go one at a time, while others are held back', async () => {
+    const { written } = table();
+    const turns = new SuspectTurns(written);
+    const slots = [0, 1].map((partition) => written.open({ stage: 's', topic: 't', partition }));
+    const running = new Set<number>();
+    let most = 0;
+    await Promise.all(
+      slots.map((slot, i) =>
+        turns.alone(
+          slot,
+          async () => {
+            running.add(i);
+            most = Math.max(most, running.size);
+            expect(turns.held).toBeDefined();
+            expect(slot.alone).toBe(true);
+            await new Promise((resolve) => setTimeout(resolve, 5));
+            running.delete(i);
+          },
+          never,
+        ),
+      ),
+    );
+    expect(most).toBe(1);
+    await turns.held;
+    expect(turns.held).toBeUndefined();
+  });
+
+  it('one that takes long is waited for no more, and the others go on', async () => {
+    const { written } = table();
+    const turns = new SuspectTurns(written);
+    const slot = written.open({ stage: 's', topic: 't', partition: 0 });
+    await turns.alone(slot, () => new Promise(() => {}), never);
+    await turns.held;
+    expect(turns.held).toBeUndefined();
+  });
+});
