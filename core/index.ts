@@ -24,6 +24,7 @@ export {
   type TransformationVersionsView,
 } from './catalog/transformation-versions.ts';
 export * from './connector/connector.ts';
+export * from './connector/secret-exposure.ts';
 export * from './contracts/contract.ts';
 export { checkSchema, MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH } from './contracts/contract-schema.ts';
 export { contractVersionEntries, contractVersionId } from './contracts/contract-versions.ts';
