@@ -111,6 +111,7 @@ export { type FilterVerdict, faultOfFilter, filterVerdict, MAX_FILTER_LENGTH } f
 export * from './rules/match.ts';
 export * from './sandbox/sandbox.ts';
 export * from './sandbox/transformation-input.ts';
+export * from './sasl/scram.ts';
 export * from './secrets/key-ring.ts';
 export * from './secrets/seal.ts';
 export * from './time/clock.ts';
