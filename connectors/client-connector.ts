@@ -35,7 +35,7 @@ export interface ClientKind<Settings, Client extends { close(): Promise<void> }>
   readSettings(settings: JsonObject): Settings | undefined;
   limits(settings: Settings): BatchLimits;
   /** Loads what it needs and connects to nothing. */
-  open(settings: Settings): Promise<Client>;
+  open(settings: Settings, destination: ConnectorDestination): Promise<Client>;
   /** What became of each, in order. `batch` is within the limits. Rejects when all met with the same failure. */
   send(client: Client, settings: Settings, batch: Part, call: Call): Promise<readonly DeliveryResult[]>;
   /** Rejects, as `send` does, when the place is not reached. */
@@ -53,12 +53,13 @@ export function createClientConnector<Settings, Client extends { close(): Promis
   { timeoutMs, clock }: ConnectorContext,
   kind: ClientKind<Settings, Client>,
 ): Connector {
+  const open = async (destination: ConnectorDestination): Promise<Client> => {
+    const read = kind.readSettings(destination.settings);
+    if (read === undefined) throw new TypeError(NOT_VALID);
+    return kind.open(read, destination);
+  };
   const clients = new DestinationClients<Client>({
-    open: async ({ settings }) => {
-      const read = kind.readSettings(settings);
-      if (read === undefined) throw new TypeError(NOT_VALID);
-      return kind.open(read);
-    },
+    open,
     idleMs: IDLE_MS,
     maxKept: kind.maxClients,
   });

@@ -1,6 +1,6 @@
 import { pbkdf2, randomBytes } from 'node:crypto';
 import { promisify } from 'node:util';
-import { ScramClient, type ScramDigest, ScramRefused } from '@tributary/core';
+import { messageOf, ScramClient, type ScramDigest } from '@tributary/core';
 import type { Mechanism } from 'kafkajs';
 
 const derive = promisify(pbkdf2);
@@ -38,8 +38,7 @@ export function scramMechanism({ mechanism, username, password }: ScramCredentia
             return answer ?? '';
           });
         } catch (error) {
-          if (!(error instanceof ScramRefused)) throw error;
-          throw new AuthenticationRefused(`SASL SCRAM authentication failed: ${error.message}`);
+          throw new AuthenticationRefused(`SASL SCRAM authentication failed: ${messageOf(error)}`);
         }
       },
     }),
