@@ -6,7 +6,8 @@ import { redisAnswers } from './answers.ts';
 import { ADD_ONCE } from './script.ts';
 import type { RedisSettings } from './settings.ts';
 
-const MAX_UNASKED_BYTES = 1_024 * 1_024;
+/** A reply to each of the calls that are made at a time, and each costs the driver an error where nothing was asked. */
+const MAX_UNASKED_BYTES = 64 * 1_024;
 
 /** What of the driver is used. */
 export interface StreamClient {
