@@ -11,7 +11,7 @@ import { DestinationClients } from './clients.ts';
 import { type Deadline, Deadlines } from './deadlines.ts';
 import type { ConnectorContext } from './kind.ts';
 import { type Part, partsOf } from './parts.ts';
-import { NOT_VALID, testedBy, verdictOfOurs } from './verdicts.ts';
+import { NOT_VALID, STOPPED, testedBy, verdictOfOurs } from './verdicts.ts';
 
 /** A client of a destination that nobody used is kept this long, ms. */
 const IDLE_MS = 3 * 60_000;
@@ -125,6 +125,7 @@ export function createClientConnector<Settings, Client extends { close(): Promis
     async test(destination, { signal }) {
       const settings = kind.readSettings(destination.settings);
       if (settings === undefined) return { ok: false, reason: NOT_VALID };
+      if (closing !== undefined) return testedBy(STOPPED);
       // A client of its own, so that nothing of the test is left once it is answered.
       const own = clientsOf(1);
       ofTests.add(own);
