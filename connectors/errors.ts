@@ -24,6 +24,18 @@ export class TooMuchAnswered extends TributaryError {
   readonly retryable = true;
 }
 
+/** What came on a connection is nothing that the protocol allows for an answer to what was asked. */
+export class AnswerRefused extends TributaryError {
+  readonly code = 'answer_refused';
+  readonly retryable = true;
+}
+
+/** A server asks for the password in clear on a connection that is not encrypted. */
+export class PasswordInClear extends TributaryError {
+  readonly code = 'password_in_clear';
+  readonly retryable = false;
+}
+
 /** The address a name stands for, or a literal one, is not to be reached from here. */
 export class AddressRefused extends TributaryError {
   readonly code = 'address_refused';

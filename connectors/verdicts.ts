@@ -1,10 +1,20 @@
 import type { ConnectionTest, DeliveryResult } from '@tributary/core';
-import { AddressRefused, Closed, Stopped, TimedOut, TooMuchAnswered } from './errors.ts';
+import {
+  AddressRefused,
+  AnswerRefused,
+  Closed,
+  PasswordInClear,
+  Stopped,
+  TimedOut,
+  TooMuchAnswered,
+} from './errors.ts';
 
 /** Why nothing is sent for settings that their schema would not have let through. */
 export const NOT_VALID = 'the settings are not valid';
 
 export const DELIVERED: DeliveryResult = { outcome: 'delivered' };
+
+export const STOPPED: DeliveryResult = { outcome: 'retry', reason: 'stopped' };
 
 /** What a connection test says whose message met with this. */
 export function testedBy(result: DeliveryResult): ConnectionTest {
@@ -23,6 +33,9 @@ export function verdictOfOurs(error: unknown): DeliveryResult | undefined {
   if (error instanceof AddressRefused) return { outcome: 'dead', reason: 'address not allowed' };
   if (error instanceof TimedOut) return { outcome: 'retry', reason: 'timed out' };
   if (error instanceof TooMuchAnswered) return { outcome: 'retry', reason: 'the answer is too long' };
-  if (error instanceof Stopped || error instanceof Closed) return { outcome: 'retry', reason: 'stopped' };
+  if (error instanceof AnswerRefused) return { outcome: 'retry', reason: 'the answer cannot be understood' };
+  if (error instanceof PasswordInClear)
+    return { outcome: 'dead', reason: 'the server asks for the password in clear, without TLS' };
+  if (error instanceof Stopped || error instanceof Closed) return STOPPED;
   return undefined;
 }

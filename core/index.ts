@@ -28,6 +28,7 @@ export {
   type TransformationVersionsView,
 } from './catalog/transformation-versions.ts';
 export * from './connector/connector.ts';
+export * from './connector/secret-exposure.ts';
 export * from './contracts/contract.ts';
 export { checkSchema, MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH } from './contracts/contract-schema.ts';
 export { contractVersionEntries, contractVersionId } from './contracts/contract-versions.ts';
@@ -117,6 +118,7 @@ export { FilterBudget, MAX_FILTER_WORK } from './rules/filter-evaluator.ts';
 export * from './rules/match.ts';
 export * from './sandbox/sandbox.ts';
 export * from './sandbox/transformation-input.ts';
+export * from './sasl/scram.ts';
 export * from './secrets/key-ring.ts';
 export * from './secrets/seal.ts';
 export * from './time/clock.ts';

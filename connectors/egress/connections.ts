@@ -10,6 +10,8 @@ const MAX_BYTES_A_MINUTE = 16 * 1_024 * 1_024;
 /** How often it is looked how much came, ms: what a network brings meanwhile may come on top. */
 const LOOK_MS = 100;
 const MINUTE_MS = 60_000;
+/** Connections of one client at a time: a cluster with more brokers than that leads no single topic. */
+const MAX_OPEN = 256;
 
 interface Open {
   readonly socket: Socket;
@@ -53,6 +55,8 @@ export class Connections {
 
   #watched(socket: Socket): Socket {
     const open: Open = { socket, readBefore: 0 };
+    if (this.#open.size >= MAX_OPEN)
+      process.nextTick(() => socket.destroy(new TooMuchAnswered('too many connections are asked for')));
     this.#open.add(open);
     this.#look();
     socket.on('error', (error) => {

@@ -1,10 +1,11 @@
 import { isIP, type LookupFunction, connect as openSocket, Socket } from 'node:net';
-import { type ConnectionOptions, connect as openSecure } from 'node:tls';
+import { type ConnectionOptions, DEFAULT_CIPHERS, connect as openSecure } from 'node:tls';
 import type { Metrics } from '@tributary/core';
 import { buildConnector } from 'undici';
 import { AddressRefused } from '../errors.ts';
 import { type AllowedRanges, mayReach } from './address-ranges.ts';
 import { GuardedSocket } from './guarded-socket.ts';
+import { boundedAnswers, inspectAnswers } from './inspected-answers.ts';
 import type { Resolve } from './name-lookups.ts';
 
 /** Where a connection goes; with `tls` it is encrypted, and the certificate is checked against `host`. */
@@ -23,13 +24,22 @@ export interface EgressTarget {
  * around it: users must follow none.
  */
 export interface EgressGuard {
-  /** How an undici `Agent` opens connections, each within `timeoutMs`. */
-  connector(timeoutMs: number): buildConnector.connector;
+  /**
+   * How an undici `Agent` opens connections, each within `timeoutMs`. One ends on which more than `maxAnswerBytes` come
+   * for a request, whatever they are.
+   */
+  connector(timeoutMs: number, maxAnswerBytes: number): buildConnector.connector;
   /** A connection on its way. What becomes of it is told by its events, a refusal by `error` too. */
   connect(target: EgressTarget): Socket;
   /** For drivers that connect a socket which they are given, by a host and a port. */
   socket(): Socket;
 }
+
+/**
+ * For every TLS handshake: no classic Diffie-Hellman, in which the server picks a group of up to 10,000 bits whose cost
+ * the thread of this process bears.
+ */
+export const HANDSHAKE = { ciphers: `${DEFAULT_CIPHERS}:!DHE` };
 
 export interface EgressGuardOptions {
   readonly allowed: AllowedRanges;
@@ -63,18 +73,31 @@ export function createEgressGuard(options: EgressGuardOptions): EgressGuard {
   const isRefusedLiteral = (host: string) => isIP(host) !== 0 && !mayReach(host, allowed);
 
   return {
-    connector(timeoutMs) {
-      const connect = buildConnector({ lookup: lookupAllowed, timeout: timeoutMs });
+    connector(timeoutMs, maxAnswerBytes) {
+      const connect = buildConnector({ ...HANDSHAKE, lookup: lookupAllowed, timeout: timeoutMs });
+      const opened =
+        (callback: buildConnector.Callback): buildConnector.Callback =>
+        (...[error, socket]) => {
+          if (error !== null || socket === null) callback(error ?? new Error('no socket'), null);
+          else callback(null, inspectAnswers(socket, boundedAnswers(socket, maxAnswerBytes)));
+        };
       return (target, callback) => {
         if (isRefusedLiteral(target.hostname)) process.nextTick(() => callback(refuse(), null));
-        else connect(target, callback);
+        else connect(target, opened(callback));
       };
     },
 
     connect({ host, port, tls }) {
       if (isRefusedLiteral(host)) return refusedSocket(refuse());
       if (tls === undefined) return openSocket({ host, port, lookup: lookupAllowed });
-      return openSecure({ ...tls, host, port, lookup: lookupAllowed, servername: isIP(host) ? '' : host });
+      return openSecure({
+        ...HANDSHAKE,
+        ...tls,
+        host,
+        port,
+        lookup: lookupAllowed,
+        servername: isIP(host) ? '' : host,
+      });
     },
 
     socket: () => new GuardedSocket({ lookup: lookupAllowed, isRefused: isRefusedLiteral, refuse }),

@@ -14,8 +14,10 @@ import { type ElasticsearchSettings, MAX_BATCH, readSettings } from './settings.
 import { type BulkItem, itemsIn, testedByItem, verdictOfItem } from './verdict.ts';
 
 const LIMITS = { events: MAX_BATCH, bytes: 5 * 1_024 * 1_024 };
-/** An answer to that many, all refused at length, is shorter. */
-const MAX_ANSWER_BYTES = 4 * 1_024 * 1_024;
+/** An answer in which every document is refused at length is shorter. */
+const ANSWER_BYTES = 64 * 1_024;
+const ANSWER_BYTES_AN_ITEM = 8 * 1_024;
+const MAX_ANSWER_BYTES = ANSWER_BYTES + MAX_BATCH * ANSWER_BYTES_AN_ITEM;
 
 export function createElasticsearchConnector(context: ConnectorContext): Connector {
   /** The items of the answer, or one verdict for all. */
@@ -28,7 +30,12 @@ export function createElasticsearchConnector(context: ConnectorContext): Connect
   ): Promise<readonly BulkItem[] | DeliveryResult> => {
     try {
       deadline.throwIfAborted();
-      const { status, retryAfter, start, whole } = await exchange(agent, request, deadline, MAX_ANSWER_BYTES);
+      const { status, retryAfter, start, whole } = await exchange(
+        agent,
+        request,
+        deadline,
+        ANSWER_BYTES + count * ANSWER_BYTES_AN_ITEM,
+      );
       const excerpt = excerptOf(start.subarray(0, EXCERPT_BYTES), secrets);
       if (status !== 200) return verdictOfAnswer({ status, retryAfter, excerpt }, context.clock());
       const items = whole ? itemsIn(start, count) : undefined;
@@ -41,7 +48,7 @@ export function createElasticsearchConnector(context: ConnectorContext): Connect
   return createClientConnector<ElasticsearchSettings, Agent>(context, {
     readSettings,
     limits: () => LIMITS,
-    ...overHttp(context),
+    ...overHttp(context, 2 * MAX_ANSWER_BYTES),
 
     async send(agent, settings, batch, call) {
       const secrets = secretsOf(settings);

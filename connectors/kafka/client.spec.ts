@@ -39,7 +39,7 @@ describe('a broker that answers with nonsense', () => {
       });
       const settings = readSettings({ brokers: [`127.0.0.1:${address.port}`], topic: 't', tls: false });
       if (settings === undefined) throw new Error('the settings are not valid');
-      const client = openTopicClient(egress, settings, 500);
+      const client = openTopicClient(egress, settings, { timeoutMs: 500, workspaceId: 'w' });
       await expect(client.send('t', [{ value: 'v' }])).rejects.toThrow();
       await client.close().catch(() => {});
       await new Promise((resolve) => setTimeout(resolve, 50));

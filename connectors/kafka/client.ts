@@ -1,11 +1,14 @@
-import type { Socket } from 'node:net';
-import { Kafka, logLevel, type Message, Partitioners, type SASLOptions } from 'kafkajs';
+import { Kafka, logLevel, type Mechanism, type Message, Partitioners, type SASLOptions } from 'kafkajs';
 import { Connections } from '../egress/connections.ts';
 import type { EgressGuard } from '../egress/guard.ts';
+import { boundedAnswers, inspectAnswers } from '../egress/inspected-answers.ts';
 import { Stopped } from '../errors.ts';
+import { kafkaAnswers } from './answers.ts';
+import { scramMechanism } from './scram.ts';
 import type { KafkaSettings } from './settings.ts';
 
 const KEEP_ALIVE_MS = 60_000;
+const MAX_UNASKED_BYTES = 1_024 * 1_024;
 
 /** What of the driver is used. */
 export interface TopicClient {
@@ -27,16 +30,17 @@ export interface TopicClient {
 export function openTopicClient(
   egress: EgressGuard,
   settings: KafkaSettings,
-  timeoutMs: number,
+  { timeoutMs, workspaceId }: { readonly timeoutMs: number; readonly workspaceId: string },
 ): TopicClient {
   const { brokers, tls, ca } = settings;
   const connections = new Connections(egress);
+  let isClosed = false;
   const kafka = new Kafka({
     clientId: 'tributary',
     brokers: [...brokers],
     logLevel: logLevel.NOTHING,
     ssl: tls,
-    ...saslOf(settings),
+    ...saslOf(settings, workspaceId, () => !isClosed),
     connectionTimeout: timeoutMs,
     authenticationTimeout: timeoutMs,
     requestTimeout: timeoutMs,
@@ -45,7 +49,11 @@ export function openTopicClient(
       const socket = connections.connect({ host, port, tls: tls ? { ca } : undefined });
       socket.setKeepAlive(true, KEEP_ALIVE_MS);
       socket.once(tls ? 'secureConnect' : 'connect', onConnect);
-      return endedByNonsense(socket);
+      const bounded = boundedAnswers(socket, MAX_UNASKED_BYTES);
+      const answers = kafkaAnswers(socket);
+      return inspectAnswers(socket, function* inspect(chunk) {
+        for (const some of bounded(chunk)) yield* answers(some);
+      });
     },
   });
   const producer = kafka.producer({
@@ -76,6 +84,7 @@ export function openTopicClient(
       }
     },
     async close() {
+      isClosed = true;
       // First, since the driver waits for answers before it lets go.
       connections.end(new Stopped('stopped'));
       await Promise.all([producer, ...admins].map((client) => client.disconnect()));
@@ -83,26 +92,12 @@ export function openTopicClient(
   };
 }
 
-/**
- * kafkajs reads lengths that a broker sends without a look at them, in a listener of its own: what throws there would end
- * this process. A broker that sends nonsense loses its connection instead.
- */
-function endedByNonsense(socket: Socket): Socket {
-  const listen = socket.on.bind(socket);
-  const on = (event: string, listener: (...data: unknown[]) => void) => {
-    if (event !== 'data') return listen(event, listener);
-    return listen(event, (...data: unknown[]) => {
-      try {
-        listener(...data);
-      } catch (error) {
-        socket.destroy(error instanceof Error ? error : new Error(String(error)));
-      }
-    });
-  };
-  return Object.defineProperty(socket, 'on', { value: on });
-}
-
-function saslOf({ sasl_mechanism: mechanism, username, password }: KafkaSettings): { sasl?: SASLOptions } {
+function saslOf(
+  { sasl_mechanism: mechanism, username, password }: KafkaSettings,
+  workspaceId: string,
+  isWanted: () => boolean,
+): { sasl?: SASLOptions | Mechanism } {
   if (username === undefined || password === undefined) return {};
-  return { sasl: { mechanism, username, password } };
+  if (mechanism === 'plain') return { sasl: { mechanism, username, password } };
+  return { sasl: scramMechanism({ mechanism, username, password, workspaceId, isWanted }) };
 }

@@ -18,9 +18,9 @@ export function createKafkaConnector(context: ConnectorContext): Connector {
   return createClientConnector<KafkaSettings, TopicClient>(context, {
     readSettings,
     limits: () => LIMITS,
-    async open(settings) {
+    async open(settings, { workspaceId }) {
       const { openTopicClient } = await import('./client.ts');
-      return openTopicClient(context.egress, settings, context.timeoutMs);
+      return openTopicClient(context.egress, settings, { timeoutMs: context.timeoutMs, workspaceId });
     },
     maxClients: MAX_CLIENTS,
     outlives: () => false,

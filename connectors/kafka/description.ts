@@ -1,4 +1,4 @@
-import type { ConnectorDescription } from '@tributary/core';
+import { type ConnectorDescription, namesParty, protects } from '@tributary/core';
 import { secretNames } from '../secret-names.ts';
 import { MAX_BATCH, settingsFaults, settingsSchema } from './settings.ts';
 
@@ -13,7 +13,11 @@ export const description: ConnectorDescription = {
   ].join('\n\n'),
   settingsSchema,
   secrets: secretNames(settingsSchema),
-  place: ['brokers', 'tls', 'ca'],
+  exposing: [
+    ...namesParty('brokers', 'ca', 'username'),
+    protects('tls', true, false),
+    protects('sasl_mechanism', 'scram-sha-512', 'scram-sha-256', 'plain'),
+  ],
   maxBatch: MAX_BATCH,
   hasTest: true,
   check: settingsFaults,

@@ -13,7 +13,7 @@ export const description: ConnectorDescription = {
   ].join('\n\n'),
   settingsSchema,
   secrets: secretNames(settingsSchema),
-  place: [],
+  exposing: [],
   maxBatch: MAX_BATCH,
   hasTest: true,
   check: settingsFaults,

@@ -1,7 +1,8 @@
 import { type Delivery, MAX_CONCURRENCY } from '@tributary/core';
 import pg from 'pg';
 import { Connections } from '../egress/connections.ts';
-import type { EgressGuard } from '../egress/guard.ts';
+import { type EgressGuard, HANDSHAKE } from '../egress/guard.ts';
+import { boundedClient } from './bounded-client.ts';
 import type { PostgresSettings } from './settings.ts';
 import { createTable, insertStatement, insertValues } from './table.ts';
 import { sqlStateOf } from './verdict.ts';
@@ -21,18 +22,19 @@ export interface TableClient {
 export function openTableClient(
   egress: EgressGuard,
   settings: PostgresSettings,
-  timeoutMs: number,
+  { timeoutMs, workspaceId }: { readonly timeoutMs: number; readonly workspaceId: string },
 ): TableClient {
   const { host, port, tls, ca, database, username, password, table } = settings;
   const connections = new Connections(egress);
   const pool = new pg.Pool({
+    Client: boundedClient(workspaceId, tls),
     host,
     port,
     database,
     user: username,
     // Without one the driver would look for a file of passwords on this machine.
     password: password ?? '',
-    ssl: tls ? { ...(ca === undefined ? {} : { ca }) } : false,
+    ssl: tls ? { ...HANDSHAKE, ...(ca === undefined ? {} : { ca }) } : false,
     stream: () => connections.socket(),
     // One for each call that is made at a time, whose deadline runs; they are opened as they are needed.
     max: MAX_CONCURRENCY,

@@ -21,9 +21,9 @@ export function createPostgresConnector(context: ConnectorContext): Connector {
   return createClientConnector<PostgresSettings, TableClient>(context, {
     readSettings,
     limits: () => LIMITS,
-    async open(settings) {
+    async open(settings, { workspaceId }) {
       const { openTableClient } = await import('./client.ts');
-      return openTableClient(context.egress, settings, context.timeoutMs);
+      return openTableClient(context.egress, settings, { timeoutMs: context.timeoutMs, workspaceId });
     },
     maxClients: MAX_CLIENTS,
     outlives: (error) => blamesValues(sqlStateOf(error) ?? ''),

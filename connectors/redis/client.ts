@@ -1,8 +1,13 @@
 import { AbstractConnector, Redis } from 'ioredis';
 import { Connections } from '../egress/connections.ts';
 import type { EgressGuard } from '../egress/guard.ts';
+import { boundedAnswers, inspectAnswers } from '../egress/inspected-answers.ts';
+import { redisAnswers } from './answers.ts';
 import { ADD_ONCE } from './script.ts';
 import type { RedisSettings } from './settings.ts';
+
+/** Replies to the calls that are made at a time. */
+const MAX_UNASKED_BYTES = 256 * 1_024;
 
 /** What of the driver is used. */
 export interface StreamClient {
@@ -27,7 +32,12 @@ export function openStreamClient(egress: EgressGuard, settings: RedisSettings): 
       super(0);
     }
     override async connect() {
-      return connections.connect(target);
+      const socket = connections.connect(target);
+      const bounded = boundedAnswers(socket, MAX_UNASKED_BYTES);
+      const replies = redisAnswers(socket);
+      return inspectAnswers(socket, function* inspect(chunk) {
+        for (const some of bounded(chunk)) yield* replies(some);
+      });
     }
     override disconnect() {
       connections.end();
@@ -39,6 +49,9 @@ export function openStreamClient(egress: EgressGuard, settings: RedisSettings): 
     username,
     password,
     db: database,
+    // Its replies to what is asked here are of one line each; those of the newer one are not.
+    protocol: 2,
+    disableClientInfo: true,
     lazyConnect: true,
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,

@@ -1,4 +1,4 @@
-import type { ConnectorDescription } from '@tributary/core';
+import { type ConnectorDescription, namesParty, protects } from '@tributary/core';
 import { secretNames } from '../secret-names.ts';
 import { MAX_BATCH, settingsSchema } from './settings.ts';
 
@@ -13,7 +13,7 @@ export const description: ConnectorDescription = {
   ].join('\n\n'),
   settingsSchema,
   secrets: secretNames(settingsSchema),
-  place: ['host', 'port', 'tls', 'ca'],
+  exposing: [...namesParty('host', 'port', 'ca', 'username'), protects('tls', true, false)],
   maxBatch: MAX_BATCH,
   hasTest: true,
 };

@@ -1,8 +1,8 @@
 import { PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
-import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { Connections } from '../egress/connections.ts';
 import type { EgressGuard } from '../egress/guard.ts';
 import { guardedAgents } from './agents.ts';
+import { AnsweredHandler } from './answered-handler.ts';
 import type { S3Settings } from './settings.ts';
 
 /** What of the driver is used. */
@@ -25,7 +25,7 @@ export function openBucketClient(egress: EgressGuard, settings: S3Settings): Buc
     credentials: { accessKeyId: access_key_id, secretAccessKey: secret_access_key },
     maxAttempts: 1,
     followRegionRedirects: false,
-    requestHandler: new NodeHttpHandler(guardedAgents(connections)),
+    requestHandler: new AnsweredHandler(guardedAgents(connections)),
     // Not every compatible service knows the newer checksums.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',

@@ -28,7 +28,7 @@ export function createS3Connector(context: ConnectorContext): Connector {
     verdictOfFailure: (error, { lastFailure }) => verdictOfS3Failure(error, lastFailure, context.clock()),
 
     async send(client, { prefix }, batch, { deadline }) {
-      const body = await objectBody(batch);
+      const body = await objectBody(batch, () => !deadline.aborted);
       await untilAborted(client.put(objectKey(prefix, batch), body, deadline.signal), deadline);
       return batch.map(() => DELIVERED);
     },

@@ -1,4 +1,4 @@
-import type { ConnectorDescription } from '@tributary/core';
+import { type ConnectorDescription, namesParty } from '@tributary/core';
 import { secretNames } from '../secret-names.ts';
 import { MAX_BATCH, settingsFaults, settingsSchema } from './settings.ts';
 
@@ -13,7 +13,8 @@ export const description: ConnectorDescription = {
   ].join('\n\n'),
   settingsSchema,
   secrets: secretNames(settingsSchema),
-  place: ['endpoint', 'region'],
+  // The bucket is part of the host name unless it is in the path.
+  exposing: namesParty('endpoint', 'region', 'bucket', 'path_style', 'access_key_id'),
   maxBatch: MAX_BATCH,
   hasTest: true,
   check: settingsFaults,

@@ -3,6 +3,7 @@ import { gzip } from 'node:zlib';
 import { nameId } from '@tributary/core';
 import { deliveryJson } from '../delivery-body.ts';
 import type { Part } from '../parts.ts';
+import { compressions } from '../thread-turns.ts';
 
 const compress = promisify(gzip);
 
@@ -19,6 +20,9 @@ export function objectKey(prefix: string, deliveries: Part): string {
   return `${prefix}/${hour}/${id}.ndjson.gz`;
 }
 
-export async function objectBody(deliveries: Part): Promise<Uint8Array> {
-  return compress(deliveries.map((delivery) => `${deliveryJson(delivery)}\n`).join(''));
+export async function objectBody(deliveries: Part, isWanted: () => boolean): Promise<Uint8Array> {
+  const [{ workspace_id }] = deliveries;
+  return compressions.take(workspace_id, isWanted, () =>
+    compress(deliveries.map((delivery) => `${deliveryJson(delivery)}\n`).join('')),
+  );
 }

@@ -1,8 +1,11 @@
-import type { ConnectorDescription } from '@tributary/core';
+import { type ConnectorDescription, namesParty } from '@tributary/core';
 import { secretNames } from '../secret-names.ts';
 import type { Definition } from './define.ts';
 import { mappingFaults } from './mapping-faults.ts';
 import { settingsSchemaOf } from './settings.ts';
+
+/** Settings of the pack that choose between hosts of a vendor, by the pack's own names. */
+const HOST_SETTINGS = ['endpoint', 'accountRegion', 'apiRegion', 'dataCenterLocation'];
 
 const NO_TEST =
   'The pack has no way to ask it whether the settings are good: the connection test is `ok` unseen, and the first delivery tells.';
@@ -21,7 +24,7 @@ export function describeDestination(definition: Definition): ConnectorDescriptio
     ].join('\n\n'),
     settingsSchema,
     secrets: secretNames(settingsSchema),
-    place: [], // each of the hosts that settings choose from is the vendor's
+    exposing: namesParty(...HOST_SETTINGS.filter((name) => Object.hasOwn(definition.properties, name))),
     maxBatch: 1,
     hasTest: definition.hasTest,
     presets,

@@ -1,4 +1,4 @@
-import type { ConnectorDescription } from '@tributary/core';
+import { type ConnectorDescription, namesParty } from '@tributary/core';
 import { secretNames } from '../secret-names.ts';
 import { MAX_BATCH, settingsFaults, settingsSchema, withSecret } from './settings.ts';
 
@@ -16,7 +16,7 @@ export const description: ConnectorDescription = {
   ].join('\n\n'),
   settingsSchema,
   secrets: secretNames(settingsSchema),
-  place: ['url'],
+  exposing: namesParty('url'),
   maxBatch: MAX_BATCH,
   hasTest: true,
   generate: withSecret,

@@ -1,5 +1,6 @@
 import type { Delivery } from '../delivery/delivery.ts';
 import type { JsonObject } from '../event/event.ts';
+import type { ExposingSetting } from './secret-exposure.ts';
 
 /** What became of one item. `reason` is shown to people: short, no secrets. */
 export type DeliveryResult =
@@ -105,10 +106,11 @@ export interface ConnectorDescription {
   /** Names of settings that are sealed at rest and never leave through the API again: the `writeOnly` ones. */
   readonly secrets: readonly string[];
   /**
-   * Names of settings that say where secrets are sent, and how safely. Where one of them changes, secrets that a change
-   * would keep must be stated again, but for generated ones, which only sign.
+   * Settings that decide which party receives the secrets, and how safely they travel. Where one of them changes to
+   * another party or to a weaker value, secrets that the change would keep must be stated again, but for generated
+   * ones, which only sign.
    */
-  readonly place: readonly string[];
+  readonly exposing: readonly ExposingSetting[];
   /** Deliveries that one request to the place carries at most, however its settings are; 1: each goes alone. */
   readonly maxBatch: number;
   /** Whether the connection test asks the place whether it would take deliveries; where not, it is good unseen. */

@@ -1,4 +1,10 @@
-import type { ConnectorDescription, Destination, JsonObject } from '@tributary/core';
+import {
+  type ConnectorDescription,
+  type Destination,
+  type JsonObject,
+  namesParty,
+  protects,
+} from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { ApiError } from '../../http/errors.ts';
 import { createConfigurator } from './configure.ts';
@@ -23,7 +29,7 @@ const description: ConnectorDescription = {
     },
   },
   secrets: ['password', 'signing', 'token'],
-  place: ['url', 'safe'],
+  exposing: [...namesParty('url'), protects('safe', true, false)],
   maxBatch: 1,
   hasTest: true,
   generate: (settings, random) => ({ signing: Buffer.from(random(2)).toString('hex'), ...settings }),
@@ -129,7 +135,7 @@ describe('replace', () => {
       { path: '/settings/password', message: 'must be stated again, as url is another' },
     ]);
     expect(faultsOf(() => configurator.replace(description, before, { url, safe: false }))).toEqual([
-      { path: '/settings/password', message: 'must be stated again, as safe is another' },
+      { path: '/settings/password', message: 'must be stated again, as safe is weaker' },
     ]);
     const again = { ...elsewhere, password: 'abcdefghij' };
     expect(configurator.replace(description, before, again)).toMatchObject({ signing: { $sealed: 'older' } });

@@ -1,7 +1,7 @@
-import type { ConnectorDescription, Destination, JsonObject } from '@tributary/core';
+import { type ConnectorDescription, type Destination, exposuresOf, type JsonObject } from '@tributary/core';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { invalidRequest } from '../../http/errors.ts';
-import { keptSecrets, movedSettings, statedSettings } from './secrets.ts';
+import { keptSecrets, statedSettings } from './secrets.ts';
 import { createSettingsChecker } from './settings.ts';
 
 /** Settings ready to be stored. */
@@ -18,8 +18,9 @@ export interface Configurator {
   create(description: ConnectorDescription, id: string, settings: JsonObject): Configured;
   /**
    * The settings of a stored destination, replaced but for the secrets that are masked or left out. Null takes a secret
-   * away that the connector can do without. A secret is not kept for another place than it was stated for: whoever may
-   * change a destination need not know its secrets, and could have them sent to a place of their own.
+   * away that the connector can do without. A secret is not kept for another party than it was stated for, nor for a
+   * way that protects it less: a member may change a destination without knowing its secrets, and could read them from
+   * a place or a network of their own.
    */
   replace(description: ConnectorDescription, stored: Destination, settings: JsonObject): JsonObject;
 }
@@ -66,10 +67,10 @@ export function createConfigurator({
       const secrets = description.secrets.filter((name) => settings[name] !== null || needed.includes(name));
       const kept = keptSecrets(stored.settings, stated, secrets);
       check(description, { ...stated, ...opened(stored, kept) });
-      const [moved] = movedSettings(stored.settings, stated, description);
+      const [exposure] = exposuresOf(stored.settings, stated, description);
       const sent = Object.keys(kept).filter((name) => !generated.includes(name));
-      if (moved !== undefined && sent.length > 0)
-        throw toBeStated(sent, `must be stated again, as ${moved} is another`);
+      if (exposure !== undefined && sent.length > 0)
+        throw toBeStated(sent, `must be stated again, as ${exposure.setting} is ${exposure.change}`);
       return { ...seal(stored.id, stated, description.secrets), ...kept };
     },
   };

@@ -1,5 +1,4 @@
-import { isDeepStrictEqual } from 'node:util';
-import { type ConnectorDescription, isSealed, type JsonObject } from '@tributary/core';
+import { isSealed, type JsonObject } from '@tributary/core';
 
 /** What answers show instead of a secret. */
 export const MASK = '********';
@@ -18,17 +17,6 @@ export function keptSecrets(stored: JsonObject, stated: JsonObject, secrets: rea
   return Object.fromEntries(
     Object.entries(stored).filter(([name]) => secrets.includes(name) && !Object.hasOwn(stated, name)),
   );
-}
-
-/** Of two versions of settings, which of these differ; what is absent is as its default. */
-export function movedSettings(
-  before: JsonObject,
-  after: JsonObject,
-  { place, settingsSchema }: Pick<ConnectorDescription, 'place' | 'settingsSchema'>,
-): readonly string[] {
-  const { properties } = settingsSchema as { readonly properties?: Readonly<Record<string, JsonObject>> };
-  const said = (settings: JsonObject, name: string) => settings[name] ?? properties?.[name]?.default;
-  return place.filter((name) => !isDeepStrictEqual(said(before, name), said(after, name)));
 }
 
 /** Settings as answers show them. Whatever is sealed is masked, also when its connector no longer says so. */

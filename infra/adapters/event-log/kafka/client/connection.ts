@@ -1,4 +1,5 @@
-import type { SASLOptions } from 'kafkajs';
+import type { Mechanism, SASLOptions } from 'kafkajs';
+import { scramMechanism } from './scram.ts';
 
 /** How to reach a Kafka cluster. */
 export interface KafkaConnection {
@@ -21,9 +22,19 @@ export function clientOptions({ brokers, clientId, tls, sasl }: KafkaConnection)
     brokers: [...brokers],
     clientId,
     ...(tls && { ssl: { ...tls } }),
-    ...(sasl && { sasl: { ...sasl } as SASLOptions }),
+    ...(sasl && { sasl: saslOf(sasl) }),
     connectionTimeout: 5_000,
     authenticationTimeout: 10_000,
     reauthenticationThreshold: 10_000,
   };
+}
+
+function saslOf({
+  mechanism,
+  username,
+  password,
+}: NonNullable<KafkaConnection['sasl']>): SASLOptions | Mechanism {
+  return mechanism === 'plain'
+    ? { mechanism, username, password }
+    : scramMechanism({ mechanism, username, password });
 }

@@ -1,0 +1,61 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
+import {
+  completed,
+  connectorOf,
+  createTestConnectors,
+  delivery,
+  descriptionOf,
+  destination,
+  unhurried,
+} from './harness.ts';
+import { HOSTILE_PLACES, startServer } from './hostile-places.ts';
+
+/** Of a call, where something else ends it, and where nothing does. */
+const TIMEOUT_MS = 8_000;
+const SHORT_MS = 500;
+/** Beyond the time of a call, on a machine that others keep busy. */
+const SLACK_MS = 3_000;
+/** What one thing that came may occupy this thread for; a malformed message that is never done with takes for ever. */
+const HELD_MS = 2_000;
+const MAX_GROWTH = 64 * 1_024 * 1_024;
+
+const uncaught: unknown[] = [];
+const note = (error: unknown) => uncaught.push(error);
+afterEach(() => {
+  process.off('uncaughtException', note);
+  uncaught.length = 0;
+});
+
+describe.each(HOSTILE_PLACES.map((place) => [place.type, place.name, place] as const))(
+  'a %s destination whose server %s',
+  (type, _, place) => {
+    it('costs its own deliveries, and neither the process, its thread nor its memory', async () => {
+      const timeoutMs = /drips/.test(place.name) ? SHORT_MS : TIMEOUT_MS;
+      process.prependListener('uncaughtException', note);
+      const server = await startServer(place.serve);
+      onTestFinished(() => server.close());
+      const connectors = createTestConnectors({ egressAllow: ['127.0.0.0/8'], timeoutMs });
+      const connector = connectorOf(connectors, type);
+      const where = destination(completed(descriptionOf(type), place.settings(server.port)));
+      const before = process.memoryUsage().rss;
+      const delay = monitorEventLoopDelay({ resolution: 5 });
+      delay.enable();
+      const began = performance.now();
+
+      const tested = await connector.test(where, unhurried);
+      const [result] = await connector.deliver(where, [delivery()], unhurried);
+
+      expect(performance.now() - began).toBeLessThan(2 * timeoutMs + SLACK_MS);
+      expect(tested).toMatchObject({ ok: false, reason: expect.stringMatching(place.reason) });
+      expect(result).toMatchObject({ outcome: expect.stringMatching(/retry|dead/) });
+      expect(JSON.stringify([tested, result]).length).toBeLessThan(4_000);
+      await connectors.close();
+      await expect.poll(() => server.open.size, { timeout: 2_000 }).toBe(0);
+      delay.disable();
+      expect(delay.max / 1e6).toBeLessThan(HELD_MS);
+      expect(process.memoryUsage().rss - before).toBeLessThan(MAX_GROWTH);
+      expect(uncaught).toEqual([]);
+    });
+  },
+);
