@@ -24,7 +24,7 @@ export async function propose(
     v: 1,
     ...proposal,
     by: authorOf(request.caller),
-    from: { address: request.ip, request_id: request.id },
+    from: { address: request.clientAddress.text, request_id: request.id },
     at: iso(clock()),
   };
   const bytes = Buffer.byteLength(JSON.stringify(fact));
