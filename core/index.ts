@@ -71,6 +71,7 @@ export * from './ids/ids.ts';
 export * from './json/parse-object.ts';
 export * from './keys/key.ts';
 export * from './keys/usable.ts';
+export * from './limits/fair-budget.ts';
 export * from './limits/rate-limiter.ts';
 export * from './limits/token-buckets.ts';
 export * from './live/live-tail.ts';

@@ -1,6 +1,9 @@
 import { newId } from '@tributary/core';
 import Fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
+import { boundConnections } from './addresses/bound-connections.ts';
+import { clientAddress, type IsTrustedProxy, trustedProxies } from './addresses/client-address.ts';
+import { parseForwardedAddress } from './addresses/ip-address.ts';
 import type { GatewayDependencies } from './dependencies.ts';
 import { DOCUMENTED } from './http/schemas.ts';
 import { answerUnreadable, answerUnroutable } from './http/unreadable.ts';
@@ -26,7 +29,7 @@ export interface ServerOptions {
   readonly headersTimeoutMs?: number;
   /** How long a connection may be idle between two requests, ms. Default 72,000: longer than load balancers keep one. */
   readonly keepAliveTimeoutMs?: number;
-  /** Connections at once; one more is closed as it comes. Default any number. */
+  /** Connections at once, divided fairly between addresses; one more is closed as it comes. Default any number. */
   readonly maxConnections?: number;
   /** For how long browsers are told to come by HTTPS alone, s. Default: they are told nothing. */
   readonly hstsSeconds?: number;
@@ -47,8 +50,9 @@ const FIXED_HEADERS = { 'x-content-type-options': 'nosniff', 'cache-control': 'n
 /** A Fastify instance as the gateway needs it: strict validation, request ids, limits, no library wording. */
 export function createServer(options: ServerOptions = {}): FastifyInstance {
   const { requestTimeoutMs = 30_000, headersTimeoutMs = 10_000, keepAliveTimeoutMs = 72_000 } = options;
+  const isTrusted = trustedProxies(options.trustProxy ?? []);
   const app = Fastify({
-    trustProxy: trusted(options.trustProxy ?? []),
+    trustProxy: hasProxies(options) && believed(isTrusted),
     logger: false,
     bodyLimit: MAX_BODY_BYTES,
     requestTimeout: requestTimeoutMs,
@@ -78,7 +82,13 @@ export function createServer(options: ServerOptions = {}): FastifyInstance {
       },
     },
   });
-  if (options.maxConnections !== undefined) app.server.maxConnections = options.maxConnections;
+  const connections =
+    options.maxConnections === undefined ? undefined : boundConnections(app.server, options.maxConnections);
+  app.decorateRequest('clientAddress', {
+    getter() {
+      return clientAddress(this.raw, isTrusted);
+    },
+  });
   const headers: Readonly<Record<string, string>> = {
     ...FIXED_HEADERS,
     ...(options.hstsSeconds === undefined
@@ -87,6 +97,7 @@ export function createServer(options: ServerOptions = {}): FastifyInstance {
   };
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id).headers(headers);
+    connections?.answering(reply.raw);
     done();
   });
   app.register(closeSoon);
@@ -110,9 +121,16 @@ const closeSoon = fastifyPlugin(async (app) => {
   app.addHook('onClose', async () => clearInterval(looking));
 });
 
-function trusted(proxies: readonly string[] | number) {
-  if (typeof proxies === 'number') return (_address: string, hop: number) => hop < proxies;
-  return proxies.length === 0 ? false : [...proxies];
+function hasProxies({ trustProxy = [] }: ServerOptions): boolean {
+  return typeof trustProxy === 'number' || trustProxy.length > 0;
+}
+
+/** For what Fastify reads of `X-Forwarded-Proto` and `X-Forwarded-Host`. */
+function believed(isTrusted: IsTrustedProxy) {
+  return (text: string, hop: number) => {
+    const address = parseForwardedAddress(text);
+    return address !== undefined && isTrusted(address, hop);
+  };
 }
 
 /** The HTTP side of Tributary as a plugin: registers on any server, needs no port of its own in tests. */

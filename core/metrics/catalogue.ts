@@ -48,7 +48,11 @@ export const METRICS = {
   },
   tributary_bodies_refused_total: {
     kind: 'counter',
-    help: 'Bodies that were answered with 503 as those under way took all the room there is.',
+    help: 'Bodies that were answered with 503 for want of memory.',
+    labels: {
+      reason:
+        'share: its sender held its share of the memory; ended: it came slowly and a sender below its share needed the memory',
+    },
   },
   tributary_rate_limit_unchecked_total: {
     kind: 'counter',

@@ -10,7 +10,7 @@ export function answerError(reply: FastifyReply, error: ApiError): FastifyReply 
   if (error.retryAfterSeconds !== undefined) reply.header('retry-after', String(error.retryAfterSeconds));
   // Fastify would close the connection under a client that is still sending, which then never reads the answer. Kept
   // open, Node reads the rest and throws it away, within the request's time limit.
-  if (error.status === 413) reply.removeHeader('connection');
+  if (error.status === 413 || error.status === 503) reply.removeHeader('connection');
   return reply
     .code(error.status)
     .type('application/json; charset=utf-8')

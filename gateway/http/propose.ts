@@ -27,7 +27,7 @@ export async function propose(
 ): Promise<void> {
   const origin = {
     by: authorOf(request.caller),
-    from: { address: request.ip, request_id: request.id },
+    from: { address: request.clientAddress.text, request_id: request.id },
     at: iso(clock()),
   };
   const fact: Fact = proposal.v === 2 ? { ...proposal, ...origin } : { ...proposal, v: 1, ...origin };

@@ -1,5 +1,6 @@
 import { type CatalogView, hashKey, isUsable, messageOf, parseKey } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
+import type { IpAddress } from '../addresses/ip-address.ts';
 import type { GatewayDependencies } from '../dependencies.ts';
 import type { Caller } from '../http/caller.ts';
 import { notAuthenticated, tooManyRequests } from '../http/errors.ts';
@@ -50,17 +51,17 @@ export function createAuthenticate(dependencies: AuthenticationDependencies): Au
 
   async function callerProven(token: string | undefined, request: FastifyRequest): Promise<Caller> {
     const caller = await (token?.startsWith(KEY_START)
-      ? callerOfNewKey(token, request.ip)
+      ? callerOfNewKey(token, request.clientAddress)
       : callerOfIdToken(token, request));
     if (caller !== undefined) return caller;
-    const wait = failures.waitOf(request.ip);
+    const wait = failures.waitOf(request.clientAddress);
     if (wait > 0) throw tooManyRequests(wait);
-    failures.note(request.ip);
+    failures.note(request.clientAddress);
     throw notAuthenticated();
   }
 
   /** A key nobody made has no valid checksum and waits for nothing, nor does one of an address that guesses. */
-  async function callerOfNewKey(token: string, address: string): Promise<Caller | undefined> {
+  async function callerOfNewKey(token: string, address: IpAddress): Promise<Caller | undefined> {
     const parsed = parseKey(token);
     if (parsed === undefined || failures.waitOf(address) > 0) return undefined;
     if (catalog.state.keyByHash(parsed.hash) === undefined) {
@@ -79,7 +80,10 @@ export function createAuthenticate(dependencies: AuthenticationDependencies): Au
   ): Promise<Caller | undefined> {
     const proven = token === undefined ? undefined : await identity.verify(token);
     if (proven === undefined) return undefined;
-    const account = await findAccount(proven, { address: request.ip, request_id: request.id });
+    const account = await findAccount(proven, {
+      address: request.clientAddress.text,
+      request_id: request.id,
+    });
     const { expiresAt, profileScopes } = proven;
     return (
       account && {

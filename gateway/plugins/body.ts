@@ -1,14 +1,17 @@
+import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
 import { getHeapStatistics } from 'node:v8';
 import { brotliDecompress, gunzip, inflate } from 'node:zlib';
+import { FairBudget, type Permit } from '@tributary/core';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import type { GatewayDependencies } from '../dependencies.ts';
-import type { Caller } from '../http/caller.ts';
 import { bodyTooLarge, invalidRequest, unavailable, unsupportedMediaType } from '../http/errors.ts';
+import { whenGone } from '../http/gone.ts';
 import { parseJson } from '../http/json.ts';
+import { hasCaller, ownersOf } from '../http/owners.ts';
 import { Turns } from '../http/turns.ts';
-import { BodyRoom, type HeldRoom } from './body-room.ts';
+import { type BodyReading, readBody } from './read-body.ts';
 
 /** A body at most, as it is sent and inflated. */
 export const MAX_BODY_BYTES = 4 * 1024 * 1024;
@@ -19,22 +22,28 @@ export const MAX_BODY_BYTES = 4 * 1024 * 1024;
  */
 const MAX_STRANGERS_BODY_BYTES = 512 * 1024;
 
-/** What parts of the heap all bodies together take, and those of strangers: what is parsed takes some times as much. */
-const ROOM_PART = 16;
-const STRANGERS_ROOM_PART = 64;
+/** Parts of the heap that all bodies together take, and those of unauthenticated callers: parsed, they take several times as much. */
+const BUDGET_PART = 16;
+const UNAUTHENTICATED_BUDGET_PART = 64;
 /** But never fewer than so many of the longest. */
 const MIN_BODIES = 4;
+/** What one organization, account or address may take of what the others leave. */
+const LARGEST_SHARE = 3 / 4;
 
-/** A plain one of no more is not counted: every connection may fill as much with the headers of its request. */
-const SMALL_BODY_BYTES = 16 * 1024;
+/** So much of each body is not counted: every connection may fill as much with the headers of its request. */
+const UNCOUNTED_BYTES = 16 * 1024;
 
-/** Inflated at a time; each waits until the one before it was read, so that what is inflated does not pile up. */
+/**
+ * Inflated at a time; each waits until the one before it was read, so that what is inflated does not pile up. Callers
+ * without a credential have a turn of their own: however many addresses they have, the others do not wait for them.
+ */
 const INFLATING = {
   atATime: 4,
   waiting: Number.POSITIVE_INFINITY,
   waitingEach: Number.POSITIVE_INFINITY,
   retryAfterSeconds: 1,
 };
+const INFLATING_UNAUTHENTICATED = { ...INFLATING, atATime: 1 };
 
 const INFLATERS = new Map([
   ['gzip', promisify(gunzip)],
@@ -47,46 +56,64 @@ const IDENTITY = 'identity';
 
 type Done = (error: Error | null, value?: unknown) => void;
 
+/** What a body that is not small has while its request lasts. */
+interface HeldBody {
+  readonly permit: Permit;
+  readonly disconnected: AbortSignal;
+  /** While it is being read. */
+  reading: BodyReading | undefined;
+}
+
 declare module 'fastify' {
   interface FastifyInstance {
     /** Reads a body as JSON, whatever its type says that it is. */
-    parseBody(request: FastifyRequest, body: Buffer, done: Done): void;
+    parseBody(request: FastifyRequest, payload: Readable, done: Done): void;
   }
   interface FastifyRequest {
     /** Undefined where there is no body, or a small one. */
-    bodyRoom: HeldRoom | undefined;
+    heldBody: HeldBody | undefined;
     /** Rejects unless what makes a body worth its parsing stands in its text; undefined where that is known already. */
     proveByBody: ((text: Buffer) => Promise<void>) | undefined;
   }
 }
 
 /**
- * Bodies are strict JSON, plain or compressed; the limit holds for what is inflated, and a bound for all bodies at once:
- * 503 beyond it. An empty body is no body: routes that need one refuse it by their schema.
+ * Bodies are strict JSON, plain or compressed; the limit holds for what is inflated. All bodies at once have a bound,
+ * divided fairly between those who send them: 503 for a caller whose share is used up, and for bodies that were begun
+ * first and still come when a caller below its share needs the memory. An empty body is no body: routes that need one
+ * refuse it by their schema.
  */
 export const bodyPlugin = fastifyPlugin<Pick<GatewayDependencies, 'metrics'>>(async (app, { metrics }) => {
-  const heapBytes = getHeapStatistics().heap_size_limit;
-  const room = new BodyRoom(Math.max(heapBytes / ROOM_PART, MIN_BODIES * MAX_BODY_BYTES));
-  const strangersRoom = new BodyRoom(Math.max(heapBytes / STRANGERS_ROOM_PART, MIN_BODIES * MAX_BODY_BYTES));
-  const inflating = new Turns(INFLATING);
+  const known = { budget: budgetOf(BUDGET_PART), inflating: new Turns(INFLATING) };
+  const unauthenticated = {
+    budget: budgetOf(UNAUTHENTICATED_BUDGET_PART),
+    inflating: new Turns(INFLATING_UNAUTHENTICATED),
+  };
+  const shared = (request: FastifyRequest) => (hasCaller(request) ? known : unauthenticated);
 
-  /** Room for what the request says that it brings; for all that it may bring, where it does not say. */
+  /** Counts a body that may grow beyond a small one, from its first byte to the answer. */
   function hold(request: FastifyRequest, reply: FastifyReply): Error | null {
-    const { 'content-length': said, 'transfer-encoding': inChunks } = request.headers;
-    if (said === undefined && inChunks === undefined) return null;
-    if (Number(said) <= SMALL_BODY_BYTES && !isCompressed(request)) return null;
-    const bytes = said === undefined ? request.routeOptions.bodyLimit : Number(said);
-    if (said !== undefined && bytes > limitFor(request)) return bodyTooLarge();
-    const held = (isStranger(request) ? strangersRoom : room).take(bytes);
-    if (held === undefined) return noRoom();
-    request.bodyRoom = held;
-    reply.raw.once('close', held.release);
+    const { 'content-length': length, 'transfer-encoding': chunked } = request.headers;
+    if (length === undefined && chunked === undefined) return null;
+    if (Number(length) <= UNCOUNTED_BYTES && !isCompressed(request)) return null;
+    if (Number(length) > limitFor(request)) return bodyTooLarge();
+    const permit = shared(request).budget.open(ownersOf(request), {
+      mayEnd: () => request.heldBody?.reading !== undefined,
+      onEnded: () => request.heldBody?.reading?.stop(noRoom('ended')),
+    });
+    request.heldBody = { permit, disconnected: whenGone(reply), reading: undefined };
+    reply.raw.once('close', permit.release);
     return null;
   }
 
-  function noRoom(): Error {
-    metrics.count('tributary_bodies_refused_total');
+  function noRoom(reason: 'share' | 'ended'): Error {
+    metrics.count('tributary_bodies_refused_total', { reason });
     return unavailable();
+  }
+
+  function reserve({ heldBody }: FastifyRequest, bytes: number): Error | undefined {
+    if (heldBody === undefined || bytes <= UNCOUNTED_BYTES || heldBody.permit.resize(bytes)) return undefined;
+    return noRoom('share');
   }
 
   /**
@@ -95,16 +122,19 @@ export const bodyPlugin = fastifyPlugin<Pick<GatewayDependencies, 'metrics'>>(as
    */
   async function inflated(request: FastifyRequest, body: Buffer): Promise<Buffer> {
     const inflater = INFLATERS.get(encodingOf(request));
-    if (inflater === undefined || body.length === 0) return body;
+    const { heldBody } = request;
+    if (inflater === undefined || heldBody === undefined || body.length === 0) return body;
     const maxOutputLength = limitFor(request);
-    const text = await inflating.take(whoseIs(request), new AbortController().signal, async () => {
+    const owner = ownersOf(request).slice(0, 2).join(' ');
+    const text = await shared(request).inflating.take(owner, heldBody.disconnected, async () => {
       try {
         return await inflater(body, { maxOutputLength });
       } catch (error) {
         throw isTooLarge(error) ? bodyTooLarge() : notAsEncoded();
       }
     });
-    if (request.bodyRoom?.resize(text.length) === false) throw noRoom();
+    const refusal = reserve(request, text.length);
+    if (refusal !== undefined) throw refusal;
     return text;
   }
 
@@ -114,37 +144,56 @@ export const bodyPlugin = fastifyPlugin<Pick<GatewayDependencies, 'metrics'>>(as
     return text;
   }
 
-  app.decorateRequest('bodyRoom');
-  app.decorateRequest('proveByBody');
-  app.decorate('parseBody', (request, body, done) => {
-    // What is longer than its route takes was refused as it was read.
-    if (body.length > MAX_STRANGERS_BODY_BYTES && isStranger(request)) return done(bodyTooLarge());
-    request.bodyRoom?.resize(body.length);
+  function parseRead(request: FastifyRequest, body: Buffer, done: Done): void {
     // The way of most events waits for no promise.
     if (request.proveByBody === undefined && !isCompressed(request)) parse(body, done);
     else read(request, body).then((text) => parse(text, done), done);
+  }
+
+  app.decorateRequest('heldBody');
+  app.decorateRequest('proveByBody');
+  app.decorate('parseBody', (request, payload, done) => {
+    const { heldBody } = request;
+    const length = request.headers['content-length'];
+    const reading = readBody(
+      payload,
+      {
+        limit: limitFor(request),
+        expected: length === undefined ? undefined : Number(length),
+        reserve: (bytes) => reserve(request, bytes),
+      },
+      (error, body) => {
+        if (heldBody !== undefined) heldBody.reading = undefined;
+        if (body === undefined) {
+          heldBody?.permit.release();
+          return done(error);
+        }
+        // A buffer that grew may be larger than what came.
+        if (body.length > UNCOUNTED_BYTES) heldBody?.permit.resize(body.length);
+        parseRead(request, body, done);
+      },
+    );
+    if (heldBody !== undefined) heldBody.reading = reading;
   });
   app.addHook('preParsing', (request, reply, payload, done) => {
     const isReadable = !isCompressed(request) || INFLATERS.has(encodingOf(request));
     done(isReadable ? hold(request, reply) : unsupportedMediaType(), payload);
   });
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, app.parseBody);
+  app.addContentTypeParser('application/json', app.parseBody);
 });
+
+function budgetOf(partOfHeap: number): FairBudget {
+  const heapBytes = getHeapStatistics().heap_size_limit;
+  return new FairBudget({
+    capacity: Math.max(heapBytes / partOfHeap, MIN_BODIES * MAX_BODY_BYTES),
+    largestShare: LARGEST_SHARE,
+  });
+}
 
 function limitFor(request: FastifyRequest): number {
   const { bodyLimit } = request.routeOptions;
-  return isStranger(request) ? Math.min(bodyLimit, MAX_STRANGERS_BODY_BYTES) : bodyLimit;
-}
-
-function isStranger({ caller }: { readonly caller?: Caller }): boolean {
-  return caller === undefined;
-}
-
-function whoseIs(request: { readonly caller?: Caller; readonly ip: string }): string {
-  const { caller, ip } = request;
-  if (caller === undefined) return ip;
-  return caller.kind === 'id_token' ? caller.account.id : caller.key.id;
+  return hasCaller(request) ? bodyLimit : Math.min(bodyLimit, MAX_STRANGERS_BODY_BYTES);
 }
 
 function parse(text: Buffer, done: Done): void {

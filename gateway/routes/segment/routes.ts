@@ -64,11 +64,7 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
   const ingest = createIngest(dependencies);
   const limits = { eventBytes: MAX_EVENT_BYTES, bodyBytes: MAX_BODY_BYTES };
   // What pages send without asking first, as `sendBeacon` does, may not say that it is JSON.
-  app.addContentTypeParser(
-    ['text/plain', 'application/x-www-form-urlencoded'],
-    { parseAs: 'buffer' },
-    app.parseBody,
-  );
+  app.addContentTypeParser(['text/plain', 'application/x-www-form-urlencoded'], app.parseBody);
 
   /** Takes the calls that can be taken, and answers which cannot. */
   async function take(request: FastifyRequest, calls: readonly unknown[], frame: Frame) {

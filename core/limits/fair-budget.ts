@@ -1,0 +1,227 @@
+export interface FairBudgetOptions {
+  /** What all permits may hold together. */
+  readonly capacity: number;
+  /**
+   * Part of what the other outermost owners leave that one of them may hold, from above 0 to 1. Below 1 there is room
+   * left for a newcomer whatever one owner does.
+   */
+  readonly largestShare: number;
+  /** The same for the owners inside one owner. Default 7/8. */
+  readonly largestInnerShare?: number;
+}
+
+export interface PermitOptions {
+  /** Whether the budget may end the permit now to make room for an owner below its fair share. Default: never. */
+  readonly mayEnd?: () => boolean;
+  /** Called once, after the budget ended the permit. */
+  readonly onEnded?: () => void;
+}
+
+/** What one piece of work holds of a budget. It holds nothing at first. */
+export interface Permit {
+  /**
+   * Holds `amount` from now on. False, and nothing changes, where the share of one of its owners is used up or there is
+   * no room. True without effect once it was released or ended.
+   */
+  resize(amount: number): boolean;
+  /** Gives everything back. Idempotent. */
+  release(): void;
+}
+
+const DEFAULT_INNER_SHARE = 7 / 8;
+
+/**
+ * Divides a bounded amount (bytes, connections) fairly between owners, who are nested: an organization, in it a
+ * workspace, in it a key. `FairBudget` never hands out more than its capacity, and decides at each level alike:
+ *
+ * 1. An owner may hold up to `largestShare` of what its siblings leave, so one that is alone may hold most of it.
+ * 2. An owner that would hold no more than its fair share (the parent's bound divided by the siblings that hold anything
+ *    and one more) is admitted even where there is no room: permits of siblings above their fair share are ended for it,
+ *    the oldest of the largest owner first. Only permits that `mayEnd` are; where they do not suffice it is refused.
+ * 3. Otherwise it is refused.
+ */
+export class FairBudget {
+  readonly #options: FairBudgetOptions;
+  readonly #root = new Owner('', undefined);
+
+  constructor(options: FairBudgetOptions) {
+    this.#options = options;
+  }
+
+  get held(): number {
+    return this.#root.held;
+  }
+
+  /** `owners`: names, outermost first, at least one. */
+  open(owners: readonly string[], options: PermitOptions = {}): Permit {
+    const permit = new OpenPermit(options);
+    return {
+      resize: (amount) => this.#resize(permit, owners, amount),
+      release: () => permit.release(),
+    };
+  }
+
+  #resize(permit: OpenPermit, owners: readonly string[], amount: number): boolean {
+    const growth = amount - permit.held;
+    if (permit.isOver || growth === 0) return true;
+    if (growth < 0) {
+      permit.hold(amount);
+      return true;
+    }
+    permit.owner ??= this.#ownerOf(owners);
+    if (!this.#admits(permit.owner, growth)) {
+      permit.owner.removeIfIdle();
+      if (permit.held === 0) permit.owner = undefined;
+      return false;
+    }
+    permit.hold(amount);
+    return true;
+  }
+
+  #ownerOf(owners: readonly string[]): Owner {
+    let owner = this.#root;
+    for (const name of owners) owner = owner.child(name);
+    return owner;
+  }
+
+  /** From the innermost owner outwards: an owner inside which enough was ended does not grow. */
+  #admits(innermost: Owner, amount: number): boolean {
+    let growth = amount;
+    let owner = innermost;
+    while (owner.parent !== undefined && growth > 0) {
+      const { parent } = owner;
+      const bound = this.#boundOf(parent);
+      const wanted = owner.held + growth;
+      const fairShare = bound / (parent.children.size + 1);
+      const lacking = Math.min(growth, parent.held + growth - bound);
+      if (wanted > fairShare) {
+        const left = bound - (parent.held - owner.held);
+        if (lacking > 0 || wanted > this.#shareIn(parent) * left) return false;
+      } else if (lacking > 0) {
+        const ended = endOthers(parent, owner, { lacking, fairShare });
+        if (ended < lacking) return false;
+        growth -= ended;
+      }
+      owner = parent;
+    }
+    return true;
+  }
+
+  /** What an owner may hold at this moment. */
+  #boundOf(owner: Owner): number {
+    const { parent } = owner;
+    if (parent === undefined) return this.#options.capacity;
+    const bound = this.#boundOf(parent);
+    const left = bound - (parent.held - owner.held);
+    return Math.max(this.#shareIn(parent) * left, bound / (parent.children.size + 1));
+  }
+
+  #shareIn(parent: Owner): number {
+    const { largestShare, largestInnerShare = DEFAULT_INNER_SHARE } = this.#options;
+    return parent.parent === undefined ? largestShare : largestInnerShare;
+  }
+}
+
+/** Ends permits of siblings above their fair share until `lacking` was given back; answers how much was. */
+function endOthers(
+  parent: Owner,
+  owner: Owner,
+  { lacking, fairShare }: { readonly lacking: number; readonly fairShare: number },
+): number {
+  let ended = 0;
+  const others = parent.largestFirst().filter((other) => other !== owner && other.held > fairShare);
+  for (const other of others) {
+    while (ended < lacking && other.held > fairShare) {
+      const permit = other.firstToEnd();
+      if (permit === undefined) break;
+      ended += permit.held;
+      permit.end();
+    }
+  }
+  return ended;
+}
+
+class Owner {
+  readonly name: string;
+  readonly parent: Owner | undefined;
+  readonly children = new Map<string, Owner>();
+  /** Permits that hold something, the oldest first. */
+  readonly permits = new Set<OpenPermit>();
+  held = 0;
+
+  constructor(name: string, parent: Owner | undefined) {
+    this.name = name;
+    this.parent = parent;
+  }
+
+  child(name: string): Owner {
+    const known = this.children.get(name);
+    if (known !== undefined) return known;
+    const made = new Owner(name, this);
+    this.children.set(name, made);
+    return made;
+  }
+
+  largestFirst(): Owner[] {
+    return [...this.children.values()].sort((a, b) => b.held - a.held);
+  }
+
+  firstToEnd(): OpenPermit | undefined {
+    for (const permit of this.permits) if (permit.mayEnd()) return permit;
+    for (const child of this.largestFirst()) {
+      const permit = child.firstToEnd();
+      if (permit !== undefined) return permit;
+    }
+    return undefined;
+  }
+
+  add(amount: number): void {
+    this.held += amount;
+    this.parent?.add(amount);
+  }
+
+  removeIfIdle(): void {
+    if (this.held > 0 || this.children.size > 0 || this.parent === undefined) return;
+    // A permit that was refused may still know an owner that was removed and made anew.
+    if (this.parent.children.get(this.name) === this) this.parent.children.delete(this.name);
+    this.parent.removeIfIdle();
+  }
+}
+
+class OpenPermit {
+  readonly #options: PermitOptions;
+  owner: Owner | undefined;
+  held = 0;
+  isOver = false;
+
+  constructor(options: PermitOptions) {
+    this.#options = options;
+  }
+
+  mayEnd(): boolean {
+    return this.#options.mayEnd?.() === true;
+  }
+
+  hold(amount: number): void {
+    const { owner } = this;
+    if (owner === undefined || amount === this.held) return;
+    owner.add(amount - this.held);
+    this.held = amount;
+    if (amount > 0) owner.permits.add(this);
+    else {
+      owner.permits.delete(this);
+      this.owner = undefined;
+      owner.removeIfIdle();
+    }
+  }
+
+  release(): void {
+    this.hold(0);
+    this.isOver = true;
+  }
+
+  end(): void {
+    this.release();
+    this.#options.onEnded?.();
+  }
+}

@@ -1,0 +1,93 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { addressGroup, parseForwardedAddress, parseIpAddress, widerGroup } from './ip-address.ts';
+
+const textOf = (text: string) => parseIpAddress(text)?.text;
+
+describe('an IP address', () => {
+  it.each([
+    ['203.0.113.9', '203.0.113.9'],
+    ['::ffff:203.0.113.9', '203.0.113.9'],
+    ['::FFFF:cb00:7109', '203.0.113.9'],
+    ['0:0:0:0:0:ffff:203.0.113.9', '203.0.113.9'],
+    ['0000:0000:0000:0000:0000:ffff:cb00:7109', '203.0.113.9'],
+    ['[::ffff:203.0.113.9]', '203.0.113.9'],
+    ['64:ff9b::cb00:7109', '203.0.113.9'],
+    ['2001:DB8:0:0:0:0:0:1', '2001:db8::1'],
+    ['2001:0db8::0001', '2001:db8::1'],
+    ['[2001:db8::1]', '2001:db8::1'],
+    ['fe80::1%eth0', 'fe80::1'],
+    ['fe80::1%25', 'fe80::1'],
+    ['2001:db8:0:0:1:0:0:1', '2001:db8::1:0:0:1'],
+    ['2001:db8:0:1:1:1:1:1', '2001:db8:0:1:1:1:1:1'],
+    ['::', '::'],
+    ['::1', '::1'],
+    ['1::', '1::'],
+  ])('was counted by its spelling: %s is %s', (spelling, canonical) => {
+    expect(textOf(spelling)).toBe(canonical);
+  });
+
+  it.each([
+    '',
+    'unknown',
+    '_hidden',
+    '1.2.3',
+    '1.2.3.4.5',
+    '256.1.1.1',
+    '0177.0.0.1',
+    '0x7f.0.0.1',
+    '2130706433',
+    '1.2.3.4/24',
+    ':::',
+    '1:2:3:4:5:6:7:8:9',
+    '::ffff:1.2.3',
+    '[1.2.3.4',
+    'a'.repeat(10_000),
+  ])('is none: %s', (text) => {
+    expect(textOf(text)).toBeUndefined();
+  });
+
+  it('has one spelling, whatever it was read from', () => {
+    fc.assert(
+      fc.property(fc.ipV6(), (text) => {
+        const canonical = textOf(text) ?? '';
+        expect(textOf(canonical)).toBe(canonical);
+        if (canonical.includes(':'))
+          expect(canonical).toBe(new URL(`http://[${text}]`).hostname.slice(1, -1));
+      }),
+    );
+  });
+});
+
+describe('an entry of X-Forwarded-For', () => {
+  it.each([
+    [' 203.0.113.9 ', '203.0.113.9'],
+    ['203.0.113.9:443', '203.0.113.9'],
+    ['[2001:db8::9]:443', '2001:db8::9'],
+    ['[::ffff:203.0.113.9]:1', '203.0.113.9'],
+    ['2001:db8::9', '2001:db8::9'],
+  ])('was another address with a port: %s', (entry, address) => {
+    expect(parseForwardedAddress(entry)?.text).toBe(address);
+  });
+
+  it.each(['', 'unknown', '203.0.113.9:', '203.0.113.9:123456', '203.0.113.9:80:80', 'x:1'])(
+    'is no address: %s',
+    (entry) => {
+      expect(parseForwardedAddress(entry)).toBeUndefined();
+    },
+  );
+});
+
+describe('the group of an address', () => {
+  const groupsOf = (text: string) => {
+    const address = parseIpAddress(text);
+    return address && [addressGroup(address), widerGroup(address)];
+  };
+
+  it('is the address of IPv4 and the network of IPv6', () => {
+    expect(groupsOf('203.0.113.9')).toEqual(['203.0.113.9', undefined]);
+    expect(groupsOf('::ffff:203.0.113.9')).toEqual(['203.0.113.9', undefined]);
+    expect(groupsOf('2001:db8:1:2:3:4:5:6')).toEqual(['2001:db8:1:2::/64', '2001:db8:1::/48']);
+    expect(groupsOf('::1')).toEqual(['::/64', '::/48']);
+  });
+});
