@@ -83,6 +83,7 @@ export { prepareQuickstart } from './runtime/quickstart/quickstart.ts';
 export { addKeyToFile } from './runtime/secrets/key-file.ts';
 export { rotateSecrets, SecretsUnreadable, secretsByKey } from './runtime/secrets/rotation.ts';
 export { openSecrets, readKeyRing } from './runtime/secrets/secrets.ts';
+export { adminPort, startAdminServer } from './runtime/server/admin-server.ts';
 export { startServer } from './runtime/server/server.ts';
 export { openGateway } from './runtime/wiring/gateway.ts';
 export { openEventLog } from './runtime/wiring/ports/event-log.ts';

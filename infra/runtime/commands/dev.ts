@@ -14,6 +14,7 @@ import { startPatience } from '../process/patience.ts';
 import { runUntilTold } from '../process/run-until-told.ts';
 import { tellingFaults } from '../process/telling-faults.ts';
 import { prepareQuickstart, welcome } from '../quickstart/quickstart.ts';
+import { startAdminServer } from '../server/admin-server.ts';
 import { startServer } from '../server/server.ts';
 import { startStagesThread } from '../stages/thread.ts';
 import { noArguments, UsageError } from '../usage-error.ts';
@@ -57,15 +58,15 @@ async function serve(config: Config, closing: Closing, logger: Logger): Promise<
   const engines = closing.keep(watchConfiguredEngines(config, dependencies));
   const stages = closing.keep(startStagesThread({ config, liveLink: live.port2 }));
   await stages.running;
-  const server = closing.keep(
-    await startServer(config, dependencies, {
-      readiness: () => catalogReadiness(catalog, { ...engines.said(), ...oidc.said() }),
-      snapshots: () => Promise.all([metrics.snapshot(), stages.snapshot()]),
-    }),
-  );
+  const operations = {
+    readiness: () => catalogReadiness(catalog, { ...engines.said(), ...oidc.said() }),
+    metrics: { main: () => metrics.snapshot(), stages: () => stages.snapshot() },
+  };
+  const admin = closing.keep(await startAdminServer(config, operations, logger));
+  const server = closing.keep(await startServer(config, dependencies, operations));
   await schemas.begin();
   await catchUp(catalog, startPatience(config.startTimeout, logger));
   const quickstart = await prepareQuickstart(server.app, dependencies, issuer, config.dataFolder);
-  process.stdout.write(welcome(server.url, quickstart));
+  process.stdout.write(welcome(server.url, admin.url, quickstart));
   return stages.failed;
 }

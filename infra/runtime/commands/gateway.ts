@@ -10,6 +10,7 @@ import { readDistributedConfig, tellOfSharedFolder } from '../process/distribute
 import { startPatience } from '../process/patience.ts';
 import { runUntilTold } from '../process/run-until-told.ts';
 import { tellingFaults } from '../process/telling-faults.ts';
+import { startAdminServer } from '../server/admin-server.ts';
 import { startServer } from '../server/server.ts';
 import { noArguments } from '../usage-error.ts';
 import { catchUp } from '../wiring/catch-up.ts';
@@ -39,16 +40,16 @@ async function serve(config: Config, closing: Closing, logger: Logger): Promise<
   const { dependencies, schemas } = closing.keep(await openGateway(config, issuers, { logger, metrics }));
   const { catalog, log } = dependencies;
   const engines = closing.keep(watchConfiguredEngines(config, dependencies));
-  const server = closing.keep(
-    await startServer(config, dependencies, {
-      readiness: () => catalogReadiness(catalog, { ...engines.said(), ...oidc.said() }),
-      snapshots: async () => [await metrics.snapshot()],
-    }),
-  );
-  logger.info({ url: server.url }, 'answering about itself');
+  const operations = {
+    readiness: () => catalogReadiness(catalog, { ...engines.said(), ...oidc.said() }),
+    metrics: { main: () => metrics.snapshot() },
+  };
+  const admin = closing.keep(await startAdminServer(config, operations, logger));
+  const server = closing.keep(await startServer(config, dependencies, operations));
+  logger.info({ adminUrl: admin.url, url: server.url }, 'answering about itself');
   await schemas.begin();
   await provideTopics(log, config, patience);
   await catchUp(catalog, patience);
-  process.stdout.write(`gateway ready at ${server.url}\n`);
+  process.stdout.write(`gateway ready at ${server.url} (metrics and readiness at ${admin.url})\n`);
   return new Promise(() => {});
 }

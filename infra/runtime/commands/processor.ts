@@ -8,7 +8,8 @@ import { readDistributedConfig, tellOfSharedFolder } from '../process/distribute
 import { runUntilTold } from '../process/run-until-told.ts';
 import { tellingFaults } from '../process/telling-faults.ts';
 import { openSecrets } from '../secrets/secrets.ts';
-import { startOperationsServer } from '../server/server.ts';
+import { startAdminServer } from '../server/admin-server.ts';
+import { startHealthServer } from '../server/server.ts';
 import { chosenStages } from '../stages/chosen.ts';
 import { STARTING, type StagesThread, startStagesThread } from '../stages/thread.ts';
 import { parseOptions } from '../usage-error.ts';
@@ -40,16 +41,16 @@ async function work(
 ): Promise<never> {
   const metrics = createMetrics({ processFigures: true });
   let thread: StagesThread | undefined;
-  const server = closing.keep(
-    await startOperationsServer(config, {
-      readiness: () => thread?.readiness() ?? STARTING,
-      snapshots: () => Promise.all([metrics.snapshot(), thread?.snapshot() ?? []]),
-    }),
-  );
-  logger.info({ url: server.url }, 'answering about itself');
+  const operations = {
+    readiness: () => thread?.readiness() ?? STARTING,
+    metrics: { main: () => metrics.snapshot(), stages: async () => (await thread?.snapshot()) ?? [] },
+  };
+  const admin = closing.keep(await startAdminServer(config, operations, logger));
+  const server = closing.keep(await startHealthServer(config, operations));
+  logger.info({ adminUrl: admin.url, url: server.url }, 'answering about itself');
   thread = closing.keep(startStagesThread({ config, ...(stages === undefined ? {} : { stages }) }));
   await thread.running;
   logger.info({ stages: stages ?? STAGE_NAMES }, 'the stages run');
-  process.stdout.write(`processor ready at ${server.url}\n`);
+  process.stdout.write(`processor ready at ${server.url} (metrics and readiness at ${admin.url})\n`);
   return thread.failed;
 }

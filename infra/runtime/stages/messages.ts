@@ -12,7 +12,7 @@ export interface StagesStart {
   readonly liveLink?: MessagePort;
 }
 
-export type ToStages = { readonly type: 'stop' } | { readonly type: 'metrics'; readonly request: number };
+export type ToStages = { readonly type: 'stop' } | { readonly type: 'metrics' };
 
 export type FromStages =
   | { readonly type: 'running' }
@@ -20,4 +20,4 @@ export type FromStages =
   /** The stages cannot start, or one died; the message is for people. */
   | { readonly type: 'failed'; readonly message: string }
   | { readonly type: 'readiness'; readonly readiness: Readiness }
-  | { readonly type: 'metrics'; readonly request: number; readonly snapshot: MetricsSnapshot };
+  | { readonly type: 'metrics'; readonly snapshot: MetricsSnapshot };

@@ -23,6 +23,7 @@ export interface StagesThread {
   readonly failed: Promise<never>;
   /** As the thread said last. */
   readiness(): Readiness;
+  /** Pending for as long as the thread is busy; further calls join the one that is under way. */
   snapshot(): Promise<MetricsSnapshot>;
   /** Finishes what was taken, commits, leaves. */
   close(): Promise<void>;
@@ -38,15 +39,18 @@ export function startStagesThread(start: StagesStart): StagesThread {
     name: 'stages',
   });
   const send = (message: ToStages) => worker.postMessage(message);
-  const snapshots = new Map<number, (snapshot: MetricsSnapshot) => void>();
+  let reporting: PromiseWithResolvers<MetricsSnapshot> | undefined;
   const running = Promise.withResolvers<void>();
   const stopped = Promise.withResolvers<void>();
   const failed = Promise.withResolvers<never>();
   for (const { promise } of [running, failed]) promise.catch(() => {}); // whoever starts it may look later
   let readiness = STARTING;
   let gone = false;
-  let requests = 0;
 
+  const report = (snapshot: MetricsSnapshot) => {
+    reporting?.resolve(snapshot);
+    reporting = undefined;
+  };
   const fail = (error: StagesFailed) => {
     running.reject(error);
     failed.reject(error);
@@ -55,17 +59,14 @@ export function startStagesThread(start: StagesStart): StagesThread {
     gone = true;
     fail(error);
     stopped.resolve();
-    for (const resolve of snapshots.values()) resolve([]);
+    report([]);
   };
   worker.on('message', (message: FromStages) => {
     if (message.type === 'running') running.resolve();
     else if (message.type === 'stopped') stopped.resolve();
     else if (message.type === 'failed') fail(new StagesFailed(message.message));
     else if (message.type === 'readiness') readiness = message.readiness;
-    else {
-      snapshots.get(message.request)?.(message.snapshot);
-      snapshots.delete(message.request);
-    }
+    else report(message.snapshot);
   });
   worker.on('error', (error) =>
     end(new StagesFailed(`the stages failed: ${messageOf(error)}`, { cause: error })),
@@ -78,11 +79,11 @@ export function startStagesThread(start: StagesStart): StagesThread {
     readiness: () => readiness,
     snapshot() {
       if (gone) return Promise.resolve([]);
-      const request = ++requests;
-      return new Promise((resolve) => {
-        snapshots.set(request, resolve);
-        send({ type: 'metrics', request });
-      });
+      if (reporting === undefined) {
+        reporting = Promise.withResolvers();
+        send({ type: 'metrics' });
+      }
+      return reporting.promise;
     },
     async close() {
       send({ type: 'stop' });
