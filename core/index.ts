@@ -23,6 +23,8 @@ export {
   type TransformationVersion,
   type TransformationVersionsView,
 } from './catalog/transformation-versions.ts';
+export * from './confinement/child-user.ts';
+export * from './confinement/confined-command.ts';
 export * from './connector/connector.ts';
 export * from './contracts/contract.ts';
 export { checkSchema, MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH } from './contracts/contract-schema.ts';

@@ -79,6 +79,7 @@ export { openDevIssuer } from './runtime/issuer/dev-issuer.ts';
 export { openOidcIssuers } from './runtime/issuer/oidc-issuers.ts';
 export { createLogger } from './runtime/observability/logger.ts';
 export { createMetrics } from './runtime/observability/metrics.ts';
+export { confinementOf } from './runtime/process/confinement.ts';
 export { prepareQuickstart } from './runtime/quickstart/quickstart.ts';
 export { addKeyToFile } from './runtime/secrets/key-file.ts';
 export { rotateSecrets, SecretsUnreadable, secretsByKey } from './runtime/secrets/rotation.ts';

@@ -11,6 +11,7 @@ import { createMetrics } from '../observability/metrics.ts';
 import { catalogReadiness } from '../observability/readiness.ts';
 import { DEV_DEFAULTS } from '../process/dev-defaults.ts';
 import { startPatience } from '../process/patience.ts';
+import { makeFolderPrivate } from '../process/private-folder.ts';
 import { runUntilTold } from '../process/run-until-told.ts';
 import { tellingFaults } from '../process/telling-faults.ts';
 import { prepareQuickstart, welcome } from '../quickstart/quickstart.ts';
@@ -34,6 +35,7 @@ export async function dev(args: readonly string[], environment: Environment): Pr
     throw new UsageError('it lives of the development issuer, which TRIBUTARY_DEV_ISSUER=0 switches off');
   const logger = createLogger(config.logLevel, { part: 'gateway' });
   return tellingFaults('dev', async () => {
+    makeFolderPrivate(config.dataFolder, logger);
     const lock = lockFolder(config.dataFolder);
     try {
       return await runUntilTold({ logger, graceMs: config.shutdownGrace }, (closing) =>

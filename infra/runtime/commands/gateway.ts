@@ -8,6 +8,7 @@ import { createMetrics } from '../observability/metrics.ts';
 import { catalogReadiness } from '../observability/readiness.ts';
 import { readDistributedConfig, tellOfSharedFolder } from '../process/distributed.ts';
 import { startPatience } from '../process/patience.ts';
+import { makeFolderPrivate } from '../process/private-folder.ts';
 import { runUntilTold } from '../process/run-until-told.ts';
 import { tellingFaults } from '../process/telling-faults.ts';
 import { startAdminServer } from '../server/admin-server.ts';
@@ -24,6 +25,7 @@ export async function runGateway(args: readonly string[], environment: Environme
   noArguments(args);
   const config = readDistributedConfig(environment);
   const logger = createLogger(config.logLevel, { part: 'gateway' });
+  makeFolderPrivate(config.dataFolder, logger);
   tellOfSharedFolder(config, logger);
   return tellingFaults('gateway', () =>
     runUntilTold({ logger, graceMs: config.shutdownGrace }, (closing) => serve(config, closing, logger)),

@@ -5,6 +5,7 @@ import type { Config } from '../config/settings.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
 import { readDistributedConfig, tellOfSharedFolder } from '../process/distributed.ts';
+import { makeFolderPrivate } from '../process/private-folder.ts';
 import { runUntilTold } from '../process/run-until-told.ts';
 import { tellingFaults } from '../process/telling-faults.ts';
 import { openSecrets } from '../secrets/secrets.ts';
@@ -22,8 +23,9 @@ import type { Closing } from '../wiring/closing.ts';
 export async function runProcessor(args: readonly string[], environment: Environment): Promise<number> {
   const stages = chosenStages(parseOptions(args, { stages: { type: 'string' } }).stages);
   const config = readDistributedConfig(environment);
-  openSecrets(config); // a fault of the keys is told before anything is started
   const logger = createLogger(config.logLevel, { part: 'processor' });
+  makeFolderPrivate(config.dataFolder, logger);
+  openSecrets(config); // a fault of the keys is told before anything is started
   tellOfSharedFolder(config, logger);
   return tellingFaults('processor', () =>
     runUntilTold({ logger, graceMs: config.shutdownGrace }, (closing) =>
