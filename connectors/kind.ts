@@ -1,4 +1,4 @@
-import type { Clock, Connector, ConnectorDescription } from '@tributary/core';
+import type { ChildUser, Clock, Connector, ConnectorDescription } from '@tributary/core';
 import type { EgressGuard } from './egress/guard.ts';
 
 /** What a connector is made from. */
@@ -10,6 +10,8 @@ export interface ConnectorContext {
   /** One call to a destination takes at most this long, ms. */
   readonly timeoutMs: number;
   readonly clock: Clock;
+  /** How processes with other people's code are started; by default as this process's own user. */
+  readonly children?: { readonly user: ChildUser; readonly wrapper: readonly string[] };
 }
 
 /**

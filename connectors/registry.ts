@@ -1,4 +1,13 @@
-import type { Clock, Connector, ConnectorCatalog, Logger, Metrics } from '@tributary/core';
+import {
+  ChildUser,
+  type Clock,
+  type Confinement,
+  type Connector,
+  type ConnectorCatalog,
+  type Logger,
+  type Metrics,
+  NO_CONFINEMENT,
+} from '@tributary/core';
 import { parseRanges } from './egress/address-ranges.ts';
 import { createEgressGuard } from './egress/guard.ts';
 import { createNameLookups, type Resolve } from './egress/name-lookups.ts';
@@ -37,13 +46,18 @@ export interface ConnectorsOptions {
   readonly timeoutMs?: number;
   /** How names become addresses. Default: the system's way. */
   readonly resolve?: Resolve;
+  /** How processes with other people's code are confined. Default: by Node's permission model alone. */
+  readonly confinement?: Confinement;
 }
 
 /** The live catalog of connectors. Throws `InvalidInput` when `egressAllow` holds something that is no range. */
 export function createConnectors(options: ConnectorsOptions): ConnectorCatalog {
   const { dataFolder, clock, logger, metrics, timeoutMs = 10_000, resolve = createNameLookups() } = options;
   const egress = createEgressGuard({ allowed: parseRanges(options.egressAllow), resolve, metrics });
-  const context = { egress, dataFolder, timeoutMs, clock };
+  const { uid, wrapper } = options.confinement ?? NO_CONFINEMENT;
+  const isRoot = process.getuid?.() === 0;
+  const user = new ChildUser({ uid, isRoot, children: 'the Segment pack', logger });
+  const context = { egress, dataFolder, timeoutMs, clock, children: { user, wrapper } };
   const kinds = new Map(CONNECTOR_KINDS.map((kind) => [kind.description.type, kind]));
   const made = new Map<string, Connector>();
   let closed = false;

@@ -27,6 +27,8 @@ export {
   type TransformationVersion,
   type TransformationVersionsView,
 } from './catalog/transformation-versions.ts';
+export * from './confinement/child-user.ts';
+export * from './confinement/confined-command.ts';
 export * from './connector/connector.ts';
 export * from './connector/secret-exposure.ts';
 export * from './contracts/contract.ts';

@@ -42,7 +42,7 @@ export async function openCurrentFile(folder: string, bytes: number, now: number
 
 async function openFile(path: string): Promise<FileHandle> {
   try {
-    return await open(path, FLAGS, 0o640);
+    return await open(path, FLAGS, 0o600);
   } catch (error) {
     if (codeOf(error) === 'ELOOP') throw new FolderRefused('a name in the folder is a symbolic link');
     throw error;

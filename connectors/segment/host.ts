@@ -1,8 +1,11 @@
 import { Closed } from '../errors.ts';
 import type { ActionOutcome } from './messages.ts';
-import { type Job, KilledForAnother, PackProcess } from './process.ts';
+import { type Job, KilledForAnother, NotStarted, PackProcess, type PackProcessOptions } from './process.ts';
 
-export interface PackHostOptions {
+/** Starts that fail before a job is given up: two as another user, and one as this process's own. */
+const MAX_STARTS = 3;
+
+export interface PackHostOptions extends PackProcessOptions {
   /** After so many jobs a new process takes over: the pack keeps what it does not need any more. Default 20,000. */
   readonly jobsAProcess?: number;
   /** Processes at a time, those that only end their last jobs aside. Default 8. */
@@ -17,7 +20,8 @@ export interface PackHostOptions {
  * share one. Jobs that are lost because another of their process did not come back are run again, while there is time.
  */
 export class PackHost {
-  readonly #options: Required<PackHostOptions>;
+  readonly #options: Required<Omit<PackHostOptions, keyof PackProcessOptions>>;
+  readonly #confinement: PackProcessOptions;
   /** By workspace, the one used longest ago first; several may have the same. */
   readonly #current = new Map<string, PackProcess>();
   readonly #idle = new WeakMap<PackProcess, NodeJS.Timeout>();
@@ -26,8 +30,10 @@ export class PackHost {
   #users = 0;
   #closed = false;
 
-  constructor({ jobsAProcess = 20_000, maxProcesses = 8, idleMs = 60_000 }: PackHostOptions = {}) {
+  constructor(options: PackHostOptions = {}) {
+    const { jobsAProcess = 20_000, maxProcesses = 8, idleMs = 60_000, ...confinement } = options;
     this.#options = { jobsAProcess, maxProcesses, idleMs };
+    this.#confinement = confinement;
   }
 
   /** Of the process of a workspace. */
@@ -48,14 +54,16 @@ export class PackHost {
   }
 
   async run(workspaceId: string, job: Job, signal: AbortSignal): Promise<readonly ActionOutcome[]> {
-    while (true) {
+    for (let starts = 1; ; ) {
       if (this.#closed) throw new Closed('closed');
       const process = this.#processFor(workspaceId);
       clearTimeout(this.#idle.get(process));
       try {
         return await process.run(job, signal);
       } catch (error) {
-        if (!(error instanceof KilledForAnother) || signal.aborted) throw error;
+        const isAgain =
+          error instanceof NotStarted ? starts++ < MAX_STARTS : error instanceof KilledForAnother;
+        if (!isAgain || signal.aborted) throw error;
       } finally {
         this.#rest(process);
       }
@@ -83,7 +91,7 @@ export class PackHost {
         return [...taking].reduce((least, one) => (one.jobs < least.jobs ? one : least));
       void this.#end(idle);
     }
-    const process = new PackProcess();
+    const process = new PackProcess(this.#confinement);
     this.#processes.add(process);
     return process;
   }

@@ -1,4 +1,4 @@
-import type { ConnectorKind } from '../kind.ts';
+import type { ConnectorContext, ConnectorKind } from '../kind.ts';
 import { createSegmentConnector } from './connector.ts';
 import type { Definition } from './define.ts';
 import definitions from './definitions.json' with { type: 'json' };
@@ -19,8 +19,8 @@ export function segmentKinds(): readonly ConnectorKind[] {
 const hosts = new WeakMap<object, PackHost>();
 
 /** By the guard, which each catalog has one of. */
-function hostOf({ egress }: { readonly egress: object }): PackHost {
-  const host = hosts.get(egress) ?? new PackHost();
+function hostOf({ egress, children }: Pick<ConnectorContext, 'egress' | 'children'>): PackHost {
+  const host = hosts.get(egress) ?? new PackHost(children);
   hosts.set(egress, host);
   return host;
 }

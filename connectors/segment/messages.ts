@@ -29,6 +29,8 @@ export type ToPack =
 
 /** What it tells. It has no network: what it would send, this process sends for it. */
 export type FromPack =
+  /** Once, before anything else: it has come up. */
+  | { readonly op: 'ready' }
   | { readonly op: 'request'; readonly job: number; readonly request: number; readonly sent: HttpSent }
   | { readonly op: 'done'; readonly job: number; readonly outcomes: readonly ActionOutcome[] };
 

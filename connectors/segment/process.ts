@@ -1,14 +1,34 @@
-import { type ChildProcess, fork } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { type ChildUser, confinedCommand } from '@tributary/core';
 import { Stopped } from '../errors.ts';
 import type { ActionOutcome, FromPack, HttpAnswer, HttpSent, ToPack } from './messages.ts';
 
 const WORKER = fileURLToPath(new URL('./worker.ts', import.meta.url));
+const FOLDER = fileURLToPath(new URL('.', import.meta.url));
 /** Megabytes of JavaScript objects; beyond it the process ends, and what it had begun is tried again. */
 const HEAP_MB = 256;
+const NODE_FLAGS = [`--max-old-space-size=${HEAP_MB}`, '--disable-warning=ExperimentalWarning'];
+/** Resident memory of one process, MB, as of a sandbox worker; above it, it is killed. */
+const PROCESS_MB = 512;
+/** How often the memory of a process with jobs is read, ms. */
+const WATCH_EVERY_MS = 100;
+/** Of what a process writes before it dies, for the log. */
+const MAX_STDERR_CHARS = 2_000;
 
 /** The process was killed because another of its jobs did not come back: this one is to be run again. */
 export class KilledForAnother extends Stopped {}
+
+/** The process ended before it had come up: nothing was begun. */
+export class NotStarted extends Stopped {}
+
+/** How the processes of the pack are confined; by default they run as this process's own user. */
+export interface PackProcessOptions {
+  readonly user?: ChildUser;
+  /** Starts them with fewer rights, see `Confinement`. */
+  readonly wrapper?: readonly string[];
+}
 
 export interface Job {
   /** What is to be run, without its number. */
@@ -29,44 +49,58 @@ process.on('exit', () => {
 });
 
 /**
- * A process of the pack: it begins with the first job and can be killed at any time. It inherits nothing, may read
- * files and do nothing else, and reaches the network only through the jobs' `send`.
+ * A process of the pack: it begins with the first job and can be killed at any time. It inherits nothing, runs as the
+ * user of sandbox workers, may read the packages and nothing else, and reaches the network only through the jobs' `send`.
  */
 export class PackProcess {
   readonly #child: ChildProcess;
   readonly #exited: Promise<void>;
   readonly #jobs = new Map<number, Running>();
   #begun = 0;
+  readonly #user: ChildUser | undefined;
   #ended = false;
-  #isKilled = false;
+  #isReady = false;
+  /** Why this process killed it. */
+  #killedFor: Stopped | undefined;
+  #said = '';
+  #watch: NodeJS.Timeout | undefined;
 
-  constructor() {
-    this.#child = fork(WORKER, [], {
+  constructor({ user, wrapper = [] }: PackProcessOptions = {}) {
+    const program = { node: process.execPath, flags: NODE_FLAGS, script: WORKER, folder: FOLDER };
+    const [command, args] = confinedCommand(program, wrapper);
+    this.#user = user;
+    this.#child = spawn(command, [...args], {
       env: {},
-      stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
-      execArgv: [
-        '--permission',
-        '--allow-fs-read=*',
-        `--max-old-space-size=${HEAP_MB}`,
-        '--disable-warning=ExperimentalWarning',
-      ],
+      cwd: '/',
+      stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+      ...user?.identity,
     });
     running.add(this.#child);
     this.#child.on('message', (message: FromPack) => this.#heard(message));
+    this.#child.stderr?.on('data', (piece: Buffer) => {
+      if (this.#said.length < MAX_STDERR_CHARS) this.#said += piece.toString('utf8', 0, MAX_STDERR_CHARS);
+    });
     this.#exited = new Promise((resolve) => {
-      const gone = () => {
+      const gone = (how: unknown, signal?: unknown) => {
+        if (this.#ended && !running.has(this.#child)) return;
         this.#ended = true;
         running.delete(this.#child);
-        const reason = this.#isKilled
-          ? new KilledForAnother('killed for another job')
-          : new Stopped('the process of the pack ended');
+        clearInterval(this.#watch);
+        const reason = this.#killedFor ?? this.#endedByItself(how, signal);
         for (const { settled } of this.#jobs.values()) settled.reject(reason);
         this.#jobs.clear();
         resolve();
       };
-      this.#child.once('exit', gone);
+      this.#child.once('close', gone);
       this.#child.once('error', gone);
     });
+  }
+
+  #endedByItself(how: unknown, signal: unknown): Stopped {
+    if (this.#isReady) return new Stopped('the process of the pack ended');
+    const end = how instanceof Error ? how.message : String(signal ?? `exit code ${String(how)}`);
+    this.#user?.failed(`${end} ${this.#said.slice(0, MAX_STDERR_CHARS)}`.trim());
+    return new NotStarted('the process of the pack did not start');
   }
 
   get pid(): number | undefined {
@@ -101,6 +135,7 @@ export class PackProcess {
     const number = ++this.#begun;
     const running: Running = { ...job, settled: Promise.withResolvers(), requests: 0 };
     this.#jobs.set(number, running);
+    this.#watch ??= setInterval(() => this.#look(), WATCH_EVERY_MS).unref();
     const leave = () => {
       this.#jobs.delete(number);
       running.settled.reject(signal.reason);
@@ -114,14 +149,24 @@ export class PackProcess {
     } finally {
       signal.removeEventListener('abort', leave);
       this.#jobs.delete(number);
+      if (!this.busy) {
+        clearInterval(this.#watch);
+        this.#watch = undefined;
+      }
     }
   }
 
   /** It takes no further job from now on. */
-  kill(): void {
+  kill(reason: Stopped = new KilledForAnother('killed for another job')): void {
     this.#ended = true;
-    this.#isKilled = true;
+    this.#killedFor ??= reason;
     this.#child.kill('SIGKILL');
+  }
+
+  /** Buffers are no part of the heap that Node bounds. */
+  #look(): void {
+    if ((residentMb(this.#child.pid) ?? 0) > PROCESS_MB)
+      this.kill(new Stopped('the process of the pack took too much memory'));
   }
 
   /** Resolves once it is gone. */
@@ -136,6 +181,11 @@ export class PackProcess {
   }
 
   #heard(message: FromPack): void {
+    if (message.op === 'ready') {
+      this.#isReady = true;
+      this.#user?.worked();
+      return;
+    }
     const job = this.#jobs.get(message.job);
     if (message.op === 'done') job?.settled.resolve(message.outcomes);
     else if (job === undefined) this.#tell({ op: 'unanswered', request: message.request });
@@ -152,5 +202,15 @@ export class PackProcess {
     } finally {
       job.requests -= 1;
     }
+  }
+}
+
+/** Undefined where the process is gone, or the system does not report it. */
+function residentMb(pid: number | undefined): number | undefined {
+  try {
+    const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+    return kilobytes === undefined ? undefined : Number(kilobytes) / 1024;
+  } catch {
+    return undefined;
   }
 }

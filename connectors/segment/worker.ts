@@ -2,6 +2,8 @@
  * The process of the pack. It has no environment, no network and no right to write or to start anything; it is told what
  * to run, and ends with the process that started it.
  */
+import dgram from 'node:dgram';
+import { writeFileSync } from 'node:fs';
 import { Socket } from 'node:net';
 import type { JsonObject } from '@tributary/core';
 import type { ActionOutcome, FromPack, Subscription, ToPack } from './messages.ts';
@@ -22,10 +24,20 @@ const NO_AUTH = { accessToken: '', refreshToken: '' };
 const tell = (message: FromPack) => void process.send?.(message);
 const forwarded = new ForwardedFetch(tell);
 replaceFetch(forwarded.fetch);
-// Whatever of the pack goes around `fetch` goes nowhere.
-Socket.prototype.connect = () => {
-  throw new Error('no network in this process');
+// Whatever of the pack goes around `fetch` goes nowhere. Node's permission model knows neither sockets nor signals.
+const refuse = (): never => {
+  throw new Error('no network and no signals in this process');
 };
+Socket.prototype.connect = refuse;
+for (const method of ['bind', 'connect', 'send'] as const) dgram.Socket.prototype[method] = refuse;
+process.kill = refuse;
+
+/** When memory runs out, this process goes before anything else on the machine. */
+try {
+  writeFileSync('/proc/self/oom_score_adj', '1000');
+} catch {
+  // Not Linux, or not allowed: the process that started this one still watches its memory.
+}
 
 const destinations = new StartedDestinations((name) => {
   const definition = loadDefinition(name);
@@ -105,3 +117,4 @@ process.on('message', (message: ToPack) => {
   else void work(message);
 });
 process.on('disconnect', () => process.exit());
+tell({ op: 'ready' });

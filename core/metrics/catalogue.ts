@@ -250,6 +250,11 @@ export const METRICS = {
     kind: 'counter',
     help: 'Connections that were not made as their address is not allowed.',
   },
+  tributary_metrics_collected_timestamp_seconds: {
+    kind: 'gauge',
+    help: 'When the values of a part of the process were collected, as Unix time; it stands still while that part does not report.',
+    labels: { part: 'main, stages' },
+  },
 } as const satisfies Readonly<Record<string, MetricDescription>>;
 
 type NameOf<Kind extends MetricDescription['kind']> = {

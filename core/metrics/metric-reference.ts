@@ -17,5 +17,5 @@ function labelsOf(labels: Readonly<Record<string, string>>): string {
 
 const INTRODUCTION = [
   '# Figures',
-  'Every process tells its own at `/metrics`, for Prometheus; add up what several say, but for the lag. Made from `core/metrics/catalogue.ts`; `test/architecture/metrics.spec.ts` keeps it up to date, and writes it anew when run with `-u`. A figure is there from its first use on, those of time as histograms in seconds; besides these there are those of the process, `process_…` and `nodejs_…`. [infra/deploy/alerts.yaml](../infra/deploy/alerts.yaml) has rules for what an operator should be woken for.',
+  'Every process tells its own at `/metrics` of its admin port (`TRIBUTARY_ADMIN_PORT`), for Prometheus, computed at most once a second; add up what several say, but for the lag. Made from `core/metrics/catalogue.ts`; `test/architecture/metrics.spec.ts` keeps it up to date, and writes it anew when run with `-u`. A figure is there from its first use on, those of time as histograms in seconds; besides these there are those of the process, `process_…` and `nodejs_…`. [infra/deploy/alerts.yaml](../infra/deploy/alerts.yaml) has rules for what an operator should be woken for.',
 ];

@@ -1,6 +1,8 @@
 #!/usr/bin/env -S node --disable-warning=ExperimentalWarning --disable-warning=TimeoutNegativeWarning
 import { keepCompiled } from './process/compile-cache.ts';
+import { createPrivately } from './process/private-folder.ts';
 
+createPrivately();
 keepCompiled();
 // Loaded after it: what is imported above is compiled before any of this runs.
 const { runCli } = await import('./cli.ts');

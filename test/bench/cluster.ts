@@ -1,4 +1,6 @@
 import type { Client } from '../helpers/client.ts';
+import { adminOf } from '../helpers/cluster.ts';
+import { scrape } from '../helpers/scrape.ts';
 import { ServerProcess } from '../helpers/server-process.ts';
 import { startGateway } from './gateway.ts';
 import type { Installation, Wiring } from './installation.ts';
@@ -42,8 +44,7 @@ export async function startCluster(
 
 /** Records behind the ends over all stages of a processor. */
 export async function lagOf(processor: ServerProcess): Promise<number> {
-  const [, url = ''] = await processor.printed(/ready at (\S+)/);
-  const text = await (await fetch(`${url}/metrics`)).text();
+  const text = await scrape(await adminOf(processor));
   const lags = [...text.matchAll(/^tributary_stage_lag\{[^}]*\} (\d+)/gm)].map(([, lag]) => Number(lag));
   return lags.reduce((sum, lag) => sum + lag, 0);
 }

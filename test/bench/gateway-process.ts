@@ -23,7 +23,6 @@ await opened.dependencies.log.createTopics();
 await opened.dependencies.catalog.catchUp(config.startTimeout);
 const server = await startServer(config, opened.dependencies, {
   readiness: () => ({ ready: true, checks: {} }),
-  snapshots: async () => [],
 });
 process.stdout.write(`${JSON.stringify({ url: server.url, ...(await firstWorkspace()) })}\n`);
 process.once('SIGTERM', async () => {

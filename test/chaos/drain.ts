@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { waiting } from '../demo/drained.ts';
+import { scrape } from '../helpers/scrape.ts';
 import type { Installation } from './installation.ts';
 
 const POLL_MS = 300;
@@ -14,13 +15,10 @@ export async function drained(installation: Installation, withinMs: number): Pro
     const silent: string[] = [];
     const texts = await Promise.all(
       installation.processors.map((processor) =>
-        processor.get('/metrics').then(
-          (answer) => answer.text(),
-          () => {
-            silent.push(`${processor.name} does not answer`);
-            return '';
-          },
-        ),
+        scrape(processor.adminUrl).catch(() => {
+          silent.push(`${processor.name} does not answer`);
+          return '';
+        }),
       ),
     );
     const metrics = texts.join('\n');

@@ -17,6 +17,7 @@ const RESTART_PAUSE_MS = 100;
 export class Supervised {
   readonly name: string;
   readonly url: string;
+  readonly adminUrl: string;
   /** Starts, the first included. */
   starts = 0;
   kills = 0;
@@ -32,11 +33,18 @@ export class Supervised {
   #wasUp = false;
   #killed = false;
 
-  private constructor(name: string, port: number, env: Readonly<Record<string, string>>, logFolder: string) {
+  private constructor(
+    name: string,
+    [port, adminPort]: readonly [number, number],
+    env: Readonly<Record<string, string>>,
+    logFolder: string,
+  ) {
     this.name = name;
     this.url = `http://127.0.0.1:${port}`;
     this.#role = name.replace(/-\d+$/, '');
-    this.#env = { ...inherited(), HOST: '127.0.0.1', PORT: String(port), ...env };
+    this.adminUrl = `http://127.0.0.1:${adminPort}`;
+    const ports = { PORT: String(port), TRIBUTARY_ADMIN_PORT: String(adminPort) };
+    this.#env = { ...inherited(), HOST: '127.0.0.1', ...ports, ...env };
     this.#logFile = join(logFolder, `${name}.log`);
   }
 
@@ -46,7 +54,7 @@ export class Supervised {
     env: Readonly<Record<string, string>>,
     logFolder: string,
   ): Promise<Supervised> {
-    const supervised = new Supervised(name, await freePort(), env, logFolder);
+    const supervised = new Supervised(name, [await freePort(), await freePort()], env, logFolder);
     supervised.#start();
     return supervised;
   }

@@ -1,9 +1,10 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { openDevIssuer, readConfig } from '@tributary/infra';
+import { adminPort, openDevIssuer, readConfig } from '@tributary/infra';
 import { Client } from '../helpers/client.ts';
 import { ProfileClient, sendTo } from '../helpers/profile-client.ts';
+import { scrape } from '../helpers/scrape.ts';
 import { computeAnswers } from './answers.ts';
 import { isDrained } from './drained.ts';
 import { answersTable, progressLine, volumeChart } from './draw.ts';
@@ -25,6 +26,7 @@ async function demo(): Promise<number> {
   const { values } = parseArgs({ options: { flights: { type: 'string' } } });
   const config = readConfig(process.env);
   const base = `http://${config.host}:${config.port}`;
+  const adminBase = `http://${config.adminHost}:${adminPort(config)}`;
   if (!(await answers(base))) {
     process.stderr.write(
       `Nothing answers at ${base}. Start Tributary first, in another terminal: npm start\n`,
@@ -56,7 +58,7 @@ async function demo(): Promise<number> {
   };
   const results = await drained(
     () => readResults(sources, expected),
-    async () => isDrained(await (await fetch(`${base}/metrics`)).text()),
+    async () => isDrained(await scrape(adminBase)),
     events.length,
   );
   const seconds = ((performance.now() - started) / 1000).toFixed(1);

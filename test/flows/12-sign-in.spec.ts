@@ -30,7 +30,7 @@ describe('12. Sign-in', () => {
     return fresh;
   }
   const listing = (idToken: string) => tributary.owner.with({ token: idToken }).call('GET', '/workspaces');
-  const readyz = async () => (await fetch(`${tributary.url}/readyz`)).json();
+  const readyz = async () => (await fetch(`${tributary.adminUrl}/readyz`)).json();
 
   it('an account is there from the first sign-in on, and the same one ever after', async () => {
     token = await signIn();

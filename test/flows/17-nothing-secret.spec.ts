@@ -324,7 +324,8 @@ describe('17. Nothing secret where it does not belong', () => {
     const metrics = await tributary.metrics();
     expect(metrics).toMatch(/tributary_events_received_total/);
     expect(tracesIn(metrics)).toEqual([]);
-    expect(tracesIn(await (await fetch(`${tributary.url}/readyz`)).text())).toEqual([]);
+    for (const base of [tributary.url, tributary.adminUrl])
+      expect(tracesIn(await (await fetch(`${base}/readyz`)).text())).toEqual([]);
   });
 
   it('in no audit entry', async () => {

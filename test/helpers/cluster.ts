@@ -4,6 +4,7 @@ import { Client, eventually } from './client.ts';
 import { engines, freshPrefix } from './engines.ts';
 import { removePrefix } from './remove-prefix.ts';
 import type { Tributary } from './running-tributary.ts';
+import { scrape } from './scrape.ts';
 import { ServerProcess } from './server-process.ts';
 
 const EMAIL = 'dev@tributary.localhost';
@@ -38,14 +39,14 @@ export async function startCluster(
     return codes.find((code) => code !== 0) ?? 0;
   };
   try {
-    const [url, processorUrl] = await Promise.all(processes.map(readyAt));
-    if (url === undefined || processorUrl === undefined) throw new Error('not both are ready');
+    const [url, adminUrls] = await Promise.all([readyAt(gateway), Promise.all(processes.map(adminOf))]);
     const idToken = await openDevIssuer({ dataFolder: folder, devIssuerKey: '' }).mint(EMAIL);
     installation.quickstart ??= await makeQuickstart(new Client(url, idToken));
     const { workspaceId, writeKey } = installation.quickstart;
     const owner = new Client(url, idToken, workspaceId);
     return {
       url,
+      adminUrl: adminUrls[0] ?? '',
       folder,
       environment,
       pid: gateway.pid,
@@ -56,8 +57,7 @@ export async function startCluster(
       producer: owner.with({ token: writeKey }),
       log: () => processes.map(({ log }) => log).join(''),
       async metrics() {
-        const texts = [url, processorUrl].map(async (base) => (await fetch(`${base}/metrics`)).text());
-        return (await Promise.all(texts)).join('\n');
+        return (await Promise.all(adminUrls.map(scrape))).join('\n');
       },
       async kill() {
         await Promise.all(processes.map((one) => one.kill()));
@@ -95,6 +95,11 @@ export function clusterEnvironment(prefix: string): Readonly<Record<string, stri
 
 export async function readyAt(server: ServerProcess): Promise<string> {
   return (await server.printed(/ready at (\S+)/))[1] ?? '';
+}
+
+/** The admin port of a role, once it is ready. */
+export async function adminOf(server: ServerProcess): Promise<string> {
+  return (await server.printed(/metrics and readiness at ([^\s)]+)/))[1] ?? '';
 }
 
 /** A workspace of the person's. While brokers elect leaders for topics that were just made, writes are 503. */

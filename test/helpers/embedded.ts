@@ -1,6 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { Client } from './client.ts';
 import type { Tributary } from './running-tributary.ts';
+import { scrape } from './scrape.ts';
 import { ServerProcess } from './server-process.ts';
 
 /** `tributary dev`. Reads what a person would: the lines printed once it is ready. */
@@ -18,12 +19,14 @@ export async function startEmbedded(
   }
   const found = (pattern: RegExp) => pattern.exec(server.output)?.[1] ?? '';
   const url = found(/ready at (\S+)/);
+  const adminUrl = found(/admin port\s+(\S+)/);
   const workspaceId = found(/workspace\s+(\S+)/);
   const writeKey = found(/write key\s+(\S+)/);
   const idToken = found(/ID token\s+(\S+)/);
   const owner = new Client(url, idToken, workspaceId);
   return {
     url,
+    adminUrl,
     folder,
     environment,
     pid: server.pid,
@@ -33,7 +36,7 @@ export async function startEmbedded(
     owner,
     producer: owner.with({ token: writeKey }),
     log: () => server.log,
-    metrics: async () => (await fetch(`${url}/metrics`)).text(),
+    metrics: () => scrape(adminUrl),
     kill: () => server.kill(),
     stop: () => server.stop(),
     async remove() {

@@ -3,6 +3,8 @@ import type { Client } from './client.ts';
 /** A Tributary of its own for a test: the real commands in processes of their own. */
 export interface Tributary {
   readonly url: string;
+  /** The admin port of the process that serves `url`. */
+  readonly adminUrl: string;
   readonly folder: string;
   /** Of its processes. */
   readonly environment: Readonly<Record<string, string>>;
@@ -17,7 +19,7 @@ export interface Tributary {
   readonly producer: Client;
   /** Everything it logged. */
   log(): string;
-  /** What all its processes say at `/metrics`. */
+  /** The metrics of all its processes, collected after the call. */
   metrics(): Promise<string>;
   /** SIGKILL, and waits until it is gone. */
   kill(): Promise<void>;

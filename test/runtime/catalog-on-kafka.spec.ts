@@ -155,9 +155,11 @@ describe.skipIf(engines() === undefined)('the catalog of a cluster', { timeout: 
     });
     await rm(snapshot(), { force: true });
     const gateway = start('gateway');
-    const [, url = ''] = await gateway.logged(/"url":"([^"]+)","message":"answering about itself"/);
+    const [, adminUrl = ''] = await gateway.logged(
+      /"adminUrl":"([^"]+)".*"message":"answering about itself"/,
+    );
     await gateway.logged(/the catalog is not whole: this process is not ready and stays so/);
-    const readyz = await fetch(`${url}/readyz`);
+    const readyz = await fetch(`${adminUrl}/readyz`);
     expect(readyz.status).toBe(503);
     expect(await readyz.json()).toMatchObject({
       checks: { catalog: expect.stringMatching(/facts are missing$/) },

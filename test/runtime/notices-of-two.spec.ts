@@ -2,11 +2,12 @@ import { type Fact, TOPIC } from '@tributary/core';
 import { openDevIssuer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Client, eventually } from '../helpers/client.ts';
-import { clusterEnvironment, makeWorkspace, readyAt } from '../helpers/cluster.ts';
+import { adminOf, clusterEnvironment, makeWorkspace, readyAt } from '../helpers/cluster.ts';
 import { engines, freshPrefix } from '../helpers/engines.ts';
 import { temporaryFolder } from '../helpers/folder.ts';
 import { entriesOf } from '../helpers/log-of.ts';
 import { removePrefix } from '../helpers/remove-prefix.ts';
+import { scrape } from '../helpers/scrape.ts';
 import { ServerProcess } from '../helpers/server-process.ts';
 import { startWebhook, type Webhook } from '../helpers/webhook.ts';
 
@@ -33,8 +34,8 @@ describe.skipIf(engines() === undefined)('two processors that deliver to one des
     });
     for (const command of [['gateway'], ['processor'], ['processor']])
       processes.push(new ServerProcess(command, environment));
-    const [gateway = '', ...others] = await Promise.all(processes.map(readyAt));
-    processors = others;
+    const [gateway = ''] = await Promise.all(processes.map(readyAt));
+    processors = await Promise.all(processes.slice(1).map(adminOf));
     const issuer = openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' });
     const person = new Client(gateway, await issuer.mint('two@example.com'));
     owner = person.with({ workspaceId: await makeWorkspace(person, 'Two') });
@@ -51,8 +52,8 @@ describe.skipIf(engines() === undefined)('two processors that deliver to one des
     await folder.remove();
   });
 
-  const failed = async (url: string) => {
-    const text = await (await fetch(`${url}/metrics`)).text();
+  const failed = async (adminUrl: string) => {
+    const text = await scrape(adminUrl);
     const counts = text.matchAll(/^tributary_deliveries_total\{[^}]*outcome="retry"[^}]*\} (\d+)$/gm);
     return [...counts].reduce((sum, [, count]) => sum + Number(count), 0);
   };

@@ -5,6 +5,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { eventually } from '../helpers/client.ts';
 import { Planted } from '../helpers/planted.ts';
 import { ranHere } from '../helpers/ran-here.ts';
+import { scrape } from '../helpers/scrape.ts';
 import { ServerProcess } from '../helpers/server-process.ts';
 
 /** A port at which nobody answers. */
@@ -25,12 +26,12 @@ it('a password in the address of an engine that is down is in no log, figure or 
   const server = await start('dev', {
     REDIS_URL: `redis://someone:${planted.make('the password')}@${NOBODY}`,
   });
-  const url = (await server.printed(/ready at (\S+)/))[1] ?? '';
+  const adminUrl = (await server.printed(/admin port\s+(\S+)/))[1] ?? '';
   const readiness = await eventually(
-    async () => (await fetch(`${url}/readyz`)).text(),
+    async () => (await fetch(`${adminUrl}/readyz`)).text(),
     (text) => text.includes('does not answer'),
   );
-  const metrics = await (await fetch(`${url}/metrics`)).text();
+  const metrics = await scrape(adminUrl);
   expect(server.log).toMatch(/Redis does not answer/);
   expect(planted.in([server.log, server.output, readiness, metrics].join('\n'))).toEqual([]);
 }, 60_000);

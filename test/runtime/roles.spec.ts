@@ -2,12 +2,13 @@ import { connect, createServer } from 'node:net';
 import { openDevIssuer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { Client, eventually } from '../helpers/client.ts';
-import { clusterEnvironment, readyAt } from '../helpers/cluster.ts';
+import { adminOf, clusterEnvironment, readyAt } from '../helpers/cluster.ts';
 import { engines, freshPrefix } from '../helpers/engines.ts';
 import { temporaryFolder } from '../helpers/folder.ts';
 import { freePort } from '../helpers/free-port.ts';
 import { ranHere } from '../helpers/ran-here.ts';
 import { removePrefix } from '../helpers/remove-prefix.ts';
+import { scrape } from '../helpers/scrape.ts';
 import { ServerProcess } from '../helpers/server-process.ts';
 
 const isThere = engines() !== undefined;
@@ -68,7 +69,9 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     const server = start(['processor', '--stages', 'count,history']);
     const url = await readyAt(server);
     expect(await status(`${url}/livez`)).toBe(200);
-    expect(await (await fetch(`${url}/readyz`)).json()).toMatchObject({
+    expect(await (await fetch(`${url}/readyz`)).json()).toEqual({ status: 'ok' });
+    const adminUrl = await adminOf(server);
+    expect(await (await fetch(`${adminUrl}/readyz`)).json()).toMatchObject({
       status: 'ready',
       checks: {
         catalog: 'caught up',
@@ -79,7 +82,7 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     });
     const stages = await eventually(
       async () => {
-        const text = await (await fetch(`${url}/metrics`)).text();
+        const text = await scrape(adminUrl);
         return new Set([...text.matchAll(/^tributary_stage_lag\{stage="([^"]+)"/gm)].map(([, name]) => name));
       },
       (found) => found.size === 2,
@@ -114,8 +117,9 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     expect(volume.headers.get('retry-after')).toMatch(/^\d+$/);
     const deliveries = await owner.call('GET', './deliveries');
     expect(deliveries).toMatchObject({ status: 503, body: { error: 'unavailable' } });
+    const adminUrl = await adminOf(server);
     const readyz = await eventually(
-      async () => (await fetch(`${url}/readyz`)).json() as Promise<{ checks: Record<string, string> }>,
+      async () => (await fetch(`${adminUrl}/readyz`)).json() as Promise<{ checks: Record<string, string> }>,
       ({ checks }) => !Object.values(checks).includes('not asked yet'),
     );
     expect(readyz).toMatchObject({

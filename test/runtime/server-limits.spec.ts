@@ -28,7 +28,7 @@ describe('what a client may take', () => {
     const server = await startServer(
       { host: '127.0.0.1', port: 0, trustProxy: [], ...settings },
       { ...gateway.dependencies, ...others },
-      { readiness: () => ({ ready: true, checks: {} }), snapshots: async () => [] },
+      { readiness: () => ({ ready: true, checks: {} }) },
     );
     onTestFinished(() => server.close());
     const person = new Client(server.url, owner.token, owner.workspaceId);

@@ -3,7 +3,7 @@ import { openDevIssuer, openLogCatalog, type RunningKafka, startServer } from '@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { TroubledLog } from '../conformance/catalog/troubled-log.ts';
 import { Client, eventually } from '../helpers/client.ts';
-import { readyAt } from '../helpers/cluster.ts';
+import { adminOf, readyAt } from '../helpers/cluster.ts';
 import { engines } from '../helpers/engines.ts';
 import { openEventStream } from '../helpers/event-stream.ts';
 import { temporaryFolder } from '../helpers/folder.ts';
@@ -18,8 +18,8 @@ interface Readyz {
   readonly checks: Readonly<Record<string, string>>;
 }
 
-const readyz = async (url: string) => {
-  const answer = await fetch(`${url}/readyz`);
+const readyz = async (adminUrl: string) => {
+  const answer = await fetch(`${adminUrl}/readyz`);
   return { code: answer.status, body: (await answer.json()) as Readyz };
 };
 
@@ -60,7 +60,7 @@ describe('a gateway that hears nothing of the log', () => {
     const server = await startServer(
       { host: '127.0.0.1', port: 0, trustProxy: [], catalogStaleness: 1_500 },
       { ...gateway.dependencies, catalog },
-      { readiness: () => ({ ready: catalog.ready, checks: {} }), snapshots: async () => [] },
+      { readiness: () => ({ ready: catalog.ready, checks: {} }) },
     );
     onTestFinished(() => server.close());
     await eventually(
@@ -129,14 +129,14 @@ describe.skipIf(engines() === undefined)('a gateway that is cut off from Kafka',
         LOG_LEVEL: 'warn',
       });
       onTestFinished(() => server.kill());
-      const url = await readyAt(server);
+      const [url, adminUrl] = await Promise.all([readyAt(server), adminOf(server)]);
       const issuer = openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' });
       const callers = await callersAt(url, await issuer.mint('a@example.com'));
       expect((await list(callers)).status).toBe(200);
 
       await begin();
       const cutOff = await eventually(
-        () => readyz(url),
+        () => readyz(adminUrl),
         ({ code, body }) => code === 503 && body.checks.catalog !== 'catching up',
         30_000,
       );
@@ -145,7 +145,7 @@ describe.skipIf(engines() === undefined)('a gateway that is cut off from Kafka',
 
       await end();
       await eventually(
-        () => readyz(url),
+        () => readyz(adminUrl),
         ({ code }) => code === 200,
         60_000,
       );

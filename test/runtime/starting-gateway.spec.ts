@@ -34,7 +34,7 @@ it('does not answer 401 to a good key while the log is away and the catalog unre
   const server = await startServer(
     { host: '127.0.0.1', port: 0, trustProxy: [] },
     { ...gateway.dependencies, catalog },
-    { readiness: () => ({ ready: catalog.ready, checks: {} }), snapshots: async () => [] },
+    { readiness: () => ({ ready: catalog.ready, checks: {} }) },
   );
   onTestFinished(() => server.close());
 

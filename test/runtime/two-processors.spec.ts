@@ -4,11 +4,12 @@ import { HEADER, type LogEntry, TOPIC } from '@tributary/core';
 import { openDevIssuer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Client, eventually } from '../helpers/client.ts';
-import { clusterEnvironment, makeWorkspace, readyAt } from '../helpers/cluster.ts';
+import { adminOf, clusterEnvironment, makeWorkspace, readyAt } from '../helpers/cluster.ts';
 import { engines, freshPrefix } from '../helpers/engines.ts';
 import { temporaryFolder } from '../helpers/folder.ts';
 import { entriesOf } from '../helpers/log-of.ts';
 import { removePrefix } from '../helpers/remove-prefix.ts';
+import { scrape } from '../helpers/scrape.ts';
 import { ServerProcess } from '../helpers/server-process.ts';
 
 /** What a change of a contract may take to act on every event, ms. */
@@ -30,8 +31,8 @@ describe.skipIf(engines() === undefined)('two gateways and two processors, each 
     const validate = ['processor', '--stages', 'validate'];
     for (const command of [['gateway'], ['gateway'], validate, validate])
       processes.push(new ServerProcess(command, environment));
-    const [first = '', second = '', ...others] = await Promise.all(processes.map(readyAt));
-    processors = others;
+    const [first = '', second = ''] = await Promise.all(processes.map(readyAt));
+    processors = await Promise.all(processes.slice(2).map(adminOf));
     const issuer = openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' });
     const person = new Client(first, await issuer.mint('two@example.com'));
     here = person.with({ workspaceId: await makeWorkspace(person, 'Two') });
@@ -53,8 +54,8 @@ describe.skipIf(engines() === undefined)('two gateways and two processors, each 
     event_name: 'Paid',
     schema_definition: { properties: { amount: { type } } },
   });
-  const validated = async (url: string) => {
-    const text = await (await fetch(`${url}/metrics`)).text();
+  const validated = async (adminUrl: string) => {
+    const text = await scrape(adminUrl);
     return [...text.matchAll(/^tributary_events_validated_total\S* (\d+)$/gm)].reduce(
       (sum, [, count]) => sum + Number(count),
       0,

@@ -6,6 +6,7 @@ import { readConfig } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { createLogger } from '../observability/logger.ts';
 import { startPatience } from '../process/patience.ts';
+import { makeFolderPrivate } from '../process/private-folder.ts';
 import { tellingFaults } from '../process/telling-faults.ts';
 import { UsageError } from '../usage-error.ts';
 import { catchUp } from '../wiring/catch-up.ts';
@@ -34,6 +35,7 @@ export async function catalog(args: readonly string[], environment: Environment)
 
 async function rewrite(config: Config, closing: Closing): Promise<Rewritten> {
   const logger = createLogger(config.logLevel, { part: 'catalog' });
+  makeFolderPrivate(config.dataFolder, logger);
   const log = closing.keep(await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }));
   const opened = closing.keep(openCatalog(config, { log, logger }));
   await catchUp(opened, startPatience(config.startTimeout, logger));

@@ -11,9 +11,11 @@ import { createMetrics } from '../observability/metrics.ts';
 import { catalogReadiness } from '../observability/readiness.ts';
 import { DEV_DEFAULTS } from '../process/dev-defaults.ts';
 import { startPatience } from '../process/patience.ts';
+import { makeFolderPrivate } from '../process/private-folder.ts';
 import { runUntilTold } from '../process/run-until-told.ts';
 import { tellingFaults } from '../process/telling-faults.ts';
 import { prepareQuickstart, welcome } from '../quickstart/quickstart.ts';
+import { startAdminServer } from '../server/admin-server.ts';
 import { startServer } from '../server/server.ts';
 import { startStagesThread } from '../stages/thread.ts';
 import { noArguments, UsageError } from '../usage-error.ts';
@@ -33,6 +35,7 @@ export async function dev(args: readonly string[], environment: Environment): Pr
     throw new UsageError('it lives of the development issuer, which TRIBUTARY_DEV_ISSUER=0 switches off');
   const logger = createLogger(config.logLevel, { part: 'gateway' });
   return tellingFaults('dev', async () => {
+    makeFolderPrivate(config.dataFolder, logger);
     const lock = lockFolder(config.dataFolder);
     try {
       return await runUntilTold({ logger, graceMs: config.shutdownGrace }, (closing) =>
@@ -62,15 +65,15 @@ async function serve(config: Config, closing: Closing, logger: Logger): Promise<
     ),
   );
   await stages.running;
-  const server = closing.keep(
-    await startServer(config, dependencies, {
-      readiness: () => catalogReadiness(catalog, { ...engines.said(), ...oidc.said() }),
-      snapshots: () => Promise.all([metrics.snapshot(), stages.snapshot()]),
-    }),
-  );
+  const operations = {
+    readiness: () => catalogReadiness(catalog, { ...engines.said(), ...oidc.said() }),
+    metrics: { main: () => metrics.snapshot(), stages: () => stages.snapshot() },
+  };
+  const admin = closing.keep(await startAdminServer(config, operations, logger));
+  const server = closing.keep(await startServer(config, dependencies, operations));
   await schemas.begin();
   await catchUp(catalog, startPatience(config.startTimeout, logger));
   const quickstart = await prepareQuickstart(server.app, dependencies, issuer, config.dataFolder);
-  process.stdout.write(welcome(server.url, quickstart));
+  process.stdout.write(welcome(server.url, admin.url, quickstart));
   return stages.failed;
 }

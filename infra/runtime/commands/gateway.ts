@@ -8,8 +8,10 @@ import { createMetrics } from '../observability/metrics.ts';
 import { catalogReadiness } from '../observability/readiness.ts';
 import { readDistributedConfig, tellOfSharedFolder } from '../process/distributed.ts';
 import { startPatience } from '../process/patience.ts';
+import { makeFolderPrivate } from '../process/private-folder.ts';
 import { runUntilTold } from '../process/run-until-told.ts';
 import { tellingFaults } from '../process/telling-faults.ts';
+import { startAdminServer } from '../server/admin-server.ts';
 import { startServer } from '../server/server.ts';
 import { noArguments } from '../usage-error.ts';
 import { catchUp } from '../wiring/catch-up.ts';
@@ -23,6 +25,7 @@ export async function runGateway(args: readonly string[], environment: Environme
   noArguments(args);
   const config = readDistributedConfig(environment);
   const logger = createLogger(config.logLevel, { part: 'gateway' });
+  makeFolderPrivate(config.dataFolder, logger);
   tellOfSharedFolder(config, logger);
   return tellingFaults('gateway', () =>
     runUntilTold({ logger, graceMs: config.shutdownGrace }, (closing) => serve(config, closing, logger)),
@@ -39,16 +42,16 @@ async function serve(config: Config, closing: Closing, logger: Logger): Promise<
   const { dependencies, schemas } = closing.keep(await openGateway(config, issuers, { logger, metrics }));
   const { catalog, log } = dependencies;
   const engines = closing.keep(watchConfiguredEngines(config, dependencies));
-  const server = closing.keep(
-    await startServer(config, dependencies, {
-      readiness: () => catalogReadiness(catalog, { ...engines.said(), ...oidc.said() }),
-      snapshots: async () => [await metrics.snapshot()],
-    }),
-  );
-  logger.info({ url: server.url }, 'answering about itself');
+  const operations = {
+    readiness: () => catalogReadiness(catalog, { ...engines.said(), ...oidc.said() }),
+    metrics: { main: () => metrics.snapshot() },
+  };
+  const admin = closing.keep(await startAdminServer(config, operations, logger));
+  const server = closing.keep(await startServer(config, dependencies, operations));
+  logger.info({ adminUrl: admin.url, url: server.url }, 'answering about itself');
   await schemas.begin();
   await provideTopics(log, config, patience);
   await catchUp(catalog, patience);
-  process.stdout.write(`gateway ready at ${server.url}\n`);
+  process.stdout.write(`gateway ready at ${server.url} (metrics and readiness at ${admin.url})\n`);
   return new Promise(() => {});
 }

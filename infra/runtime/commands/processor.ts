@@ -5,10 +5,12 @@ import type { Config } from '../config/settings.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
 import { readDistributedConfig, tellOfSharedFolder } from '../process/distributed.ts';
+import { makeFolderPrivate } from '../process/private-folder.ts';
 import { runUntilTold } from '../process/run-until-told.ts';
 import { tellingFaults } from '../process/telling-faults.ts';
 import { openSecrets } from '../secrets/secrets.ts';
-import { startOperationsServer } from '../server/server.ts';
+import { startAdminServer } from '../server/admin-server.ts';
+import { startHealthServer } from '../server/server.ts';
 import { chosenStages } from '../stages/chosen.ts';
 import { STARTING, type StagesThread, startStagesThread } from '../stages/thread.ts';
 import { parseOptions } from '../usage-error.ts';
@@ -22,8 +24,9 @@ import { openEventLog } from '../wiring/ports/event-log.ts';
 export async function runProcessor(args: readonly string[], environment: Environment): Promise<number> {
   const stages = chosenStages(parseOptions(args, { stages: { type: 'string' } }).stages);
   const config = readDistributedConfig(environment);
-  openSecrets(config); // a fault of the keys is told before anything is started
   const logger = createLogger(config.logLevel, { part: 'processor' });
+  makeFolderPrivate(config.dataFolder, logger);
+  openSecrets(config); // a fault of the keys is told before anything is started
   tellOfSharedFolder(config, logger);
   return tellingFaults('processor', () =>
     runUntilTold({ logger, graceMs: config.shutdownGrace }, (closing) =>
@@ -41,13 +44,13 @@ async function work(
 ): Promise<never> {
   const metrics = createMetrics({ processFigures: true });
   let thread: StagesThread | undefined;
-  const server = closing.keep(
-    await startOperationsServer(config, {
-      readiness: () => thread?.readiness() ?? STARTING,
-      snapshots: () => Promise.all([metrics.snapshot(), thread?.snapshot() ?? []]),
-    }),
-  );
-  logger.info({ url: server.url }, 'answering about itself');
+  const operations = {
+    readiness: () => thread?.readiness() ?? STARTING,
+    metrics: { main: () => metrics.snapshot(), stages: async () => (await thread?.snapshot()) ?? [] },
+  };
+  const admin = closing.keep(await startAdminServer(config, operations, logger));
+  const server = closing.keep(await startHealthServer(config, operations));
+  logger.info({ adminUrl: admin.url, url: server.url }, 'answering about itself');
   thread = closing.keep(
     startStagesThread(
       { config, ...(stages === undefined ? {} : { stages }) },
@@ -56,7 +59,7 @@ async function work(
   );
   await thread.running;
   logger.info({ stages: stages ?? STAGE_NAMES }, 'the stages run');
-  process.stdout.write(`processor ready at ${server.url}\n`);
+  process.stdout.write(`processor ready at ${server.url} (metrics and readiness at ${admin.url})\n`);
   return thread.failed;
 }
 

@@ -13,6 +13,7 @@ import type { Config } from '../config/settings.ts';
 import { createLogger } from '../observability/logger.ts';
 import { DEV_DEFAULTS } from '../process/dev-defaults.ts';
 import { startPatience, whenAvailable } from '../process/patience.ts';
+import { makeFolderPrivate } from '../process/private-folder.ts';
 import { tellingFaults } from '../process/telling-faults.ts';
 import { openSecrets } from '../secrets/secrets.ts';
 import { chosenStages } from '../stages/chosen.ts';
@@ -63,13 +64,15 @@ function configOf(environment: Environment): Config {
 
 async function list(config: Config, closing: Closing): Promise<GivenUp> {
   const logger = createLogger(config.logLevel, { part: 'redrive' });
+  makeFolderPrivate(config.dataFolder, logger);
   const log = closing.keep(await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }));
   return whenAvailable('reading stages.dead', startPatience(config.startTimeout, logger), () => givenUp(log));
 }
 
 async function run(config: Config, chosen: readonly string[] | undefined, closing: Closing): Promise<number> {
-  openSecrets(config); // a fault of the keys is told before anything is opened
   const logger = createLogger(config.logLevel, { part: 'redrive' });
+  makeFolderPrivate(config.dataFolder, logger);
+  openSecrets(config); // a fault of the keys is told before anything is opened
   const patience = startPatience(config.startTimeout, logger);
   const tools = { logger, metrics: NO_METRICS, dropExpired: false };
   const { log, catalog, counters, pipeline } = await openPipeline(config, tools, patience, closing);

@@ -4,6 +4,7 @@ import { readConfig } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { createLogger } from '../observability/logger.ts';
 import { startPatience } from '../process/patience.ts';
+import { makeFolderPrivate } from '../process/private-folder.ts';
 import { tellingFaults } from '../process/telling-faults.ts';
 import { addKeyToFile, hasKeyFile } from '../secrets/key-file.ts';
 import { type Rotation, rotateSecrets, secretsByKey } from '../secrets/rotation.ts';
@@ -38,6 +39,7 @@ export async function secrets(args: readonly string[], environment: Environment)
 
 async function rotate(config: Config, keys: KeySettings, closing: Closing): Promise<Rotation> {
   const logger = createLogger(config.logLevel, { part: 'secrets' });
+  makeFolderPrivate(config.dataFolder, logger);
   const log = closing.keep(await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }));
   const catalog = closing.keep(openCatalog(config, { log, logger }));
   await catchUp(catalog, startPatience(config.startTimeout, logger));

@@ -25,6 +25,6 @@ export const SANDBOX_SETTINGS = {
     'TRIBUTARY_SANDBOX_UID',
     '65534',
     number(0, 4_294_967_294),
-    'User and group of those processes where Tributary runs as root; 0: root too. Where that user cannot read what they need, they run as Tributary does, and the log says so.',
+    'User and group of those processes, and of those of the Segment pack, where Tributary runs as root; 0: root too. Where that user cannot read what they need, they run as Tributary does, and the log says so.',
   ),
 } as const;

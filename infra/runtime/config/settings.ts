@@ -31,6 +31,18 @@ export const SETTINGS = {
     'Port of the HTTP server of every role; 0 takes a free one.',
   ),
   host: setting('HOST', '127.0.0.1', text(), 'Address the HTTP server listens on.'),
+  adminPort: setting(
+    'TRIBUTARY_ADMIN_PORT',
+    '',
+    optional(number(0, 65_535)),
+    'Port of metrics and detailed readiness of every role; 0 takes a free one. Default: PORT + 1000 (above 64535: PORT - 1000), and a free one where PORT is 0.',
+  ),
+  adminHost: setting(
+    'TRIBUTARY_ADMIN_HOST',
+    '127.0.0.1',
+    text(),
+    'Address the admin port listens on. It asks for no credentials: beyond loopback, let a firewall or network policy decide which machines reach it.',
+  ),
   dataFolder: setting(
     'TRIBUTARY_DATA_DIR',
     './data',

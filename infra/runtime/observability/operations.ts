@@ -1,24 +1,40 @@
+import type { Logger } from '@tributary/core';
 import type { FastifyPluginAsync } from 'fastify';
-import { exposition, type MetricsSnapshot } from './metrics.ts';
 import type { Readiness } from './readiness.ts';
+import { createScrape, type MetricSources } from './scrape.ts';
 
-/** What a process says of itself. */
+/** What a process reports about itself. */
 export interface Operations {
   /** As known now: it must not wait for anything. */
   readiness(): Readiness;
-  /** Figures of every thread of the process. */
-  snapshots(): Promise<readonly MetricsSnapshot[]>;
+  readonly metrics: MetricSources;
 }
 
-/** `/livez`, `/readyz`, `/metrics`: the same on every role. */
-export const operationsRoutes: FastifyPluginAsync<Operations> = async (app, operations) => {
+/**
+ * `/livez` and a short `/readyz` for load balancers, on the public port of every role. The body names no engine and no
+ * error: anybody may call it.
+ */
+export const healthRoutes: FastifyPluginAsync<Pick<Operations, 'readiness'>> = async (app, operations) => {
+  app.get('/livez', async () => ({ status: 'alive' }));
+  app.get('/readyz', async (_request, reply) => {
+    const { ready } = operations.readiness();
+    return reply.code(ready ? 200 : 503).send({ status: ready ? 'ok' : 'unavailable' });
+  });
+};
+
+/** `/livez`, `/readyz` with the state of every part, and `/metrics`: for operators, on the admin port of every role. */
+export const adminRoutes: FastifyPluginAsync<Operations & { readonly logger: Logger }> = async (
+  app,
+  operations,
+) => {
+  const scrape = createScrape(operations.metrics, operations);
   app.get('/livez', async () => ({ status: 'alive' }));
   app.get('/readyz', async (_request, reply) => {
     const { ready, checks } = operations.readiness();
     return reply.code(ready ? 200 : 503).send({ status: ready ? 'ready' : 'not ready', checks });
   });
   app.get('/metrics', async (_request, reply) => {
-    const { contentType, body } = await exposition(await operations.snapshots());
+    const { contentType, body } = await scrape();
     return reply.type(contentType).send(body);
   });
 };

@@ -88,13 +88,18 @@ function readStored(file: string): StoredQuickstart | undefined {
 }
 
 /** What `tributary dev` prints once it is ready. */
-export function welcome(url: string, { workspaceId, writeKey, idToken }: Quickstart): string {
+export function welcome(
+  url: string,
+  adminUrl: string,
+  { workspaceId, writeKey, idToken }: Quickstart,
+): string {
   return `
 Tributary is ready at ${url}
 
   workspace   ${workspaceId}
   write key   ${writeKey}
   ID token    ${idToken}
+  admin port  ${adminUrl} (/metrics, /readyz)
 
 Send an event:
 

@@ -1,11 +1,17 @@
 import type { AddressInfo } from 'node:net';
-import { createServer, type GatewayDependencies, gateway, type ServerOptions } from '@tributary/gateway';
+import {
+  createServer,
+  type GatewayDependencies,
+  gateway,
+  type ServerOptions,
+  unknownPathsPlugin,
+} from '@tributary/gateway';
 import type { FastifyInstance } from 'fastify';
 import type { Config } from '../config/settings.ts';
-import { type Operations, operationsRoutes } from '../observability/operations.ts';
+import { healthRoutes, type Operations } from '../observability/operations.ts';
 import { whileTrusted } from './while-trusted.ts';
 
-/** A server on a port, with what every role answers about itself. */
+/** A server on a port. */
 export interface RunningServer {
   readonly app: FastifyInstance;
   /** Without a trailing slash. */
@@ -15,12 +21,13 @@ export interface RunningServer {
 
 /** The server cannot listen where it should; the message says what to do. */
 export class AddressUnavailable extends Error {
-  constructor(host: string, port: number, code: string, options?: ErrorOptions) {
+  /** `settings` names the variables that choose the address. */
+  constructor(host: string, port: number, code: string, settings: string, options?: ErrorOptions) {
     const why =
       code === 'EADDRINUSE'
         ? `port ${port} on ${host} is taken by another program`
         : `cannot listen on ${host}:${port} (${code})`;
-    super(`${why}: set PORT and HOST to a free address of this machine`, options);
+    super(`${why}: set ${settings} to a free address of this machine`, options);
     this.name = 'AddressUnavailable';
   }
 }
@@ -29,11 +36,11 @@ export class AddressUnavailable extends Error {
 export async function startServer(
   config: ServerConfig,
   dependencies: GatewayDependencies,
-  operations: Operations,
+  operations: Pick<Operations, 'readiness'>,
 ): Promise<RunningServer> {
   const trustCatalogForMs = config.catalogStaleness ?? CATALOG_STALENESS_MS;
   return listen(config, async (app) => {
-    await app.register(operationsRoutes, operations);
+    await app.register(healthRoutes, operations);
     await app.register(async (api) => {
       api.addHook('onRequest', whileTrusted(dependencies.catalog, trustCatalogForMs));
       await api.register(gateway, { ...dependencies, trustCatalogForMs });
@@ -41,17 +48,18 @@ export async function startServer(
   });
 }
 
-/** Serves what every role answers about itself, and nothing else. */
-export async function startOperationsServer(
+/** Serves the short health of a role without an API, and nothing else. */
+export async function startHealthServer(
   config: ServerConfig,
-  operations: Operations,
+  operations: Pick<Operations, 'readiness'>,
 ): Promise<RunningServer> {
   return listen(config, async (app) => {
-    await app.register(operationsRoutes, operations);
+    await app.register(unknownPathsPlugin);
+    await app.register(healthRoutes, operations);
   });
 }
 
-type ServerConfig = Pick<Config, 'host' | 'port' | 'trustProxy'> &
+export type ServerConfig = Pick<Config, 'host' | 'port' | 'trustProxy'> &
   Partial<
     Pick<
       Config,
@@ -67,8 +75,9 @@ type ServerConfig = Pick<Config, 'host' | 'port' | 'trustProxy'> &
 /** Where nothing is configured. */
 const CATALOG_STALENESS_MS = 60_000;
 
-async function listen(
-  config: ServerConfig,
+/** `addressSettings` names the variables that choose the address, for the message when it is taken. */
+export async function listen(
+  config: ServerConfig & { readonly addressSettings?: string },
   register: (app: FastifyInstance) => Promise<void>,
 ): Promise<RunningServer> {
   const app = createServer(optionsOf(config));
@@ -77,7 +86,10 @@ async function listen(
     await app.listen({ host: config.host, port: config.port, backlog: 1024 });
   } catch (error) {
     if (!(error instanceof Error && 'code' in error)) throw error;
-    throw new AddressUnavailable(config.host, config.port, String(error.code), { cause: error });
+    const { addressSettings = 'PORT and HOST' } = config;
+    throw new AddressUnavailable(config.host, config.port, String(error.code), addressSettings, {
+      cause: error,
+    });
   }
   const { port } = app.server.address() as AddressInfo;
   const host = config.host.includes(':') ? `[${config.host}]` : config.host;

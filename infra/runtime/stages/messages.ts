@@ -18,7 +18,7 @@ export interface StagesThreadData extends StagesStart {
   readonly inHand: SharedArrayBuffer;
 }
 
-export type ToStages = { readonly type: 'stop' } | { readonly type: 'metrics'; readonly request: number };
+export type ToStages = { readonly type: 'stop' } | { readonly type: 'metrics' };
 
 export type FromStages =
   | { readonly type: 'running' }
@@ -28,4 +28,4 @@ export type FromStages =
   /** A slot of the table of what is in hand is for this partition from now on. */
   | { readonly type: 'in hand'; readonly slot: number; readonly name: SlotName }
   | { readonly type: 'readiness'; readonly readiness: Readiness }
-  | { readonly type: 'metrics'; readonly request: number; readonly snapshot: MetricsSnapshot };
+  | { readonly type: 'metrics'; readonly snapshot: MetricsSnapshot };

@@ -29,6 +29,7 @@ export interface StagesThread {
   readonly failed: Promise<never>;
   /** As the thread said last. */
   readiness(): Readiness;
+  /** Pending for as long as the thread is busy; further calls join the one that is under way. */
   snapshot(): Promise<MetricsSnapshot>;
   /** Finishes what was taken, commits, leaves. */
   close(): Promise<void>;
@@ -61,7 +62,7 @@ export function startStagesThread(
   });
   const partitions = new Map<number, SlotName>();
   const send = (message: ToStages) => worker.postMessage(message);
-  const snapshots = new Map<number, (snapshot: MetricsSnapshot) => void>();
+  let reporting: PromiseWithResolvers<MetricsSnapshot> | undefined;
   const running = Promise.withResolvers<void>();
   const stopped = Promise.withResolvers<void>();
   const failed = Promise.withResolvers<never>();
@@ -70,8 +71,11 @@ export function startStagesThread(
   let gone = false;
   let isTerminated = false;
   let died: Error | undefined;
-  let requests = 0;
 
+  const report = (snapshot: MetricsSnapshot) => {
+    reporting?.resolve(snapshot);
+    reporting = undefined;
+  };
   const fail = (error: StagesFailed) => {
     running.reject(error);
     failed.reject(error);
@@ -79,7 +83,7 @@ export function startStagesThread(
   /** The thread ended although nobody asked it to: the entries in hand are noted before the process leaves. */
   const ended = async (code: number) => {
     gone = true;
-    for (const resolve of snapshots.values()) resolve([]);
+    report([]);
     const reason =
       died === undefined ? `the stages ended with code ${code}` : `the stages failed: ${messageOf(died)}`;
     if (!isTerminated) {
@@ -95,10 +99,7 @@ export function startStagesThread(
     else if (message.type === 'failed') fail(new StagesFailed(message.message));
     else if (message.type === 'in hand') partitions.set(message.slot, message.name);
     else if (message.type === 'readiness') readiness = message.readiness;
-    else {
-      snapshots.get(message.request)?.(message.snapshot);
-      snapshots.delete(message.request);
-    }
+    else report(message.snapshot);
   });
   worker.on('error', (error: Error) => {
     died = error; // the exit follows
@@ -111,11 +112,11 @@ export function startStagesThread(
     readiness: () => readiness,
     snapshot() {
       if (gone) return Promise.resolve([]);
-      const request = ++requests;
-      return new Promise((resolve) => {
-        snapshots.set(request, resolve);
-        send({ type: 'metrics', request });
-      });
+      if (reporting === undefined) {
+        reporting = Promise.withResolvers();
+        send({ type: 'metrics' });
+      }
+      return reporting.promise;
     },
     async close() {
       send({ type: 'stop' });

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { messageOf } from '@tributary/core';
 import { InHandTable } from '../../adapters/event-log/suspects/in-hand-table.ts';
@@ -10,6 +11,9 @@ import type { FromStages, StagesThreadData, ToStages } from './messages.ts';
 /** How often the process is told whether the stages are ready, ms. */
 const READINESS_EVERY_MS = 500;
 
+/** A report of metrics waits this long for the log to answer the lag, ms; then the last known lag is in it. */
+const LAG_WAIT_MS = 300;
+
 // The entry of the stages' thread: opens ports of its own, runs the pipeline, answers the process.
 const start = workerData as StagesThreadData;
 const logger = createLogger(start.config.logLevel, { part: 'stages' });
@@ -17,11 +21,22 @@ const metrics = createMetrics({ processFigures: false });
 const send = (message: FromStages) => parentPort?.postMessage(message);
 const inHand = new InHandTable(start.inHand, (slot, name) => send({ type: 'in hand', slot, name }));
 let stages: RunningStages | undefined;
+let lag: Promise<void> | undefined;
+
+/** A log that does not answer has one request for the lag pending, never more. */
+async function refreshLag(): Promise<void> {
+  lag ??= stages?.reportLag().finally(() => {
+    lag = undefined;
+  });
+  const over = new AbortController();
+  await Promise.race([lag, sleep(LAG_WAIT_MS, undefined, { signal: over.signal }).catch(() => {})]);
+  over.abort();
+}
 
 parentPort?.on('message', async (message: ToStages) => {
   if (message.type === 'metrics') {
-    await stages?.reportLag();
-    send({ type: 'metrics', request: message.request, snapshot: await metrics.snapshot() });
+    await refreshLag();
+    send({ type: 'metrics', snapshot: await metrics.snapshot() });
     return;
   }
   // What is still being opened has taken nothing yet.

@@ -1,4 +1,4 @@
-import { type Logger, type Metrics, Unavailable } from '@tributary/core';
+import { type ChildUser, type Logger, type Metrics, Unavailable } from '@tributary/core';
 import type { Frame } from './frames.ts';
 import type { SandboxLimits } from './limits.ts';
 import { READY, type Report, taskFrame } from './messages.ts';
@@ -7,12 +7,12 @@ import { Turns } from './turns.ts';
 import { WATCH_EVERY_MS, Watchdog } from './watchdog.ts';
 import type { Errand, Work } from './work.ts';
 import { WorkerProcess } from './worker-process.ts';
-import type { WorkerUser } from './worker-user.ts';
 
 export interface LaneSettings {
   readonly node: string;
   readonly limits: SandboxLimits;
-  readonly user: WorkerUser;
+  readonly user: ChildUser;
+  readonly wrapper: readonly string[];
   readonly metrics: Metrics;
   readonly logger: Logger;
   /** Its worker runs with what the others leave. */
@@ -119,10 +119,10 @@ export class Lane {
   }
 
   #start(): void {
-    const { node, limits, user, standsBack } = this.#settings;
+    const { node, limits, user, standsBack, wrapper } = this.#settings;
     try {
       const worker = new WorkerProcess(
-        { node, limits, standsBack, ...user.identity },
+        { node, limits, standsBack, wrapper, ...user.identity },
         {
           frame: (frame) => this.#read(frame),
           gone: (detail) => this.#bury(detail),
@@ -192,6 +192,7 @@ export class Lane {
     this.#ready = true;
     this.#failedStarts = 0;
     this.#settings.user.worked();
+    if (standsBack) this.#worker?.runWhenIdle();
     this.#pump();
   }
 

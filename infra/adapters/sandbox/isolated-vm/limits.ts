@@ -88,6 +88,4 @@ export interface OutputLimits {
 export interface WorkerSettings {
   readonly limits: SandboxLimits;
   readonly output: OutputLimits;
-  /** It runs when nothing else wants to. */
-  readonly standsBack: boolean;
 }

@@ -1,9 +1,15 @@
-import type { Logger, Metrics, Sandbox, SandboxProgram, SandboxResult } from '@tributary/core';
+import {
+  ChildUser,
+  type Logger,
+  type Metrics,
+  type Sandbox,
+  type SandboxProgram,
+  type SandboxResult,
+} from '@tributary/core';
 import { Call } from './call.ts';
 import { Check } from './check.ts';
 import { Lanes } from './lanes.ts';
 import { DEFAULT_LIMITS, type SandboxLimits } from './limits.ts';
-import { WorkerUser } from './worker-user.ts';
 
 export interface IsolatedVmSandboxOptions extends Partial<SandboxLimits> {
   /** Worker processes, at least 1. */
@@ -16,6 +22,8 @@ export interface IsolatedVmSandboxOptions extends Partial<SandboxLimits> {
   readonly node?: string;
   /** User and group the workers run as where this process is root's; 0 is this process's own. Default 0. */
   readonly uid?: number;
+  /** Starts the workers with fewer rights, see `Confinement`. Default none. */
+  readonly wrapper?: readonly string[];
 }
 
 export interface IsolatedVmSandbox extends Sandbox {
@@ -30,10 +38,12 @@ export interface IsolatedVmSandbox extends Sandbox {
  * an owner who did harm go to a worker apart, see `Lanes`.
  */
 export function openIsolatedVmSandbox(options: IsolatedVmSandboxOptions): IsolatedVmSandbox {
-  const { processes, isLazy = false, metrics, logger, node = process.execPath, uid = 0, ...given } = options;
+  const { processes, isLazy = false, metrics, logger, node = process.execPath, ...more } = options;
+  const { uid = 0, wrapper = [], ...given } = more;
   const limits: SandboxLimits = { ...DEFAULT_LIMITS, ...given };
-  const user = new WorkerUser(uid, logger);
-  const lanes = new Lanes(processes, isLazy, { node, limits, user, metrics, logger });
+  const isRoot = process.getuid?.() === 0;
+  const user = new ChildUser({ uid, isRoot, children: 'sandbox workers', logger });
+  const lanes = new Lanes(processes, isLazy, { node, limits, user, wrapper, metrics, logger });
 
   return {
     async run(program, inputs, { captureLogs = false, pace } = {}) {

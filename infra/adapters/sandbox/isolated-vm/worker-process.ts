@@ -1,13 +1,22 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { setPriority } from 'node:os';
 import { fileURLToPath } from 'node:url';
-import { MAX_EVENT_BYTES, MAX_OUTPUTS } from '@tributary/core';
+import { confinedCommand, MAX_EVENT_BYTES, MAX_OUTPUTS } from '@tributary/core';
 import { encodeFrame, type Frame, FrameReader } from './frames.ts';
 import type { SandboxLimits, WorkerSettings } from './limits.ts';
 
 const MAIN = fileURLToPath(new URL('./worker/main.ts', import.meta.url));
+const FOLDER = fileURLToPath(new URL('.', import.meta.url));
 /** isolated-vm needs the first; the second bounds the worker's own heap, isolates have their own limit. */
-const NODE_FLAGS = ['--no-node-snapshot', '--max-old-space-size=128'];
+const NODE_FLAGS = [
+  '--no-node-snapshot',
+  '--max-old-space-size=128',
+  // isolated-vm itself; Node warns of it at each start.
+  '--allow-addons',
+  '--disable-warning=PERM0001',
+];
+/** isolated-vm looks there which of its builds to load. */
+const ALPINE = '/etc/alpine-release';
 /** One that stands back takes up one core, not also those that V8 would compile and collect on. */
 const ONE_CORE_FLAGS = ['--single-threaded', '--v8-pool-size=1'];
 /** The least priority that the system offers. */
@@ -20,6 +29,8 @@ export interface WorkerStart {
   readonly limits: SandboxLimits;
   /** It runs with what the others leave. */
   readonly standsBack: boolean;
+  /** Starts it with fewer rights, see `Confinement`. */
+  readonly wrapper: readonly string[];
   /** Whom it runs as; this process's own user when absent. */
   readonly uid?: number;
   readonly gid?: number;
@@ -41,10 +52,15 @@ export class WorkerProcess {
   #said = '';
 
   /** Throws when the system refuses to start any process. */
-  constructor({ node, limits, standsBack, ...user }: WorkerStart, events: WorkerEvents) {
+  constructor({ node, limits, standsBack, wrapper, ...user }: WorkerStart, events: WorkerEvents) {
     this.#events = events;
     const flags = [...NODE_FLAGS, ...(standsBack ? ONE_CORE_FLAGS : [])];
-    this.#child = spawn(node, [...flags, MAIN, JSON.stringify(settingsOf(limits, standsBack))], {
+    const args = [JSON.stringify(settingsOf(limits))];
+    const [command, all] = confinedCommand(
+      { node, flags, script: MAIN, folder: FOLDER, readable: [ALPINE], args },
+      wrapper,
+    );
+    this.#child = spawn(command, [...all], {
       stdio: ['pipe', 'pipe', 'pipe'],
       // Isolates take their zone from the process that makes them.
       env: { TZ: 'UTC' },
@@ -70,6 +86,19 @@ export class WorkerProcess {
   /** Resolves once the process is gone. */
   get gone(): Promise<void> {
     return this.#gone.promise;
+  }
+
+  /**
+   * From now on others that wake up run at once, where they would wait for the end of a slice of whoever has the lowest
+   * priority. For a worker that has come up, as a start takes some of a core. Where the system does not let it, that
+   * priority is all. The worker itself may start no process.
+   */
+  runWhenIdle(): void {
+    const { pid } = this.#child;
+    if (pid === undefined || this.#isGone) return;
+    const env = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' };
+    const chrt = spawn('chrt', ['-a', '-i', '-p', '0', String(pid)], { env, stdio: 'ignore' });
+    chrt.on('error', () => {}); // the system has none
   }
 
   send(frame: Frame): void {
@@ -110,10 +139,9 @@ function isSystemError(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ERR_SYSTEM_ERROR';
 }
 
-function settingsOf(limits: SandboxLimits, standsBack: boolean): WorkerSettings {
+function settingsOf(limits: SandboxLimits): WorkerSettings {
   return {
     limits,
-    standsBack,
     output: {
       maxOutputs: MAX_OUTPUTS,
       maxEventBytes: MAX_EVENT_BYTES,

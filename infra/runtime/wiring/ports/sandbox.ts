@@ -6,6 +6,7 @@ import {
   openIsolatedVmSandbox,
 } from '../../../adapters/sandbox/isolated-vm/index.ts';
 import type { Config } from '../../config/settings.ts';
+import { confinementOf } from '../../process/confinement.ts';
 
 /** A sandbox with the operator's limits. */
 export function openSandbox(
@@ -16,7 +17,7 @@ export function openSandbox(
   return openIsolatedVmSandbox({
     ...limitsFor({ eventMs: config.sandboxTime, isolateMb: config.sandboxMemory }),
     ...workers,
-    uid: config.sandboxUid,
+    ...confinementOf(config),
     logger: tools.logger,
     metrics: tools.metrics,
   });

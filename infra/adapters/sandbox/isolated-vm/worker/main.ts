@@ -1,5 +1,4 @@
 // The program of a worker process: frames in on stdin, frames out on stdout, user code only inside isolates.
-import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { encodeFrame, type Frame, FrameReader } from '../frames.ts';
 import type { WorkerSettings } from '../limits.ts';
@@ -19,17 +18,6 @@ function volunteerForOomKiller(): void {
   } catch {
     // Not Linux, or not allowed: the host still watches the resident memory.
   }
-}
-
-/**
- * Others that wake up run at once, where they would wait for the end of a slice of whoever has the lowest priority. Once
- * it has come up, as a start takes some of a core. Where the system does not let it, that priority is all.
- */
-function runWhenIdle(): void {
-  spawnSync('chrt', ['-a', '-i', '-p', '0', String(process.pid)], {
-    env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
-    stdio: 'ignore',
-  });
 }
 
 function send(frame: Frame): void {
@@ -52,5 +40,4 @@ process.stdin.on('data', (piece: Buffer) => {
 process.stdin.on('close', die);
 process.stdin.on('error', die);
 process.stdout.on('error', die);
-if (settings.standsBack) runWhenIdle();
 send({ head: READY, body: '' });

@@ -1,14 +1,15 @@
-import { NO_LOGGER } from '@tributary/core';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { WorkerUser } from './worker-user.ts';
+import { describe, expect, it } from 'vitest';
+import { NO_LOGGER } from '../logger/logger.ts';
+import { ChildUser } from './child-user.ts';
 
-describe('the user of sandbox workers, where this process is root’s', () => {
-  beforeEach(() => {
-    vi.spyOn(process, 'getuid').mockReturnValue(0);
+describe('the user of child processes, where this process is root’s', () => {
+  const user = (isRoot = true) =>
+    new ChildUser({ uid: 65_534, isRoot, children: 'sandbox workers', logger: NO_LOGGER });
+
+  it('is its own where this process is not root’s', () => {
+    expect(user(false).identity).toEqual({});
+    expect(user(false).failed('exit code 1')).toBe(false);
   });
-  afterEach(() => vi.restoreAllMocks());
-
-  const user = () => new WorkerUser(65_534, NO_LOGGER);
 
   it('is its own once two starts have shown that the other one may not read', () => {
     const its = user();

@@ -1,0 +1,60 @@
+import { isIP } from 'node:net';
+import type { Logger } from '@tributary/core';
+import { unknownPathsPlugin } from '@tributary/gateway';
+import type { onRequestHookHandler } from 'fastify';
+import type { Config } from '../config/settings.ts';
+import { adminRoutes, type Operations } from '../observability/operations.ts';
+import { listen, type RunningServer, type ServerConfig } from './server.ts';
+
+/** Scrapers and operators are few. One connection more is closed as it comes. */
+const MAX_CONNECTIONS = 100;
+/** From the public port to the admin port, where nothing else is configured. */
+const OFFSET = 1_000;
+const HIGHEST_PORT = 65_535;
+
+type AdminConfig = Omit<ServerConfig, 'maxConnections'> & Pick<Config, 'adminPort' | 'adminHost'>;
+
+/**
+ * The admin port of a process: metrics and detailed readiness, without credentials, hence on loopback by default. Limits
+ * for slow and idle clients are those of the public port.
+ */
+export function startAdminServer(
+  config: AdminConfig,
+  operations: Operations,
+  logger: Logger,
+): Promise<RunningServer> {
+  const { adminHost: host } = config;
+  const address = {
+    ...config,
+    host,
+    port: adminPort(config),
+    maxConnections: MAX_CONNECTIONS,
+    addressSettings: 'TRIBUTARY_ADMIN_PORT and TRIBUTARY_ADMIN_HOST',
+  };
+  return listen(address, async (app) => {
+    if (isLoopback(host)) app.addHook('onRequest', refuseForeignNames);
+    await app.register(unknownPathsPlugin);
+    await app.register(adminRoutes, { ...operations, logger });
+  });
+}
+
+/** Derived from the public port by default, so that roles on one machine do not collide; free where that one is free. */
+export function adminPort({ port, adminPort: chosen }: Pick<Config, 'port' | 'adminPort'>): number {
+  if (chosen !== undefined || port === 0) return chosen ?? 0;
+  return port + OFFSET > HIGHEST_PORT ? port - OFFSET : port + OFFSET;
+}
+
+/**
+ * A web page whose name was made to resolve to loopback (DNS rebinding) is of the same origin as this port, so the
+ * absence of CORS headers does not stop it. Its requests carry that name as `Host`.
+ */
+const refuseForeignNames: onRequestHookHandler = (request, reply, done) => {
+  const name = request.hostname.replace(/^\[|\]$/g, '');
+  if (isIP(name) !== 0 || name === 'localhost') return done();
+  const details = [{ path: 'host', message: 'address this port as localhost or by its IP address' }];
+  void reply.code(421).send({ error: 'misdirected request', details });
+};
+
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127\./.test(host);
+}
