@@ -87,7 +87,11 @@ it('an event that waited in the slow lane has the delivery that was made then, b
     updated_at: '2025-01-01T00:00:00.000Z',
   };
   const place = { id: 'p', enabled: true, updated_at: rule.updated_at };
-  const state = { entities: () => [rule], entity: () => place } as unknown as CatalogView;
+  const state = {
+    entities: () => [rule],
+    enabledRules: () => [rule],
+    entity: () => place,
+  } as unknown as CatalogView;
   const at = (ms: number) => new Date(Date.parse(AT) + ms).toISOString();
   const delivery = (message: string, ms: number): Delivery => {
     const event = { ...EVENT, message_id: message, received_at: at(ms) };

@@ -6,8 +6,11 @@ import {
   deliveryId,
   deliveryKey,
   type EventLog,
+  FilterBudget,
   HEADER,
+  HeldThread,
   type LogEntry,
+  type Mismatch,
   mismatchOf,
   partitionOf,
   type Rule,
@@ -25,6 +28,9 @@ import {
 } from './deliveries.ts';
 import type { Look } from './look.ts';
 import { CLOCKS_APART_MS } from './received.ts';
+
+/** How long evaluating rules holds the thread, ms: a filter that is new to this process compiles first. */
+const HELD_MS = 2;
 
 /** An accepted event, as route sees it, and what is known of where it stands. */
 export interface AcceptedEvent {
@@ -44,7 +50,10 @@ export async function rulesWay(
 ): Promise<readonly RuleWay[]> {
   const { log, state } = sources;
   const { event } = accepted;
-  const judged = state.entities('rule', event.workspace_id).map((rule) => judge(rule, state, accepted));
+  const mismatches = await mismatchesOf(state, event);
+  const judged = state
+    .entities('rule', event.workspace_id)
+    .map((rule) => judge(rule, state, accepted, mismatches.get(rule)));
   const asked = judged.filter(({ asks }) => asks);
   const quick = await writtenFor(look, log, accepted, asked, false);
   const missing = asked.filter(({ rule }) => !has(quick, rule, event));
@@ -67,9 +76,32 @@ type Judged = {
   readonly way: Omit<RuleWay, 'transformation' | 'deliveries'>;
 };
 
-function judge(rule: Rule, state: CatalogView, { entry, event }: AcceptedEvent): Judged {
+/** Evaluates the rules as route does, in its order and with its bound on the work of filters. */
+async function mismatchesOf(
+  state: CatalogView,
+  event: CanonicalEvent,
+): Promise<ReadonlyMap<Rule, Mismatch | undefined>> {
+  const budget = new FilterBudget();
+  const thread = new HeldThread(() => performance.now(), HELD_MS);
+  const mismatches = new Map<Rule, Mismatch | undefined>();
+  const enabled = state.enabledRules(event.workspace_id);
+  for (const rule of enabled) {
+    if (thread.isDueToRest) await thread.rest();
+    mismatches.set(rule, mismatchOf(rule, event, budget));
+  }
+  for (const rule of state.entities('rule', event.workspace_id))
+    if (!rule.enabled) mismatches.set(rule, mismatchOf(rule, event));
+  return mismatches;
+}
+
+function judge(
+  rule: Rule,
+  state: CatalogView,
+  { entry, event }: AcceptedEvent,
+  ofRule: Mismatch | undefined,
+): Judged {
   const destination = state.entity('destination', rule.workspace_id, rule.destination_id);
-  const mismatch = mismatchOf(rule, event) ?? closedTo(destination, event.environment);
+  const mismatch = ofRule ?? closedTo(destination, event.environment);
   const changed = [rule.updated_at, destination?.updated_at ?? ''].some(
     (at) => Date.parse(at) >= entry.timestamp - CLOCKS_APART_MS,
   );
