@@ -34,6 +34,7 @@ export * from './connector/secret-exposure.ts';
 export * from './contracts/contract.ts';
 export { checkSchema, MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH } from './contracts/contract-schema.ts';
 export { contractVersionEntries, contractVersionId } from './contracts/contract-versions.ts';
+export * from './contracts/contract-workers.ts';
 export * from './contracts/depth.ts';
 export * from './contracts/dry-run.ts';
 export * from './contracts/evaluate.ts';

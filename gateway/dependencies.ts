@@ -1,9 +1,12 @@
 import type {
+  CanonicalEvent,
   Catalog,
   Clock,
   ConnectorCatalog,
   ConnectorDestination,
-  ContractEvaluator,
+  Contract,
+  ContractVerdict,
+  ContractWorkers,
   Deduplicator,
   Destination,
   EventLog,
@@ -52,7 +55,10 @@ export interface GatewayDependencies {
   readonly liveLimits: LiveLimits;
   readonly sandbox: Sandbox;
   readonly connectors: ConnectorCatalog;
-  readonly contracts: ContractEvaluator;
+  /** Compiles and evaluates contracts off this thread. */
+  readonly contracts: ContractWorkers;
+  /** Evaluates on this thread; undefined for a contract that takes longer than a few milliseconds to compile. */
+  readonly evaluateLight: (contract: Contract, event: CanonicalEvent) => ContractVerdict | undefined;
   readonly identity: IdentityVerifier;
   /** Seals the secret settings of a destination; `secrets` names them. */
   seal(destinationId: string, settings: JsonObject, secrets: readonly string[]): JsonObject;

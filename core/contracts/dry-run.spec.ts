@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Contract } from '../catalog/entities.ts';
 import type { CanonicalEvent, JsonObject } from '../event/event.ts';
 import { ContractDryRun, MAX_DRY_RUN_BREACHES, MAX_DRY_RUN_EXAMPLES } from './dry-run.ts';
+import { createContractEvaluator } from './evaluate.ts';
 
 const AT = '2026-03-01T00:00:00.000Z';
 
@@ -40,8 +41,13 @@ const eventOf = (message_id: string, properties: JsonObject): CanonicalEvent => 
 });
 
 function resultOf(events: readonly JsonObject[], contract: Partial<Contract> = {}) {
-  const run = new ContractDryRun({ ...CONTRACT, ...contract });
-  for (const [n, properties] of events.entries()) run.add(eventOf(`m${n}`, properties));
+  const run = new ContractDryRun();
+  const tried = { ...CONTRACT, ...contract };
+  const { evaluate } = createContractEvaluator();
+  for (const [n, properties] of events.entries()) {
+    const event = eventOf(`m${n}`, properties);
+    run.add(event, evaluate(tried, event));
+  }
   return run.result;
 }
 

@@ -1,7 +1,5 @@
-import type { Contract } from '../catalog/entities.ts';
 import type { CanonicalEvent } from '../event/event.ts';
 import type { ContractVerdict } from './contract.ts';
-import { createContractEvaluator } from './evaluate.ts';
 
 type Recorded = ContractVerdict['breaches'][number];
 
@@ -33,23 +31,15 @@ export const MAX_DRY_RUN_BREACHES = 200;
 export const MAX_DRY_RUN_EXAMPLES = 10;
 
 /**
- * What a contract would have said of events, shown one after the other. Nothing of it is recorded. It judges with a
- * compiler of its own: nobody uses the version that it tries again.
+ * What a contract would have said of events, shown one after the other. Nothing of it is recorded.
  */
 export class ContractDryRun {
-  readonly #contract: Contract;
-  readonly #evaluator = createContractEvaluator({ maxCompiled: 1 });
   readonly #outcomes = { accepted: 0, warned: 0, omitted: 0, rejected: 0 };
   readonly #breaches = new Map<string, DryRunBreach>();
   readonly #examples: DryRunExample[] = [];
   #isCut = false;
 
-  constructor(contract: Contract) {
-    this.#contract = contract;
-  }
-
-  add(event: CanonicalEvent): void {
-    const verdict = this.#evaluator.evaluate(this.#contract, event);
+  add(event: CanonicalEvent, verdict: ContractVerdict): void {
     this.#outcomes[verdict.outcome]++;
     if (verdict.breaches.length === 0) return;
     if (this.#examples.length < MAX_DRY_RUN_EXAMPLES) this.#examples.push({ event, verdict });

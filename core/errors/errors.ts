@@ -19,7 +19,7 @@ export class Unavailable extends TributaryError {
   readonly retryable = true;
 }
 
-/** More is waiting to be made durable than the bound allows. Nothing of this call was taken. */
+/** More is waiting, to be made durable or for its turn, than the bound allows. Nothing of this call was taken. */
 export class Overloaded extends TributaryError {
   readonly code = 'overloaded';
   readonly retryable = true;

@@ -59,8 +59,8 @@ export interface Coverage {
   readonly stoppedBy: 'events' | 'records' | 'bytes' | 'time' | null;
 }
 
-/** Told of each event. */
-export type Look = (event: CanonicalEvent) => void;
+/** Told of each event; the next one comes once what it answers has resolved. */
+export type Look = (event: CanonicalEvent) => Promise<void> | undefined;
 
 /**
  * Looks at the events of a workspace that were lately accepted or rejected, the last ones of every partition first.
@@ -103,7 +103,9 @@ export class RecentEvents {
       for (const partition of open) {
         for await (const entries of partition.stretch(READ_BYTES)) {
           for (const entry of entries) {
-            if (!looking.take(entry)) return looking.coverage;
+            const wantsMore = looking.take(entry);
+            if (looking.busy !== undefined) await looking.busy;
+            if (!wantsMore) return looking.coverage;
             if (thread.isDueToRest) await thread.rest();
           }
           await thread.rest();
@@ -128,6 +130,8 @@ class Looking {
   #records = 0;
   #bytes = 0;
   #stoppedBy: Coverage['stoppedBy'] = null;
+  /** Until when the last event that was shown is dealt with, where that takes time. */
+  busy: Promise<void> | undefined;
 
   constructor(query: RecentEventsQuery, look: Look, budget: LookBudget, clock: Clock) {
     this.#query = query;
@@ -153,6 +157,7 @@ class Looking {
   take(entry: LogEntry): boolean {
     this.#records++;
     this.#bytes += entry.value.length;
+    this.busy = undefined;
     const event = this.#eventIn(entry);
     if (event !== undefined && entry.headers[HEADER.outcome] === 'omitted') this.#omitted++;
     if (event !== undefined && !this.#show(event)) this.#stoppedBy = 'events';
@@ -178,7 +183,7 @@ class Looking {
     const { received_at: at } = event;
     if (this.#oldest === null || at < this.#oldest) this.#oldest = at;
     if (this.#newest === null || at > this.#newest) this.#newest = at;
-    this.#look(event);
+    this.busy = this.#look(event);
     return this.#events < this.#query.limit;
   }
 }

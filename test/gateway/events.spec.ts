@@ -75,13 +75,11 @@ describe('checked by a contract that is slow and blocks', () => {
   beforeAll(async () => {
     checked = await openTestGateway({
       dependencies: {
-        contracts: {
-          evaluate: (_, { user_id }) => {
-            judged += 1;
-            const until = performance.now() + JUDGING_MS;
-            while (performance.now() < until);
-            return user_id === 'blocked' ? rejected : { outcome: 'accepted', breaches: [] };
-          },
+        evaluateLight: (_, { user_id }) => {
+          judged += 1;
+          const until = performance.now() + JUDGING_MS;
+          while (performance.now() < until);
+          return user_id === 'blocked' ? rejected : { outcome: 'accepted', breaches: [] };
         },
         limits: { events: new TokenBuckets({ perSecond: 1, burst: 300, clock: () => 0 }) },
       },

@@ -31,7 +31,7 @@ async function look(changes: Partial<RecentEventsQuery> = {}, budget = {}) {
     isWanted: () => true,
     ...changes,
   };
-  const coverage = await recent.look(query, (event) => seen.push(event), STAYS);
+  const coverage = await recent.look(query, (event) => void seen.push(event), STAYS);
   return { coverage, seen, ids: seen.map(({ message_id }) => message_id).sort() };
 }
 

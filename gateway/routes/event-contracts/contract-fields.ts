@@ -1,4 +1,4 @@
-import { type Contract, checkSchema, contractSubject } from '@tributary/core';
+import { type Contract, type ContractWorkers, contractSubject } from '@tributary/core';
 import type { Static } from 'typebox';
 import { type ErrorDetail, invalidRequest } from '../../http/errors.ts';
 import type { contractBody } from './schemas.ts';
@@ -9,8 +9,18 @@ export type ContractFields = Omit<
   'id' | 'workspace_id' | 'status' | 'created_by' | 'version' | 'created_at' | 'updated_at'
 >;
 
+/** For whom a schema is checked, and where. */
+interface CheckedBy {
+  readonly workspaceId: string;
+  readonly contracts: Pick<ContractWorkers, 'check'>;
+  readonly gone: AbortSignal;
+}
+
 /** 400 for a schema that cannot judge, and for a name on a type whose events have none. */
-export function contractFields(body: Static<typeof contractBody>): ContractFields {
+export async function contractFields(
+  body: Static<typeof contractBody>,
+  { workspaceId, contracts, gone }: CheckedBy,
+): Promise<ContractFields> {
   const fields: ContractFields = {
     name: body.name,
     event_type: body.event_type,
@@ -20,7 +30,11 @@ export function contractFields(body: Static<typeof contractBody>): ContractField
     enforcement_mode: body.enforcement_mode ?? 'warn',
     undeclared_fields: body.undeclared_fields ?? 'allow',
   };
-  const faults = [...nameFaults(fields), ...schemaFaults(fields)];
+  const schemaFaults = await contracts.check(workspaceId, fields.schema_definition, { gone });
+  const faults = [
+    ...nameFaults(fields),
+    ...schemaFaults.map(({ path, message }) => ({ path: `/schema_definition${path}`, message })),
+  ];
   if (faults.length > 0) throw invalidRequest(...faults);
   return fields;
 }
@@ -32,11 +46,4 @@ export function nameFaults({
 }: Pick<ContractFields, 'event_type' | 'event_name'>): readonly ErrorDetail[] {
   if (event_name === '' || contractSubject(event_type) === 'properties') return [];
   return [{ path: '/event_name', message: `must be empty: ${event_type} events have no name` }];
-}
-
-function schemaFaults({ schema_definition }: ContractFields): readonly ErrorDetail[] {
-  return checkSchema(schema_definition).map(({ path, message }) => ({
-    path: `/schema_definition${path}`,
-    message,
-  }));
 }

@@ -1,10 +1,12 @@
 import {
+  type CanonicalEvent,
   type CatalogView,
   type Contract,
   ContractDryRun,
   type DryRunExample,
   type DryRunResult,
   eventName,
+  MAX_EVENTS_A_TASK,
 } from '@tributary/core';
 import type { Static } from 'typebox';
 import { conflict, invalidRequest } from '../../http/errors.ts';
@@ -28,7 +30,7 @@ export function isDryRun({ dry_run, ...others }: ChangeQuery): boolean {
 export async function dryRun(
   contract: Contract,
   query: ChangeQuery,
-  { state, recent, now, gone }: Sight,
+  { state, recent, contracts, now, gone }: Sight,
 ): Promise<Static<typeof dryRunResult>> {
   if (contract.status === 'archived' || isTaken(state, contract)) throw conflict();
   const { since, environment } = query;
@@ -39,8 +41,26 @@ export async function dryRun(
     limit,
   };
   const look = lookBack(state, contract, asked, now);
-  const run = new ContractDryRun(contract);
-  const coverage = await recent.look(look, (event) => run.add(event), gone);
+  const run = new ContractDryRun();
+  let waiting: CanonicalEvent[] = [];
+  const evaluate = async () => {
+    const events = waiting;
+    waiting = [];
+    const verdicts = await contracts.evaluate(contract, events, { gone });
+    for (const [at, event] of events.entries()) {
+      const verdict = verdicts[at];
+      if (verdict !== undefined) run.add(event, verdict);
+    }
+  };
+  const coverage = await recent.look(
+    look,
+    (event) => {
+      waiting.push(event);
+      return waiting.length < MAX_EVENTS_A_TASK ? undefined : evaluate();
+    },
+    gone,
+  );
+  if (waiting.length > 0) await evaluate();
   return presentDryRun(run.result, look, coverage);
 }
 

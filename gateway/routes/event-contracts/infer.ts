@@ -25,7 +25,7 @@ export async function infer(
   };
   const look = lookBack(state, pair, asked, now);
   const inference = new ContractInference(pair.event_type, pair.event_name);
-  const coverage = await recent.look(look, (event) => inference.add(event), gone);
+  const coverage = await recent.look(look, (event) => void inference.add(event), gone);
   const { contract, events, fields } = inference.infer({
     requiredRatio: body.required_ratio ?? DEFAULT_REQUIRED_RATIO,
     enumMax: body.enum_max ?? DEFAULT_ENUM_MAX,

@@ -2,6 +2,7 @@ import {
   type CanonicalEvent,
   type CatalogView,
   type Contract,
+  type ContractWorkers,
   type Environment,
   eventName,
   iso,
@@ -14,6 +15,7 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 export interface Sight {
   readonly state: CatalogView;
   readonly recent: RecentEvents;
+  readonly contracts: Pick<ContractWorkers, 'evaluate'>;
   /** Epoch ms. */
   readonly now: number;
   /** Fires when nobody waits for the answer. */

@@ -11,6 +11,7 @@ import { propose } from '../../http/propose.ts';
 import { errorAnswers, goneAs, MAX_RESOURCE_BYTES, pathOf } from '../../http/schemas.ts';
 import { checkVersion, namesVersion, tagVersion } from '../../http/versions.ts';
 import { RecentEvents } from '../../recent-events/recent-events.ts';
+import { verdictOn } from '../events/verdict.ts';
 import { readContractEvent } from './contract-event.ts';
 import { contractFields } from './contract-fields.ts';
 import { dryRun, isDryRun } from './dry-run.ts';
@@ -79,7 +80,7 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       const draft = {
         id,
         workspace_id: request.workspace.id,
-        ...contractFields(request.body),
+        ...(await contractFields(request.body, checkedBy(request, reply))),
         status: 'active',
         created_by: accountOf(request.caller),
       } as const;
@@ -136,7 +137,7 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     async (request, reply) => {
       const stored = contractNamed(request, request.params.contractId);
       checkVersion(request, stored);
-      const fields = contractFields(request.body);
+      const fields = await contractFields(request.body, checkedBy(request, reply));
       if (isDryRun(request.query))
         return reply.code(200).send(await dryRun({ ...stored, ...fields }, request.query, sight(reply)));
       const wanted = { ...fields, status: 'active' } as const; // an archived one takes no change, not even none
@@ -196,7 +197,8 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     async (request, reply) => {
       const contract = contractNamed(request, request.params.contractId);
       const event = readContractEvent(request, contract, request.body, iso(clock()));
-      return reply.code(200).send(trialOf(contract, event, contracts.evaluate(contract, event)));
+      const verdict = await verdictOn(contract, event, dependencies, whenGone(reply));
+      return reply.code(200).send(trialOf(contract, event, verdict));
     },
   );
 
@@ -217,7 +219,11 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
   );
 
   function sight(reply: FastifyReply): Sight {
-    return { state: catalog.state, recent, now: clock(), gone: whenGone(reply) };
+    return { state: catalog.state, recent, contracts, now: clock(), gone: whenGone(reply) };
+  }
+
+  function checkedBy(request: FastifyRequest, reply: FastifyReply) {
+    return { workspaceId: request.workspace.id, contracts, gone: whenGone(reply) };
   }
 
   function contractNamed(request: FastifyRequest, id: string) {

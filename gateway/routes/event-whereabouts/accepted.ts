@@ -1,6 +1,4 @@
 import {
-  type Catalog,
-  type ContractEvaluator,
   type ContractWay,
   type EventLog,
   eventKey,
@@ -12,6 +10,7 @@ import {
   TOPIC,
   Unavailable,
 } from '@tributary/core';
+import { type ContractDependencies, verdictOn } from '../events/verdict.ts';
 import type { Look, ScanEnd } from './look.ts';
 import { CLOCKS_APART_MS, type ReceivedEvent } from './received.ts';
 
@@ -45,15 +44,16 @@ export async function waitsForSlowValidation(
  * process at any time comes to what validate came to.
  */
 export async function contractWay(
-  { catalog, contracts }: { readonly catalog: Catalog; readonly contracts: ContractEvaluator },
+  sources: ContractDependencies,
   { entry, event }: ReceivedEvent,
 ): Promise<ContractWay> {
+  const { catalog } = sources;
   const position = Number(entry.headers[HEADER.catalogPosition]);
   if (Number.isNaN(position)) throw new Unavailable('a received event without a catalog position');
   if (catalog.position < position) await catalog.waitFor(position, CATALOG_WAIT_MS);
   const contract = catalog.state.contractAt(event.workspace_id, event.type, eventName(event), position);
   if (contract === undefined) return { outcome: 'accepted', violations: [] };
-  const { outcome, breaches } = contracts.evaluate(contract, event);
+  const { outcome, breaches } = await verdictOn(contract, event, sources);
   return {
     outcome,
     contract_id: contract.id,

@@ -9,6 +9,11 @@ const READ_BYTES = 128 * 1024;
  */
 const UNREADABLE_MS = 300;
 const UNREADABLE_POLL_MS = 10;
+/**
+ * Reads and questions of one look under way at a time. An embedded engine answers them on this thread, and an event at a
+ * thousand rules asks a thousand: others are answered between a few of them.
+ */
+const AT_A_TIME = 4;
 
 /** A stretch of one partition: up to `to`, else to where it ends now. */
 export interface Stretch {
@@ -33,6 +38,8 @@ export class Look {
   readonly #unanswered = new Set<string>();
   #entries = 0;
   #complete = true;
+  #free = AT_A_TIME;
+  readonly #waiting: (() => void)[] = [];
 
   /** `elapsed`: ms that never go back. */
   constructor(log: Pick<EventLog, 'read' | 'end'>, budgetMs: number, elapsed: () => number) {
@@ -61,7 +68,9 @@ export class Look {
         this.#complete = false;
         return 'gave up';
       }
-      const read = await this.#log.read(topic, partition, next, { maxBytes: READ_BYTES });
+      const read = await this.#oneOfFew(() =>
+        this.#log.read(topic, partition, next, { maxBytes: READ_BYTES }),
+      );
       for (const entry of read.entries) {
         if (entry.position.offset >= to) return 'end';
         this.#entries += 1;
@@ -90,13 +99,28 @@ export class Look {
       timer = setTimeout(() => reject(new Unavailable(`${engine} did not answer in time`)), left);
     });
     try {
-      return await Promise.race([question(), tooLate]);
+      return await Promise.race([this.#oneOfFew(question), tooLate]);
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error;
       this.#unanswered.add(engine);
       return 'unanswered';
     } finally {
       clearTimeout(timer);
+    }
+  }
+
+  /** Lets others be answered before it makes room for the next. */
+  async #oneOfFew<T>(question: () => Promise<T>): Promise<T> {
+    if (this.#free > 0) this.#free -= 1;
+    else await new Promise<void>((begin) => this.#waiting.push(begin));
+    try {
+      return await question();
+    } finally {
+      void nextTurn().then(() => {
+        const next = this.#waiting.shift();
+        if (next === undefined) this.#free += 1;
+        else next();
+      });
     }
   }
 }

@@ -29,6 +29,7 @@ import {
 import type { Look } from './look.ts';
 import { CLOCKS_APART_MS } from './received.ts';
 
+
 /** An accepted event, as route sees it, and what is known of where it stands. */
 export interface AcceptedEvent {
   readonly entry: LogEntry;

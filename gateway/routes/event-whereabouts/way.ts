@@ -1,7 +1,5 @@
 import {
   type CanonicalEvent,
-  type Catalog,
-  type ContractEvaluator,
   type Deduplicator,
   type EventLog,
   HEADER,
@@ -10,6 +8,7 @@ import {
   type Placed,
   type Whereabouts,
 } from '@tributary/core';
+import type { ContractDependencies } from '../events/verdict.ts';
 import { contractWay, findAccepted, findPoisoned, isValidated, waitsForSlowValidation } from './accepted.ts';
 import { givenUpBy, withoutGivenUp } from './given-up.ts';
 import type { Look } from './look.ts';
@@ -17,10 +16,8 @@ import { findReceived, type ReceivedEvent, type Wanted } from './received.ts';
 import { rulesWay } from './rules.ts';
 
 /** What a look reads. It writes nothing, and the event path writes nothing for it. */
-export interface WaySources {
+export interface WaySources extends ContractDependencies {
   readonly log: EventLog;
-  readonly catalog: Catalog;
-  readonly contracts: ContractEvaluator;
   readonly deduplicator: Pick<Deduplicator, 'winner'>;
   readonly history: Pick<History, 'get'>;
   readonly dedicatedTopics: readonly string[];

@@ -22,7 +22,7 @@ function setUp() {
   };
   const judgeBatch = createBatchJudge({
     catalog: { state: { contractAt: () => ({}) }, position: 0 },
-    contracts: { evaluate },
+    evaluateLight: evaluate,
   } as never);
   return { judged, judgeBatch };
 }

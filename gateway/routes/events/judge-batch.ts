@@ -1,8 +1,7 @@
-import { HeldThread } from '@tributary/core';
-import type { GatewayDependencies } from '../../dependencies.ts';
+import { type Contract, type ContractVerdict, HeldThread, MAX_EVENTS_A_TASK } from '@tributary/core';
 import { Turns } from '../../http/turns.ts';
 import type { BatchEvent, ReadBatch, RejectedItem } from './batch.ts';
-import { judge } from './verdict.ts';
+import { type ContractDependencies, contractFor } from './verdict.ts';
 
 /** One at a time: all batches together hold the thread no longer than one does. Connections bound how many wait. */
 const TURNS = {
@@ -12,27 +11,37 @@ const TURNS = {
   retryAfterSeconds: 1,
 };
 
-/** Moves what its contract blocks to the rejected. Rejects where the caller is `gone` before all was judged. */
+/**
+ * Moves what its contract blocks to the rejected. Rejects where the caller is `gone` before all was judged, and with
+ * `Overloaded` where too many of the workspace wait for a contract worker.
+ */
 type BatchJudge = (read: ReadBatch, workspaceId: string, gone: AbortSignal) => Promise<ReadBatch>;
 
 /**
  * A contract may take some ms for an event and a batch has thousands, so some ms of it are judged at a time, in turn
- * with other batches, and everybody else is answered in between.
+ * with other batches, and everybody else is answered in between. Contracts that would hold the thread to compile are left
+ * to the contract workers.
  */
-export function createBatchJudge(
-  dependencies: Pick<GatewayDependencies, 'catalog' | 'contracts'>,
-): BatchJudge {
+export function createBatchJudge(dependencies: ContractDependencies): BatchJudge {
   const turns = new Turns(TURNS);
   const thread = new HeldThread(() => performance.now());
   return async (read, workspaceId, gone) => {
-    const events: BatchEvent[] = [];
-    const blocked: RejectedItem[] = [];
+    const blocked = new Map<BatchEvent, RejectedItem>();
+    const heavy = new Map<Contract, BatchEvent[]>();
+    const take = (shaped: BatchEvent, { outcome, breaches }: ContractVerdict) => {
+      if (outcome !== 'rejected') return;
+      const details = breaches.map(({ path, message }) => ({ path, message }));
+      blocked.set(shaped, { index: shaped.index, error: 'event blocked', details });
+    };
     const judgeOne = (shaped: BatchEvent) => {
-      const verdict = judge(shaped.event, dependencies);
-      if (verdict?.outcome !== 'rejected') events.push(shaped);
+      const contract = contractFor(shaped.event, dependencies);
+      if (contract === undefined) return;
+      const verdict = dependencies.evaluateLight(contract, shaped.event);
+      if (verdict !== undefined) take(shaped, verdict);
       else {
-        const details = verdict.breaches.map(({ path, message }) => ({ path, message }));
-        blocked.push({ index: shaped.index, error: 'event blocked', details });
+        const others = heavy.get(contract);
+        if (others === undefined) heavy.set(contract, [shaped]);
+        else others.push(shaped);
       }
     };
     const toJudge = read.events.values();
@@ -44,6 +53,23 @@ export function createBatchJudge(
       }
     };
     while (next.done !== true) await turns.take(workspaceId, gone, judgeSome);
-    return { events, rejected: [...read.rejected, ...blocked].toSorted((a, b) => a.index - b.index) };
+    for (const [contract, events] of heavy) {
+      for (let at = 0; at < events.length; at += MAX_EVENTS_A_TASK) {
+        const some = events.slice(at, at + MAX_EVENTS_A_TASK);
+        const verdicts = await dependencies.contracts.evaluate(
+          contract,
+          some.map(({ event }) => event),
+          { gone },
+        );
+        for (const [n, verdict] of verdicts.entries()) {
+          const shaped = some[n];
+          if (shaped !== undefined) take(shaped, verdict);
+        }
+      }
+    }
+    return {
+      events: read.events.filter((shaped) => !blocked.has(shaped)),
+      rejected: [...read.rejected, ...blocked.values()].toSorted((a, b) => a.index - b.index),
+    };
   };
 }

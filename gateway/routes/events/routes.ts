@@ -22,7 +22,7 @@ import {
   unconfirmedAnswer,
   unconfirmedBatchAnswer,
 } from './schemas.ts';
-import { judge } from './verdict.ts';
+import { contractFor, verdictOn } from './verdict.ts';
 
 const config = { operation: 'events.ingest' } as const;
 
@@ -57,7 +57,9 @@ export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, 
         const shaped = shapeEvent(type satisfies EventType, request.body, key, iso(dependencies.clock()));
         if (!shaped.ok) throw refused(shaped.error, shaped.details);
         if (request.query.check === 'contract') {
-          const verdict = judge(shaped.event, dependencies);
+          const contract = contractFor(shaped.event, dependencies);
+          const verdict =
+            contract && (await verdictOn(contract, shaped.event, dependencies, whenGone(reply)));
           if (verdict?.outcome === 'rejected') throw blocked(verdict.breaches);
         }
         const { message_id } = shaped.event;

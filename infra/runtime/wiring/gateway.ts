@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { MessagePort } from 'node:worker_threads';
 import {
-  createContractEvaluator,
+  createLightEvaluator,
   type Logger,
   type Metrics,
   publishProfileChanges,
@@ -15,6 +15,7 @@ import {
   type Limits,
   type TrustedIssuer,
 } from '@tributary/gateway';
+import { openContractWorkers } from '../../adapters/contract-workers/worker-thread/index.ts';
 import { quotasOf } from '../config/quota-settings.ts';
 import type { Config } from '../config/settings.ts';
 import { startPatience, whenAvailable } from '../process/patience.ts';
@@ -36,6 +37,9 @@ import { type LateSchemas, lateSchemas } from './schemas.ts';
 
 /** How long a write of the gateway's own thread may wait for one of the stages', which holds up every answer. */
 const EVENT_LOOP_PATIENCE_MS = 25;
+
+/** What the contracts that the gateway's own thread evaluates may weigh, compiled. */
+const LIGHT_CONTRACTS_BYTES = 64 * 1024 * 1024;
 
 /** The ports of a gateway, and how to close them. */
 export interface OpenGateway {
@@ -120,7 +124,8 @@ async function openDependencies(
     // Compiles and tests what people write; one process is enough, and it never shares a queue with the stages.
     sandbox: closing.keep(openSandbox(config, { logger, metrics }, { processes: 1, isLazy: true })),
     connectors: closing.keep(openConnectors(config, { logger, metrics })),
-    contracts: createContractEvaluator(),
+    contracts: closing.keep(openContractWorkers({ logger })),
+    evaluateLight: createLightEvaluator({ maxBytes: LIGHT_CONTRACTS_BYTES }),
     identity: createIdentityVerifier(issuers, () => new Date()),
     ...openSecrets(config),
     random: (bytes) => randomBytes(bytes),

@@ -1,0 +1,1 @@
+export { openContractWorkers, type WorkerThreadsOptions } from './contract-workers.ts';

@@ -1,0 +1,40 @@
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
+import { type CanonicalEvent, type Contract, checkSchema, createContractEvaluator } from '@tributary/core';
+import type { ContractTask, TaskAnswer } from './messages.ts';
+
+/** The thread in which contracts are compiled and evaluated: one task at a time. */
+if (!parentPort) throw new Error('thread.ts runs as a worker thread');
+const port: MessagePort = parentPort;
+
+/** Contracts kept, compiled or not: their definitions have up to 256 KiB. */
+const MAX_KEPT = 200;
+
+const { maxCompiledBytes }: { readonly maxCompiledBytes: number } = workerData;
+const evaluator = createContractEvaluator({ maxCompiled: MAX_KEPT, maxBytes: maxCompiledBytes });
+const kept = new Map<number, Contract>();
+
+port.on('message', (task: ContractTask) => port.postMessage(answerTo(task)));
+port.postMessage({ kind: 'ready' } satisfies TaskAnswer);
+
+function answerTo(task: ContractTask): TaskAnswer {
+  if (task.kind === 'check') return { kind: 'checked', faults: checkSchema(JSON.parse(task.definition)) };
+  const contract = contractOf(task);
+  if (contract === undefined) return { kind: 'unknown' };
+  const events = JSON.parse(task.events) as readonly CanonicalEvent[];
+  return { kind: 'evaluated', verdicts: events.map((event) => evaluator.evaluate(contract, event)) };
+}
+
+function forgetOldest(): void {
+  const [oldest] = kept.keys();
+  if (oldest !== undefined) kept.delete(oldest);
+}
+
+/** The contract of a task, kept as one object: the evaluator knows what it compiled by that. */
+function contractOf({ key, contract }: Extract<ContractTask, { kind: 'evaluate' }>): Contract | undefined {
+  const known = kept.get(key) ?? (contract === undefined ? undefined : (JSON.parse(contract) as Contract));
+  if (known === undefined) return undefined;
+  kept.delete(key);
+  kept.set(key, known);
+  if (kept.size > MAX_KEPT) forgetOldest();
+  return known;
+}
