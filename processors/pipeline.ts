@@ -33,6 +33,7 @@ import { createDeliverer } from './deliver/delivering.ts';
 import { retrySources } from './deliver/retry-sources.ts';
 import { FairShare } from './fairness/fair-share.ts';
 import { SlowTurns } from './fairness/slow-turns.ts';
+import { THREAD_TIME, type ThreadTime } from './fairness/thread-time.ts';
 import { history } from './history/history.ts';
 import { live } from './live/live.ts';
 import { mail } from './mail/mail.ts';
@@ -76,8 +77,8 @@ export interface PipelineDependencies {
   readonly clock: Clock;
   /** Ms that never go back, for everything that is measured or waited for. */
   readonly elapsed: Clock;
-  /** Processor time of this thread, ms. Default: what the operating system counts. */
-  readonly threadCpu?: Clock;
+  /** Default: what the operating system counts. */
+  readonly threadTime?: ThreadTime;
   /** Whether this process is what others wait for. Default: while its thread is hardly ever idle. */
   readonly overloaded?: () => boolean;
   readonly logger: Logger;
@@ -155,11 +156,15 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
   const current = (id: string) => catalog.state.destination(id);
   const deliverer = createDeliverer({ ...parts, current });
   const delivering = { catalog, clock, catalogWaitMs, deliverer };
-  const shares = { validate: new FairShare(elapsed), route: new FairShare(elapsed) };
+  const threadTime = parts.threadTime ?? THREAD_TIME;
+  const shares = {
+    validate: new FairShare(elapsed, threadTime),
+    route: new FairShare(elapsed, threadTime),
+  };
   // One for all slow queues of the process: they share a thread with each other and with the quick ones.
   const turns = new SlowTurns(elapsed, () => shares.validate.isBusy || shares.route.isBusy);
   return {
-    validate: validate(parts, shares.validate),
+    validate: validate({ ...parts, threadTime }, shares.validate),
     validateSlow: validateSlow(parts, turns),
     count: count(parts),
     live: live(parts),

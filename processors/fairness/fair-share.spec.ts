@@ -3,7 +3,7 @@ import { FairShare } from './fair-share.ts';
 
 function setUp() {
   const time = { now: 10_000 };
-  const share = new FairShare(() => time.now);
+  const share = new FairShare(() => time.now, { available: () => time.now });
   share.sendsSlow('quiet');
   share.sendsSlow('noisy');
   return { time, share };
@@ -32,6 +32,19 @@ describe('FairShare', () => {
     }
   });
 
+  it('while the thread hardly runs, a share of the elapsed time would be all that it has', () => {
+    const time = { now: 0, available: 0 };
+    const share = new FairShare(() => time.now, { available: () => time.available });
+    share.sendsSlow('quiet');
+    share.sendsSlow('noisy');
+    for (let n = 0; n < 20; n++) {
+      time.now += 60;
+      time.available += 6;
+      share.charge('noisy', 5);
+    }
+    expect(share.sendsSlow('noisy')).toBe(true);
+  });
+
   it('the time in the slow queue doubles up to 30 s while it goes on, and begins anew after a pause', () => {
     const { share, time } = setUp();
     const slowFor = () => {
@@ -47,7 +60,7 @@ describe('FairShare', () => {
   });
 
   it('a workspace that is alone for an hour harms nobody', () => {
-    const share = new FairShare(() => 5);
+    const share = new FairShare(() => 5, { available: () => 5 });
     for (let n = 0; n < 100; n++) {
       share.sendsSlow('only');
       share.charge('only', 10);

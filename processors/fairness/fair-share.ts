@@ -1,5 +1,6 @@
 import type { Clock } from '@tributary/core';
 import { RecentMap } from '../recent-map.ts';
+import type { ThreadTime } from './thread-time.ts';
 
 /** Processor time that an event may take without being charged for it, ms: many times what an ordinary event takes. */
 const ORDINARY_MS = 0.2;
@@ -18,9 +19,10 @@ const BUSY_MS = 1_000;
 const REMEMBERED = 10_000;
 
 interface Tenant {
-  /** What it took beyond its share, ms; leaks with time. */
+  /** What it took beyond its share, ms; leaks with the time that the thread has. */
   level: number;
-  at: number;
+  /** When it leaked, ms of that time. */
+  leakedAt: number;
   slowUntil: number;
   slowMs: number;
 }
@@ -38,14 +40,16 @@ interface Seen {
  */
 export class FairShare {
   readonly #elapsed: Clock;
+  readonly #available: Clock;
   readonly #tenants = new RecentMap<string, Tenant>(REMEMBERED);
   #latest: Seen | undefined;
   #other: Seen | undefined;
   #ordinaryAt = Number.NEGATIVE_INFINITY;
 
   /** `elapsed`: ms that never go back. */
-  constructor(elapsed: Clock) {
+  constructor(elapsed: Clock, { available }: Pick<ThreadTime, 'available'>) {
     this.#elapsed = elapsed;
+    this.#available = available;
   }
 
   /** Notes that an event of the workspace came. True when it belongs into the slow queue. */
@@ -60,12 +64,14 @@ export class FairShare {
   /** Charges the processor time that one event took, ms. */
   charge(workspaceId: string, ms: number, now = this.#elapsed()): void {
     if (ms <= ORDINARY_MS) return;
-    const tenant = this.#tenants.get(workspaceId) ?? { level: 0, at: now, slowUntil: 0, slowMs: 0 };
+    const available = this.#available();
+    const fresh = { level: 0, leakedAt: available, slowUntil: Number.NEGATIVE_INFINITY, slowMs: 0 };
+    const tenant = this.#tenants.get(workspaceId) ?? fresh;
     this.#tenants.set(workspaceId, tenant);
-    const leaked = (now - tenant.at) * SHARE;
+    const leaked = (available - tenant.leakedAt) * SHARE;
     // What no other workspace was there to suffer from is not held against it.
     tenant.level = Math.min(2 * BURST_MS, Math.max(0, tenant.level - leaked) + ms - ORDINARY_MS);
-    tenant.at = now;
+    tenant.leakedAt = available;
     if (tenant.level <= BURST_MS || now < tenant.slowUntil || this.#isAlone(workspaceId, now)) return;
     const isAgain = now - tenant.slowUntil < 2 * tenant.slowMs;
     tenant.slowMs = isAgain ? Math.min(MOST_SLOW_MS, tenant.slowMs * 2) : FIRST_SLOW_MS;

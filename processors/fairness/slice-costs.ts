@@ -1,12 +1,6 @@
 import type { Clock } from '@tributary/core';
 import type { FairShare } from './fair-share.ts';
 
-/** Processor time of the calling thread, ms. */
-export function threadCpuMs(): number {
-  const { user, system } = process.threadCpuUsage();
-  return (user + system) / 1_000;
-}
-
 /**
  * What the events of one slice of the thread took, for the shares of their workspaces. Elapsed time is measured for
  * each event, and corrected by the processor time of the slice: on a machine that is overloaded, a workspace is not
@@ -21,7 +15,7 @@ export class SliceCosts {
   #cpuAt: number;
   #last: number;
 
-  constructor(share: FairShare, elapsed: Clock, cpu: Clock = threadCpuMs) {
+  constructor(share: FairShare, elapsed: Clock, cpu: Clock) {
     this.#share = share;
     this.#elapsed = elapsed;
     this.#cpu = cpu;

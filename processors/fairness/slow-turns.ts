@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
-import type { Clock } from '@tributary/core';
+import type { Clock, Emission } from '@tributary/core';
 import { WaitingLine } from '../waiting-line.ts';
 
 /** How long the slow queues hold the thread before they rest, ms; one piece of work may take a few more. */
@@ -18,6 +18,7 @@ export class SlowTurns {
   readonly #isBusy: () => boolean;
   /** Work that waits, by workspace. The first workspace has the next turn. */
   readonly #lines = new Map<string, WaitingLine<() => void>>();
+  #laterMs = 0;
   #isRunning = false;
 
   /** `elapsed`: ms that never go back. */
@@ -26,14 +27,19 @@ export class SlowTurns {
     this.#isBusy = isBusy;
   }
 
-  /** Does a piece of work when it is the workspace's turn. Rejects with what the work throws. */
-  run<T>(workspaceId: string, work: () => T): Promise<T> {
+  /**
+   * Does a piece of work when it is the workspace's turn. Rejects with what the work throws. `later`: the processor time
+   * that others of this thread will have with the result, ms; the rest is longer by it.
+   */
+  run<T>(workspaceId: string, work: () => T, later: (result: T) => number = () => 0): Promise<T> {
     return new Promise((resolve, reject) => {
       const line = this.#lines.get(workspaceId) ?? new WaitingLine<() => void>();
       this.#lines.set(workspaceId, line);
       line.join(() => {
         try {
-          resolve(work());
+          const result = work();
+          this.#laterMs += later(result);
+          resolve(result);
         } catch (error) {
           reject(error);
         }
@@ -49,11 +55,12 @@ export class SlowTurns {
     while (this.#lines.size > 0) {
       const began = this.#elapsed();
       let held = 0;
+      this.#laterMs = 0;
       do {
         this.#takeTurn();
         held = this.#elapsed() - began;
-      } while (held < SLICE_MS && this.#lines.size > 0);
-      const restMs = held * (this.#isBusy() ? REST_WHILE_BUSY : REST);
+      } while (held + this.#laterMs < SLICE_MS && this.#lines.size > 0);
+      const restMs = (held + this.#laterMs) * (this.#isBusy() ? REST_WHILE_BUSY : REST);
       await (restMs < 1 ? nextTurn() : sleep(restMs));
     }
     this.#isRunning = false;
@@ -69,4 +76,15 @@ export class SlowTurns {
       return;
     }
   }
+}
+
+/** Processor time of one record that a stage emits: to write it, to append it and to take it in the next stage, ms. */
+const MS_PER_RECORD = 0.05;
+const MS_PER_CHARACTER = 20e-6;
+
+/** What others have to do with what a stage emitted, ms. */
+export function laterMs(emissions: readonly Emission[]): number {
+  let characters = 0;
+  for (const { value } of emissions) characters += value.length;
+  return emissions.length * MS_PER_RECORD + characters * MS_PER_CHARACTER;
 }

@@ -20,7 +20,7 @@ import {
 import { awaitCatalog } from '../causality.ts';
 import { catalogPositionOf, eventOf, verdictIn } from '../entry.ts';
 import type { FairShare } from '../fairness/fair-share.ts';
-import type { SlowTurns } from '../fairness/slow-turns.ts';
+import { laterMs, type SlowTurns } from '../fairness/slow-turns.ts';
 import type { PartitionLanes, Stay } from '../partition-lanes.ts';
 import {
   deliveryOf,
@@ -98,7 +98,11 @@ export function routeSlow(dependencies: RouteDependencies, turns: SlowTurns): Fl
     const matched =
       match === undefined
         ? { rules, emissions: [] }
-        : await turns.run(event.workspace_id, () => matchSlow(dependencies, subject, match, rules));
+        : await turns.run(
+            event.workspace_id,
+            () => matchSlow(dependencies, subject, match, rules),
+            ({ emissions }) => laterMs(emissions),
+          );
     const sharing = numberIn(entry, HEADER.rulesSharing) ?? sharingOf(matched.rules);
     const applied = await applyRules(dependencies, { ...subject, sharing }, matched.rules, undefined);
     return [...gone, ...matched.emissions, ...applied];

@@ -26,7 +26,8 @@ import { awaitCatalog } from '../causality.ts';
 import { catalogPositionOf, eventHeaders, eventOf } from '../entry.ts';
 import type { FairShare } from '../fairness/fair-share.ts';
 import { SliceCosts } from '../fairness/slice-costs.ts';
-import type { SlowTurns } from '../fairness/slow-turns.ts';
+import { laterMs, type SlowTurns } from '../fairness/slow-turns.ts';
+import type { ThreadTime } from '../fairness/thread-time.ts';
 import { type Judged, judgementOf } from './judgement.ts';
 
 /** Characters of emissions after which a batch ends: an event of 300 bytes may have a hundred violations. */
@@ -39,8 +40,6 @@ export interface ValidateDependencies {
   readonly metrics: Metrics;
   /** ms that never go back. */
   readonly elapsed: Clock;
-  /** Processor time of this thread, ms. Default: what the operating system counts. */
-  readonly threadCpu?: Clock;
   readonly catalogWaitMs: number;
 }
 
@@ -58,7 +57,10 @@ interface Received {
  * Events of a workspace that takes more than its share go on to `validate.slow`, which judges them as of the same
  * catalog position and deduplicates them by the same position: whichever of the two stages emits an event, it is once.
  */
-export function validate(dependencies: ValidateDependencies, share: FairShare): BatchStage['process'] {
+export function validate(
+  dependencies: ValidateDependencies & { readonly threadTime: ThreadTime },
+  share: FairShare,
+): BatchStage['process'] {
   const { catalog, metrics, elapsed, catalogWaitMs } = dependencies;
   return async (batch, { signal, endBatch }): Promise<readonly Emission[]> => {
     await awaitCatalog(catalog, batch.entries, catalogWaitMs);
@@ -71,7 +73,7 @@ export function validate(dependencies: ValidateDependencies, share: FairShare): 
     const outcomes = new Map<string, number>();
     const emissions: Emission[] = [];
     const thread = new HeldThread(elapsed);
-    const costs = new SliceCosts(share, elapsed, dependencies.threadCpu);
+    const costs = new SliceCosts(share, elapsed, dependencies.threadTime.cpu);
     let deferred = 0;
     let chars = 0;
     for (const [index, { entry, event }] of received.entries()) {
@@ -120,10 +122,14 @@ export function validateSlow(dependencies: ValidateDependencies, turns: SlowTurn
         note(outcomes, undefined);
         continue;
       }
-      const [judged, emitted] = await turns.run(event.workspace_id, () => {
-        const judged = judge(dependencies, entry, event);
-        return [judged, judgementOf(judged)] as const;
-      });
+      const { judged, emitted } = await turns.run(
+        event.workspace_id,
+        () => {
+          const judged = judge(dependencies, entry, event);
+          return { judged, emitted: judgementOf(judged) };
+        },
+        (result) => laterMs(result.emitted),
+      );
       if (signal.aborted) throw new Unavailable('the partition was lost');
       note(outcomes, judged);
       chars += add(emissions, emitted);

@@ -189,7 +189,7 @@ export function setUp(
     }),
     clock,
     elapsed: () => time.elapsed,
-    threadCpu: () => time.elapsed,
+    threadTime: { cpu: () => time.elapsed, available: () => time.elapsed },
     overloaded: () => false,
     logger: shared.logger ?? NO_LOGGER,
     metrics: shared.metrics ?? NO_METRICS,
