@@ -17,11 +17,12 @@ import type { GatewayDependencies } from '../../dependencies.ts';
 import { authorOf, type Caller } from '../../http/caller.ts';
 import { type ApiError, invalidRequest, unavailable } from '../../http/errors.ts';
 import { errorAnswers } from '../../http/schemas.ts';
+import { Unconfirmed } from '../../http/unconfirmed.ts';
 import { admit, type NamedRegion } from './admission.ts';
 import { tooLarge } from './bounds.ts';
 import { readCallHeaders } from './call-headers.ts';
 import { readDeletion } from './deletion.ts';
-import { recordTexts } from './record-text.ts';
+import { MAX_FOUND_BYTES, recordTexts } from './record-text.ts';
 import {
   deletionAnswer,
   deletionBody,
@@ -39,6 +40,7 @@ import { namesIn, readWrite } from './write.ts';
  */
 export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
   const { profiles, catalog, clock, requestDeletionNotice } = dependencies;
+  const unconfirmedWrites = new Unconfirmed();
 
   app.decorateRequest('callHeaders');
   app.addHook('onRequest', async (request) => {
@@ -59,17 +61,20 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
     async (request, reply) => {
       const { region, preferences, consents, ...write } = readWrite(request.body);
       const organization = admitTo(request, 'profile.write', [region]);
-      const outcome = await profiles.upsert({
-        ...write,
-        org: organization.org_id,
-        region: region.name,
-        preferences: preferences.map(([name, value]) => ({
-          name,
-          value: { ...originOf(request.caller), type: name, value },
-        })),
-        consents: consents.map(([name, value]) => ({ name, value })),
-        linking: 'merge',
-      });
+      const permit = unconfirmedWrites.take([organization.id], request.bodyBytes);
+      const outcome = await profiles
+        .upsert({
+          ...write,
+          org: organization.org_id,
+          region: region.name,
+          preferences: preferences.map(([name, value]) => ({
+            name,
+            value: { ...originOf(request.caller), type: name, value },
+          })),
+          consents: consents.map(([name, value]) => ({ name, value })),
+          linking: 'merge',
+        })
+        .finally(permit.release);
       if (outcome.kind === 'refused') throw refusalOf(outcome.reason, namesIn(request.body));
       return reply.code(200).send([recordOf(outcome.profile)]);
     },
@@ -96,7 +101,8 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
             ? invalidRequest({ path: '/search', message: error.message })
             : error;
         });
-      const [first, ...others] = await recordTexts(found);
+      const held = app.holdAnswer(request, reply);
+      const [first, ...others] = await recordTexts(found, MAX_FOUND_BYTES, held.resize);
       const text = others.length === 0 ? first : Readable.from([first, ...others]);
       return reply.code(200).type('application/json; charset=utf-8').send(text);
     },
