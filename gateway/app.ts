@@ -10,6 +10,7 @@ import { answerUnreadable, answerUnroutable } from './http/unreadable.ts';
 import { openapiPlugin } from './openapi/openapi.ts';
 import { referencePage } from './openapi/reference-page.ts';
 import { accessPlugin } from './plugins/access.ts';
+import { answersPlugin } from './plugins/answers.ts';
 import { bodyPlugin, MAX_BODY_BYTES } from './plugins/body.ts';
 import { crossOriginPlugin } from './plugins/cross-origin.ts';
 import { errorsPlugin } from './plugins/errors.ts';
@@ -137,6 +138,7 @@ function believed(isTrusted: IsTrustedProxy) {
 export const gateway: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
   await app.register(figuresPlugin, dependencies);
   await app.register(errorsPlugin, dependencies);
+  await app.register(answersPlugin, dependencies);
   await app.register(crossOriginPlugin, dependencies.crossOrigin ?? {});
   await app.register(unknownPathsPlugin);
   await app.register(openapiPlugin);

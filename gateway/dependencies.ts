@@ -36,6 +36,16 @@ export interface Limits {
   readonly calls?: RateLimiter;
 }
 
+/** What all requests together may hold, bytes. */
+export interface MemoryBounds {
+  /** Bodies, from their first byte to the answer. */
+  readonly bodies?: number;
+  /** The same of callers who have shown no credential. */
+  readonly unauthenticatedBodies?: number;
+  /** Answers whose clients have not read them yet. */
+  readonly answers?: number;
+}
+
 /** Everything the gateway reaches the world by. */
 export interface GatewayDependencies {
   readonly log: EventLog;
@@ -73,6 +83,8 @@ export interface GatewayDependencies {
   /** The organizations and workspaces, by id, that a declared topic is for; one that is missing here is for all. */
   readonly topicTenants: ReadonlyMap<string, ReadonlySet<string>>;
   readonly limits?: Limits;
+  /** Bytes that clients may make the gateway hold. Default: parts of the heap. */
+  readonly memory?: MemoryBounds;
   /** Which pages of other origins browsers let call. */
   readonly crossOrigin?: CrossOriginOptions;
 }

@@ -3,11 +3,9 @@ export interface FairBudgetOptions {
   readonly capacity: number;
   /**
    * Part of what the other outermost owners leave that one of them may hold, from above 0 to 1. Below 1 there is room
-   * left for a newcomer whatever one owner does.
+   * left for a newcomer whatever one owner does. Inside one owner it is always 1.
    */
   readonly largestShare: number;
-  /** The same for the owners inside one owner. Default 7/8. */
-  readonly largestInnerShare?: number;
 }
 
 export interface PermitOptions {
@@ -28,13 +26,12 @@ export interface Permit {
   release(): void;
 }
 
-const DEFAULT_INNER_SHARE = 7 / 8;
-
 /**
  * Divides a bounded amount (bytes, connections) fairly between owners, who are nested: an organization, in it a
  * workspace, in it a key. `FairBudget` never hands out more than its capacity, and decides at each level alike:
  *
- * 1. An owner may hold up to `largestShare` of what its siblings leave, so one that is alone may hold most of it.
+ * 1. An outermost owner may hold up to `largestShare` of what its siblings leave, an inner one all of that, so one that is
+ *    alone may hold most of it.
  * 2. An owner that would hold no more than its fair share (the parent's bound divided by the siblings that hold anything
  *    and one more) is admitted even where there is no room: permits of siblings above their fair share are ended for it,
  *    the oldest of the largest owner first. Only permits that `mayEnd` are; where they do not suffice it is refused.
@@ -92,7 +89,7 @@ export class FairBudget {
       const { parent } = owner;
       const bound = this.#boundOf(parent);
       const wanted = owner.held + growth;
-      const fairShare = bound / (parent.children.size + 1);
+      const fairShare = bound / (parent.childCount + 1);
       const lacking = Math.min(growth, parent.held + growth - bound);
       if (wanted > fairShare) {
         const left = bound - (parent.held - owner.held);
@@ -113,12 +110,11 @@ export class FairBudget {
     if (parent === undefined) return this.#options.capacity;
     const bound = this.#boundOf(parent);
     const left = bound - (parent.held - owner.held);
-    return Math.max(this.#shareIn(parent) * left, bound / (parent.children.size + 1));
+    return Math.max(this.#shareIn(parent) * left, bound / (parent.childCount + 1));
   }
 
   #shareIn(parent: Owner): number {
-    const { largestShare, largestInnerShare = DEFAULT_INNER_SHARE } = this.#options;
-    return parent.parent === undefined ? largestShare : largestInnerShare;
+    return parent.parent === undefined ? this.#options.largestShare : 1;
   }
 }
 
@@ -144,30 +140,36 @@ function endOthers(
 class Owner {
   readonly name: string;
   readonly parent: Owner | undefined;
-  readonly children = new Map<string, Owner>();
-  /** Permits that hold something, the oldest first. */
-  readonly permits = new Set<OpenPermit>();
   held = 0;
+  /** Both are made when they are needed: most owners come and go with one small permit that is never ended. */
+  #children: Map<string, Owner> | undefined;
+  #endable: Set<OpenPermit> | undefined;
 
   constructor(name: string, parent: Owner | undefined) {
     this.name = name;
     this.parent = parent;
   }
 
+  get childCount(): number {
+    return this.#children?.size ?? 0;
+  }
+
   child(name: string): Owner {
-    const known = this.children.get(name);
+    this.#children ??= new Map();
+    const known = this.#children.get(name);
     if (known !== undefined) return known;
     const made = new Owner(name, this);
-    this.children.set(name, made);
+    this.#children.set(name, made);
     return made;
   }
 
   largestFirst(): Owner[] {
-    return [...this.children.values()].sort((a, b) => b.held - a.held);
+    return [...(this.#children?.values() ?? [])].sort((a, b) => b.held - a.held);
   }
 
+  /** The oldest permit that may be ended, of the largest child that has one. */
   firstToEnd(): OpenPermit | undefined {
-    for (const permit of this.permits) if (permit.mayEnd()) return permit;
+    for (const permit of this.#endable ?? []) if (permit.mayEnd()) return permit;
     for (const child of this.largestFirst()) {
       const permit = child.firstToEnd();
       if (permit !== undefined) return permit;
@@ -180,11 +182,26 @@ class Owner {
     this.parent?.add(amount);
   }
 
+  remember(permit: OpenPermit): void {
+    this.#endable ??= new Set();
+    this.#endable.add(permit);
+  }
+
+  forget(permit: OpenPermit): void {
+    this.#endable?.delete(permit);
+    this.removeIfIdle();
+  }
+
   removeIfIdle(): void {
-    if (this.held > 0 || this.children.size > 0 || this.parent === undefined) return;
-    // A permit that was refused may still know an owner that was removed and made anew.
-    if (this.parent.children.get(this.name) === this) this.parent.children.delete(this.name);
-    this.parent.removeIfIdle();
+    if (this.held > 0 || this.childCount > 0) return;
+    this.parent?.remove(this);
+  }
+
+  remove(child: Owner): void {
+    // One that was removed already may have been made anew.
+    if (this.#children?.get(child.name) !== child) return;
+    this.#children.delete(child.name);
+    this.removeIfIdle();
   }
 }
 
@@ -205,14 +222,13 @@ class OpenPermit {
   hold(amount: number): void {
     const { owner } = this;
     if (owner === undefined || amount === this.held) return;
+    const isNew = this.held === 0;
     owner.add(amount - this.held);
     this.held = amount;
-    if (amount > 0) owner.permits.add(this);
-    else {
-      owner.permits.delete(this);
+    if (amount === 0) {
       this.owner = undefined;
-      owner.removeIfIdle();
-    }
+      owner.forget(this);
+    } else if (isNew && this.#options.mayEnd !== undefined) owner.remember(this);
   }
 
   release(): void {

@@ -17,7 +17,7 @@ export interface BoundConnections {
  * request is at work is never closed; one more of an address that has its share is closed as it comes.
  */
 export function boundConnections(server: Server, maxConnections: number): BoundConnections {
-  const budget = new FairBudget({ capacity: maxConnections, largestShare: 1, largestInnerShare: 1 });
+  const budget = new FairBudget({ capacity: maxConnections, largestShare: 1 });
   const latest = new WeakMap<Socket, ServerResponse>();
 
   function isAtWork(socket: Socket): boolean {

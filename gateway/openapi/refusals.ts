@@ -71,7 +71,8 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   },
   503: {
     name: 'Unavailable',
-    description: 'An engine does not answer: nothing is confirmed, and the same request may be sent again.',
+    description:
+      'An engine does not answer, or the caller holds its share of the memory for bodies, for events that are not confirmed yet or for answers: nothing is confirmed, and the same request may be sent again.',
     error: 'unavailable',
     retryAfter: true,
   },

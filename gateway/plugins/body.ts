@@ -56,6 +56,8 @@ const IDENTITY = 'identity';
 
 type Done = (error: Error | null, value?: unknown) => void;
 
+type BodyDependencies = Pick<GatewayDependencies, 'metrics' | 'memory'>;
+
 /** What a body that is not small has while its request lasts. */
 interface HeldBody {
   readonly permit: Permit;
@@ -72,6 +74,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Undefined where there is no body, or a small one. */
     heldBody: HeldBody | undefined;
+    /** Of the body as it was parsed, inflated. */
+    bodyBytes: number;
     /** Rejects unless what makes a body worth its parsing stands in its text; undefined where that is known already. */
     proveByBody: ((text: Buffer) => Promise<void>) | undefined;
   }
@@ -83,10 +87,10 @@ declare module 'fastify' {
  * first and still come when a caller below its share needs the memory. An empty body is no body: routes that need one
  * refuse it by their schema.
  */
-export const bodyPlugin = fastifyPlugin<Pick<GatewayDependencies, 'metrics'>>(async (app, { metrics }) => {
-  const known = { budget: budgetOf(BUDGET_PART), inflating: new Turns(INFLATING) };
+export const bodyPlugin = fastifyPlugin<BodyDependencies>(async (app, { metrics, memory = {} }) => {
+  const known = { budget: budgetOf(BUDGET_PART, memory.bodies), inflating: new Turns(INFLATING) };
   const unauthenticated = {
-    budget: budgetOf(UNAUTHENTICATED_BUDGET_PART),
+    budget: budgetOf(UNAUTHENTICATED_BUDGET_PART, memory.unauthenticatedBodies),
     inflating: new Turns(INFLATING_UNAUTHENTICATED),
   };
   const shared = (request: FastifyRequest) => (hasCaller(request) ? known : unauthenticated);
@@ -145,12 +149,17 @@ export const bodyPlugin = fastifyPlugin<Pick<GatewayDependencies, 'metrics'>>(as
   }
 
   function parseRead(request: FastifyRequest, body: Buffer, done: Done): void {
+    const parseText = (text: Buffer) => {
+      request.bodyBytes = text.length;
+      parse(text, done);
+    };
     // The way of most events waits for no promise.
-    if (request.proveByBody === undefined && !isCompressed(request)) parse(body, done);
-    else read(request, body).then((text) => parse(text, done), done);
+    if (request.proveByBody === undefined && !isCompressed(request)) parseText(body);
+    else read(request, body).then(parseText, done);
   }
 
   app.decorateRequest('heldBody');
+  app.decorateRequest('bodyBytes', 0);
   app.decorateRequest('proveByBody');
   app.decorate('parseBody', (request, payload, done) => {
     const { heldBody } = request;
@@ -183,12 +192,10 @@ export const bodyPlugin = fastifyPlugin<Pick<GatewayDependencies, 'metrics'>>(as
   app.addContentTypeParser('application/json', app.parseBody);
 });
 
-function budgetOf(partOfHeap: number): FairBudget {
+function budgetOf(partOfHeap: number, bytes?: number): FairBudget {
   const heapBytes = getHeapStatistics().heap_size_limit;
-  return new FairBudget({
-    capacity: Math.max(heapBytes / partOfHeap, MIN_BODIES * MAX_BODY_BYTES),
-    largestShare: LARGEST_SHARE,
-  });
+  const capacity = bytes ?? Math.max(heapBytes / partOfHeap, MIN_BODIES * MAX_BODY_BYTES);
+  return new FairBudget({ capacity, largestShare: LARGEST_SHARE });
 }
 
 function limitFor(request: FastifyRequest): number {

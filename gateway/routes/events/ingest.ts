@@ -1,7 +1,16 @@
-import { HEADER, type Headers, TributaryError, type WriteKey } from '@tributary/core';
+import {
+  type EventLog,
+  HEADER,
+  type Headers,
+  type Permit,
+  TributaryError,
+  type WriteKey,
+} from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { unavailable } from '../../http/errors.ts';
+import { workspaceOwners } from '../../http/owners.ts';
+import { Unconfirmed } from '../../http/unconfirmed.ts';
 import type { ShapedEvent } from './canonical.ts';
 import { createUndeclaredTopics } from './undeclared-topics.ts';
 
@@ -18,6 +27,21 @@ export type Ingest = (
   unconfirmed: () => Readonly<Record<string, unknown>>,
 ) => Promise<void>;
 
+/** By log, as every API that takes events counts for the same bound. */
+const unconfirmedByLog = new WeakMap<EventLog, Unconfirmed>();
+
+function unconfirmedOf(log: EventLog): Unconfirmed {
+  const known = unconfirmedByLog.get(log) ?? new Unconfirmed();
+  unconfirmedByLog.set(log, known);
+  return known;
+}
+
+function bytesOf(events: readonly ShapedEvent[]): number {
+  let bytes = 0;
+  for (const { text } of events) bytes += text.length;
+  return bytes;
+}
+
 /**
  * The way of events into the log. Headers are shared between events that have the same ones, so that the log packs
  * them into one record.
@@ -29,6 +53,7 @@ export function createIngest({
   ...dependencies
 }: Pick<GatewayDependencies, 'log' | 'catalog' | 'metrics' | 'clock' | 'logger'>): Ingest {
   const undeclared = createUndeclaredTopics({ ...dependencies, metrics });
+  const unconfirmedEvents = unconfirmedOf(log);
   const shared = new WeakMap<WriteKey, { position: number; headers: Headers }>();
 
   function headersFor(key: WriteKey, traceparent: unknown): Headers {
@@ -49,15 +74,18 @@ export function createIngest({
       throw unavailable(unconfirmed());
     }
     const headers = headersFor(key, request.headers.traceparent);
+    const entries = events.map(({ key: entryKey, text }) => ({ key: entryKey, value: text, headers }));
+    const owners = workspaceOwners(request, key.workspace_id);
+    let permit: Permit | undefined;
     try {
-      await log.append(
-        key.pubsub_topic,
-        events.map(({ key: entryKey, text }) => ({ key: entryKey, value: text, headers })),
-      );
+      permit = unconfirmedEvents.take(owners, bytesOf(events));
+      await log.append(key.pubsub_topic, entries);
     } catch (error) {
       metrics.count('tributary_events_unconfirmed_total', {}, events.length);
       if (!(error instanceof TributaryError) || !error.retryable) throw error;
       throw unavailable(unconfirmed());
+    } finally {
+      permit?.release();
     }
     metrics.count('tributary_events_received_total', { environment: key.environment }, events.length);
   };

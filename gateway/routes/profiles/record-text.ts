@@ -11,11 +11,12 @@ const PIECE_BYTES = 256 * 1024;
 
 /**
  * The JSON list of the profiles' records, in pieces; most answers are one. 400 when it would be longer than `maxBytes`,
- * which is known before the first byte is sent.
+ * which is known before the first byte is sent. `reserve` is told how many there are so far, before more are made.
  */
 export async function recordTexts(
   profiles: readonly Profile[],
   maxBytes = MAX_FOUND_BYTES,
+  reserve: (bytes: number) => void = () => {},
 ): Promise<readonly Buffer[]> {
   const pieces: Buffer[] = [];
   let piece = '[';
@@ -31,10 +32,12 @@ export async function recordTexts(
       });
     piece += at === 0 ? text : `,${text}`;
     if (piece.length > PIECE_BYTES) {
+      reserve(bytes);
       pieces.push(Buffer.from(piece));
       piece = '';
     }
     if (thread.isDueToRest) await thread.rest();
   }
+  reserve(bytes);
   return [...pieces, Buffer.from(`${piece}]`)];
 }

@@ -18,11 +18,12 @@ import type { GatewayDependencies } from '../../dependencies.ts';
 import { authorOf, type Caller } from '../../http/caller.ts';
 import { type ApiError, invalidRequest, unavailable } from '../../http/errors.ts';
 import { errorAnswers } from '../../http/schemas.ts';
+import { Unconfirmed } from '../../http/unconfirmed.ts';
 import { type Admission, admit, type NamedRegion } from './admission.ts';
 import { tooLarge } from './bounds.ts';
 import { readCallHeaders } from './call-headers.ts';
 import { readDeletion } from './deletion.ts';
-import { recordTexts } from './record-text.ts';
+import { MAX_FOUND_BYTES, recordTexts } from './record-text.ts';
 import {
   deletionAnswer,
   deletionBody,
@@ -40,6 +41,7 @@ import { namesIn, readWrite } from './write.ts';
  */
 export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
   const { profiles, catalog, clock, requestDeletionNotice } = dependencies;
+  const unconfirmedWrites = new Unconfirmed();
 
   app.decorateRequest('callHeaders');
   app.addHook('onRequest', async (request) => {
@@ -73,7 +75,8 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
         consents: consents.map(([name, value]) => ({ name, value })),
         linking: 'merge',
       };
-      const outcome = await profiles.upsert(written);
+      const permit = unconfirmedWrites.take([organization.id], request.bodyBytes);
+      const outcome = await profiles.upsert(written).finally(permit.release);
       if (outcome.kind === 'refused') throw refusalOf(outcome.reason, namesIn(request.body));
       const { profile } = outcome;
       return reply.code(200).send([mayRead ? recordOf(profile) : recordOfWrite(profile, written)]);
@@ -101,7 +104,8 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
             ? invalidRequest({ path: '/search', message: error.message })
             : error;
         });
-      const [first, ...others] = await recordTexts(found);
+      const held = app.holdAnswer(request, reply);
+      const [first, ...others] = await recordTexts(found, MAX_FOUND_BYTES, held.resize);
       const text = others.length === 0 ? first : Readable.from([first, ...others]);
       return reply.code(200).type('application/json; charset=utf-8').send(text);
     },

@@ -57,7 +57,7 @@ export const LIMIT_SETTINGS = {
     'TRIBUTARY_MAX_CONNECTIONS',
     '10000',
     number(1, 1_000_000),
-    'Connections of one process at once; one more is closed as it comes.',
+    'Connections of one process at once. Where they are used up, an address (IPv6: a /64 network) with less than its share gets one of the address that has most; any other one is closed as it comes.',
   ),
 } as const;
 

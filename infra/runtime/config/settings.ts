@@ -54,7 +54,7 @@ export const SETTINGS = {
     'TRUST_PROXY',
     '',
     proxies(),
-    'Proxies whose X-Forwarded-For is believed: addresses or CIDR ranges, comma-separated, or how many there are in a row.',
+    'Proxies whose X-Forwarded-For is believed, read from its end: addresses or CIDR ranges, comma-separated, in any spelling, or how many there are in a row. Default: none, so all clients of a proxy count as one address.',
   ),
   devIssuer: setting(
     'TRIBUTARY_DEV_ISSUER',
