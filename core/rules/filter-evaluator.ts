@@ -26,6 +26,8 @@ const MAX_DEPTH = 32;
 /** What the filters of one event may still take. Once it is spent, it stays spent. */
 export class FilterBudget {
   left: number;
+  /** Characters of filters that had to be compiled: work of this process alone, so it is no part of the budget. */
+  compiledCharacters = 0;
 
   constructor(work = MAX_FILTER_WORK) {
     this.left = work;

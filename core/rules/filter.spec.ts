@@ -197,4 +197,18 @@ describe('the work of filters', () => {
       failed: 'looks at a value that is nested more than 32 deep',
     });
   });
+
+  it('compiling filters in turn that are too many to be kept was charged to nobody: it is counted beside the budget', () => {
+    const long = (n: number) => `event.user_id == "${n}${'x'.repeat(900)}"`;
+    const compiling = (filter: string) => {
+      const budget = new FilterBudget();
+      filterVerdict(filter, PAID, budget);
+      return budget;
+    };
+    const first = compiling(long(0));
+    expect(first.compiledCharacters).toBe(long(0).length);
+    expect(compiling(long(0))).toEqual({ left: first.left, compiledCharacters: 0 });
+    for (let n = 1; n < 1_500; n++) compiling(long(n));
+    expect(compiling(long(0))).toEqual(first);
+  });
 });

@@ -45,7 +45,7 @@ export function filterVerdict(
   budget = new FilterBudget(),
 ): FilterVerdict {
   if (budget.isSpent) return 'not evaluated';
-  const known = compiledOf(filter);
+  const known = compiledOf(filter, budget);
   if ('fault' in known) return { failed: known.fault };
   const { stackTraceLimit } = Error;
   try {
@@ -76,9 +76,10 @@ export function faultOfFilter(filter: string): string | undefined {
 }
 
 /** A filter that was stored before there was a bound that it breaks is not run either. */
-function compiledOf(filter: string): Compiled {
+function compiledOf(filter: string, budget: FilterBudget): Compiled {
   const known = compiled.get(filter);
   if (known !== undefined) return known;
+  budget.compiledCharacters += filter.length;
   const fault = faultOfFilter(filter);
   const made = fault === undefined ? { run: runnable(filter) } : { fault };
   compiled.set(filter, made);

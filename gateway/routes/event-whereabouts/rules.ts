@@ -6,7 +6,9 @@ import {
   deliveryId,
   deliveryKey,
   type EventLog,
+  FilterBudget,
   HEADER,
+  HeldThread,
   type LogEntry,
   MATCH,
   matchRules,
@@ -29,6 +31,8 @@ import {
 import type { Look } from './look.ts';
 import { CLOCKS_APART_MS } from './received.ts';
 
+/** How long evaluating rules holds the thread, ms. */
+const HELD_MS = 2;
 
 /** An accepted event, as route sees it, and what is known of where it stands. */
 export interface AcceptedEvent {
@@ -48,7 +52,7 @@ export async function rulesWay(
 ): Promise<readonly RuleWay[]> {
   const { log, state } = sources;
   const { event } = accepted;
-  const matches = matchesOf(state, event);
+  const matches = await matchesOf(state, event);
   const judged = state
     .entities('rule', event.workspace_id)
     .map((rule) => judge(rule, state, accepted, matches));
@@ -80,18 +84,22 @@ interface Matches {
   readonly firstNotEvaluated: string | undefined;
 }
 
-/** As route matches them. */
-function matchesOf(state: CatalogView, event: CanonicalEvent): Matches {
-  const matches = matchRules(state.enabledRules(event.workspace_id), event);
-  const isOpen = ({ rule }: RuleMatch) => {
+/** As route matches them. Yields the thread meanwhile: a filter that is new to this process is compiled first. */
+async function matchesOf(state: CatalogView, event: CanonicalEvent): Promise<Matches> {
+  const budget = new FilterBudget();
+  const thread = new HeldThread(() => performance.now(), HELD_MS);
+  const byRule = new Map<string, RuleMatch>();
+  let firstNotEvaluated: string | undefined;
+  for (const rule of state.enabledRules(event.workspace_id)) {
+    if (thread.isDueToRest) await thread.rest();
+    const [match] = matchRules([rule], event, budget);
+    if (match === undefined) continue;
+    byRule.set(rule.id, match);
+    if (match.mismatch?.because !== 'filter_not_evaluated') continue;
     const destination = state.entity('destination', rule.workspace_id, rule.destination_id);
-    return closedTo(destination, event.environment) === undefined;
-  };
-  const first = matches.find((match) => match.mismatch?.because === 'filter_not_evaluated' && isOpen(match));
-  return {
-    byRule: new Map(matches.map((match) => [match.rule.id, match])),
-    firstNotEvaluated: first?.rule.id,
-  };
+    if (closedTo(destination, event.environment) === undefined) firstNotEvaluated ??= rule.id;
+  }
+  return { byRule, firstNotEvaluated };
 }
 
 function judge(rule: Rule, state: CatalogView, { entry, event }: AcceptedEvent, matches: Matches): Judged {
