@@ -1,0 +1,173 @@
+import { randomBytes } from 'node:crypto';
+import type { RouteOptions } from 'fastify';
+import { type Plan, requestOf, type Side } from './calls.ts';
+import { type Exchange, KINDS, type Kind, type Request, type Response, type Tenant } from './tenant.ts';
+
+/** One tenant calls with the ids of another, and with ids that name nothing, and compares the answers. */
+export interface Attack {
+  /** What is wrong with the answers to a call; undefined for a call that reveals nothing. */
+  faultOf(plan: Plan): Promise<string | undefined>;
+}
+
+const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g;
+/** What no answer of somebody else is held back for; a stuck call is a fault. */
+const MAX_CALL_MS = 10_000;
+
+export function openAttack(exchange: Exchange, caller: Tenant, victim: Tenant): Attack {
+  const real: Side = { name: 'real', orgId: victim.orgId, ids: victim.ids };
+  const ghost = ghostOf(victim);
+  const secrets = [
+    victim.canary,
+    ...KINDS.flatMap((kind) => victim.ids[kind]),
+    ...Object.values(victim.tokens),
+  ];
+  const normalised = normaliserOf(real, ghost);
+  /** All that the caller sent so far: it may be answered again, as its own. */
+  let sent = '';
+
+  async function answerTo(plan: Plan, side: Side): Promise<readonly [Request, Response]> {
+    const request = requestOf(plan, caller, side);
+    const began = performance.now();
+    const response = await exchange(request);
+    if (performance.now() - began > MAX_CALL_MS)
+      throw new Error(`${request.method} ${request.path} took too long`);
+    if (response.status === 201) await takeBack(request, response);
+    return [request, response];
+  }
+
+  /** What a call made is removed, so that no quota tells the second call of a pair from the first. */
+  async function takeBack({ method, path }: Request, { text }: Response): Promise<void> {
+    const { id } = JSON.parse(text) as { readonly id?: string };
+    if (method !== 'POST' || id === undefined) return;
+    const headers = {
+      authorization: `Bearer ${caller.tokens.id_token}`,
+      'x-workspace-id': path === '/api/v1/workspaces' ? id : (caller.ids.workspaceId[0] ?? ''),
+    };
+    await exchange({ method: 'DELETE', path: `${path.split('?')[0]}/${id}`, headers });
+  }
+
+  return {
+    async faultOf(plan) {
+      const [request, answer] = await answerTo(plan, real);
+      const [, other] = await answerTo(plan, ghost);
+      sent += decodeURIComponent(JSON.stringify(request));
+      const shown = answer.text + JSON.stringify(answer.headers);
+      const leaked = secrets.filter((secret) => shown.includes(secret) && !sent.includes(secret));
+      const said = `${request.method} ${request.path} ${JSON.stringify(request.body)} as ${plan.credential}`;
+      if (leaked.length > 0) return `${said} reveals ${leaked.join(', ')}: ${answer.status} ${answer.text}`;
+      if (answer.status >= 500) return `${said} is ${answer.status}: ${answer.text}`;
+      const [left, right] = [normalised(answer), normalised(other)];
+      return left === right
+        ? undefined
+        : `${said} tells that an id is known:\n${left}\nand of an unknown one:\n${right}`;
+    },
+  };
+}
+
+/** As many ids as a tenant has, of the same forms, none of which names anything. */
+function ghostOf({ ids }: Tenant): Side {
+  const known = new Map<string, string>();
+  const twinOf = (id: string): string => {
+    const twin = known.get(id) ?? makeTwin(id);
+    known.set(id, twin);
+    return twin;
+  };
+  const ghosts = { ...ids };
+  for (const kind of KINDS) ghosts[kind] = ids[kind].map(twinOf);
+  return { name: 'none', orgId: 987_654_321, ids: ghosts };
+
+  /** The time in a UUID stays: it decides where a log is searched, and between which entries a cursor points. */
+  function makeTwin(id: string): string {
+    const random = (length: number) => randomBytes(length).toString('hex').slice(0, length);
+    if (id.match(UUID)?.[0] === id) return `${id.slice(0, 24)}${random(12)}`;
+    const inside = Buffer.from(id, 'base64url').toString();
+    if (inside.match(UUID) !== null)
+      return Buffer.from(inside.replaceAll(UUID, twinOf)).toString('base64url');
+    return `${random(6)}${id.slice(6)}`.slice(0, id.length);
+  }
+}
+
+/** Headers whose values are of the moment, or follow from the body. */
+const OF_THE_MOMENT = ['date', 'x-request-id', 'content-length', 'etag', 'link'];
+
+/** Fields that count up, or take the time, with every call. */
+const NUMBERS =
+  /"(version|org_id|[a-z]+_ms|updated_ts|created_ts|_ts|partition|offset|index|entries)":"?[\d.]+"?/g;
+
+/** An answer as text, with what every two calls have different left out, and each foreign id told by its place. */
+function normaliserOf(real: Side, ghost: Side): (response: Response) => string {
+  const places = KINDS.flatMap((kind) =>
+    real.ids[kind].flatMap((id, at) => [
+      [id, `<${kind} ${at}>`] as const,
+      [ghost.ids[kind][at] ?? id, `<${kind} ${at}>`] as const,
+    ]),
+  ).toSorted(([left], [right]) => right.length - left.length);
+  return ({ status, headers, text }) => {
+    let shown = text;
+    for (const [id, place] of places) shown = shown.replaceAll(id, place);
+    shown = shown
+      .replaceAll(/\b(real|none)-(?=\d)/g, '')
+      .replaceAll(UUID, '<uuid>')
+      .replaceAll(/\d{4}-\d{2}-\d{2}T[\d:.]+Z/g, '<time>')
+      .replaceAll(/trb_[A-Za-z0-9_]+|whsec_[A-Za-z0-9+/=]+/g, '<key>')
+      .replaceAll(NUMBERS, '"$1":<number>');
+    const told = Object.entries(headers)
+      .map(([name, value]) => `${name}: ${OF_THE_MOMENT.includes(name) ? '...' : value}`)
+      .toSorted();
+    return [status, ...told, shown].join('\n');
+  };
+}
+
+/** All that a tenant can read of itself, as text: what a call of somebody else must not change. */
+export async function everythingOf(
+  exchange: Exchange,
+  routes: readonly RouteOptions[],
+  tenant: Tenant,
+): Promise<Readonly<Record<string, unknown>>> {
+  const seen: Record<string, unknown> = {};
+  const headers = {
+    authorization: `Bearer ${tenant.tokens.id_token}`,
+    'x-workspace-id': tenant.ids.workspaceId[0] ?? '',
+  };
+  for (const { method, url } of routes) {
+    if (
+      method !== 'GET' ||
+      url.endsWith('/live') ||
+      url.endsWith(OF_THE_LAST_MINUTE) ||
+      url.includes('riteKey') ||
+      url.includes('sourceConfig')
+    )
+      continue;
+    for (const path of pathsOf(url, tenant)) {
+      const { status, text } = await exchange({ method: 'GET', path, headers });
+      seen[path] = [status, withoutUses(JSON.parse(text))];
+    }
+  }
+  const search = { AdId: tenant.ids.identity, ucid: tenant.ids.ucid };
+  const { text } = await exchange({
+    method: 'POST',
+    path: '/cdp/v1/users/_search',
+    headers: { apikey: tenant.tokens.client_key, scopes: 'profile.read' },
+    body: { orgId: tenant.orgId, regions: ['eu'], search },
+  });
+  seen.profiles = JSON.parse(text);
+  return seen;
+}
+
+/** The paths of a route for every resource of a tenant. */
+function pathsOf(url: string, tenant: Tenant): readonly string[] {
+  const [, name] = /:([a-zA-Z]+)/.exec(url) ?? [];
+  if (name === undefined) return [url];
+  const values = name === 'type' ? ['ndjson'] : name === 'version' ? ['1'] : tenant.ids[name as Kind];
+  return values.flatMap((value) => pathsOf(url.replace(`:${name}`, value), tenant));
+}
+
+/** When a key was last used is noted a moment later; how much was read to find an event is of the log, not of a tenant. */
+const NOT_OF_THE_TENANT = ['last_used_at', 'looked'];
+/** What destinations did in the last minute. */
+const OF_THE_LAST_MINUTE = '/health';
+
+function withoutUses(value: unknown): unknown {
+  const text = JSON.stringify(value, (name, inner) => (NOT_OF_THE_TENANT.includes(name) ? undefined : inner));
+  return JSON.parse(text);
+}
