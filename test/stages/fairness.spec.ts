@@ -105,7 +105,7 @@ describe('validate, beside a workspace whose contract takes long', () => {
     const { run, catalog, costly } = setUpCostly();
     const emissions = await run('validate', [quiet(0), ...costly(200, 1)]);
     const slow = handed(emissions.filter(({ topic }) => topic === TOPIC.receivedSlow));
-    catalog.add('contract.updated', CONTRACT.id, { ...CONTRACT, status: 'disabled' });
+    catalog.add('contract.updated', CONTRACT.id, { ...CONTRACT, status: 'archived' });
     const [judged] = await run('validate.slow', slow.slice(0, 1));
     expect(judged?.headers).toMatchObject({ [HEADER.contractVersion]: '1' });
   });
