@@ -41,7 +41,11 @@ export class FilterBudget {
 /** A filter that is ready to run. */
 export type RunnableFilter = (context: { readonly event: CanonicalEvent }) => unknown;
 
-type Node = ASTNode & { evaluate(evaluator: Evaluator, node: Node, context: unknown): unknown };
+/** `cost` is ours, of what an operator or a function is given. A property is twice as fast as a `WeakMap`. */
+type Node = ASTNode & {
+  cost?: Cost;
+  evaluate(evaluator: Evaluator, node: Node, context: unknown): unknown;
+};
 
 /** The part of the library's evaluator that every step of an evaluation passes through. */
 interface Evaluator {
@@ -52,11 +56,11 @@ interface Evaluator {
 /** Thrown through an evaluation that must stop; made once, as a hostile filter causes it for every event. */
 const EXHAUSTED = new Error('the work of filters is exhausted');
 
-/** How much of a text an operator or a function looks at: as much as a literal beside it has, all of it, or all repeatedly. */
-type Cost = 'bounded' | 'linear' | 'quadratic';
-
-/** Of an object or a list all is looked at. */
-const operands = new WeakMap<ASTNode, Cost>();
+/**
+ * How much of its operand something looks at. `bounded`: of a text as much as the literal beside it has. `linear`: all,
+ * also of an object. `argument`, of a function or a method: all of a text. `quadratic`: a text, once for each part of it.
+ */
+type Cost = 'bounded' | 'linear' | 'argument' | 'quadratic';
 
 let current = new FilterBudget(0);
 let errorWork = WORK_PER_ERROR;
@@ -117,10 +121,9 @@ function evaluatorOf(environment: Environment): Evaluator {
  */
 function meter(evaluator: Evaluator): void {
   evaluator.run = (node, context) => {
-    spend(node.op === 'call' ? WORK_PER_CALL : 1);
+    if (--current.left < 0) throw EXHAUSTED;
     const value = node.evaluate(evaluator, node, context);
-    if (typeof value === 'string' ? value.length > SHORT_TEXT : typeof value === 'object')
-      spendForOperand(node, value);
+    if (node.cost !== undefined) spendForOperand(node.cost, value);
     return value;
   };
   evaluator.tryEval = (node, context) => {
@@ -134,32 +137,56 @@ function meter(evaluator: Evaluator): void {
   };
 }
 
-function spendForOperand(node: ASTNode, value: unknown): void {
-  const cost = operands.get(node);
-  if (cost === undefined) return;
-  if (typeof value !== 'string') spendForParts(value, 0);
-  else if (cost !== 'bounded') spend(cost === 'linear' ? value.length : value.length * value.length);
+function spendForOperand(cost: Cost, value: unknown): void {
+  if (cost === 'argument' || cost === 'quadratic') spend(WORK_PER_CALL);
+  if (typeof value === 'object') {
+    if (cost === 'linear') spendForParts(value, 0);
+    else checkDepth(value);
+  } else if (typeof value === 'string' && value.length > SHORT_TEXT && cost !== 'bounded')
+    spend(cost === 'quadratic' ? value.length * value.length : value.length);
+}
+
+/** The evaluator looks at the first part of the first part and so on, for the type of a value. */
+function checkDepth(value: object | null): void {
+  let part: unknown = value;
+  for (let depth = 0; typeof part === 'object' && part !== null; depth++) {
+    if (depth === MAX_DEPTH) throw tooDeep();
+    part = firstPart(part);
+  }
+}
+
+function firstPart(value: object): unknown {
+  if (Array.isArray(value)) return value[0];
+  for (const name in value) return (value as Record<string, unknown>)[name];
+  return undefined;
+}
+
+function tooDeep(): Error {
+  return new Error(`looks at a value that is nested more than ${MAX_DEPTH} deep`);
 }
 
 function spendForParts(value: unknown, depth: number): void {
   spend(typeof value === 'string' ? WORK_PER_PART + (value.length >> 6) : WORK_PER_PART);
   if (typeof value !== 'object' || value === null) return;
-  if (depth === MAX_DEPTH) throw new Error(`looks at a value that is nested more than ${MAX_DEPTH} deep`);
+  if (depth === MAX_DEPTH) throw tooDeep();
   for (const part of Object.values(value)) spendForParts(part, depth + 1);
 }
 
 /** Marks what operators and functions are given. */
 function markOperands(node: ASTNode): void {
+  const mark = (operand: ASTNode, cost: Cost) => {
+    (operand as Node).cost = cost;
+  };
   for (const part of partsOf(node)) markOperands(part);
   switch (node.op) {
     case 'call': {
       const [name, args] = node.args;
-      for (const arg of args) operands.set(arg, name === 'duration' ? 'quadratic' : 'linear');
+      for (const arg of args) mark(arg, name === 'duration' ? 'quadratic' : 'argument');
       return;
     }
     case 'rcall': {
       const [name, target] = node.args;
-      operands.set(target, name === 'startsWith' || name === 'endsWith' ? 'bounded' : 'linear');
+      mark(target, name === 'startsWith' || name === 'endsWith' ? 'bounded' : 'argument');
       return;
     }
     case '!=':
@@ -175,8 +202,8 @@ function markOperands(node: ASTNode): void {
     case '>':
     case '>=': {
       const [left, right] = node.args;
-      operands.set(left, right.op === 'value' ? 'bounded' : 'linear');
-      operands.set(right, left.op === 'value' ? 'bounded' : 'linear');
+      mark(left, right.op === 'value' ? 'bounded' : 'linear');
+      mark(right, left.op === 'value' && node.op !== 'in' ? 'bounded' : 'linear');
       return;
     }
   }
