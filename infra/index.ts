@@ -8,6 +8,10 @@ export {
   type RewriteStep,
   type Rewritten,
 } from './adapters/catalog/log/index.ts';
+export {
+  openContractWorkers,
+  type WorkerThreadsOptions,
+} from './adapters/contract-workers/worker-thread/index.ts';
 export { openRedisDeduplicator } from './adapters/deduplicator/redis/index.ts';
 export { openSqliteDeduplicator } from './adapters/deduplicator/sqlite/index.ts';
 export { ElasticsearchConnection } from './adapters/elasticsearch/index.ts';

@@ -17,13 +17,13 @@ export interface WorkerThreadsOptions extends Partial<QueueBounds> {
   readonly logger: Logger;
   /** Threads at most; each starts when it is first needed. Default 1. */
   readonly threads?: number;
-  /** Time of one task before its thread is ended, ms. Bounds on work end every task far sooner. Default 10,000. */
+  /** Time of one task before its thread is ended, ms. Bounds on work end every task far sooner. Default 30,000. */
   readonly taskMs?: number;
   /** Heap of a thread, MiB. Default 256. */
   readonly heapMb?: number;
 }
 
-const DEFAULTS = { threads: 1, taskMs: 10_000, heapMb: 256, waitingEach: 64, waiting: 512 } as const;
+const DEFAULTS = { threads: 1, taskMs: 30_000, heapMb: 256, waitingEach: 64, waiting: 512 } as const;
 /** The share of a thread's heap that its compiled contracts may weigh. */
 const COMPILED_SHARE = 1 / 4;
 

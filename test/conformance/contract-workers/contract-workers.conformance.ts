@@ -1,0 +1,152 @@
+import {
+  type CanonicalEvent,
+  type Contract,
+  type ContractWorkers,
+  checkSchema,
+  createContractEvaluator,
+  type JsonObject,
+  MAX_EVENTS_A_TASK,
+} from '@tributary/core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+/** How the suite reaches one adapter. */
+export interface ContractWorkersHarness {
+  readonly name: string;
+  open(bounds: { readonly waitingEach?: number; readonly waiting?: number }): ContractWorkers;
+}
+
+const AT = '2026-03-01T00:00:00.000Z';
+const times = <Item>(count: number, item: (at: number) => Item) =>
+  Array.from({ length: count }, (_, at) => item(at));
+
+export function contractOf(workspace_id: string, schema_definition: JsonObject, version = 1): Contract {
+  return {
+    id: `${workspace_id}-contract`,
+    version,
+    workspace_id,
+    name: 'Paid',
+    event_type: 'track',
+    event_name: 'Paid',
+    description: null,
+    schema_definition,
+    enforcement_mode: 'block',
+    undeclared_fields: 'omit',
+    status: 'active',
+    created_by: 'someone',
+    created_at: AT,
+    updated_at: AT,
+  };
+}
+
+export function paid(workspace_id: string, properties: JsonObject): CanonicalEvent {
+  return {
+    message_id: 'm',
+    type: 'track',
+    event: 'Paid',
+    user_id: 'u',
+    properties,
+    timestamp: AT,
+    received_at: AT,
+    environment: 'production',
+    workspace_id,
+  };
+}
+
+const AMOUNT = { properties: { amount: { type: 'number', minimum: 0 } } };
+const EVENTS = [{ amount: 1 }, { amount: -1, more: 1 }, { amount: 'x' }, { amount: 3, more: { a: 1 } }];
+
+export function contractWorkersConformance({ name, open }: ContractWorkersHarness): void {
+  describe(`contract workers: ${name}`, () => {
+    let workers: ContractWorkers;
+    beforeAll(() => {
+      workers = open({});
+    });
+    afterAll(() => workers.close());
+
+    it('find the faults of a definition that checkSchema finds, and none in a good one', async () => {
+      for (const definition of [AMOUNT, { type: 'nothing' }, { properties: { a: { pattern: '(?=a)' } } }])
+        expect(await workers.check('w', definition)).toEqual(checkSchema(definition));
+    });
+
+    it('give the verdicts of an evaluator, in the order of the events, and of each contract anew', async () => {
+      const { evaluate } = createContractEvaluator();
+      const events = EVENTS.map((properties) => paid('w', properties));
+      for (const contract of [contractOf('w', AMOUNT), contractOf('w', { type: 'object' })]) {
+        const expected = events.map((event) => evaluate(contract, event));
+        // The second time the contract is known already.
+        for (let round = 0; round < 2; round++)
+          expect(await workers.evaluate(contract, events)).toEqual(expected);
+      }
+    });
+
+    it('still know a contract after hundreds of others', async () => {
+      const first = contractOf('w', AMOUNT);
+      const event = paid('w', { amount: -1 });
+      const verdict = await workers.evaluate(first, [event]);
+      for (const contract of times(210, (at) => contractOf('w', { minProperties: at + 5 }, at)))
+        await workers.evaluate(contract, [event]);
+      expect(await workers.evaluate(first, [event])).toEqual(verdict);
+    });
+
+    it('refuse more events in a task than one may have', async () => {
+      const events = times(MAX_EVENTS_A_TASK + 1, () => paid('w', {}));
+      await expect(workers.evaluate(contractOf('w', AMOUNT), events)).rejects.toMatchObject({
+        code: 'invalid_input',
+      });
+    });
+
+    it('take turns by workspace: a task goes before those that another workspace has waiting', async () => {
+      const done: string[] = [];
+      const note = (workspace: string) => () => void done.push(workspace);
+      const greedy = times(40, (at) =>
+        workers.check('greedy', { properties: { a: { minimum: at } } }).then(note('greedy')),
+      );
+      const modest = workers.check('modest', AMOUNT).then(note('modest'));
+      await Promise.all([...greedy, modest]);
+      expect(done.indexOf('modest')).toBeLessThan(5);
+    });
+
+    it('refuse what a workspace has waiting beyond its bound, and take what another one asks', async () => {
+      const few = open({ waitingEach: 3, waiting: 100 });
+      const asked = await Promise.allSettled([
+        ...times(10, () => few.check('greedy', AMOUNT)),
+        few.check('modest', AMOUNT),
+      ]);
+      await few.close();
+      const refused = asked.filter(({ status }) => status === 'rejected');
+      expect(refused.length).toBeGreaterThanOrEqual(6);
+      for (const one of refused) expect(one).toMatchObject({ reason: { code: 'overloaded' } });
+      expect(asked.at(-1)).toEqual({ status: 'fulfilled', value: [] });
+    });
+
+    it('drop what waits for a caller that disconnected', async () => {
+      const gone = new AbortController();
+      const running = workers.check('w', AMOUNT);
+      const waiting = workers.check('w', AMOUNT, { gone: gone.signal });
+      gone.abort();
+      await expect(waiting).rejects.toMatchObject({ code: 'overloaded' });
+      expect(await running).toEqual([]);
+    });
+
+    it('leave the thread of their caller free while they compile and evaluate', async () => {
+      const definition = {
+        properties: Object.fromEntries(times(990, (at) => [`f${at}`, { type: 'string' }])),
+      };
+      const begun = process.cpuUsage();
+      const loop = performance.eventLoopUtilization();
+      for (const at of times(10, (at) => at)) await workers.check('w', { ...definition, title: `${at}` });
+      const { active } = performance.eventLoopUtilization(loop);
+      const { user } = process.cpuUsage(begun);
+      expect(active).toBeLessThan(user / 1_000 / 2);
+    });
+
+    it('answer no more once they are closed, also to those who wait', async () => {
+      const closing = open({});
+      const asked = times(5, () => closing.check('w', AMOUNT));
+      for (const one of asked) one.catch(() => {});
+      await closing.close();
+      await expect(asked.at(-1)).rejects.toMatchObject({ code: 'unavailable' });
+      await expect(closing.check('w', AMOUNT)).rejects.toMatchObject({ code: 'unavailable' });
+    });
+  });
+}
