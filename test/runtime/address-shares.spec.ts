@@ -24,7 +24,7 @@ describe('what one address may take', () => {
     const { url, close } = await startServer(
       { host: '127.0.0.1', port: 0, trustProxy: [], ...settings },
       { ...gateway.dependencies, ...others },
-      { readiness: () => ({ ready: true, checks: {} }), snapshots: async () => [] },
+      { readiness: () => ({ ready: true, checks: {} }) },
     );
     onTestFinished(close);
     return { url, port: Number(new URL(url).port) };
