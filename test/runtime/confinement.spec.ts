@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createConnectors } from '@tributary/connectors';
@@ -132,42 +132,61 @@ describe('other people’s code', () => {
       expectConfined(sandbox.workerPids()[0] ?? 0);
     });
 
-    it('of the Segment pack', async () => {
+    /** A connection test of a destination of the pack, with the processes that came up for it. */
+    async function testPack(settings: Partial<Parameters<typeof createConnectors>[0]>) {
       const connectors = createConnectors({
         egressAllow: [],
         dataFolder: folder,
         clock: Date.now,
         logger: NO_LOGGER,
         metrics: NO_METRICS,
-        confinement,
         resolve: async () => [{ address: '127.0.0.1', family: 4 }],
         timeoutMs: 20_000,
+        ...settings,
       });
       onTestFinished(() => connectors.close());
       const type = [...connectors.descriptions.keys()].find((name) => name.includes('amplitude')) ?? '';
-      const settings = { apiKey: 'key-0123456789abcdef', secretKey: 'secret-0123456789abcdef' };
-      const place = { id: 'd', workspaceId: 'w', version: 1, settings };
-      const seen = new Set<number>();
-      const testing = connectors.connector(type)?.test(place, { signal: AbortSignal.timeout(20_000) });
-      await expect.poll(() => packPids(seen), { timeout: 20_000, interval: 5 }).toBeGreaterThan(0);
-      await testing;
-      for (const pid of seen) expectConfined(pid);
+      const keys = { apiKey: 'key-0123456789abcdef', secretKey: 'secret-0123456789abcdef' };
+      const place = { id: 'd', workspaceId: 'w', version: 1, settings: keys };
+      const before = packPids();
+      const verdict = await connectors.connector(type)?.test(place, { signal: AbortSignal.timeout(20_000) });
+      return { verdict, pids: packPids().filter((pid) => !before.includes(pid)) };
+    }
+
+    it('of the Segment pack', async () => {
+      const { pids } = await testPack({ confinement });
+      expect(pids).toHaveLength(1);
+      for (const pid of pids) expectConfined(pid);
     });
 
-    /** The processes of the pack that this process started; it keeps them for a minute. */
-    function packPids(seen: Set<number>): number {
-      for (const name of readdirSync('/proc').filter((one) => /^\d+$/.test(one))) {
-        if (!existsSync(`/proc/${name}/cmdline`)) continue;
-        try {
-          const stat = readFileSync(`/proc/${name}/stat`, 'utf8');
-          const parentPid = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
-          const command = readFileSync(`/proc/${name}/cmdline`, 'utf8');
-          if (parentPid === process.pid && command.includes('segment/worker.ts')) seen.add(Number(name));
-        } catch {
-          // It has ended meanwhile.
-        }
-      }
-      return seen.size;
+    it.skipIf(!isRoot)(
+      'of the Segment pack, which another user cannot start: it runs as the host does, and says so',
+      async () => {
+        const warned: unknown[] = [];
+        const logger = { ...NO_LOGGER, warn: (fields: object) => warned.push(fields) };
+        const rootAlone = ['/bin/sh', '-c', 'test "$(id -u)" = 0 && exec "$@"', 'sh'];
+        const { pids } = await testPack({ logger, confinement: { uid: NOBODY, wrapper: rootAlone } });
+        expect(pids).toHaveLength(1);
+        expect(readFileSync(`/proc/${pids[0]}/status`, 'utf8')).toMatch(/^Uid:(\s+0){4}$/m);
+        expect(readFileSync(`/proc/${pids[0]}/cmdline`, 'utf8')).toContain('--permission');
+        expect(warned).toMatchObject([{ children: 'the Segment pack', uid: NOBODY, detail: 'exit code 1' }]);
+      },
+    );
+
+    /** The processes of the pack that this process has. They stay for a minute after their last job. */
+    function packPids(): readonly number[] {
+      return readdirSync('/proc')
+        .filter((name) => /^\d+$/.test(name))
+        .flatMap((name) => {
+          try {
+            const stat = readFileSync(`/proc/${name}/stat`, 'utf8');
+            const parentPid = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
+            const isPack = readFileSync(`/proc/${name}/cmdline`, 'utf8').includes('segment/worker.ts');
+            return parentPid === process.pid && isPack ? [Number(name)] : [];
+          } catch {
+            return []; // it has ended meanwhile
+          }
+        });
     }
   });
 });

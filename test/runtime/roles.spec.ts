@@ -6,6 +6,7 @@ import { adminOf, clusterEnvironment, readyAt } from '../helpers/cluster.ts';
 import { engines, freshPrefix } from '../helpers/engines.ts';
 import { temporaryFolder } from '../helpers/folder.ts';
 import { freePort } from '../helpers/free-port.ts';
+import { openEntries } from '../helpers/open-entries.ts';
 import { ranHere } from '../helpers/ran-here.ts';
 import { removePrefix } from '../helpers/remove-prefix.ts';
 import { scrape } from '../helpers/scrape.ts';
@@ -90,6 +91,7 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     expect([...stages].sort()).toEqual(['count', 'history']);
     expect(await status(`${url}/api/v1/workspaces`)).toBe(404);
     expect(await server.stop()).toBe(0);
+    expect(openEntries(folder.path)).toEqual([]);
   });
 
   it('gateway: starts without Redis, Elasticsearch and a schema registry, takes events, and says 503 for what they hold', async () => {
