@@ -49,7 +49,7 @@ async function work(
   );
   logger.info({ url: server.url }, 'answering about itself');
   thread = closing.keep(
-    startStagesThread(
+    await startStagesThread(
       { config, ...(stages === undefined ? {} : { stages }) },
       { logger, noteCrash: (entries) => noteCrash(config, entries, logger) },
     ),

@@ -10,6 +10,9 @@ import type { FromStages, StagesThreadData, ToStages } from './messages.ts';
 /** How often the process is told whether the stages are ready, ms. */
 const READINESS_EVERY_MS = 500;
 
+// A report of a full heap names no keys: each thread says so for itself.
+process.report.excludeEnv = true;
+
 // The entry of the stages' thread: opens ports of its own, runs the pipeline, answers the process.
 const start = workerData as StagesThreadData;
 const logger = createLogger(start.config.logLevel, { part: 'stages' });
