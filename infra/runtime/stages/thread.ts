@@ -8,6 +8,7 @@ import {
 } from '../../adapters/event-log/suspects/in-hand-table.ts';
 import type { MetricsSnapshot } from '../observability/metrics.ts';
 import type { Readiness } from '../observability/readiness.ts';
+import { CrashEvidence } from './crash-evidence.ts';
 import type { FromStages, StagesStart, StagesThreadData, ToStages } from './messages.ts';
 
 /** The stages could not start, or one of them died: the process must leave, its supervisor starts it again. */
@@ -47,10 +48,13 @@ export interface StagesThreadTools {
   noteCrash(entries: readonly NewEntry[]): Promise<unknown>;
 }
 
-export function startStagesThread(
+export async function startStagesThread(
   start: StagesStart,
   { logger, noteCrash }: StagesThreadTools,
-): StagesThread {
+): Promise<StagesThread> {
+  const evidence = new CrashEvidence(start.config.dataFolder, logger);
+  for (const { reason, ranges } of evidence.take())
+    await noteInTime(noteCrash(crashEntries(ranges, reason, iso(Date.now()))), reason, logger);
   const inHand = inHandMemory();
   const workerData: StagesThreadData = { ...start, inHand };
   const { stagesHeapMb } = start.config;
@@ -61,6 +65,7 @@ export function startStagesThread(
     ...(stagesHeapMb === undefined ? {} : { resourceLimits: { maxOldGenerationSizeMb: stagesHeapMb } }),
   });
   const partitions = new Map<number, SlotName>();
+  evidence.begin(inHand, partitions);
   const send = (message: ToStages) => worker.postMessage(message);
   let reporting: PromiseWithResolvers<MetricsSnapshot> | undefined;
   const running = Promise.withResolvers<void>();
@@ -90,6 +95,7 @@ export function startStagesThread(
       const entries = crashEntries(rangesInHand(inHand, partitions), reason, iso(Date.now()));
       await noteInTime(noteCrash(entries), reason, logger);
     }
+    evidence.close();
     fail(new StagesFailed(reason, { cause: died }));
     stopped.resolve();
   };

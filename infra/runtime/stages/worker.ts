@@ -14,6 +14,9 @@ const READINESS_EVERY_MS = 500;
 /** A report of metrics waits this long for the log to answer the lag, ms; then the last known lag is in it. */
 const LAG_WAIT_MS = 300;
 
+// A report of a full heap names no keys: each thread says so for itself.
+process.report.excludeEnv = true;
+
 // The entry of the stages' thread: opens ports of its own, runs the pipeline, answers the process.
 const start = workerData as StagesThreadData;
 const logger = createLogger(start.config.logLevel, { part: 'stages' });

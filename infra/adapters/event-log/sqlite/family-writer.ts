@@ -126,7 +126,10 @@ export class FamilyWriter {
   #start(): Worker {
     const { folder, segmentBytes, segmentAgeMs, busyTimeoutMs, addedCommitMs, logger } = this.#options;
     const workerData: WorkerOptions = { folder, segmentBytes, segmentAgeMs, busyTimeoutMs, addedCommitMs };
-    const worker = new Worker(new URL('./append-worker.ts', import.meta.url), { workerData, execArgv: [] });
+    const worker = new Worker(new URL('./append-worker.ts', import.meta.url), {
+      workerData,
+      execArgv: ['--report-exclude-env'],
+    });
     worker.on('message', (reply: WorkerReply) => this.#onReply(reply));
     worker.on('error', (error) => logger.error({ folder, error: error.message }, 'append thread died'));
     worker.on('exit', () => {

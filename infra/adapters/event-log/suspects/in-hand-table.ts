@@ -136,3 +136,10 @@ export function rangesInHand(
   }
   return ranges;
 }
+
+/** The part of a table's memory that has the slots of these names. */
+export function usedMemory(memory: SharedArrayBuffer, names: ReadonlyMap<number, SlotName>): Uint8Array {
+  let slots = 0;
+  for (const slot of names.keys()) slots = Math.max(slots, slot + 1);
+  return new Uint8Array(memory, 0, slots * SLOT.numbers * Float64Array.BYTES_PER_ELEMENT);
+}

@@ -68,7 +68,7 @@ export class LogCarrier {
   #start(): Worker {
     const thread = new Worker(new URL('./log-carrier-thread.ts', import.meta.url), {
       workerData: this.#options,
-      execArgv: [],
+      execArgv: ['--report-exclude-env'],
     });
     thread.on('message', (_: CarrierReply) => {
       this.#underWay = false;

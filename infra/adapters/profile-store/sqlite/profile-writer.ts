@@ -86,7 +86,10 @@ export class ProfileWriter {
   #start(): Worker {
     const { file } = this.#options;
     const workerData: WriterOptions = this.#options;
-    const thread = new Worker(new URL('./writer-thread.ts', import.meta.url), { workerData, execArgv: [] });
+    const thread = new Worker(new URL('./writer-thread.ts', import.meta.url), {
+      workerData,
+      execArgv: ['--report-exclude-env'],
+    });
     thread.on('message', (reply: ThreadReply) => this.#onReply(reply));
     thread.on('error', (error) => this.#logger.error({ file, error: error.message }, 'profile thread died'));
     thread.on('exit', () => {
