@@ -62,8 +62,9 @@ export class FairShare {
   }
 
   /** Charges the processor time that one event took, ms. */
-  charge(workspaceId: string, ms: number, now = this.#elapsed()): void {
+  charge(workspaceId: string, ms: number): void {
     if (ms <= ORDINARY_MS) return;
+    const now = this.#elapsed();
     const available = this.#available();
     const fresh = { level: 0, leakedAt: available, slowUntil: Number.NEGATIVE_INFINITY, slowMs: 0 };
     const tenant = this.#tenants.get(workspaceId) ?? fresh;
