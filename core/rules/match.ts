@@ -28,6 +28,14 @@ export interface RuleMatch {
   readonly mismatch?: Mismatch;
 }
 
+/** Made once: most rules do not take most events. */
+const MISMATCH = {
+  environment: { because: 'environment' },
+  event_type: { because: 'event_type' },
+  event_name: { because: 'event_name' },
+  filter: { because: 'filter' },
+} satisfies Readonly<Record<string, Mismatch>>;
+
 const NOT_EVALUATED: Mismatch = {
   because: 'filter_not_evaluated',
   message: 'not evaluated: the filters of the rules of this workspace take too much work for this event',
@@ -65,16 +73,16 @@ export function mismatchOfContent(
   budget?: FilterBudget,
 ): Mismatch | undefined {
   const { environments, event_types, event_names, filter } = rule;
-  if (!environments.includes(event.environment)) return { because: 'environment' };
-  if (event_types.length > 0 && !event_types.includes(event.type)) return { because: 'event_type' };
-  if (event_names.length > 0 && !event_names.includes(eventName(event))) return { because: 'event_name' };
+  if (!environments.includes(event.environment)) return MISMATCH.environment;
+  if (event_types.length > 0 && !event_types.includes(event.type)) return MISMATCH.event_type;
+  if (event_names.length > 0 && !event_names.includes(eventName(event))) return MISMATCH.event_name;
   if (filter == null) return undefined;
   const verdict = filterVerdict(filter, event, budget);
   switch (verdict) {
     case 'matched':
       return undefined;
     case 'not matched':
-      return { because: 'filter' };
+      return MISMATCH.filter;
     case 'not evaluated':
       return NOT_EVALUATED;
     default:

@@ -27,11 +27,6 @@ interface Tenant {
   slowMs: number;
 }
 
-interface Seen {
-  readonly workspaceId: string;
-  at: number;
-}
-
 /**
  * The share of one stage's processor time that each workspace has in this process: a leaky bucket of what its events
  * take beyond ordinary ones. A workspace that overflows it has its events sent through the stage's slow queue for a
@@ -42,9 +37,15 @@ export class FairShare {
   readonly #elapsed: Clock;
   readonly #available: Clock;
   readonly #tenants = new RecentMap<string, Tenant>(REMEMBERED);
-  #latest: Seen | undefined;
-  #other: Seen | undefined;
-  #ordinaryAt = Number.NEGATIVE_INFINITY;
+  /** The workspace of the latest event. */
+  #latest = '';
+  /** Whether events of more than one workspace came since that was last asked, and when it was so. */
+  #haveOthersCome = false;
+  #othersCameAt = Number.NEGATIVE_INFINITY;
+  /** Events that take no slow queue; how many there were when that was last asked, and when they had become more. */
+  #passed = 0;
+  #passedBefore = 0;
+  #passedAt = Number.NEGATIVE_INFINITY;
 
   /** `elapsed`: ms that never go back. */
   constructor(elapsed: Clock, { available }: Pick<ThreadTime, 'available'>) {
@@ -52,18 +53,22 @@ export class FairShare {
     this.#available = available;
   }
 
-  /** Notes that an event of the workspace came. True when it belongs into the slow queue. */
-  sendsSlow(workspaceId: string, now = this.#elapsed()): boolean {
-    this.#note(workspaceId, now);
+  /** Notes that an event of the workspace came. True when it belongs into the slow queue. Reads no clock for most events. */
+  sendsSlow(workspaceId: string): boolean {
+    if (workspaceId !== this.#latest) {
+      this.#haveOthersCome ||= this.#latest !== '';
+      this.#latest = workspaceId;
+    }
     const tenant = this.#tenants.size === 0 ? undefined : this.#tenants.get(workspaceId);
-    if (tenant !== undefined && now < tenant.slowUntil) return true;
-    this.#ordinaryAt = now;
+    if (tenant !== undefined && this.#elapsed() < tenant.slowUntil) return true;
+    this.#passed += 1;
     return false;
   }
 
   /** Charges the processor time that one event took, ms. */
-  charge(workspaceId: string, ms: number, now = this.#elapsed()): void {
+  charge(workspaceId: string, ms: number): void {
     if (ms <= ORDINARY_MS) return;
+    const now = this.#elapsed();
     const available = this.#available();
     const fresh = { level: 0, leakedAt: available, slowUntil: Number.NEGATIVE_INFINITY, slowMs: 0 };
     const tenant = this.#tenants.get(workspaceId) ?? fresh;
@@ -72,7 +77,7 @@ export class FairShare {
     // What no other workspace was there to suffer from is not held against it.
     tenant.level = Math.min(2 * BURST_MS, Math.max(0, tenant.level - leaked) + ms - ORDINARY_MS);
     tenant.leakedAt = available;
-    if (tenant.level <= BURST_MS || now < tenant.slowUntil || this.#isAlone(workspaceId, now)) return;
+    if (tenant.level <= BURST_MS || now < tenant.slowUntil || this.#isAlone(now)) return;
     const isAgain = now - tenant.slowUntil < 2 * tenant.slowMs;
     tenant.slowMs = isAgain ? Math.min(MOST_SLOW_MS, tenant.slowMs * 2) : FIRST_SLOW_MS;
     tenant.slowUntil = now + tenant.slowMs;
@@ -80,21 +85,15 @@ export class FairShare {
 
   /** Whether events that take no slow queue came lately. */
   get isBusy(): boolean {
-    return this.#elapsed() - this.#ordinaryAt < BUSY_MS;
+    const now = this.#elapsed();
+    if (this.#passed !== this.#passedBefore) this.#passedAt = now;
+    this.#passedBefore = this.#passed;
+    return now - this.#passedAt < BUSY_MS;
   }
 
-  #note(workspaceId: string, now: number): void {
-    if (this.#latest?.workspaceId === workspaceId) {
-      this.#latest.at = now;
-      return;
-    }
-    this.#other = this.#latest;
-    this.#latest = { workspaceId, at: now };
-  }
-
-  #isAlone(workspaceId: string, now: number): boolean {
-    const { workspaceId: latest, at } = this.#latest ?? { workspaceId, at: now };
-    const other = latest === workspaceId ? (this.#other?.at ?? Number.NEGATIVE_INFINITY) : at;
-    return now - other >= ALONE_AFTER_MS;
+  #isAlone(now: number): boolean {
+    if (this.#haveOthersCome) this.#othersCameAt = now;
+    this.#haveOthersCome = false;
+    return now - this.#othersCameAt >= ALONE_AFTER_MS;
   }
 }

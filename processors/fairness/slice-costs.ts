@@ -36,7 +36,7 @@ export class SliceCosts {
     const [now, cpu] = [this.#elapsed(), this.#cpu()];
     const took = now - this.#beganAt;
     const ratio = took > 0 ? Math.min(1, Math.max(0, (cpu - this.#cpuAt) / took)) : 1;
-    for (const [workspaceId, ms] of this.#costs.splice(0)) this.#share.charge(workspaceId, ms * ratio, now);
+    for (const [workspaceId, ms] of this.#costs.splice(0)) this.#share.charge(workspaceId, ms * ratio);
     this.restart();
   }
 

@@ -10,9 +10,9 @@ import {
   MATCH,
   MAX_FILTER_WORK,
   type Metrics,
-  matchRules,
+  type Mismatch,
+  mismatchOf,
   type Rule,
-  type RuleMatch,
 } from '@tributary/core';
 import { notTakenOnRedrive, type Routed, undecided } from './delivery.ts';
 
@@ -29,6 +29,14 @@ export interface Matching {
   readonly filterMs: number;
 }
 
+/** Most events have none. */
+const NONE: readonly Emission[] = [];
+
+interface Undecided {
+  readonly rule: Rule;
+  readonly mismatch: Mismatch;
+}
+
 interface MatchDependencies {
   readonly state: CatalogView;
   readonly metrics: Metrics;
@@ -43,10 +51,9 @@ export function matchOf(entry: LogEntry): keyof typeof MATCH | undefined {
 }
 
 /** Matches an event with all enabled rules of its workspace. */
-export function matchAll(routed: Routed, { state, metrics }: MatchDependencies): Matching {
-  const budget = new FilterBudget();
-  const enabled = state.enabledRules(routed.event.workspace_id);
-  return matchingOf(routed, matchRules(enabled, routed.event, budget), budget, { state, metrics });
+export function matchAll(routed: Routed, dependencies: MatchDependencies): Matching {
+  const enabled = dependencies.state.enabledRules(routed.event.workspace_id);
+  return match(routed, enabled, new FilterBudget(), dependencies);
 }
 
 /**
@@ -55,65 +62,68 @@ export function matchAll(routed: Routed, { state, metrics }: MatchDependencies):
  */
 export function matchAgain(
   routed: Routed,
-  match: 'named' | 'from',
+  how: 'named' | 'from',
   named: readonly Rule[],
   dependencies: MatchDependencies,
 ): Matching {
   const budget = new FilterBudget();
+  const notTaken: Emission[] = [];
   // What was named is asked for by a person: it counts as enabled.
-  const matches = matchRules(
-    named.map((rule) => ({ ...rule, enabled: true })),
-    routed.event,
-    budget,
-  );
-  const own = matchingOf(routed, matches, budget, dependencies);
-  const emissions = [...own.emissions];
-  if (routed.redrives > 0)
-    for (const { rule, mismatch } of matches)
-      if (mismatch !== undefined && !isUndecided(mismatch)) emissions.push(notTakenOnRedrive(routed, rule));
-  if (match === 'named') return { ...own, emissions };
+  const asked = named.map((rule) => ({ ...rule, enabled: true }));
+  const own = match(routed, asked, budget, dependencies, (rule) => {
+    if (routed.redrives > 0) notTaken.push(notTakenOnRedrive(routed, rule));
+  });
+  const emissions = [...own.emissions, ...notTaken];
+  if (how === 'named') return { ...own, emissions };
   const enabled = dependencies.state.enabledRules(routed.event.workspace_id);
   const last = enabled.findIndex(({ id }) => id === named.at(-1)?.id);
-  const later = last === -1 ? [] : enabled.slice(last + 1);
-  // Their events were never dead: they are no part of the redrive.
-  const rest = matchingOf(
+  // They had no dead delivery of their own: they are no part of the redrive.
+  const later = match(
     { ...routed, redrives: 0 },
-    matchRules(later, routed.event, budget),
+    last === -1 ? [] : enabled.slice(last + 1),
     budget,
     dependencies,
   );
   return {
-    rules: [...own.rules, ...rest.rules],
-    emissions: [...emissions, ...rest.emissions],
-    filterMs: rest.filterMs,
+    rules: [...own.rules, ...later.rules],
+    emissions: [...emissions, ...later.emissions],
+    filterMs: later.filterMs,
   };
 }
 
 /**
- * A filter that fails makes a dead delivery of its rule. Of the rules that were not evaluated the first one has a dead
- * delivery for all of them: an event must not become a thousand.
+ * As `matchRules` does. A filter that fails makes a dead delivery of its rule. Of the rules that were not evaluated the
+ * first one has a dead delivery for all of them: an event must not become a thousand.
  */
-function matchingOf(
+function match(
   routed: Routed,
-  matches: readonly RuleMatch[],
+  candidates: readonly Rule[],
   budget: FilterBudget,
   { state, metrics }: MatchDependencies,
+  notTaken?: (rule: Rule) => void,
 ): Matching {
   const rules: Rule[] = [];
-  const failed: (RuleMatch & { readonly mismatch: NonNullable<RuleMatch['mismatch']> })[] = [];
-  const notEvaluated: typeof failed = [];
-  for (const { rule, mismatch } of matches) {
+  let emissions = NONE;
+  let firstNotEvaluated: Undecided | undefined;
+  let notEvaluated = 0;
+  for (const rule of candidates) {
+    const mismatch = mismatchOf(rule, routed.event, budget);
     if (mismatch === undefined) rules.push(rule);
-    else if (!isUndecided(mismatch) || !isDue(routed, rule, state)) continue;
-    else if (mismatch.because === 'filter_failed') failed.push({ rule, mismatch });
-    else notEvaluated.push({ rule, mismatch });
+    else if (!isUndecided(mismatch)) notTaken?.(rule);
+    else if (!isDue(routed, rule, state)) continue;
+    else if (mismatch.because === 'filter_failed') {
+      metrics.count('tributary_rule_filters_failed_total', {});
+      emissions = [...emissions, undecided(routed, rule, mismatch)];
+    } else {
+      firstNotEvaluated ??= { rule, mismatch };
+      notEvaluated += 1;
+    }
   }
-  const emissions = failed.map(({ rule, mismatch }) => undecided(routed, rule, mismatch));
-  const [first, ...others] = notEvaluated;
-  if (first !== undefined) emissions.push(undecided(routed, first.rule, first.mismatch, others.length));
-  if (failed.length > 0) metrics.count('tributary_rule_filters_failed_total', {}, failed.length);
-  if (first !== undefined)
-    metrics.count('tributary_rule_filters_not_evaluated_total', {}, notEvaluated.length);
+  if (firstNotEvaluated !== undefined) {
+    const { rule, mismatch } = firstNotEvaluated;
+    metrics.count('tributary_rule_filters_not_evaluated_total', {}, notEvaluated);
+    emissions = [...emissions, undecided(routed, rule, mismatch, notEvaluated - 1)];
+  }
   return { rules, emissions, filterMs: msOf(budget) };
 }
 

@@ -63,11 +63,12 @@ export function route(
       return [toSlowMatching(subject)];
     }
     const { rules, emissions, filterMs } = matchAll(subject, { state: catalog.state, metrics });
-    share.charge(workspace_id, filterMs + writingMs(emissions));
+    share.charge(workspace_id, filterMs);
     const sharing = sharingOf(rules);
     const applied = await applyRules(dependencies, { ...subject, sharing }, rules, lanes);
-    share.charge(workspace_id, writingMs(applied));
-    return [...emissions, ...applied];
+    const all = emissions.length === 0 ? applied : [...emissions, ...applied];
+    share.charge(workspace_id, writingMs(all));
+    return all;
   });
 }
 
