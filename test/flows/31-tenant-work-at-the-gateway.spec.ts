@@ -10,7 +10,8 @@ import { startTributary, type Tributary } from '../helpers/tributary.ts';
 const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 /** Events a second of the quiet workspace. */
 const PACE = 25;
-const SECONDS = IS_LONG ? 20 : 3;
+const SECONDS = IS_LONG ? 10 : 2;
+const ROUNDS = 3;
 /** A latency that a pause of the machine alone can make, ms. */
 const PAUSE_MS = 150;
 const CALLERS = 16;
@@ -166,26 +167,34 @@ describe('31. The work of tenants at the gateway', () => {
   it('other workspaces’ events are received as fast beside traces, contracts, dry runs and checks of hostile ones', async () => {
     await prepare();
     await sendQuietly(2); // warms up
-    const alone = percentile(await sendQuietly(SECONDS), 0.99);
-    const until = performance.now() + (SECONDS + 2) * 1_000;
     const statuses = new Map<unknown, number>();
-    const attacking = times(CALLERS, async (caller) => {
-      for (let n = caller; performance.now() < until; n += CALLERS) {
-        const { status } = (await attacks[n % attacks.length]?.(n)) as { status: number };
-        statuses.set(status, (statuses.get(status) ?? 0) + 1);
-        if (status === 429 || status === 503) await sleep(50);
-      }
-    });
-    await sleep(500);
-    const beside = percentile(await sendQuietly(SECONDS), 0.99);
-    await Promise.all(attacking);
+    let rounds = 0;
+    const attackFor = (ms: number) => {
+      const until = performance.now() + ms;
+      rounds += 1;
+      return times(CALLERS, async (caller) => {
+        for (let n = rounds * 100_000 + caller; performance.now() < until; n += CALLERS) {
+          const { status } = (await attacks[n % attacks.length]?.(n)) as { status: number };
+          statuses.set(status, (statuses.get(status) ?? 0) + 1);
+          if (status === 429 || status === 503) await sleep(50);
+        }
+      });
+    };
+    // In turns, and the best of each: a machine that pauses does so in one of them, a thread that is held in every one.
+    const [alone, beside]: [number[], number[]] = [[], []];
+    for (let round = 0; round < ROUNDS; round++) {
+      alone.push(percentile(await sendQuietly(SECONDS), 0.99));
+      const attacking = attackFor((SECONDS + 1) * 1_000);
+      await sleep(500);
+      beside.push(percentile(await sendQuietly(SECONDS), 0.99));
+      await Promise.all(attacking);
+    }
     const answered = [...statuses].map(([status, count]) => `${count} x ${status}`).join(', ');
-    console.log(
-      `p99 of receiving: ${alone.toFixed(0)} ms alone, ${beside.toFixed(0)} ms beside; ${answered}`,
-    );
+    const told = (figures: readonly number[]) => figures.map((figure) => figure.toFixed(0)).join(', ');
+    console.log(`p99 of receiving, ms: ${told(alone)} alone, ${told(beside)} beside; ${answered}`);
     for (const status of [200, 201, 202, 400]) expect(statuses.get(status)).toBeGreaterThan(0);
     expect(statuses.get(500)).toBeUndefined();
-    expect(beside).toBeLessThan(Math.max(alone * 2, PAUSE_MS));
+    expect(Math.min(...beside)).toBeLessThan(Math.max(Math.min(...alone) * 2, PAUSE_MS));
   }, 180_000);
 
   it('a workspace’s worst contracts in use take bounded memory, and each of its events has its verdict', async () => {
