@@ -28,6 +28,10 @@ async function open(options: TestGatewayOptions = {}) {
   const gateway = await openTestGateway(options);
   onTestFinished(() => gateway.close());
   const port = Number(new URL(await gateway.app.listen({ host: '127.0.0.1', port: 0 })).port);
+  let requests = 0;
+  gateway.app.server.on('request', () => {
+    requests++;
+  });
   const sockets: Socket[] = [];
   onTestFinished(() => {
     for (const socket of sockets) socket.destroy();
@@ -78,7 +82,7 @@ async function open(options: TestGatewayOptions = {}) {
     };
   }
 
-  return { gateway, halfSend, post, workspace };
+  return { gateway, begun: () => requests, halfSend, post, workspace };
 }
 
 type Attack = ReturnType<Awaited<ReturnType<typeof open>>['halfSend']>;
@@ -88,6 +92,8 @@ const refused = (attacks: readonly Attack[]) =>
   statusesOf(attacks).filter((status) => status === '503').length;
 
 describe('bodies that never end', () => {
+  const LARGE = { bodies: 192 * MIB, unauthenticatedBodies: 32 * MIB };
+
   it.each([
     ['90 with one public write key that announce 3 MiB', 90, 'content-length: 3145728', true],
     ['200 without a key that announce 400 KiB', 200, 'content-length: 409600', false],
@@ -96,7 +102,7 @@ describe('bodies that never end', () => {
   ])(
     'counted as what they announced: %s refused the larger bodies of everybody',
     async (_, many, line, withKey) => {
-      const { halfSend, workspace } = await open();
+      const { begun, halfSend, workspace } = await open({ dependencies: { memory: LARGE } });
       const [attacker, neighbour] = [await workspace('a@example.com'), await workspace('b@example.com')];
       const timed = async () => {
         const times: number[] = [];
@@ -109,10 +115,12 @@ describe('bodies that never end', () => {
       };
       await neighbour.send(MIB);
       const quiet = await timed();
+      const before = begun();
       const start = line.includes('chunked') ? Buffer.from('a\r\n{"batch":[\r\n') : Buffer.from('{"batch":[');
       const attacks = Array.from({ length: many }, () =>
         withKey ? attacker.attack(start, { lines: [line] }) : halfSend('/v1/batch', [line], start),
       );
+      await expect.poll(() => begun() - before, { timeout: 10_000 }).toBe(many);
       expect(await timed()).toBeLessThan(2 * quiet + PAUSE_MS);
       expect(await attacker.send(MIB)).toBe(202);
       expect(statusesOf(attacks)).toEqual(attacks.map(() => ''));
