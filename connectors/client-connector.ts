@@ -11,7 +11,7 @@ import { DestinationClients } from './clients.ts';
 import { type Deadline, Deadlines } from './deadlines.ts';
 import type { ConnectorContext } from './kind.ts';
 import { type Part, partsOf } from './parts.ts';
-import { NOT_VALID, testedBy, verdictOfOurs } from './verdicts.ts';
+import { NOT_VALID, STOPPED, testedBy, verdictOfOurs } from './verdicts.ts';
 
 /** A client of a destination that nobody used is kept this long, ms. */
 const IDLE_MS = 3 * 60_000;
@@ -58,16 +58,16 @@ export function createClientConnector<Settings, Client extends { close(): Promis
     if (read === undefined) throw new TypeError(NOT_VALID);
     return kind.open(read, destination);
   };
-  const clients = new DestinationClients<Client>({
-    open,
-    idleMs: IDLE_MS,
-    maxKept: kind.maxClients,
-  });
+  const clientsOf = (maxKept: number) => new DestinationClients<Client>({ open, idleMs: IDLE_MS, maxKept });
+  const clients = clientsOf(kind.maxClients);
+  /** Of each connection test that is under way. */
+  const ofTests = new Set<DestinationClients<Client>>();
   const deadlines = new Deadlines(timeoutMs);
   let closing: Promise<void> | undefined;
 
   /** One deadline for all that `work` asks of the place; a failure that was foreseen is a value. */
   async function call<T>(
+    from: DestinationClients<Client>,
     destination: ConnectorDestination,
     signal: AbortSignal,
     work: (client: Client, call: Call) => Promise<T>,
@@ -77,7 +77,7 @@ export function createClientConnector<Settings, Client extends { close(): Promis
     const begun: { call?: Call } = {};
     try {
       deadline.throwIfAborted();
-      const done = await clients.use(destination, (client, discard) => {
+      const done = await from.use(destination, (client, discard) => {
         begun.call = {
           destination,
           deadline,
@@ -112,7 +112,7 @@ export function createClientConnector<Settings, Client extends { close(): Promis
       const batches = partsOf(deliveries, kind.limits(settings).events);
       const results: DeliveryResult[] = [];
       for (const batch of batches) {
-        const outcome = await call(destination, signal, (client, made) =>
+        const outcome = await call(clients, destination, signal, (client, made) =>
           kind.send(client, settings, batch, made),
         );
         const answers = 'done' in outcome ? outcome.done : batch.map(() => outcome.failed);
@@ -125,12 +125,23 @@ export function createClientConnector<Settings, Client extends { close(): Promis
     async test(destination, { signal }) {
       const settings = kind.readSettings(destination.settings);
       if (settings === undefined) return { ok: false, reason: NOT_VALID };
-      const outcome = await call(destination, signal, (client, made) => kind.test(client, settings, made));
-      return 'done' in outcome ? outcome.done : testedBy(outcome.failed);
+      if (closing !== undefined) return testedBy(STOPPED);
+      // A client of its own, so that nothing of the test is left once it is answered.
+      const own = clientsOf(1);
+      ofTests.add(own);
+      try {
+        const outcome = await call(own, destination, signal, (client, made) =>
+          kind.test(client, settings, made),
+        );
+        return 'done' in outcome ? outcome.done : testedBy(outcome.failed);
+      } finally {
+        ofTests.delete(own);
+        await own.close();
+      }
     },
 
     close() {
-      closing ??= clients.close();
+      closing ??= Promise.all([clients, ...ofTests].map((open) => open.close())).then(() => undefined);
       return closing;
     },
   };

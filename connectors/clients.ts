@@ -14,6 +14,9 @@ export interface DestinationClientsOptions<C extends Closable> {
   readonly maxKept: number;
 }
 
+/** A driver that takes longer to close is left to itself, ms: its connections are ended first. */
+const CLOSED_WITHIN_MS = 1_000;
+
 interface Held<C> {
   readonly client: Promise<C>;
   /** The same once it is there. */
@@ -143,9 +146,20 @@ export class DestinationClients<C extends Closable> {
   /** A client that never opened has nothing to close, and whoever asked for it was told why. */
   #end({ client, ended }: Held<C>): void {
     const closed = client.then(
-      (opened) => opened.close(),
+      (opened) => closedSoon(opened),
       () => undefined,
     );
     closed.then(ended.resolve, ended.reject);
+  }
+}
+
+/** Rejects as the close does. */
+async function closedSoon(client: Closable): Promise<void> {
+  const late = Promise.withResolvers<void>();
+  const timer = setTimeout(late.resolve, CLOSED_WITHIN_MS);
+  try {
+    await Promise.race([client.close(), late.promise]);
+  } finally {
+    clearTimeout(timer);
   }
 }

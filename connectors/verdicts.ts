@@ -14,6 +14,8 @@ export const NOT_VALID = 'the settings are not valid';
 
 export const DELIVERED: DeliveryResult = { outcome: 'delivered' };
 
+export const STOPPED: DeliveryResult = { outcome: 'retry', reason: 'stopped' };
+
 /** What a connection test says whose message met with this. */
 export function testedBy(result: DeliveryResult): ConnectionTest {
   const { status, response } = result;
@@ -34,6 +36,6 @@ export function verdictOfOurs(error: unknown): DeliveryResult | undefined {
   if (error instanceof AnswerRefused) return { outcome: 'retry', reason: 'the answer cannot be understood' };
   if (error instanceof PasswordInClear)
     return { outcome: 'dead', reason: 'the server asks for the password in clear, without TLS' };
-  if (error instanceof Stopped || error instanceof Closed) return { outcome: 'retry', reason: 'stopped' };
+  if (error instanceof Stopped || error instanceof Closed) return STOPPED;
   return undefined;
 }

@@ -23,29 +23,47 @@ function systemWith({ threads }: { readonly threads: number }) {
   };
 }
 
-const asks = async (hostname: string) => !hostname.startsWith('silent');
+const isInHosts = async (hostname: string) => hostname === 'in-hosts.example';
+
+/** Name servers that are silent for some names and do not find others. */
+function nameServers() {
+  const asked: string[] = [];
+  return {
+    asked,
+    async ask(hostname: string) {
+      asked.push(hostname);
+      if (hostname.startsWith('silent')) return undefined;
+      return hostname.startsWith('inside') ? [] : FOUND;
+    },
+  };
+}
+const { ask } = nameServers();
 
 describe('look-ups of names', () => {
   it('of servers that do not answer keep no other name from being found', async () => {
     const system = systemWith({ threads: 2 });
-    const resolve = createNameLookups({ asks, system: system.look });
+    const resolve = createNameLookups({ ask, isInHosts, system: system.look });
     for (let n = 0; n < 20; n++) resolve(`silent-${n}.example`).catch(() => {});
     expect(await resolve('good.example')).toEqual(FOUND);
     expect(await resolve('localhost')).toEqual(FOUND);
+    expect(await resolve('in-hosts.example')).toEqual(FOUND);
     expect(system.asked.filter((name) => name.startsWith('silent'))).toEqual(['silent-0.example']);
   });
 
   it('of one name are one', async () => {
     const system = systemWith({ threads: 2 });
-    const resolve = createNameLookups({ asks, system: system.look });
-    await Promise.all(Array.from({ length: 16 }, () => resolve('good.example')));
-    expect(system.asked).toEqual(['good.example']);
+    const servers = nameServers();
+    const resolve = createNameLookups({ ask: servers.ask, isInHosts, system: system.look });
+    for (const name of ['good.example', 'inside', 'in-hosts.example'])
+      await Promise.all(Array.from({ length: 16 }, () => resolve(name)));
+    expect(servers.asked).toEqual(['good.example', 'inside']);
+    expect(system.asked).toEqual(['inside', 'in-hosts.example']);
     await resolve('good.example');
-    expect(system.asked).toEqual(['good.example', 'good.example']);
+    expect(servers.asked).toEqual(['good.example', 'inside', 'good.example']);
   });
 
   it('that would wait behind too many others are told to come again', async () => {
-    const resolve = createNameLookups({ asks, system: systemWith({ threads: 2 }).look });
+    const resolve = createNameLookups({ ask, isInHosts, system: systemWith({ threads: 2 }).look });
     for (let n = 0; n < 32; n++) resolve(`silent-${n}.example`).catch(() => {});
     await expect(resolve('silent-32.example')).rejects.toMatchObject({ code: 'EAI_AGAIN' });
   });
@@ -55,10 +73,17 @@ describe('look-ups of names', () => {
       if (hostname === 'silent-0.example') throw Object.assign(new Error('no'), { code: 'ENOTFOUND' });
       return FOUND;
     };
-    const resolve = createNameLookups({ asks, system: failing });
+    const resolve = createNameLookups({ ask, isInHosts, system: failing });
     const [first, second] = ['silent-0.example', 'silent-1.example'].map((name) => resolve(name));
     await expect(first).rejects.toMatchObject({ code: 'ENOTFOUND' });
     expect(await second).toEqual(FOUND);
+  });
+
+  it('that name servers answer for are not asked of the system: they may be silent to it', async () => {
+    const system = systemWith({ threads: 2 });
+    const resolve = createNameLookups({ ask, isInHosts, system: system.look });
+    await Promise.all(Array.from({ length: 20 }, (_, n) => resolve(`two-faced-${n}.example`)));
+    expect(system.asked).toEqual([]);
   });
 
   it('find what the system knows', async () => {

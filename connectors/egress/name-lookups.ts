@@ -1,20 +1,30 @@
 import type { LookupAddress } from 'node:dns';
 import { lookup, Resolver } from 'node:dns/promises';
+import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** All addresses of a name. Rejects with a system error (`ENOTFOUND`, `EAI_AGAIN`) when there are none. */
 export type Resolve = (hostname: string) => Promise<readonly LookupAddress[]>;
 
-/** Whether the name servers answer for a name within good time, be it that there is no such name. */
-export type Asks = (hostname: string) => Promise<boolean>;
+/** What the name servers say of a name: its addresses, none where there is no such name, undefined without an answer. */
+export type Ask = (hostname: string) => Promise<readonly LookupAddress[] | undefined>;
+
+/** Whether the hosts file of this machine has the name. */
+export type IsInHosts = (hostname: string) => Promise<boolean>;
 
 /** How long name servers may take to answer, ms. */
 const ANSWERED_WITHIN_MS = 3_000;
 const TRY_MS = 1_500;
 const TRIES = 2;
 
-/** Names without an answer that wait for the system at a time; more are told to come again. */
+/** Names that the name servers do not find and that wait for the system at a time; more are told to come again. */
 const MAX_IN_LINE = 32;
+
+/** Addresses of a name that are used, of each family: a connection tries one after the other. */
+const MAX_ADDRESSES = 16;
+
+const HOSTS_FILE = '/etc/hosts';
+const HOSTS_MS = 10_000;
 
 /** Names that the system knows without asking anybody. */
 const LOCAL = /(?:^|\.)localhost\.?$/i;
@@ -22,17 +32,20 @@ const LOCAL = /(?:^|\.)localhost\.?$/i;
 const bySystem: Resolve = (hostname) => lookup(hostname, { all: true, order: 'verbatim' });
 
 /**
- * Looks names up as the system does: its hosts file, its search domains, its order. The system does so in threads, of
- * which a process has but two for it, and for up to half a minute where a name server is silent: a few such names would
- * keep every other name from being found, those of this process's own engines, too. So the name servers are asked first,
- * over sockets; names for which they do not answer go to the system one at a time, and no name is looked up twice at
- * the same time.
+ * Looks names up where the system does: in its hosts file, at its name servers, under its search domains. The system
+ * does so in threads, of which a process has but two for it, and for up to half a minute where a name server is silent: a
+ * few such names would keep every other name from being found, those of this process's own engines, too. So the name
+ * servers are asked over sockets, and the addresses that they give are used: a name server of a destination could
+ * answer that question and be silent to the system's. Names that they do not find (the system may, under a search
+ * domain) or do not answer for go to the system one at a time, and no name is looked up twice at the same time.
  */
 export function createNameLookups({
-  asks = createAsks(),
+  ask = createAsk(),
+  isInHosts = createIsInHosts(),
   system = bySystem,
 }: {
-  readonly asks?: Asks;
+  readonly ask?: Ask;
+  readonly isInHosts?: IsInHosts;
   readonly system?: Resolve;
 } = {}): Resolve {
   const underWay = new Map<string, Promise<readonly LookupAddress[]>>();
@@ -48,7 +61,9 @@ export function createNameLookups({
   }
 
   async function look(hostname: string): Promise<readonly LookupAddress[]> {
-    return LOCAL.test(hostname) || (await asks(hostname)) ? system(hostname) : inTurn(hostname);
+    if (LOCAL.test(hostname) || (await isInHosts(hostname))) return system(hostname);
+    const found = (await ask(hostname)) ?? [];
+    return found.length > 0 ? found : inTurn(hostname);
   }
 
   return (hostname) => {
@@ -60,21 +75,24 @@ export function createNameLookups({
   };
 }
 
-function createAsks(): Asks {
+function createAsk(): Ask {
   let resolver = newResolver();
   return async (hostname) => {
     // Both, as the system asks for both.
     const answered = Promise.all([
-      isAnswered(resolver.resolve4(hostname)),
-      isAnswered(resolver.resolve6(hostname)),
-    ]).then((answers) => answers.every(Boolean));
+      addressesIn(resolver.resolve4(hostname), 4),
+      addressesIn(resolver.resolve6(hostname), 6),
+    ]);
     const over = new AbortController();
-    const tooLate = sleep(ANSWERED_WITHIN_MS, false, { signal: over.signal, ref: false }).catch(() => false);
-    const isInTime = await Promise.race([answered, tooLate]);
+    const tooLate = sleep(ANSWERED_WITHIN_MS, undefined, { signal: over.signal, ref: false }).catch(
+      () => undefined,
+    );
+    const answers = await Promise.race([answered, tooLate]);
     over.abort();
     // The system may have been given other name servers since.
-    if (!isInTime) resolver = newResolver();
-    return isInTime;
+    if (answers === undefined || answers.includes(undefined)) resolver = newResolver();
+    const found = (answers ?? []).flatMap((addresses) => addresses ?? []);
+    return found.length === 0 && answers?.includes(undefined) !== false ? undefined : found;
   };
 }
 
@@ -82,14 +100,34 @@ function newResolver(): Resolver {
   return new Resolver({ timeout: TRY_MS, tries: TRIES });
 }
 
-/** Whatever the answer is; that nobody listens there comes at once, to the system as well. */
-async function isAnswered(query: Promise<unknown>): Promise<boolean> {
+/** None where there is no such name or nobody listens there, which the system meets with at once too. */
+async function addressesIn(
+  query: Promise<readonly string[]>,
+  family: 4 | 6,
+): Promise<readonly LookupAddress[] | undefined> {
   try {
-    await query;
-    return true;
+    return (await query).slice(0, MAX_ADDRESSES).map((address) => ({ address, family }));
   } catch (error) {
-    return !(error instanceof Error && 'code' in error && error.code === 'ETIMEOUT');
+    return error instanceof Error && 'code' in error && error.code === 'ETIMEOUT' ? undefined : [];
   }
+}
+
+/** Reads the hosts file again once it is older than `HOSTS_MS`. */
+function createIsInHosts(): IsInHosts {
+  let names: Promise<ReadonlySet<string>> | undefined;
+  let readAt = 0;
+  return async (hostname) => {
+    if (names === undefined || performance.now() - readAt > HOSTS_MS) {
+      readAt = performance.now();
+      names = readFile(HOSTS_FILE, 'utf8').then(namesIn, () => new Set());
+    }
+    return (await names).has(hostname.toLowerCase().replace(/\.$/, ''));
+  };
+}
+
+function namesIn(hosts: string): ReadonlySet<string> {
+  const lines = hosts.split('\n').map((line) => line.replace(/#.*/, '').trim().toLowerCase().split(/\s+/));
+  return new Set(lines.flatMap(([, ...names]) => names));
 }
 
 function busy(hostname: string): Error {

@@ -6,7 +6,8 @@ import { redisAnswers } from './answers.ts';
 import { ADD_ONCE } from './script.ts';
 import type { RedisSettings } from './settings.ts';
 
-const MAX_UNASKED_BYTES = 1_024 * 1_024;
+/** Replies to the calls that are made at a time. */
+const MAX_UNASKED_BYTES = 256 * 1_024;
 
 /** What of the driver is used. */
 export interface StreamClient {
@@ -33,7 +34,7 @@ export function openStreamClient(egress: EgressGuard, settings: RedisSettings): 
     override async connect() {
       const socket = connections.connect(target);
       const bounded = boundedAnswers(socket, MAX_UNASKED_BYTES);
-      const replies = redisAnswers();
+      const replies = redisAnswers(socket);
       return inspectAnswers(socket, function* inspect(chunk) {
         for (const some of bounded(chunk)) yield* replies(some);
       });

@@ -22,6 +22,9 @@ const PASSING = new Set([
   'XAmzContentSHA256Mismatch',
 ]);
 
+/** Names of errors in place of a code that the service did not give. */
+const NO_CODES = new Set(['Error', 'Unknown', 'UnknownError']);
+
 /**
  * What a failed put means. `lastFailure` is what became of a connection. `now` is epoch ms. Undefined for an error that
  * is neither the service's nor the network's.
@@ -37,7 +40,7 @@ export function verdictOfS3Failure(
     const ofStatus = verdictOfAnswer(answer, now);
     const passes = ofStatus.outcome === 'dead' && PASSING.has(error.name);
     const verdict = passes ? ({ ...ofStatus, outcome: 'retry' } as const) : ofStatus;
-    const code = /^[A-Za-z]{3,60}$/.test(error.name) && error.name !== 'Error' ? ` ${error.name}` : '';
+    const code = /^[A-Za-z]{3,60}$/.test(error.name) && !NO_CODES.has(error.name) ? ` ${error.name}` : '';
     if (verdict.outcome === 'delivered')
       return { outcome: 'retry', reason: 'the answer is not whole', status };
     return { ...verdict, reason: `${verdict.reason}${code}` };

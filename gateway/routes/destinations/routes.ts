@@ -6,6 +6,7 @@ import { alertsIn } from '../../http/alerts.ts';
 import { accountOf } from '../../http/caller.ts';
 import { deleteEntity, entityOf } from '../../http/entities.ts';
 import { invalidRequest } from '../../http/errors.ts';
+import { whenGone } from '../../http/gone.ts';
 import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
 import { propose } from '../../http/propose.ts';
 import { closed, errorAnswers, goneAs, MAX_RESOURCE_BYTES, noBody, pathOf } from '../../http/schemas.ts';
@@ -20,7 +21,7 @@ import {
   destinationResource,
   destinationTestResult,
 } from './schemas.ts';
-import { testDestination } from './test-destination.ts';
+import { createDestinationTests } from './test-destination.ts';
 
 const path = '/workspaces/:workspaceId/destinations';
 
@@ -31,6 +32,11 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
 ) => {
   const { catalog, connectors } = dependencies;
   const configurator = createConfigurator(dependencies);
+  const tests = createDestinationTests(dependencies);
+  app.addHook('preClose', (done) => {
+    tests.close();
+    done();
+  });
 
   app.get(
     path,
@@ -182,7 +188,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
     },
     async (request, reply) => {
       const destination = entityOf(request, dependencies, 'destination', request.params.destinationId);
-      return reply.code(200).send(await testDestination(dependencies, destination));
+      return reply.code(200).send(await tests.test(destination, whenGone(reply)));
     },
   );
 
