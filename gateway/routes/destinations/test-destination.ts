@@ -8,15 +8,16 @@ import type { destinationTestResult } from './schemas.ts';
 /** Beyond the connector's own timeout: one that does not keep it must not hold a request for ever, ms. */
 const GIVE_UP_MS = 15_000;
 
-/** Tests in this process at a time; 429 where too many wait, of a workspace or in all. */
-const TURNS: TurnBounds = { atATime: 100, waiting: 400, waitingEach: 50, retryAfterSeconds: 5 };
+/** Tests of one workspace at a time in this process: each prepares a client, which takes milliseconds of its thread. */
+const TURNS: TurnBounds = { atATime: 4, waiting: 20, waitingEach: 20, retryAfterSeconds: 5 };
 
 type Dependencies = Pick<GatewayDependencies, 'connectors' | 'unseal' | 'logger'>;
 
 /** Reaches destinations from this process as deliver would, whether they are enabled or not. */
 export interface DestinationTests {
   /**
-   * 409 when the destination has no connector any more, or no key opens its secrets. When it resolves nothing of the test
+   * 409 when the destination has no connector any more, or no key opens its secrets; 429 where too many of its workspace
+   * wait already. When it resolves nothing of the test
    * is left: its connections are ended, and so they are when `gone` fires, when the time is over and at `close`.
    */
   test(destination: Destination, gone: AbortSignal): Promise<Static<typeof destinationTestResult>>;
@@ -25,7 +26,8 @@ export interface DestinationTests {
 }
 
 export function createDestinationTests(dependencies: Dependencies): DestinationTests {
-  const turns = new Turns(TURNS);
+  /** Of each workspace that has a test under way. */
+  const turns = new Map<string, { readonly turns: Turns; users: number }>();
   const underWay = new Set<AbortController>();
 
   async function run(destination: Destination, gone: AbortSignal): Promise<ConnectionTest> {
@@ -52,12 +54,25 @@ export function createDestinationTests(dependencies: Dependencies): DestinationT
     }
   }
 
+  async function inTurn<T>(workspaceId: string, gone: AbortSignal, work: () => Promise<T>): Promise<T> {
+    const own = turns.get(workspaceId) ?? { turns: new Turns(TURNS), users: 0 };
+    turns.set(workspaceId, own);
+    own.users += 1;
+    try {
+      return await own.turns.take(workspaceId, gone, work);
+    } finally {
+      own.users -= 1;
+      if (own.users === 0) turns.delete(workspaceId);
+    }
+  }
+
   return {
-    async test(destination, gone) {
-      const began = performance.now();
-      const test = await turns.take(destination.workspace_id, gone, () => run(destination, gone));
-      return presentTest(test, Math.round(performance.now() - began));
-    },
+    test: (destination, gone) =>
+      inTurn(destination.workspace_id, gone, async () => {
+        const began = performance.now();
+        const test = await run(destination, gone);
+        return presentTest(test, Math.round(performance.now() - began));
+      }),
     close() {
       for (const over of underWay) over.abort();
     },
