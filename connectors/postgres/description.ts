@@ -11,7 +11,7 @@ export const description: ConnectorDescription = {
   description: [
     'Inserts each delivery as one row, those of one call in one statement with `on conflict (delivery_id) do nothing`: a delivery is one row, however often it is sent.',
     `The columns are ${columns} and \`inserted_at\`. \`name\` is the event's \`event\`, \`name\` or \`group_id\`; \`event\` is all of it. A table of your own needs these columns and a unique index on \`delivery_id\`; it may have more, with defaults, and \`delivery_id\` may be \`text\`.`,
-    'When the server refuses a value (`jsonb` takes no `\\u0000`, for example) the batch is sent again in parts at once, and only the delivery that is refused alone is given up. A server that is not there, starts, is full or read-only, and a broken connection are tried again. A wrong password, a missing permission or database, and a table that does not fit are given up.',
+    'When the server refuses a value (`jsonb` takes no `\\u0000`, for example) the batch is sent again in parts at once, and only the delivery that is refused alone is given up. A server that is not there, starts, is full or read-only, and a broken connection are tried again. A wrong password, a missing permission or database, and a table that does not fit are given up; so is a server that asks for the password in clear without TLS, or for fewer than 4,096 or more than 100,000 iterations of SCRAM.',
     'The connection test signs in, makes the table where that is asked for, and inserts no rows.',
   ].join('\n\n'),
   settingsSchema,
