@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type ConnectionTest, type Destination, messageOf } from '@tributary/core';
 import type { Static } from 'typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
@@ -7,6 +8,9 @@ import type { destinationTestResult } from './schemas.ts';
 
 /** Beyond the connector's own timeout: one that does not keep it must not hold a request for ever, ms. */
 const GIVE_UP_MS = 15_000;
+
+/** A test takes its turn for so long at least, ms: ten a second and workspace. */
+const MIN_TURN_MS = 400;
 
 /** Tests of one workspace at a time in this process: each prepares a client, which takes milliseconds of its thread. */
 const TURNS: TurnBounds = { atATime: 4, waiting: 20, waitingEach: 20, retryAfterSeconds: 5 };
@@ -54,12 +58,23 @@ export function createDestinationTests(dependencies: Dependencies): DestinationT
     }
   }
 
-  async function inTurn<T>(workspaceId: string, gone: AbortSignal, work: () => Promise<T>): Promise<T> {
+  function inTurn<T>(workspaceId: string, gone: AbortSignal, work: () => Promise<T>): Promise<T> {
+    const answered = Promise.withResolvers<T>();
+    const held = holdTurn(workspaceId, gone, async () => {
+      const pause = sleep(MIN_TURN_MS, undefined, { ref: false });
+      await work().then(answered.resolve, answered.reject);
+      await pause;
+    });
+    held.catch(answered.reject);
+    return answered.promise;
+  }
+
+  async function holdTurn(workspaceId: string, gone: AbortSignal, work: () => Promise<void>): Promise<void> {
     const own = turns.get(workspaceId) ?? { turns: new Turns(TURNS), users: 0 };
     turns.set(workspaceId, own);
     own.users += 1;
     try {
-      return await own.turns.take(workspaceId, gone, work);
+      await own.turns.take(workspaceId, gone, work);
     } finally {
       own.users -= 1;
       if (own.users === 0) turns.delete(workspaceId);

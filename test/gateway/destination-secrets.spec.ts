@@ -1,0 +1,103 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
+
+const MASK = '********';
+
+let test: TestGateway;
+let owner: InjectClient;
+beforeAll(async () => {
+  test = await openTestGateway();
+  owner = await test.openWorkspace();
+});
+afterAll(() => test.close());
+
+interface Destination {
+  readonly id: string;
+}
+
+const stored = (id: string) =>
+  test.dependencies.catalog.state.entity('destination', String(owner.workspaceId), id)?.settings ?? {};
+
+const CA = '-----BEGIN CERTIFICATE-----\n';
+const BROKER = { brokers: ['kafka.example.com:9093'], topic: 't', username: 'u' };
+const DATABASE = { host: 'db.example.com', database: 'd', username: 'u' };
+const STREAM = { host: 'cache.example.com', stream: 's', username: 'u' };
+const BUCKET = { bucket: 'events', access_key_id: 'AKIA' };
+const POSTHOG = { project_id: '1', endpoint: 'https://us.i.posthog.com' };
+
+it.each([
+  ['kafka', 'password', BROKER, { sasl_mechanism: 'plain' }, 'sasl_mechanism is weaker'],
+  ['kafka', 'password', BROKER, { sasl_mechanism: 'scram-sha-256' }, 'sasl_mechanism is weaker'],
+  [
+    'kafka',
+    'password',
+    { ...BROKER, sasl_mechanism: 'scram-sha-256' },
+    { sasl_mechanism: 'plain' },
+    'sasl_mechanism is weaker',
+  ],
+  ['kafka', 'password', BROKER, { tls: false }, 'tls is weaker'],
+  ['kafka', 'password', BROKER, { ca: CA }, 'ca is another'],
+  ['kafka', 'password', BROKER, { username: 'admin' }, 'username is another'],
+  [
+    'kafka',
+    'password',
+    BROKER,
+    { brokers: [...BROKER.brokers, 'mine.example.com:9093'] },
+    'brokers is another',
+  ],
+  ['postgres', 'password', DATABASE, { tls: false }, 'tls is weaker'],
+  ['postgres', 'password', DATABASE, { port: 6432 }, 'port is another'],
+  ['postgres', 'password', { ...DATABASE, ca: CA }, { ca: null }, 'ca is another'],
+  ['postgres', 'password', DATABASE, { username: 'postgres' }, 'username is another'],
+  ['redis', 'password', STREAM, { tls: false }, 'tls is weaker'],
+  ['redis', 'password', STREAM, { host: 'mine.example.com' }, 'host is another'],
+  [
+    'elasticsearch',
+    'password',
+    { url: 'https://es.example.com', index: 'i', username: 'u' },
+    { url: 'http://es.example.com' },
+    'url is another',
+  ],
+  [
+    'webhook',
+    'headers',
+    { url: 'https://hooks.example.com/in' },
+    { url: 'http://hooks.example.com/in' },
+    'url is another',
+  ],
+  ['s3', 'secret_access_key', BUCKET, { endpoint: 'http://s3.example.com' }, 'endpoint is another'],
+  ['s3', 'secret_access_key', BUCKET, { bucket: 'of-somebody-else' }, 'bucket is another'],
+  ['segment-posthog', 'api_key', POSTHOG, { endpoint: 'https://eu.i.posthog.com' }, 'endpoint is another'],
+] as const)(
+  'keeps no secret that would travel in a weaker way or to another party: %s %s %j %j',
+  async (type, secret, settings, change, because) => {
+    const stated = secret === 'headers' ? { authorization: 'Bearer x' } : 'a-password-of-long-standing';
+    const asked = (of: object) => ({ name: 'x', type, settings: of });
+    const { id } = await owner.ok<Destination>(
+      'POST',
+      './destinations',
+      asked({ ...settings, [secret]: stated }),
+    );
+    const put = (of: object) => owner.call('PUT', `./destinations/${id}`, asked(of));
+    const details = [{ path: `/settings/${secret}`, message: `must be stated again, as ${because}` }];
+    for (const kept of [{}, { [secret]: MASK }])
+      expect(await put({ ...settings, ...change, ...kept })).toMatchObject({
+        status: 400,
+        body: { details },
+      });
+    expect(await put({ ...settings, ...change, [secret]: stated })).toMatchObject({ status: 200 });
+  },
+);
+
+it('keeps a secret that would travel in a safer way', async () => {
+  const settings = { ...BROKER, sasl_mechanism: 'plain', tls: false };
+  const asked = (of: object) => ({ name: 'x', type: 'kafka', settings: of });
+  const { id } = await owner.ok<Destination>('POST', './destinations', asked({ ...settings, password: 'p' }));
+  const { password } = stored(id);
+  for (const safer of [
+    { ...settings, sasl_mechanism: 'scram-sha-256' },
+    { ...BROKER, tls: true },
+  ])
+    expect(await owner.call('PUT', `./destinations/${id}`, asked(safer))).toMatchObject({ status: 200 });
+  expect(stored(id).password).toEqual(password);
+});
