@@ -15,7 +15,8 @@ const names = new Map<number, SlotName>();
 const workerData: CrashingThreadData = { module, medium, memory };
 const thread = new Worker(new URL('./crashing-thread.ts', import.meta.url), {
   workerData,
-  resourceLimits: { maxOldGenerationSizeMb: 64 },
+  // A small young generation: else V8 may end the whole process, which nobody here tells from a kill.
+  resourceLimits: { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 4 },
 });
 let isAsked = false;
 thread.on('message', (message: { readonly slot: number; readonly name: SlotName } | { ready: true }) => {
