@@ -1,4 +1,12 @@
-import { type Delivery, type DeliveryOutcome, HEADER, outcomeVersion, TOPIC } from '@tributary/core';
+import {
+  type DeadCause,
+  type Delivery,
+  type DeliveryOutcome,
+  HEADER,
+  MATCH,
+  outcomeVersion,
+  TOPIC,
+} from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { canRedrive, redriveOf } from './redrive.ts';
 
@@ -24,7 +32,7 @@ const delivery: Delivery = {
     workspace_id: 'w',
   },
 };
-const dead = (cause: 'destination' | 'transformation' | 'expired'): DeliveryOutcome => ({
+const dead = (cause: DeadCause): DeliveryOutcome => ({
   delivery,
   status: 'dead',
   reason: 'why',
@@ -60,6 +68,22 @@ describe('redriveOf', () => {
     expect(JSON.parse(start.entry.value)).toEqual(delivery.event);
     expect(start.entry.headers).toMatchObject({ [HEADER.rules]: 'rule', [HEADER.redrives]: '2' });
     expect(start.entry.headers).not.toHaveProperty(HEADER.outcome);
+  });
+
+  it('matches the rule again whose filter could not say, and those behind it where they were not evaluated either', () => {
+    for (const [cause, match] of [
+      ['filter_failed', MATCH.named],
+      ['filter_not_evaluated', MATCH.from],
+    ] as const) {
+      const { start } = redriveOf(dead(cause), now, 7);
+      expect(start.topic).toBe(TOPIC.eventsSlow);
+      expect(start.entry.headers).toMatchObject({
+        [HEADER.match]: match,
+        [HEADER.rules]: 'rule',
+        [HEADER.redrives]: '2',
+      });
+    }
+    expect(redriveOf(dead('transformation'), now, 7).start.entry.headers).not.toHaveProperty(HEADER.match);
   });
 
   it('tells a transformation that runs again what the contract of its event said', () => {
@@ -100,6 +124,8 @@ describe('canRedrive', () => {
 
   it('needs the rule where the transformation runs again', () => {
     expect(canRedrive(dead('transformation'), state({ dest: true }))).toBe(false);
+    expect(canRedrive(dead('filter_failed'), state({ dest: true }))).toBe(false);
+    expect(canRedrive(dead('filter_failed'), state({ dest: true }, 'dest'))).toBe(true);
     expect(canRedrive(dead('transformation'), state({ dest: true }, 'dest'))).toBe(true);
   });
 
