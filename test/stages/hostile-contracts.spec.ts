@@ -6,12 +6,14 @@ import { HOSTILE_CONTRACTS } from '../bench/hostile-contracts.ts';
 /** Many times what the bench sees: other code runs beside it, and nothing is warm here. A minute was usual once. */
 const MOST_MS = 100;
 
-/** What passes creation and was made to be slow: an event costs little, and gets one verdict. */
+/** Made to be slow, and within what a contract may be or could be once: an event costs little, and gets one verdict. */
 describe('A hostile contract', () => {
   const used = createContractEvaluator();
 
   it.each(HOSTILE_CONTRACTS)('$name', (hostile) => {
-    expect(checkSchema(hostile.definition)).toEqual([]);
+    // Some take too much work to compile for a new contract; an earlier release may have taken them.
+    const faults = checkSchema(hostile.definition);
+    expect(faults.filter(({ message }) => !/take too much work to compile/.test(message))).toEqual([]);
     const contract = hostileContract(hostile);
     const event = hostileEvent(hostile.subject);
     expect(Buffer.byteLength(JSON.stringify(event))).toBeLessThanOrEqual(MAX_EVENT_BYTES);
