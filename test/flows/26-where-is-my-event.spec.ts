@@ -32,6 +32,9 @@ interface Way {
   readonly looked: { readonly complete: boolean; readonly duration_ms: number };
 }
 
+/** What the filter of the rule "dear ones" can read, and does not match. */
+const PRICED = { properties: { total: 5 } };
+
 /** One question, whatever became of an event: received, judged, matched or not and why, transformed, delivered. */
 describe('26. Where is my event', () => {
   let tributary: Tributary;
@@ -139,19 +142,21 @@ describe('26. Where is my event', () => {
     expect(way.rules).toEqual([]);
   });
 
-  it('a filter that fails is no match, and says how it failed', async () => {
-    const way = await settled(await send('Bare'), ['delivered']);
+  it('a filter that fails makes a dead delivery, and says how it failed', async () => {
+    const way = await settled(await send('Bare'), ['dead']);
     expect(at(way, 'dear ones')).toMatchObject({
       matched: false,
       because: 'filter_failed',
       message: 'No such key: properties',
+      deliveries: [{ status: 'dead', cause: 'filter_failed' }],
     });
+    expect(at(way, 'all tracks')?.deliveries).toMatchObject([{ status: 'delivered' }]);
   });
 
   it('its transformation made two of it, or failed', async () => {
-    const twice = at(await settled(await send('Twice'), ['delivered']), 'transformed');
+    const twice = at(await settled(await send('Twice', PRICED), ['delivered']), 'transformed');
     expect(twice).toMatchObject({ transformation: 'outputs', deliveries: [{ index: 0 }, { index: 1 }] });
-    const thrown = at(await settled(await send('Thrown'), ['dead']), 'transformed');
+    const thrown = at(await settled(await send('Thrown', PRICED), ['dead']), 'transformed');
     expect(thrown).toMatchObject({
       transformation: 'failed',
       deliveries: [{ status: 'dead', cause: 'transformation', reason: expect.stringContaining('no total') }],

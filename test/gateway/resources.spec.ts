@@ -86,7 +86,7 @@ it.each(Object.keys(written))('%s name the account that made them, also by an AP
     (await client.ok<Made>('POST', './sources', { name: 'Shop', type: 'web' })).created_by;
   const account = await accountOf(owner);
   expect(await accountOf(await test.openWorkspace('other@example.com'))).not.toBe(account);
-  for (const client of [owner, await owner.withApiKey('admin')]) {
+  for (const client of [owner, await owner.withApiKey('admin', ['keys'])]) {
     const { created_by } = await client.ok<Made>('POST', `./${list}`, another(list));
     expect(created_by).toBe(account);
   }

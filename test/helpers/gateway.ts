@@ -69,8 +69,9 @@ export class InjectClient {
   }
 
   /** An API key of this client's workspace as another client. */
-  async withApiKey(role: WorkspaceRole): Promise<InjectClient> {
-    const { key } = await this.ok<{ key: string }>('POST', './api-keys', { name: `a ${role}`, role });
+  async withApiKey(role: WorkspaceRole, may_manage: readonly string[] = []): Promise<InjectClient> {
+    const wanted = { name: `a ${role}`, role, may_manage };
+    const { key } = await this.ok<{ key: string }>('POST', './api-keys', wanted);
     return this.with({ token: key });
   }
 }

@@ -118,7 +118,8 @@ describe('route, beside a workspace whose filters take long', () => {
   function setUpCostly(rules = 400) {
     const set = setUp();
     set.catalog.addDestination('place');
-    for (let n = 0; n < rules; n++) set.catalog.addRule(`rule${String(n).padStart(4, '0')}`, 'place', { filter: costly });
+    for (let n = 0; n < rules; n++)
+      set.catalog.addRule(`rule${String(n).padStart(4, '0')}`, 'place', { filter: costly });
     set.catalog.addRule('unfiltered', 'place');
     return set;
   }

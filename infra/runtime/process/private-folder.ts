@@ -23,7 +23,7 @@ const NAMED = 10;
  * permissions, and those of entries with other names, stay as they are.
  */
 const DATA_ENTRIES =
-  /^(log|dedupe|volume|history|health|profiles|ndjson|demo|lock\.db(-.*)?|secret-keys\.(json|lock).*|dev-issuer\.json.*|quickstart\.json.*|.*catalog\.snapshot.*)$/;
+  /^(log|crashes|dedupe|volume|history|health|profiles|ndjson|demo|lock\.db(-.*)?|secret-keys\.(json|lock).*|dev-issuer\.json.*|quickstart\.json.*|.*catalog\.snapshot.*)$/;
 
 /** From now on the process and its threads create files for its own user alone, below whatever mode the code names. */
 export function createPrivately(): void {

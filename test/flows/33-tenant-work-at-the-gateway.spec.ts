@@ -65,7 +65,7 @@ const REFUSED: readonly ((of: number) => object)[] = [
 ];
 
 /** What a workspace has its gateway compile and evaluate delays no other's events. */
-describe('31. The work of tenants at the gateway', () => {
+describe('33. The work of tenants at the gateway', () => {
   const receivers = new Receivers();
   let tributary: Tributary;
   let noisy: Client;

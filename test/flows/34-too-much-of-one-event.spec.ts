@@ -12,7 +12,7 @@ interface Dead {
 }
 
 /** One event that becomes more than a process can hold costs its own workspace alone. */
-describe('31. Too much of one event', () => {
+describe('34. Too much of one event', () => {
   let tributary: Tributary;
   let webhook: Webhook;
   beforeAll(async () => {

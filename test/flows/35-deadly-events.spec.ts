@@ -16,7 +16,7 @@ const MOST_DEATHS = 5;
 const TOLD = /the stages ended|FATAL ERROR/;
 
 /** An event that ends the whole process does so twice, with a supervisor that starts it again; then it is quarantined. */
-describe('32. Deadly events', () => {
+describe('35. Deadly events', () => {
   let tributary: Tributary;
   let webhook: Webhook;
   beforeAll(async () => {
