@@ -179,7 +179,7 @@ describe('30. Redriving what stages gave up', () => {
   it('says what is wrong with the words of its command line', async () => {
     const run = await ran('--stages', 'validate,redrive');
     expect(run.code).toBe(2);
-    expect(run.log).toContain('--stages: there is no "redrive"; there are validate, count');
+    expect(run.log).toContain('--stages: there is no "redrive"; there are validate, validate.slow, count');
   });
 
   it(
