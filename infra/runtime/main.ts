@@ -1,8 +1,8 @@
 #!/usr/bin/env -S node --disable-warning=ExperimentalWarning --disable-warning=TimeoutNegativeWarning
 import { keepCompiled } from './process/compile-cache.ts';
-import { createPrivately } from './process/private-folder.ts';
 
-createPrivately();
+// The process and its threads create files for its own user alone, below whatever mode the code names.
+process.umask(0o077);
 keepCompiled();
 // Loaded after it: what is imported above is compiled before any of this runs.
 const { runCli } = await import('./cli.ts');

@@ -25,11 +25,6 @@ const NAMED = 10;
 const DATA_ENTRIES =
   /^(log|crashes|dedupe|volume|history|health|profiles|ndjson|demo|lock\.db(-.*)?|secret-keys\.(json|lock).*|dev-issuer\.json.*|quickstart\.json.*|.*catalog\.snapshot.*)$/;
 
-/** From now on the process and its threads create files for its own user alone, below whatever mode the code names. */
-export function createPrivately(): void {
-  process.umask(OTHERS);
-}
-
 interface Findings {
   /** Corrected paths, each with its former mode. */
   readonly corrected: string[];
