@@ -5,6 +5,9 @@ import { ServerProcess } from '../helpers/server-process.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';
 import { startWebhook, type Webhook } from '../helpers/webhook.ts';
 
+/** The conformance suite of the event log holds the same of a stage in the default run, without a server around it. */
+const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
+
 /** Ends the stages where they meet events of certain names. */
 const DEADLY = new URL('../helpers/deadly-events.ts', import.meta.url).href;
 const ENV = { NODE_OPTIONS: `--import=${DEADLY}`, TRIBUTARY_STAGES_HEAP_MB: '128' };
@@ -16,7 +19,7 @@ const MOST_DEATHS = 5;
 const TOLD = /the stages ended|FATAL ERROR/;
 
 /** An event that ends the whole process does so twice, with a supervisor that starts it again; then it is quarantined. */
-describe('35. Deadly events', () => {
+describe.runIf(IS_LONG)('35. Deadly events', () => {
   let tributary: Tributary;
   let webhook: Webhook;
   beforeAll(async () => {
