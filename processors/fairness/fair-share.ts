@@ -7,7 +7,7 @@ const ORDINARY_MS = 0.2;
 /** The share of one thread that the events of a workspace may take beyond that... */
 const SHARE = 0.1;
 /** ...and how much of it at once, ms. */
-const BURST_MS = 50;
+const BURST_MS = 15;
 /** For how long a workspace is sent through the slow queue, ms: the first time, and at most after it did so repeatedly. */
 const FIRST_SLOW_MS = 1_000;
 const MOST_SLOW_MS = 30_000;
