@@ -26,7 +26,7 @@ export function inspectAnswers(socket: Socket, inspect: Inspect): Socket {
     }
     return true;
   };
-  return Object.defineProperty(socket, 'emit', { value: emitInspected });
+  return Object.defineProperty(socket, 'emit', { value: emitInspected, writable: true, configurable: true });
 }
 
 /**

@@ -107,7 +107,7 @@ export function kafkaAnswers(socket: Socket): Inspect {
     if (Buffer.isBuffer(data)) note(data);
     return Reflect.apply(write, socket, [data, ...rest]);
   };
-  Object.defineProperty(socket, 'write', { value: writeNoted });
+  Object.defineProperty(socket, 'write', { value: writeNoted, writable: true, configurable: true });
 
   const check = (answer: Buffer) => {
     if (isBare) {
