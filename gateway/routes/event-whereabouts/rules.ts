@@ -259,9 +259,21 @@ async function outcomeOfRule(
 function inHindsight(way: RuleWay, sawAll: boolean): RuleWay {
   if (!way.changed_since) return way;
   const { mismatch, ...matched } = way;
+  const undecided = causeOfFilter(way.deliveries);
+  if (undecided !== undefined)
+    return mismatch?.because === undecided ? way : { ...matched, mismatch: { because: undecided } };
   if (way.deliveries.length > 0 || way.stage !== undefined) return matched;
   if (mismatch !== undefined || way.transformation === 'dropped' || !sawAll) return way;
   return { ...way, mismatch: { because: 'not_at_the_time' } };
+}
+
+/** Set where the only delivery says that the filter could not decide. */
+function causeOfFilter(
+  deliveries: readonly DeliveryWay[],
+): 'filter_failed' | 'filter_not_evaluated' | undefined {
+  for (const { cause } of deliveries)
+    if (cause === 'filter_failed' || cause === 'filter_not_evaluated') return cause;
+  return undefined;
 }
 
 /** Without a delivery a rule that matched has dropped the event, if all deliveries that may be its were seen. */
@@ -271,8 +283,7 @@ function transformationResult(
   sawAll: boolean,
 ): TransformationResult {
   if (deliveries.some(({ cause }) => cause === 'transformation')) return 'failed';
-  if (deliveries.some(({ cause }) => cause === 'filter_failed' || cause === 'filter_not_evaluated'))
-    return 'unknown';
+  if (causeOfFilter(deliveries) !== undefined) return 'unknown';
   if (rule.transformation_id === null) return deliveries.length > 0 ? 'none' : 'unknown';
   if (deliveries.length > 0) return 'outputs';
   return sawAll ? 'dropped' : 'unknown';
