@@ -192,6 +192,8 @@ describe('the roles of a cluster without Kafka', () => {
   it('processor: refuses a stage that is none and names those there are', async () => {
     const run = await ranHere(['processor', '--stages', 'validate,rout'], {});
     expect(run.code).toBe(2);
-    expect(run.log).toMatch(/there is no "rout"; there are validate, validate\.slow, count, .*deliver\.retry/);
+    expect(run.log).toMatch(
+      /there is no "rout"; there are validate, validate\.slow, count, .*deliver\.retry/,
+    );
   });
 });
