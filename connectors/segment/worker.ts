@@ -24,7 +24,7 @@ const NO_AUTH = { accessToken: '', refreshToken: '' };
 const tell = (message: FromPack) => void process.send?.(message);
 const forwarded = new ForwardedFetch(tell);
 replaceFetch(forwarded.fetch);
-// Whatever of the pack goes around `fetch` goes nowhere. Node's permission model knows neither sockets nor signals.
+// Code of the pack that goes around `fetch` reaches nothing. Node's permission model knows neither sockets nor signals.
 const refuse = (): never => {
   throw new Error('no network and no signals in this process');
 };

@@ -66,7 +66,7 @@ export interface CatalogView {
   workspaceListing(accountId: string, status?: Workspace['status']): Listing<Workspace>;
   /** Every workspace of an organization, or those of a status. */
   workspacesIn(organizationId: string, status?: Workspace['status']): CountedListing<Workspace>;
-  /** How many of each an account has made, whoever they belong to now; archived ones too. */
+  /** How many of each an account has made, including archived ones and those that belong to other accounts now. */
   madeBy(accountId: string): { readonly organizations: number; readonly workspaces: number };
   /** Characters of JSON that an organization's contracts, transformations (past versions too), rules and destinations have. */
   charactersIn(organizationId: string): number;

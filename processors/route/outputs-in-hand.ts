@@ -4,7 +4,7 @@ const IN_HAND_CHARS = 32 * 1024 * 1024;
 /** Characters of outputs after which one call of the sandbox ends. */
 const CALL_CHARS = 4 * 1024 * 1024;
 
-/** Whose outputs are held: an entry at work. What comes for it when it is done is dropped. */
+/** The entry at work that outputs are held for. Outputs that arrive after it is done are dropped. */
 export interface Holder {
   isDone: boolean;
 }

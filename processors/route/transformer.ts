@@ -43,7 +43,7 @@ export interface NotRun {
 /** It takes longer than the caller has patience for. What it will come to is dropped. */
 export type TooSlow = 'too slow';
 
-/** What an event may become, and for whom its outputs are held until all its rules are done. */
+/** The bounds of one event, and the holder of its outputs until all its rules are done. */
 export interface Bounds {
   readonly holder: Holder;
   readonly share: RuleShare;

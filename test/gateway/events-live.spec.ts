@@ -277,7 +277,7 @@ describe('too many live streams', () => {
     await refused?.over();
     expect(refused?.headers['retry-after']).toBe('5');
     expect(JSON.parse(refused?.text ?? '')).toMatchObject({ quota: 'live_streams_of_account', limit: 5 });
-    // Who has none finds room, also once all places are taken.
+    // An account without a stream finds room, also once all places are taken.
     for (const name of ['ada', 'eve', 'zoe']) {
       const other = await test.openWorkspace(`${name}@example.com`);
       const stream = await open({ token: String(other.token), workspaceId: String(other.workspaceId) });

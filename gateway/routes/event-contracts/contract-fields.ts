@@ -9,7 +9,7 @@ export type ContractFields = Omit<
   'id' | 'workspace_id' | 'status' | 'created_by' | 'version' | 'created_at' | 'updated_at'
 >;
 
-/** For whom a schema is checked, and where. */
+/** The workspace that a schema is checked for, and the place. */
 interface CheckedBy {
   readonly workspaceId: string;
   readonly contracts: Pick<ContractWorkers, 'check'>;

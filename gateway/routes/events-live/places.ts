@@ -4,7 +4,7 @@ import type { LiveLimits } from './limits.ts';
 /** When to try again where there are too many, seconds. */
 const RETRY_AFTER_SECONDS = 5;
 
-/** Whose a stream is. */
+/** The owners of a stream. */
 export interface PlaceOwner {
   readonly workspaceId: string;
   readonly organizationId: string;

@@ -28,7 +28,7 @@ export interface Plan {
   readonly serial: number;
 }
 
-/** Whose ids stand in the slots: those of a tenant that there is, or as many that name nothing. */
+/** The ids in the slots: those of an existing tenant, or as many that name nothing. */
 export interface Side {
   readonly name: string;
   readonly orgId: number;
