@@ -1,5 +1,5 @@
 /**
- * What the writable fields of a resource let a caller reach, beyond the resource itself, and who may set them. The
+ * What the writable fields of a resource let a caller reach, beyond the resource itself, and the role that may set them. The
  * gateway's tests hold that every field of every body, and every parameter of a query that changes something, is here.
  */
 export interface WritableFields {

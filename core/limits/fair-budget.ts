@@ -27,7 +27,7 @@ export interface Permit {
 }
 
 /**
- * Divides a bounded amount (bytes, connections) fairly between owners, who are nested: an organization, in it a
+ * Divides a bounded amount (bytes, connections) fairly between nested owners: an organization, in it a
  * workspace, in it a key. `FairBudget` never hands out more than its capacity, and decides at each level alike:
  *
  * 1. An outermost owner may hold up to `largestShare` of what its siblings leave, an inner one all of that, so one that is

@@ -32,7 +32,7 @@ export function accountOf(caller: Caller): string {
   return caller.kind === 'id_token' ? caller.account.id : caller.key.created_by;
 }
 
-/** Whether a person calls, by ID token, who is an admin or owner of the organization. */
+/** Whether the caller is a person with an ID token and an admin or owner of the organization. */
 export function administersOrganization(
   caller: Caller,
   organizationId: string,

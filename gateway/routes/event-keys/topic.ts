@@ -3,8 +3,8 @@ import type { GatewayDependencies } from '../../dependencies.ts';
 import { invalidRequest } from '../../http/errors.ts';
 
 /**
- * The declared topics that write keys of a workspace may name. One that is another tenant's is as good as missing: who
- * could name it would fill it, and its name may be a customer's.
+ * The declared topics that write keys of a workspace may name. One that is another tenant's is as good as missing: a
+ * caller that named it could fill it, and its name may be a customer's.
  */
 export function topicsOf(
   { id, organization_id }: Pick<Workspace, 'id' | 'organization_id'>,

@@ -17,7 +17,7 @@ interface CrashNote {
 
 /**
  * The entries that note a crash, empty when nothing was in hand. An entry counts as alone only where nothing else of the
- * whole process was in hand: whatever ended it, it was that one.
+ * whole process was in hand: then that entry ended it.
  */
 export function crashEntries(
   ranges: readonly InHandRange[],
