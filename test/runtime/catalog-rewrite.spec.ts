@@ -110,10 +110,11 @@ describe('tributary catalog rewrite', () => {
     expect((await tributary.owner.call('DELETE', `./members/${id}`)).status).toBe(200);
     let editing = true;
     let made = 0;
+    // Renames one source again and again: a workspace has a quota of sources.
+    const { id: sourceId } = await tributary.owner.post<{ id: string }>('./sources', { name: 's', type: 'web' });
     const edits = (async () => {
       for (; editing; made++) {
-        const body = { name: `s${made}`, type: 'web' };
-        await tributary.owner.post('./sources', body);
+        await tributary.owner.put(`./sources/${sourceId}`, { name: `s${made}`, type: 'web' });
       }
     })();
     for (const step of killedAt()) {
