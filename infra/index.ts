@@ -9,9 +9,9 @@ export {
   type Rewritten,
 } from './adapters/catalog/log/index.ts';
 export {
+  type ContractWorkersOptions,
   openContractWorkers,
-  type WorkerThreadsOptions,
-} from './adapters/contract-workers/worker-thread/index.ts';
+} from './adapters/contract-workers/worker-process/index.ts';
 export { openRedisDeduplicator } from './adapters/deduplicator/redis/index.ts';
 export { openSqliteDeduplicator } from './adapters/deduplicator/sqlite/index.ts';
 export { ElasticsearchConnection } from './adapters/elasticsearch/index.ts';

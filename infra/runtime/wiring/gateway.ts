@@ -15,7 +15,7 @@ import {
   type Limits,
   type TrustedIssuer,
 } from '@tributary/gateway';
-import { openContractWorkers } from '../../adapters/contract-workers/worker-thread/index.ts';
+import { openContractWorkers } from '../../adapters/contract-workers/worker-process/index.ts';
 import { quotasOf } from '../config/quota-settings.ts';
 import type { Config } from '../config/settings.ts';
 import { startPatience, whenAvailable } from '../process/patience.ts';

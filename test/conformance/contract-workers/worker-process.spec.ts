@@ -4,11 +4,11 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { contractOf, contractWorkersConformance, paid } from './contract-workers.conformance.ts';
 
 contractWorkersConformance({
-  name: 'worker threads',
+  name: 'worker processes',
   open: (bounds) => openContractWorkers({ logger: NO_LOGGER, ...bounds }),
 });
 
-describe('a task that exceeds the bounds of its thread', () => {
+describe('a task that exceeds the bounds of its process', () => {
   let close = async () => {};
   afterEach(() => close());
 
@@ -22,7 +22,7 @@ describe('a task that exceeds the bounds of its thread', () => {
     properties: Object.fromEntries(Array.from({ length: 990 }, (_, at) => [`f${at}`, { type: 'string' }])),
   };
 
-  it('of time is a fault of the definition, and the thread that replaces it answers the next', async () => {
+  it('of time is a fault of the definition, and the process that replaces it answers the next', async () => {
     const workers = open({ taskMs: 5 });
     const faults = await workers.check('w', heavy);
     expect(faults).toEqual([{ path: '', message: 'takes too much time or memory to compile' }]);
@@ -33,7 +33,7 @@ describe('a task that exceeds the bounds of its thread', () => {
     expect(await open({}).check('w', heavy)).toEqual([]);
   });
 
-  it('of memory ends its thread alone: the next task is answered', async () => {
+  it('of memory ended the process of its caller, as a thread: the next task is answered', async () => {
     const workers = open({ heapMb: 48 });
     const contract = contractOf('w', { type: 'object' });
     const list = Array.from({ length: 30_000 }, () => ({}));

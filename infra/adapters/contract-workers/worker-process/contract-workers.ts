@@ -1,4 +1,5 @@
-import { Worker } from 'node:worker_threads';
+import { type ChildProcess, fork } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 import {
   type Contract,
   type ContractTaskOptions,
@@ -13,21 +14,23 @@ import {
 import type { ContractTask, TaskAnswer } from './messages.ts';
 import { type QueueBounds, TaskQueue } from './task-queue.ts';
 
-export interface WorkerThreadsOptions extends Partial<QueueBounds> {
+export interface ContractWorkersOptions extends Partial<QueueBounds> {
   readonly logger: Logger;
-  /** Threads at most; each starts when it is first needed. Default 1. */
-  readonly threads?: number;
-  /** Time of one task before its thread is ended, ms. Bounds on work end every task far sooner. Default 30,000. */
+  /** Worker processes at most; each starts when it is first needed. Default 1. */
+  readonly processes?: number;
+  /** Time of one task before its process is ended, ms. Bounds on work end every task far sooner. Default 30,000. */
   readonly taskMs?: number;
-  /** Heap of a thread, MiB. Default 256. */
+  /** Heap of a worker process, MiB. Default 256. */
   readonly heapMb?: number;
 }
 
-const DEFAULTS = { threads: 1, taskMs: 30_000, heapMb: 256, waitingEach: 64, waiting: 512 } as const;
-/** The share of a thread's heap that its compiled contracts may weigh. */
+const DEFAULTS = { processes: 1, taskMs: 30_000, heapMb: 256, waitingEach: 64, waiting: 512 } as const;
+/** The share of a worker's heap that its compiled contracts may weigh. */
 const COMPILED_SHARE = 1 / 4;
 
-/** Contracts remembered as given to a thread; it keeps fewer, and says when it does not know one any more. */
+const WORKER = fileURLToPath(new URL('./worker.ts', import.meta.url));
+
+/** Contracts remembered as given to a worker; it keeps fewer, and says when it does not know one any more. */
 const MOST_GIVEN = 1_000;
 
 /** One call that waits or runs. */
@@ -40,8 +43,8 @@ interface Pending {
 /** A task that exceeded its time or memory. */
 class TaskEnded extends Error {}
 
-interface Thread {
-  readonly worker: Worker;
+interface WorkerProcess {
+  readonly child: ChildProcess;
   isReady: boolean;
   running:
     | { readonly pending: Pending; readonly workspaceId: string; readonly timer: NodeJS.Timeout }
@@ -50,21 +53,24 @@ interface Thread {
   readonly given: Set<number>;
 }
 
-/** Contract workers in threads of this process, each with a heap of its own, replaced when a task exceeds its bounds. */
-export function openContractWorkers(options: WorkerThreadsOptions): ContractWorkers {
-  return new WorkerThreads(options);
+/**
+ * Contract workers in processes of their own, each replaced when a task exceeds its time or heap. Not in threads: where
+ * one allocation goes far beyond the heap of a thread, V8 ends the whole process.
+ */
+export function openContractWorkers(options: ContractWorkersOptions): ContractWorkers {
+  return new WorkerProcesses(options);
 }
 
-class WorkerThreads implements ContractWorkers {
-  readonly #options: typeof DEFAULTS & WorkerThreadsOptions;
+class WorkerProcesses implements ContractWorkers {
+  readonly #options: typeof DEFAULTS & ContractWorkersOptions;
   readonly #queue: TaskQueue<Pending>;
-  readonly #threads = new Set<Thread>();
+  readonly #workers = new Set<WorkerProcess>();
   readonly #keys = new WeakMap<Contract, number>();
   #lastKey = 0;
   #isClosed = false;
 
-  constructor(options: WorkerThreadsOptions) {
-    this.#options = { ...DEFAULTS, ...options } as typeof DEFAULTS & WorkerThreadsOptions;
+  constructor(options: ContractWorkersOptions) {
+    this.#options = { ...DEFAULTS, ...options } as typeof DEFAULTS & ContractWorkersOptions;
     this.#queue = new TaskQueue(this.#options);
   }
 
@@ -85,7 +91,7 @@ class WorkerThreads implements ContractWorkers {
     const key = this.#keyOf(contract);
     const task = { kind: 'evaluate', key, events: JSON.stringify(events) } as const;
     try {
-      const isGiven = [...this.#threads].every(({ given }) => given.has(key)) && this.#threads.size > 0;
+      const isGiven = [...this.#workers].every(({ given }) => given.has(key)) && this.#workers.size > 0;
       let answer = isGiven ? await this.#run(contract.workspace_id, task, options) : undefined;
       if (answer === undefined || answer.kind === 'unknown')
         answer = await this.#run(
@@ -103,7 +109,7 @@ class WorkerThreads implements ContractWorkers {
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const { reject } of this.#queue.clear()) reject(new Unavailable('the contract workers are closed'));
-    await Promise.all([...this.#threads].map(({ worker }) => worker.terminate()));
+    await Promise.all([...this.#workers].map(({ child }) => ended(child)));
   }
 
   #keyOf(contract: Contract): number {
@@ -139,13 +145,13 @@ class WorkerThreads implements ContractWorkers {
     });
   }
 
-  /** Gives the next tasks to idle threads; starts one more thread where none is idle and more are allowed. */
+  /** Gives the next tasks to idle workers; starts one more where none is idle and more are allowed. */
   #dispatch(): void {
     for (;;) {
-      const idle = [...this.#threads].find(({ isReady, running }) => isReady && running === undefined);
+      const idle = [...this.#workers].find(({ isReady, running }) => isReady && running === undefined);
       if (idle === undefined) {
-        const isStarting = [...this.#threads].some(({ isReady }) => !isReady);
-        if (!isStarting && !this.#isClosed && this.#threads.size < this.#options.threads) this.#start();
+        const isStarting = [...this.#workers].some(({ isReady }) => !isReady);
+        if (!isStarting && !this.#isClosed && this.#workers.size < this.#options.processes) this.#start();
         return;
       }
       const next = this.#queue.next();
@@ -154,62 +160,91 @@ class WorkerThreads implements ContractWorkers {
     }
   }
 
-  #begin(thread: Thread, workspaceId: string, pending: Pending): void {
+  #begin(worker: WorkerProcess, workspaceId: string, pending: Pending): void {
     const timer = setTimeout(() => {
       this.#options.logger.warn(
         { workspace_id: workspaceId, task: pending.task.kind },
-        'ended the thread of a task on a contract that exceeded its time',
+        'ended the worker process of a task on a contract that exceeded its time',
       );
-      void thread.worker.terminate();
+      worker.child.kill('SIGKILL');
     }, this.#options.taskMs);
-    thread.running = { pending, workspaceId, timer };
-    thread.worker.ref();
+    worker.running = { pending, workspaceId, timer };
+    hold(worker.child);
     if (pending.task.kind === 'evaluate' && pending.task.contract !== undefined) {
-      if (thread.given.size >= MOST_GIVEN) thread.given.clear();
-      thread.given.add(pending.task.key);
+      if (worker.given.size >= MOST_GIVEN) worker.given.clear();
+      worker.given.add(pending.task.key);
     }
-    thread.worker.postMessage(pending.task);
+    // A worker that has just ended answers by its exit.
+    worker.child.send(pending.task, () => {});
   }
 
   #start(): void {
     const { heapMb, logger } = this.#options;
-    const worker = new Worker(new URL('./thread.ts', import.meta.url), {
-      workerData: { maxCompiledBytes: heapMb * 1024 * 1024 * COMPILED_SHARE },
-      resourceLimits: { maxOldGenerationSizeMb: heapMb },
-      execArgv: [],
-      name: 'contracts',
+    const child = fork(WORKER, [String(Math.floor(heapMb * 1024 * 1024 * COMPILED_SHARE))], {
+      execArgv: ['--disable-warning=ExperimentalWarning', `--max-old-space-size=${heapMb}`],
+      // Nothing of the secrets and settings of this process. What V8 prints when a heap is exhausted is of no use.
+      env: {},
+      stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     });
-    const thread: Thread = { worker, isReady: false, running: undefined, given: new Set() };
-    this.#threads.add(thread);
-    worker.on('message', (answer: TaskAnswer) => {
+    const worker: WorkerProcess = { child, isReady: false, running: undefined, given: new Set() };
+    this.#workers.add(worker);
+    child.on('message', (message) => {
+      const answer = message as TaskAnswer;
       if (answer.kind === 'ready') {
-        thread.isReady = true;
-        worker.unref();
-      } else this.#finish(thread)?.resolve(answer);
+        worker.isReady = true;
+        release(child);
+      } else this.#finish(worker)?.resolve(answer);
       this.#dispatch();
     });
-    worker.on('error', (error) => logger.error({ error: messageOf(error) }, 'a contract thread failed'));
-    worker.on('exit', () => {
-      this.#threads.delete(thread);
-      this.#finish(thread)?.reject(
+    let isOver = false;
+    const over = (reason: object) => {
+      if (isOver) return;
+      isOver = true;
+      this.#workers.delete(worker);
+      if (!this.#isClosed) logger.warn(reason, 'a worker process for contracts ended; another replaces it');
+      this.#finish(worker)?.reject(
         this.#isClosed ? new Unavailable('the contract workers are closed') : new TaskEnded(),
       );
       // One that could not even start would be started for ever.
-      if (!thread.isReady)
+      if (!worker.isReady)
         for (const { reject } of this.#queue.clear())
-          reject(new Unavailable('no contract thread can be started'));
+          reject(new Unavailable('no worker process for contracts can be started'));
       this.#dispatch();
-    });
+    };
+    child.on('error', (error) => over({ error: messageOf(error) }));
+    child.on('exit', (code, signal) => over({ code, signal }));
   }
 
-  /** The call that a thread was busy with, if any. */
-  #finish(thread: Thread): Pending | undefined {
-    const { running } = thread;
+  /** The call that a worker was busy with, if any. */
+  #finish(worker: WorkerProcess): Pending | undefined {
+    const { running } = worker;
     if (running === undefined) return undefined;
     clearTimeout(running.timer);
-    thread.running = undefined;
-    thread.worker.unref();
+    worker.running = undefined;
+    release(worker.child);
     this.#queue.done(running.workspaceId);
     return running.pending;
   }
+}
+
+/** Keeps this process alive for the answer of a worker. */
+function hold(child: ChildProcess): void {
+  child.ref();
+  child.channel?.ref();
+}
+
+/** An idle worker does not keep this process alive; it ends with the channel to it. */
+function release(child: ChildProcess): void {
+  child.unref();
+  child.channel?.unref();
+}
+
+function ended(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null || child.pid === undefined)
+    return Promise.resolve();
+  return new Promise((resolve) => {
+    child.once('exit', () => resolve());
+    hold(child);
+    child.kill('SIGKILL');
+  });
 }

@@ -1,20 +1,22 @@
-import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { type CanonicalEvent, type Contract, checkSchema, createContractEvaluator } from '@tributary/core';
 import type { ContractTask, TaskAnswer } from './messages.ts';
 
-/** The thread in which contracts are compiled and evaluated: one task at a time. */
-if (!parentPort) throw new Error('thread.ts runs as a worker thread');
-const port: MessagePort = parentPort;
+/** The process in which contracts are compiled and evaluated: one task at a time. It ends with its parent. */
+const answer = (message: TaskAnswer) => process.send?.(message);
 
 /** Contracts kept, compiled or not: their definitions have up to 256 KiB. */
 const MAX_KEPT = 200;
 
-const { maxCompiledBytes }: { readonly maxCompiledBytes: number } = workerData;
+/** What the compiled contracts may weigh. */
+const maxCompiledBytes = Number(process.argv[2]);
 const evaluator = createContractEvaluator({ maxCompiled: MAX_KEPT, maxBytes: maxCompiledBytes });
 const kept = new Map<number, Contract>();
 
-port.on('message', (task: ContractTask) => port.postMessage(answerTo(task)));
-port.postMessage({ kind: 'ready' } satisfies TaskAnswer);
+process.on('message', (task) => answer(answerTo(task as ContractTask)));
+process.on('disconnect', () => process.exit());
+// The parent decides: a signal to the whole group must not end a task that the parent still waits for.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {});
+answer({ kind: 'ready' });
 
 function answerTo(task: ContractTask): TaskAnswer {
   if (task.kind === 'check') return { kind: 'checked', faults: checkSchema(JSON.parse(task.definition)) };

@@ -7,12 +7,12 @@ export type ContractTask =
       readonly kind: 'evaluate';
       /** Names the contract for as long as the pool lives. */
       readonly key: number;
-      /** Absent where this thread was given it before. */
+      /** Absent where this worker was given it before. */
       readonly contract?: string;
       readonly events: string;
     };
 
-/** `unknown`: the thread does not keep the contract of that key any more. */
+/** `unknown`: the worker does not keep the contract of that key any more. */
 export type TaskAnswer =
   | { readonly kind: 'ready' }
   | { readonly kind: 'checked'; readonly faults: readonly SchemaFault[] }

@@ -1,0 +1,1 @@
+export { type ContractWorkersOptions, openContractWorkers } from './contract-workers.ts';

@@ -1,1 +1,0 @@
-export { openContractWorkers, type WorkerThreadsOptions } from './contract-workers.ts';
