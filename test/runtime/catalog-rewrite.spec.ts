@@ -1,6 +1,7 @@
 import { randomInt, randomUUID } from 'node:crypto';
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { openDevIssuer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Dice } from '../chaos/dice.ts';
@@ -11,6 +12,9 @@ import { startTributary, type Tributary } from '../helpers/tributary.ts';
 
 /** What the command has told of when it is killed: right behind the step, or amid the next. */
 const KILLED_AT = ['begun', 'ended', 'awaited'] as const;
+
+/** Between two edits: a workspace has a quota of changes a minute. */
+const PAUSE_MS = 200;
 
 /** All of them, several times; in the short form one, another in each run. */
 function killedAt(): readonly string[] {
@@ -110,11 +114,15 @@ describe('tributary catalog rewrite', () => {
     expect((await tributary.owner.call('DELETE', `./members/${id}`)).status).toBe(200);
     let editing = true;
     let made = 0;
-    // Renames one source again and again: a workspace has a quota of sources.
-    const { id: sourceId } = await tributary.owner.post<{ id: string }>('./sources', { name: 's', type: 'web' });
+    // Renames one source again and again: a workspace has quotas of sources and of changes a minute.
+    const { id: sourceId } = await tributary.owner.post<{ id: string }>('./sources', {
+      name: 's',
+      type: 'web',
+    });
     const edits = (async () => {
       for (; editing; made++) {
         await tributary.owner.put(`./sources/${sourceId}`, { name: `s${made}`, type: 'web' });
+        await sleep(PAUSE_MS);
       }
     })();
     for (const step of killedAt()) {
