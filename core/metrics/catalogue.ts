@@ -74,6 +74,11 @@ export const METRICS = {
     help: 'Records behind the position of a stage. What several processes say of a partition: the least is right.',
     labels: { stage, topic, partition: 'its number' },
   },
+  tributary_stage_lag_collected_timestamp_seconds: {
+    kind: 'gauge',
+    help: 'When the lag of all stages of a process was last known, as Unix time; it stands still while the log does not answer.',
+    labels: {},
+  },
   tributary_stage_batches_total: {
     kind: 'counter',
     help: 'Batches that a stage was handed.',

@@ -13,6 +13,7 @@ export async function drained(installation: Installation, withinMs: number): Pro
   let quiet = 0;
   for (let before = ''; quiet < IN_A_ROW; ) {
     const silent: string[] = [];
+    const since = Date.now();
     const texts = await Promise.all(
       installation.processors.map((processor) =>
         scrape(processor.adminUrl).catch(() => {
@@ -22,7 +23,7 @@ export async function drained(installation: Installation, withinMs: number): Pro
       ),
     );
     const metrics = texts.join('\n');
-    const left = [...waiting(metrics), ...silent];
+    const left = [...waiting(metrics, since), ...silent];
     quiet = left.length === 0 ? quiet + 1 : 0;
     before = left.join('\n');
     if (performance.now() - from > withinMs)

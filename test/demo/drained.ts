@@ -10,14 +10,19 @@ function leastLags(metrics: string): ReadonlyMap<string, number> {
   return lags;
 }
 
-/** The partitions that have something before them, or that nothing is known of any: it is told in words. */
-export function waiting(metrics: string): readonly string[] {
+/**
+ * The partitions with records that their stage has not processed, in words; also says where no lag is known, or one of
+ * before `since` (epoch ms): a report does not wait for a log that answers slowly.
+ */
+export function waiting(metrics: string, since: number): readonly string[] {
+  const known = [...metrics.matchAll(/^tributary_stage_lag_collected_timestamp_seconds(?:\{\})? (\S+)$/gm)];
+  if (known.some(([, seconds]) => Number(seconds) * 1_000 < since)) return ['the lag was last known before'];
   const lags = [...leastLags(metrics)];
-  if (lags.length === 0) return ['no stage says its lag'];
+  if (lags.length === 0 || known.length === 0) return ['no stage says its lag'];
   return lags.filter(([, lag]) => lag > 0).map(([labels, lag]) => `${lag} before ${labels}`);
 }
 
-/** True when no stage has anything before it: what was sent is judged, counted and forwarded. */
-export function isDrained(metrics: string): boolean {
-  return waiting(metrics).length === 0;
+/** True when each stage has processed all records of before `since` (epoch ms). */
+export function isDrained(metrics: string, since: number): boolean {
+  return waiting(metrics, since).length === 0;
 }

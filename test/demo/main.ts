@@ -58,7 +58,10 @@ async function demo(): Promise<number> {
   };
   const results = await drained(
     () => readResults(sources, expected),
-    async () => isDrained(await scrape(adminBase)),
+    async () => {
+      const since = Date.now();
+      return isDrained(await scrape(adminBase), since);
+    },
     events.length,
   );
   const seconds = ((performance.now() - started) / 1000).toFixed(1);

@@ -71,12 +71,14 @@ async function open(
   };
 }
 
-/** A log that does not answer has no lag to tell: the figures stay what they were. */
+/** Where the log does not answer, the gauges keep their values, and the time at which they were known. */
 async function reportLag(
   stages: readonly Stage[],
   runs: readonly StageRun[],
   { logger, metrics }: Pick<StagesTools, 'logger' | 'metrics'>,
 ): Promise<void> {
+  const since = Date.now();
+  let isKnown = true;
   for (const [i, run] of runs.entries()) {
     const stage = stages[i]?.name ?? '';
     try {
@@ -84,7 +86,12 @@ async function reportLag(
         metrics.gauge('tributary_stage_lag', lag, { stage, topic, partition: String(partition) });
       }
     } catch (error) {
-      logger.warn({ stage, error: messageOf(error) }, 'the lag of a stage cannot be told');
+      isKnown = false;
+      logger.warn(
+        { stage, error: messageOf(error) },
+        'the lag of a stage is unknown; its last value is kept',
+      );
     }
   }
+  if (isKnown) metrics.gauge('tributary_stage_lag_collected_timestamp_seconds', since / 1_000);
 }

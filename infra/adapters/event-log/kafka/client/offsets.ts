@@ -65,9 +65,25 @@ function errorOfPartition(thrown: unknown): unknown {
 }
 
 /** The stable ends of many partitions, with one request a broker. By `topic/partition`. */
-export async function stableEnds(
+export const stableEnds = (client: KafkaClient, partitions: readonly TopicPartition[]) =>
+  endsOf(client, partitions, READ_COMMITTED);
+
+/** The ends of many partitions, records of open transactions included, with one request a broker. By `topic/partition`. */
+export const appendedEnds = (client: KafkaClient, partitions: readonly TopicPartition[]) =>
+  endsOf(client, partitions, READ_UNCOMMITTED);
+
+interface TopicPartition {
+  readonly topic: string;
+  readonly partition: number;
+}
+
+const READ_UNCOMMITTED = 0 as const;
+const READ_COMMITTED = 1 as const;
+
+async function endsOf(
   client: KafkaClient,
-  partitions: readonly { readonly topic: string; readonly partition: number }[],
+  partitions: readonly TopicPartition[],
+  isolationLevel: 0 | 1,
 ): Promise<ReadonlyMap<string, number>> {
   const byLeader = new Map<number, { topic: string; partition: number }[]>();
   for (const { topic, partition } of partitions) {
@@ -81,7 +97,7 @@ export async function stableEnds(
     const { responses } = await client.withLeader(one.topic, one.partition, 'listing offsets', (broker) =>
       broker.listOffsets({
         replicaId: -1,
-        isolationLevel: 1,
+        isolationLevel,
         topics: [...new Set(led.map(({ topic }) => topic))].map((topic) => ({
           topic,
           partitions: led

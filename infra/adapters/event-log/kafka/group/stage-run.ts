@@ -17,7 +17,7 @@ import type { CrashWatch } from '../../suspects/crash-watch.ts';
 import { KafkaClient } from '../client/client.ts';
 import type { KafkaConnection } from '../client/connection.ts';
 import { Fetcher } from '../client/fetcher.ts';
-import { stableEnds, storedOffsets } from '../client/offsets.ts';
+import { appendedEnds, stableEnds, storedOffsets } from '../client/offsets.ts';
 import { type Assignee, Membership } from './membership.ts';
 import { KafkaPartition } from './owned-partition.ts';
 import { PartitionReader } from './partition-reader.ts';
@@ -25,7 +25,7 @@ import { PartitionWork } from './partition-work.ts';
 import { isStuck } from './stuck.ts';
 import { Transactions } from './transactions.ts';
 
-const LAG_METRIC_MS = 5_000;
+const WATCH_MS = 5_000;
 
 /** How long a broker may wait for something to come, ms: while all partitions wait, and while some are busy. */
 const IDLE_WAIT_MS = 500;
@@ -74,7 +74,7 @@ export class KafkaStageRun implements StageRun {
   readonly #fetcher: Fetcher;
   readonly #membership: Membership;
   readonly #end = Promise.withResolvers<void>();
-  readonly #reporting: NodeJS.Timeout;
+  readonly #watching: NodeJS.Timeout;
   /** By `topic/partition`, topics by names in Kafka. */
   readonly #atWork = new Map<string, AtWork>();
   /** What was dropped and may still be under way. */
@@ -111,7 +111,7 @@ export class KafkaStageRun implements StageRun {
     });
     this.ended = this.#end.promise;
     this.ended.catch(() => {}); // who stops the run without looking at it must not crash on it: it was logged
-    this.#reporting = setInterval(() => void this.#report(), LAG_METRIC_MS).unref();
+    this.#watching = setInterval(() => void this.#watchAll(), WATCH_MS).unref();
     this.#membership.start();
   }
 
@@ -120,11 +120,19 @@ export class KafkaStageRun implements StageRun {
     return this.#stopped;
   }
 
+  /**
+   * Records of open transactions count. The coordinator writes the markers of a commit after it has confirmed it, so a
+   * stage that has just emitted has no lag any more while the stable ends of what it emitted to are still behind that.
+   */
   async lag(): Promise<readonly StageLag[]> {
-    return (await this.#standings()).map(({ topic, partition, lag }) => ({ topic, partition, lag }));
+    return (await this.#standings(appendedEnds)).map(({ topic, partition, lag }) => ({
+      topic,
+      partition,
+      lag,
+    }));
   }
 
-  async #standings(): Promise<readonly Standing[]> {
+  async #standings(endsOf: typeof stableEnds): Promise<readonly Standing[]> {
     const all = this.#stage.reads.flatMap(({ topic }) =>
       Array.from({ length: specOf(this.#options.topics, topic).partitions }, (_, partition) => ({
         topic,
@@ -134,7 +142,7 @@ export class KafkaStageRun implements StageRun {
     );
     const partitions = all.map(({ name, partition }) => ({ topic: name, partition }));
     const stored = await storedOffsets(this.#client, this.#groupId, partitions);
-    const ends = await stableEnds(this.#client, partitions);
+    const ends = await endsOf(this.#client, partitions);
     return all.map(({ topic, name, partition }) => {
       const key = `${name}/${partition}`;
       const atWork = this.#atWork.get(key);
@@ -253,7 +261,7 @@ export class KafkaStageRun implements StageRun {
   }
 
   async #stop(): Promise<void> {
-    clearInterval(this.#reporting);
+    clearInterval(this.#watching);
     await Promise.all([...this.#atWork.keys()].map((name) => this.#finish(name)));
     await Promise.all(this.#dropped.values());
     await this.#membership.leave();
@@ -280,16 +288,12 @@ export class KafkaStageRun implements StageRun {
     return false;
   }
 
-  async #report(): Promise<void> {
-    const { metrics, logger } = this.#options;
+  async #watchAll(): Promise<void> {
+    const { logger } = this.#options;
     const stage = this.#stage.name;
     try {
-      for (const standing of await this.#standings()) {
-        const { topic, partition, lag } = standing;
-        if (!this.#atWork.has(`${this.#nameOf(topic)}/${partition}`)) continue;
-        metrics.gauge('tributary_stage_lag', lag, { stage, topic, partition: String(partition) });
-        this.#watch(standing);
-      }
+      for (const standing of await this.#standings(stableEnds))
+        if (this.#atWork.has(`${this.#nameOf(standing.topic)}/${standing.partition}`)) this.#watch(standing);
     } catch (error) {
       logger.warn({ stage, error: messageOf(error) }, 'lag is not known');
     }
