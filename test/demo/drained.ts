@@ -22,7 +22,8 @@ export function waiting(metrics: string, since: number): readonly string[] {
   return lags.filter(([, lag]) => lag > 0).map(([labels, lag]) => `${lag} before ${labels}`);
 }
 
-/** True when each stage has processed all records of before `since` (epoch ms). */
-export function isDrained(metrics: string, since: number): boolean {
-  return waiting(metrics, since).length === 0;
+/** What `waiting` says of metrics that are collected from now on. */
+export async function waitingNow(metrics: () => Promise<string>): Promise<readonly string[]> {
+  const since = Date.now();
+  return waiting(await metrics(), since);
 }

@@ -6,7 +6,7 @@ import { Client } from '../helpers/client.ts';
 import { ProfileClient, sendTo } from '../helpers/profile-client.ts';
 import { scrape } from '../helpers/scrape.ts';
 import { computeAnswers } from './answers.ts';
-import { isDrained } from './drained.ts';
+import { waitingNow } from './drained.ts';
 import { answersTable, progressLine, volumeChart } from './draw.ts';
 import { readFlights } from './flights.ts';
 import { startReceiver } from './receiver.ts';
@@ -19,8 +19,8 @@ const EMAIL = 'demo@tributary.localhost';
 const QUIET_MS = 30_000;
 
 /**
- * The departures of January 2013 against a running `npm start`: over HTTP alone, as any producer would. A second run
- * sends the same message ids and changes nothing.
+ * Sends the departures of January 2013 to a running `npm start`, through its HTTP API alone. A second run sends the same
+ * message ids and changes nothing.
  */
 async function demo(): Promise<number> {
   const { values } = parseArgs({ options: { flights: { type: 'string' } } });
@@ -58,10 +58,7 @@ async function demo(): Promise<number> {
   };
   const results = await drained(
     () => readResults(sources, expected),
-    async () => {
-      const since = Date.now();
-      return isDrained(await scrape(adminBase), since);
-    },
+    async () => (await waitingNow(() => scrape(adminBase))).length === 0,
     events.length,
   );
   const seconds = ((performance.now() - started) / 1000).toFixed(1);

@@ -201,7 +201,8 @@ class WorkerProcesses implements ContractWorkers {
       if (isOver) return;
       isOver = true;
       this.#workers.delete(worker);
-      if (!this.#isClosed) logger.warn(reason, 'a worker process for contracts ended; another replaces it');
+      // Of one that this process killed the reason was logged before.
+      if (!child.killed) logger.warn(reason, 'a worker process for contracts ended; another replaces it');
       this.#finish(worker)?.reject(
         this.#isClosed ? new Unavailable('the contract workers are closed') : new TaskEnded(),
       );

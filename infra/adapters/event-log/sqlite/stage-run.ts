@@ -22,8 +22,6 @@ import type { FamilyReader } from './family-reader.ts';
 import type { FamilyWatch } from './family-watch.ts';
 import type { FamilyWriter } from './family-writer.ts';
 
-const LAG_METRIC_MS = 5_000;
-
 /**
  * How often a flow stage stores a position that nothing is emitted with, at most. Each time costs an fsync, and nobody
  * waits for it; what a crash repeats is what was done in this time.
@@ -116,7 +114,6 @@ export class SqliteStageRun implements StageRun {
   }
 
   async #run(): Promise<void> {
-    const reporting = setInterval(() => void this.#reportLag(), LAG_METRIC_MS).unref();
     const loops = this.#partitions.map(({ loop }) => loop.run());
     try {
       await Promise.all(loops);
@@ -128,25 +125,11 @@ export class SqliteStageRun implements StageRun {
       this.#leave();
       await Promise.allSettled(loops);
       throw reason;
-    } finally {
-      clearInterval(reporting);
     }
   }
 
   #leave(): void {
     this.#leaving.abort(new Error(`stage ${this.#stage.name} leaves`));
-  }
-
-  async #reportLag(): Promise<void> {
-    const { metrics, logger } = this.#options;
-    const stage = this.#stage.name;
-    try {
-      for (const { topic, partition, lag } of await this.lag()) {
-        metrics.gauge('tributary_stage_lag', lag, { stage, topic, partition: String(partition) });
-      }
-    } catch (error) {
-      logger.warn({ stage, error: messageOf(error) }, 'lag is not known');
-    }
   }
 }
 
