@@ -91,6 +91,8 @@ it.each([
   [{ event_types: 'track' }, '/event_types'],
   [{ event_types: ['track', 'track'] }, '/event_types'],
   [{ event_names: [''] }, '/event_names/0'],
+  [{ event_types: ['group'], event_names: ['Acme'] }, '/event_names'],
+  [{ event_types: ['track', 'identify'], event_names: ['Signed Up'] }, '/event_names'],
   [{ environments: [] }, '/environments'],
   [{ transformation_id: randomUUID() }, '/transformation_id'],
   [{ enabled: 'yes' }, '/enabled'],

@@ -27,7 +27,8 @@ export const ruleBody = closed(
       Type.Array(Type.String({ minLength: 1 }), {
         uniqueItems: true,
         maxItems: MAX_EVENT_NAMES,
-        description: 'Names of track events and pages. Empty: all names. Default empty.',
+        description:
+          'Names of track events and pages; `event_types` may then name no other type. Empty: all names. Default empty.',
       }),
     ),
     environments: optional(
