@@ -98,7 +98,7 @@ describe('numbers of events, which are doubles, and integers of a filter', () =>
       for (const filter of [
         `has(event.properties.${word}) && event.properties.${word} == "EU"`,
         `event.properties . ${word} in ["CH", "EU"] // event.in`,
-        `event.properties.${word}.startsWith("E") && ".${word}" != event.event && r'.${word}' != "a".${word}"`,
+        `event.properties.${word}.startsWith("E") && ".${word}" != event.event && r'.${word}' != "a\\".${word}"`,
         `event.properties.list.exists(x, x.${word} == 1) && event.properties.list[0].${word} == 1`,
       ])
         expect([filter, faultOfFilter(filter), filterVerdict(filter, one)]).toEqual([
