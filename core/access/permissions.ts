@@ -101,6 +101,7 @@ export const PERMISSIONS = {
   'event-forwarding-rules.update': writes,
   'event-forwarding-rules.delete': writes,
   'event-forwarding-rules.test': reads,
+  'event-forwarding-rules.dry-run': reads,
   'destination-types.list': reads,
   'destination-types.read': reads,
   'destinations.list': reads,

@@ -172,6 +172,12 @@ export const WRITABLE_FIELDS: readonly WritableFields[] = [
     'an input of a trial, which delivers nothing',
     'viewer',
   ),
+  field(
+    'event-forwarding-rules',
+    'since events',
+    'reads accepted events of this workspace for a dry run, changes nothing',
+    'viewer',
+  ),
   field('destinations', 'name enabled paused environments', NOTHING, EDITOR),
   field('destinations', 'type', 'which connector; fixed at creation', EDITOR),
   field(

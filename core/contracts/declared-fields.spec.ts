@@ -148,6 +148,38 @@ describe('a field is declared', () => {
       [],
     ],
     ['where the whole schema says nothing', { type: 'object' }, { any: 1 }, []],
+    ['not by an empty list of fields', { properties: {} }, { anything: 1 }, ['/anything']],
+    ['not by an empty list of patterns', { patternProperties: {} }, { utm: 1 }, ['/utm']],
+    [
+      'not by an empty list of fields in a nested object, in an item, behind a reference and in an alternative',
+      {
+        properties: {
+          o: { type: 'object', properties: {} },
+          l: { items: { properties: {} } },
+          r: { $ref: '#/$defs/none' },
+          one: { oneOf: [{ properties: {} }, { type: 'string' }] },
+        },
+        $defs: { none: { properties: {} } },
+      },
+      { o: { a: 1 }, l: [{ b: 1 }, {}, 'text'], r: { c: { d: 1 } }, one: { e: 1 } },
+      ['/o/a', '/l/0/b', '/r/c', '/one/e'],
+    ],
+    [
+      'not by an empty list of fields beside others',
+      { allOf: [{ properties: {} }, { properties: { a: {} } }] },
+      { a: 1, b: 1 },
+      ['/b'],
+    ],
+    [
+      'where draft-07 does not heed an empty list of fields beside a reference',
+      {
+        $schema: 'http://json-schema.org/draft-07/schema#',
+        properties: { a: { $ref: '#/definitions/a', properties: {} } },
+        definitions: { a: { type: 'object' } },
+      },
+      { a: { free: 1 } },
+      [],
+    ],
   ])('%s', (_, definition, subject, undeclared) => {
     expect(declared(definition).undeclared(subject)).toEqual(undeclared);
   });

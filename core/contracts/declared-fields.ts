@@ -20,7 +20,7 @@ const PATH_SHIFT = 4;
 /**
  * The fields a schema declares, at every depth: under `properties`, `patternProperties`, `additionalProperties` and
  * `unevaluatedProperties` of the schema itself, of what it refers to and of every alternative of it. An object whose
- * schema declares none of these has free content.
+ * schema has none of these keywords has free content; under an empty `properties` no field is declared.
  *
  * What may stand at one place of an event is compiled to one `Shape` when an event first has something there, so
  * judging an event takes a look-up per field however many alternatives there are.
@@ -150,7 +150,7 @@ class Shape {
     const parts = this.#applied.flatMap((node) => node.parts);
     this.#toll = WORK_PER_LOOK + Math.trunc(parts.length / PARTS_PER_UNIT);
     this.build = Math.trunc((this.#applied.length + parts.length) / PARTS_PER_UNIT);
-    this.freeFields = !parts.some((part) => DECLARES_FIELDS.has(part.keyword));
+    this.freeFields = !this.#applied.some((node) => node.declaresFields);
     this.freeItems = !parts.some((part) => DECLARES_ITEMS.has(part.keyword));
     this.#named = new Set(parts.filter((part) => part.keyword === 'properties').map((part) => part.key));
     this.#hasPatterns = parts.some((part) => part.keyword === 'patternProperties');
@@ -208,12 +208,6 @@ class Shape {
   }
 }
 
-const DECLARES_FIELDS = new Set([
-  'properties',
-  'patternProperties',
-  'additionalProperties',
-  'unevaluatedProperties',
-]);
 const DECLARES_ITEMS = new Set(['items', 'prefixItems', 'unevaluatedItems']);
 
 /** The schemas and all that apply to the same value with them, but for what must not match. */

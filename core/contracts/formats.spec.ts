@@ -20,11 +20,32 @@ const EXAMPLES: Readonly<Record<string, { readonly good: string; readonly bad: s
   byte: { good: 'aGVsbG8=', bad: 'aGVsbG8' },
 };
 
-function fits(format: string, text: string): boolean {
-  const { schema } = compileSchema({ properties: { a: { format } } });
+function fits(format: string, a: string | number, type?: string): boolean {
+  const { schema } = compileSchema({ properties: { a: type === undefined ? { format } : { type, format } } });
   schema?.meter.reset();
-  return schema?.checker.errors({ a: text }).length === 0;
+  return schema?.checker.errors({ a }).length === 0;
 }
+
+describe('a format of numbers has bounds', () => {
+  const [two31, two63] = [2 ** 31, 2 ** 63];
+  it.each([
+    ['int32', [0, -two31, two31 - 1], [two31, -two31 - 1, 0.5, 1e300]],
+    ['int64', [0, -two63, two63 - 1_024, JSON.parse('9223372036854775807')], [2 ** 64, -1e19, 7.25, 1e200]],
+    ['float', [1.5, -3.4028234663852886e38], [3.5e38, -1e300]],
+    ['double', [1e308, -1.5], []],
+  ] as [string, number[], number[]][])('%s', (format, good, bad) => {
+    for (const type of [undefined, 'number']) {
+      expect(good.filter((value) => !fits(format, value, type))).toEqual([]);
+      expect(bad.filter((value) => fits(format, value, type))).toEqual([]);
+    }
+    expect(fits(format, 'a text')).toBe(true);
+  });
+});
+
+it('byte is checked to its last line', () => {
+  expect(['aGVsbG8=\n!', '!\n', '\n', 'aGVs\nbG8='].filter((text) => fits('byte', text))).toEqual([]);
+  expect(['', 'AAAA', 'AA==', 'A'.repeat(20_000)].filter((text) => !fits('byte', text))).toEqual([]);
+});
 
 describe('a format', () => {
   it.each(Object.entries(EXAMPLES))('%s', (format, { good, bad }) => {

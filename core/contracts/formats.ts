@@ -56,14 +56,28 @@ const OWN: ReadonlyMap<string, Check> = new Map([
   ['hostname', (text) => !text.endsWith('.') && stock('hostname')(text)],
 ]);
 
+/** The numbers of events are doubles, and as a double the largest `int64` is 2^63. */
+const MAX_INT64 = 2 ** 63;
+const MAX_FLOAT = Math.fround(3.4028234663852886e38);
+
+/** The usual check of `byte` looks at one line, and those of numbers at no bounds. */
+const OWN_FORMATS: ReadonlyMap<string, Format> = new Map<string, Format>([
+  ['byte', /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/],
+  [
+    'int64',
+    { type: 'number', validate: (value: number) => Number.isInteger(value) && Math.abs(value) <= MAX_INT64 },
+  ],
+  ['float', { type: 'number', validate: (value: number) => Math.abs(value) <= MAX_FLOAT }],
+]);
+
 function bounded(name: string, format: Format): Format {
-  const check = OWN.get(name) ?? (name === 'byte' ? undefined : textCheck(format));
+  const check = OWN.get(name) ?? textCheck(format);
   return check === undefined ? format : shorterOnly(check);
 }
 
 /** The formats a contract may name, each taking time linear in the text. */
 export const FORMATS: ReadonlyMap<string, Format> = new Map(
-  Object.entries(fullFormats).map(([name, format]) => [name, bounded(name, format)]),
+  Object.entries(fullFormats).map(([name, format]) => [name, OWN_FORMATS.get(name) ?? bounded(name, format)]),
 );
 
 /** Whether a text has a format of those a contract may name. */

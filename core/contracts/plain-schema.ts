@@ -25,13 +25,13 @@ export function plainSchemaOf(node: SchemaNode, shared: SharedParts): PlainSchem
     node.parts.every(({ keyword, key }) => IN_MEMBERS.has(keyword) && key !== '__proto__');
   if (!isSimple) return undefined;
   const value = shared.plainValue(Object.fromEntries(assertions));
-  if (node.parts.length === 0 && !node.assertions.has('required')) return value;
+  if (node.parts.length === 0 && !node.assertions.has('required') && !node.declaresFields) return value;
   const members = node.parts.flatMap(({ keyword, key, node: member }): readonly Member[] => {
     const schema = plainSchemaOf(member, shared);
     return schema === undefined ? [] : [{ keyword, key, schema }];
   });
   const isWhole = members.length === node.parts.length;
-  return isWhole ? new PlainMembers(value, requiredBy(node), members) : undefined;
+  return isWhole ? new PlainMembers(value, node, members) : undefined;
 }
 
 const IN_MEMBERS = new Set(['properties', 'additionalProperties', 'items']);
@@ -58,14 +58,14 @@ class PlainMembers implements PlainSchema {
   readonly #items: PlainSchema | undefined;
   readonly #declaresFields: boolean;
 
-  constructor(value: PlainValue, required: readonly string[], members: readonly Member[]) {
+  constructor(value: PlainValue, node: SchemaNode, members: readonly Member[]) {
     const under = (keyword: string) => members.filter((member) => member.keyword === keyword);
     this.#value = value;
-    this.#required = required;
+    this.#required = requiredBy(node);
     this.#fields = new Map(under('properties').map(({ key, schema }) => [key, schema]));
     this.#others = under('additionalProperties')[0]?.schema;
     this.#items = under('items')[0]?.schema;
-    this.#declaresFields = members.some(({ keyword }) => keyword !== 'items');
+    this.#declaresFields = node.declaresFields;
   }
 
   accepts(value: Json, declaredOnly: boolean): boolean {

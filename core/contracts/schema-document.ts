@@ -50,6 +50,19 @@ function isSchema(value: Json | undefined): value is JsonObject | boolean {
   return typeof value === 'boolean' || (typeof value === 'object' && value !== null && !Array.isArray(value));
 }
 
+const DECLARES_FIELDS = [
+  'properties',
+  'patternProperties',
+  'additionalProperties',
+  'unevaluatedProperties',
+] as const;
+
+/** Draft-07 heeds nothing beside a `$ref`. */
+function declaresFields(schema: JsonObject | boolean, { name, keywords }: Dialect): boolean {
+  if (typeof schema === 'boolean' || (name === 'draft-07' && schema.$ref !== undefined)) return false;
+  return DECLARES_FIELDS.some((keyword) => keywords.has(keyword) && Object.hasOwn(schema, keyword));
+}
+
 /** Of `dependencies`, the entries that list names. */
 function nameLists(dependencies: Json): JsonObject {
   const entries = Object.entries(dependencies ?? {}) as [string, Json][];
@@ -96,7 +109,15 @@ class Reader {
 
   read(value: JsonObject | boolean, pointer: string, base: string): SchemaNode {
     const id = this.nodes.length;
-    const node: MutableNode = { id, pointer, value, assertions: new Map(), parts: [], refs: [] };
+    const node: MutableNode = {
+      id,
+      pointer,
+      value,
+      assertions: new Map(),
+      parts: [],
+      declaresFields: declaresFields(value, this.#dialect),
+      refs: [],
+    };
     this.nodes.push(node);
     if (this.nodes.length === MAX_SUBSCHEMAS + 1) {
       this.#fault('', `must hold at most ${MAX_SUBSCHEMAS} schemas`);

@@ -11,6 +11,8 @@ export interface SchemaNode {
   readonly assertions: ReadonlyMap<string, Json>;
   /** The schemas under its keywords, by their names in draft 2020-12; not those that stand `aside`. */
   readonly parts: readonly SchemaPart[];
+  /** Has a keyword that says which fields an object may have, an empty `properties` included. */
+  readonly declaresFields: boolean;
   /** What its `$ref` and `$dynamicRef` stand for. */
   readonly refs: readonly SchemaNode[];
 }

@@ -1,5 +1,6 @@
-import { type ASTNode, Environment, type ParseResult } from '@marcbachmann/cel-js';
+import type { ASTNode, Environment } from '@marcbachmann/cel-js';
 import type { CanonicalEvent } from '../event/event.ts';
+import { filterLanguage, parseFilter, partsOf } from './filter-language.ts';
 
 /**
  * The work that the filters of one workspace may take at one event, all rules together, in units of about 50 ns: 5 ms.
@@ -65,15 +66,12 @@ type Cost = 'bounded' | 'linear' | 'argument' | 'quadratic';
 let current = new FilterBudget(0);
 let errorWork = WORK_PER_ERROR;
 
-const running = new Environment({ limits: { maxAstNodes: 1_000, maxDepth: 100 } }).registerVariable(
-  'event',
-  'map',
-);
+const running = filterLanguage({ maxAstNodes: 1_000, maxDepth: 100 });
 meter(evaluatorOf(running));
 
 /** Throws what the parser throws. */
 export function runnable(filter: string): RunnableFilter {
-  const parsed: ParseResult = running.parse(filter);
+  const parsed = parseFilter(running, filter);
   markOperands(parsed.ast);
   return parsed;
 }
@@ -206,28 +204,5 @@ function markOperands(node: ASTNode): void {
       mark(right, left.op === 'value' && node.op !== 'in' ? 'bounded' : 'linear');
       return;
     }
-  }
-}
-
-/** The parts of an expression. */
-export function partsOf(node: ASTNode): readonly ASTNode[] {
-  switch (node.op) {
-    case 'value':
-    case 'id':
-      return [];
-    case '.':
-    case '.?':
-      return [node.args[0]];
-    case '!_':
-    case '-_':
-      return [node.args];
-    case 'call':
-      return node.args[1];
-    case 'rcall':
-      return [node.args[1], ...node.args[2]];
-    case 'map':
-      return node.args.flat();
-    default:
-      return node.args;
   }
 }

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import type { CanonicalEvent, JsonObject } from '../event/event.ts';
 import { faultOfFilter, filterVerdict, MAX_FILTER_LENGTH } from './filter.ts';
@@ -57,6 +58,87 @@ describe('filterVerdict', () => {
   });
 });
 
+const RESERVED =
+  'as break const continue else false for function if import in let loop namespace null package return true var void while';
+
+describe('numbers of events, which are doubles, and integers of a filter', () => {
+  const order = event({
+    qty: 3,
+    price: 2.5,
+    minus: -7,
+    zero: 0,
+    list: [4, 5],
+    lines: [{ n: 2 }],
+    id: JSON.parse('7234567890123456789') as number,
+    text: '8',
+  });
+  it.each([
+    'event.properties.qty * 2 > 5',
+    '2 * event.properties.qty == 6 && 7 - event.properties.qty == 4',
+    'event.properties.qty + 1 - event.properties.price == 1.5',
+    'event.properties.qty / 2 == 1.5 && 9 / event.properties.qty == 3',
+    'event.properties.qty % 2 == 1 && event.properties.minus % 4 == -3 && 7 % event.properties.price == 2',
+    'event.properties.qty * 2u == 6',
+    'size(event.properties.list) * event.properties.price == 5',
+    'event.properties.lines.all(line, line.n * 3 + 1 == 7)',
+    'event.properties.qty in [1, 2.5, 3] && !(event.properties.price in [2, 3])',
+    'event.properties.list == [4, 5] && event.properties.lines == [{"n": 2}]',
+    'double(event.properties.text) * 2 == 16 && 16 != double(event.properties.text) && 2 == 2.0',
+    'event.properties.id == 7234567890123456789 && event.properties.id in [7234567890123456789]',
+    'event.properties.zero == 1 || event.properties.qty * 2.0 == 6',
+    'int(event.properties.qty) / 2 == 1',
+    ...RESERVED.split(' ').map((word) => `!has(event.properties.${word})`),
+  ])('%s is passed', (filter) => {
+    expect([faultOfFilter(filter), filterVerdict(filter, order)]).toEqual([undefined, 'matched']);
+  });
+
+  it('a field may be called like a word of the language', () => {
+    for (const word of RESERVED.split(' ')) {
+      const one = event({ [word]: 'EU', list: [{ [word]: 1 }] });
+      for (const filter of [
+        `has(event.properties.${word}) && event.properties.${word} == "EU"`,
+        `event.properties . ${word} in ["CH", "EU"] // event.in`,
+        `event.properties.${word}.startsWith("E") && ".${word}" != event.event && r'.${word}' != "a\\".${word}"`,
+        `event.properties.list.exists(x, x.${word} == 1) && event.properties.list[0].${word} == 1`,
+      ])
+        expect([filter, faultOfFilter(filter), filterVerdict(filter, one)]).toEqual([
+          filter,
+          undefined,
+          'matched',
+        ]);
+    }
+    expect(filterVerdict('event.properties.in == 1', event({}))).toEqual({ failed: 'No such key: in' });
+  });
+
+  it('what cannot be computed is a failure that says so', () => {
+    expect(filterVerdict('event.properties.qty % 0 == 1', order)).toEqual({ failed: 'modulo by zero' });
+    expect(filterVerdict('event.properties.text * 2 == 16', order)).toHaveProperty('failed');
+  });
+});
+
+describe('an example of the guide', () => {
+  const guide = readFileSync(new URL('../../docs/deliveries.md', import.meta.url), 'utf8');
+  const [, block = ''] = /over `event`, the canonical[\s\S]*?```\n([\s\S]*?)```/.exec(guide) ?? [];
+  const examples = block.trim().split('\n');
+  const fitting = event({
+    ...{ total: 150, currency: 'CHF', coupon: 'SPRING24', quantity: 4, price: 30.5 },
+    items: [{ category: 'hats' }, { category: 'shoes' }],
+  });
+  const other = event({
+    ...{ total: 99, currency: 'CHF', coupon: 'XMAS', quantity: 1, price: 30.5 },
+    items: [{ category: 'hats' }],
+  });
+
+  it('is there', () => expect(examples).toHaveLength(5));
+
+  it.each(examples)('%s', (filter) => {
+    expect(faultOfFilter(filter)).toBe(undefined);
+    const late = { ...fitting, timestamp: '2026-03-01T00:00:00.000Z' };
+    const early = { ...other, timestamp: '2025-12-31T23:59:59.999Z' };
+    expect([filterVerdict(filter, late), filterVerdict(filter, early)]).toEqual(['matched', 'not matched']);
+  });
+});
+
 describe('faultOfFilter', () => {
   it.each([
     ['', /./],
@@ -64,6 +146,10 @@ describe('faultOfFilter', () => {
     ['event.properties.total >', /./],
     ['total > 1', /Unknown variable: total/],
     ['1 + 1', /gives int/],
+    ['event.qty * 2', /gives a number/],
+    ['event.ok ? event.qty + 1 : 2', /gives a number/],
+    ['event.qty * 2 && event.ok', /a number where it must say true or false/],
+    ['!(event.qty - 1)', /a number where it must say true or false/],
     ['event.user_id.matches("^(a+)+$")', /matches is not to be had/],
     ['event.a.contains(event.b)', /must spell out/],
     ['event.a.exists(x, event.b.exists(y, x == y))', /event in each round/],

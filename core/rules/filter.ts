@@ -1,8 +1,9 @@
-import { type ASTNode, Environment } from '@marcbachmann/cel-js';
+import type { ASTNode } from '@marcbachmann/cel-js';
 import { LRUCache } from 'lru-cache';
 import { messageOf } from '../errors/errors.ts';
 import type { CanonicalEvent } from '../event/event.ts';
-import { FilterBudget, partsOf, type RunnableFilter, runMetered, runnable } from './filter-evaluator.ts';
+import { FilterBudget, type RunnableFilter, runMetered, runnable } from './filter-evaluator.ts';
+import { filterLanguage, parseFilter, partsOf } from './filter-language.ts';
 
 /** Characters of a filter at most. */
 export const MAX_FILTER_LENGTH = 1_000;
@@ -23,9 +24,7 @@ const MESSAGE_LENGTH = 300;
  */
 export type FilterVerdict = 'matched' | 'not matched' | 'not evaluated' | { readonly failed: string };
 
-const language = new Environment({
-  limits: { maxAstNodes: MAX_NODES, maxDepth: MAX_DEPTH },
-}).registerVariable('event', 'map');
+const language = filterLanguage({ maxAstNodes: MAX_NODES, maxDepth: MAX_DEPTH });
 
 /** A filter that can be run, or the reason why it cannot. */
 type Compiled = { readonly run: RunnableFilter } | { readonly fault: string };
@@ -64,10 +63,11 @@ export function filterVerdict(
 export function faultOfFilter(filter: string): string | undefined {
   if (filter.length > MAX_FILTER_LENGTH) return `has more than ${MAX_FILTER_LENGTH} characters`;
   try {
-    const parsed = language.parse(filter);
+    const parsed = parseFilter(language, filter);
     const { valid, type, error } = parsed.check();
     if (!valid) return firstLine(error);
     if (type !== 'bool' && type !== 'dyn') return `gives ${type}, not true or false`;
+    if (givesNumber(parsed.ast)) return 'gives a number, not true or false';
     if (loopsIn(parsed.ast) > MAX_LOOPS) return `has more than ${MAX_LOOPS} loops`;
     return faultIn(parsed.ast, OUTSIDE);
   } catch (error) {
@@ -117,6 +117,8 @@ const SEARCHES = new Set(['startsWith', 'endsWith', 'contains']);
 /** These run their second argument once for each item. */
 const QUANTIFIERS = new Set(['exists', 'exists_one', 'all']);
 
+const A_NUMBER = 'has a number where it must say true or false';
+
 /**
  * What would make a filter cost more than one pass over the event for each of its parts: a loop in a loop, a loop whose
  * body looks at the whole event again, a search for what the event itself says, patterns, and functions that build
@@ -138,8 +140,14 @@ function faultIn(node: ASTNode, place: Place): string | undefined {
     case '.?':
       return faultIn(node.args[0], place);
     case '!_':
+      return givesNumber(node.args) ? A_NUMBER : faultIn(node.args, place);
     case '-_':
       return faultIn(node.args, place);
+    case '&&':
+    case '||':
+      return node.args.some(givesNumber) ? A_NUMBER : firstFault(node.args, place);
+    case '?:':
+      return givesNumber(node.args[0]) ? A_NUMBER : firstFault(node.args, place);
     case 'map':
       return firstFault(node.args.flat(), place);
     case '+':
@@ -191,6 +199,12 @@ function isSmall({ op, args }: ASTNode): boolean {
     default:
       return false;
   }
+}
+
+/** Whether an expression can only be a number, a time or a duration, whatever the event holds. */
+function givesNumber(node: ASTNode): boolean {
+  if (node.op === '?:') return givesNumber(node.args[1]) || givesNumber(node.args[2]);
+  return node.op !== '+' ? isSmall(node) : node.args.some(givesNumber);
 }
 
 /** A list of large things, each of which a loop would look at as often as its body has parts. */

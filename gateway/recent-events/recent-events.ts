@@ -35,13 +35,16 @@ const READ_BYTES = 256 * 1024;
 /** Which events are looked for. */
 export interface RecentEventsQuery {
   readonly workspaceId: string;
-  readonly type: EventType;
+  /** Absent: all. */
+  readonly type?: EventType;
+  /** Events that were rejected, too? Default true. */
+  readonly withRejected?: boolean;
   /** Absent: both. */
   readonly environment?: Environment;
   /** Epoch ms: received then or later. */
   readonly since: number;
   readonly limit: number;
-  /** Whether an event of that type is one. */
+  /** Whether an event of that type and environment is one. */
   isWanted(event: CanonicalEvent): boolean;
 }
 
@@ -90,9 +93,10 @@ export class RecentEvents {
     );
   }
 
-  async #look({ since }: RecentEventsQuery, looking: Looking): Promise<Coverage> {
+  async #look({ since, withRejected = true }: RecentEventsQuery, looking: Looking): Promise<Coverage> {
+    const topics = withRejected ? [TOPIC.accepted, TOPIC.rejected] : [TOPIC.accepted];
     let open = await Promise.all(
-      [TOPIC.accepted, TOPIC.rejected].flatMap((topic) =>
+      topics.flatMap((topic) =>
         Array.from({ length: this.#log.topics.get(topic)?.partitions ?? 0 }, (_, partition) =>
           Backwards.open(this.#log, topic, partition, since),
         ),
@@ -170,7 +174,8 @@ class Looking {
   /** Nearly all entries are others', which their headers tell before their values are read. */
   #eventIn({ headers, value, position }: LogEntry): CanonicalEvent | undefined {
     const { workspaceId, type, environment, since } = this.#query;
-    if (headers[HEADER.workspaceId] !== workspaceId || headers[HEADER.type] !== type) return undefined;
+    if (headers[HEADER.workspaceId] !== workspaceId) return undefined;
+    if (type !== undefined && headers[HEADER.type] !== type) return undefined;
     if (environment !== undefined && headers[HEADER.environment] !== environment) return undefined;
     const stored: unknown = JSON.parse(value);
     const event =

@@ -59,6 +59,16 @@ describe('eventFrom', () => {
     expect(() => from({ ...SOURCE, user_id: null })).toThrow('neither user_id nor anonymous_id');
   });
 
+  it('takes an empty user_id or anonymous_id beside the other for absent', () => {
+    const guest = from({ ...SOURCE, user_id: '', anonymous_id: 'cookie-7', properties: { name: '' } });
+    expect(guest).toMatchObject({ anonymous_id: 'cookie-7', properties: { name: '' } });
+    expect(guest).not.toHaveProperty('user_id');
+    expect(from({ ...SOURCE, user_id: 'u9', anonymous_id: '' })).not.toHaveProperty('anonymous_id');
+    expect(() => from({ ...SOURCE, user_id: '', anonymous_id: '' })).toThrow(
+      'neither user_id nor anonymous_id',
+    );
+  });
+
   it.each([
     ['an array', [SOURCE], 'not a JSON object'],
     ['a number', 1, 'not a JSON object'],

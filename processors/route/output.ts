@@ -42,11 +42,12 @@ export function transformedFrom(source: CanonicalEvent, result: SandboxResult): 
 
 /**
  * The event an output stands for. It keeps the message_id, workspace_id, source_id, environment and received_at of the event it
- * was made from whatever the output says, and its timestamp where the output has none; null counts as absent. Throws `InvalidInput`
+ * was made from whatever the output says, and its timestamp where the output has none; null counts as absent, and so does
+ * an empty user_id or anonymous_id. Throws `InvalidInput`
  * for what is no event.
  */
 export function eventFrom(source: CanonicalEvent, output: string): CanonicalEvent {
-  const fields = withoutNulls(parseObject(output));
+  const fields = withoutAbsent(parseObject(output));
   for (const name of TEXTS) {
     if (fields[name] !== undefined && typeof fields[name] !== 'string')
       throw new InvalidInput(`${name} is not a string`);
@@ -76,9 +77,12 @@ function exceeds(event: CanonicalEvent, output: string): boolean {
   return atMost > MAX_EVENT_BYTES && Buffer.byteLength(JSON.stringify(event)) > MAX_EVENT_BYTES;
 }
 
-function withoutNulls(fields: Record<string, unknown>): Record<string, unknown> {
-  if (!Object.values(fields).includes(null)) return fields;
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null));
+function withoutAbsent(fields: Record<string, unknown>): Record<string, unknown> {
+  const hasEmptyId = fields.user_id === '' || fields.anonymous_id === '';
+  if (!hasEmptyId && !Object.values(fields).includes(null)) return fields;
+  const isAbsent = (name: string, value: unknown) =>
+    value === null || (value === '' && (name === 'user_id' || name === 'anonymous_id'));
+  return Object.fromEntries(Object.entries(fields).filter(([name, value]) => !isAbsent(name, value)));
 }
 
 function isObject(value: unknown): boolean {

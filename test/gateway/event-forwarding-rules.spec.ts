@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
+import { type CanonicalEvent, type JsonObject, TOPIC } from '@tributary/core';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
+import { putJudged, trackEvent } from '../helpers/judged-events.ts';
 
 let test: TestGateway;
 let owner: InjectClient;
@@ -91,6 +93,8 @@ it.each([
   [{ event_types: 'track' }, '/event_types'],
   [{ event_types: ['track', 'track'] }, '/event_types'],
   [{ event_names: [''] }, '/event_names/0'],
+  [{ event_types: ['group'], event_names: ['Acme'] }, '/event_names'],
+  [{ event_types: ['track', 'identify'], event_names: ['Signed Up'] }, '/event_names'],
   [{ environments: [] }, '/environments'],
   [{ transformation_id: randomUUID() }, '/transformation_id'],
   [{ enabled: 'yes' }, '/enabled'],
@@ -187,6 +191,60 @@ it('keeps a filter, and refuses a text that is none, saying why', async () => {
       status: 400,
       body: { details: [{ path: '/filter', message }] },
     });
+});
+
+it('tries a filter on recent accepted events, counts what it says of them, and stores nothing', async () => {
+  const made = (properties: JsonObject, fields: Partial<CanonicalEvent> = {}) =>
+    trackEvent(String(owner.workspaceId), {
+      properties,
+      event: 'Sold',
+      environment: 'production',
+      ...fields,
+    });
+  const sold = made({ qty: 4 });
+  await putJudged(test.dependencies.log, [
+    ...[sold, made({ qty: 1 }), made({ qty: 2 }), made({}), made({ qty: 'many' })],
+    made({ qty: 9 }, { event: 'Seen' }),
+    made({ qty: 9 }, { environment: 'development' }),
+    { ...made({ qty: 9 }), workspace_id: randomUUID() },
+  ]);
+  await putJudged(test.dependencies.log, [made({ qty: 9 })], TOPIC.rejected);
+  const body = { event_names: ['Sold'], filter: 'event.properties.qty * 2 > 5' };
+  const tried = await owner.ok<{ examples: object[]; failures: object[] }>(
+    'POST',
+    './event-forwarding-rules/dry-run',
+    body,
+  );
+  expect(tried).toMatchObject({ events: 5, matched: 1, not_matched: 2, failed: 2, not_evaluated: 0 });
+  expect(tried.failures).toContainEqual({ message: 'No such key: qty', events: 1 });
+  expect(tried.examples).toHaveLength(5);
+  expect(tried.examples).toContainEqual(
+    expect.objectContaining({ message_id: sold.message_id, verdict: 'matched', message: null }),
+  );
+  expect(tried).toMatchObject({ coverage: { complete: true, stopped_by: null } });
+  expect(await owner.ok('GET', './event-forwarding-rules')).toEqual([]);
+  const everything = { environments: ['production', 'development'], events: 2 };
+  expect(await owner.ok('POST', './event-forwarding-rules/dry-run', everything)).toMatchObject({
+    ...{ events: 2, matched: 2 },
+    coverage: { stopped_by: 'events' },
+  });
+  const refused = await owner.call('POST', './event-forwarding-rules/dry-run', { filter: 'qty > 1' });
+  expect(refused).toMatchObject({ status: 400, body: { details: [{ path: '/filter' }] } });
+});
+
+it('ends a dry run whose filter takes too much work', async () => {
+  const list = Array.from({ length: 900 }, () => 1);
+  const costly = Array.from({ length: 60 }, () =>
+    trackEvent(String(owner.workspaceId), { properties: { list }, environment: 'production' }),
+  );
+  await putJudged(test.dependencies.log, costly);
+  const loop = `event.properties.list.exists(x, ${Array(11).fill('x.a').join(' || ')})`;
+  const tried = await owner.ok<{ events: number; not_evaluated: number }>(
+    'POST',
+    './event-forwarding-rules/dry-run',
+    { filter: Array(4).fill(loop).join(' || ') },
+  );
+  expect(tried).toMatchObject({ events: 60, not_evaluated: 60, matched: 0 });
 });
 
 it('says of an event whether it would be forwarded, or why not', async () => {

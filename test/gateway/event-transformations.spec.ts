@@ -100,16 +100,20 @@ describe('a transformation', () => {
     expect(await owner.ok('GET', './event-transformations')).toEqual([created.body]);
   });
 
-  it('is a draft without a test', async () => {
+  it('is a draft without a test, and says which part of it is missing', async () => {
     const { test_input, test_output, ...untested } = doubling;
-    for (const body of [
-      untested,
-      { ...untested, test_input },
-      { ...untested, test_output },
-      { ...doubling, test_input: null },
-      { ...doubling, test_output: null },
-    ])
-      expect(await create(body)).toMatchObject({ status: 'draft', test_error: null });
+    for (const [body, missing] of [
+      [untested, 'no test_input and no test_output'],
+      [{ ...untested, test_input }, 'no test_output'],
+      [{ ...untested, test_output }, 'no test_input'],
+      [{ ...doubling, test_input: null }, 'no test_input'],
+      [{ ...doubling, test_output: null }, 'no test_output'],
+    ] as const) {
+      const made = await create(body);
+      const explained = { status: 'draft', test_error: expect.stringContaining(`there is ${missing};`) };
+      expect(made).toMatchObject(explained);
+      expect(await owner.ok('GET', `./event-transformations/${made.id}`)).toMatchObject(explained);
+    }
   });
 
   it('is a draft that says how its test failed', async () => {

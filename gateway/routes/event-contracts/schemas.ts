@@ -141,7 +141,7 @@ export const violationResource = Type.Object(
 
 export const violationList = listOf(violationResource);
 
-const SINCE = 'ISO 8601: events received then or later. Default: 24 hours ago.';
+export const SINCE = 'ISO 8601: events received then or later. Default: 24 hours ago.';
 
 const lookBack = {
   since: Type.Optional(timeText(SINCE)),
@@ -157,7 +157,7 @@ export const changeQuery = closed({
   events: integerText(EVENTS, 'Events of a dry run at most.'),
 });
 
-const coverage = Type.Object(
+export const coverage = Type.Object(
   {
     since: time,
     oldest: nullable(time),

@@ -3,20 +3,32 @@ import { closedTo, iso, mismatchOf, newId } from '@tributary/core';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { accountOf } from '../../http/caller.ts';
 import { deleteEntity, entityOf, isAlready } from '../../http/entities.ts';
+import { whenGone } from '../../http/gone.ts';
 import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
 import { propose } from '../../http/propose.ts';
 import { closed, errorAnswers, goneAs, MAX_RESOURCE_BYTES, pathOf } from '../../http/schemas.ts';
 import { checkVersion, tagVersion } from '../../http/versions.ts';
+import { RecentEvents } from '../../recent-events/recent-events.ts';
 import { readTrialEvent } from '../events/trial-event.ts';
+import { dryRunOfFilter } from './dry-run.ts';
 import { presentRule } from './presenter.ts';
 import { checkReferences, ruleFields } from './rule-fields.ts';
-import { ruleBody, ruleList, ruleResource, ruleTestBody, ruleTestResult } from './schemas.ts';
+import {
+  ruleBody,
+  ruleDryRunBody,
+  ruleDryRunResult,
+  ruleList,
+  ruleResource,
+  ruleTestBody,
+  ruleTestResult,
+} from './schemas.ts';
 
 const path = '/workspaces/:workspaceId/event-forwarding-rules';
 
 /** `/workspaces/:workspaceId/event-forwarding-rules`: which events go where. */
 export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
-  const { catalog } = dependencies;
+  const { catalog, log, clock } = dependencies;
+  const recent = new RecentEvents(log, clock);
 
   app.get(
     path,
@@ -143,6 +155,25 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
         because: mismatch?.because ?? null,
         message: mismatch?.message ?? null,
       });
+    },
+  );
+
+  app.post(
+    `${path}/dry-run`,
+    {
+      config: { operation: 'event-forwarding-rules.dry-run' },
+      schema: {
+        operationId: 'dryRunFilter',
+        summary: 'See which recent events a filter would take',
+        params: pathOf(),
+        body: ruleDryRunBody,
+        response: { 200: ruleDryRunResult, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const workspaceId = request.workspace.id;
+      const sight = { workspaceId, recent, now: clock(), gone: whenGone(reply) };
+      return reply.code(200).send(await dryRunOfFilter(request.body, sight));
     },
   );
 

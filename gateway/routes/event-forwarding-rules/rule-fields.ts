@@ -1,7 +1,10 @@
-import { type CatalogView, faultOfFilter, type Rule } from '@tributary/core';
+import { type CatalogView, type EventType, faultOfFilter, type Rule } from '@tributary/core';
 import type { Static } from 'typebox';
 import { type ErrorDetail, invalidRequest } from '../../http/errors.ts';
 import type { ruleBody } from './schemas.ts';
+
+/** Types of events that `event_names` can speak of. */
+const HAS_NAME: ReadonlySet<EventType> = new Set(['track', 'page']);
 
 /** What a body says of a rule, defaults filled in. */
 export type RuleFields = Omit<
@@ -23,8 +26,8 @@ export function ruleFields(body: Static<typeof ruleBody>): RuleFields {
 }
 
 /**
- * 400 when the rule names what its workspace does not have, is enabled with a transformation that is not active, or has
- * a filter that is none.
+ * 400 when the rule names what its workspace does not have, is enabled with a transformation that is not active, asks
+ * for names of events that have none, or has a filter that is none.
  */
 export function checkReferences(rule: RuleFields, workspaceId: string, state: CatalogView): void {
   const faults: ErrorDetail[] = [];
@@ -38,6 +41,12 @@ export function checkReferences(rule: RuleFields, workspaceId: string, state: Ca
       const message = `is in status ${transformation.status}; an enabled rule needs an active one`;
       faults.push({ path: '/transformation_id', message });
     }
+  }
+  const nameless =
+    rule.event_names.length === 0 ? [] : rule.event_types.filter((type) => !HAS_NAME.has(type));
+  if (nameless.length > 0) {
+    const message = `can match no ${nameless.join(' and no ')} event: these have no name; leave event_names empty, or make a rule of their own for them`;
+    faults.push({ path: '/event_names', message });
   }
   const fault = rule.filter == null ? undefined : faultOfFilter(rule.filter);
   if (fault !== undefined) faults.push({ path: '/filter', message: fault });

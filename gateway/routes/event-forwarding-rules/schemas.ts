@@ -9,10 +9,13 @@ import {
   oneOf,
   optional,
   resourceFields,
+  time,
   times,
   uuid,
   version,
 } from '../../http/schemas.ts';
+import { timeText } from '../../http/times.ts';
+import { coverage, EVENTS, SINCE } from '../event-contracts/schemas.ts';
 
 const MAX_EVENT_NAMES = 1_000;
 
@@ -27,7 +30,8 @@ export const ruleBody = closed(
       Type.Array(Type.String({ minLength: 1 }), {
         uniqueItems: true,
         maxItems: MAX_EVENT_NAMES,
-        description: 'Names of track events and pages. Empty: all names. Default empty.',
+        description:
+          'Names of track events and pages; `event_types` may then name no other type. Empty: all names. Default empty.',
       }),
     ),
     environments: optional(
@@ -94,6 +98,65 @@ export const ruleTestBody = closed(
       { event: { type: 'track', event: 'Order Placed', user_id: 'ada', properties: { total: 120 } } },
     ],
   },
+);
+
+/** What a dry run tries: the part of a rule that chooses events. */
+export const ruleDryRunBody = closed(
+  {
+    event_types: ruleBody.properties.event_types,
+    event_names: ruleBody.properties.event_names,
+    environments: ruleBody.properties.environments,
+    filter: ruleBody.properties.filter,
+    since: optional(timeText(SINCE)),
+    events: optional(
+      Type.Integer({
+        minimum: EVENTS.min,
+        maximum: EVENTS.max,
+        description: `Events of these types, names and environments that are looked at, at most. Default ${EVENTS.fallback}.`,
+      }),
+    ),
+  },
+  {
+    title: 'RuleDryRunBody',
+    examples: [{ event_names: ['Order Placed'], filter: 'event.properties.quantity * 2 > 5' }],
+  },
+);
+
+const VERDICTS = ['matched', 'not matched', 'failed', 'not evaluated'] as const;
+
+export const ruleDryRunResult = Type.Object(
+  {
+    events: Type.Integer({
+      description: 'Accepted events of these types, names and environments that were looked at.',
+    }),
+    matched: Type.Integer(),
+    not_matched: Type.Integer({ description: 'Events for which the filter says false.' }),
+    failed: Type.Integer({
+      description: 'Events that would be dead deliveries, as the filter fails for them.',
+    }),
+    not_evaluated: Type.Integer({
+      description:
+        'Events for which the filter takes too much work, or that came when the dry run had used up its own.',
+    }),
+    failures: listOf(
+      Type.Object({ message: Type.String(), events: Type.Integer() }),
+      'How the filter fails; the first 20 ways.',
+    ),
+    examples: listOf(
+      Type.Object({
+        message_id: Type.String(),
+        event_type: oneOf(EVENT_TYPES),
+        event_name: Type.String(),
+        environment: oneOf(ENVIRONMENTS),
+        received_at: time,
+        verdict: oneOf(VERDICTS),
+        message: nullable(Type.String()),
+      }),
+      'The first events of each verdict, five at most.',
+    ),
+    coverage,
+  },
+  { title: 'RuleDryRun' },
 );
 
 /** Why a rule does not take an event. */

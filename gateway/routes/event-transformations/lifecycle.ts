@@ -10,7 +10,7 @@ import {
 } from '@tributary/core';
 import { invalidRequest } from '../../http/errors.ts';
 import { firstDifference } from './difference.ts';
-import { failureOf } from './presenter.ts';
+import { failureOf, untestedBecause } from './presenter.ts';
 
 type Tested = Pick<Transformation, 'source_code' | 'test_input' | 'test_output'>;
 
@@ -28,7 +28,8 @@ export async function standingOf(sandbox: Sandbox, tested: Tested, workspaceId: 
   const fault = await sandbox.check(program);
   if (fault !== undefined) throw invalidRequest({ path: '/source_code', message: fault.message });
   const { test_input: input, test_output: output } = tested;
-  if (input === null || output === null) return { status: 'draft', test_error: null, last_error: null };
+  if (input === null || output === null)
+    return { status: 'draft', test_error: untestedBecause(tested) ?? null, last_error: null };
   const result = await tryOut(sandbox, program, input, workspaceId);
   return judge(result, output);
 }

@@ -15,6 +15,9 @@ import type {
 } from './schemas.ts';
 
 export function presentTransformation(transformation: Transformation): Static<typeof transformationResource> {
+  const { status, test_error } = transformation;
+  // A draft without a test was stored without a reason by earlier releases.
+  const isUnexplained = status === 'draft' && test_error === null;
   return {
     id: transformation.id,
     workspace_id: transformation.workspace_id,
@@ -23,8 +26,8 @@ export function presentTransformation(transformation: Transformation): Static<ty
     source_code: transformation.source_code,
     test_input: transformation.test_input,
     test_output: transformation.test_output,
-    status: transformation.status,
-    test_error: transformation.test_error,
+    status,
+    test_error: isUnexplained ? (untestedBecause(transformation) ?? null) : test_error,
     last_error: transformation.last_error,
     version: transformation.version,
     created_by: transformation.created_by,
@@ -70,6 +73,19 @@ export function presentRun(result: SandboxResult): Static<typeof testResult> {
   const outputs = result.outputs.map((text) => JSON.parse(text) as JsonObject);
   const output = outputs.length > 1 ? outputs : (outputs[0] ?? null);
   return { ok, output, error: null, line: null, column: null, ...ran };
+}
+
+/** Says what a draft lacks for a test; undefined when it has one. */
+export function untestedBecause({
+  test_input,
+  test_output,
+}: Pick<Transformation, 'test_input' | 'test_output'>): string | undefined {
+  const absent = [
+    ...(test_input === null ? ['test_input'] : []),
+    ...(test_output === null ? ['test_output'] : []),
+  ];
+  if (absent.length === 0) return undefined;
+  return `not tested: there is no ${absent.join(' and no ')}; it becomes active once it gives test_output for test_input`;
 }
 
 /** One sentence about a run that failed: `<kind>: <message>`. */

@@ -63,7 +63,9 @@ export const transformationResource = Type.Object(
     test_input: nullable(testInput),
     test_output: outputs,
     status: oneOf(['draft', 'active', 'error']),
-    test_error: nullable(Type.String({ description: 'How its test failed, while draft.' })),
+    test_error: nullable(
+      Type.String({ description: 'While draft: how its test failed, or which part of a test is missing.' }),
+    ),
     last_error: nullable(Type.String({ description: 'The last failure that made it `error`.' })),
     version,
     created_by: uuid,

@@ -45,7 +45,7 @@ describe('an example of the guide to transformations', () => {
   const examples = examplesOf(text);
 
   it('is there, with what comes of it', () => {
-    expect(examples).toHaveLength(7);
+    expect(examples).toHaveLength(8);
     for (const { expected } of examples) expect(Object.keys(expected)).toHaveLength(1);
   });
 

@@ -1,32 +1,7 @@
 import type { OutputLimits } from '../limits.ts';
 import type { FixedWorld } from './fixed-world.ts';
-
-/**
- * Long texts cross the border inside an array, which copies them: on their own they would stay outside the heap, unseen
- * by the garbage collector that should free them.
- */
-export type Batch = readonly [sizes: string, texts: string];
-/** Entries as JSON, a line feed, the outputs. */
-export type Answers = readonly [text: string];
-
-/** What a worker calls inside an isolate. */
-export interface Inside {
-  /**
-   * Takes a source of the user's under a number, as a function that evaluates it and answers what it calls `transform`.
-   * Evaluates it once: JSON of what is wrong with it (message, line, column), or nothing.
-   */
-  adopt(program: number, evaluate: unknown): string | undefined;
-  /**
-   * Runs events through a program. Returns its answers, or nothing when an event still waits for a promise: then ask
-   * `answers` once the microtasks are drained.
-   */
-  run(program: number, batch: Batch, keepLogs: boolean): Answers | undefined;
-  /** The answers so far. `settle`: the event under way fails. */
-  answers(settle: boolean): Answers;
-}
-
-/** What is known of a failure: its message and where in the user's source it came from, 0 where that is not known. */
-type Failure = readonly [message: string, line: number, column: number];
+import type { Adopted, Answers, Failure, Inside } from './inside.ts';
+import type { OwnGlobals } from './own-globals.ts';
 
 /** The start of an entry and the rest of it, both JSON, and the outputs. */
 type Answer = { readonly kind: string; readonly payload: string; readonly outputs: string };
@@ -43,13 +18,17 @@ type Answer = { readonly kind: string; readonly payload: string; readonly output
  * waits for a promise: draw from its random numbers. So where numbers are drawn such an event begins a run of its own,
  * as the microtasks are drained at the end of each.
  */
-export function bootstrap(limits: OutputLimits, fileName: string, world: FixedWorld): Inside {
+export function bootstrap(
+  limits: OutputLimits,
+  fileName: string,
+  world: FixedWorld,
+  makeGlobals: () => OwnGlobals,
+): Inside {
   const { parse, stringify } = JSON;
   const { isArray } = Array;
   const { defineProperty, freeze, keys } = Object;
   const { now } = world;
   const text = String;
-  const { apply } = Reflect;
   const { call } = Function.prototype;
   const substring = call.bind(String.prototype.substring) as (s: string, from: number, to: number) => string;
   const charCodeAt = call.bind(String.prototype.charCodeAt) as (s: string, at: number) => number;
@@ -60,8 +39,12 @@ export function bootstrap(limits: OutputLimits, fileName: string, world: FixedWo
   /** Numbers an event has in the sizes: its characters, those of its context, its clock, its seed. */
   const PER_EVENT = 4;
 
+  interface Source {
+    readonly evaluate: (surroundings?: object, link?: OwnGlobals['link']) => unknown;
+    readonly usesGlobal: boolean;
+  }
   /** What evaluates a source, by the number of its program. */
-  const sources: ((() => unknown) | undefined)[] = [];
+  const sources: (Source | undefined)[] = [];
   /** Many events of a batch have the same context, and nobody can change it. */
   let context: { readonly text: string; readonly value: unknown } = { text: '', value: undefined };
   /** One assignment takes an answer in, so that a run that is cut short leaves whole answers only. */
@@ -269,11 +252,7 @@ export function bootstrap(limits: OutputLimits, fileName: string, world: FixedWo
     return freeze(members);
   }
 
-  async function drive(
-    evaluate: (() => unknown) | undefined,
-    sizes: readonly number[],
-    texts: string,
-  ): Promise<void> {
+  async function drive(source: Source | undefined, sizes: readonly number[], texts: string): Promise<void> {
     const mine = generation;
     const start = now();
     began = start;
@@ -290,7 +269,7 @@ export function bootstrap(limits: OutputLimits, fileName: string, world: FixedWo
       let value: unknown;
       try {
         const event: unknown = parse(substring(texts, at, middle));
-        value = transformOf(evaluate)(event, contextOf(substring(texts, middle, end)));
+        value = transformOf(source)(event, contextOf(substring(texts, middle, end)));
         if (isThenable(value)) {
           // Not answered for: it comes again, as the first.
           if (i > 0 && world.hasDrawn()) {
@@ -329,9 +308,13 @@ export function bootstrap(limits: OutputLimits, fileName: string, world: FixedWo
     }
   }
 
-  /** What the source, evaluated now, calls `transform`. */
-  function transformOf(evaluate: (() => unknown) | undefined): (event: unknown, context: unknown) => unknown {
-    const found = evaluate === undefined ? undefined : apply(evaluate, globalThis, []);
+  /** What the source, evaluated now, calls `transform`; `surroundings` is the global object that it sees. */
+  function transformOf(
+    source: Source | undefined,
+    surroundings?: object,
+  ): (event: unknown, context: unknown) => unknown {
+    const { evaluate, usesGlobal = false } = source ?? {};
+    const found = usesGlobal ? evaluate?.(surroundings ?? globals.make(), globals.link) : evaluate?.();
     if (typeof found !== 'function')
       throw new TypeError('the source has no function transform(event, context)');
     return found as (event: unknown, context: unknown) => unknown;
@@ -363,18 +346,22 @@ export function bootstrap(limits: OutputLimits, fileName: string, world: FixedWo
   defineProperty(globalThis, 'console', { value: methods, writable: true, configurable: true });
   world.freeze();
 
+  const globals = makeGlobals();
+
   return {
-    adopt(program, found) {
-      if (typeof found !== 'function') return stringify(['the source cannot be evaluated', 0, 0]);
-      const evaluate = found as () => unknown;
+    adopt(program, found, usesGlobal) {
+      const surroundings = usesGlobal ? globals.make() : {};
+      let fault: Failure | null = null;
       world.begin(0, 0);
       try {
-        transformOf(evaluate);
-        sources[program] = evaluate;
-        return undefined;
+        const source = { evaluate: found as Source['evaluate'], usesGlobal };
+        transformOf(source, surroundings);
+        sources[program] = source;
       } catch (thrown) {
-        return stringify(failureOf(thrown));
+        fault = failureOf(thrown);
       }
+      const adopted: Adopted = { fault, globals: keys(surroundings) };
+      return stringify(adopted);
     },
     run(program, batch, keep) {
       generation += 1;

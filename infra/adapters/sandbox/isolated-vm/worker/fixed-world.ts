@@ -29,6 +29,10 @@ export function fixedWorld(ownFile: string): FixedWorld {
   const MachineDate = Date;
   const machineNow = Date.now;
 
+  /** What is frozen, and what accessors hide from the loop that freezes. */
+  const seen = new Set<unknown>();
+  const allowed: unknown[] = [];
+
   let at = 0;
   let seed = 0;
   let isSeeded = false;
@@ -121,9 +125,15 @@ export function fixedWorld(ownFile: string): FixedWorld {
         stack = 'Error';
       }
       if (!isArray(frames)) return stack;
+      let isUserSeen = false;
       for (let i = 0; i < frames.length; i++) {
         const frame = frames[i] as { getFileName(): unknown; toString(): string };
-        if (frame.getFileName() === ownFile) break;
+        if (frame.getFileName() === ownFile) {
+          // Above user code: a built-in of this world that it called.
+          if (!isUserSeen) continue;
+          break;
+        }
+        isUserSeen = true;
         stack += `\n    at ${frame.toString()}`;
       }
       return stack;
@@ -147,47 +157,63 @@ export function fixedWorld(ownFile: string): FixedWorld {
   }
 
   /**
-   * What is frozen in a prototype cannot be assigned in what inherits it either: `this.name = 'MyError'` would throw.
-   * As accessors the usual names can.
+   * What is frozen in a prototype cannot be assigned in what inherits it either: `this.name = 'MyError'` would throw. As
+   * an accessor, whose setter gives the inheriting object a property of its own, it can. That is done for what code
+   * inherits from by assignment; a start of an isolate pays for each property.
    */
   function allowOverrides(): void {
-    allow(Object.prototype, ownKeys(Object.prototype));
-    allow(Function.prototype, ['constructor', 'toString']);
-    for (const name of ['Date', 'RegExp', 'Map', 'Set']) {
-      const { prototype } = globals[name] as { prototype: object };
-      allow(prototype, ['constructor', 'toString']);
-    }
+    const typedArray = getPrototypeOf(Uint8Array) as { readonly prototype: object };
+    const generator = getPrototypeOf(function* () {}) as { readonly prototype: object };
+    // What V8 looks up itself in each loop over an array, `await` and method of an array: as an accessor it is slow.
+    allowAll(Array.prototype, [Symbol.iterator, 'constructor']);
+    allowAll(Promise.prototype, ['then', 'constructor']);
+    for (const name of ['Object', 'Function', 'WeakMap', 'WeakSet', 'Iterator'])
+      allowAll((globals[name] as { prototype: object }).prototype);
+    for (const name of ['Map', 'Set'])
+      allowAll((globals[name] as { prototype: object }).prototype, [Symbol.iterator]);
+    allowAll(typedArray.prototype, [Symbol.iterator, 'constructor']);
+    allowAll(generator.prototype, ['next']);
+    for (const name of ['Date', 'RegExp', 'String', 'Number', 'Boolean'])
+      for (const key of ['constructor', 'toString', 'valueOf', 'toJSON', 'toISOString', 'getTime'])
+        allow((globals[name] as { prototype: object }).prototype, key);
+    for (const base of [Array, Date, Map, typedArray]) allowAll(base);
+    allow(Error, 'captureStackTrace');
     for (const name of ownKeys(globals)) {
       const error = typeof name === 'string' ? globals[name] : undefined;
       if (typeof error !== 'function' || !('prototype' in error)) continue;
       const prototype = error.prototype as object;
-      if (error === Error || getPrototypeOf(prototype) === Error.prototype)
-        allow(prototype, ['constructor', 'name', 'message', 'toString']);
+      if (error === Error || getPrototypeOf(prototype) === Error.prototype) allowAll(prototype);
     }
   }
 
-  function allow(owner: object, names: readonly PropertyKey[]): void {
-    for (const name of names) {
-      const known = getOwnPropertyDescriptor(owner, name);
-      if (known === undefined || !('value' in known)) continue;
-      const { value } = known;
-      const accessors = {
-        get() {
-          return value;
-        },
-        set(this: object, given: unknown) {
-          if (this === owner) throw new TypeError(`Cannot assign to '${String(name)}' of a built-in`);
-          defineProperty(this, name, { value: given, writable: true, enumerable: true, configurable: true });
-        },
-      };
-      defineProperty(owner, name, { ...accessors, enumerable: false, configurable: false });
-    }
+  function allowAll(owner: object, except: readonly PropertyKey[] = []): void {
+    for (const name of ownKeys(owner)) if (!except.includes(name)) allow(owner, name);
+  }
+
+  function allow(owner: object, name: PropertyKey): void {
+    const known = getOwnPropertyDescriptor(owner, name);
+    if (known?.writable !== true || known.configurable !== true) return;
+    const { value } = known;
+    const { get, set } = {
+      get() {
+        return value;
+      },
+      set(this: object, given: unknown) {
+        if (this === owner) throw new TypeError(`Cannot assign to '${String(name)}' of a built-in`);
+        defineProperty(this, name, { value: given, writable: true, enumerable: true, configurable: true });
+      },
+    };
+    // Libraries that look for the built-ins themselves take an accessor for one, unless it names what it stands for.
+    put(get, 'originalValue', value);
+    // Nothing else is to be found in them, so the loop that freezes everything need not look.
+    seen.add(freeze(get)).add(freeze(set));
+    defineProperty(owner, name, { get, set, enumerable: false, configurable: false });
+    allowed.push(value);
   }
 
   function freezeAll(): void {
     allowOverrides();
-    const waiting: unknown[] = [globalThis, ...unnamed()];
-    const seen = new Set<unknown>();
+    const waiting: unknown[] = [globalThis, ...allowed, ...unnamed()];
     while (waiting.length > 0) {
       const thing = waiting.pop();
       if ((typeof thing !== 'object' && typeof thing !== 'function') || thing === null) continue;

@@ -1,17 +1,34 @@
 import ivm from 'isolated-vm';
 import type { WorkerSettings } from '../limits.ts';
 import type { LoadFault, Stop, Task } from '../messages.ts';
-import { bootstrap, type Inside } from './bootstrap.ts';
+import { bootstrap } from './bootstrap.ts';
 import { fixedWorld } from './fixed-world.ts';
+import type { Adopted, Inside } from './inside.ts';
+import { ownGlobals } from './own-globals.ts';
+import { webApis } from './web-apis.ts';
+import { type WebHost, webHost } from './web-host.ts';
+import { webUrl } from './web-url.ts';
 
 /** The name of the user's source in stack traces. */
 const FILE = 'transformation.js';
+/** Where an isolate finds the way to its worker while it starts. */
+const HOST = '__host';
 /** The name of what runs below it. */
 const OWN_FILE = 'sandbox.js';
 /** The user's source is strict, and the body of a function, so that it can be evaluated for each event. */
 const STRICT = `'use strict';\n`;
 const EVALUATES = `(function () { ${STRICT}`;
 const TO_TRANSFORM = `\n;return typeof transform === 'function' ? transform : undefined; })`;
+/** What speaks of the global object: such a source gets one of its own for each event. */
+const USES_GLOBAL = /\b(?:this|self|globalThis|eval)\b/;
+/** Rounds in which a source may give further names to its global object, and names in all. */
+const MAX_ROUNDS = 8;
+const MAX_NAMES = 200;
+/** Names that a variable may have in strict code. */
+const VARIABLE =
+  /^(?!(?:arguments|await|break|case|catch|class|const|continue|debugger|default|delete|do|else|enum|eval|export|extends|false|finally|for|function|globalThis|if|implements|import|in|instanceof|interface|let|link|new|null|package|private|protected|public|return|self|static|super|switch|this|throw|true|try|typeof|undefined|var|void|while|with|yield)$)[A-Za-z_$][\w$]*$/;
+/** What one call of the worker's Node counts as, ms: the isolate waits for it without using processor time. */
+const HOST_CALL_MS = 0.05;
 /** The lines before the source's first. */
 const ORIGIN = { filename: FILE, lineOffset: -1 };
 const MB = 1024 * 1024;
@@ -44,11 +61,17 @@ export class Isolate {
   readonly #settings: WorkerSettings;
   readonly #copied: Copied;
   #programs = 0;
+  #hostCalls = 0;
 
   constructor(settings: WorkerSettings) {
     const { isolateMb, eventMs } = settings.limits;
     this.#isolate = new ivm.Isolate({ memoryLimit: isolateMb, onCatastrophicError: die });
     this.#context = this.#isolate.createContextSync();
+    const answer: WebHost = (operation, ...texts) => {
+      this.#hostCalls += 1;
+      return webHost(operation, ...texts);
+    };
+    this.#context.global.setSync(HOST, new ivm.Callback(answer));
     const inside: ivm.Reference<Inside> = this.#context.evalSync(bootstrapSource(settings.output), {
       filename: OWN_FILE,
       reference: true,
@@ -71,24 +94,39 @@ export class Isolate {
     try {
       // By itself first: what compiles alone cannot close the function it is put into.
       (await isolate.compileScript(STRICT + source, ORIGIN)).release();
-      const script = await isolate.compileScript(EVALUATES + source + TO_TRANSFORM, ORIGIN);
-      const evaluate = await script.run(this.#context, { reference: true });
-      script.release();
-      const options = { timeout: limits.eventMs, result: { copy: true } } as const;
-      const given = [number, evaluate.derefInto({ release: true })] as const;
-      const wrong = await this.#adopt.apply(undefined, [...given], options);
-      if (wrong === undefined) return number;
-      const [message, line, column] = JSON.parse(wrong) as [string, number, number];
-      return { kind: 'compile', message, ...placed(line, column) };
+      const names = new Set<string>();
+      for (let round = 1; ; round++) {
+        const { fault, globals } = await this.#adoptWith(number, source, names);
+        const known = names.size;
+        for (const name of globals) if (VARIABLE.test(name) && names.size < MAX_NAMES) names.add(name);
+        // A library that makes itself known by a property of `globalThis` is used by that name in the same source.
+        if (names.size > known && round < MAX_ROUNDS) continue;
+        if (fault === null) return number;
+        const [message, line, column] = fault;
+        return { kind: 'compile', message, ...placed(line, column) };
+      }
     } catch (error) {
       return faultOf(error, isolate.isDisposed, limits.eventMs, output.maxMessageChars);
     }
+  }
+
+  async #adoptWith(number: number, source: string, names: ReadonlySet<string>): Promise<Adopted> {
+    const usesGlobal = USES_GLOBAL.test(source);
+    const [start, end] = usesGlobal ? surrounding(names) : ['', ''];
+    const text = start + EVALUATES + source + TO_TRANSFORM + end;
+    const script = await this.#isolate.compileScript(text, ORIGIN);
+    const evaluate = await script.run(this.#context, { reference: true });
+    script.release();
+    const options = { timeout: this.#settings.limits.eventMs, result: { copy: true } } as const;
+    const given = [number, evaluate.derefInto({ release: true }), usesGlobal] as const;
+    return JSON.parse(await this.#adopt.apply(undefined, [...given], options)) as Adopted;
   }
 
   /** Runs a task's events through a program under one limit. After anything but `ended`, dispose. */
   async run(program: number, { sizes, captureLogs }: Task, texts: string): Promise<Run> {
     const began = performance.now();
     const cpuBefore = this.#isolate.cpuTime;
+    const callsBefore = this.#hostCalls;
     let answers: string | undefined;
     let stop: Stop = 'ended';
     try {
@@ -98,7 +136,8 @@ export class Isolate {
       ({ stop, answers } = await this.#salvage(sizes, this.#isTimeout(error, began)));
     }
     const cpu = this.#isolate.isDisposed ? 0n : this.#isolate.cpuTime - cpuBefore;
-    const figures = { stop, wallMs: performance.now() - began, cpuMs: Number(cpu) / 1e6 };
+    const waitedMs = (this.#hostCalls - callsBefore) * HOST_CALL_MS;
+    const figures = { stop, wallMs: performance.now() - began, cpuMs: Number(cpu) / 1e6 + waitedMs };
     return answers === undefined ? figures : { ...figures, answers };
   }
 
@@ -157,8 +196,28 @@ export class Isolate {
 }
 
 function bootstrapSource(output: WorkerSettings['output']): string {
-  const world = `(${fixedWorld.toString()})(${JSON.stringify(OWN_FILE)})`;
-  return `'use strict';\n(${bootstrap.toString()})(${JSON.stringify(output)}, ${JSON.stringify(FILE)}, ${world})`;
+  return `(function () {
+    'use strict';
+    const host = globalThis.${HOST};
+    delete globalThis.${HOST};
+    const world = (${fixedWorld.toString()})(${JSON.stringify(OWN_FILE)});
+    (${webApis.toString()})(host);
+    (${webUrl.toString()})(host);
+    return (${bootstrap.toString()})(${JSON.stringify(output)}, ${JSON.stringify(FILE)}, world, ${ownGlobals.toString()});
+  })()`;
+}
+
+/**
+ * What stands around the function that evaluates a source, before it in one line with it: the source's own lines count
+ * from the next.
+ */
+function surrounding(names: ReadonlySet<string>): readonly [before: string, after: string] {
+  const links = [...names].map(
+    (name) =>
+      `let ${name} = globalThis.${name}; link(globalThis, '${name}', () => ${name}, (value) => { ${name} = value; });`,
+  );
+  const start = "(function (globalThis, link) { 'use strict'; const self = globalThis;";
+  return [`${start} ${links.join(' ')} return `, '.call(globalThis); })'];
 }
 
 /** Where in the user's source something is, as far as it is known. */
