@@ -1,3 +1,4 @@
+import type { Server } from 'node:http';
 import { newId } from '@tributary/core';
 import Fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
@@ -83,6 +84,7 @@ export function createServer(options: ServerOptions = {}): FastifyInstance {
       },
     },
   });
+  answerHalfClosed(app.server);
   const connections =
     options.maxConnections === undefined ? undefined : boundConnections(app.server, options.maxConnections);
   app.decorateRequest('clientAddress', {
@@ -103,6 +105,15 @@ export function createServer(options: ServerOptions = {}): FastifyInstance {
   });
   app.register(closeSoon);
   return app;
+}
+
+/**
+ * A client that closes its writing side after a whole request reads the answer, and those of requests it pipelined
+ * before; then the connection ends. Where the request is not whole Node refuses it as before, and an idle connection ends
+ * with its client's side. Node's types do not name the setting.
+ */
+function answerHalfClosed(server: Server): void {
+  Object.assign(server, { httpAllowHalfOpen: true });
 }
 
 /**

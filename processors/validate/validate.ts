@@ -2,6 +2,7 @@ import type {
   BatchStage,
   CanonicalEvent,
   Catalog,
+  Claimant,
   Clock,
   ContractEvaluator,
   Deduplicator,
@@ -50,8 +51,16 @@ interface Received {
   readonly position: Position;
 }
 
+/** An event with its verdict, and what becomes of it where it is no repeat. */
+interface Candidate extends Received {
+  readonly judged: Judged;
+  readonly emissions: readonly Emission[];
+}
+
 /**
- * Drops repeated events and holds each other one against its contract as of the catalog position it carries.
+ * Holds each event against its contract as of the catalog position it carries, and drops repeated ones. An event takes its
+ * message id only where its contract lets it pass: a rejected one leaves the id to a corrected event, at no time and
+ * by no crash having held it. Repeats of a rejected event are rejected events of the same id behind the first one.
  * A replay drops and judges the same: the winner of a message id is a position, the contract belongs to a position.
  * The next batch of a partition waits for this one, so only others' work is done while the thread is given back.
  * Events of a workspace that takes more than its share go on to `validate.slow`, which judges them as of the same
@@ -64,40 +73,34 @@ export function validate(
   const { catalog, metrics, elapsed, catalogWaitMs } = dependencies;
   return async (batch, { signal, endBatch }): Promise<readonly Emission[]> => {
     await awaitCatalog(catalog, batch.entries, catalogWaitMs);
-    const received = batch.entries.map((entry) => ({
-      entry,
-      event: eventOf(entry),
-      position: entry.position,
-    }));
-    const first = await claim(dependencies, received);
-    const outcomes = new Map<string, number>();
-    const emissions: Emission[] = [];
+    const taken: (Candidate | Emission)[] = [];
     const thread = new HeldThread(elapsed);
     const costs = new SliceCosts(share, elapsed, dependencies.threadTime.cpu);
     let deferred = 0;
     let chars = 0;
-    for (const [index, { entry, event }] of received.entries()) {
+    for (const [index, entry] of batch.entries.entries()) {
       if (thread.isDueToRest) {
         costs.end();
         await thread.rest();
         costs.restart();
         if (signal.aborted) throw new Unavailable('the partition was lost');
       }
-      if (first[index] === true && share.sendsSlow(event.workspace_id)) {
-        chars += add(emissions, [toSlowQueue(entry, event)]);
+      const event = eventOf(entry);
+      if (share.sendsSlow(event.workspace_id)) {
+        const emission = toSlowQueue(entry, event);
+        taken.push(emission);
+        chars += emission.value.length;
         deferred += 1;
-        if (isFull(chars, index + 1, endBatch)) break;
-        continue;
+      } else {
+        const candidate = candidateOf(dependencies, { entry, event, position: entry.position });
+        costs.note(event.workspace_id);
+        taken.push(candidate);
+        chars += charsOf(candidate.emissions);
       }
-      const judged = first[index] === true ? judge(dependencies, entry, event) : undefined;
-      note(outcomes, judged);
-      costs.note(event.workspace_id);
-      if (judged === undefined) continue;
-      chars += add(emissions, judgementOf(judged));
       if (isFull(chars, index + 1, endBatch)) break;
     }
     costs.end();
-    count(metrics, outcomes);
+    const emissions = await withoutRepeats(dependencies, taken);
     if (deferred > 0) metrics.count('tributary_events_deferred_total', { stage: 'validate' }, deferred);
     return emissions;
   };
@@ -105,62 +108,70 @@ export function validate(
 
 /** The same for the events that `validate` sent on, in turns of their workspaces. */
 export function validateSlow(dependencies: ValidateDependencies, turns: SlowTurns): BatchStage['process'] {
-  const { catalog, metrics, catalogWaitMs } = dependencies;
+  const { catalog, catalogWaitMs } = dependencies;
   return async (batch, { signal, endBatch }): Promise<readonly Emission[]> => {
     await awaitCatalog(catalog, batch.entries, catalogWaitMs);
-    const received = batch.entries.map((entry) => ({
-      entry,
-      event: eventOf(entry),
-      position: receivedPositionOf(entry),
-    }));
-    const first = await claim(dependencies, received);
-    const outcomes = new Map<string, number>();
-    const emissions: Emission[] = [];
+    const taken: Candidate[] = [];
     let chars = 0;
-    for (const [index, { entry, event }] of received.entries()) {
-      if (first[index] !== true) {
-        note(outcomes, undefined);
-        continue;
-      }
-      const { judged, emitted } = await turns.run(
+    for (const [index, entry] of batch.entries.entries()) {
+      const event = eventOf(entry);
+      const received = { entry, event, position: receivedPositionOf(entry) };
+      const candidate = await turns.run(
         event.workspace_id,
-        () => {
-          const judged = judge(dependencies, entry, event);
-          return { judged, emitted: judgementOf(judged) };
-        },
-        (result) => laterMs(result.emitted),
+        () => candidateOf(dependencies, received),
+        (result) => laterMs(result.emissions),
       );
       if (signal.aborted) throw new Unavailable('the partition was lost');
-      note(outcomes, judged);
-      chars += add(emissions, emitted);
+      taken.push(candidate);
+      chars += charsOf(candidate.emissions);
       if (isFull(chars, index + 1, endBatch)) break;
     }
-    count(metrics, outcomes);
-    return emissions;
+    return withoutRepeats(dependencies, taken);
   };
 }
 
-function claim(
-  { deduplicator }: Pick<ValidateDependencies, 'deduplicator'>,
-  received: readonly Received[],
-): Promise<readonly boolean[]> {
-  return deduplicator.claim(
-    received.map(({ event, position }) => ({
-      workspaceId: event.workspace_id,
-      environment: event.environment,
-      messageId: event.message_id,
-      position,
-    })),
-  );
+function candidateOf(dependencies: ValidateDependencies, received: Received): Candidate {
+  const judged = judge(dependencies, received.entry, received.event);
+  return { ...received, judged, emissions: judgementOf(judged) };
 }
 
-/** Adds the emissions of one event; returns their characters. */
-function add(emissions: Emission[], added: readonly Emission[]): number {
-  let chars = 0;
-  for (const emission of added) {
-    emissions.push(emission);
-    chars += emission.value.length;
+/** Claims the message ids of the candidates, in order; what the others emit stays where it was. */
+async function withoutRepeats(
+  { deduplicator, metrics }: Pick<ValidateDependencies, 'deduplicator' | 'metrics'>,
+  taken: readonly (Candidate | Emission)[],
+): Promise<readonly Emission[]> {
+  const claimants: Claimant[] = [];
+  for (const one of taken) if ('judged' in one) claimants.push(claimantOf(one));
+  const first = await deduplicator.claim(claimants);
+  const outcomes = new Map<string, number>();
+  const emissions: Emission[] = [];
+  let at = 0;
+  for (const one of taken) {
+    if (!('judged' in one)) {
+      emissions.push(one);
+      continue;
+    }
+    const isFirst = first[at++] === true;
+    note(outcomes, isFirst ? one.judged : undefined);
+    if (isFirst) emissions.push(...one.emissions);
   }
+  count(metrics, outcomes);
+  return emissions;
+}
+
+function claimantOf({ event, position, judged }: Candidate): Claimant {
+  const claimant = {
+    workspaceId: event.workspace_id,
+    environment: event.environment,
+    messageId: event.message_id,
+    position,
+  };
+  return judged.verdict?.outcome === 'rejected' ? { ...claimant, rejected: true } : claimant;
+}
+
+function charsOf(emissions: readonly Emission[]): number {
+  let chars = 0;
+  for (const { value } of emissions) chars += value.length;
   return chars;
 }
 

@@ -84,9 +84,16 @@ describe('validate, beside a workspace whose contract takes long', () => {
       ...entry,
       position: { ...entry.position, offset: 900 + n },
     }));
-    expect(await run('validate', copies)).toEqual([]);
+    // Nobody knows the verdict on what waits in the slow queue, so a copy that is judged first takes the id.
+    const early = await run('validate', copies);
+    const isSlow = ({ topic }: { readonly topic: string }) => topic === TOPIC.receivedSlow;
     const judged = await run('validate.slow', handed(bySlow));
-    expect(idsOf(judged)).toEqual(costly(300, 1).map((_, n) => `events.accepted n${n + 1}`));
+    expect(idsOf([...judged, ...early.filter((emission) => !isSlow(emission))]).toSorted()).toEqual(
+      costly(300, 1)
+        .map((_, n) => `events.accepted n${n + 1}`)
+        .toSorted(),
+    );
+    expect(early.some((emission) => !isSlow(emission))).toBe(true);
     // The slow queue is handed over again after a crash, and gives the same.
     expect(await run('validate.slow', handed(bySlow))).toEqual(judged);
     // Copies that were sent to the slow queue each: the first one wins.

@@ -59,6 +59,54 @@ describe('validate', () => {
     expect(emissions[1]?.headers).toMatchObject({ outcome: 'rejected', 'contract-version': '1' });
   });
 
+  describe('of an event that its contract rejects', () => {
+    function setUpStrict() {
+      const set = setUp();
+      set.catalog.add('contract.created', CONTRACT.id, CONTRACT);
+      set.world.evaluate = ({ properties }) =>
+        properties?.total === undefined
+          ? {
+              outcome: 'rejected',
+              breaches: [{ kind: 'required', path: '/total', message: 'is missing', action: 'blocked' }],
+            }
+          : { outcome: 'accepted', breaches: [] };
+      const headers = { [HEADER.catalogPosition]: String(set.catalog.position) };
+      const at = (offset: number, id: string, properties = {}) =>
+        entryOf(RECEIVED, offset, event(id, { event: 'Order Placed', properties }), headers);
+      const bad = (offset: number) => at(offset, 'order-31');
+      const good = (offset: number) => at(offset, 'order-31', { total: 12 });
+      return { ...set, bad, good };
+    }
+
+    it('the message id stayed spent, and the corrected event was dropped: in the same batch and in a later one', async () => {
+      for (const cut of [1, 2, 3]) {
+        const { run, bad, good } = setUpStrict();
+        const entries = [bad(0), bad(1), good(2), good(3), bad(4)];
+        const before = await run('validate', entries.slice(0, cut));
+        const emissions = [...before, ...(await run('validate', entries.slice(cut)))];
+        expect(topicsOf(emissions)).toEqual([TOPIC.rejected, TOPIC.violations, TOPIC.accepted]);
+      }
+    });
+
+    it('gives the same after a crash between the claims and the commit, whatever was claimed since', async () => {
+      const { run, bad, good } = setUpStrict();
+      const once = await run('validate', [bad(0)]);
+      expect(topicsOf(await run('validate', [good(1)]))).toEqual([TOPIC.accepted]);
+      expect(await run('validate', [bad(0)])).toEqual(once);
+      expect(topicsOf(await run('validate', [bad(0), good(1), good(2)]))).toEqual([
+        TOPIC.rejected,
+        TOPIC.violations,
+        TOPIC.accepted,
+      ]);
+    });
+
+    it('is dropped where an accepted event has the id already', async () => {
+      const { run, bad, good } = setUpStrict();
+      expect(topicsOf(await run('validate', [good(0), bad(1)]))).toEqual([TOPIC.accepted]);
+      expect(await run('validate', [bad(2)])).toEqual([]);
+    });
+  });
+
   describe('of a batch whose contract is slow', () => {
     function setUpSlow() {
       const set = setUp();
@@ -89,7 +137,7 @@ describe('validate', () => {
       seen.push(judged());
       const steps = seen.map((count, n) => count - (seen[n - 1] ?? 0));
       expect(Math.max(...steps)).toBeLessThanOrEqual(2);
-      expect(judged()).toBe(29);
+      expect(judged()).toBe(30);
       expect(emissions.map(({ value, headers }) => [JSON.parse(value).message_id, headers.outcome])).toEqual(
         entries.flatMap((_, n) => (n === 20 ? [] : [[`m${n}`, n % 10 === 7 ? 'warned' : 'accepted']])),
       );

@@ -56,6 +56,10 @@ export class LiveStreams {
     // From here on the end of the connection, which comes in any case, gives the place back.
     let stream: LiveStream | undefined;
     response.once('close', () => this.#forget(place, stream));
+    // A closed writing side counts as a client that left: it is how browsers leave, and a stream has no end to wait for.
+    const { socket } = response;
+    if (socket?.readableEnded === true) response.destroy();
+    else socket?.once('end', () => response.destroy());
     const wake = () => {
       if (stream !== undefined) this.#pump.wake(stream);
     };

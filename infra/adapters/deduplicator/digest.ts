@@ -8,3 +8,10 @@ import type { Message } from '@tributary/core';
 export function digestOf({ workspaceId, environment, messageId }: Message): Uint8Array {
   return hash('sha256', `${workspaceId}\0${environment}\0${messageId}`, 'buffer').subarray(0, 16);
 }
+
+/** Stands for the rejected events of the message: one byte longer than every other id. */
+export function rejectedIdOf(digest: Uint8Array): Uint8Array {
+  return Buffer.concat([digest, REJECTED]);
+}
+
+const REJECTED = Buffer.of(1);

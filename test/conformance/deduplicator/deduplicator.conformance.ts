@@ -53,6 +53,41 @@ export function deduplicatorConformance(harness: DeduplicatorHarness): void {
       expect(await deduplicator.claim([claimant('d', 7), claimant('d', 7)])).toEqual([true, true]);
     });
 
+    it('a rejected event spent its message id: any position may win it afterwards, and each answer stays', async () => {
+      const rejected = (offset: number) => claimant('a', offset, { rejected: true });
+      expect(await deduplicator.claim([rejected(1), rejected(2)])).toEqual([true, false]);
+      const topics = ['events.production'];
+      expect((await deduplicator.winner(claimant('a', 0), topics))?.offset).toBe(1);
+      expect(await deduplicator.claim([claimant('a', 3), rejected(4), claimant('a', 5)])).toEqual([
+        true,
+        false,
+        false,
+      ]);
+      expect((await deduplicator.winner(claimant('a', 0), topics))?.offset).toBe(3);
+      const other = await store.open();
+      const all = [
+        rejected(1),
+        rejected(2),
+        claimant('a', 3),
+        rejected(4),
+        claimant('a', 5),
+        claimant('b', 6),
+      ];
+      expect(await other.claim(all)).toEqual([true, false, true, false, false, true]);
+      await store.elapse(WINDOW_MS * 0.6);
+      expect(await other.claim(all)).toEqual([true, false, true, false, false, true]);
+      await other.close();
+    });
+
+    it('a rejected event does not win behind an accepted one, not even once claims of another window are asked', async () => {
+      const rejected = (id: string, offset: number) => claimant(id, offset, { rejected: true });
+      expect(await deduplicator.claim([claimant('a', 1), rejected('b', 2)])).toEqual([true, true]);
+      await store.elapse(WINDOW_MS * 0.6);
+      expect(
+        await deduplicator.claim([rejected('a', 3), rejected('b', 4), claimant('b', 5), rejected('b', 2)]),
+      ).toEqual([false, false, true, true]);
+    });
+
     it('answers a call without claims', async () => {
       expect(await deduplicator.claim([])).toEqual([]);
     });

@@ -6,6 +6,8 @@ export interface Claim {
   /** Claims of one bucket share a slot. */
   readonly bucket: string;
   readonly position: string;
+  /** Of a rejected event: the key of the rejected ones of its message, in the same bucket. */
+  readonly rejectedKey?: string;
 }
 
 /** Claims of one script at most, so that no other client of the server waits long for it. */
@@ -25,6 +27,26 @@ end
 return table.concat(answers)
 `);
 
+/**
+ * The same where claims of rejected events are among them: each claim has two keys, of its message and of the rejected
+ * ones of it, and `!`, which no value begins with, before that of a rejected event. Most batches have none, and no need of it.
+ */
+const CLAIM_WITH_REJECTED = new Script(`
+local call, args, keptMs, answers = redis.call, ARGV, ARGV[1], {}
+for i = 1, #KEYS / 2 do
+  local key, value, winner = KEYS[2 * i - 1], args[i + 1], false
+  if string.sub(value, 1, 1) == '!' then
+    value = string.sub(value, 2)
+    winner = call('GET', KEYS[2 * i]) or call('GET', key)
+    if not winner then call('SET', KEYS[2 * i], value, 'PX', keptMs) end
+  else
+    winner = call('SET', key, value, 'NX', 'GET', 'PX', keptMs)
+  end
+  answers[i] = (not winner or winner == value) and '1' or '0'
+end
+return table.concat(answers)
+`);
+
 /** For each claim, in order: true when its position is the winner. Claims of one key are decided in order. */
 export async function decide(
   client: RedisClient,
@@ -34,13 +56,28 @@ export async function decide(
   const won = new Array<boolean>(claims.length).fill(false);
   await Promise.all(
     groupsOf(claims, client.isCluster).map(async (group) => {
-      const keys = group.map((index) => claims[index]?.key ?? '');
-      const positions = group.map((index) => claims[index]?.position ?? '');
-      const answers = String(await CLAIM.run(client, keys, [String(keptMs), ...positions]));
+      const answers = await run(
+        client,
+        group.flatMap((index) => claims[index] ?? []),
+        keptMs,
+      );
       for (const [i, index] of group.entries()) won[index] = answers[i] === '1';
     }),
   );
   return won;
+}
+
+async function run(client: RedisClient, claims: readonly Claim[], keptMs: number): Promise<string> {
+  if (claims.every(({ rejectedKey }) => rejectedKey === undefined)) {
+    const positions = claims.map(({ position }) => position);
+    const keys = claims.map(({ key }) => key);
+    return String(await CLAIM.run(client, keys, [String(keptMs), ...positions]));
+  }
+  const keys = claims.flatMap(({ key, rejectedKey }) => [key, rejectedKey ?? key]);
+  const values = claims.map(
+    ({ position, rejectedKey }) => `${rejectedKey === undefined ? '' : '!'}${position}`,
+  );
+  return String(await CLAIM_WITH_REJECTED.run(client, keys, [String(keptMs), ...values]));
 }
 
 /** Indexes of claims that one script may decide: on one server any, on a cluster those of one bucket. */

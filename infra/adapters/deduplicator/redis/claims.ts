@@ -17,7 +17,13 @@ export class Claims {
 
   /** The first byte of the digest chooses one of 256 buckets, each a slot of a cluster by its hash tag. */
   of(claimant: Claimant): Claim {
-    return { ...this.#keyOf(claimant), position: this.#textOf(claimant.position) };
+    const { key, bucket } = this.#keyOf(claimant);
+    const rejectedKey = claimant.rejected === true ? { rejectedKey: rejectedKeyOf(key) } : {};
+    return { key, bucket, position: this.#textOf(claimant.position), ...rejectedKey };
+  }
+
+  rejectedKeyOf(message: Message): string {
+    return rejectedKeyOf(this.keyOf(message));
   }
 
   keyOf(message: Message): string {
@@ -52,4 +58,9 @@ export class Claims {
     this.#topics.set(topic, name);
     return name;
   }
+}
+
+/** No key of a message is so long: the rest of a digest has always the same length. */
+function rejectedKeyOf(key: string): string {
+  return `${key}r`;
 }

@@ -71,7 +71,10 @@ export async function openRedisDeduplicator(options: RedisDeduplicatorOptions): 
       });
     },
     async winner(message, topics) {
-      const text = await connection.call((client) => client.get(claims.keyOf(message)));
+      const text = await connection.call(
+        async (client) =>
+          (await client.get(claims.keyOf(message))) ?? (await client.get(claims.rejectedKeyOf(message))),
+      );
       return text === null ? undefined : claims.positionOf(text, topics);
     },
     close: () => connection.close(),

@@ -15,6 +15,8 @@ const SCHEMA = `
 export interface Claim {
   readonly id: Uint8Array;
   readonly position: string;
+  /** Of a rejected event: the id that stands for the rejected ones of its message. */
+  readonly rejectedId?: Uint8Array;
 }
 
 /** The winners of one stretch of time, in a file of their own: forgetting all of them is to unlink it. */
@@ -42,7 +44,10 @@ export class ClaimsFile {
     }
   }
 
-  /** Lets the first position that asks for a message win, durably, all in one transaction. Answers the winners. */
+  /**
+   * Lets the first position that asks for a message win, durably, all in one transaction. Answers the winners: of a
+   * rejected claim the first rejected one, or the winner of its message where that came before.
+   */
   decide(claims: readonly Claim[]): readonly string[] {
     return inTransaction(this.#database, () => claims.map((claim) => this.#decideOne(claim)));
   }
@@ -51,7 +56,11 @@ export class ClaimsFile {
     this.#database.close();
   }
 
-  #decideOne({ id, position }: Claim): string {
+  #decideOne({ id, position, rejectedId }: Claim): string {
+    if (rejectedId !== undefined) {
+      const known = this.#winner(rejectedId) ?? this.#winner(id);
+      return known ?? this.#decideOne({ id: rejectedId, position });
+    }
     if (this.#insert.run(id, position).changes === 1) return position;
     return this.#winner(id) ?? position;
   }

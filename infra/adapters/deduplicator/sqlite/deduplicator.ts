@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { Claimant, Clock, Deduplicator } from '@tributary/core';
 import { openDatabase, reading } from '../../sqlite/database.ts';
-import { digestOf } from '../digest.ts';
+import { digestOf, rejectedIdOf } from '../digest.ts';
 import type { Claim } from './claims-file.ts';
 import { Sources } from './sources.ts';
 import { type OpenWindows, Windows } from './windows.ts';
@@ -29,21 +29,24 @@ export function openSqliteDeduplicator(options: SqliteDeduplicatorOptions): Dedu
   return {
     async claim(claimants: readonly Claimant[]) {
       if (claimants.length === 0) return [];
-      const claims = claimants.map((claimant) => ({
-        id: digestOf(claimant),
-        position: sources.shortOf(claimant.position),
-      }));
+      const claims = claimants.map((claimant): Claim => {
+        const id = digestOf(claimant);
+        const position = sources.shortOf(claimant.position);
+        return claimant.rejected === true ? { id, position, rejectedId: rejectedIdOf(id) } : { id, position };
+      });
       return windows.exclusively((open) => decide(open, claims));
     },
     async winner(message) {
       return reading(() => {
         const id = digestOf(message);
         try {
+          let rejected: string | undefined;
           for (const file of windows.asListed()) {
-            const [winner] = file.winners([{ id }]);
+            const [winner, firstRejected] = file.winners([{ id }, { id: rejectedIdOf(id) }]);
             if (winner !== undefined) return sources.positionOf(winner);
+            rejected = firstRejected ?? rejected;
           }
-          return undefined;
+          return rejected === undefined ? undefined : sources.positionOf(rejected);
         } finally {
           // Who only looks now and then would keep a file's place on the disk long after others removed it.
           windows.close();
@@ -59,9 +62,18 @@ export function openSqliteDeduplicator(options: SqliteDeduplicatorOptions): Dedu
   };
 }
 
-/** True for each claim whose position is the winner: the one an older stretch knows, else the first in the current. */
+/** True for each claim whose position is the winner: the one an older stretch knows, else the first in the current. Of rejected ones the winner among them counts first. */
 function decide({ current, older }: OpenWindows, claims: readonly Claim[]): readonly boolean[] {
   const winners: (string | undefined)[] = new Array<undefined>(claims.length).fill(undefined);
+  const rejected = claims.flatMap(({ rejectedId }, index) =>
+    rejectedId === undefined ? [] : [{ id: rejectedId, index }],
+  );
+  for (const file of older) {
+    for (const [at, winner] of file.winners(rejected).entries()) {
+      const index = rejected[at]?.index;
+      if (index !== undefined) winners[index] ??= winner;
+    }
+  }
   for (const file of older) {
     for (const [index, winner] of file.winners(claims).entries()) winners[index] ??= winner;
   }
