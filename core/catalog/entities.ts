@@ -136,6 +136,8 @@ export interface Destination extends Kept {
   readonly rate_limit_per_second?: number | null;
   /** Deliveries wait until it is false again. Absent: false. */
   readonly paused?: boolean;
+  /** Of a destination that processors paused, until a person changes `paused`. Null or absent: a person paused it. */
+  readonly paused_because?: PausedBecause | null;
   /** Events of others do not go there, whatever rules say. Absent: all. */
   readonly environments?: readonly Environment[];
   /** Who is told when it turns bad and well again (`noticeRecipients`). Null or absent: as the workspace says. */
@@ -143,6 +145,13 @@ export interface Destination extends Kept {
   /** How it is, as processors found it. A turn is no change of the destination: its version stays. */
   readonly condition?: DestinationCondition;
   readonly created_by: string;
+}
+
+/** `gone`: the destination answered `410 Gone`. */
+export interface PausedBecause {
+  readonly reason: 'gone';
+  /** ISO 8601 */
+  readonly at: string;
 }
 
 /** Who is told of destinations that turn bad. */
