@@ -68,6 +68,8 @@ export interface WriteKey extends KeyFields {
   /** The received topic its events go to. */
   readonly pubsub_topic: string;
   readonly source_id: string | null;
+  /** Its events have the address of who sent them as `context.ip`. Absent: false, as addresses are personal data. */
+  readonly collect_ip?: boolean;
 }
 
 /** Where events come from, as people call it; write keys may name one. */
