@@ -66,6 +66,25 @@ test.each([401, 403, 404, 410])('a %d holds for the batch: nothing is sent again
   expect(results).toEqual(Array(4).fill(refused(status)));
 });
 
+const STUMBLED: DeliveryResult = { outcome: 'retry', status: 500, reason: 'answered 500' };
+
+test.each([[[3]], [[0, 63]], [[5, 40, 41]]])(
+  'events at which a receiver stumbles (%j) hold up none of their batch',
+  async (bad) => {
+    const { sent, results } = await run(batchOf(64), (ids) =>
+      ids.some((id) => bad.includes(id)) ? STUMBLED : DELIVERED,
+    );
+    expect(results.flatMap(({ outcome }, at) => (outcome === 'delivered' ? [] : [at]))).toEqual(bad);
+    expect(sent.length).toBeLessThanOrEqual(1 + 2 * 6 * bad.length);
+  },
+);
+
+test('a receiver that stumbles at everything is asked a few times, and all of it is tried again', async () => {
+  const { sent, outcomes } = await run(batchOf(100), () => STUMBLED);
+  expect(sent).toHaveLength(7);
+  expect(outcomes).toEqual(Array(100).fill('retry'));
+});
+
 test('a place that turns busy is not asked on, and the rest waits as long as it said', async () => {
   const busy: DeliveryResult = {
     outcome: 'retry',

@@ -21,7 +21,7 @@ function isPart(deliveries: readonly Delivery[]): deliveries is Part {
 /** What became of a part. */
 export interface PartResult {
   readonly result: DeliveryResult;
-  /** It was refused for what may be the fault of some in it while others are fine. */
+  /** Some of the part may have caused the refusal while others are fine; of one alone: it speaks of that delivery. */
   readonly someToBlame: boolean;
 }
 
@@ -32,11 +32,17 @@ export interface SendInPartsOptions {
 }
 
 /**
- * Sends a batch, and where it is refused for what may be the fault of some, its parts, so that none is given up for
- * another's sake. Larger parts go before smaller ones: the first request that is taken settles the most.
+ * Refusals that settle nothing, in a row from the first on, after which a place counts as unable to take anything: up to
+ * three deliveries spoil fewer parts than that, and a place in trouble is not asked hundreds of times.
+ */
+const MAX_FRUITLESS = 7;
+
+/**
+ * Sends a batch, and where it is refused for what may be the fault of some, its parts, so that none is given up or held
+ * up for another's sake. Larger parts go before smaller ones: the first request that is taken settles the most.
  *
- * It ends at the first part that is to be tried again, since a place that is busy or gone is not to be asked on; what
- * was not sent by then is to be tried again as well. Answers for every delivery, in order.
+ * It ends at the first refusal that speaks of the place and may pass, since a place that is busy or gone is not to be
+ * asked on; what was not sent by then is to be tried again as well. Answers for every delivery, in order.
  */
 export async function sendInParts(
   batch: Part,
@@ -44,21 +50,33 @@ export async function sendInParts(
 ): Promise<readonly DeliveryResult[]> {
   const results = new Map<Delivery, DeliveryResult>();
   let notReached: DeliveryResult = { outcome: 'retry', reason: 'not reached' };
+  let fruitless = 0;
   const parts = [batch];
   // It grows while it is walked through.
   for (const part of parts) {
     const { result, someToBlame } = await send(part);
     if (part.length > 1 && someToBlame) {
       parts.push(...partsOf(part, mayHalve() ? Math.ceil(part.length / 2) : 1));
-      continue;
+    } else {
+      if (part === batch) return batch.map(() => result);
+      for (const delivery of part) results.set(delivery, result);
+      if (result.outcome !== 'retry') fruitless = Number.NEGATIVE_INFINITY;
     }
-    if (part === batch) return batch.map(() => result);
-    for (const delivery of part) results.set(delivery, result);
-    if (result.outcome === 'retry') {
-      const after = result.afterMs === undefined ? {} : { afterMs: result.afterMs };
-      notReached = { outcome: 'retry', reason: `not reached: ${result.reason}`, ...after };
-      break;
-    }
+    if (result.outcome !== 'retry') continue;
+    fruitless += 1;
+    if (someToBlame && fruitless < MAX_FRUITLESS) continue;
+    const after = result.afterMs === undefined ? {} : { afterMs: result.afterMs };
+    notReached = { outcome: 'retry', reason: `not reached: ${result.reason}`, ...after };
+    break;
   }
   return batch.map((delivery) => results.get(delivery) ?? notReached);
+}
+
+/** For what a call asks of its place at most once, and only when it has to: whether it refuses everything. */
+export function memoize<Value>(ask: () => Promise<Value>): () => Promise<Value> {
+  let asked: Promise<Value> | undefined;
+  return () => {
+    asked ??= ask();
+    return asked;
+  };
 }

@@ -120,6 +120,7 @@ export * from './replay/replay-step.ts';
 export { type FilterVerdict, faultOfFilter, filterVerdict, MAX_FILTER_LENGTH } from './rules/filter.ts';
 export { FilterBudget, MAX_FILTER_WORK } from './rules/filter-evaluator.ts';
 export * from './rules/match.ts';
+export * from './rules/stopped.ts';
 export * from './sandbox/sandbox.ts';
 export * from './sandbox/transformation-input.ts';
 export * from './sasl/scram.ts';

@@ -4,6 +4,7 @@ import type { Metrics } from '@tributary/core';
 import { buildConnector } from 'undici';
 import { AddressRefused } from '../errors.ts';
 import { type AllowedRanges, mayReach } from './address-ranges.ts';
+import { answerHeads, readThrough } from './answer-heads.ts';
 import { GuardedSocket } from './guarded-socket.ts';
 import { boundedAnswers, inspectAnswers } from './inspected-answers.ts';
 import type { Resolve } from './name-lookups.ts';
@@ -26,7 +27,7 @@ export interface EgressTarget {
 export interface EgressGuard {
   /**
    * How an undici `Agent` opens connections, each within `timeoutMs`. One ends on which more than `maxAnswerBytes` come
-   * for a request, whatever they are.
+   * for a request, whatever they are. The heads of answers are made ones that undici takes, see `answerHeads`.
    */
   connector(timeoutMs: number, maxAnswerBytes: number): buildConnector.connector;
   /** A connection on its way. What becomes of it is told by its events, a refusal by `error` too. */
@@ -79,7 +80,10 @@ export function createEgressGuard(options: EgressGuardOptions): EgressGuard {
         (callback: buildConnector.Callback): buildConnector.Callback =>
         (...[error, socket]) => {
           if (error !== null || socket === null) callback(error ?? new Error('no socket'), null);
-          else callback(null, inspectAnswers(socket, boundedAnswers(socket, maxAnswerBytes)));
+          else {
+            inspectAnswers(socket, boundedAnswers(socket, maxAnswerBytes));
+            callback(null, readThrough(socket, answerHeads(socket)));
+          }
         };
       return (target, callback) => {
         if (isRefusedLiteral(target.hostname)) process.nextTick(() => callback(refuse(), null));

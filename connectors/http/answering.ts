@@ -1,5 +1,6 @@
 import type { Dispatcher } from 'undici';
 import type { Ending } from '../deadlines.ts';
+import { ANNOUNCED_STATUS } from '../egress/answer-heads.ts';
 import { TooMuchAnswered } from '../errors.ts';
 
 /** Bytes of an answer that are read at most so that its connection can be used again; a longer one costs it. */
@@ -25,8 +26,8 @@ interface Waiting {
 /**
  * Takes in the answer to one request as it comes, without a stream: most answers are a status line and nothing else,
  * and a stream costs more than all the rest of them. It settles once, at the end of the answer or when the signal
- * fires. A status line that has come stands: a body that breaks off, or drips on past the deadline, cannot take that
- * back; whoever needs all of it asks whether it is whole.
+ * fires. A status line that has come stands: headers or a body that break off, or drip on past the deadline, cannot take
+ * that back; whoever needs all of it asks whether it is whole.
  */
 export class Answering implements Dispatcher.DispatchHandler {
   readonly #signal: Ending;
@@ -39,6 +40,8 @@ export class Answering implements Dispatcher.DispatchHandler {
   };
   #controller: Dispatcher.DispatchController | undefined;
   #status: number | undefined;
+  /** Of a status line whose headers did not all come. */
+  #announced: number | undefined;
   #retryAfter: string | undefined;
   readonly #chunks: Uint8Array[] = [];
   #read = 0;
@@ -60,9 +63,13 @@ export class Answering implements Dispatcher.DispatchHandler {
   onResponseStart(
     _: Dispatcher.DispatchController,
     status: number,
-    { 'retry-after': retryAfter }: Record<string, string | string[] | undefined>,
+    headers: Record<string, string | string[] | undefined>,
   ): void {
-    if (status < 200) return;
+    if (status < 200) {
+      this.#announced = Number(headers[ANNOUNCED_STATUS]) || undefined;
+      return;
+    }
+    const { 'retry-after': retryAfter } = headers;
     this.#status = status;
     this.#retryAfter = Array.isArray(retryAfter) ? retryAfter[0] : retryAfter;
   }
@@ -86,6 +93,7 @@ export class Answering implements Dispatcher.DispatchHandler {
 
   #fail(reason: unknown): void {
     this.#signal.removeEventListener('abort', this.#calledOff);
+    this.#status ??= this.#announced;
     if (this.#status === undefined) this.#waiting.reject(reason);
     else this.#end(false);
   }

@@ -35,9 +35,12 @@ export function verdictOfAnswer(answer: HttpAnswer, now: number): DeliveryResult
  */
 const STATUSES_ABOUT_THE_PLACE = new Set([401, 402, 403, 404, 405, 407, 410, 415]);
 
-/** True for a refusal that some of the deliveries in a batch may have caused while others are fine: 400, 413, 422. */
-export function mayBlameSome(result: DeliveryResult): boolean {
-  const { outcome, status = 0 } = result;
+/**
+ * True for a refusal that some of the deliveries in a batch may have caused while others are fine: 400, 413, 422, and
+ * 500, with which a receiver answers what it stumbles over. Other 5xx speak of the place.
+ */
+export function mayBlameSome({ outcome, status = 0 }: DeliveryResult): boolean {
+  if (outcome === 'retry') return status === 500;
   return outcome === 'dead' && status >= 400 && status < 500 && !STATUSES_ABOUT_THE_PLACE.has(status);
 }
 

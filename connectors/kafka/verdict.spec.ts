@@ -32,6 +32,13 @@ test('a record that is too large may be one of many', () => {
   expect(refusedRecords(protocol('NOT_LEADER_FOR_PARTITION'))).toBeUndefined();
 });
 
+test.each(['UNKNOWN', 'KAFKAJS_UNKNOWN_ERROR_CODE'])('a record may be the fault of %s', (type) => {
+  expect(refusedRecords(wrapped(protocol(type)))).toEqual({
+    result: { outcome: 'retry', reason: `the broker answered ${type}` },
+    someToBlame: true,
+  });
+});
+
 test('what became of the connection counts more than how the driver tells it', () => {
   const connection = Object.assign(new Error('Connection error: x'), { name: 'KafkaJSConnectionError' });
   expect(verdictOfKafkaFailure(connection, undefined)).toMatchObject({ outcome: 'retry', reset: true });

@@ -20,7 +20,12 @@ const ABOUT_RECORDS = new Map([
   ['CORRUPT_MESSAGE', 'the record is not valid'],
   ['INVALID_RECORD', 'the record is not valid'],
   ['INVALID_TIMESTAMP', 'the record is not valid'],
+  ['POLICY_VIOLATION', 'the record is not valid'],
+  ['UNSUPPORTED_FOR_MESSAGE_FORMAT', 'the record is not valid'],
 ]);
+
+/** Of a broker, or a proxy before it, that says no more than that it failed: at some records, maybe. */
+const UNEXPLAINED = new Set(['UNKNOWN', 'KAFKAJS_UNKNOWN_ERROR_CODE']);
 
 /** Those that a client which asks again who leads may not meet again. */
 const STALE_LEADER = new Set(['NOT_LEADER_FOR_PARTITION', 'LEADER_NOT_AVAILABLE', 'REPLICA_NOT_AVAILABLE']);
@@ -28,10 +33,12 @@ const STALE_LEADER = new Set(['NOT_LEADER_FOR_PARTITION', 'LEADER_NOT_AVAILABLE'
 /** The driver's words, in an error of any kind, for a connection that ended or was silent. */
 const BROKEN_OFF = /Closed connection|Connection error|disconnected|timed out|timeout/i;
 
-/** A refusal that the records caused; undefined for any other error. */
+/** A refusal that some of the records may have caused; undefined for any other error. */
 export function refusedRecords(error: unknown): PartResult | undefined {
-  const reason = ABOUT_RECORDS.get(typeOf(error) ?? '');
-  return reason === undefined ? undefined : { result: { outcome: 'dead', reason }, someToBlame: true };
+  const type = typeOf(error) ?? '';
+  const reason = ABOUT_RECORDS.get(type);
+  if (reason !== undefined) return { result: { outcome: 'dead', reason }, someToBlame: true };
+  return UNEXPLAINED.has(type) ? { result: verdictOfType(type), someToBlame: true } : undefined;
 }
 
 /**

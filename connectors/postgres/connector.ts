@@ -1,17 +1,18 @@
-import type { Connector } from '@tributary/core';
+import type { Connector, DeliveryResult } from '@tributary/core';
 import { type Call, createClientConnector } from '../client-connector.ts';
 import { untilAborted } from '../deadline.ts';
 import type { ConnectorContext } from '../kind.ts';
-import { type Part, type PartResult, sendInParts } from '../parts.ts';
+import { memoize, type Part, type PartResult, sendInParts } from '../parts.ts';
 import { DELIVERED } from '../verdicts.ts';
 import type { TableClient } from './client.ts';
 import { MAX_BATCH, type PostgresSettings, readSettings } from './settings.ts';
 import {
   ALREADY_THERE,
-  blamesValues,
+  mayBlameRows,
   sqlStateOf,
   UNDEFINED_TABLE,
   verdictOfPostgresFailure,
+  verdictOfRow,
 } from './verdict.ts';
 
 const LIMITS = { events: MAX_BATCH, bytes: 8 * 1_024 * 1_024 };
@@ -26,14 +27,16 @@ export function createPostgresConnector(context: ConnectorContext): Connector {
       return openTableClient(context.egress, settings, { timeoutMs: context.timeoutMs, workspaceId });
     },
     maxClients: MAX_CLIENTS,
-    outlives: (error) => blamesValues(sqlStateOf(error) ?? ''),
+    outlives: mayBlameRows,
     verdictOfFailure: (error, { lastFailure }) => verdictOfPostgresFailure(error, lastFailure),
 
-    send: (client, settings, batch, call) =>
-      sendInParts(batch, {
-        send: (part) => sendPart(client, settings, part, call),
+    send(client, settings, batch, call) {
+      const refusalOfAll = memoize(() => refusalOfNothing(client, settings, call));
+      return sendInParts(batch, {
+        send: (part) => sendPart(client, settings, part, call, refusalOfAll),
         mayHalve: call.mayHalve,
-      }),
+      });
+    },
 
     async test(client, settings, { deadline }) {
       await untilAborted(insert(client, settings, []), deadline);
@@ -47,12 +50,33 @@ async function sendPart(
   settings: PostgresSettings,
   part: Part,
   call: Call,
+  refusalOfAll: () => Promise<DeliveryResult | undefined>,
 ): Promise<PartResult> {
   try {
     await untilAborted(insert(client, settings, part), call.deadline);
     return { result: DELIVERED, someToBlame: false };
   } catch (error) {
-    return { result: call.failed(error), someToBlame: blamesValues(sqlStateOf(error) ?? '') };
+    const sqlState = sqlStateOf(error);
+    if (sqlState === undefined || !mayBlameRows(error))
+      return { result: call.failed(error), someToBlame: false };
+    const ofAll = await refusalOfAll();
+    return ofAll === undefined
+      ? { result: verdictOfRow(error, sqlState, settings), someToBlame: true }
+      : { result: ofAll, someToBlame: false };
+  }
+}
+
+/** Why the table takes no row at all; undefined where it would. */
+async function refusalOfNothing(
+  client: TableClient,
+  settings: PostgresSettings,
+  call: Call,
+): Promise<DeliveryResult | undefined> {
+  try {
+    await untilAborted(insert(client, settings, []), call.deadline);
+    return undefined;
+  } catch (error) {
+    return call.failed(error);
   }
 }
 

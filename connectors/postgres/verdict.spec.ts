@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { AddressRefused } from '../errors.ts';
+import type { PostgresSettings } from './settings.ts';
 import { createTable, insertStatement } from './table.ts';
-import { blamesValues, sqlStateOf, verdictOfPostgresFailure } from './verdict.ts';
+import { mayBlameRows, sqlStateOf, verdictOfPostgresFailure, verdictOfRow } from './verdict.ts';
 
 const refusal = (code: string) => Object.assign(new Error('a value: secret'), { code, severity: 'ERROR' });
 
@@ -22,12 +23,30 @@ test.each(['53300', '53100', '57P01', '57P03', '40P01', '25006', '55P03'])('%s: 
   expect(verdictOfPostgresFailure(refusal(code), undefined)).toEqual({ outcome: 'retry', reason });
 });
 
-test('only values may be the fault of some in a batch', () => {
-  expect(['22P05', '23502', '54000', '42P01', '57P01', '28P01'].filter(blamesValues)).toEqual([
-    '22P05',
-    '23502',
-    '54000',
-  ]);
+test('rows may be the fault of any refusal but of the server, its credentials and its database', () => {
+  const codes = ['22P05', '23502', '42501', 'P0001', 'ZZ123', 'XX000', '42P01', '40001', '57014', '28000'];
+  expect(codes.filter((code) => mayBlameRows(refusal(code)))).toEqual(codes);
+  expect(['53300', '57P01', '58030'].filter((code) => mayBlameRows(refusal(code)))).toEqual([]);
+  const ending = (code: string) => Object.assign(refusal(code), { severity: 'FATAL' });
+  expect(['28P01', '3D000'].filter((code) => mayBlameRows(ending(code)))).toEqual([]);
+});
+
+test('a row that is refused alone is given up for what is in it, and tried again for a trouble that passes', () => {
+  const settings = { password: 'very-secret' } as PostgresSettings;
+  const verdict = (code: string, words = 'no') =>
+    verdictOfRow(Object.assign(refusal(code), { message: words }), code, settings);
+  expect(verdict('42501')).toEqual({
+    outcome: 'dead',
+    reason: 'a policy refuses the row (42501)',
+    response: 'no',
+  });
+  expect(verdict('P0001', 'no stock of very-secret')).toEqual({
+    outcome: 'dead',
+    reason: 'a trigger refuses the row (P0001)',
+    response: 'no stock of ***',
+  });
+  expect(verdict('ZZ123')).toMatchObject({ outcome: 'dead', reason: 'the row is refused (ZZ123)' });
+  expect(verdict('40001')).toMatchObject({ outcome: 'retry', reason: 'the server answered 40001' });
 });
 
 test('an error of the network is none of the server, and is told by the connection where the driver wraps it', () => {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { AddressRefused } from '../errors.ts';
 import { deliveredKey } from './script.ts';
-import { verdictOfRedisFailure } from './verdict.ts';
+import { mayBlameEntries, verdictOfRedisFailure } from './verdict.ts';
 
 const reply = (message: string) => Object.assign(new Error(message), { name: 'ReplyError' });
 
@@ -26,6 +26,13 @@ test.each([
   ['upstream failure', 'the server answered an error of its own'],
 ])('%s: tried again', (message, reason) => {
   expect(verdictOfRedisFailure(reply(message), undefined)).toEqual({ outcome: 'retry', reason });
+});
+
+test('an entry may be the fault of what says nothing of the server', () => {
+  const blaming = ['ERR max request size exceeded', 'POLICY no such text', 'upstream failure'];
+  const not = ['OOM command not allowed', 'NOPERM no', 'ERR max number of clients reached', 'LOADING wait'];
+  expect([...blaming, ...not].filter((message) => mayBlameEntries(reply(message)))).toEqual(blaming);
+  expect(mayBlameEntries(new Error('ERR no reply'))).toBe(false);
 });
 
 test('what became of the connection counts more than how the driver tells it', () => {

@@ -32,17 +32,43 @@ export function verdictOfRedisFailure(
   return /^Connection is closed|^Stream isn't writeable|max retries/i.test(error.message) ? RESET : undefined;
 }
 
+/** Replies that say how the server is, now or as it is set up. */
+const ABOUT_THE_SERVER = new Set([
+  ...[...REFUSALS.keys()].filter((word) => word !== 'ERR'),
+  'BUSY',
+  'CLUSTERDOWN',
+  'LOADING',
+  'MASTERDOWN',
+  'MISCONF',
+  'NOREPLICAS',
+  'OOM',
+  'READONLY',
+  'TRYAGAIN',
+]);
+
+/** Whether an entry may have caused a refusal: `ERR`, which says nothing, or an error that a proxy made up. */
+export function mayBlameEntries(error: unknown): boolean {
+  if (!(error instanceof Error) || error.name !== 'ReplyError') return false;
+  return !isAboutClients(error.message) && !ABOUT_THE_SERVER.has(causeIn(error.message));
+}
+
 function verdictOfReply(message: string): DeliveryResult {
   if (message.includes('max number of clients')) return { outcome: 'retry', reason: 'too many clients' };
-  if (/^ERR max (?:\w+ )?requests? limit/.test(message))
-    return { outcome: 'retry', reason: 'too many requests' };
-  // Redis begins with a word in capitals; what stands before it, and has lost it, may speak in any words.
-  const word = /^[A-Z]{2,20}\b/.exec(message)?.[0] ?? 'an error of its own';
-  const cause = scriptCause(message) ?? word;
+  if (isAboutClients(message)) return { outcome: 'retry', reason: 'too many requests' };
+  const cause = causeIn(message);
   const refusal = REFUSALS.get(cause);
   return refusal === undefined
     ? { outcome: 'retry', reason: `the server answered ${cause}` }
     : { outcome: 'dead', reason: refusal };
+}
+
+function isAboutClients(message: string): boolean {
+  return message.includes('max number of clients') || /^ERR max (?:\w+ )?requests? limit/.test(message);
+}
+
+/** Redis begins with a word in capitals; what stands before it, and has lost it, may speak in any words. */
+function causeIn(message: string): string {
+  return scriptCause(message) ?? /^[A-Z]{2,20}\b/.exec(message)?.[0] ?? 'an error of its own';
 }
 
 /** Before Redis 7 an error inside a script is `ERR Error running script …: @user_script: <n>: <ERROR> …`. */

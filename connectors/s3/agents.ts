@@ -2,6 +2,7 @@ import { type AgentOptions, Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
 import type { Socket } from 'node:net';
 import { MAX_CONCURRENCY } from '@tributary/core';
+import { answerHeads } from '../egress/answer-heads.ts';
 import type { Connections } from '../egress/connections.ts';
 import { boundedAnswers, inspectAnswers } from '../egress/inspected-answers.ts';
 
@@ -12,7 +13,11 @@ const OPTIONS: AgentOptions = { keepAlive: true, maxSockets: MAX_CONCURRENCY };
 const MAX_ANSWER_BYTES = 256 * 1_024;
 
 function bounded(socket: Socket): Socket {
-  return inspectAnswers(socket, boundedAnswers(socket, MAX_ANSWER_BYTES));
+  const count = boundedAnswers(socket, MAX_ANSWER_BYTES);
+  const heads = answerHeads(socket);
+  return inspectAnswers(socket, function* inspect(chunk) {
+    for (const some of count(chunk)) yield* heads(some);
+  });
 }
 
 interface Target {

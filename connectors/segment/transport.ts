@@ -1,4 +1,5 @@
 import { type Dispatcher, request } from 'undici';
+import { ANNOUNCED_STATUS } from '../egress/answer-heads.ts';
 import type { HttpAnswer, HttpSent } from './messages.ts';
 
 /** Bytes of an answer that the pack is given at most. */
@@ -21,19 +22,34 @@ export async function sendFor(
   sent: HttpSent,
   signal: AbortSignal,
 ): Promise<HttpAnswer> {
-  const { statusCode, headers, body } = await request(sent.url, {
+  let announced: number | undefined;
+  const answered = await request(sent.url, {
     dispatcher,
     method: sent.method as Dispatcher.HttpMethod,
     headers: sent.headers.filter(([name]) => !TRANSPORT.has(name)).flat(),
     body: sent.body === '' ? null : Buffer.from(sent.body, 'base64'),
     signal,
+    onInfo: ({ headers }) => {
+      announced = Number(headers[ANNOUNCED_STATUS]) || undefined;
+    },
+  }).catch((error: unknown) => {
+    // The status line stands, also where the headers behind it break off.
+    if (announced === undefined || signal.aborted) throw error;
+    return undefined;
   });
+  if (answered === undefined) return { status: announced ?? 0, headers: [], body: '' };
+  const { statusCode, headers, body } = answered;
   const chunks: Uint8Array[] = [];
   let read = 0;
-  for await (const chunk of body) {
-    read += chunk.length;
-    if (read > MAX_ANSWER_BYTES) break;
-    chunks.push(chunk);
+  try {
+    for await (const chunk of body) {
+      read += chunk.length;
+      if (read > MAX_ANSWER_BYTES) break;
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    // A body that breaks off.
+    if (signal.aborted) throw error;
   }
   const pairs = Object.entries(headers).flatMap(([name, value]) =>
     value === undefined || TRANSPORT.has(name) ? [] : [[name, String(value)] as const],

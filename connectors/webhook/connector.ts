@@ -12,7 +12,10 @@ import { testedBy } from '../verdicts.ts';
 import { composeMessage, composeTest } from './message.ts';
 import { readSettings, type WebhookSettings } from './settings.ts';
 
-const secretsOf = oncePer<WebhookSettings, readonly string[]>(secretTexts);
+const secretsOf = oncePer((settings: WebhookSettings) => [
+  ...settings.previous.map(({ secret }) => secret),
+  ...secretTexts(settings),
+]);
 
 export function createWebhookConnector(context: ConnectorContext): Connector {
   const { clock } = context;

@@ -36,7 +36,12 @@ export function composeTest(
 function signed(settings: WebhookSettings, id: string, text: string, now: number): HttpRequest {
   const body = Buffer.from(text);
   const timestamp = String(Math.floor(now / 1_000));
-  const signature = signatureOf(settings.key, `${id}.${timestamp}.`, body);
+  const signing = [
+    settings.key,
+    ...settings.previous.filter(({ until }) => until > now).map(({ key }) => key),
+  ];
+  // Those of replaced secrets behind that of the present one: a receiver takes any.
+  const signature = signing.map((key) => signatureOf(key, `${id}.${timestamp}.`, body)).join(' ');
   const own = ['idempotency-key', id, 'webhook-id', id, 'webhook-timestamp', timestamp];
   const headers = [...standingHeaders(settings), ...own, 'webhook-signature', signature];
   return { method: 'POST', url: settings.url, headers, body };

@@ -2,10 +2,19 @@ import type { KeyObject } from 'node:crypto';
 import type { JsonObject } from '@tributary/core';
 import { oncePer } from '../once-per.ts';
 import { headerFault } from './header-names.ts';
+import {
+  DEFAULT_ROTATION_HOURS,
+  MAX_PREVIOUS,
+  MAX_ROTATION_HOURS,
+  type PreviousSecret,
+  previousSecrets,
+} from './rotation.ts';
 import { formatSecret, isSecret, keyOf, SECRET_BYTES } from './secret.ts';
 
 /** Deliveries of one request at most. */
 export const MAX_BATCH = 100;
+
+const SECRET_PATTERN = '^whsec_[A-Za-z0-9+/]+={0,2}$';
 
 /** What a user writes. */
 export const settingsSchema = {
@@ -30,7 +39,41 @@ export const settingsSchema = {
         'Signing secret of Standard Webhooks: `whsec_` and the base64 of 24 to 64 bytes. Made, and shown once, when absent.',
       writeOnly: true,
       maxLength: 100,
-      pattern: '^whsec_[A-Za-z0-9+/]+={0,2}$',
+      pattern: SECRET_PATTERN,
+    },
+    rotation_hours: {
+      type: 'integer',
+      title: 'Hours both secrets sign',
+      description:
+        'How long a signing secret that is replaced signs beside the new one. 0: not at all, as after a leak, which also ends what signs beside it now.',
+      minimum: 0,
+      maximum: MAX_ROTATION_HOURS,
+      default: DEFAULT_ROTATION_HOURS,
+    },
+    previous_secrets: {
+      type: 'array',
+      title: 'Replaced signing secrets',
+      description:
+        'Signing secrets that sign beside the present one until their time. Kept when the secret is replaced; `null` ends them at once.',
+      writeOnly: true,
+      maxItems: MAX_PREVIOUS,
+      items: {
+        type: 'object',
+        required: ['secret', 'until'],
+        additionalProperties: false,
+        properties: {
+          secret: { type: 'string', maxLength: 100, pattern: SECRET_PATTERN },
+          until: { type: 'string', maxLength: 40, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{5,16}Z$' },
+        },
+      },
+    },
+    rotation_until: {
+      type: 'string',
+      title: 'End of the rotation',
+      description:
+        'When the last replaced secret ceases to sign. Set with them; what is stated here is not used.',
+      readOnly: true,
+      maxLength: 40,
     },
     headers: {
       type: 'object',
@@ -60,6 +103,8 @@ export interface WebhookSettings {
   readonly secret: string;
   /** Of the secret. */
   readonly key: KeyObject;
+  /** Secrets that were replaced and may still sign, newest first. */
+  readonly previous: readonly (PreviousSecret & { readonly key: KeyObject })[];
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly batchSize: number;
 }
@@ -76,6 +121,7 @@ export const readSettings = oncePer((settings: JsonObject): WebhookSettings | un
     url,
     secret,
     key: keyOf(secret),
+    previous: previousSecrets(settings).map((one) => ({ ...one, key: keyOf(one.secret) })),
     headers: pairs,
     batchSize: Math.min(Math.floor(batchSize), MAX_BATCH),
   };
@@ -92,7 +138,19 @@ export function settingsFaults(settings: JsonObject): readonly { path: string; m
   if (typeof settings.secret === 'string' && !isSecret(settings.secret)) {
     faults.push({ path: '/secret', message: 'must be whsec_ and the base64 of 24 to 64 bytes' });
   }
-  return [...faults, ...headerFaults(settings.headers)];
+  return [...faults, ...previousFaults(settings.previous_secrets), ...headerFaults(settings.headers)];
+}
+
+function previousFaults(previous: JsonObject[string] | undefined) {
+  const stated = Array.isArray(previous) ? previous.length : 0;
+  return previousSecrets({ previous_secrets: previous ?? [] }).length === stated
+    ? []
+    : [
+        {
+          path: '/previous_secrets',
+          message: 'must each be whsec_ and the base64 of 24 to 64 bytes, and a time',
+        },
+      ];
 }
 
 function urlFault(url: URL): string | undefined {

@@ -106,6 +106,7 @@ export const WRITABLE_FIELDS: readonly WritableFields[] = [
     'admin',
   ),
   field('event-keys', 'source_id', 'a source of this workspace; another’s is as good as missing', 'admin'),
+  field('event-keys', 'collect_ip', 'the addresses that the events of the key are sent from', 'admin'),
   field('sources', 'name type description', NOTHING, EDITOR),
   field(
     'events',

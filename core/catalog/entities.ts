@@ -68,6 +68,8 @@ export interface WriteKey extends KeyFields {
   /** The received topic its events go to. */
   readonly pubsub_topic: string;
   readonly source_id: string | null;
+  /** Its events have the address of who sent them as `context.ip`. Absent: false, as addresses are personal data. */
+  readonly collect_ip?: boolean;
 }
 
 /** Where events come from, as people call it; write keys may name one. */
@@ -136,6 +138,8 @@ export interface Destination extends Kept {
   readonly rate_limit_per_second?: number | null;
   /** Deliveries wait until it is false again. Absent: false. */
   readonly paused?: boolean;
+  /** Of a destination that processors paused, until a person changes `paused`. Null or absent: a person paused it. */
+  readonly paused_because?: PausedBecause | null;
   /** Events of others do not go there, whatever rules say. Absent: all. */
   readonly environments?: readonly Environment[];
   /** Who is told when it turns bad and well again (`noticeRecipients`). Null or absent: as the workspace says. */
@@ -143,6 +147,13 @@ export interface Destination extends Kept {
   /** How it is, as processors found it. A turn is no change of the destination: its version stays. */
   readonly condition?: DestinationCondition;
   readonly created_by: string;
+}
+
+/** `gone`: the destination answered `410 Gone`. */
+export interface PausedBecause {
+  readonly reason: 'gone';
+  /** ISO 8601 */
+  readonly at: string;
 }
 
 /** Who is told of destinations that turn bad. */

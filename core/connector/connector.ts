@@ -92,6 +92,17 @@ export interface ConnectorPreset {
   readonly action: string;
 }
 
+/** A signing secret that was replaced signs beside the new one for a while, so that receivers can change over. */
+export interface SecretRotation {
+  /** The secret setting that holds the replaced ones. They only sign, so they are kept for whatever party. */
+  readonly previous: string;
+  /**
+   * The settings to be stored when `before` becomes `after`, which a user stated: both with their secrets in clear,
+   * `before` without what cannot be opened any more. `now` is epoch ms.
+   */
+  rotated(before: JsonObject, after: JsonObject, now: number): JsonObject;
+}
+
 /** What a kind of destination tells about itself. */
 export interface ConnectorDescription {
   readonly type: string;
@@ -124,6 +135,8 @@ export interface ConnectorDescription {
    * there unchanged. `random(n)` gives n random bytes.
    */
   generate?(settings: JsonObject, random: (bytes: number) => Uint8Array): JsonObject;
+  /** Absent where no signing secret of the kind is rotated. */
+  readonly rotation?: SecretRotation;
   /** What the schema cannot say: one message per fault, empty when fine. Paths are JSON pointers below `settings`. */
   check?(settings: JsonObject): readonly { readonly path: string; readonly message: string }[];
 }

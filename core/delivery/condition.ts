@@ -2,9 +2,9 @@ import type { DestinationHealth } from './health.ts';
 
 /**
  * Why a destination is bad: its circuit is open; most attempts fail; more deliveries are put off than delivered; what
- * waits for a call has waited for too long.
+ * waits for a call has waited for too long; it answered `410 Gone` and was paused.
  */
-export const BAD_BECAUSE = ['circuit_open', 'failing', 'behind', 'waiting'] as const;
+export const BAD_BECAUSE = ['circuit_open', 'failing', 'behind', 'waiting', 'gone'] as const;
 export type BadBecause = (typeof BAD_BECAUSE)[number];
 
 export type DestinationState = 'well' | 'bad';

@@ -48,11 +48,13 @@ export interface EventVerdict {
 /**
  * What made a delivery dead. Of a failed filter, and of one that was not evaluated as the filters of its workspace took
  * too much work, a redrive matches the rule again; of a failed transformation it runs the transformation again.
+ * `rule`: the rule was deleted, disabled or narrowed while the delivery was under way.
  */
 export const DEAD_CAUSES = [
   'filter_failed',
   'filter_not_evaluated',
   'transformation',
+  'rule',
   'destination',
   'expired',
 ] as const;

@@ -5,6 +5,7 @@ import { BEFORE_EVENT, readDelivery } from './read-delivery.ts';
 /** What stands right before the event of a delivery that was never tried, as it is written. */
 const FRESH = '"attempts":[],"redrives":0';
 const BEFORE_DESTINATION = '"destination_id":"';
+const BEFORE_RULE = '"rule_id":"';
 /** An index that nobody has looked for. */
 const UNKNOWN = -2;
 
@@ -55,6 +56,11 @@ export class StoredDelivery {
     return this.delivery.destination_id === destinationId;
   }
 
+  /** Throws likewise. */
+  get ruleId(): string {
+    return (this.#unread === undefined ? undefined : this.#ruleIn(this.#unread)) ?? this.delivery.rule_id;
+  }
+
   /** Its text, until it was read. */
   get #unread(): string | undefined {
     return this.#delivery === undefined ? this.#text : undefined;
@@ -72,6 +78,13 @@ export class StoredDelivery {
   #showsFresh(text: string): boolean {
     const at = this.#eventIn(text);
     return at > 0 && text.startsWith(FRESH, at - FRESH.length);
+  }
+
+  #ruleIn(text: string): string | undefined {
+    const at = text.indexOf(BEFORE_RULE);
+    if (at <= 0 || at >= this.#eventIn(text)) return undefined;
+    const begin = at + BEFORE_RULE.length;
+    return text.slice(begin, text.indexOf('"', begin));
   }
 
   #showsDestination(text: string, id: string): boolean {

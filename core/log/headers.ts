@@ -31,6 +31,13 @@ export const HEADER = {
   rulesSharing: 'rules-sharing',
   /** On `events.slow`, of what came from `events.accepted`: its offset there, by which each partition stays in order. */
   acceptedOffset: 'accepted-offset',
+  /**
+   * On a delivery: the version of its rule that made it, or that it was redriven by; `0` where the rule was gone by then.
+   * While the rule has this version, it need not be matched again.
+   */
+  ruleVersion: 'rule-version',
+  /** Beside it, where a transformation made the event: `<type>:<name>` of the event that the rule took. */
+  ruleEvent: 'rule-event',
   /** Id of the replay that something is part of: on `events.slow`, `replays` and deliveries. */
   replay: 'replay',
   /** On `events.slow`: how often this event's delivery was redriven. */

@@ -10,6 +10,7 @@ const WORDS: Readonly<Record<BadBecause, string>> = {
   failing: 'most calls fail',
   behind: 'more deliveries are put off than delivered',
   waiting: 'deliveries wait too long for a call',
+  gone: 'it answered 410 Gone, so it was paused',
 };
 
 /** The mail that tells of one turn of a destination: what, since when, how it fails. No link, no setting, no event. */
@@ -33,9 +34,11 @@ export function destinationMail(
     ...(oldest === null ? [] : [`Oldest waiting: ${Math.round(oldest / 1_000)} s`]),
     '',
     ...(turn.last_errors.length === 0 ? [] : ['Last errors:', ...turn.last_errors.map(line), '']),
-    isBad
-      ? 'What could not be delivered is tried again by and by. You are told when it goes well again.'
-      : 'What was put off is delivered by and by.',
+    turn.because === 'gone'
+      ? 'Nothing is sent there until somebody lets it go on (paused: false). What is to be delivered waits until then.'
+      : isBad
+        ? 'What could not be delivered is tried again by and by. You are told when it goes well again.'
+        : 'What was put off is delivered by and by.',
     '',
   ].join('\n');
   return { id, at: Date.parse(at), to, subject: headline, text };

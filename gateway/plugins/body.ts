@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
 import { getHeapStatistics } from 'node:v8';
-import { brotliDecompress, gunzip, inflate } from 'node:zlib';
+import { brotliDecompress, gunzip, inflate, inflateRaw } from 'node:zlib';
 import { FairBudget, type Permit } from '@tributary/core';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
@@ -45,9 +45,23 @@ const INFLATING = {
 };
 const INFLATING_UNAUTHENTICATED = { ...INFLATING, atATime: 1 };
 
-const INFLATERS = new Map([
-  ['gzip', promisify(gunzip)],
-  ['deflate', promisify(inflate)],
+type Inflater = (body: Buffer, options: { readonly maxOutputLength: number }) => Promise<Buffer>;
+
+const [gunzipped, inflatedWhole, inflatedRaw] = [
+  promisify(gunzip),
+  promisify(inflate),
+  promisify(inflateRaw),
+];
+
+/** `deflate` means a stream with the header of zlib; some senders leave that out. */
+const deflated: Inflater = (body, options) =>
+  hasZlibHeader(body) ? inflatedWhole(body, options) : inflatedRaw(body, options);
+
+const INFLATERS = new Map<string, Inflater>([
+  ['gzip', gunzipped],
+  // Its name before it had one: RFC 9110 has both mean the same.
+  ['x-gzip', gunzipped],
+  ['deflate', deflated],
   ['br', promisify(brotliDecompress)],
 ]);
 
@@ -143,7 +157,7 @@ export const bodyPlugin = fastifyPlugin<BodyDependencies>(async (app, { metrics,
   }
 
   async function read(request: FastifyRequest, body: Buffer): Promise<Buffer> {
-    const text = await inflated(request, body);
+    const text = withoutMark(await inflated(request, body));
     await request.proveByBody?.(text);
     return text;
   }
@@ -154,7 +168,7 @@ export const bodyPlugin = fastifyPlugin<BodyDependencies>(async (app, { metrics,
       parse(text, done);
     };
     // The way of most events waits for no promise.
-    if (request.proveByBody === undefined && !isCompressed(request)) parseText(body);
+    if (request.proveByBody === undefined && !isCompressed(request)) parseText(withoutMark(body));
     else read(request, body).then(parseText, done);
   }
 
@@ -207,6 +221,17 @@ function parse(text: Buffer, done: Done): void {
   const parsed = text.length === 0 ? ({ ok: true, value: undefined } as const) : parseJson(text);
   if (parsed.ok) done(null, parsed.value);
   else done(invalidRequest(parsed.fault));
+}
+
+/** Without the byte order mark that some libraries write before a text: it is no JSON. */
+function withoutMark(text: Buffer): Buffer {
+  return text[0] === 0xef && text[1] === 0xbb && text[2] === 0xbf ? text.subarray(3) : text;
+}
+
+/** RFC 1950: the method is 8, and the two bytes are a multiple of 31. */
+function hasZlibHeader(body: Buffer): boolean {
+  const [method = 0, flags = 0] = body;
+  return (method & 0x0f) === 8 && (method * 256 + flags) % 31 === 0;
 }
 
 function isCompressed(request: FastifyRequest): boolean {

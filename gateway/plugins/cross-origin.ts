@@ -34,6 +34,29 @@ const COMMON: FastifyCorsOptions = {
     'orgid',
     'if-match',
     'last-event-id',
+    'idempotency-key',
+    'x-request-id',
+    'x-requested-with',
+    // What tracing and error monitoring in a page add to every request by themselves.
+    'traceparent',
+    'tracestate',
+    'baggage',
+    'b3',
+    'sentry-trace',
+    'newrelic',
+    'elastic-apm-traceparent',
+    'uber-trace-id',
+    'x-amzn-trace-id',
+    'x-cloud-trace-context',
+    'x-b3-traceid',
+    'x-b3-spanid',
+    'x-b3-parentspanid',
+    'x-b3-sampled',
+    'x-b3-flags',
+    'x-datadog-trace-id',
+    'x-datadog-parent-id',
+    'x-datadog-origin',
+    'x-datadog-sampling-priority',
   ],
   exposedHeaders: ['x-request-id', 'etag', 'link', 'retry-after'],
   // Credentials are bearer tokens: cookies and client certificates have no meaning here.
@@ -44,7 +67,7 @@ const COMMON: FastifyCorsOptions = {
 
 /** Tells browsers which pages may call. What they may do there is the credential's matter, as for everybody. */
 export const crossOriginPlugin = fastifyPlugin<CrossOriginOptions>(async (app, options) => {
-  const ingestion = forOrigins(options.ingestionOrigins ?? ANY);
+  const ingestion = withAnyHeader(forOrigins(options.ingestionOrigins ?? ANY));
   const sdks = forSdks(options.ingestionOrigins ?? ANY);
   const others = forOrigins(options.origins ?? []);
   const optionsFor = ({ url = '', method, headers }: FastifyRequest) => {
@@ -59,12 +82,20 @@ function forOrigins(origins: readonly string[]): FastifyCorsOptions {
   return { ...COMMON, origin: origins.includes('*') ? '*' : [...origins] };
 }
 
+/** A preflight is answered with the headers that it asks for: what a page adds to its requests must not cost events. */
+function withAnyHeader({ allowedHeaders: _, ...options }: FastifyCorsOptions): FastifyCorsOptions {
+  return options;
+}
+
 /**
- * SDKs send headers of their own, and `sendBeacon` always sends what the browser has of credentials, so that browsers
- * want to be told that both are welcome. There are none that would mean anything here.
+ * `sendBeacon` always sends what the browser has of credentials, so browsers want to be told that they are welcome. There
+ * are none that would mean anything here.
  */
 function forSdks(origins: readonly string[]): FastifyCorsOptions {
   if (origins.length === 0) return { origin: false };
-  const { allowedHeaders: _anyThatIsAskedFor, ...common } = COMMON;
-  return { ...common, credentials: true, origin: origins.includes('*') ? true : [...origins] };
+  return {
+    ...withAnyHeader(COMMON),
+    credentials: true,
+    origin: origins.includes('*') ? true : [...origins],
+  };
 }

@@ -10,7 +10,7 @@ import {
   withFields,
 } from '@tributary/core';
 import type { Settlement } from './settlement.ts';
-import { closedBecause, PAUSED } from './target.ts';
+import { closedBecause, pausedBecause } from './target.ts';
 
 export interface ClimbDependencies {
   readonly clock: Clock;
@@ -70,11 +70,16 @@ export class Climb {
    * The destination is paused: the delivery waits as long as that takes. It keeps its attempts, and its time to expire
    * begins anew each time, so that it gets all of it once the destination goes on.
    */
-  hold(delivery: Delivery, destination: Pick<Destination, 'updated_at'>): Delivered {
+  hold(delivery: Delivery, destination: Pick<Destination, 'updated_at' | 'paused_because'>): Delivered {
     const { clock, ladder } = this.#dependencies;
     const now = clock();
     const { label, ms } = holdStep(ladder, now - Date.parse(destination.updated_at));
-    const settlement = { kind: 'retry', label, notBefore: now + ms, reason: PAUSED } as const;
+    const settlement = {
+      kind: 'retry',
+      label,
+      notBefore: now + ms,
+      reason: pausedBecause(destination),
+    } as const;
     return { delivery: withFields(delivery, { created_at: iso(now) }), settlement };
   }
 }

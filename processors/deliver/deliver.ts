@@ -1,4 +1,11 @@
-import { type Emission, type FlowStage, type LogEntry, promised, StoredDelivery } from '@tributary/core';
+import {
+  type Emission,
+  type FlowStage,
+  type LogEntry,
+  promised,
+  StoredDelivery,
+  stoppedByRule,
+} from '@tributary/core';
 import { awaitCatalog, isAhead } from '../causality.ts';
 import type { PartitionLanes } from '../partition-lanes.ts';
 import { arrivedIn } from './arrival.ts';
@@ -50,6 +57,12 @@ export function deliverSlow(dependencies: DeliverDependencies, lanes: PartitionL
     const current =
       joined === undefined ? arrived : { ...arrived, stored: StoredDelivery.of(joined.delivery) };
     if (destination?.enabled !== true) return emissionsOf(closedTo(current.stored.delivery, destination));
+    const { stored } = current;
+    const stopped = stoppedByRule(stored, entry.headers, destination.workspace_id, catalog.state);
+    if (stopped !== undefined) {
+      const settlement = { kind: 'dead', cause: 'rule', reason: stopped } as const;
+      return emissionsOf({ delivery: stored.delivery, settlement });
+    }
     if (destination.paused === true)
       return emissionsOf(deliverer.climb.hold(current.stored.delivery, destination));
     const stay = lanes.enterAtOnce(entry, destination.id, arrived.bytes);

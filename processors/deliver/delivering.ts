@@ -4,11 +4,12 @@ import { OwnLoad } from '../own-load.ts';
 import { callLimits, hasLimits } from './call-limits.ts';
 import { ConditionWatch } from './condition-watch.ts';
 import { Deliverer, type DelivererDependencies } from './deliverer.ts';
+import { GoneDestinations } from './gone-destinations.ts';
 import { HealthTeller } from './health-teller.ts';
 
 /** What the deliverer of a process is made of. */
 export interface DeliveringParts
-  extends Omit<DelivererDependencies, 'overloaded' | 'limitsOf' | 'noteUse'>,
+  extends Omit<DelivererDependencies, 'overloaded' | 'limitsOf' | 'noteUse' | 'noteGone'>,
     Pick<PipelineOptions, 'maxCalls' | 'callsPerSecond'> {
   readonly catalog: Pick<Catalog, 'propose'>;
   readonly condition: ConditionLimits;
@@ -34,10 +35,15 @@ export function createDeliverer(parts: DeliveringParts): Deliverer {
   );
   const reports = () => deliverer.health();
   const watch: ConditionWatch = new ConditionWatch({ ...parts, process, limits: parts.condition }, reports);
+  const gone: GoneDestinations = new GoneDestinations({
+    ...parts,
+    reportOf: (id) => reports().find(({ destination_id }) => destination_id === id),
+  });
   const deliverer = new Deliverer({
     ...parts,
     overloaded: parts.overloaded ?? (() => ownLoad.overloaded),
     limitsOf: (id) => callLimits(current(id), parts, teller.processesOf(id)),
+    noteGone: (id, version) => void gone.pause(id, version),
     noteUse: () => {
       teller.begin();
       watch.begin();

@@ -17,6 +17,7 @@ import { gather } from './batch.ts';
 import { type Call, readable, resultsOf, tellResults, type Waiting } from './call.ts';
 import { type Ahead, CallTimes } from './call-times.ts';
 import { type CallLimits, Gate } from './gate.ts';
+import { isGone, keptFromGone } from './gone-destinations.ts';
 import type { Target, Targets, Unreachable } from './target.ts';
 
 export interface DestinationCallsOptions {
@@ -31,6 +32,8 @@ export interface DestinationCallsOptions {
   limitsOf(id: string): CallLimits;
   /** Whether this process is what others wait for. */
   overloaded(): boolean;
+  /** Called when this version of a destination answered that it is gone for good. */
+  noteGone(id: string, version: number): void;
 }
 
 /** What is told of a destination, but for who tells it. */
@@ -295,7 +298,9 @@ export class DestinationCalls {
 
   async #make(call: Call): Promise<void> {
     const { batch, limits, startedAt, began, controller } = call;
-    const results = await resultsOf(call, this.#tell);
+    const answered = await resultsOf(call, this.#tell);
+    const gone = answered.some(isGone);
+    const results = gone ? keptFromGone(answered) : answered;
     const ended = this.#options.elapsed();
     this.#calls.delete(call);
     this.#usedAt = ended;
@@ -305,6 +310,7 @@ export class DestinationCalls {
       this.#times.ended(durationMs, batch.length);
       this.#note(call, results, durationMs, ended);
     }
+    if (gone) this.#options.noteGone(this.#targets.id, call.target.destination.version);
     tellResults(batch, results, { startedAt, durationMs });
     this.#flush();
   }

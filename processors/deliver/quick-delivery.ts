@@ -5,6 +5,7 @@ import {
   type FlowContext,
   type LogEntry,
   StoredDelivery,
+  stoppedByRule,
   TOPIC,
 } from '@tributary/core';
 import type { Entrant, PartitionLanes, Stay } from '../partition-lanes.ts';
@@ -57,6 +58,16 @@ export class QuickDelivery implements Entrant, Asker {
     const destination = this.#destinationOf(arrived.stored);
     if (destination?.enabled !== true) {
       this.#settledAs(closedTo(arrived.stored.delivery, destination));
+      return;
+    }
+    const stopped = stoppedByRule(
+      arrived.stored,
+      this.#entry.headers,
+      destination.workspace_id,
+      this.#dependencies.catalog.state,
+    );
+    if (stopped !== undefined) {
+      this.settled(arrived.stored, { kind: 'dead', cause: 'rule', reason: stopped });
       return;
     }
     if (destination.paused === true) {

@@ -100,6 +100,7 @@ export function setUp(
   const known = new Map([[PLACE.id, PLACE]]);
   const errors: string[] = [];
   const load = { overloaded: false };
+  const gone: [id: string, version: number][] = [];
   let unsealed = 0;
   const connector: Connector = {
     batchLimits: () => ({ events: size(), ms: holdMs }),
@@ -130,6 +131,7 @@ export function setUp(
     limitsOf: () => ({ maxCalls, perSecond }),
     overloaded: () => load.overloaded,
     noteUse: () => {},
+    noteGone: (id: string, version: number) => void gone.push([id, version]),
     keptAttempts: 50,
     ladder: parseLadder(['10s', '1m', '10m', '1h', '6h']),
     expiryMs: 24 * 3_600_000,
@@ -166,6 +168,7 @@ export function setUp(
     time,
     known,
     errors,
+    gone,
     load,
     dependencies,
     deliverer,

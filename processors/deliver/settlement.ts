@@ -23,7 +23,9 @@ export type Settlement =
    */
   | { readonly kind: 'aside'; readonly label: string; readonly turn: number; readonly since: number }
   | (Extract<NextStep, { kind: 'retry' }> & { readonly reason: string })
-  | Extract<NextStep, { kind: 'dead' }>;
+  | Extract<NextStep, { kind: 'dead' }>
+  /** Its rule would not make it any more. */
+  | { readonly kind: 'dead'; readonly cause: 'rule'; readonly reason: string };
 
 const NOTHING: readonly Emission[] = [];
 

@@ -29,6 +29,11 @@ export function closedBecause(destination: Destination | undefined): string {
 /** Why there are none for now to one that is paused. */
 export const PAUSED = 'the destination is paused';
 
+/** The same with what made processors pause it. */
+export function pausedBecause({ paused_because }: Pick<Destination, 'paused_because'>): string {
+  return paused_because == null ? PAUSED : `${PAUSED}: it answered 410 Gone`;
+}
+
 export interface TargetsDependencies {
   readonly connectors: ConnectorCatalog;
   /** The destination with its secrets opened. Throws when no key opens them. */

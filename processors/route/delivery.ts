@@ -13,6 +13,7 @@ import {
   MATCH,
   type Mismatch,
   type Rule,
+  ruleEventText,
   type StageContext,
   TOPIC,
 } from '@tributary/core';
@@ -60,13 +61,19 @@ export function deliveryOf(
   };
 }
 
-export function toDeliver(routed: Routed, delivery: Delivery): Emission {
+export function toDeliver(routed: Routed, rule: Rule, delivery: Delivery): Emission {
   return {
     topic: TOPIC.deliveries,
     key: deliveryKey(delivery),
     value: JSON.stringify(delivery),
-    headers: headersOf(routed, delivery),
+    headers: { ...headersOf(routed, delivery), ...ruleHeaders(rule, routed.event) },
   };
+}
+
+/** By which a rule that changes later finds out whether it would still make the delivery. */
+function ruleHeaders({ version, transformation_id }: Rule, source: CanonicalEvent): Headers {
+  const made = { [HEADER.ruleVersion]: String(version) };
+  return transformation_id === null ? made : { ...made, [HEADER.ruleEvent]: ruleEventText(source) };
 }
 
 /** The event as it was before the transformation, given up: it is kept to be redriven, never delivered. */

@@ -193,7 +193,7 @@ async function applyRule(
   const closed = closedTo(destination, routed.event.environment);
   if (closed !== undefined) return withoutDestination(routed, rule, closed);
   if (rule.transformation_id === null) {
-    return [toDeliver(routed, deliveryOf(routed, rule, routed.event, 0))];
+    return [toDeliver(routed, rule, deliveryOf(routed, rule, routed.event, 0))];
   }
   const transformation = catalog.state.entity('transformation', rule.workspace_id, rule.transformation_id);
   if (transformation === undefined) return [failedTransformation(routed, rule, GONE)];
@@ -259,7 +259,9 @@ async function transform(
     return [failedTransformation(routed, rule, reason)];
   }
   if (outcome.events.length === 0 && routed.redrives > 0) return [droppedOnRedrive(routed, rule)];
-  return outcome.events.map((event, index) => toDeliver(routed, deliveryOf(routed, rule, event, index)));
+  return outcome.events.map((event, index) =>
+    toDeliver(routed, rule, deliveryOf(routed, rule, event, index)),
+  );
 }
 
 function contextOf({ entry: { headers }, event }: Routed, rule: Rule): TransformationContext {

@@ -68,10 +68,10 @@ describe('7. Deliveries that fail', () => {
   });
 
   it('a refusal is dead at once', async () => {
-    webhook.behave((_call, response) => response.writeHead(410).end('gone'));
+    webhook.behave((_call, response) => response.writeHead(404).end('nothing here'));
     const { message_id } = await send('Refused');
     const delivery = await settled(message_id, 'dead');
-    expect(delivery).toMatchObject({ status: 'dead', attempts: [{ status: 410, outcome: 'dead' }] });
+    expect(delivery).toMatchObject({ status: 'dead', attempts: [{ status: 404, outcome: 'dead' }] });
   });
 
   it('a place that stays down: retrying, then dead with every attempt, then delivered when redriven', async () => {

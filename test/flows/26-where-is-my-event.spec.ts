@@ -47,7 +47,7 @@ describe('26. Where is my event', () => {
     webhook = await startWebhook((call, response) => {
       const { event } = call.body.event as { event?: string };
       if (event === 'Down') response.writeHead(503).end('not today');
-      else if (event === 'Refused') response.writeHead(410).end('gone');
+      else if (event === 'Refused') response.writeHead(403).end('no');
       else response.writeHead(204).end();
     });
     destinationId = await make('destinations', {
@@ -166,7 +166,7 @@ describe('26. Where is my event', () => {
   it('refused by its destination: the attempt, with its status and answer', async () => {
     const way = await settled(await send('Refused'), ['dead']);
     expect(at(way, 'all tracks')?.deliveries).toMatchObject([
-      { status: 'dead', attempts: [{ status: 410, response: 'gone', outcome: 'dead' }] },
+      { status: 'dead', attempts: [{ status: 403, response: 'no', outcome: 'dead' }] },
     ]);
   });
 

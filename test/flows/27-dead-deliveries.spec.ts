@@ -55,7 +55,7 @@ describe('27. Dead deliveries, and destinations that are paused', () => {
   it('are found by what they died of, let be or sent again', async () => {
     webhook.behave(({ body }, response) => {
       const { event } = body.event as { event?: string };
-      response.writeHead(event === 'Bad' ? 422 : 410).end();
+      response.writeHead(event === 'Bad' ? 422 : 404).end();
     });
     const bad = await send('Bad');
     const gone = await send('Gone');
@@ -93,6 +93,30 @@ describe('27. Dead deliveries, and destinations that are paused', () => {
     await change({ paused: false });
     await received(ids);
     await listed('status=retrying', 0);
+  });
+
+  it('a destination that answers 410 is paused, says why, and has everything once it goes on', async () => {
+    webhook.behave((_call, response) => response.writeHead(410).end());
+    const first = await send('First');
+    const shown = await eventually(
+      () =>
+        tributary.owner.get<{ paused: boolean; paused_because: object }>(`./destinations/${destinationId}`),
+      ({ paused }) => paused,
+    );
+    expect(shown.paused_because).toMatchObject({ reason: 'gone' });
+    const health = `./destinations/${destinationId}/health`;
+    expect(await tributary.owner.get(health)).toMatchObject({ state: 'bad', because: 'gone' });
+    const before = webhook.calls.length;
+    const second = await send('Second');
+    await listed(`status=retrying&reason=it answered 410 Gone`, 2);
+    expect(webhook.calls).toHaveLength(before);
+
+    webhook.behave(undefined);
+    await change({ paused: false });
+    await received([first, second]);
+    expect(await tributary.owner.get(`./destinations/${destinationId}`)).toMatchObject({
+      paused_because: null,
+    });
   });
 
   it('a destination is for some environments alone where it says so, and is tested without an event', async () => {

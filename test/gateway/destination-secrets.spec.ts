@@ -101,3 +101,44 @@ it('keeps a secret that would travel in a safer way', async () => {
     expect(await owner.call('PUT', `./destinations/${id}`, asked(safer))).toMatchObject({ status: 200 });
   expect(stored(id).password).toEqual(password);
 });
+
+it('a webhook’s secret was replaced at once: its receiver refused every retry', async () => {
+  const secretOf = (byte: number) => `whsec_${Buffer.alloc(24, byte).toString('base64')}`;
+  const url = 'https://hooks.example.com/in';
+  const asked = (of: object) => ({ name: 'x', type: 'webhook', settings: { url, ...of } });
+  const { id } = await owner.ok<Destination>('POST', './destinations', asked({ secret: secretOf(1) }));
+  const put = async (of: object) => {
+    const { settings } = await owner.ok<{ settings: Record<string, unknown> }>(
+      'PUT',
+      `./destinations/${id}`,
+      asked(of),
+    );
+    const { catalog, unseal } = test.dependencies;
+    const known = catalog.state.entity('destination', String(owner.workspaceId), id);
+    if (known === undefined) throw new Error('gone');
+    return { shown: settings, opened: unseal(known).settings };
+  };
+  const rotated = await put({ secret: secretOf(2) });
+  expect(rotated.shown).toMatchObject({ secret: MASK, previous_secrets: MASK });
+  const hoursLeft = (Date.parse(String(rotated.shown.rotation_until)) - Date.now()) / 3_600_000;
+  expect(Math.round(hoursLeft)).toBe(24);
+  expect(rotated.opened).toMatchObject({
+    secret: secretOf(2),
+    previous_secrets: [{ secret: secretOf(1), until: rotated.shown.rotation_until }],
+  });
+  expect(JSON.stringify(stored(id))).not.toContain(secretOf(1));
+
+  // Kept by any other change, also to another place: they only sign.
+  const again = await put({ ...rotated.shown, url: 'https://other.example.com/in', batch_size: 7 });
+  expect(again.opened).toMatchObject({ secret: secretOf(2), previous_secrets: [{ secret: secretOf(1) }] });
+  expect((await put({})).shown).toMatchObject({ rotation_until: rotated.shown.rotation_until });
+
+  // And gone at once where somebody says so.
+  const ended = await put({ previous_secrets: null });
+  expect(Object.keys(ended.shown).sort()).toEqual(['secret', 'url']);
+  expect((await put({ secret: secretOf(3), rotation_hours: 0 })).opened).toEqual({
+    url,
+    secret: secretOf(3),
+    rotation_hours: 0,
+  });
+});

@@ -47,7 +47,7 @@ it('tell which settings are secret, in the schema and by name', async () => {
   }
   expect(await viewer.ok('GET', './destination-types/webhook')).toMatchObject({
     title: 'Webhook',
-    secrets: ['secret', 'headers'],
+    secrets: ['secret', 'previous_secrets', 'headers'],
     max_batch: 100,
     connection_test: true,
     presets: [],

@@ -42,6 +42,7 @@ it('shows the secret it made once, and never again', async () => {
     max_concurrency: null,
     rate_limit_per_second: null,
     paused: false,
+    paused_because: null,
     environments: ['production', 'development'],
     alerts: null,
     version: 1,
@@ -266,6 +267,31 @@ it('shows how it is, as people were told last; a turn changes no version', async
   });
   expect(await health()).toMatchObject({ state: 'bad', because: 'circuit_open', state_since: at });
   expect((await owner.call('GET', `./destinations/${id}`)).headers.etag).toBe('"1"');
+});
+
+it('shows that processors paused it, and why, until a person lets it go on', async () => {
+  const { id } = await create();
+  const at = new Date(test.clock.now()).toISOString();
+  await test.dependencies.catalog.propose({
+    v: 1,
+    type: 'destination.updated',
+    entity: id,
+    expected_version: 1,
+    data: { paused: true, paused_because: { reason: 'gone', at } },
+    by: 'stage:deliver',
+    from: { address: '', request_id: '' },
+    at,
+  });
+  const url = `./destinations/${id}`;
+  const shown = await owner.ok<{ name: string; type: string; settings: object }>('GET', url);
+  expect(shown).toMatchObject({ paused: true, paused_because: { reason: 'gone', at } });
+  const put = (fields: object) => {
+    const { name, type, settings } = shown;
+    return owner.ok('PUT', url, { name, type, settings, ...fields });
+  };
+  expect(await put({ paused: true })).toMatchObject({ paused: true, paused_because: { reason: 'gone' } });
+  expect(await put({ paused: false })).toMatchObject({ paused: false, paused_because: null });
+  expect(await put({ paused: true })).toMatchObject({ paused: true, paused_because: null });
 });
 
 it('is tested as it is, with its secrets, and says why it cannot be reached', async () => {

@@ -33,6 +33,7 @@ it.each([
     environment,
     pubsub_topic: `events.${environment}`,
     source_id: null,
+    collect_ip: false,
     status: 'active',
     last_used_at: null,
     created_by: expect.any(String),

@@ -1,4 +1,4 @@
-import { gzipSync } from 'node:zlib';
+import { deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { TokenBuckets, Unavailable } from '@tributary/core';
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
@@ -115,6 +115,40 @@ describe('a body', () => {
     expect(await send('/v1/track', 'a=b', { ...basic(key), 'content-type': type })).toMatchObject({
       status: 400,
     });
+  });
+
+  it.each([
+    undefined,
+    'application/octet-stream',
+    'text/json; charset=utf-8',
+    'application/x-json',
+    'application/vnd.events+json',
+  ])('was 415 that says %s of its type', async (type) => {
+    const headers = { ...basic(key), ...(type === undefined ? {} : { 'content-type': type }) };
+    const body = Buffer.from(JSON.stringify(track));
+    const answer = await test.app.inject({ method: 'POST', url: '/v1/track', headers, payload: body });
+    expect([answer.statusCode, answer.json()]).toEqual([200, { success: true }]);
+  });
+
+  it.each([
+    ['x-gzip', gzipSync],
+    ['X-GZIP', gzipSync],
+    ['deflate', deflateSync],
+    ['deflate', deflateRawSync],
+    ['deflate', (text: string) => deflateRawSync(text, { level: 0 })],
+    ['identity', (text: string) => text],
+  ])('was refused that is %s, with a byte order mark or without', async (encoding, encoded) => {
+    for (const mark of ['', '\ufeff'])
+      expect(
+        await send('/v1/track', encoded(`${mark}${JSON.stringify(track)}`), {
+          ...basic(key),
+          'content-type': 'application/json',
+          'content-encoding': encoding,
+        }),
+      ).toMatchObject(TAKEN);
+    const withKey = `\ufeff${JSON.stringify({ ...track, writeKey: key })}`;
+    const inBody = { 'content-type': 'application/json', 'content-encoding': encoding };
+    expect(await send('/v1/track', encoded(withKey), inBody)).toMatchObject(TAKEN);
   });
 
   it('of other types is 415, and the platform API takes JSON alone', async () => {
@@ -266,5 +300,41 @@ describe('a batch', () => {
       message: 'unavailable',
       message_ids: ['m'],
     });
+  });
+});
+
+describe('the address that events come from', () => {
+  const PLACE = '203.0.113.77';
+  const sendFrom = async (of: object, context?: object) => {
+    const { key: raw } = await owner.ok<{ key: string }>('POST', './event-keys', {
+      name: 'pages',
+      environment: 'production',
+      ...of,
+    });
+    const append = vi.spyOn(test.dependencies.log, 'append').mockClear();
+    for (const [url, headers, payload] of [
+      ['/v1/track', basic(raw), { ...track, context }],
+      [
+        `/api/v1/workspaces/${owner.workspaceId}/events/track`,
+        { authorization: `Bearer ${raw}` },
+        { user_id: 'u', event: 'Paid', context: context ?? null },
+      ],
+    ] as const)
+      await test.app.inject({ method: 'POST', url, headers, payload, remoteAddress: PLACE });
+    return append.mock.calls
+      .flatMap(([, entries]) => entries)
+      .map(({ value }) => (JSON.parse(value) as { context?: { ip?: unknown } }).context?.ip);
+  };
+
+  it('is told by a key that says so, unless the event has one or is to have none', async () => {
+    expect(await sendFrom({ collect_ip: true })).toEqual([PLACE, PLACE]);
+    expect(await sendFrom({ collect_ip: true }, { locale: 'de' })).toEqual([PLACE, PLACE]);
+    expect(await sendFrom({ collect_ip: true }, { ip: '0.0.0.0' })).toEqual(['0.0.0.0', '0.0.0.0']);
+    expect(await sendFrom({ collect_ip: true }, { ip: null })).toEqual([null, null]);
+  });
+
+  it('is told by no other key', async () => {
+    expect(await sendFrom({})).toEqual([undefined, undefined]);
+    expect(await sendFrom({ collect_ip: false }, { locale: 'de' })).toEqual([undefined, undefined]);
   });
 });

@@ -54,7 +54,7 @@ function startReceiver(secret: string): ChildProcess {
 
 describe('the guide to webhooks', () => {
   it('has the blocks that are run here, and no others', () => {
-    expect(blocks.map(({ language }) => language)).toEqual(['js', 'sh', 'sh', 'text', 'sh']);
+    expect(blocks.map(({ language }) => language)).toEqual(['js', 'sh', 'sh', 'text', 'sh', 'sh']);
   });
 
   it('ends with an event at the receiver, and nothing that is dead', async () => {
@@ -104,5 +104,10 @@ describe('the guide to webhooks', () => {
     expect(await send(batch)).toBe(204);
     expect(await send(body, batch)).toBe(400);
     expect(received.slice(before.length)).toBe('Refunded by ada\n');
+  });
+
+  it('shows a secret that is changed while the old one still signs', async () => {
+    const [until = ''] = await shell.run(codeOf('sh', 3));
+    expect(Date.parse(until)).toBeGreaterThan(Date.now() + 23 * 3_600_000);
   });
 });

@@ -65,3 +65,62 @@ describe('a paused destination', () => {
     expect(calls).toEqual([]);
   });
 });
+
+describe('a destination that answered 410 Gone was posted to again and again', () => {
+  async function setUpGone() {
+    const set = await setUpPaused();
+    set.world.deliver = ({ id }) => {
+      set.calls.push(id);
+      return { outcome: 'dead', reason: 'answered 410', status: 410 };
+    };
+    const place = () => set.catalog.state.destination('place');
+    const [again] = await set.run('deliver', [handedOn(set.routed)]);
+    return { ...set, place, again: handedOn(again) };
+  }
+
+  it('is paused, says why, and its deliveries wait with the one that met the 410', async () => {
+    const { run, place, again, calls, pause, world } = await setUpGone();
+    await expect.poll(() => place()?.paused).toBe(true);
+    expect(place()).toMatchObject({ paused_because: { reason: 'gone' }, condition: { because: 'gone' } });
+    const held = await run('deliver.retry', [again]);
+    expect(outcomeIn(held[1]?.value)).toMatchObject({
+      status: 'retrying',
+      reason: 'the destination is paused: it answered 410 Gone',
+      delivery: { attempts: [{ outcome: 'retry', status: 410 }] },
+    });
+    expect(calls).toHaveLength(1);
+
+    world.deliver = () => ({ outcome: 'delivered' });
+    pause(false);
+    const [delivered] = await run('deliver.retry', [handedOn(held[0])]);
+    expect(outcomeIn(delivered?.value)).toMatchObject({ status: 'delivered' });
+  });
+
+  it('has people told, once', async () => {
+    const { catalog, run, place, routed } = await setUpGone();
+    await run('deliver', [handedOn(routed)]);
+    await expect.poll(() => place()?.paused).toBe(true);
+    await run('deliver', [handedOn(routed)]);
+    expect(catalog.proposed.map(({ type }) => type)).toEqual(['destination.turned', 'destination.updated']);
+    expect(catalog.proposed[0]).toMatchObject({
+      data: { state: 'bad', because: 'gone', last_errors: [{ reason: 'answered 410', status: 410 }] },
+    });
+  });
+
+  it('is left alone where it was changed meanwhile: it may be another place', async () => {
+    const set = await setUpPaused();
+    const [answer, come] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    set.world.deliver = async () => {
+      come.resolve();
+      await answer.promise;
+      return { outcome: 'dead', reason: 'answered 410', status: 410 };
+    };
+    const under = set.run('deliver', [handedOn(set.routed)]);
+    await come.promise;
+    set.catalog.add('destination.updated', 'place', { name: 'elsewhere' });
+    answer.resolve();
+    expect(topicsOf(await under)[0]).toBe('deliveries.retry.10s');
+    expect(set.catalog.proposed).toEqual([]);
+    expect(set.catalog.state.destination('place')?.paused).toBeFalsy();
+  });
+});

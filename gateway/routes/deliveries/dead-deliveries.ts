@@ -38,7 +38,7 @@ export class DeadDeliveries {
     const { log, catalog, clock } = this.#dependencies;
     const redrives = outcomes
       .filter((outcome) => canRedrive(outcome, catalog.state))
-      .map((outcome) => redriveOf(outcome, clock(), catalog.position));
+      .map((outcome) => redriveOf(outcome, clock(), catalog));
     const starts = Map.groupBy(redrives, ({ start }) => start.topic);
     for (const [topic, started] of starts) {
       const entries = started.map(({ start }): NewEntry => start.entry);

@@ -41,9 +41,11 @@ const dead = (cause: DeadCause): DeliveryOutcome => ({
 });
 const now = Date.parse('2026-01-02T00:00:00.000Z');
 
+const CATALOG = { position: 7, state: { entity: () => ({ version: 3, enabled: true }) } as never };
+
 describe('redriveOf', () => {
   it('delivers again what its destination refused, with its time and attempts counted anew', () => {
-    const { start } = redriveOf(dead('destination'), now, 7);
+    const { start } = redriveOf(dead('destination'), now, CATALOG);
     expect(start.topic).toBe(TOPIC.deliveries);
     expect(start.entry.key).toBe('dest:u');
     expect(JSON.parse(start.entry.value)).toEqual({
@@ -58,11 +60,20 @@ describe('redriveOf', () => {
       [HEADER.type]: 'track',
       [HEADER.environment]: 'production',
       [HEADER.outcome]: 'retrying',
+      [HEADER.ruleVersion]: '3',
+    });
+    const gone = { ...CATALOG, state: { entity: () => undefined } as never };
+    expect(redriveOf(dead('destination'), now, gone).start.entry.headers).toMatchObject({
+      [HEADER.ruleVersion]: '0',
     });
   });
 
+  it('has what a rule stopped matched with the rule again', () => {
+    expect(redriveOf(dead('rule'), now, CATALOG).start.entry.headers).not.toHaveProperty(HEADER.ruleVersion);
+  });
+
   it('transforms again what its transformation failed, by its rule alone', () => {
-    const { start } = redriveOf(dead('transformation'), now, 7);
+    const { start } = redriveOf(dead('transformation'), now, CATALOG);
     expect(start.topic).toBe(TOPIC.eventsSlow);
     expect(start.entry.key).toBe('w:u');
     expect(JSON.parse(start.entry.value)).toEqual(delivery.event);
@@ -75,7 +86,7 @@ describe('redriveOf', () => {
       ['filter_failed', MATCH.named],
       ['filter_not_evaluated', MATCH.from],
     ] as const) {
-      const { start } = redriveOf(dead(cause), now, 7);
+      const { start } = redriveOf(dead(cause), now, CATALOG);
       expect(start.topic).toBe(TOPIC.eventsSlow);
       expect(start.entry.headers).toMatchObject({
         [HEADER.match]: match,
@@ -83,12 +94,16 @@ describe('redriveOf', () => {
         [HEADER.redrives]: '2',
       });
     }
-    expect(redriveOf(dead('transformation'), now, 7).start.entry.headers).not.toHaveProperty(HEADER.match);
+    expect(redriveOf(dead('transformation'), now, CATALOG).start.entry.headers).not.toHaveProperty(
+      HEADER.match,
+    );
   });
 
   it('tells a transformation that runs again what the contract of its event said', () => {
     const contract = { outcome: 'warned', id: 'c', version: 7 } as const;
-    expect(redriveOf({ ...dead('transformation'), contract }, now, 7).start.entry.headers).toMatchObject({
+    expect(
+      redriveOf({ ...dead('transformation'), contract }, now, CATALOG).start.entry.headers,
+    ).toMatchObject({
       [HEADER.outcome]: 'warned',
       [HEADER.contractId]: 'c',
       [HEADER.contractVersion]: '7',
@@ -98,7 +113,7 @@ describe('redriveOf', () => {
   it.each(['destination', 'transformation', 'expired'] as const)(
     'shows a delivery dead by %s as retrying, above what was seen of it',
     (cause) => {
-      const { outcome } = redriveOf(dead(cause), now, 7);
+      const { outcome } = redriveOf(dead(cause), now, CATALOG);
       const shown = JSON.parse(outcome.value) as DeliveryOutcome;
       expect(shown).toMatchObject({ status: 'retrying', next_attempt_at: '2026-01-02T00:00:00.000Z' });
       expect(outcome.key).toBe('dest:u');
@@ -133,6 +148,20 @@ describe('canRedrive', () => {
     expect(canRedrive(dead('transformation'), state({ other: true }, 'other'))).toBe(true);
     expect(canRedrive(dead('transformation'), state({ dest: true, other: false }, 'other'))).toBe(false);
     expect(canRedrive(dead('transformation'), state({ dest: true }, 'other'))).toBe(false);
+  });
+
+  it('needs the rule, enabled, where that stopped it', () => {
+    const rule = (enabled?: boolean) =>
+      ({
+        entity: (kind: string) =>
+          kind === 'destination' ? { enabled: true } : enabled === undefined ? undefined : { enabled },
+      }) as never;
+    expect([true, false, undefined].map((enabled) => canRedrive(dead('rule'), rule(enabled)))).toEqual([
+      true,
+      false,
+      false,
+    ]);
+    expect(canRedrive(dead('destination'), rule(undefined))).toBe(true);
   });
 
   it('is for dead ones', () => {

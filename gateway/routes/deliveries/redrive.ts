@@ -1,4 +1,5 @@
 import {
+  type Catalog,
   type CatalogView,
   type Delivery,
   type DeliveryOutcome,
@@ -21,12 +22,22 @@ export interface Redrive {
   readonly outcome: NewEntry;
 }
 
-/** True when a redrive can come to an end: the delivery is dead, and the destination it will go to is there and enabled. */
+/**
+ * True when a redrive can come to an end: the delivery is dead, the destination it will go to is there and enabled, and
+ * so is its rule where that stopped it.
+ */
 export function canRedrive(outcome: DeliveryOutcome, state: CatalogView): boolean {
   if (outcome.status !== 'dead') return false;
+  if (outcome.cause === 'rule' && !isRuleEnabled(outcome, state)) return false;
   const destinationId = destinationOf(outcome, state);
   if (destinationId === undefined) return false;
   return state.entity('destination', outcome.delivery.workspace_id, destinationId)?.enabled === true;
+}
+
+/** What a rule stopped goes on once the rule is enabled again; deliver finds out whether it takes the event. */
+function isRuleEnabled({ delivery }: DeliveryOutcome, state: CatalogView): boolean {
+  const { workspace_id, rule_id } = delivery;
+  return state.entity('rule', workspace_id, rule_id)?.enabled === true;
 }
 
 /** Where its rule is applied again that is as it is now; undefined where it is gone. */
@@ -50,10 +61,11 @@ function matchOf(cause: DeliveryOutcome['cause']): string | undefined {
 
 /** `now` is epoch ms; `catalogPosition` is what this process has applied. */
 export function redriveOf(
-  { delivery: dead, cause, contract }: DeliveryOutcome,
+  outcome: DeliveryOutcome,
   now: number,
-  catalogPosition: number,
+  { state, position: catalogPosition }: Pick<Catalog, 'state' | 'position'>,
 ): Redrive {
+  const { delivery: dead, cause, contract } = outcome;
   const delivery: Delivery = { ...dead, redrives: dead.redrives + 1, created_at: iso(now) };
   const headers = headersOf(delivery, catalogPosition);
   const retrying: DeliveryOutcome = {
@@ -66,13 +78,20 @@ export function redriveOf(
   return {
     start: isBeforeDelivery(cause)
       ? applyAgain(delivery, matchOf(cause), { ...headers, ...verdictHeaders(contract) })
-      : deliverAgain(delivery, headers),
+      : deliverAgain(delivery, { ...headers, ...ruleHeaders(outcome, state) }),
     outcome: {
       key: deliveryKey(delivery),
       value: JSON.stringify(retrying),
       headers: { ...headers, [HEADER.outcome]: 'retrying' },
     },
   };
+}
+
+/** A person asks for it, whatever became of its rule; what the rule stopped is matched with it again. */
+function ruleHeaders({ delivery, cause }: DeliveryOutcome, state: CatalogView): Headers {
+  if (cause === 'rule') return {};
+  const rule = state.entity('rule', delivery.workspace_id, delivery.rule_id);
+  return { [HEADER.ruleVersion]: String(rule?.version ?? 0) };
 }
 
 function applyAgain(delivery: Delivery, match: string | undefined, headers: Headers): Redrive['start'] {

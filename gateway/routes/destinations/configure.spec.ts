@@ -62,6 +62,7 @@ const configurator = createConfigurator({
   seal,
   unseal,
   random: (bytes) => new Uint8Array(bytes).fill(0xab),
+  clock: () => 0,
 });
 
 const stored = (settings: JsonObject) => ({ id: 'd1', settings }) as Destination;

@@ -29,7 +29,8 @@ export function createConfigurator({
   seal,
   unseal,
   random,
-}: Pick<GatewayDependencies, 'seal' | 'unseal' | 'random'>): Configurator {
+  clock,
+}: Pick<GatewayDependencies, 'seal' | 'unseal' | 'random' | 'clock'>): Configurator {
   const faultsOf = createSettingsChecker();
 
   function check(description: ConnectorDescription, settings: JsonObject): void {
@@ -51,13 +52,26 @@ export function createConfigurator({
     return Object.assign({}, ...clear);
   }
 
+  /** What of the stored settings can be opened: a secret whose key is gone signs nothing any more. */
+  function openable(stored: Destination): JsonObject {
+    const readable = Object.entries(stored.settings).map(([name, value]) => {
+      try {
+        return unseal({ ...stored, settings: { [name]: value } }).settings;
+      } catch {
+        return {};
+      }
+    });
+    return Object.assign({}, ...readable);
+  }
+
   return {
     create(description, id, settings) {
       const { secrets } = description;
       const stated = statedSettings(settings, secrets);
-      const complete = description.generate?.(stated, random) ?? stated;
-      check(description, complete);
-      const generated = Object.entries(complete).filter(([name]) => !Object.hasOwn(stated, name));
+      const made = description.generate?.(stated, random) ?? stated;
+      check(description, made);
+      const complete = description.rotation?.rotated({}, made, clock()) ?? made;
+      const generated = Object.entries(made).filter(([name]) => !Object.hasOwn(stated, name));
       return { settings: seal(id, complete, secrets), generated: Object.fromEntries(generated) };
     },
     replace(description, stored, settings) {
@@ -66,12 +80,20 @@ export function createConfigurator({
       const needed = [...generated, ...requiredBy(description)];
       const secrets = description.secrets.filter((name) => settings[name] !== null || needed.includes(name));
       const kept = keptSecrets(stored.settings, stated, secrets);
-      check(description, { ...stated, ...opened(stored, kept) });
+      const complete = { ...stated, ...opened(stored, kept) };
+      check(description, complete);
       const [exposure] = exposuresOf(stored.settings, stated, description);
-      const sent = Object.keys(kept).filter((name) => !generated.includes(name));
+      const { rotation } = description;
+      const sent = Object.keys(kept).filter(
+        (name) => !generated.includes(name) && name !== rotation?.previous,
+      );
       if (exposure !== undefined && sent.length > 0)
         throw toBeStated(sent, `must be stated again, as ${exposure.setting} is ${exposure.change}`);
-      return { ...seal(stored.id, stated, description.secrets), ...kept };
+      if (rotation === undefined) return { ...seal(stored.id, stated, description.secrets), ...kept };
+      const { [rotation.previous]: _, ...others } = kept;
+      const rotated = rotation.rotated(openable(stored), complete, clock());
+      const changed = Object.entries(rotated).filter(([name]) => !Object.hasOwn(others, name));
+      return { ...seal(stored.id, Object.fromEntries(changed), description.secrets), ...others };
     },
   };
 }

@@ -19,6 +19,7 @@ export function presentDestination(
     max_concurrency: destination.max_concurrency ?? null,
     rate_limit_per_second: destination.rate_limit_per_second ?? null,
     paused: destination.paused ?? false,
+    paused_because: destination.paused_because ?? null,
     environments: destination.environments ?? ENVIRONMENTS,
     alerts: destination.alerts ?? null,
     version: destination.version,

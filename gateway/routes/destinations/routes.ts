@@ -146,6 +146,8 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
           name,
           settings: configurator.replace(description, stored, settings ?? {}),
           ...switchesOf(request.body),
+          // What processors paused is shown as that until a person lets it go on.
+          paused_because: request.body.paused === true ? (stored.paused_because ?? null) : null,
           ...limitsIn(request.body),
           alerts: alertsIn(request.body.alerts, catalog.state, stored.workspace_id, stored.id),
         },

@@ -74,6 +74,7 @@ export const destinationResource = Type.Object(
     max_concurrency: Type.Union([concurrency, Type.Null()]),
     rate_limit_per_second: Type.Union([rate, Type.Null()]),
     paused: Type.Boolean(),
+    paused_because: nullable(Type.Object({ reason: oneOf(['gone'], 'It answered 410 Gone.'), at: time })),
     environments: listOf(oneOf(ENVIRONMENTS)),
     alerts: nullable(alertsResource),
     version,
@@ -106,7 +107,7 @@ export const destinationHealth = Type.Object(
     because: nullable(
       oneOf(
         BAD_BECAUSE,
-        'Why it is bad: its circuit is open, most attempts fail, more is put off than delivered, what waits waits too long.',
+        'Why it is bad: its circuit is open, most attempts fail, more is put off than delivered, what waits waits too long, it answered 410 Gone.',
       ),
     ),
     state_since: nullable(time),

@@ -16,6 +16,7 @@ export function presentWriteKey(
     environment: key.environment,
     pubsub_topic: key.pubsub_topic,
     source_id: key.source_id,
+    collect_ip: key.collect_ip ?? false,
     status: key.status,
     last_used_at: lastUse(uses, key.id),
     created_by: key.created_by,

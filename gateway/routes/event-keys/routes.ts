@@ -50,7 +50,7 @@ export const writeKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       },
     },
     async (request, reply) => {
-      const { name, environment, pubsub_topic: wanted, source_id } = request.body;
+      const { name, environment, pubsub_topic: wanted, source_id, collect_ip } = request.body;
       const dedicated = topicsOf(request.workspace, dependencies);
       const topic = topicFor(environment, wanted ?? undefined, dedicated);
       const sourceId = sourceNamed(source_id ?? undefined, request.workspace.id, catalog.state);
@@ -59,7 +59,13 @@ export const writeKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         type: 'write_key.created',
         entity: fields.id,
         expected_version: 0,
-        data: { ...fields, environment, pubsub_topic: topic, source_id: sourceId },
+        data: {
+          ...fields,
+          environment,
+          pubsub_topic: topic,
+          source_id: sourceId,
+          ...(collect_ip === true ? { collect_ip } : {}),
+        },
       });
       const key = entityOf(request, dependencies, 'write_key', fields.id);
       return reply.code(201).send({ ...presentWriteKey(key, NEVER_USED), key: raw });

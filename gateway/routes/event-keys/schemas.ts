@@ -11,6 +11,12 @@ export const writeKeyBody = closed(
     environment: oneOf(ENVIRONMENTS),
     pubsub_topic: optional(topic),
     source_id: optional(Type.String({ format: 'uuid', description: 'The source its events come from.' })),
+    collect_ip: optional(
+      Type.Boolean({
+        description:
+          'Fill `context.ip` of its events with the address they are sent from, where they have none. Addresses are personal data. Default false.',
+      }),
+    ),
   },
   { title: 'WriteKeyBody', examples: [{ name: 'shop', environment: 'production' }] },
 );
@@ -20,6 +26,7 @@ const fields = {
   environment: oneOf(ENVIRONMENTS),
   pubsub_topic: topic,
   source_id: nullable(uuid),
+  collect_ip: Type.Boolean(),
 };
 
 export const writeKeyResource = Type.Object(fields, { title: 'WriteKey' });

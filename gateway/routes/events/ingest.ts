@@ -42,6 +42,16 @@ function bytesOf(events: readonly ShapedEvent[]): number {
   return bytes;
 }
 
+/** The address they are sent from, where they say nothing of one themselves: not even that it is not to be known. */
+function withAddress(events: readonly ShapedEvent[], ip: string): readonly ShapedEvent[] {
+  return events.map((shaped) => {
+    const { context } = shaped.event;
+    if (context !== undefined && Object.hasOwn(context, 'ip')) return shaped;
+    const event = { ...shaped.event, context: { ...context, ip } };
+    return { ...shaped, event, text: JSON.stringify(event) };
+  });
+}
+
 /**
  * The way of events into the log. Headers are shared between events that have the same ones, so that the log packs
  * them into one record.
@@ -68,7 +78,8 @@ export function createIngest({
       : known.headers;
   }
 
-  return async (request, key, events, unconfirmed) => {
+  return async (request, key, shaped, unconfirmed) => {
+    const events = key.collect_ip === true ? withAddress(shaped, request.clientAddress.text) : shaped;
     if (!log.topics.has(key.pubsub_topic)) {
       undeclared(key, events.length);
       throw unavailable(unconfirmed());

@@ -1,7 +1,7 @@
 import { iso, MAX_EVENT_BYTES, type WriteKey } from '@tributary/core';
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { ApiError, payloadTooLarge, permissionDenied } from '../../http/errors.ts';
+import { ApiError, payloadTooLarge, permissionDenied, unsupportedMediaType } from '../../http/errors.ts';
 import { errorAnswers } from '../../http/schemas.ts';
 import { MAX_BODY_BYTES } from '../../plugins/body.ts';
 import { sdkCredentialOf } from '../../plugins/sdk-credentials.ts';
@@ -52,7 +52,10 @@ const FRAME_TOO_LARGE = 'what stands beside `batch` counts for each of its event
 
 /** The description of a body tells of JSON alone. */
 const BODY =
-  'The body may call itself `text/plain` or `application/x-www-form-urlencoded`: it is read as JSON.';
+  'The body may call itself `text/plain`, `application/x-www-form-urlencoded`, `application/octet-stream` or any kind of JSON, or have no `Content-Type`: it is read as JSON.';
+
+const JSON_BY_ANOTHER_NAME =
+  /^(?:application\/octet-stream|text\/json|application\/(?:x-json|[\w.-]+\+json))(?:\s*;|$)/i;
 
 /**
  * The HTTP API of Segment, so that SDKs made for it, or for RudderStack, send here unchanged. 200 once the log confirmed.
@@ -65,6 +68,12 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
   const limits = { eventBytes: MAX_EVENT_BYTES, bodyBytes: MAX_BODY_BYTES };
   // What pages send without asking first, as `sendBeacon` does, may not say that it is JSON.
   app.addContentTypeParser(['text/plain', 'application/x-www-form-urlencoded'], app.parseBody);
+  app.addContentTypeParser(JSON_BY_ANOTHER_NAME, app.parseBody);
+  // Some say nothing of it: a body without a type is read, one of another type is not.
+  app.addContentTypeParser('*', (request, payload, done) => {
+    if ((request.headers['content-type'] ?? '').trim() === '') app.parseBody(request, payload, done);
+    else done(unsupportedMediaType());
+  });
 
   /** Takes the calls that can be taken, and answers which cannot. */
   async function take(request: FastifyRequest, calls: readonly unknown[], frame: Frame) {
