@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { MAX_DEPTH, parseJson } from './json.ts';
+import { parseJson } from './json.ts';
+import { MAX_DEPTH } from './tolerant-json.ts';
 
 const parse = (text: string) => parseJson(Buffer.from(text));
 const refused = (message: string) => ({ ok: false, fault: { path: '', message } });

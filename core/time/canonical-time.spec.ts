@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { isCalendarDay } from './times.ts';
+import { isCalendarDay } from './canonical-time.ts';
 
 it.each([
   ['2013-02-31', false],
