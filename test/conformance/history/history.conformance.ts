@@ -65,6 +65,15 @@ export function historyConformance(harness: HistoryHarness): void {
     };
 
     describe('a put', () => {
+      it('keeps the digits of a number that a double cannot hold', async () => {
+        const [one] = entries(1);
+        if (one === undefined) throw new Error('no entry');
+        const detail = { big: JSON.rawJSON('-8412589630147852369') as never };
+        await history.put([{ ...one, body: { ...one.body, big: detail.big }, detail }]);
+        const found = await history.get(one.kind, WORKSPACE_ID, one.id);
+        expect(JSON.stringify(found).match(/"big":-8412589630147852369/g)).toHaveLength(2);
+      });
+
       it('is read back as it came', async () => {
         const body = {
           text: 'é🚀\0"\\\n\u2028',
