@@ -1,3 +1,4 @@
+import { canonicalTime } from '@tributary/core';
 import { deliveryBody } from '../delivery-body.ts';
 import type { HttpRequest } from '../http/exchange.ts';
 import type { Part } from '../parts.ts';
@@ -9,7 +10,8 @@ const FILTER = 'items.*.status,items.*.error.type,items.*.error.reason,error';
 /** Creates a document for each delivery. */
 export function createAll(settings: ElasticsearchSettings, deliveries: Part): HttpRequest {
   const lines = deliveries.map((delivery) => {
-    const document = { '@timestamp': delivery.event.timestamp, ...deliveryBody(delivery) };
+    const { timestamp } = delivery.event;
+    const document = { '@timestamp': canonicalTime(timestamp) ?? timestamp, ...deliveryBody(delivery) };
     return `${JSON.stringify({ create: { _id: delivery.id } })}\n${JSON.stringify(document)}\n`;
   });
   return bulk(settings, lines.join(''));

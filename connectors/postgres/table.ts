@@ -1,4 +1,4 @@
-import type { Delivery } from '@tributary/core';
+import { canonicalTime, type Delivery, eventJson } from '@tributary/core';
 
 /** The columns of the table, in order: the SQL type, and what of a delivery goes in. */
 export const COLUMNS = [
@@ -8,15 +8,20 @@ export const COLUMNS = [
   ['name', 'text', ({ event }: Delivery) => event.event ?? event.name ?? event.group_id],
   ['user_id', 'text', ({ event }: Delivery) => event.user_id],
   ['anonymous_id', 'text', ({ event }: Delivery) => event.anonymous_id],
-  ['timestamp', 'timestamptz', ({ event }: Delivery) => event.timestamp],
+  ['timestamp', 'timestamptz', ({ event }: Delivery) => instantOf(event.timestamp)],
   ['received_at', 'timestamptz', ({ event }: Delivery) => event.received_at],
   ['workspace_id', 'text', ({ workspace_id }: Delivery) => workspace_id],
   ['environment', 'text', ({ environment }: Delivery) => environment],
   ['rule_id', 'text', ({ rule_id }: Delivery) => rule_id],
   ['destination_id', 'text', ({ destination_id }: Delivery) => destination_id],
   ['attempt', 'integer', ({ attempts }: Delivery) => attempts.length + 1],
-  ['event', 'jsonb', ({ event }: Delivery) => JSON.stringify(event)],
+  ['event', 'jsonb', eventJson],
 ] as const;
+
+/** With its zone, also of an event that was received before times had one form: else the session's zone would count. */
+function instantOf(time: string): string {
+  return canonicalTime(time) ?? time;
+}
 
 /** What is a name in settings, `table` or `schema.table`, as SQL. */
 function quoted(table: string): string {

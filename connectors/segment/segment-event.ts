@@ -1,4 +1,4 @@
-import type { CanonicalEvent, JsonObject } from '@tributary/core';
+import { type CanonicalEvent, type JsonObject, withDoubles } from '@tributary/core';
 
 /** The names the pack has for what is named otherwise here. */
 const NAMES: Readonly<Record<string, string>> = {
@@ -12,10 +12,10 @@ const NAMES: Readonly<Record<string, string>> = {
 /** Ours alone: no destination of the pack knows what to do with them. */
 const OURS = new Set(['environment', 'workspace_id', 'source_id']);
 
-/** An event as Segment's libraries would have sent it. */
+/** An event as Segment's libraries would have sent it. Actions compute with numbers, so they get doubles. */
 export function segmentEvent(event: CanonicalEvent): JsonObject {
   const entries = Object.entries(event).flatMap(([name, value]) =>
     OURS.has(name) || value === undefined ? [] : [[NAMES[name] ?? name, value] as const],
   );
-  return { context: {}, integrations: {}, ...Object.fromEntries(entries) };
+  return withDoubles({ context: {}, integrations: {}, ...Object.fromEntries(entries) });
 }

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { parseExact } from '../json/exact-numbers.ts';
 import { deliveryText } from './delivery-text.ts';
 import { readDelivery } from './read-delivery.ts';
 
@@ -14,7 +15,8 @@ it('is the text that was read, byte for byte', () => {
 it('of a delivery that was made here has its event last', () => {
   const { event, ...rest } = readDelivery(TEXT);
   const text = deliveryText({ event, ...rest });
-  expect(JSON.parse(text)).toEqual({ ...rest, event });
+  expect(parseExact(text)).toEqual({ ...rest, event });
+  expect(text).toContain('"big":12345678901234567890');
   expect(text.endsWith(`"event":${JSON.stringify(event)}}`)).toBe(true);
 });
 

@@ -1,4 +1,5 @@
 import type { CanonicalEvent } from '../event/event.ts';
+import { parseExact } from '../json/exact-numbers.ts';
 import type { Delivery } from './delivery.ts';
 
 /** Where a delivery that was read from the log keeps its event as it stands there. No copy of the delivery has it. */
@@ -11,7 +12,7 @@ const PARSED_WHEN_ASKED: PropertyDescriptor & ThisType<Kept> = {
   configurable: true,
   enumerable: true,
   get(): CanonicalEvent {
-    const value: CanonicalEvent = JSON.parse(this[TEXT] ?? 'null');
+    const value = parseExact<CanonicalEvent>(this[TEXT] ?? 'null');
     Object.defineProperty(this, 'event', { value, enumerable: true });
     return value;
   },

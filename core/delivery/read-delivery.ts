@@ -1,4 +1,5 @@
 import { InvalidInput } from '../errors/errors.ts';
+import { parseExact } from '../json/exact-numbers.ts';
 import { parseObject } from '../json/parse-object.ts';
 import type { Delivery } from './delivery.ts';
 import { withEventText } from './event-text.ts';
@@ -11,7 +12,7 @@ export const BEFORE_EVENT = ',"event":';
  * it. Throws `InvalidInput` for what is none.
  */
 export function readDelivery(text: string): Delivery {
-  const delivery = withoutParsing(text) ?? (parseObject(text) as Partial<Delivery>);
+  const delivery = withoutParsing(text) ?? (parseObject(text, parseExact) as Partial<Delivery>);
   const { id, workspace_id, destination_id, created_at, attempts, redrives } = delivery;
   if (typeof id !== 'string' || typeof workspace_id !== 'string' || typeof destination_id !== 'string')
     throw new InvalidInput('no delivery');

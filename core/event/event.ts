@@ -24,7 +24,7 @@ export interface CanonicalEvent {
   /** identify and group */
   readonly traits?: JsonObject;
   readonly context?: JsonObject;
-  /** ISO 8601: when it happened, by the producer's word, else `received_at`. */
+  /** When it happened, by the producer's word, else `received_at`; in the form of `canonicalTime`. */
   readonly timestamp: string;
   /** ISO 8601: when the gateway took it. */
   readonly received_at: string;

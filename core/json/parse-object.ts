@@ -1,10 +1,13 @@
 import { InvalidInput } from '../errors/errors.ts';
 
-/** A JSON object. Throws `InvalidInput` for any other text. */
-export function parseObject(text: string): Record<string, unknown> {
+/** A JSON object. `parse`: `parseExact` where digits count. Throws `InvalidInput` for any other text. */
+export function parseObject(
+  text: string,
+  parse: (text: string) => unknown = JSON.parse,
+): Record<string, unknown> {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parse(text);
   } catch (error) {
     throw new InvalidInput('not JSON', { cause: error });
   }

@@ -97,5 +97,5 @@ function preferenceOf({ value, ts }: NamedRegister): Json {
 }
 
 function isObject(value: Json): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value);
 }

@@ -1,67 +1,93 @@
 import { isUtf8 } from 'node:buffer';
+import { isTiny, mayLoseDigits, mayUnderflow } from '@tributary/core';
 import type { ErrorDetail } from './errors.ts';
-
-/** Deeper bodies are refused: nothing people send needs it, and recursion elsewhere relies on it. */
-export const MAX_DEPTH = 64;
-
-export type ParsedJson =
-  | { readonly ok: true; readonly value: unknown }
-  | { readonly ok: false; readonly fault: ErrorDetail };
+import { FAULTS, type Fault, MAX_DEPTH, readTolerantly, type TolerantBody } from './tolerant-json.ts';
 
 /**
- * Parses a body strictly: valid UTF-8, valid JSON, no key twice in one object, no `__proto__`, no half of a surrogate
+ * How a route takes its body.
+ *
+ * - `strict`, unless a route says otherwise: what would silently change on its way is refused.
+ * - `exact`: the same, but numbers that a double cannot hold keep their digits.
+ * - `items`: the same, and a fault in an item of `batch` is that item's, left to the route.
+ * - `tolerant`, `tolerant items`: for senders that cannot react. No fault is refused, all are left to the route.
+ */
+export type BodyForm = 'strict' | 'exact' | 'items' | 'tolerant' | 'tolerant items';
+
+export type ParsedJson =
+  | {
+      readonly ok: true;
+      readonly value: unknown;
+      /** Absent where the text holds nothing that `JSON.parse` would change: so are nearly all. */
+      readonly read?: TolerantBody;
+    }
+  | { readonly ok: false; readonly faults: readonly ErrorDetail[] };
+
+/**
+ * Parses a body. Strictly it is valid UTF-8, valid JSON, no key twice in one object, no `__proto__`, no half of a surrogate
  * pair, no number that is infinite to JavaScript, bounded depth. What would silently change on its way is refused
  * instead: of two equal keys `JSON.parse` keeps the last, two texts that differ in a lone surrogate alone are the same
- * bytes in UTF-8, and `1e999` would be written as `null`.
+ * bytes in UTF-8, and `1e999` would be written as `null`. Common bodies are parsed by `JSON.parse` alone; only a body that
+ * holds something of this is read again, character by character.
  */
-export function parseJson(body: Buffer): ParsedJson {
-  if (!isUtf8(body)) return refuse('is not valid UTF-8');
-  const text = body.toString('utf8');
+export function parseJson(body: Buffer, form: BodyForm = 'strict'): ParsedJson {
+  const isWhole = isUtf8(body);
+  if (!isWhole && (form === 'strict' || form === 'exact')) return refuse('is not valid UTF-8');
+  const text = body.toString(isWhole ? 'utf8' : 'latin1');
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
-    return refuse('is not valid JSON');
+    return refuse(isWhole ? 'is not valid JSON' : 'is not valid UTF-8');
   }
-  const census = { members: 0, fault: undefined as ErrorDetail | undefined };
-  count(value, 0, census);
-  if (census.fault !== undefined) return { ok: false, fault: census.fault };
-  if (census.members !== membersInText(text)) return refuse('holds the same key twice in one object');
-  if (text.includes('\\') && SURROGATE_ESCAPE.test(text) && !isWellFormed(value))
-    return refuse('holds half of a surrogate pair');
-  return { ok: true, value };
+  const isFaulty = !isWhole || holdsFault(value, text);
+  const isExact = form !== 'strict' && (mayLoseDigits(text) || (census.isTiny && mayUnderflow(text)));
+  if (!isFaulty && !isExact) return { ok: true, value };
+  const read = readTolerantly(body, form === 'items' || form === 'tolerant items');
+  const isTolerant = form === 'tolerant' || form === 'tolerant items';
+  if (!isTolerant && read.faults.length > 0) return { ok: false, faults: read.faults.map(detailOf) };
+  return form === 'strict' ? { ok: true, value } : { ok: true, value: read.value, read };
+}
+
+export function detailOf({ kind, path }: Fault): ErrorDetail {
+  return { path, message: FAULTS[kind] };
 }
 
 function refuse(message: string): ParsedJson {
-  return { ok: false, fault: { path: '', message } };
+  return { ok: false, faults: [{ path: '', message }] };
 }
 
-function count(
-  value: unknown,
-  depth: number,
-  census: { members: number; fault: ErrorDetail | undefined },
-): void {
+/** Of the value that was counted last. One object for all, as every body is counted. */
+const census = { members: 0, isTiny: false, hasFault: false };
+
+function holdsFault(value: unknown, text: string): boolean {
+  census.members = 0;
+  census.isTiny = false;
+  census.hasFault = false;
+  count(value, 0);
+  if (census.hasFault || census.members !== membersInText(text)) return true;
+  return text.includes('\\') && SURROGATE_ESCAPE.test(text) && !isWellFormed(value);
+}
+
+function count(value: unknown, depth: number): void {
   if (typeof value !== 'object' || value === null) {
-    if (value === Infinity || value === -Infinity)
-      census.fault = { path: '', message: 'holds a number that is too large' };
+    if (typeof value !== 'number') return;
+    if (value === Infinity || value === -Infinity) census.hasFault = true;
+    else if (isTiny(value)) census.isTiny = true;
     return;
   }
   if (depth >= MAX_DEPTH) {
-    census.fault = { path: '', message: `is nested more than ${MAX_DEPTH} levels deep` };
+    census.hasFault = true;
     return;
   }
   if (Array.isArray(value)) {
-    for (const item of value) count(item, depth + 1, census);
+    for (const item of value) count(item, depth + 1);
     return;
   }
   const record = value as Record<string, unknown>;
   for (const key in record) {
     census.members++;
-    if (key === '__proto__') {
-      census.fault = { path: '', message: 'holds the key __proto__' };
-      return;
-    }
-    count(record[key], depth + 1, census);
+    if (key === '__proto__') census.hasFault = true;
+    else count(record[key], depth + 1);
   }
 }
 

@@ -1,3 +1,4 @@
+import { isCalendarDay } from '@tributary/core';
 import { Type } from 'typebox';
 import { invalidRequest } from './errors.ts';
 import { documentedAs } from './schemas.ts';
@@ -19,22 +20,4 @@ export function parseTime(path: string, text: string | undefined): number | unde
   if (!ISO_8601.test(text) || Number.isNaN(time) || !isCalendarDay(text))
     throw invalidRequest({ path, message: 'must be an ISO 8601 time' });
   return time;
-}
-
-/**
- * Whether the day a text starts with (`YYYY-MM-DD`) is in the calendar. `Date.parse` refuses day 32 but takes
- * February 31 for a day in March.
- */
-export function isCalendarDay(text: string): boolean {
-  const day = Number(text.slice(8, 10));
-  return day <= 28 || day <= daysIn(Number(text.slice(0, 4)), Number(text.slice(5, 7)));
-}
-
-function daysIn(year: number, month: number): number {
-  if (month === 2) return isLeap(year) ? 29 : 28;
-  return month === 4 || month === 6 || month === 9 || month === 11 ? 30 : 31;
-}
-
-function isLeap(year: number): boolean {
-  return year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
 }

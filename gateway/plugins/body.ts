@@ -8,8 +8,9 @@ import fastifyPlugin from 'fastify-plugin';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { bodyTooLarge, invalidRequest, unavailable, unsupportedMediaType } from '../http/errors.ts';
 import { whenGone } from '../http/gone.ts';
-import { parseJson } from '../http/json.ts';
+import { type BodyForm, parseJson } from '../http/json.ts';
 import { hasCaller, ownersOf } from '../http/owners.ts';
+import type { TolerantBody } from '../http/tolerant-json.ts';
 import { Turns } from '../http/turns.ts';
 import { type BodyReading, readBody } from './read-body.ts';
 
@@ -85,11 +86,17 @@ declare module 'fastify' {
     /** Reads a body as JSON, whatever its type says that it is. */
     parseBody(request: FastifyRequest, payload: Readable, done: Done): void;
   }
+  interface FastifyContextConfig {
+    /** How the body is taken. Default: `strict`. */
+    readonly body?: BodyForm;
+  }
   interface FastifyRequest {
     /** Undefined where there is no body, or a small one. */
     heldBody: HeldBody | undefined;
     /** Of the body as it was parsed, inflated. */
     bodyBytes: number;
+    /** What was found in a body that `JSON.parse` alone would change; undefined for nearly all. */
+    tolerantBody: TolerantBody | undefined;
     /** Rejects unless what makes a body worth its parsing stands in its text; undefined where that is known already. */
     proveByBody: ((text: Buffer) => Promise<void>) | undefined;
   }
@@ -165,7 +172,7 @@ export const bodyPlugin = fastifyPlugin<BodyDependencies>(async (app, { metrics,
   function parseRead(request: FastifyRequest, body: Buffer, done: Done): void {
     const parseText = (text: Buffer) => {
       request.bodyBytes = text.length;
-      parse(text, done);
+      parse(request, text, done);
     };
     // The way of most events waits for no promise.
     if (request.proveByBody === undefined && !isCompressed(request)) parseText(withoutMark(body));
@@ -174,6 +181,7 @@ export const bodyPlugin = fastifyPlugin<BodyDependencies>(async (app, { metrics,
 
   app.decorateRequest('heldBody');
   app.decorateRequest('bodyBytes', 0);
+  app.decorateRequest('tolerantBody');
   app.decorateRequest('proveByBody');
   app.decorate('parseBody', (request, payload, done) => {
     const { heldBody } = request;
@@ -217,10 +225,13 @@ function limitFor(request: FastifyRequest): number {
   return hasCaller(request) ? bodyLimit : Math.min(bodyLimit, MAX_STRANGERS_BODY_BYTES);
 }
 
-function parse(text: Buffer, done: Done): void {
-  const parsed = text.length === 0 ? ({ ok: true, value: undefined } as const) : parseJson(text);
-  if (parsed.ok) done(null, parsed.value);
-  else done(invalidRequest(parsed.fault));
+function parse(request: FastifyRequest, text: Buffer, done: Done): void {
+  const none = { ok: true, value: undefined, read: undefined } as const;
+  const parsed = text.length === 0 ? none : parseJson(text, request.routeOptions.config.body);
+  if (parsed.ok) {
+    if (parsed.read !== undefined) request.tolerantBody = parsed.read;
+    done(null, parsed.value);
+  } else done(invalidRequest(...parsed.faults));
 }
 
 /** Without the byte order mark that some libraries write before a text: it is no JSON. */

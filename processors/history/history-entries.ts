@@ -5,6 +5,7 @@ import {
   type HistoryEntry,
   type JsonObject,
   type LogEntry,
+  parseExact,
   parseObject,
   type ReplayStep,
   TOPIC,
@@ -17,7 +18,7 @@ import { timeOf } from '../entry.ts';
  * what is none.
  */
 export function historyEntryOf(topic: string, entry: LogEntry): HistoryEntry {
-  const body = parseObject(entry.value);
+  const body = parseObject(entry.value, parseExact);
   if (topic === TOPIC.replays) return entryOfStep(body as unknown as ReplayStep);
   return topic === TOPIC.violations
     ? violationEntry(body as unknown as Violation & JsonObject)

@@ -4,6 +4,7 @@ import {
   HEADER,
   InvalidInput,
   type LogEntry,
+  parseExact,
   parseObject,
   type RejectedEvent,
   type TailedEvent,
@@ -33,11 +34,11 @@ function acceptedData(entry: LogEntry): string {
   const isPlain = headers[HEADER.violations] === undefined && isOneLineObject(value);
   if (isPlain) return `${value.slice(0, -1)},"outcome":${JSON.stringify(outcome)},"violations":[]}`;
   const event = eventOf(entry);
-  return dataOf(event, outcome, violationsIn(headers, event));
+  return dataOf(parseExact<CanonicalEvent>(value), outcome, violationsIn(headers, event));
 }
 
 function rejectedData({ value }: LogEntry): string {
-  const { event, violations } = parseObject(value) as unknown as Partial<RejectedEvent>;
+  const { event, violations } = parseObject(value, parseExact) as unknown as Partial<RejectedEvent>;
   if (event === undefined || violations === undefined) throw new InvalidInput('no rejected event');
   return dataOf(event, 'rejected', violations);
 }

@@ -1,12 +1,15 @@
 import {
   type BatchStage,
+  type CanonicalEvent,
   type Catalog,
   eventWrite,
   HEADER,
   type LogEntry,
   type Logger,
   type Metrics,
+  mayHoldExactNumbers,
   type ProfileStore,
+  parseExact,
   type WriteOfEvent,
 } from '@tributary/core';
 import { awaitCatalog } from '../causality.ts';
@@ -78,9 +81,16 @@ function writeOf(entry: LogEntry, { catalog, metrics }: ProfileDependencies): Wr
     return undefined;
   }
   const scope = { org: organization.org_id, region: workspace.region };
-  const { write, skipped } = eventWrite(event, scope, entry.position.offset);
+  const { write, skipped } = eventWrite(withDigits(event, entry), scope, entry.position.offset);
   for (const reason of skipped) metrics.count('tributary_profile_identities_skipped_total', { reason });
   if (write !== undefined) return { messageId: event.message_id, write };
   count('nobody');
   return undefined;
+}
+
+/** The event whose traits have the digits they were sent with. */
+function withDigits(event: CanonicalEvent, { value }: LogEntry): CanonicalEvent {
+  if (event.traits === undefined || !mayHoldExactNumbers(value)) return event;
+  const { traits = event.traits } = parseExact<CanonicalEvent>(value);
+  return { ...event, traits };
 }

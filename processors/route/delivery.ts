@@ -12,6 +12,8 @@ import {
   type LogEntry,
   MATCH,
   type Mismatch,
+  mayHoldExactNumbers,
+  parseExact,
   type Rule,
   ruleEventText,
   type StageContext,
@@ -65,7 +67,7 @@ export function toDeliver(routed: Routed, rule: Rule, delivery: Delivery): Emiss
   return {
     topic: TOPIC.deliveries,
     key: deliveryKey(delivery),
-    value: JSON.stringify(delivery),
+    value: JSON.stringify(withDigits(routed, delivery)),
     headers: { ...headersOf(routed, delivery), ...ruleHeaders(rule, routed.event) },
   };
 }
@@ -161,9 +163,15 @@ function outcomeEmission(topic: string, routed: Routed, outcome: DeliveryOutcome
   return {
     topic,
     key: deliveryKey(outcome.delivery),
-    value: JSON.stringify(outcome),
+    value: JSON.stringify({ ...outcome, delivery: withDigits(routed, outcome.delivery) }),
     headers: headersOf(routed, outcome.delivery),
   };
+}
+
+/** A delivery of the event as it was received has the digits it was received with. */
+function withDigits({ entry, event }: Routed, delivery: Delivery): Delivery {
+  if (delivery.event !== event || !mayHoldExactNumbers(entry.value)) return delivery;
+  return { ...delivery, event: parseExact<CanonicalEvent>(entry.value) };
 }
 
 function headersOf({ entry, catalogPosition, replay }: Routed, delivery: Delivery): Headers {

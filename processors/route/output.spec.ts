@@ -50,7 +50,12 @@ describe('eventFrom', () => {
   });
 
   it('takes the timestamp of an output that has one', () => {
-    expect(from({ ...SOURCE, timestamp: '2020-01-01T00:00:00Z' }).timestamp).toBe('2020-01-01T00:00:00Z');
+    expect(from({ ...SOURCE, timestamp: '2020-01-01T00:00:00Z' }).timestamp).toBe('2020-01-01T00:00:00.000Z');
+    expect(from({ ...SOURCE, timestamp: '2020-01-01 01:00+01:00' }).timestamp).toBe(
+      '2020-01-01T00:00:00.000Z',
+    );
+    for (const none of [1_577_836_800, 'Jan 1, 2020', '2020-1-01T00:00:00Z', '2020-02-30'])
+      expect(() => from({ ...SOURCE, timestamp: none })).toThrow('timestamp');
     expect(() => from({ ...SOURCE, timestamp: 'yesterday' })).toThrow('timestamp');
   });
 
@@ -121,5 +126,35 @@ describe('transformedFrom', () => {
     });
     expect(failed).toMatchObject({ ok: false, kind: 'threw' });
     expect(failed.ok ? '' : failed.message.length).toBeLessThan(600);
+  });
+});
+
+describe('an output', () => {
+  const text = '{"properties":{"post":8123456789012345678}}';
+  const made = (output: string) => {
+    const result = { ok: true, outputs: [output], logs: [], durationMs: 1, loadMs: 0 } as const;
+    return transformedFrom(SOURCE, result, text);
+  };
+  const base = '"type":"track","event":"E","user_id":"u"';
+
+  it('has the digits of numbers that its function did not change', () => {
+    const output = `{${base},"properties":{"post":8123456789012346000,"copy":8123456789012346000,"own":8123456789012350000}}`;
+    expect(JSON.stringify(made(output))).toContain(
+      '{"post":8123456789012345678,"copy":8123456789012345678,"own":8123456789012350000}',
+    );
+  });
+
+  it('may write digits of its own, and no number that is out of range', () => {
+    expect(JSON.stringify(made(`{${base},"properties":{"x":0.11111111111111111111}}`))).toContain(
+      '{"x":0.11111111111111111111}',
+    );
+    expect(made(`{${base},"properties":{"x":7e888}}`)).toMatchObject({ ok: false, kind: 'output' });
+    expect(made(`{${base},"properties":12345678901234567891}`)).toMatchObject({ ok: false, kind: 'output' });
+  });
+
+  it('with an emoji that was cut in two has U+FFFD for the half', () => {
+    expect(made(String.raw`{${base},"properties":{"x":"a\ud83d"}}`)).toMatchObject({
+      events: [{ properties: { x: 'a\ufffd' } }],
+    });
   });
 });

@@ -1,13 +1,17 @@
 import {
   type CanonicalEvent,
+  canonicalTime,
   EVENT_TYPES,
   type EventType,
   InvalidInput,
   MAX_EVENT_BYTES,
+  mayHoldExactNumbers,
+  parseExact,
   parseObject,
   type SandboxErrorKind,
   type SandboxResult,
   subjectOf,
+  withDigitsOf,
 } from '@tributary/core';
 import { shorten } from '../text.ts';
 
@@ -27,13 +31,14 @@ export type Transformed =
 const TEXTS = ['event', 'name', 'group_id', 'user_id', 'anonymous_id'] as const;
 const OBJECTS = ['properties', 'traits', 'context'] as const;
 
-/** Reads what the sandbox answered. One bad output fails the whole event: parts of it are never delivered. */
-export function transformedFrom(source: CanonicalEvent, result: SandboxResult): Transformed {
+/** Reads what the sandbox answered for the event of this JSON text. One bad output fails the whole event: parts of it are never delivered. */
+export function transformedFrom(source: CanonicalEvent, result: SandboxResult, text = ''): Transformed {
   if (!result.ok) {
     return { ok: false, kind: result.kind, message: shorten(result.message, MESSAGE_LENGTH) };
   }
   try {
-    return { ok: true, events: result.outputs.map((output) => eventFrom(source, output)) };
+    const exact = mayHoldExactNumbers(text) ? parseExact(text) : undefined;
+    return { ok: true, events: result.outputs.map((output) => eventFrom(source, output, exact)) };
   } catch (error) {
     if (!(error instanceof InvalidInput)) throw error;
     return { ok: false, kind: 'output', message: shorten(error.message, MESSAGE_LENGTH) };
@@ -43,11 +48,11 @@ export function transformedFrom(source: CanonicalEvent, result: SandboxResult): 
 /**
  * The event an output stands for. It keeps the message_id, workspace_id, source_id, environment and received_at of the event it
  * was made from whatever the output says, and its timestamp where the output has none; null counts as absent, and so does
- * an empty user_id or anonymous_id. Throws `InvalidInput`
- * for what is no event.
+ * an empty user_id or anonymous_id. A number that still has the double of one of `exact`, the source with its digits, has
+ * those digits. Throws `InvalidInput` for what is no event.
  */
-export function eventFrom(source: CanonicalEvent, output: string): CanonicalEvent {
-  const fields = withoutAbsent(parseObject(output));
+export function eventFrom(source: CanonicalEvent, output: string, exact?: unknown): CanonicalEvent {
+  const fields = withoutAbsent(readOutput(output, exact));
   for (const name of TEXTS) {
     if (fields[name] !== undefined && typeof fields[name] !== 'string')
       throw new InvalidInput(`${name} is not a string`);
@@ -71,6 +76,34 @@ export function eventFrom(source: CanonicalEvent, output: string): CanonicalEven
   return event;
 }
 
+/** Of more than three digits; only `JSON.rawJSON` writes one that is out of range. */
+const LARGE_EXPONENT = /[0-9][eE]\+?[0-9]{3}|[0-9]{300}/;
+/** An emoji that was cut in two. */
+const HALF_PAIR = /\\u[dD]/;
+
+function readOutput(output: string, exact: unknown): Record<string, unknown> {
+  const fields = parseObject(output, parseExact);
+  if (LARGE_EXPONENT.test(output) && holdsInfinity(fields))
+    throw new InvalidInput('holds a number that is too large');
+  const whole = HALF_PAIR.test(output) ? (wellFormed(fields) as Record<string, unknown>) : fields;
+  return exact === undefined ? whole : withDigitsOf(whole, exact);
+}
+
+function holdsInfinity(value: unknown): boolean {
+  if (typeof value === 'number') return !Number.isFinite(value);
+  return typeof value === 'object' && value !== null && Object.values(value).some(holdsInfinity);
+}
+
+/** With U+FFFD for each half of a surrogate pair: as UTF-8, which every destination reads, there is none. */
+function wellFormed(value: unknown): unknown {
+  if (typeof value === 'string') return value.toWellFormed();
+  if (typeof value !== 'object' || value === null || JSON.isRawJSON(value)) return value;
+  if (Array.isArray(value)) return value.map(wellFormed);
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [name.toWellFormed(), wellFormed(member)]),
+  );
+}
+
 /** Whether the event is too large; written out only where the length of the output leaves a doubt. */
 function exceeds(event: CanonicalEvent, output: string): boolean {
   const atMost = output.length * BYTES_PER_UNIT + KEPT_BYTES;
@@ -86,7 +119,7 @@ function withoutAbsent(fields: Record<string, unknown>): Record<string, unknown>
 }
 
 function isObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value);
 }
 
 function typeOf(type: unknown): EventType {
@@ -97,7 +130,7 @@ function typeOf(type: unknown): EventType {
 
 function timestampOf(timestamp: unknown, source: CanonicalEvent): string {
   if (timestamp === undefined) return source.timestamp;
-  if (typeof timestamp !== 'string' || Number.isNaN(Date.parse(timestamp)))
-    throw new InvalidInput('timestamp is not a time');
-  return timestamp;
+  const canonical = typeof timestamp === 'string' ? canonicalTime(timestamp) : undefined;
+  if (canonical === undefined) throw new InvalidInput('timestamp is not an ISO 8601 time');
+  return canonical;
 }

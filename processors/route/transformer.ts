@@ -232,12 +232,12 @@ export class Transformer {
       const result = results[index];
       return result?.ok === true ? excessOf(result.outputs, bounds.share) : undefined;
     });
-    const outcomes = batch.map(({ event, bounds, isGone }, index): Transformed => {
+    const outcomes = batch.map(({ event, input, bounds, isGone }, index): Transformed => {
       const [result, tooMuch] = [results[index], excess[index]];
       if (result === undefined) throw new Error('the sandbox left a result out');
       if (tooMuch !== undefined) return { ok: false, kind: 'output', message: tooMuch };
       if (!isGone) this.#inHand.hold(bounds.holder, charsOf(result));
-      return transformedFrom(event, result);
+      return transformedFrom(event, result, input.event);
     });
     failures.note(
       transformation,

@@ -9,10 +9,13 @@ import {
   HEADER,
   type Headers,
   type LogEntry,
+  mayHoldExactNumbers,
+  parseExact,
   type RejectedEvent,
   TOPIC,
   type Violation,
   violationId,
+  withDigitsOf,
 } from '@tributary/core';
 import { catalogPositionOf, eventHeaders } from '../entry.ts';
 import { shorten } from '../text.ts';
@@ -70,10 +73,13 @@ function sender(entry: LogEntry): Headers {
   return keyId === undefined ? {} : { [HEADER.keyId]: keyId };
 }
 
-/** The received bytes, unless fields were omitted. */
+/** The received bytes, unless fields were omitted: then all others as they were received, with their digits. */
 function acceptedValue({ entry, event, verdict }: Judged): string {
   if (verdict?.subject === undefined) return entry.value;
-  return JSON.stringify({ ...event, [contractSubject(event.type)]: verdict.subject });
+  const name = contractSubject(event.type);
+  if (!mayHoldExactNumbers(entry.value)) return JSON.stringify({ ...event, [name]: verdict.subject });
+  const exact = parseExact<CanonicalEvent>(entry.value);
+  return JSON.stringify({ ...exact, [name]: withDigitsOf(verdict.subject, exact[name]) });
 }
 
 /** A `RejectedEvent` that holds the received bytes. */

@@ -82,6 +82,41 @@ describe('6. Forwarding', () => {
     expect(JSON.stringify(listed)).not.toContain(made.settings.secret);
   });
 
+  it('keeps the digits of large numbers and one form of time, also through a transformation', async () => {
+    const place = await destination({ name: 'exact', type: 'webhook', settings: { url: webhook.url } });
+    const source_code =
+      'function transform(event) { return { ...event, event: "Changed", timestamp: event.timestamp.slice(0, 19) } }';
+    const { id: transformation_id } = await tributary.owner.post<{ id: string }>('./event-transformations', {
+      name: 'exact',
+      source_code,
+      test_input: { timestamp: '2024-05-06T01:38:09.250Z' },
+      test_output: { timestamp: '2024-05-06T01:38:09', event: 'Changed' },
+    });
+    for (const transformation of [null, transformation_id])
+      await rule({ destination_id: place.id, event_names: ['Exact'], transformation_id: transformation });
+    await tributary.producer.post('./events/track', {
+      event: 'Exact',
+      user_id: 'u1',
+      timestamp: '2024-05-06T07:08:09.25+05:30',
+      properties: {
+        order: JSON.rawJSON('5412589630147852369'),
+        rate: JSON.rawJSON('0.12345678901234567890'),
+      },
+    });
+    const texts = await eventually(
+      () => webhook.calls.filter(({ body }) => body.destination_id === place.id).map(({ text }) => text),
+      (found) => found.length === 2,
+    );
+    for (const text of texts) {
+      expect(text).toContain('{"order":5412589630147852369,"rate":0.12345678901234567890}');
+      expect(text).toContain('"context":{"tributary":{"timestamp":"2024-05-06T07:08:09.25+05:30"}}');
+    }
+    const times = webhook.deliveries().filter(({ destination_id }) => destination_id === place.id);
+    expect(new Set(times.map(({ event }) => event.timestamp))).toEqual(
+      new Set(['2024-05-06T01:38:09.250Z', '2024-05-06T01:38:09.000Z']),
+    );
+  });
+
   it('writes NDJSON below the data folder, durable', async () => {
     const made = await destination({ name: 'files', type: 'ndjson', settings: { folder: 'pages' } });
     await rule({ destination_id: made.id, event_types: ['page'] });

@@ -209,7 +209,7 @@ describe('a batch', () => {
             ],
           },
           { index: 2 },
-          { index: 3, details: [{ path: '/userId', message: 'must be a string or null' }] },
+          { index: 3, details: [{ path: '/userId', message: 'userId or anonymousId is required' }] },
         ],
       },
     });

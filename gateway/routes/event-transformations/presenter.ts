@@ -1,6 +1,7 @@
 import {
   durationQuantile,
   type JsonObject,
+  parseExact,
   type RunCounts,
   type SandboxResult,
   type Transformation,
@@ -70,7 +71,7 @@ export function presentRun(result: SandboxResult): Static<typeof testResult> {
     const { line = null, column = null } = result;
     return { ok, output: null, error: failureOf(result), line, column, ...ran };
   }
-  const outputs = result.outputs.map((text) => JSON.parse(text) as JsonObject);
+  const outputs = result.outputs.map((text) => parseExact<JsonObject>(text));
   const output = outputs.length > 1 ? outputs : (outputs[0] ?? null);
   return { ok, output, error: null, line: null, column: null, ...ran };
 }

@@ -2,7 +2,9 @@ import { EVENT_TYPES, type EventType, iso, type WriteKey } from '@tributary/core
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import type { ErrorDetail } from '../../http/errors.ts';
+import { detailOf } from '../../http/json.ts';
 import { DOCUMENTED } from '../../http/schemas.ts';
+import type { TolerantBody } from '../../http/tolerant-json.ts';
 import { describeValidation } from '../../http/validation.ts';
 import { type ShapedEvent, shapeEvent } from './canonical.ts';
 import { batchItems, type EventBody } from './schemas.ts';
@@ -25,8 +27,16 @@ export interface ReadBatch {
   readonly rejected: readonly RejectedItem[];
 }
 
-/** `receivedAt`: ISO 8601; default: now. */
-type BatchReader = (items: readonly unknown[], key: WriteKey, receivedAt?: string) => ReadBatch;
+export interface BatchOptions {
+  /** ISO 8601. Default: now. */
+  readonly receivedAt?: string;
+  /** Whether the items may hold exact numbers. */
+  readonly isExact?: boolean;
+  /** What is wrong with the text of an item, by its index: it is refused. */
+  readonly itemFaults?: TolerantBody['itemFaults'];
+}
+
+type BatchReader = (items: readonly unknown[], key: WriteKey, options?: BatchOptions) => ReadBatch;
 
 const ajv = new Ajv({ allErrors: true, allowUnionTypes: true, keywords: [DOCUMENTED] });
 const validators = new Map<EventType, ValidateFunction<EventBody>>();
@@ -40,10 +50,15 @@ function validatorOf(type: EventType): ValidateFunction<EventBody> {
 
 /** Sorts the items of a batch into events and refusals, each by the schema of its type. */
 export function createBatchReader({ clock }: Pick<GatewayDependencies, 'clock'>): BatchReader {
-  return (items, key, receivedAt = iso(clock())) => {
+  return (items, key, { receivedAt = iso(clock()), isExact = false, itemFaults } = {}) => {
     const events: BatchEvent[] = [];
     const rejected: RejectedItem[] = [];
     items.forEach((item, index) => {
+      const faults = itemFaults?.get(index);
+      if (faults !== undefined) {
+        rejected.push({ index, error: 'invalid request', details: faults.map(detailOf) });
+        return;
+      }
       const type = typeOf(item);
       if (type === undefined) {
         const message = `must be one of ${EVENT_TYPES.join(', ')}`;
@@ -59,7 +74,7 @@ export function createBatchReader({ clock }: Pick<GatewayDependencies, 'clock'>)
         });
         return;
       }
-      const shaped = shapeEvent(type, item, key, receivedAt);
+      const shaped = shapeEvent(type, item, key, receivedAt, isExact);
       if (!shaped.ok) {
         rejected.push({ index, error: shaped.error, details: shaped.details });
         return;

@@ -1,5 +1,6 @@
 import {
   type CanonicalEvent,
+  canonicalTime,
   type EventType,
   eventKey,
   type JsonObject,
@@ -8,7 +9,7 @@ import {
   type WriteKey,
 } from '@tributary/core';
 import type { ErrorDetail } from '../../http/errors.ts';
-import { isCalendarDay } from '../../http/times.ts';
+import { withNote } from './note.ts';
 import type { EventBody } from './schemas.ts';
 
 /** An event that passed every check of its shape, ready for the log. */
@@ -26,26 +27,30 @@ export interface RefusedEvent {
   readonly details: readonly ErrorDetail[];
 }
 
-/** ISO 8601 date, or date and time with seconds, fraction and zone; as producers write it, so it is kept as it came. */
-const ISO_8601 =
-  /^\d{4}-\d{2}-\d{2}(?:[Tt ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:[Zz]|[+-]\d{2}:?\d{2})?)?$/;
-
-/** What JSON Schema cannot say about a body, then the canonical event. The order of fields is fixed. */
+/**
+ * What JSON Schema cannot say about a body, then the canonical event. The order of fields is fixed. A time that was not
+ * sent in the canonical form is kept in `context.tributary.timestamp`. `isExact`: the body may hold exact numbers; they
+ * are in the text with their digits, and in the event as doubles.
+ */
 export function shapeEvent(
   type: EventType,
   body: EventBody,
   key: WriteKey,
   receivedAt: string,
+  isExact = false,
 ): ShapedEvent | RefusedEvent {
   const userId = body.user_id ?? undefined;
   const anonymousId = body.anonymous_id ?? undefined;
   if (userId === undefined && anonymousId === undefined) {
     return refuse('/user_id', 'user_id or anonymous_id is required');
   }
-  const timestamp = body.timestamp ?? receivedAt;
-  if (timestamp !== receivedAt && !isTime(timestamp)) {
-    return refuse('/timestamp', 'must be an ISO 8601 time');
+  if (isExact) {
+    const place = (['properties', 'traits', 'context'] as const).find((name) => JSON.isRawJSON(body[name]));
+    if (place !== undefined) return refuse(`/${place}`, 'must be object,null');
   }
+  const said = body.timestamp ?? receivedAt;
+  const timestamp = said === receivedAt ? receivedAt : canonicalTime(said);
+  if (timestamp === undefined) return refuse('/timestamp', 'must be an ISO 8601 time');
   const event = {
     message_id: body.message_id ?? newId(),
     type,
@@ -53,7 +58,7 @@ export function shapeEvent(
     user_id: userId,
     anonymous_id: anonymousId,
     ...described(type, body),
-    context: body.context ?? undefined,
+    context: timestamp === said ? (body.context ?? undefined) : withNote(body.context, { timestamp: said }),
     timestamp,
     received_at: receivedAt,
     environment: key.environment,
@@ -68,11 +73,12 @@ export function shapeEvent(
       details: [{ path: '', message: `the event has more than ${MAX_EVENT_BYTES} bytes` }],
     };
   }
-  return { ok: true, event, text, key: eventKey(event) };
-}
-
-function isTime(text: string): boolean {
-  return ISO_8601.test(text) && !Number.isNaN(Date.parse(text)) && isCalendarDay(text);
+  return {
+    ok: true,
+    event: isExact ? (JSON.parse(text) as CanonicalEvent) : event,
+    text,
+    key: eventKey(event),
+  };
 }
 
 function named(type: EventType, body: EventBody): { event?: string; name?: string; group_id?: string } {

@@ -24,7 +24,8 @@ import {
 } from './schemas.ts';
 import { contractFor, verdictOn } from './verdict.ts';
 
-const config = { operation: 'events.ingest' } as const;
+const config = { operation: 'events.ingest', body: 'exact' } as const;
+const batchConfig = { operation: 'events.ingest', body: 'items' } as const;
 
 const CALLS = {
   track: { operationId: 'sendTrack', summary: 'Send what somebody did' },
@@ -54,7 +55,9 @@ export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, 
       async (request, reply) => {
         const key = writeKeyOf(request);
         charge(dependencies, key, 1);
-        const shaped = shapeEvent(type satisfies EventType, request.body, key, iso(dependencies.clock()));
+        const isExact = request.tolerantBody !== undefined;
+        const receivedAt = iso(dependencies.clock());
+        const shaped = shapeEvent(type satisfies EventType, request.body, key, receivedAt, isExact);
         if (!shaped.ok) throw refused(shaped.error, shaped.details);
         if (request.query.check === 'contract') {
           const contract = contractFor(shaped.event, dependencies);
@@ -72,7 +75,7 @@ export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, 
   app.post<{ Body: BatchBody; Querystring: IngestQuery }>(
     '/workspaces/:workspaceId/events/batch',
     {
-      config,
+      config: batchConfig,
       schema: {
         operationId: 'sendBatch',
         summary: 'Send events of any types',
@@ -85,7 +88,12 @@ export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, 
       const key = writeKeyOf(request);
       const { batch } = request.body;
       charge(dependencies, key, batch.length);
-      const read = readBatch(batch, key);
+      const { tolerantBody: found } = request;
+      const read = readBatch(
+        batch,
+        key,
+        found === undefined ? {} : { isExact: true, itemFaults: found.itemFaults },
+      );
       const { events, rejected } =
         request.query.check === 'contract' ? await judgeBatch(read, key.workspace_id, whenGone(reply)) : read;
       if (events.length > 0)

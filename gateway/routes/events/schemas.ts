@@ -34,7 +34,7 @@ const common = {
   user_id: optionalText('Who it is about. This or `anonymous_id` is needed.'),
   anonymous_id: optionalText('Who it is about, while unknown.'),
   timestamp: optionalText(
-    'When it happened, ISO 8601. Default: the server’s time.',
+    'When it happened, ISO 8601; without a zone it is UTC. Kept as RFC 3339 in UTC with milliseconds. Default: the server’s time.',
     documentedAs({ anyOf: [...DATE_OR_TIME.anyOf, { type: 'null' }] }),
   ),
   context: optionalObject('Circumstances: device, location, library.'),

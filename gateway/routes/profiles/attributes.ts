@@ -49,5 +49,5 @@ function readTime(value: Json, path: string, faults: ErrorDetail[]): number | un
 }
 
 function isObject(value: Json): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value);
 }

@@ -51,7 +51,7 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
   app.post(
     '/users',
     {
-      config: { operation: 'profiles.write' },
+      config: { operation: 'profiles.write', body: 'exact' },
       schema: {
         operationId: 'writeProfile',
         summary: 'Write a profile',

@@ -3,7 +3,7 @@ const ZONED = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:[Zz
 
 /** Past it a time needs more than four digits for its year. */
 const LATEST = Date.parse('9999-12-31T23:59:59.999Z');
-const EARLIEST = Date.parse('0000-01-01T00:00:00.000Z');
+const EARLIEST = Date.parse('0001-01-01T00:00:00.000Z');
 
 /**
  * When an event happened by the server's clock: `received_at - (sent_at - original)`. The client's clock may be wrong,

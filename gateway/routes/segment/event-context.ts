@@ -11,27 +11,33 @@ export interface Extras {
   readonly previousId: unknown;
   /** By the client's clock, as they came. */
   readonly times: Fields;
+  /** What is no object where one belongs, and other fields that the event cannot have as they came. */
+  readonly moved: Fields;
 }
 
 /**
  * The context of an event: the call's own, over that of its batch, with what has no other place. What a producer keeps
- * in our places there moves to `context.segment.context`. Not an object: as it came, to be refused.
+ * in our places there moves to `context.segment.context`.
  */
-export function contextOf(call: Fields, type: Call, frame: Frame, { previousId, times }: Extras): unknown {
+export function contextOf(
+  call: Fields,
+  type: Call,
+  frame: Frame,
+  { previousId, times, moved }: Extras,
+): unknown {
   const said = objectOf(call.context ?? {});
   const shared = objectOf(frame.context ?? {});
-  if (!isObject(said)) return said;
-  if (!isObject(shared)) return shared;
-  const own: Fields = { ...shared, ...said };
+  const own: Fields = { ...(isObject(shared) ? shared : {}), ...(isObject(said) ? said : {}) };
   const ours: Record<string, unknown> = {};
   if (type === 'screen') ours.screen = screenOf(own.screen, call.name);
   if (type === 'alias' && previousId !== undefined) ours[ALIAS] = { previous_id: previousId };
   const kept = withoutAbsent({
     ...restOf(call, type),
+    ...moved,
     integrations: merged(frame.integrations, call.integrations),
     ...times,
     ...(type === 'screen' || type === 'alias' ? { type } : {}),
-    context: theirsIn([KEPT, ...(ALIAS in ours ? [ALIAS] : [])], own),
+    context: moved.context ?? theirsIn([KEPT, ...(ALIAS in ours ? [ALIAS] : [])], own),
     ...ofBatch(frame, call.batch),
   });
   if (Object.keys(kept).length > 0) ours[KEPT] = kept;

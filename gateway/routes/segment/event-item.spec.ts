@@ -6,8 +6,8 @@ const item = (call: unknown, frame = {}) => eventItem(call, frame, RECEIVED);
 
 describe('a call of the Segment API', () => {
   it('has its fields where our event has them', () => {
-    const common = { messageId: 'm', userId: 'u', anonymousId: 'a', timestamp: '2026-01-01T00:00:00Z' };
-    const ours = { message_id: 'm', user_id: 'u', anonymous_id: 'a', timestamp: '2026-01-01T00:00:00Z' };
+    const common = { messageId: 'm', userId: 'u', anonymousId: 'a', timestamp: '2026-01-01T00:00:00.000Z' };
+    const ours = { message_id: 'm', user_id: 'u', anonymous_id: 'a', timestamp: '2026-01-01T00:00:00.000Z' };
     const context = { ip: '10.0.0.1' };
     expect(item({ type: 'track', ...common, event: 'E', properties: { p: 1 }, context })).toEqual({
       type: 'track',
@@ -187,12 +187,74 @@ describe('a call of the Segment API', () => {
     expect(item(call)).toBe(call);
   });
 
+  const changed = (change: string, path: string) => ({ tributary: { changed: [{ path, change }] } });
+
   it.each([
-    ['an id that no number can hold exactly', { userId: 2 ** 53 }, { user_id: 2 ** 53 }],
-    ['a context that is no object', { context: 'x' }, { context: 'x' }],
-    ['properties that are none', { properties: [1] }, { properties: [1] }],
-    ['a time that is none', { timestamp: 17 }, { timestamp: 17 }],
-  ])('hands on %s, to be refused', (_, fields, ours) => {
-    expect(item({ type: 'track', event: 'E', ...fields })).toMatchObject(ours);
+    ['a number', { userId: 2 ** 53 }, { user_id: '9007199254740992' }],
+    ['a fraction', { userId: 1.5 }, { user_id: '1.5' }],
+    ['true', { userId: true }, { user_id: 'true' }],
+    ['an object', { userId: { id: 7 } }, { user_id: '{"id":7}' }],
+  ])('has %s as an id as text, and says so', (_, fields, ours) => {
+    expect(item({ type: 'track', event: 'E', ...fields })).toEqual({
+      type: 'track',
+      event: 'E',
+      ...ours,
+      context: changed('as_text', '/userId'),
+    });
+  });
+
+  it.each([
+    ['track', 'properties', [1]],
+    ['page', 'properties', 'x'],
+    ['identify', 'traits', 7],
+    ['group', 'traits', true],
+    ['screen', 'context', ['x']],
+  ] as const)('of type %s keeps %s that are no object in context.segment', (type, name, value) => {
+    const taken = item({ type, userId: 'u', event: 'E', groupId: 'g', [name]: value });
+    expect(taken).not.toHaveProperty(name === 'context' ? 'properties' : name);
+    expect(taken).toMatchObject({ context: { segment: { [name]: value }, ...changed('moved', `/${name}`) } });
+  });
+
+  it.each([
+    '2022-03-04T05:06:07.089:Z',
+    '2022-3-04T05:06:07.089Z',
+    '11:12',
+    '',
+    1_646_370_367,
+    { seconds: 1 },
+    '2022-02-30T00:00:00Z',
+  ])('with the unreadable time %j is taken without one, which stands in context.segment', (timestamp) => {
+    expect(item({ type: 'track', userId: 'u', event: 'E', timestamp })).toEqual({
+      type: 'track',
+      user_id: 'u',
+      event: 'E',
+      context: { segment: { timestamp }, ...changed('time_unreadable', '/timestamp') },
+    });
+  });
+
+  it('has the original time where its own cannot be read', () => {
+    const originalTimestamp = '2022-03-04T05:06:07+01:00';
+    expect(item({ type: 'page', userId: 'u', timestamp: 'soon', originalTimestamp })).toMatchObject({
+      timestamp: '2022-03-04T04:06:07.000Z',
+      context: { segment: { timestamp: 'soon', originalTimestamp } },
+    });
+  });
+
+  it('with a messageId that is too long has an id made of it, always the same', () => {
+    const messageId = 'm'.repeat(101);
+    const taken = item({ type: 'page', userId: 'u', messageId });
+    expect(taken).toMatchObject({
+      message_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      context: { segment: { messageId }, ...changed('id_shortened', '/messageId') },
+    });
+    expect(item({ type: 'page', userId: 'u', messageId })).toEqual(taken);
+  });
+
+  it('says what was changed as it was read beside what a producer keeps in that place', () => {
+    const before = [{ path: '/properties/a', change: 'replaced' }] as const;
+    const call = { type: 'track', userId: 'u', event: 'E', context: { tributary: 'mine' } };
+    expect(eventItem(call, {}, RECEIVED, before)).toMatchObject({
+      context: { tributary: { changed: before, context: { tributary: 'mine' } } },
+    });
   });
 });

@@ -1,63 +1,130 @@
+import { canonicalTime, type JsonObject, nameId } from '@tributary/core';
+import { withNote } from '../events/note.ts';
 import { CALLS, type Call, isCall, PLACES } from './call.ts';
+import { type Change, noteOf } from './changes.ts';
 import { correctedTime } from './corrected-time.ts';
 import { contextOf } from './event-context.ts';
 import { type Fields, isObject, objectOf, textOf, withoutAbsent } from './fields.ts';
 import type { Frame } from './frame.ts';
 
+/** Characters of a `message_id`. */
+const MAX_MESSAGE_ID = 100;
+
 /**
- * A call of the Segment API as an item of a batch of ours, to be checked by the same schema: what has the wrong type is
- * handed on as it is and refused there. Nothing that was said is lost:
+ * A call of the Segment API as an item of a batch of ours, to be checked by the same schema. Nothing that was said is lost:
  *
  * - fields that our event does not have are in `context.segment`, under their own names, and those of its batch in
  *   `context.segment.batch`;
  * - a `screen` is a page with `context.screen` (the device's screen stays beside it) and `context.segment.type`;
  * - an `alias` is an identify with `context.alias.previous_id` and `context.segment.type`;
  * - the traits of an identify are also found in `context.traits`, where RudderStack's SDKs have them;
- * - where `timestamp` was corrected by `sentAt`, `context.segment` has both as they came.
+ * - where `timestamp` is not what was sent (corrected by `sentAt`, in another form, unreadable), `context.segment` has it
+ *   as it came;
+ * - what has the wrong type becomes text, or moves to `context.segment`, and `context.tributary.changed` says so.
  *
  * Ids that are whole numbers become text, and empty ones count as absent, as does an empty list where an object belongs:
- * that is how some SDKs write them. `receivedAt`: ISO 8601.
+ * that is how some SDKs write them. `receivedAt`: ISO 8601. `before`: what was changed when the body was read.
  */
-export function eventItem(said: unknown, frame: Frame, receivedAt: string): unknown {
+export function eventItem(
+  said: unknown,
+  frame: Frame,
+  receivedAt: string,
+  before: readonly Change[] = [],
+): unknown {
   if (!isObject(said) || !isCall(said.type)) return said;
   const { type } = said;
-  const call = inCamelCase(said);
-  const happened = call.timestamp ?? call.originalTimestamp;
+  const changes = [...before];
+  const { call, moved } = withObjects(inCamelCase(said), type, changes);
+  const text = (name: string) => textIn(call, name, changes);
+  const messageId = text('messageId');
+  const isLong = messageId !== undefined && messageId.length > MAX_MESSAGE_ID;
+  if (isLong) changes.push({ path: '/messageId', change: 'id_shortened' });
   const sentAt = call.sentAt ?? frame.sentAt;
-  const corrected = correctedTime(happened, sentAt, receivedAt);
-  return withoutAbsent({
-    type: CALLS[type],
-    message_id: idOf(call.messageId),
-    user_id: idOf(call.userId),
-    anonymous_id: idOf(call.anonymousId),
-    ...partsOf(call, type),
-    timestamp: corrected ?? happened,
-    context: contextOf(call, type, frame, {
-      previousId: idOf(call.previousId),
-      times: corrected === undefined ? { sentAt } : { sentAt, timestamp: call.timestamp },
-    }),
+  const timestamp = timeOf(call, sentAt, receivedAt, changes);
+  const context = contextOf(call, type, frame, {
+    previousId: PLACES[type].includes('previousId') ? text('previousId') : undefined,
+    times: timestamp === call.timestamp ? { sentAt } : { sentAt, timestamp: call.timestamp },
+    moved: isLong ? { ...moved, messageId } : moved,
   });
+  const item = {
+    type: CALLS[type],
+    message_id: isLong ? nameId('message', messageId) : messageId,
+    user_id: text('userId'),
+    anonymous_id: text('anonymousId'),
+    ...partsOf(call, type, text),
+    timestamp,
+  };
+  // Fields are read before: each may have been changed.
+  return withoutAbsent({
+    ...item,
+    context: changes.length === 0 ? context : withNote(context as JsonObject | undefined, noteOf(changes)),
+  });
+}
+
+/** The call without what is no object where one belongs, and that. */
+function withObjects(call: Fields, type: Call, changes: Change[]): { call: Fields; moved: Fields } {
+  const wrong = ['properties', 'traits', 'context'].filter(
+    (name) => (name === 'context' || PLACES[type].includes(name)) && !isObject(objectOf(call[name] ?? {})),
+  );
+  if (wrong.length === 0) return { call, moved: {} };
+  for (const name of wrong) changes.push({ path: `/${name}`, change: 'moved' });
+  const entries = Object.entries(call);
+  return {
+    call: Object.fromEntries(entries.filter(([name]) => !wrong.includes(name))),
+    moved: Object.fromEntries(entries.filter(([name]) => wrong.includes(name))),
+  };
+}
+
+/** When it happened: by `timestamp`, else `originalTimestamp`, by the server's clock where that can be told. */
+function timeOf(
+  { timestamp, originalTimestamp }: Fields,
+  sentAt: unknown,
+  receivedAt: string,
+  changes: Change[],
+): string | undefined {
+  const isKnown = readTime(timestamp) !== undefined;
+  if (!isKnown && timestamp != null) changes.push({ path: '/timestamp', change: 'time_unreadable' });
+  const happened = isKnown ? timestamp : originalTimestamp;
+  return correctedTime(happened, sentAt, receivedAt) ?? readTime(happened);
+}
+
+function readTime(time: unknown): string | undefined {
+  return typeof time === 'string' ? canonicalTime(time) : undefined;
 }
 
 /** The calls for e-mails in Segment's own documents have `user_id`. It counts where nobody is named otherwise. */
 function inCamelCase(call: Fields): Fields {
-  if (idOf(call.userId) !== undefined || idOf(call.anonymousId) !== undefined) return call;
+  if (isNamed(call.userId) || isNamed(call.anonymousId)) return call;
   const { user_id: userId, anonymous_id: anonymousId, ...rest } = call;
   return { ...rest, userId, anonymousId };
 }
 
+function isNamed(id: unknown): boolean {
+  return id != null && id !== '';
+}
+
 /** What only some types have. */
-function partsOf(call: Fields, type: Call): Fields {
+function partsOf(call: Fields, type: Call, text: (name: string) => string | undefined): Fields {
   const placed = PLACES[type];
-  const of = (name: string, read: (value: unknown) => unknown) =>
-    placed.includes(name) ? read(call[name]) : undefined;
+  const of = (name: string, read: (name: string) => unknown) =>
+    placed.includes(name) ? read(name) : undefined;
   return {
-    event: of('event', (event) => event),
-    name: of('name', textOf),
-    group_id: of('groupId', idOf),
-    properties: of('properties', objectOf),
-    traits: of('traits', type === 'identify' ? (traits) => traitsOf(traits, call) : objectOf),
+    event: of('event', (name) => (call[name] === '' ? '' : text(name))),
+    name: of('name', text),
+    group_id: of('groupId', text),
+    properties: of('properties', (name) => objectOf(call[name])),
+    traits: of('traits', (name) => (type === 'identify' ? traitsOf(call[name], call) : objectOf(call[name]))),
   };
+}
+
+/** A field as text; undefined where it says nothing. */
+function textIn(call: Fields, name: string, changes: Change[]): string | undefined {
+  const value = textOf(call[name]);
+  if (value === undefined || value === null || typeof value === 'string') return value ?? undefined;
+  if (Number.isSafeInteger(value)) return String(value);
+  if (typeof value === 'object' && Object.keys(value).length === 0) return undefined;
+  changes.push({ path: `/${name}`, change: 'as_text' });
+  return JSON.stringify(value);
 }
 
 /** RudderStack's SDKs have what an identify says of somebody in the context, beside none or empty ones. It stays there too. */
@@ -65,8 +132,4 @@ function traitsOf(traits: unknown, { context }: Fields): unknown {
   const own = objectOf(traits);
   if (isObject(own) && Object.keys(own).length > 0) return own;
   return (isObject(context) ? objectOf(context.traits) : undefined) ?? own;
-}
-
-function idOf(value: unknown): unknown {
-  return Number.isSafeInteger(value) ? String(value) : textOf(value);
 }

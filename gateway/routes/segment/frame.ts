@@ -1,5 +1,5 @@
 import { DROPPED } from './call.ts';
-import { type Fields, withoutAbsent } from './fields.ts';
+import { type Fields, isObject, objectOf, withoutAbsent } from './fields.ts';
 
 /** What a batch says of all its events. */
 export interface Frame {
@@ -13,7 +13,10 @@ export interface Frame {
 
 /** What stands beside the calls of a batch. */
 export function frameOf(fields: Fields): Frame {
-  const { sentAt, context, integrations, ...rest } = withoutAbsent(fields);
+  const { sentAt, context: said, integrations, ...besides } = withoutAbsent(fields);
+  const isContext = isObject(objectOf(said ?? {}));
+  const context = isContext ? said : undefined;
+  const rest = isContext ? besides : { ...besides, context: said };
   const others = Object.entries(rest).filter(([name]) => !DROPPED.includes(name));
   return {
     sentAt,

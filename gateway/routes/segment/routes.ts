@@ -9,6 +9,7 @@ import { createBatchReader, messageIds, type RejectedItem } from '../events/batc
 import { charge } from '../events/charge.ts';
 import { createIngest } from '../events/ingest.ts';
 import type { Call } from './call.ts';
+import { changesOf } from './changes.ts';
 import { eventItem } from './event-item.ts';
 import { type Frame, frameOf, isTooLarge } from './frame.ts';
 import { inWordsOfCalls } from './refusals.ts';
@@ -24,7 +25,8 @@ import {
 } from './schemas.ts';
 import { analyticsJsSettings, rudderSourceConfig } from './settings.ts';
 
-const ingestion = { operation: 'events.ingest', sdk: true } as const;
+const ingestion = { operation: 'events.ingest', sdk: true, body: 'tolerant' } as const;
+const ofBatches = { ...ingestion, body: 'tolerant items' } as const;
 const settings = { operation: 'sdk-settings.read', sdk: true } as const;
 const measurements = { operation: 'sdk-measurements.take', sdk: true } as const;
 
@@ -76,12 +78,22 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
   });
 
   /** Takes the calls that can be taken, and answers which cannot. */
-  async function take(request: FastifyRequest, calls: readonly unknown[], frame: Frame) {
+  async function take(request: FastifyRequest, calls: readonly unknown[], frame: Frame, isBatch: boolean) {
     const key = writeKeyOf(request);
     charge(dependencies, key, calls.length);
     const receivedAt = iso(dependencies.clock());
-    const items = calls.map((call) => eventItem(call, frame, receivedAt));
-    const read = readBatch(items, key, receivedAt);
+    const { tolerantBody: found } = request;
+    const ofBody = changesOf(found?.faults ?? [], isBatch ? 'body' : 'call');
+    const items = calls.map((call, index) => {
+      const faults = found?.itemFaults.get(index);
+      return eventItem(
+        call,
+        frame,
+        receivedAt,
+        faults === undefined ? ofBody : [...changesOf(faults, 'call'), ...ofBody],
+      );
+    });
+    const read = readBatch(items, key, { receivedAt, isExact: found !== undefined });
     const rejected = read.rejected.map(inWordsOfCalls);
     for (const { error } of rejected)
       dependencies.metrics.count('tributary_sdk_events_rejected_total', { error });
@@ -106,7 +118,7 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
         url,
         { config: ingestion, schema: schemaOf(told, callBody) },
         async (request, reply) => {
-          const { rejected } = await take(request, [{ ...request.body, type: call }], {});
+          const { rejected } = await take(request, [{ ...request.body, type: call }], {}, false);
           const [refusal] = rejected;
           if (refusal !== undefined) throw refused(refusal, {});
           return reply.send({ success: true });
@@ -118,12 +130,12 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
   for (const { url, ...told } of BATCHES) {
     app.post<{ Body: CallsBody }>(
       url,
-      { config: ingestion, schema: schemaOf(told, callsBody) },
+      { config: ofBatches, schema: schemaOf(told, callsBody) },
       async (request, reply) => {
         const { batch, ...beside } = request.body;
         const frame = frameOf(beside);
         if (isTooLarge(frame, batch.length, limits)) throw payloadTooLarge('', FRAME_TOO_LARGE);
-        const { taken, rejected } = await take(request, batch, frame);
+        const { taken, rejected } = await take(request, batch, frame, true);
         const [first] = rejected;
         if (first !== undefined && taken === 0) throw refused(first, { rejected });
         return reply.send({ success: true, ...(first === undefined ? {} : { rejected }) });

@@ -5,6 +5,7 @@ import {
   MAX_PROFILE_IDENTITIES,
   type NewAttribute,
   newId,
+  recordOf,
 } from '@tributary/core';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -16,6 +17,26 @@ const cookies = (from: number, to: number) =>
 
 export function writing(stage: Stage): void {
   describe('a write', () => {
+    it('keeps the digits of a number that a double cannot hold, through later writes and merges', async () => {
+      const people = stage.people();
+      const order = JSON.rawJSON('7412589630147852369') as never;
+      await people.write(['email:big@example.com'], {
+        attributes: [
+          { path: ['d', 'order'], value: order },
+          { path: ['n'], value: order },
+        ],
+      });
+      await people.write(['AdId:big'], { attributes: [attribute('gender', 'f', 5)] });
+      const merged = await people.write(['email:big@example.com', 'AdId:big']);
+      const found = await people.find('AdId:big');
+      for (const profile of [merged, found]) {
+        if (profile === undefined) throw new Error('no profile');
+        const text = JSON.stringify(recordOf(profile).profile);
+        expect(text.match(/7412589630147852369/g)).toHaveLength(2);
+        expect(text).not.toContain('rawJSON');
+      }
+    });
+
     it('of somebody new makes a profile, which is found at once by all it is known by', async () => {
       const people = stage.people();
       const before = Date.now();

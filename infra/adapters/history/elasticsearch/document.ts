@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { HistoryEntry, HistoryKind, JsonObject } from '@tributary/core';
+import { type HistoryEntry, type HistoryKind, type JsonObject, parseExact } from '@tributary/core';
 
 /**
  * The fields of every index. What lists are narrowed and sorted by is indexed; the entry itself is a text that is only
@@ -52,9 +52,9 @@ function storedOf({ detail, ...entry }: HistoryEntry): HistoryDocument['entry'] 
 }
 
 export function entryOf({ entry }: HistoryDocument): HistoryEntry {
-  if (typeof entry === 'string') return JSON.parse(entry) as HistoryEntry;
-  const listed = JSON.parse(entry.listed) as HistoryEntry;
-  return entry.detail === undefined ? listed : { ...listed, detail: JSON.parse(entry.detail) as JsonObject };
+  if (typeof entry === 'string') return parseExact(entry) as HistoryEntry;
+  const listed = parseExact(entry.listed) as HistoryEntry;
+  return entry.detail === undefined ? listed : { ...listed, detail: parseExact(entry.detail) as JsonObject };
 }
 
 /** The name of a document: of fixed length, whatever the id, and never the same for two workspaces. */

@@ -1,4 +1,4 @@
-import type { HistoryEntry, HistoryKind, JsonObject } from '@tributary/core';
+import { type HistoryEntry, type HistoryKind, type JsonObject, parseExact } from '@tributary/core';
 import type { Facets, Listed } from './listings.ts';
 
 /** A row of `entries` as a history entry. Its texts were written by this adapter. */
@@ -6,8 +6,8 @@ export function entryOf(row: Record<string, unknown>): HistoryEntry {
   return {
     ...listedOf(row),
     version: Number(row.version),
-    body: JSON.parse(String(row.body)) as JsonObject,
-    ...(typeof row.detail === 'string' ? { detail: JSON.parse(row.detail) as JsonObject } : {}),
+    body: parseExact(String(row.body)) as JsonObject,
+    ...(typeof row.detail === 'string' ? { detail: parseExact(row.detail) as JsonObject } : {}),
   };
 }
 

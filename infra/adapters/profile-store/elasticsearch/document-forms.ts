@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { type Identity, identityKey, type Profile, type ProfileScope } from '@tributary/core';
+import { type Identity, identityKey, type Profile, type ProfileScope, parseExact } from '@tributary/core';
 import type { DocumentSource, StoredDocument } from './documents.ts';
 
 /** Everything a profile that is not deleted keeps. */
@@ -132,7 +132,7 @@ export function profileDocumentOf(stored: StoredDocument | undefined): ProfileDo
   if (stored === undefined) return undefined;
   const { source } = stored;
   const pending = pendingOf(source);
-  const body = JSON.parse(source.body);
+  const body = parseExact(source.body);
   switch (source.state) {
     case 'live':
       return { state: 'live', stored, pending, content: body as Content };

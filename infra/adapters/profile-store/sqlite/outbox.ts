@@ -1,5 +1,5 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import type { Profile, ProfileChange } from '@tributary/core';
+import { type Profile, type ProfileChange, parseExact } from '@tributary/core';
 import { reading } from '../../sqlite/database.ts';
 import { ucidBytes } from './keys.ts';
 import type { WaitingChange } from './outbox-row.ts';
@@ -66,7 +66,7 @@ export class Outbox {
           const text = change.kind === 'deleted' ? '' : this.#textOf(change.ucid);
           characters += weight + text.length;
           if (upTo !== number && characters > BATCH_CHARACTERS) break;
-          const current = text === '' ? undefined : (JSON.parse(text) as Profile);
+          const current = text === '' ? undefined : (parseExact(text) as Profile);
           const profile = current?.ucid === change.ucid ? current : undefined;
           // Of what was written to a profile that is no more, the deletion or merge behind it tells.
           if (profile !== undefined || change.kind !== 'written')
@@ -94,7 +94,7 @@ export class Outbox {
   *#following(number: number): Generator<Numbered> {
     for (const { change: last, body } of this.#after.iterate(number)) {
       const text = String(body);
-      const changes = JSON.parse(text) as readonly WaitingChange[];
+      const changes = parseExact(text) as readonly WaitingChange[];
       const weight = text.length / changes.length;
       let at = Number(last) - changes.length;
       for (const change of changes) if (++at > number) yield { at, change, weight };

@@ -1,5 +1,5 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { checkFound, HeldThread, type Profile, type ProfileSearch } from '@tributary/core';
+import { checkFound, HeldThread, type Profile, type ProfileSearch, parseExact } from '@tributary/core';
 import { reading } from '../../sqlite/database.ts';
 import { claimOf, ucidBytes } from './keys.ts';
 
@@ -25,7 +25,7 @@ export class ProfileReader {
     for (const [lookup, key] of this.#keysOf(search)) {
       const row = reading(() => lookup.read(key, read));
       if (row !== undefined) {
-        const profile = JSON.parse(row.body) as Profile;
+        const profile = parseExact(row.body) as Profile;
         read.set(row.id, profile);
         if (isMeant(profile)) characters += row.body.length;
         checkFound(characters);

@@ -16,6 +16,7 @@ import {
   type ProfileWrite,
   type ProfileWriteOutcome,
   type PublishProfileChanges,
+  parseExact,
   Unavailable,
 } from '@tributary/core';
 import { openDatabase, translateSqliteError } from '../../sqlite/database.ts';
@@ -102,7 +103,7 @@ class SqliteProfileStore implements ProfileStore {
       if (answer.changed) this.#publisher.wake();
       return {
         kind: 'written',
-        profile: JSON.parse(answer.profile) as Profile,
+        profile: parseExact(answer.profile) as Profile,
         leftOut: answer.leftOut,
       };
     });

@@ -1,5 +1,5 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import type { Profile, ProfileChange } from '@tributary/core';
+import { type Profile, type ProfileChange, parseExact } from '@tributary/core';
 import { claimOf, ucidBytes } from './keys.ts';
 import { outboxRows, type WaitingChange } from './outbox-row.ts';
 import { type Tombstone, tombstoneOf } from './tombstone.ts';
@@ -173,7 +173,7 @@ export class StoredProfiles {
 }
 
 function live(id: number, text: string): LiveProfile {
-  return { kind: 'live', id, profile: JSON.parse(text) as Profile, text, dirty: false };
+  return { kind: 'live', id, profile: parseExact(text) as Profile, text, dirty: false };
 }
 
 function prepare(database: DatabaseSync) {

@@ -1,5 +1,5 @@
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
-import { messageOf } from '@tributary/core';
+import { messageOf, parseExact } from '@tributary/core';
 import { openDatabase } from '../../sqlite/database.ts';
 import { carryOut } from './carry-out.ts';
 import { Erasure } from './erasure.ts';
@@ -58,7 +58,7 @@ function* queued(): Generator<ThreadRequest> {
 
 /** Of a group that fails, what earlier transactions did stays. */
 function commit(groups: readonly Group[]): void {
-  const requests = groups.map((group) => JSON.parse(group.requests) as readonly StoreRequest[]);
+  const requests = groups.map((group) => parseExact(group.requests) as readonly StoreRequest[]);
   const all = requests.flat();
   const answers: StoreAnswer[] = [];
   let failure: unknown;

@@ -1,0 +1,49 @@
+import type { JsonObject } from '@tributary/core';
+import type { Fault } from '../../http/tolerant-json.ts';
+
+/**
+ * What was changed of a call so that it could be taken; `context.tributary.changed` of its event lists it. `path` is a JSON
+ * pointer into the call as it was sent, with `in: "body"` into what stands beside `batch`.
+ */
+export interface Change {
+  readonly path: string;
+  readonly change: keyof typeof CHANGES;
+  readonly in?: 'body';
+}
+
+/** Each kind of change, and what it means. */
+export const CHANGES = {
+  replaced: 'half of a surrogate pair, or bytes that are no UTF-8, became U+FFFD',
+  last_taken: 'the key was given twice: the last value counts',
+  left_out: 'the key `__proto__` was left out, with its value',
+  as_text: 'the value became text: its JSON, or the digits of a number',
+  moved: 'the value is no object and is in `context.segment` instead',
+  id_shortened:
+    'the `messageId` is too long: the event has an id made of it, and `context.segment` the whole',
+  time_unreadable:
+    'the time cannot be read: the event has the next best, and `context.segment` what was sent',
+} as const;
+
+const OF_FAULTS: Readonly<Record<Fault['kind'], Change['change']>> = {
+  not_utf8: 'replaced',
+  half_pair: 'replaced',
+  key_twice: 'last_taken',
+  key_left_out: 'left_out',
+  too_deep: 'as_text',
+  out_of_range: 'as_text',
+};
+
+/** Of one event at most: they are there to be looked at, and an event has a bound. */
+const MAX_CHANGES = 20;
+
+export function changesOf(faults: readonly Fault[], where: 'call' | 'body'): readonly Change[] {
+  return faults.map(({ kind, path }) => ({
+    path,
+    change: OF_FAULTS[kind],
+    ...(where === 'body' ? { in: where } : {}),
+  }));
+}
+
+export function noteOf(changes: readonly Change[]): JsonObject {
+  return { changed: changes.slice(0, MAX_CHANGES).map((change) => ({ ...change })) };
+}

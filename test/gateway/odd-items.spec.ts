@@ -1,0 +1,198 @@
+import type { CanonicalEvent } from '@tributary/core';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import type { TestGateway } from '../helpers/gateway.ts';
+import { basic, openSegmentGateway, type SegmentGateway } from '../helpers/segment-client.ts';
+
+let gateway: SegmentGateway;
+let test: TestGateway;
+let workspaceId: string;
+beforeAll(async () => {
+  gateway = await openSegmentGateway();
+  ({ test } = gateway);
+  const [workspace] = await gateway.owner.ok<readonly { id: string }[]>('GET', '/workspaces');
+  workspaceId = workspace?.id ?? '';
+});
+afterAll(() => test.close());
+
+/** Posts a text as it is, one byte a character, and answers what the log was given, as text. */
+async function post(url: string, text: string) {
+  const append = vi.spyOn(test.dependencies.log, 'append');
+  const isNative = url.startsWith('/api');
+  const headers = isNative ? { authorization: `Bearer ${gateway.key}` } : basic(gateway.key);
+  const answer = await test.app.inject({
+    method: 'POST',
+    url,
+    headers: { 'content-type': 'application/json', ...headers },
+    payload: Buffer.from(text, 'latin1'),
+  });
+  const texts = append.mock.calls.flatMap(([, entries]) => entries.map(({ value }) => String(value)));
+  append.mockRestore();
+  const events = texts.map((value) => JSON.parse(value) as CanonicalEvent);
+  return { status: answer.statusCode, body: answer.json(), texts, events };
+}
+
+const postNative = (path: string, text: string) =>
+  post(`/api/v1/workspaces/${workspaceId}/events/${path}`, text);
+const native = (n: number, beside = '') => `{"type":"track","event":"E","user_id":"u${n}"${beside}}`;
+const sdk = (n: number, beside = '') => `{"type":"track","event":"E","userId":"u${n}"${beside}}`;
+
+const ODD = [
+  ['half of a surrogate pair', String.raw`"properties":{"x":["\udabc"]}`, '/properties/x/0', 'replaced'],
+  ['a key given twice', '"properties":{"x":1,"y":0,"x":2}', '/properties/x', 'last_taken'],
+  ['__proto__', '"properties":{"x":{"__proto__":{"admin":true}}}', '/properties/x/__proto__', 'left_out'],
+  [
+    'nesting',
+    `"properties":{"x":${'['.repeat(80)}${']'.repeat(80)}}`,
+    `/properties/x${'/0'.repeat(62)}`,
+    'as_text',
+  ],
+  ['a number out of range', '"properties":{"x":-3e555}', '/properties/x', 'as_text'],
+  ['bytes that are no UTF-8', '"properties":{"x":"\xc3("}', '/properties/x', 'replaced'],
+] as const;
+
+describe.each(ODD)('an event of a batch with %s', (_, odd, path, change) => {
+  it('is refused by its index and place on the native API; its neighbours are taken', async () => {
+    const { status, body, events } = await postNative(
+      'batch',
+      `{"batch":[${native(0)},${native(1)},${native(2, `,${odd}`)},${native(3)}]}`,
+    );
+    expect(status).toBe(202);
+    expect(body).toEqual({
+      accepted: 3,
+      rejected: [
+        {
+          index: 2,
+          error: 'invalid request',
+          details: [{ path, message: expect.stringMatching(/^(holds|is) /) }],
+        },
+      ],
+    });
+    expect(events.map(({ user_id }) => user_id)).toEqual(['u0', 'u1', 'u3']);
+  });
+
+  it('is 400 with its place when it is alone on the native API', async () => {
+    const single = native(0, `,${odd}`).replace('"type":"track",', '');
+    expect(await postNative('track', single)).toMatchObject({ status: 400, events: [] });
+  });
+
+  it.each(['/v1/batch', '/v1/import', '/v1/track'])(
+    'is taken at %s, and says what was changed',
+    async (url) => {
+      const call = sdk(1, `,${odd}`);
+      const text = url === '/v1/track' ? call : `{"batch":[${sdk(0)},${call}]}`;
+      const { status, body, events } = await post(url, text);
+      expect({ status, body }).toEqual({ status: 200, body: { success: true } });
+      expect(events.at(-1)?.context).toEqual({ tributary: { changed: [{ path, change }] } });
+      if (events.length > 1) expect(events[0]).not.toHaveProperty('context');
+      expect(events.at(-1)?.properties).toHaveProperty('x');
+    },
+  );
+});
+
+describe('a body', () => {
+  it('that is odd outside of its events is 400 on the native API', async () => {
+    expect(await postNative('batch', `{"batch":[${native(0)}],"batch":[${native(1)}]}`)).toMatchObject({
+      status: 400,
+      body: { details: [{ path: '/batch' }] },
+    });
+    expect(await postNative('batch', `{"batch":[${native(0)}`)).toMatchObject({ status: 400 });
+  });
+
+  it('that is odd beside its calls has them say so', async () => {
+    const { events } = await post('/v1/batch', `{"batch":[${sdk(0)},${sdk(1)}],"context":{"a":1,"a":2}}`);
+    const tributary = { changed: [{ path: '/context/a', change: 'last_taken', in: 'body' }] };
+    expect(events.map(({ context }) => context)).toEqual([
+      { a: 2, tributary },
+      { a: 2, tributary },
+    ]);
+  });
+});
+
+describe('a number that a double cannot hold', () => {
+  const numbers = '{"order":4412589630147852369,"x":[{"rate":-0.12345678901234567891}],"small":5e-400}';
+
+  it.each([
+    ['a single event', 'track', `{"event":"E","user_id":"u","properties":${numbers}}`],
+    ['a batch', 'batch', `{"batch":[${native(0)},${native(1, `,"properties":${numbers}`)}]}`],
+  ])('keeps its digits in %s', async (_, path, text) => {
+    const { status, texts } = await postNative(path, text);
+    expect(status).toBe(202);
+    expect(texts.at(-1)).toContain(`"properties":${numbers}`);
+  });
+
+  it('keeps its digits at /v1, and as text where it is an id', async () => {
+    const { texts, events } = await post(
+      '/v1/track',
+      `{"event":"E","userId":4412589630147852369,"properties":${numbers},"version":4412589630147852369}`,
+    );
+    expect(texts[0]).toContain(`"properties":${numbers}`);
+    expect(texts[0]).toContain('"version":4412589630147852369');
+    expect(events[0]).toMatchObject({
+      user_id: '4412589630147852369',
+      context: { tributary: { changed: [{ path: '/userId', change: 'as_text' }] } },
+    });
+  });
+
+  it.each(['properties', 'context'])('is no %s', async (name) => {
+    const big = `"${name}":4412589630147852369`;
+    expect(await postNative('track', `{"event":"E","user_id":"u",${big}}`)).toMatchObject({
+      status: 400,
+      body: { details: [{ path: `/${name}` }] },
+    });
+    expect((await post('/v1/track', `{"event":"E","userId":"u",${big}}`)).texts[0]).toContain(
+      `"segment":{${big}}`,
+    );
+  });
+
+  it('is judged as a double by a contract that is asked for first', async () => {
+    await gateway.owner.ok('POST', './event-contracts', {
+      name: 'c',
+      event_type: 'track',
+      event_name: 'Judged',
+      schema_definition: { properties: { order: { type: 'integer', minimum: 4412589630147852000 } } },
+      enforcement_mode: 'block',
+      undeclared_fields: 'allow',
+    });
+    const { status, texts } = await postNative(
+      'track?check=contract',
+      '{"event":"Judged","user_id":"u","properties":{"order":4412589630147852369}}',
+    );
+    expect(status).toBe(202);
+    expect(texts[0]).toContain('{"order":4412589630147852369}');
+  });
+});
+
+describe('a time', () => {
+  it.each([
+    ['2024-07-08', '2024-07-08T00:00:00.000Z'],
+    ['2024-07-08T09:10', '2024-07-08T09:10:00.000Z'],
+    ['2024-07-08T09:10:11.123456789+02:00', '2024-07-08T07:10:11.123456789Z'],
+  ])('%s is kept as it was sent, beside its one form', async (timestamp, canonical) => {
+    const ours = await postNative(
+      'track',
+      native(0, `,"timestamp":"${timestamp}"`).replace('"type":"track",', ''),
+    );
+    expect(ours.events[0]).toMatchObject({ timestamp: canonical, context: { tributary: { timestamp } } });
+    const theirs = await post('/v1/track', sdk(0, `,"timestamp":"${timestamp}"`));
+    expect(theirs.events[0]).toMatchObject({ timestamp: canonical, context: { segment: { timestamp } } });
+  });
+
+  it('in the one form adds nothing', async () => {
+    const timestamp = '2024-07-08T09:10:11.120Z';
+    const { events } = await post('/v1/track', sdk(0, `,"timestamp":"${timestamp}"`));
+    expect(events[0]).toMatchObject({ timestamp });
+    expect(events[0]).not.toHaveProperty('context');
+  });
+
+  it.each(['"2022-03-04T05:06:07.089:Z"', '"2022-3-04T05:06:07Z"', '""', '1646370367', '"x 05:06"'])(
+    '%s that cannot be read is the server’s at /v1, and 400 on the native API',
+    async (timestamp) => {
+      const { status, events } = await post('/v1/track', sdk(0, `,"timestamp":${timestamp}`));
+      expect(status).toBe(200);
+      expect(events[0]?.timestamp).toBe(events[0]?.received_at);
+      expect(events[0]?.context).toMatchObject({ segment: { timestamp: JSON.parse(timestamp) } });
+      const single = native(0, `,"timestamp":${timestamp}`).replace('"type":"track",', '');
+      expect((await postNative('track', single)).status).toBe(400);
+    },
+  );
+});
