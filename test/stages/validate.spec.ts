@@ -25,7 +25,7 @@ describe('validate', () => {
     const { run, catalog } = setUp();
     catalog.add('contract.created', CONTRACT.id, {
       ...CONTRACT,
-      enforcement_mode: 'allow',
+      enforcement_mode: 'warn',
       undeclared_fields: 'omit',
       schema_definition: { properties: { order: {}, lines: {} } },
     });
