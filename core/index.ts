@@ -11,6 +11,7 @@ export * from './audit/audit-entry.ts';
 export { AUDITED_TYPES } from './audit/audited.ts';
 export { AUDIT_MASK, MAX_AUDITED_BYTES } from './audit/masked.ts';
 export * from './catalog/catalog.ts';
+export * from './catalog/conflict-causes.ts';
 export type { CountedListing, Created, Listing } from './catalog/creation-order.ts';
 export { CreationOrder } from './catalog/creation-order.ts';
 export * from './catalog/entities.ts';

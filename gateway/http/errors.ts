@@ -1,3 +1,5 @@
+import type { ConflictCause, ConflictReason } from '@tributary/core';
+
 /** One thing that is wrong with a request. `path` is a JSON pointer into the body, or the name of a parameter of the query. */
 export interface ErrorDetail {
   readonly path: string;
@@ -55,8 +57,17 @@ export function methodNotAllowed(): ApiError {
   return new ApiError(405, 'method not allowed');
 }
 
-export function conflict(): ApiError {
-  return new ApiError(409, 'conflict');
+/**
+ * Why what is there does not let a change be made: the catalog's reasons, and
+ *
+ * - `not_dead`: the delivery is not dead (any more).
+ * - `unusable`: no connector of this release, or no key of it, opens the destination.
+ */
+export type ConflictCode = ConflictReason | 'not_dead' | 'unusable';
+
+/** 409. `causes` names the things that stand in the way, where there are any. */
+export function conflict(reason: ConflictCode, causes: readonly ConflictCause[] = []): ApiError {
+  return new ApiError(409, 'conflict', { fields: { reason, causes } });
 }
 
 export function versionMismatch(): ApiError {

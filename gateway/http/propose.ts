@@ -1,4 +1,4 @@
-import { type Fact, iso, MAX_VALUE_BYTES } from '@tributary/core';
+import { causesOf, type Fact, iso, MAX_VALUE_BYTES } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { accountOf, authorOf } from './caller.ts';
@@ -16,7 +16,7 @@ export type ProposalDependencies = Pick<GatewayDependencies, 'catalog' | 'change
 
 /**
  * Makes a fact of a request part of the catalog. Resolves once this process's own fold applied it, so the caller
- * reads its own write. 409 when the fold refused it, and, with the quota's name, when there is no room for it; 429 when
+ * reads its own write. 409 with the reason when the fold refused it, and, with the quota's name, when there is no room for it; 429 when
  * there were too many changes of late; 412 when that was about a version the caller had named; 413 for
  * more than the log takes: a body that fits may grow when it is written down (`1e20` becomes a 1 and twenty zeros).
  */
@@ -49,5 +49,6 @@ export async function propose(
     () => catalog.propose(fact),
   );
   if (verdict.applied) return;
-  throw verdict.conflict === 'version' && namesVersion(request) ? versionMismatch() : conflict();
+  if (verdict.conflict === 'version' && namesVersion(request)) throw versionMismatch();
+  throw conflict(verdict.conflict, causesOf(catalog.state, fact, verdict.conflict));
 }

@@ -61,10 +61,19 @@ export function freeObject(description?: string) {
 
 const MAX_NAME = 200;
 
+/** Control characters, line separators, and marks that turn the direction of what is shown beside the text. */
+const UNFIT = '\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069\\ufeff';
+/** Shown as nothing: spaces, fillers, and format characters, which belong into names only beside others. */
+const BLANK = '\\s\\u00ad\\u115f\\u1160\\u180e\\u200b-\\u200f\\u2060-\\u2065\\u2800\\u3164\\uffa0';
+
+/** Of a text on one line with something to see. */
+export const VISIBLE = `^[^${UNFIT}]*[^${UNFIT}${BLANK}][^${UNFIT}]*$`;
+
 /** A display name. */
 export const name = Type.String({
   minLength: 1,
   maxLength: MAX_NAME,
+  pattern: VISIBLE,
   description: 'Display name.',
   examples: ['Checkout'],
 });
@@ -123,6 +132,22 @@ export const errorBody = Type.Object(
           message: Type.String(),
         }),
         'What is wrong, on 400 and 413.',
+      ),
+    ),
+    reason: Type.Optional(
+      Type.String({
+        description:
+          'Why, on 409 `conflict`: `taken`, `in_use`, `missing` (what it names is gone, archived or a draft), `last_owner`, `version` (it was changed at the same time), `not_dead` or `unusable`.',
+        examples: ['in_use'],
+      }),
+    ),
+    causes: Type.Optional(
+      listOf(
+        Type.Object({
+          kind: Type.String({ examples: ['rule'] }),
+          id: Type.String({ description: 'The id of a resource of this kind.' }),
+        }),
+        'What stands in the way, on 409 `conflict`: at most ten.',
       ),
     ),
     quota: Type.Optional(

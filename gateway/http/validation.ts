@@ -1,5 +1,6 @@
 import type { FastifySchemaValidationError } from 'fastify';
 import type { ErrorDetail } from './errors.ts';
+import { VISIBLE } from './schemas.ts';
 
 /** At most this many faults are told at once. */
 export const MAX_DETAILS = 20;
@@ -68,7 +69,11 @@ function describe({ keyword, instancePath, params }: FastifySchemaValidationErro
     case 'format':
       return at(`must be a valid ${params.format}`);
     case 'pattern':
-      return at('does not have the right form');
+      return at(
+        params.pattern === VISIBLE
+          ? 'must have a visible character, and no control characters or line breaks'
+          : 'does not have the right form',
+      );
     // The branches of a union report themselves.
     case 'anyOf':
     case 'oneOf':

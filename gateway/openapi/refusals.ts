@@ -38,7 +38,7 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   409: {
     name: 'Conflict',
     description:
-      'What is there does not let it: a name that is taken, a thing in use, a change made at the same time. Or there is no room for one more: then `error` is `quota exceeded`, `quota` names the quota that is full, and `limit` is what it allows.',
+      'What is there does not let it: `reason` says why and `causes` names what stands in the way. Or there is no room for one more: then `error` is `quota exceeded`, `quota` names the quota that is full, and `limit` is what it allows.',
     error: 'conflict',
   },
   412: {

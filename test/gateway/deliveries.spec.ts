@@ -262,7 +262,10 @@ describe('a redrive', () => {
 
   it('is for dead ones that can arrive', async () => {
     const retrying = await happened({ status: 'retrying' });
-    expect(await redrive(retrying.id)).toMatchObject({ status: 409, body: { error: 'conflict' } });
+    expect(await redrive(retrying.id)).toMatchObject({
+      status: 409,
+      body: { error: 'conflict', reason: 'not_dead', causes: [] },
+    });
     const nowhere = await happened({}, { destination_id: randomUUID() });
     expect((await redrive(nowhere.id)).status).toBe(409);
   });

@@ -133,7 +133,7 @@ it('keeps the destination it names, while it is enabled', async () => {
   const { id } = await create();
   expect(await owner.call('DELETE', `./destinations/${destinationId}`)).toMatchObject({
     status: 409,
-    body: { error: 'conflict' },
+    body: { error: 'conflict', reason: 'in_use', causes: [{ kind: 'rule', id }] },
   });
   await owner.ok('PUT', `./event-forwarding-rules/${id}`, rule({ enabled: false }));
   expect((await owner.call('DELETE', `./destinations/${destinationId}`)).status).toBe(200);

@@ -64,11 +64,13 @@ describe.each(['members', 'guests'] as const)('the %s of an organization or a wo
   it('are added once, also before they signed in', async () => {
     const { owner, [kind]: place } = await open();
     const email = newAddress();
-    await add(owner, place, email, least);
+    const { id } = await add(owner, place, email, least);
     const body = { email, role: least };
-    expect(await owner.call('POST', place, body)).toMatchObject({ status: 409, body: { error: 'conflict' } });
+    const causes = [{ kind: `${kind === 'members' ? 'organization' : 'workspace'}_member`, id }];
+    const refused = { status: 409, body: { error: 'conflict', reason: 'taken', causes } };
+    expect(await owner.call('POST', place, body)).toMatchObject(refused);
     await (await test.signIn(email)).ok('GET', '/workspaces');
-    expect((await owner.call('POST', place, body)).status).toBe(409);
+    expect(await owner.call('POST', place, body)).toMatchObject(refused);
   });
 
   it('change their role at the version that was read', async () => {
@@ -149,7 +151,7 @@ describe('owners', () => {
   it('do not leave an organization without one', async () => {
     const { owner, members } = await open();
     const [owning] = await owner.ok<Member[]>('GET', members);
-    const conflict = { status: 409, body: { error: 'conflict' } };
+    const conflict = { status: 409, body: { error: 'conflict', reason: 'last_owner', causes: [] } };
     expect(await owner.call('DELETE', `${members}/${owning?.id}`)).toMatchObject(conflict);
     expect(await owner.call('PUT', `${members}/${owning?.id}`, { role: 'admin' })).toMatchObject(conflict);
     await add(owner, members, newAddress(), 'owner'); // has not signed in

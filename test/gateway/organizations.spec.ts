@@ -100,7 +100,7 @@ describe('organizations', () => {
     const onlyEu = { name: 'Org', regions: ['eu'] };
     expect(await ann.call('PUT', `/organizations/${id}`, onlyEu)).toMatchObject({
       status: 409,
-      body: { error: 'conflict' },
+      body: { error: 'conflict', reason: 'in_use', causes: [{ kind: 'workspace', id: workspace.id }] },
     });
     await ann.with({ workspaceId: workspace.id }).ok('DELETE', `/workspaces/${workspace.id}`);
     expect((await ann.call('PUT', `/organizations/${id}`, onlyEu)).status).toBe(200);

@@ -78,7 +78,7 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     },
     async (request, reply) => {
       const outcome = await outcomeNamed(request, request.params.deliveryId);
-      if ((await dead.redrive([outcome])) === 0) throw conflict();
+      if ((await dead.redrive([outcome])) === 0) throw conflict('not_dead');
       return reply.code(202).send({ redriven: 1, more: false, cursor: null });
     },
   );
@@ -117,7 +117,7 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     },
     async (request, reply) => {
       const outcome = await outcomeNamed(request, request.params.deliveryId);
-      if (outcome.status !== 'discarded' && (await dead.discard([outcome])) === 0) throw conflict();
+      if (outcome.status !== 'discarded' && (await dead.discard([outcome])) === 0) throw conflict('not_dead');
       return reply.code(202).send({ discarded: 1, more: false, cursor: null });
     },
   );

@@ -36,7 +36,7 @@ export function createDestinationTests(dependencies: Dependencies): DestinationT
 
   async function run(destination: Destination, gone: AbortSignal): Promise<ConnectionTest> {
     const connector = dependencies.connectors.connector(destination.type);
-    if (connector === undefined) throw conflict();
+    if (connector === undefined) throw conflict('unusable');
     const place = opened(dependencies, destination);
     const over = new AbortController();
     const late = Promise.withResolvers<ConnectionTest>();
@@ -102,7 +102,7 @@ function opened({ unseal, logger }: Dependencies, destination: Destination) {
       { destination: destination.id, error: messageOf(error) },
       'the settings of a destination cannot be unsealed',
     );
-    throw conflict();
+    throw conflict('unusable');
   }
 }
 

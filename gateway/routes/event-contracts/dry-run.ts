@@ -1,8 +1,8 @@
 import {
   type CanonicalEvent,
-  type CatalogView,
   type Contract,
   ContractDryRun,
+  contractOfPair,
   type DryRunExample,
   type DryRunResult,
   eventName,
@@ -32,7 +32,9 @@ export async function dryRun(
   query: ChangeQuery,
   { state, recent, contracts, now, gone }: Sight,
 ): Promise<Static<typeof dryRunResult>> {
-  if (contract.status === 'archived' || isTaken(state, contract)) throw conflict();
+  if (contract.status === 'archived') throw conflict('missing');
+  const takenBy = contractOfPair(state, contract).filter(({ id }) => id !== contract.id);
+  if (takenBy.length > 0) throw conflict('taken', takenBy);
   const { since, environment } = query;
   const limit = parseInteger(query.events, EVENTS);
   const asked = {
@@ -62,11 +64,6 @@ export async function dryRun(
   );
   if (waiting.length > 0) await evaluate();
   return presentDryRun(run.result, look, coverage);
-}
-
-function isTaken(state: CatalogView, { id, workspace_id, event_type, event_name }: Contract): boolean {
-  const active = state.contractAt(workspace_id, event_type, event_name, Number.MAX_SAFE_INTEGER);
-  return active !== undefined && active.event_name === event_name && active.id !== id;
 }
 
 function presentDryRun(

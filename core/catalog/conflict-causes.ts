@@ -1,0 +1,120 @@
+import type { CatalogView, WorkspaceEntityKind } from './catalog-view.ts';
+import type { Contract, Rule } from './entities.ts';
+import type { ConflictReason, Fact } from './facts.ts';
+import type { Member, MembersView } from './members.ts';
+
+/** A thing that stands in the way of a change. */
+export interface ConflictCause {
+  readonly kind: WorkspaceEntityKind | 'workspace' | 'organization_member' | 'workspace_member';
+  readonly id: string;
+}
+
+/** Enough for a person to act on; a change that is refused again names the next ones. */
+const MAX_CAUSES = 10;
+
+/** What stands in the way of a refused fact, newest first and at most ten; empty where the reason says it all. */
+export function causesOf(state: CatalogView, fact: Fact, reason: ConflictReason): readonly ConflictCause[] {
+  switch (reason) {
+    case 'in_use':
+      return usersOf(state, fact);
+    case 'taken':
+      return holderOf(state, fact);
+    case 'missing':
+      return unusableFor(state, fact);
+    case 'version':
+    case 'last_owner':
+      return [];
+  }
+}
+
+function usersOf(state: CatalogView, fact: Fact): readonly ConflictCause[] {
+  if (fact.type === 'organization.updated') {
+    const { regions } = fact.data;
+    return causes('workspace', state.workspacesIn(fact.entity, 'active').newestFirst(), ({ region }) => {
+      return !regions.includes(region);
+    });
+  }
+  const workspaceId = state.workspaceOf(fact.entity) ?? '';
+  if (fact.type === 'source.deleted') {
+    const keys = state.listing('write_key', workspaceId, 'active').newestFirst();
+    return causes('write_key', keys, ({ source_id }) => source_id === fact.entity);
+  }
+  return causes('rule', state.listing('rule', workspaceId, 'enabled').newestFirst(), (rule) => {
+    return rule.destination_id === fact.entity || rule.transformation_id === fact.entity;
+  });
+}
+
+function causes<Entity extends { readonly id: string }>(
+  kind: ConflictCause['kind'],
+  entities: Iterable<Entity>,
+  isCause: (entity: Entity) => boolean,
+): readonly ConflictCause[] {
+  const found: ConflictCause[] = [];
+  for (const entity of entities) {
+    if (isCause(entity)) found.push({ kind, id: entity.id });
+    if (found.length === MAX_CAUSES) break;
+  }
+  return found;
+}
+
+function holderOf(state: CatalogView, fact: Fact): readonly ConflictCause[] {
+  switch (fact.type) {
+    case 'contract.created':
+      return contractOfPair(state, fact.data);
+    case 'contract.updated': {
+      const stored = state.entity('contract', state.workspaceOf(fact.entity) ?? '', fact.entity);
+      return stored === undefined ? [] : contractOfPair(state, { ...stored, ...fact.data });
+    }
+    case 'organization_member.added': {
+      const { organization_id, email } = fact.data;
+      return memberOf('organization_member', state, state.organizationMembers, organization_id, email);
+    }
+    case 'workspace_member.added': {
+      const { workspace_id, email } = fact.data;
+      return memberOf('workspace_member', state, state.workspaceMembers, workspace_id, email);
+    }
+    default:
+      return [];
+  }
+}
+
+/** The active contract of a type and name. */
+export function contractOfPair(
+  state: CatalogView,
+  { workspace_id, event_type, event_name }: Pick<Contract, 'workspace_id' | 'event_type' | 'event_name'>,
+): readonly ConflictCause[] {
+  const active = state.contractAt(workspace_id, event_type, event_name, Number.MAX_SAFE_INTEGER);
+  return active?.event_name === event_name ? [{ kind: 'contract', id: active.id }] : [];
+}
+
+function memberOf<M extends Member>(
+  kind: 'organization_member' | 'workspace_member',
+  state: CatalogView,
+  members: MembersView<M>,
+  scopeId: string,
+  email: string,
+): readonly ConflictCause[] {
+  const accountId = state.accountOfEmail(email);
+  const known =
+    accountId === undefined
+      ? members.list(scopeId).find((member) => member.email === email)
+      : members.ofAccount(accountId, scopeId);
+  return known === undefined ? [] : [{ kind, id: known.id }];
+}
+
+/** What a rule names and its workspace does not have, or has as a draft. */
+function unusableFor(state: CatalogView, fact: Fact): readonly ConflictCause[] {
+  if (fact.type !== 'rule.created' && fact.type !== 'rule.updated') return [];
+  const workspaceId = state.workspaceOf(fact.entity);
+  const stored = workspaceId === undefined ? undefined : state.entity('rule', workspaceId, fact.entity);
+  const rule: Partial<Rule> = { ...stored, ...fact.data };
+  const { workspace_id = '', destination_id = '', transformation_id = null, enabled } = rule;
+  const found: ConflictCause[] = [];
+  if (state.entity('destination', workspace_id, destination_id) === undefined)
+    found.push({ kind: 'destination', id: destination_id });
+  if (transformation_id === null) return found;
+  const transformation = state.entity('transformation', workspace_id, transformation_id);
+  if (transformation === undefined || (enabled === true && transformation.status === 'draft'))
+    found.push({ kind: 'transformation', id: transformation_id });
+  return found;
+}
