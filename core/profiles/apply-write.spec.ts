@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { applyWrite } from './apply-write.ts';
 import { attributeTree } from './attributes.ts';
 import { fold, freshProfile } from './fold.ts';
-import { MAX_PROFILE_BYTES, MAX_PROFILE_IDENTITIES, type Profile } from './profile.ts';
+import { MAX_PROFILE_BYTES, MAX_PROFILE_IDENTITIES, type NewAttribute, type Profile } from './profile.ts';
 import type { ProfileWrite } from './profile-store.ts';
 import { identity, profile, SCOPE, World, write } from './world.ts';
 
@@ -32,6 +32,53 @@ const attributes = (count: number, category = 'c') =>
 const preferences = (count: number) => Array.from({ length: count }, (_, n) => named(`${n}`, 'y'));
 
 describe('applyWrite', () => {
+  describe('lost an edit that was written back at the time the record showed, by the alphabet', () => {
+    const held = changed(
+      [fresh()],
+      write(['email:a@x'], {
+        attributes: [
+          { path: ['home', 'city'], value: 'Zug' },
+          { path: ['home', 'floor'], value: 8, order: 4 },
+          { path: ['home', 'lift'], value: true },
+        ],
+        consents: [named('terms', 'yes', 5)],
+        ts: 5,
+      }),
+    ).profile;
+    const at5 = (attributes: readonly NewAttribute[]) =>
+      write(['email:a@x'], { attributes: attributes.map((attribute) => ({ ...attribute, ts: 5 })) });
+
+    it.each([
+      [['home', 'city'], 'Basel'],
+      [['home', 'floor'], 12],
+      [['home', 'lift'], false],
+      [['home', 'city'], null],
+    ])('%j to %j', (path, value) => {
+      const after = changed([held], at5([{ path, value }])).profile;
+      expect(after.attributes.find((one) => one.path[1] === path[1])).toMatchObject({ value, ts: 5 });
+    });
+
+    it('of a value that an event wrote, which its replay does not bring back', () => {
+      const path = ['home', 'floor'];
+      const after = changed([held], at5([{ path, value: 3 }])).profile;
+      const replay = at5([{ path, value: 8, order: 4 }]);
+      expect(apply([after], replay)).toMatchObject({ kind: 'unchanged' });
+    });
+
+    it('and back again; the same value once more changes nothing', () => {
+      const there = changed([held], at5([{ path: ['home', 'city'], value: 'Basel' }])).profile;
+      const back = changed([there], at5([{ path: ['home', 'city'], value: 'Zug' }])).profile;
+      expect(back.attributes[0]).toEqual({ path: ['home', 'city'], value: 'Zug', ts: 5, order: 1 });
+      const same = at5([{ path: ['home', 'city'], value: 'Zug' }]);
+      expect(apply([back], same)).toMatchObject({ kind: 'unchanged' });
+    });
+
+    it('of a consent', () => {
+      const after = changed([held], write(['email:a@x'], { consents: [named('terms', 'no', 5)] })).profile;
+      expect(after.consents).toEqual([{ name: 'terms', value: 'no', ts: 5, order: 0 }]);
+    });
+  });
+
   it('makes a first version of a fresh profile', () => {
     const written = write(['email:a@x'], {
       attributes: [{ path: ['d', 'gender'], value: 'f' }],
@@ -162,6 +209,7 @@ describe('applyWrite', () => {
 });
 
 describe('the content of profiles', () => {
+  const timeOf = (value: string, ts: number) => 3 * ts + 'xyz'.indexOf(value);
   const written = fc
     .record({
       who: fc.subarray(['a', 'b', 'c', 'd'], { minLength: 1, maxLength: 3 }),
@@ -174,9 +222,10 @@ describe('the content of profiles', () => {
       write(
         who.map((one) => `cookie:${one}`),
         {
-          attributes: [{ path, value }],
-          preferences: [named(name, value)],
-          consents: [named(name, value)],
+          // Of explicit writes at one time the last one wins; what has an order has none of its own.
+          attributes: [{ path, value, order: 0 }],
+          preferences: [named(name, value, timeOf(value, ts))],
+          consents: [named(name, value, timeOf(value, ts))],
           ts,
         },
       ),

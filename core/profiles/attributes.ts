@@ -3,7 +3,7 @@ import { isEmptyObject } from './empty-object.ts';
 import { compareText, keptIfSame } from './order.ts';
 import { PlaceTimes } from './place-times.ts';
 import type { NewAttribute, ProfileAttribute } from './profile.ts';
-import { newerOf } from './registers.ts';
+import { afterReplaced, newerOf } from './registers.ts';
 
 /*
  * Attributes are registers by path, and a path may be the start of another's: a category that was written as one value
@@ -37,21 +37,26 @@ export function joinAttributes(
   return keptIfSame(left, kept);
 }
 
-/** What is written, each with its time: its own, else `ts`, else one later than what it replaces in `held`. */
+/**
+ * What is written, each with its time: its own, else `ts`, else one later than what it replaces in `held`. Of the same
+ * time as what it replaces, one without an order comes after that: a record that was read, changed and written back has
+ * the times it was shown with.
+ */
 export function stampAttributes(
   held: readonly ProfileAttribute[],
   written: readonly NewAttribute[],
   ts: number | undefined,
   now: number,
 ): readonly ProfileAttribute[] {
-  if (written.every((attribute) => (attribute.ts ?? ts) !== undefined)) {
+  if (written.every((attribute) => attribute.order !== undefined && (attribute.ts ?? ts) !== undefined)) {
     return written.map(({ ts: own = ts ?? now, ...attribute }) => ({ ...attribute, ts: own }));
   }
   const times = new PlaceTimes(held);
   return written.map(({ ts: own = ts, ...attribute }) => {
-    if (own !== undefined) return { ...attribute, ts: own };
-    const { path, value } = attribute;
-    return { path, value, ts: Math.max(now, times.newestReplacedBy(attribute) + 1) };
+    const { path, value, order } = attribute;
+    if (own === undefined) return { path, value, ts: Math.max(now, times.newestReplacedBy(attribute) + 1) };
+    const stamped = { ...attribute, ts: own };
+    return order === undefined ? afterReplaced(stamped, times.registerAt(attribute)) : stamped;
   });
 }
 

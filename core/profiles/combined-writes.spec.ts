@@ -22,6 +22,7 @@ const write = fc
       fc.record({
         path: fc.constantFrom(['traits', 'x'], ['traits', 'y'], ['groups', 'g'], ['groups', 'g', 'x']),
         value: fc.constantFrom(1, 2, {}, 'z'),
+        order: fc.constantFrom(3, 4),
       }),
       { maxLength: 3 },
     ),
@@ -38,6 +39,7 @@ const write = fc
       consents: [],
       ts,
       receivedAt: ts,
+      happenedAt: ts,
       linking: 'keep-people-apart',
     };
   });
@@ -80,7 +82,8 @@ class Profiles {
 
 /** Something else of the same: the values go to the next place. */
 function rotated(attributes: readonly NewAttribute[], by: number): readonly NewAttribute[] {
-  return attributes.map(({ path }, i) => ({
+  return attributes.map(({ path, ...others }, i) => ({
+    ...others,
     path,
     value: attributes[(i + by) % attributes.length]?.value ?? by,
   }));
@@ -135,6 +138,7 @@ describe('writes of events that are combined', () => {
       consents: [],
       ts: 1,
       receivedAt: 1,
+      happenedAt: 1,
       linking: 'keep-people-apart',
     };
     const sizes = (...writes: readonly ProfileWrite[]) =>

@@ -11,8 +11,8 @@ export interface WriteOfEvent {
 
 /**
  * Events about one subject, in order, with those that follow each other in one group where a single write comes to what
- * one after the other would: those with the same identities that were received in the same moment, as the events of one
- * request are. So each meets the same owners, and what was deleted was deleted before all of them or after all.
+ * one after the other would: those with the same identities that happened and were received in the same moment, as the
+ * events of one request often are. So each meets the same owners, and what was deleted was deleted before all of them or after all.
  */
 export function combinable(events: readonly WriteOfEvent[]): readonly (readonly WriteOfEvent[])[] {
   const groups: WriteOfEvent[][] = [];
@@ -41,6 +41,7 @@ function areOne(one: WriteOfEvent, other: WriteOfEvent): boolean {
     left.org === right.org &&
     left.region === right.region &&
     left.receivedAt === right.receivedAt &&
+    left.happenedAt === right.happenedAt &&
     left.identities.length === right.identities.length &&
     left.identities.every(({ type, value }, at) => {
       const its = right.identities[at];

@@ -22,19 +22,35 @@ function namesOf(fields: Partial<CanonicalEvent>): readonly string[] {
 }
 
 describe('the profile write of an event', () => {
-  it('has the time of reception, not the producer’s, and keeps people apart', () => {
+  it('has the time at which it happened, and keeps people apart', () => {
     const { write } = eventWrite(event({ user_id: 'u' }), SCOPE, 0);
-    const at = Date.parse('2026-01-01T10:00:00.250Z');
     expect(write).toEqual({
       ...SCOPE,
       identities: [{ type: 'user_id', value: 'u' }],
       attributes: [],
       preferences: [],
       consents: [],
-      ts: at,
-      receivedAt: at,
+      ts: Date.parse('2020-01-01T00:00:00Z'),
+      receivedAt: Date.parse('2026-01-01T10:00:00.250Z'),
+      happenedAt: Date.parse('2020-01-01T00:00:00Z'),
       linking: 'keep-people-apart',
     });
+  });
+
+  it.each(['2026-01-01T10:00:00.251Z', '2031-07-01T00:00:00.000Z', '1969-07-20T20:17:40.000Z', 'soon'])(
+    'silenced later events by a clock that says %s',
+    (timestamp) => {
+      const { write } = eventWrite(event({ user_id: 'u', timestamp }), SCOPE, 0);
+      expect([write?.ts, write?.happenedAt]).toEqual([write?.receivedAt, write?.receivedAt]);
+    },
+  );
+
+  it('lost a trait, or a group, that has the name of the time of a category', () => {
+    const traits = { _ts: 'engraved', plan: 'pro' };
+    const paths = (fields: Partial<CanonicalEvent>) =>
+      eventWrite(event(fields), SCOPE, 0).write?.attributes.map(({ path }) => path.join('.'));
+    expect(paths({ user_id: 'u', traits })).toEqual(['traits._ts_', 'traits.plan']);
+    expect(paths({ type: 'group', user_id: 'u', group_id: '_ts' })).toEqual(['groups._ts_']);
   });
 
   it('names a person by all that an identify event says, most telling first', () => {

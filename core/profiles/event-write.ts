@@ -23,8 +23,8 @@ export interface EventWrite {
  * goes to the category `traits`; what a group event says of a group to `groups`, below the group's id, and a group about
  * which nothing is said is there, empty.
  *
- * Everything has the time at which the event was received and its place among the accepted ones, so that a replay
- * writes the same and of what one request brought the last word counts. E-mail address and
+ * Everything has the time at which the event happened and its place among the accepted ones, so that a late event
+ * replaces nothing newer, a replay writes the same, and of what happened at one time the last word counts. E-mail address and
  * telephone number identify where they are a person's: the traits of a group are the group's.
  */
 export function eventWrite(event: CanonicalEvent, scope: ProfileScope, offset: number): EventWrite {
@@ -38,6 +38,7 @@ export function eventWrite(event: CanonicalEvent, scope: ProfileScope, offset: n
   }
   if (identities.length === 0) return { skipped };
   const receivedAt = Date.parse(event.received_at);
+  const happenedAt = happenedAtOf(event, receivedAt);
   const formerly = formerIdentityIn(event, identities);
   const write: ProfileWrite = {
     org: scope.org,
@@ -46,12 +47,19 @@ export function eventWrite(event: CanonicalEvent, scope: ProfileScope, offset: n
     attributes: attributesIn(event).map((attribute) => ({ ...attribute, order: offset })),
     preferences: [],
     consents: [],
-    ts: receivedAt,
+    ts: happenedAt,
     linking: 'keep-people-apart',
     receivedAt,
+    happenedAt,
     ...(formerly === undefined ? {} : { formerly }),
   };
   return { write, skipped };
+}
+
+/** By the producer's word, but not in the future, which would silence what comes; a clock before 1970 is none. */
+function happenedAtOf({ timestamp }: CanonicalEvent, receivedAt: number): number {
+  const said = Date.parse(timestamp);
+  return said >= 0 ? Math.min(said, receivedAt) : receivedAt;
 }
 
 /**
@@ -94,10 +102,16 @@ function namesIn({
 function attributesIn({ type, group_id, traits = {} }: CanonicalEvent): readonly NewAttribute[] {
   if (type === 'identify') return attributesBelow([TRAITS], traits);
   if (typeof group_id !== 'string' || group_id === '') return [];
-  const ofGroup = attributesBelow([GROUPS, group_id], traits);
-  return ofGroup.length > 0 ? ofGroup : [{ path: [GROUPS, group_id], value: {} }];
+  const group = [GROUPS, attributeName(group_id)];
+  const ofGroup = attributesBelow(group, traits);
+  return ofGroup.length > 0 ? ofGroup : [{ path: group, value: {} }];
+}
+
+/** A record shows the time of a category under the first name. */
+function attributeName(name: string): string {
+  return name === '_ts' ? '_ts_' : name;
 }
 
 function attributesBelow(path: readonly string[], values: JsonObject): readonly NewAttribute[] {
-  return Object.entries(values).map(([name, value]) => ({ path: [...path, name], value }));
+  return Object.entries(values).map(([name, value]) => ({ path: [...path, attributeName(name)], value }));
 }

@@ -65,17 +65,17 @@ describe('what was deleted', () => {
   const deleted: IdentityOwner = { kind: 'deleted', at: 50 };
 
   it('is left out of data that was received before, or in that very millisecond', () => {
-    for (const receivedAt of [49, 50]) {
-      expect(link(write(['a:1', 'a:2'], { receivedAt }), [deleted, nobody])).toMatchObject({
+    for (const happenedAt of [49, 50]) {
+      expect(link(write(['a:1', 'a:2'], { happenedAt }), [deleted, nobody])).toMatchObject({
         in: ['a:2'],
         out: ['a:1 deleted'],
       });
-      expect(link(write(['a:1'], { receivedAt }), [deleted])).toBe('nothing_left');
+      expect(link(write(['a:1'], { happenedAt }), [deleted])).toBe('nothing_left');
     }
   });
 
   it('is taken up anew by what came later, and by an explicit write', () => {
-    expect(link(write(['a:1'], { receivedAt: 51 }), [deleted])).toMatchObject({ profiles: [], in: ['a:1'] });
+    expect(link(write(['a:1'], { happenedAt: 51 }), [deleted])).toMatchObject({ profiles: [], in: ['a:1'] });
     expect(link(write(['a:1']), [deleted])).toMatchObject({ profiles: [], in: ['a:1'] });
   });
 });
@@ -147,15 +147,15 @@ describe('an event', () => {
   });
 
   it('of a user who was deleted after it was written onto whoever has the same device', () => {
-    const event = write(['user_id:gone', 'anonymous_id:b'], { ...apart, receivedAt: 1 });
+    const event = write(['user_id:gone', 'anonymous_id:b'], { ...apart, happenedAt: 1 });
     expect(link(event, [{ kind: 'deleted', at: 2 }, live(eve)])).toBe('nothing_left');
     expect(link(event, [{ kind: 'deleted', at: 2 }, nobody])).toBe('nothing_left');
   });
 
   it('of nobody in particular is not written when anybody it may be about was deleted after it', () => {
-    const event = write(['anonymous_id:a', 'email:gone@x'], { ...apart, receivedAt: 1 });
+    const event = write(['anonymous_id:a', 'email:gone@x'], { ...apart, happenedAt: 1 });
     expect(link(event, [live(anonymous), { kind: 'deleted', at: 2 }])).toBe('nothing_left');
-    const known = write(['user_id:ada', 'email:gone@x'], { ...apart, receivedAt: 1 });
+    const known = write(['user_id:ada', 'email:gone@x'], { ...apart, happenedAt: 1 });
     expect(link(known, [live(ada), { kind: 'deleted', at: 2 }])).toMatchObject({
       in: ['user_id:ada'],
       out: ['email:gone@x deleted'],
@@ -163,9 +163,9 @@ describe('an event', () => {
   });
 
   it('of before a deletion does not find the profile that was made of the same identity after it', () => {
-    const event = write(['user_id:ada'], { ...apart, receivedAt: 1 });
+    const event = write(['user_id:ada'], { ...apart, happenedAt: 1 });
     expect(link(event, [{ kind: 'live', profile: ada, deletedAt: 2 }])).toBe('nothing_left');
-    expect(link({ ...event, receivedAt: 3 }, [{ kind: 'live', profile: ada, deletedAt: 2 }])).toMatchObject({
+    expect(link({ ...event, happenedAt: 3 }, [{ kind: 'live', profile: ada, deletedAt: 2 }])).toMatchObject({
       profiles: ['2'],
     });
   });

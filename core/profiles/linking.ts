@@ -38,7 +38,7 @@ const PERSON = 'user_id';
 /**
  * The write with who its user was: `owners` are those of its identities, `former` that of the former `user_id`. Whom a
  * `user_id` has made a person is found by it; anything else is a device, as aliases mostly name, and made a person it
- * would join all who ever used it. Who was deleted after the write was received was a person as well: the user, unless
+ * would join all who ever used it. Who was deleted after what the write tells of was a person as well: the user, unless
  * that is somebody known, is them.
  */
 export function withFormer(
@@ -138,8 +138,8 @@ function isOfSomebodyDeleted(write: ProfileWrite, owners: readonly IdentityOwner
   );
 }
 
-/** What was deleted in the millisecond in which the data came counts as deleted after it. */
-function wasDeletedAfter({ receivedAt }: ProfileWrite, owner: IdentityOwner | undefined): boolean {
+/** What was deleted in the millisecond of the data counts as deleted after it. */
+function wasDeletedAfter({ happenedAt }: ProfileWrite, owner: IdentityOwner | undefined): boolean {
   const at = owner?.kind === 'deleted' ? owner.at : owner?.kind === 'live' ? owner.deletedAt : undefined;
-  return at !== undefined && receivedAt !== undefined && receivedAt <= at;
+  return at !== undefined && happenedAt !== undefined && happenedAt <= at;
 }

@@ -18,8 +18,10 @@ export interface ProfileWrite extends ProfileScope {
    * identity that somebody else owns stays there and is left out, in the order of `identities`.
    */
   readonly linking: 'merge' | 'keep-people-apart';
-  /** When the data was received, epoch ms: what was deleted after it is not brought back. Absent: now. */
+  /** When the data was received, epoch ms. Absent: now. */
   readonly receivedAt?: number;
+  /** When that was which the data tells of, epoch ms, not later than `receivedAt`: what was deleted after it is not brought back. */
+  readonly happenedAt?: number;
   /** Who the user was before, by the word of an alias; comes after `identities`. */
   readonly formerly?: FormerIdentity;
 }

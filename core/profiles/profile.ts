@@ -28,7 +28,10 @@ export const LEAST_REGISTER_BYTES = 28;
 export interface Register {
   readonly value: Json;
   readonly ts: number;
-  /** The offset of the event that wrote it: what one request brings has one `ts`, and the last word counts. */
+  /**
+   * The offset of the event that wrote it: what one request brings has one `ts`, and the last word counts. Of an explicit
+   * write at the time of what it replaced one more than that had, else absent.
+   */
   readonly order?: number;
 }
 

@@ -16,6 +16,12 @@ export function newerOf<T extends Register>(left: T, right: T): T {
   return compareText(canonicalJson(left.value), canonicalJson(right.value)) >= 0 ? left : right;
 }
 
+/** The register so that it wins over the one it replaces, where both have the same time and different values. */
+export function afterReplaced<T extends Register>(written: T, held: Register | undefined): T {
+  if (held?.ts !== written.ts || canonicalJson(held.value) === canonicalJson(written.value)) return written;
+  return { ...written, order: (held.order ?? NO_ORDER) + 1 };
+}
+
 /**
  * Both lists as one, each name once. Sorted; the left list itself when the right one has nothing newer. Associative,
  * commutative and idempotent but for which of two equal registers it is.
@@ -36,17 +42,17 @@ export function joinNamed(
   );
 }
 
-/** What is written, each with its time: its own, else `ts`, else one later than what it replaces in `held`. */
+/** As `stampAttributes`. */
 export function stampNamed(
   held: readonly NamedRegister[],
   written: readonly NewNamed[],
   ts: number | undefined,
   now: number,
 ): readonly NamedRegister[] {
-  const times = new Map(held.map((register) => [register.name, register.ts]));
-  return written.map(({ name, value, ts: own = ts }) => ({
-    name,
-    value,
-    ts: own ?? Math.max(now, (times.get(name) ?? Number.NEGATIVE_INFINITY) + 1),
-  }));
+  const byName = new Map(held.map((register) => [register.name, register]));
+  return written.map(({ name, value, ts: own = ts }) => {
+    const replaced = byName.get(name);
+    const stamp = own ?? Math.max(now, (replaced?.ts ?? Number.NEGATIVE_INFINITY) + 1);
+    return afterReplaced({ name, value, ts: stamp }, replaced);
+  });
 }

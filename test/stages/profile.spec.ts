@@ -38,7 +38,14 @@ describe('profile', () => {
       ),
     );
     const received = Date.parse(at(0));
-    const common = { org: 1, region: 'eu', linking: 'keep-people-apart', ts: received, receivedAt: received };
+    const common = {
+      org: 1,
+      region: 'eu',
+      linking: 'keep-people-apart',
+      ts: received,
+      receivedAt: received,
+      happenedAt: received,
+    };
     expect(profiles.writes).toMatchObject([
       {
         ...common,
@@ -98,7 +105,11 @@ describe('profile', () => {
       return { kind: 'refused', reason: 'nothing_left' };
     };
     const rounds = [1, 2, 3].flatMap((second) =>
-      ['a', 'b', 'c', 'd', 'e'].map((user_id) => ({ user_id, received_at: at(second) })),
+      ['a', 'b', 'c', 'd', 'e'].map((user_id) => ({
+        user_id,
+        timestamp: at(second),
+        received_at: at(second),
+      })),
     );
     await run('profile', accepted(...rounds));
     expect(profiles.most).toBe(3);

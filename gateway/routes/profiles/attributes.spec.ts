@@ -3,9 +3,12 @@ import { describe, expect, it } from 'vitest';
 import type { ErrorDetail } from '../../http/errors.ts';
 import { readAttributes } from './attributes.ts';
 
+const NOW = Date.parse('2026-04-05T06:07:08.090Z');
+const DAY_MS = 86_400_000;
+
 function read(profile: JsonObject) {
   const faults: ErrorDetail[] = [];
-  return { attributes: readAttributes(profile, '/upsert/profile', faults), faults };
+  return { attributes: readAttributes(profile, '/upsert/profile', faults, NOW), faults };
 }
 
 describe('the attributes of a body', () => {
@@ -40,13 +43,43 @@ describe('the attributes of a body', () => {
     ]);
   });
 
-  it.each([null, true, '', ' 7', '7.0', '1e3', '-1', -1, 1.5, 8.64e15 + 1, '9999999999999999', ['7'], {}])(
-    'have no time that is %j',
-    (_ts) => {
-      const { faults } = read({ home: { city: 'Bonn', _ts } });
-      expect(faults.map(({ path }) => path)).toEqual(['/upsert/profile/home/_ts']);
-    },
-  );
+  it.each([
+    null,
+    true,
+    '',
+    ' 7',
+    '7.0',
+    '1e3',
+    '-1',
+    -1,
+    1.5,
+    8.64e15 + 1,
+    '9999999999999999',
+    2 ** 80,
+    ['7'],
+    {},
+  ])('have no time that is %j', (_ts) => {
+    const { faults } = read({ home: { city: 'Bonn', _ts } });
+    expect(faults.map(({ path }) => path)).toEqual(['/upsert/profile/home/_ts']);
+  });
+
+  it.each([
+    ['seconds', 1_774_848_000, 'is in seconds, in milliseconds it is 1774848000000'],
+    ['seconds as text', '1300000000', 'is in seconds, in milliseconds it is 1300000000000'],
+    ['microseconds', 1_774_848_000_123_456, 'is in microseconds, in milliseconds it is 1774848000123'],
+    ['nanoseconds', '1774848000123456789', 'is in nanoseconds, in milliseconds it is 1774848000123'],
+    ['two days ahead', NOW + 2 * DAY_MS, 'is more than a day in the future'],
+    ['a year ahead in microseconds', (NOW + 400 * DAY_MS) * 1_000, 'is more than a day in the future'],
+  ])('silenced all later writes, or lost, at a time in %s', (_, _ts, message) => {
+    const { faults } = read({ home: { city: 'Bonn', _ts } });
+    expect(faults).toEqual([{ path: '/upsert/profile/home/_ts', message }]);
+  });
+
+  it.each([0, 1, 99_999_999, 1e11, NOW, NOW + DAY_MS])('may be of the time %d', (_ts) => {
+    expect(read({ home: { city: 'Bonn', _ts } }).attributes).toEqual([
+      { path: ['home', 'city'], value: 'Bonn', ts: _ts },
+    ]);
+  });
 
   it('may be named as what objects have already', () => {
     const profile = JSON.parse('{"constructor":{"__proto__":{"admin":true}}}') as JsonObject;

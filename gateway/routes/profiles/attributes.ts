@@ -3,9 +3,13 @@ import type { ErrorDetail } from '../../http/errors.ts';
 
 /** The member of a category that is its time and no attribute. */
 const TIME = '_ts';
-const DIGITS = /^\d{1,16}$/;
-/** The last moment that a date can tell. */
-const LATEST = 8.64e15;
+const DIGITS = /^\d{1,20}$/;
+/** How far a clock may be ahead: a day, and a minute for what the store adds to a time that it was given, ms. */
+const MAX_AHEAD_MS = 24 * 3_600_000 + 60_000;
+/** In 1973 as milliseconds, in 5138 as seconds. */
+const LEAST_IN_MS = 1e11;
+/** The same day of 1973 as seconds. Smaller numbers are no time but counters, which are taken. */
+const LEAST_IN_SECONDS = 1e8;
 
 /**
  * The attributes of a body's `profile`: a category that is an object has one for each of its members, written at the
@@ -16,6 +20,7 @@ export function readAttributes(
   profile: JsonObject,
   path: string,
   faults: ErrorDetail[],
+  now: number,
 ): readonly NewAttribute[] {
   return Object.entries(profile).flatMap(([category, value]) => {
     const place = below(path, category);
@@ -23,7 +28,9 @@ export function readAttributes(
       faults.push({ path: place, message: 'is the time of a category and no category' });
       return [];
     }
-    return isObject(value) ? readCategory(category, value, place, faults) : [{ path: [category], value }];
+    return isObject(value)
+      ? readCategory(category, value, place, faults, now)
+      : [{ path: [category], value }];
   });
 }
 
@@ -32,20 +39,36 @@ function readCategory(
   { [TIME]: time, ...attributes }: JsonObject,
   path: string,
   faults: ErrorDetail[],
+  now: number,
 ): readonly NewAttribute[] {
-  const ts = time === undefined ? undefined : readTime(time, below(path, TIME), faults);
+  const ts = time === undefined ? undefined : readTime(time, below(path, TIME), faults, now);
   const when = ts === undefined ? {} : { ts };
   const members = Object.entries(attributes);
   if (members.length === 0) return [{ path: [category], value: {}, ...when }];
   return members.map(([name, value]) => ({ path: [category, name], value, ...when }));
 }
 
-/** Epoch ms, as a number or, as records show it, as text. */
-function readTime(value: Json, path: string, faults: ErrorDetail[]): number | undefined {
+/** Epoch ms, as a number or, as records show it, as text. Not in the future: it would silence all writes until then. */
+function readTime(value: Json, path: string, faults: ErrorDetail[], now: number): number | undefined {
   const ts = typeof value === 'string' && DIGITS.test(value) ? Number(value) : value;
-  if (typeof ts === 'number' && Number.isInteger(ts) && ts >= 0 && ts <= LATEST) return ts;
-  faults.push({ path, message: 'must be a time in epoch milliseconds, as a string or an integer' });
+  const message =
+    typeof ts === 'number' && Number.isInteger(ts) && ts >= 0
+      ? faultOfTime(ts, now)
+      : 'must be a time in epoch milliseconds, as a string or an integer';
+  if (message === undefined) return Number(ts);
+  faults.push({ path, message });
   return undefined;
+}
+
+function faultOfTime(ts: number, now: number): string | undefined {
+  const latest = now + MAX_AHEAD_MS;
+  const isTime = (ms: number) => ms >= LEAST_IN_MS && ms <= latest;
+  const meant = (unit: string, ms: number) => `is in ${unit}, in milliseconds it is ${ms}`;
+  if (ts >= LEAST_IN_SECONDS && ts < LEAST_IN_MS) return meant('seconds', ts * 1_000);
+  if (ts <= latest) return undefined;
+  if (isTime(ts / 1_000)) return meant('microseconds', Math.trunc(ts / 1_000));
+  if (isTime(ts / 1_000_000)) return meant('nanoseconds', Math.trunc(ts / 1_000_000));
+  return 'is more than a day in the future';
 }
 
 function isObject(value: Json): value is JsonObject {

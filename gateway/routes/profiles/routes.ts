@@ -62,7 +62,7 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
       },
     },
     async (request, reply) => {
-      const { region, preferences, consents, ...write } = readWrite(request.body);
+      const { region, preferences, consents, ...write } = readWrite(request.body, dependencies.clock());
       const { organization, mayRead } = admitTo(request, 'profile.write', [region]);
       const written: ProfileWrite = {
         ...write,

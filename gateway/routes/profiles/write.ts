@@ -24,9 +24,9 @@ export interface WriteRequest {
 
 /**
  * Reads either shape of the body: `region` with `ids`, or `regions` with `search`, which then name one region and one
- * value each. 400 with everything that is wrong; 413 when it is more than a profile can hold.
+ * value each. `now` in epoch ms. 400 with everything that is wrong; 413 when it is more than a profile can hold.
  */
-export function readWrite(body: WriteBody): WriteRequest {
+export function readWrite(body: WriteBody, now: number): WriteRequest {
   const { ids, search, upsert } = body;
   refuseManyIdentities(search == null ? Object.keys(ids ?? {}).length : countOf(search), namesIn(body));
   refuseManyValues(upsert ?? {});
@@ -36,7 +36,7 @@ export function readWrite(body: WriteBody): WriteRequest {
   const identities = namedValues(body, faults).flatMap((named) => readIdentity(named, faults) ?? []);
   const ucid = body.ucid == null ? undefined : readUcid({ value: body.ucid, path: '/ucid' }, faults);
   const values = {
-    attributes: readAttributes(upsert?.profile ?? {}, '/upsert/profile', faults),
+    attributes: readAttributes(upsert?.profile ?? {}, '/upsert/profile', faults, now),
     preferences: Object.entries(upsert?.mkt_preferences ?? {}),
     consents: Object.entries(upsert?.consent ?? {}),
   };

@@ -55,6 +55,7 @@ export function deleting(stage: Stage): void {
       const event = (receivedAt: number) => ({
         ...EVENT,
         receivedAt,
+        happenedAt: receivedAt,
         ts: receivedAt,
         attributes: [attribute('n', 1)],
       });
@@ -87,6 +88,7 @@ export function deleting(stage: Stage): void {
       const anew = await people.write(['user_id:ada'], {
         ...EVENT,
         receivedAt: Date.now() + 1,
+        happenedAt: Date.now() + 1,
         attributes: [attribute('new', 1)],
       });
       expect(anew.ucid).not.toBe(old.ucid);
@@ -102,6 +104,7 @@ export function deleting(stage: Stage): void {
       const event = (receivedAt: number, n: number) => ({
         ...EVENT,
         receivedAt,
+        happenedAt: receivedAt,
         ts: receivedAt,
         attributes: [attribute(`n-${n}`, n)],
       });
@@ -137,7 +140,8 @@ export function deleting(stage: Stage): void {
       const store = await installation.open({ publish: new Published().publish, clock, tidyEveryMs });
       const people = new People(store);
       const receivedAt = now - 1;
-      const event = () => people.upsert(['user_id:ada', 'email:a@x'], { ...EVENT, receivedAt });
+      const event = () =>
+        people.upsert(['user_id:ada', 'email:a@x'], { ...EVENT, receivedAt, happenedAt: receivedAt });
       await event();
       const kept = await people.write(['user_id:eve']);
       await people.delete(['user_id:ada']);
@@ -151,7 +155,7 @@ export function deleting(stage: Stage): void {
         expect(await event()).toEqual({ kind: 'refused', reason: 'too_old' });
       }
       expect(await people.find('user_id:ada')).toBeUndefined();
-      const anew = await people.write(['user_id:ada'], { ...EVENT, receivedAt: now });
+      const anew = await people.write(['user_id:ada'], { ...EVENT, receivedAt: now, happenedAt: now });
       expect(await people.find('email:a@x')).toBeUndefined();
       expect(await people.find('user_id:ada')).toEqual(anew);
       expect(await people.find('user_id:eve')).toEqual(kept);

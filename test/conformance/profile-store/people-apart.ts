@@ -56,6 +56,7 @@ export function peopleApart(stage: Stage): void {
         people.upsert([user], {
           ...EVENT,
           receivedAt,
+          happenedAt: receivedAt,
           attributes: [attribute('n', 1)],
           formerly: { asUser: identity('user_id:old'), asDevice: identity('anonymous_id:old') },
         });

@@ -237,7 +237,7 @@ export function writing(stage: Stage): void {
         writes: readonly (NewAttribute & { readonly who: readonly string[]; readonly ts: number })[],
       ) => {
         for (const { who, path, value, ts } of writes)
-          await people.write(who, { attributes: [{ path, value }], ts });
+          await people.write(who, { attributes: [{ path, value, order: 0 }], ts });
         const found = await people.search(['cookie:c1', 'cookie:c2', 'email:3@x', 'email:4@x']);
         return found.map(({ identities, attributes }) => JSON.stringify([identities, attributes])).sort();
       };

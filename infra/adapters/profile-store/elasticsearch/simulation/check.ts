@@ -225,7 +225,7 @@ function deletions(attempts: readonly Attempt[], live: readonly Profile[]): read
   ];
 }
 
-/** What was received before one of its identities was deleted is not written afterwards. */
+/** What happened before one of its identities was deleted is not written afterwards. */
 function broughtBack(attempts: readonly Attempt[], live: readonly Profile[]): readonly string[] {
   const held = new Set(live.flatMap(({ consents }) => consents.map(({ name }) => name)));
   const writes = attempts.filter((one): one is WriteAttempt => one.kind === 'write');
@@ -234,18 +234,18 @@ function broughtBack(attempts: readonly Attempt[], live: readonly Profile[]): re
     (one): one is DeletionAttempt => one.kind === 'deletion' && (one.deleted ?? []).length > 0,
   );
   return once.flatMap(({ mark, write, begunAt, answer }) => {
-    const { receivedAt } = write;
-    if (answer?.kind !== 'written' || receivedAt === undefined || !held.has(mark)) return [];
+    const { happenedAt } = write;
+    if (answer?.kind !== 'written' || happenedAt === undefined || !held.has(mark)) return [];
     const leftOut = new Set(answer.leftOut.map(({ identity }) => nameOf(identity)));
     const names = new Set(write.identities.map(nameOf).filter((name) => !leftOut.has(name)));
     const before = done.filter(
       (deletion) =>
         names.has(nameOf(deletion.identity)) &&
-        receivedAt <= deletion.begunAt &&
+        happenedAt <= deletion.begunAt &&
         (deletion.endedAt ?? Number.POSITIVE_INFINITY) < begunAt,
     );
     return before.map(
-      ({ identity }) => `${mark} was received before ${nameOf(identity)} was deleted, and written after it`,
+      ({ identity }) => `${mark} happened before ${nameOf(identity)} was deleted, and written after it`,
     );
   });
 }

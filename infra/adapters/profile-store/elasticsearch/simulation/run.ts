@@ -282,12 +282,12 @@ class Run {
       consents: [{ name: mark, value: 'yes' }],
       ts,
       linking: isEvent ? 'keep-people-apart' : 'merge',
-      ...(isEvent ? { receivedAt: begunAt - this.#lateness() } : {}),
+      ...(isEvent ? { receivedAt: begunAt, happenedAt: begunAt - this.#lateness() } : {}),
     };
     return { kind: 'write', write, mark, begunAt };
   }
 
-  /** Of an event, ms: some come long after they were received, and after a deletion. */
+  /** Of an event, ms: some come long after they happened, and after a deletion. */
   #lateness(): number {
     return this.#time.below(this.#time.random() < 0.3 ? 2_000 : 100);
   }
