@@ -101,7 +101,13 @@ export * from './metrics/catalogue.ts';
 export * from './metrics/metric-reference.ts';
 export * from './metrics/metrics.ts';
 export * from './profiles/apply-write.ts';
-export { attributeTree, visibleAttributes } from './profiles/attributes.ts';
+export {
+  attributeOf,
+  attributeTree,
+  NULL_MEANINGS,
+  type NullMeaning,
+  visibleAttributes,
+} from './profiles/attributes.ts';
 export * from './profiles/changes.ts';
 export * from './profiles/combined-writes.ts';
 export * from './profiles/deletion-notice.ts';

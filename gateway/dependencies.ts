@@ -16,6 +16,7 @@ import type {
   LiveTail,
   Logger,
   Metrics,
+  NullMeaning,
   ProfileStore,
   RateLimiter,
   RequestDeletionNotice,
@@ -60,6 +61,8 @@ export interface GatewayDependencies {
   /** Where the processes that deliver tell how destinations are doing. */
   readonly healthBoard: Pick<HealthBoard, 'read'>;
   readonly profiles: ProfileStore;
+  /** Whether `null` in a write takes an attribute away. Default `unset`. */
+  readonly profileNulls?: NullMeaning;
   readonly requestDeletionNotice: RequestDeletionNotice;
   readonly liveTail: LiveTail;
   readonly liveLimits: LiveLimits;

@@ -5,6 +5,7 @@ import {
   DEFAULT_CONDITION,
   DEFAULT_EXPIRY_MS,
   DEFAULT_LADDER_LABELS,
+  type NullMeaning,
 } from '@tributary/core';
 import { DEFAULT_FAILURE_LIMITS, type FailureLimits } from './route/failure-rate.ts';
 
@@ -18,6 +19,8 @@ export interface PipelineOptions {
   readonly historyEntries: number;
   /** Subjects of a partition whose profiles are written at a time. */
   readonly profileWriters: number;
+  /** Whether a trait of `null` takes the attribute away. */
+  readonly profileNulls: NullMeaning;
   /** After how long a mail is tried again that the mail server did not take. */
   readonly mailRetryMs: number;
   /** How long the topics are declared to keep records: mails are given up before that. */
@@ -52,6 +55,7 @@ export const DEFAULT_PIPELINE: PipelineOptions = {
   batchEntries: 1_000,
   historyEntries: 200,
   profileWriters: 64,
+  profileNulls: 'unset',
   mailRetryMs: 10 * 60_000,
   retentionMs: 7 * 24 * 3_600_000,
   windowBytes: 4 * 1024 * 1024,

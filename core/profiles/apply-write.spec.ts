@@ -73,6 +73,15 @@ describe('applyWrite', () => {
       expect(apply([back], same)).toMatchObject({ kind: 'unchanged' });
     });
 
+    it('to nothing, and what is unset back to a value at the time that the record shows', () => {
+      const path = ['home', 'floor'];
+      const gone = changed([held], at5([{ path, value: null, unset: true }])).profile;
+      expect(attributeTree(gone.attributes)).toEqual({ home: { city: 'Zug', lift: true } });
+      expect(apply([gone], at5([{ path, value: 8, order: 4 }]))).toMatchObject({ kind: 'unchanged' });
+      const back = changed([gone], at5([{ path, value: 8 }])).profile;
+      expect(attributeTree(back.attributes)).toMatchObject({ home: { floor: 8 } });
+    });
+
     it('of a consent', () => {
       const after = changed([held], write(['email:a@x'], { consents: [named('terms', 'no', 5)] })).profile;
       expect(after.consents).toEqual([{ name: 'terms', value: 'no', ts: 5, order: 0 }]);

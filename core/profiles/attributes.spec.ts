@@ -14,11 +14,14 @@ const join = (attributes: readonly ProfileAttribute[]) =>
 const tree = (...attributes: readonly ProfileAttribute[]) => attributeTree(join(attributes));
 
 /** Few paths and times, so that they meet and tie. */
-const attribute: fc.Arbitrary<ProfileAttribute> = fc.record({
-  path: fc.array(fc.constantFrom('a', 'b', ''), { minLength: 1, maxLength: 3 }),
-  value: fc.constantFrom('x', 'y', 7, null, {}, { c: 1 }),
-  ts: fc.nat(5),
-});
+const attribute: fc.Arbitrary<ProfileAttribute> = fc
+  .record({
+    path: fc.array(fc.constantFrom('a', 'b', ''), { minLength: 1, maxLength: 3 }),
+    value: fc.constantFrom('x', 'y', 7, null, {}, { c: 1 }),
+    ts: fc.nat(5),
+    isUnset: fc.boolean(),
+  })
+  .map(({ isUnset, ...one }) => (one.value === null && isUnset ? { ...one, unset: true as const } : one));
 const shuffled = fc
   .array(attribute, { maxLength: 12 })
   .chain((some) => fc.tuple(fc.constant(some), fc.shuffledSubarray(some, { minLength: some.length })));
@@ -51,6 +54,23 @@ describe('attributes', () => {
     const all = [at(3, 'scalar', 'c'), at(2, 1, 'c', 'old'), at(4, 1, 'c', 'new')];
     expect(tree(...all)).toEqual({ c: { new: 1 } });
     expect(tree(...all.reverse())).toEqual({ c: { new: 1 } });
+  });
+
+  it('that were unset came back by what was written before, and by another order of the writes', () => {
+    const unset = (ts: number, ...path: string[]): ProfileAttribute => ({
+      ...at(ts, null, ...path),
+      unset: true,
+    });
+    for (const all of [
+      [at(3, 'Jena', 'home', 'city'), unset(5, 'home', 'city'), at(4, 'Gera', 'home', 'city')],
+      [at(3, 'Jena', 'home', 'city'), at(2, {}, 'home'), unset(9, 'home'), at(8, 12, 'home', 'floor')],
+      [at(3, 'a tent', 'home'), unset(4, 'home', 'city')],
+    ]) {
+      expect(tree(...all)).toEqual({});
+      expect(tree(...all.reverse())).toEqual({});
+    }
+    expect(tree(unset(5, 'home'), at(6, 'Suhl', 'home', 'city'))).toEqual({ home: { city: 'Suhl' } });
+    expect(tree(unset(5, 'home', 'city'), at(5, null, 'home', 'city'))).toEqual({ home: { city: null } });
   });
 
   it('say by an empty object that there is one, beside its attributes', () => {
@@ -86,7 +106,7 @@ describe('attributes', () => {
       fc.property(fc.array(attribute, { maxLength: 12 }), (some) => {
         const visible = visibleAttributes(join(some));
         expect(new Set(visible.map((one) => JSON.stringify(one)))).toEqual(
-          new Set(replay(some).map((one) => JSON.stringify(one))),
+          new Set(replay(some).flatMap((one) => (one.unset === true ? [] : JSON.stringify(one)))),
         );
       }),
     );

@@ -13,7 +13,20 @@ import { afterReplaced, newerOf } from './registers.ts';
  *
  * An empty object says that there is one, and no more. It counts as an attribute inside of its path, beside the others:
  * a group without traits is there, and a later event without traits takes none away.
+ *
+ * An unset is a register like any other: it replaces older ones at its place and within it, and stays for the sake of
+ * older ones that are still to come. Within a value that is no object it replaces that one, as any attribute does: by
+ * RFC 7396 a value that is changed inside is an object from then on.
  */
+
+/** Whether `null` as an attribute takes it away or is its value. */
+export type NullMeaning = (typeof NULL_MEANINGS)[number];
+export const NULL_MEANINGS = ['unset', 'keep'] as const;
+
+/** An attribute as callers and events name it. `null` inside of a value stays as it is. */
+export function attributeOf(path: readonly string[], value: Json, nulls: NullMeaning): NewAttribute {
+  return value === null && nulls === 'unset' ? { path, value, unset: true } : { path, value };
+}
 
 /**
  * Both lists as one. Sorted; the left list itself when the right one has nothing newer. Associative, commutative and
@@ -53,19 +66,22 @@ export function stampAttributes(
   }
   const times = new PlaceTimes(held);
   return written.map(({ ts: own = ts, ...attribute }) => {
-    const { path, value, order } = attribute;
-    if (own === undefined) return { path, value, ts: Math.max(now, times.newestReplacedBy(attribute) + 1) };
+    const { order, ...unordered } = attribute;
+    if (own === undefined) return { ...unordered, ts: Math.max(now, times.newestReplacedBy(attribute) + 1) };
     const stamped = { ...attribute, ts: own };
     return order === undefined ? afterReplaced(stamped, times.registerAt(attribute)) : stamped;
   });
 }
 
-/** The attributes there are, without those that stay only for older ones to come; in the order of `attributes`. */
+/**
+ * The attributes there are, without those that stay only for older ones to come, as unsets do; in the order of
+ * `attributes`.
+ */
 export function visibleAttributes(attributes: readonly ProfileAttribute[]): readonly ProfileAttribute[] {
   // The list is sorted, so what lies within an attribute begins right behind it.
   return attributes.filter((attribute, at) => {
     const next = attributes[at + 1];
-    return next === undefined || !isWithin(next, attribute);
+    return attribute.unset !== true && (next === undefined || !isWithin(next, attribute));
   });
 }
 

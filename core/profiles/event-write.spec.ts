@@ -53,6 +53,22 @@ describe('the profile write of an event', () => {
     expect(paths({ type: 'group', user_id: 'u', group_id: '_ts' })).toEqual(['groups._ts_']);
   });
 
+  it('could take nothing away: a trait of null was kept as a value', () => {
+    const traits = { nickname: null, address: { street: null }, plan: 'free' };
+    const of = (nulls?: 'keep') =>
+      eventWrite(event({ user_id: 'u', traits }), SCOPE, 3, nulls).write?.attributes;
+    expect(of()).toEqual([
+      { path: ['traits', 'nickname'], value: null, unset: true, order: 3 },
+      { path: ['traits', 'address'], value: { street: null }, order: 3 },
+      { path: ['traits', 'plan'], value: 'free', order: 3 },
+    ]);
+    expect(of('keep')?.[0]).toEqual({ path: ['traits', 'nickname'], value: null, order: 3 });
+    const group = event({ type: 'group', user_id: 'u', group_id: 'g', traits: { seats: null } });
+    expect(eventWrite(group, SCOPE, 3).write?.attributes).toEqual([
+      { path: ['groups', 'g', 'seats'], value: null, unset: true, order: 3 },
+    ]);
+  });
+
   it('names a person by all that an identify event says, most telling first', () => {
     const traits = { phone: ' +49 171 ', email: ' Ann@Example.COM ', name: 'Ann' };
     expect(namesOf({ anonymous_id: 'a', user_id: 'u', traits })).toEqual([
@@ -78,8 +94,8 @@ describe('the profile write of an event', () => {
     expect(skipped).toEqual(['placeholder', 'not_text', 'too_long']);
   });
 
-  it('counts a trait that is null as none, and keeps that it is null', () => {
-    const { write, skipped } = eventWrite(event({ user_id: 'u', traits: { email: null } }), SCOPE, 0);
+  it('takes a trait that is null for no identity, and keeps that it is null where nulls are kept', () => {
+    const { write, skipped } = eventWrite(event({ user_id: 'u', traits: { email: null } }), SCOPE, 0, 'keep');
     expect(skipped).toEqual([]);
     expect(write?.attributes).toEqual([{ path: ['traits', 'email'], value: null, order: 0 }]);
   });

@@ -1,4 +1,5 @@
 import type { CanonicalEvent, Json, JsonObject } from '../event/event.ts';
+import { attributeOf, type NullMeaning } from './attributes.ts';
 import { type IdentityFault, normaliseIdentity } from './identity.ts';
 import type { Identity, NewAttribute, ProfileScope } from './profile.ts';
 import type { FormerIdentity, ProfileWrite } from './profile-store.ts';
@@ -21,13 +22,19 @@ export interface EventWrite {
 /**
  * An identify or group event as a write of the profile of whom it is about. What an identify event says of somebody
  * goes to the category `traits`; what a group event says of a group to `groups`, below the group's id, and a group about
- * which nothing is said is there, empty.
+ * which nothing is said is there, empty. A trait of `null` takes the attribute away, as producers of Segment's and
+ * RudderStack's libraries mean it, unless `nulls` keeps it.
  *
  * Everything has the time at which the event happened and its place among the accepted ones, so that a late event
  * replaces nothing newer, a replay writes the same, and of what happened at one time the last word counts. E-mail address and
  * telephone number identify where they are a person's: the traits of a group are the group's.
  */
-export function eventWrite(event: CanonicalEvent, scope: ProfileScope, offset: number): EventWrite {
+export function eventWrite(
+  event: CanonicalEvent,
+  scope: ProfileScope,
+  offset: number,
+  nulls: NullMeaning = 'unset',
+): EventWrite {
   const identities: Identity[] = [];
   const skipped: IdentityFault[] = [];
   for (const [type, value] of namesIn(event)) {
@@ -44,7 +51,7 @@ export function eventWrite(event: CanonicalEvent, scope: ProfileScope, offset: n
     org: scope.org,
     region: scope.region,
     identities,
-    attributes: attributesIn(event).map((attribute) => ({ ...attribute, order: offset })),
+    attributes: attributesIn(event, nulls).map((attribute) => ({ ...attribute, order: offset })),
     preferences: [],
     consents: [],
     ts: happenedAt,
@@ -99,11 +106,14 @@ function namesIn({
   return [...own, ['email', traits?.email], ['cellphone', traits?.phone]];
 }
 
-function attributesIn({ type, group_id, traits = {} }: CanonicalEvent): readonly NewAttribute[] {
-  if (type === 'identify') return attributesBelow([TRAITS], traits);
+function attributesIn(
+  { type, group_id, traits = {} }: CanonicalEvent,
+  nulls: NullMeaning,
+): readonly NewAttribute[] {
+  if (type === 'identify') return attributesBelow([TRAITS], traits, nulls);
   if (typeof group_id !== 'string' || group_id === '') return [];
   const group = [GROUPS, attributeName(group_id)];
-  const ofGroup = attributesBelow(group, traits);
+  const ofGroup = attributesBelow(group, traits, nulls);
   return ofGroup.length > 0 ? ofGroup : [{ path: group, value: {} }];
 }
 
@@ -112,6 +122,12 @@ function attributeName(name: string): string {
   return name === '_ts' ? '_ts_' : name;
 }
 
-function attributesBelow(path: readonly string[], values: JsonObject): readonly NewAttribute[] {
-  return Object.entries(values).map(([name, value]) => ({ path: [...path, attributeName(name)], value }));
+function attributesBelow(
+  path: readonly string[],
+  values: JsonObject,
+  nulls: NullMeaning,
+): readonly NewAttribute[] {
+  return Object.entries(values).map(([name, value]) =>
+    attributeOf([...path, attributeName(name)], value, nulls),
+  );
 }

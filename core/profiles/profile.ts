@@ -33,6 +33,11 @@ export interface Register {
    * write at the time of what it replaced one more than that had, else absent.
    */
   readonly order?: number;
+  /**
+   * The place was unset at `ts`: it has no value, and `value` is `null`. It competes as any other register does and is
+   * kept, so that no older value comes back; records do not show it.
+   */
+  readonly unset?: true;
 }
 
 export interface HeldIdentity extends Identity {
@@ -77,10 +82,14 @@ export interface NewAttribute {
   readonly ts?: number;
   /** See `Register`. */
   readonly order?: number;
+  /** Takes the value away, also all that is within it; `value` is `null`. */
+  readonly unset?: true;
 }
 
 export interface NewNamed {
   readonly name: string;
   readonly value: Json;
   readonly ts?: number;
+  /** As of `NewAttribute`. */
+  readonly unset?: true;
 }

@@ -28,10 +28,10 @@ export function recordOf(profile: Profile): ProfileRecord {
     profile: categoriesOf(profile.attributes),
     ids: identityMapOf(profile),
     mkt_preferences: Object.fromEntries(
-      profile.preferences.map((preference) => [preference.name, preferenceOf(preference)]),
+      presentOf(profile.preferences).map((preference) => [preference.name, preferenceOf(preference)]),
     ),
     consent: Object.fromEntries(
-      profile.consents.map(({ name, value, ts }) => [name, { value, _ts: String(ts) }]),
+      presentOf(profile.consents).map(({ name, value, ts }) => [name, { value, _ts: String(ts) }]),
     ),
     region: profile.region,
     ucid: profile.ucid,
@@ -66,7 +66,9 @@ export function recordOfWrite(
 function categoriesOf(attributes: readonly ProfileAttribute[]): JsonObject {
   const tree = attributeTree(attributes);
   const times = new Map<string, number>();
-  for (const { path, ts } of visibleAttributes(attributes)) {
+  // Also those of unsets: a record that is changed and written back at the time it shows is to count.
+  const unsets = attributes.filter(({ unset }) => unset === true);
+  for (const { path, ts } of [...visibleAttributes(attributes), ...unsets]) {
     const category = path[0] ?? '';
     times.set(category, Math.max(ts, times.get(category) ?? 0));
   }
@@ -89,6 +91,10 @@ function identityMapOf({ identities, linked }: Profile): JsonObject {
   }
   if (linked.length > 0) byNamespace.set('linkedUcid', [...linked]);
   return Object.fromEntries(byNamespace);
+}
+
+function presentOf(registers: readonly NamedRegister[]): readonly NamedRegister[] {
+  return registers.filter(({ unset }) => unset !== true);
 }
 
 /** The register holds the other four fields. */

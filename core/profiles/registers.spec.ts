@@ -3,11 +3,14 @@ import { describe, expect, it } from 'vitest';
 import type { NamedRegister, Register } from './profile.ts';
 import { joinNamed, newerOf, stampNamed } from './registers.ts';
 
-const register: fc.Arbitrary<NamedRegister> = fc.record({
-  name: fc.constantFrom('a', 'b', '__proto__'),
-  value: fc.constantFrom('yes', 'no', { a: 1, b: 2 }, { b: 2, a: 1 }),
-  ts: fc.nat(3),
-});
+const register: fc.Arbitrary<NamedRegister> = fc
+  .record({
+    name: fc.constantFrom('a', 'b', '__proto__'),
+    value: fc.constantFrom('yes', 'no', { a: 1, b: 2 }, { b: 2, a: 1 }, null),
+    ts: fc.nat(3),
+    isUnset: fc.boolean(),
+  })
+  .map(({ isUnset, ...one }) => (one.value === null && isUnset ? { ...one, unset: true as const } : one));
 
 describe('named registers', () => {
   it('are the newest of each name, in every order and in whatever parts they come', () => {

@@ -6,19 +6,24 @@ import type { NamedRegister, NewNamed, Register } from './profile.ts';
 const NO_ORDER = -1;
 
 /**
- * The one that wins: the newer, of two of the same time the one of the later event, then the one with the greater JSON.
- * The left one of equals.
+ * The one that wins: the newer, of two of the same time the one of the later event, then the one with the greater JSON;
+ * a value wins over an unset. The left one of equals.
  */
 export function newerOf<T extends Register>(left: T, right: T): T {
   if (left.ts !== right.ts) return left.ts > right.ts ? left : right;
   const order = (left.order ?? NO_ORDER) - (right.order ?? NO_ORDER);
   if (order !== 0) return order > 0 ? left : right;
-  return compareText(canonicalJson(left.value), canonicalJson(right.value)) >= 0 ? left : right;
+  return compareText(textOf(left), textOf(right)) >= 0 ? left : right;
+}
+
+/** A `null` that is kept as a value differs from an unset. */
+function textOf({ value, unset }: Pick<Register, 'value' | 'unset'>): string {
+  return unset === true ? '' : canonicalJson(value);
 }
 
 /** The register so that it wins over the one it replaces, where both have the same time and different values. */
 export function afterReplaced<T extends Register>(written: T, held: Register | undefined): T {
-  if (held?.ts !== written.ts || canonicalJson(held.value) === canonicalJson(written.value)) return written;
+  if (held?.ts !== written.ts || textOf(held) === textOf(written)) return written;
   return { ...written, order: (held.order ?? NO_ORDER) + 1 };
 }
 
@@ -50,9 +55,9 @@ export function stampNamed(
   now: number,
 ): readonly NamedRegister[] {
   const byName = new Map(held.map((register) => [register.name, register]));
-  return written.map(({ name, value, ts: own = ts }) => {
-    const replaced = byName.get(name);
+  return written.map(({ ts: own = ts, ...register }) => {
+    const replaced = byName.get(register.name);
     const stamp = own ?? Math.max(now, (replaced?.ts ?? Number.NEGATIVE_INFINITY) + 1);
-    return afterReplaced({ name, value, ts: stamp }, replaced);
+    return afterReplaced({ ...register, ts: stamp }, replaced);
   });
 }

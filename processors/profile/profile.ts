@@ -8,6 +8,7 @@ import {
   type Logger,
   type Metrics,
   mayHoldExactNumbers,
+  type NullMeaning,
   type ProfileStore,
   parseExact,
   type WriteOfEvent,
@@ -25,6 +26,7 @@ export interface ProfileDependencies {
   readonly catalogWaitMs: number;
   /** Subjects of a partition that are written at a time. */
   readonly profileWriters: number;
+  readonly profileNulls: NullMeaning;
 }
 
 /**
@@ -71,7 +73,10 @@ function isOfProduction({ headers }: LogEntry): boolean {
 }
 
 /** Undefined when the event says nothing of anybody, or nobody knows whose it is. */
-function writeOf(entry: LogEntry, { catalog, metrics }: ProfileDependencies): WriteOfEvent | undefined {
+function writeOf(
+  entry: LogEntry,
+  { catalog, metrics, profileNulls }: ProfileDependencies,
+): WriteOfEvent | undefined {
   const event = eventOf(entry);
   const count = (outcome: string) => metrics.count('tributary_profile_events_total', { outcome });
   const workspace = catalog.state.workspace(event.workspace_id);
@@ -81,7 +86,7 @@ function writeOf(entry: LogEntry, { catalog, metrics }: ProfileDependencies): Wr
     return undefined;
   }
   const scope = { org: organization.org_id, region: workspace.region };
-  const { write, skipped } = eventWrite(withDigits(event, entry), scope, entry.position.offset);
+  const { write, skipped } = eventWrite(withDigits(event, entry), scope, entry.position.offset, profileNulls);
   for (const reason of skipped) metrics.count('tributary_profile_identities_skipped_total', { reason });
   if (write !== undefined) return { messageId: event.message_id, write };
   count('nobody');

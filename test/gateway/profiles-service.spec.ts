@@ -54,6 +54,39 @@ describe('the profile API', () => {
     expect((await client.call(...SEARCH)).status).toBe(200);
   });
 
+  it.each([
+    ['could take no attribute, preference or consent away', {}, { home: { floor: 2 }, plan: undefined }],
+    [
+      'keeps null as an attribute where the installation says so',
+      { TRIBUTARY_PROFILE_NULLS: 'keep' },
+      { home: { city: null, floor: 2 }, plan: null },
+    ],
+  ])('%s', async (_, env, expected) => {
+    const { client } = await open({ env });
+    const ids = { AdId: 'nulls' };
+    await client.write(ids, {
+      upsert: {
+        profile: { home: { city: 'Turin', floor: 2 }, plan: 'pro' },
+        mkt_preferences: { sms: 'yes', mail: 'no' },
+        consent: { ads: 'no', terms: 'yes' },
+      },
+    });
+    const written = await client.write(ids, {
+      upsert: {
+        profile: { home: { city: null }, plan: null },
+        mkt_preferences: { sms: null },
+        consent: { ads: null },
+      },
+    });
+    expect(written.profile).toEqual({ ...expected, home: { ...expected.home, _ts: expect.any(String) } });
+    expect(Object.keys(written.mkt_preferences)).toEqual(['mail']);
+    expect(Object.keys(written.consent)).toEqual(['terms']);
+    const edited = await client.write(ids, {
+      upsert: { profile: { home: { ...Object(written.profile.home), city: 'Pisa' } } },
+    });
+    expect(edited.profile.home).toMatchObject({ city: 'Pisa', floor: 2 });
+  });
+
   it('limits the calls of a key where that is configured: 429, and when to come again', async () => {
     const { owner, organization, client } = await open({ env: { TRIBUTARY_CALL_RATE: '20' } });
     const { key } = await makeClientKey(owner, organization.id, CLIENT_KEY_SCOPES);

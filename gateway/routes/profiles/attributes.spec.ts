@@ -6,14 +6,17 @@ import { readAttributes } from './attributes.ts';
 const NOW = Date.parse('2026-04-05T06:07:08.090Z');
 const DAY_MS = 86_400_000;
 
-function read(profile: JsonObject) {
+function read(profile: JsonObject, nulls?: 'keep') {
   const faults: ErrorDetail[] = [];
-  return { attributes: readAttributes(profile, '/upsert/profile', faults, NOW), faults };
+  return { attributes: readAttributes(profile, '/upsert/profile', faults, NOW, nulls), faults };
 }
 
 describe('the attributes of a body', () => {
   it('are the members of its categories, of any JSON', () => {
-    const { attributes } = read({ home: { city: 'Bonn', geo: { lat: 50.7 } }, none: { at_all: null } });
+    const { attributes } = read(
+      { home: { city: 'Bonn', geo: { lat: 50.7 } }, none: { at_all: null } },
+      'keep',
+    );
     expect(attributes).toEqual([
       { path: ['home', 'city'], value: 'Bonn' },
       { path: ['home', 'geo'], value: { lat: 50.7 } },
@@ -22,10 +25,18 @@ describe('the attributes of a body', () => {
   });
 
   it('are the categories themselves where those are no objects', () => {
-    expect(read({ tier: 'gold', tags: ['a'], gone: null }).attributes).toEqual([
+    expect(read({ tier: 'gold', tags: ['a'], gone: null }, 'keep').attributes).toEqual([
       { path: ['tier'], value: 'gold' },
       { path: ['tags'], value: ['a'] },
       { path: ['gone'], value: null },
+    ]);
+  });
+
+  it('could not be taken away: null was a value like any other', () => {
+    expect(read({ home: { city: null, geo: { lat: null }, _ts: 9 }, tier: null }).attributes).toEqual([
+      { path: ['home', 'city'], value: null, unset: true, ts: 9 },
+      { path: ['home', 'geo'], value: { lat: null }, ts: 9 },
+      { path: ['tier'], value: null, unset: true },
     ]);
   });
 

@@ -1,4 +1,11 @@
-import { below, type Json, type JsonObject, type NewAttribute } from '@tributary/core';
+import {
+  attributeOf,
+  below,
+  type Json,
+  type JsonObject,
+  type NewAttribute,
+  type NullMeaning,
+} from '@tributary/core';
 import type { ErrorDetail } from '../../http/errors.ts';
 
 /** The member of a category that is its time and no attribute. */
@@ -14,13 +21,14 @@ const LEAST_IN_SECONDS = 1e8;
 /**
  * The attributes of a body's `profile`: a category that is an object has one for each of its members, written at the
  * category's `_ts` where there is one; any other is a value by itself. A category without members says that there is
- * one.
+ * one. `nulls`: whether `null` as a category or attribute takes it away. Inside of a value it stays.
  */
 export function readAttributes(
   profile: JsonObject,
   path: string,
   faults: ErrorDetail[],
   now: number,
+  nulls: NullMeaning = 'unset',
 ): readonly NewAttribute[] {
   return Object.entries(profile).flatMap(([category, value]) => {
     const place = below(path, category);
@@ -29,8 +37,8 @@ export function readAttributes(
       return [];
     }
     return isObject(value)
-      ? readCategory(category, value, place, faults, now)
-      : [{ path: [category], value }];
+      ? readCategory(category, value, place, faults, { now, nulls })
+      : [attributeOf([category], value, nulls)];
   });
 }
 
@@ -39,13 +47,13 @@ function readCategory(
   { [TIME]: time, ...attributes }: JsonObject,
   path: string,
   faults: ErrorDetail[],
-  now: number,
+  { now, nulls }: { readonly now: number; readonly nulls: NullMeaning },
 ): readonly NewAttribute[] {
   const ts = time === undefined ? undefined : readTime(time, below(path, TIME), faults, now);
   const when = ts === undefined ? {} : { ts };
   const members = Object.entries(attributes);
   if (members.length === 0) return [{ path: [category], value: {}, ...when }];
-  return members.map(([name, value]) => ({ path: [category, name], value, ...when }));
+  return members.map(([name, value]) => ({ ...attributeOf([category, name], value, nulls), ...when }));
 }
 
 /** Epoch ms, as a number or, as records show it, as text. Not in the future: it would silence all writes until then. */

@@ -13,7 +13,7 @@ const names = <Value>(count: number, value: Value) =>
 /** Status and paths of the refusal; undefined of a body that is read. */
 function refusal(body: object) {
   try {
-    readWrite({ ...WRITE, ...body }, 1_700_000_000_000);
+    readWrite({ ...WRITE, ...body }, 1_700_000_000_000, 'unset');
     return undefined;
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;

@@ -29,8 +29,8 @@ export function refuseManyValues({ profile, mkt_preferences: preferences, consen
 /** What was read of a write, as a profile would hold it but for the times, is no more than a whole profile may be. */
 export function refuseHeavyValues(values: {
   readonly attributes: readonly NewAttribute[];
-  readonly preferences: readonly (readonly [string, string])[];
-  readonly consents: readonly (readonly [string, string])[];
+  readonly preferences: readonly (readonly [string, string | null])[];
+  readonly consents: readonly (readonly [string, string | null])[];
 }): void {
   if (Buffer.byteLength(JSON.stringify(values)) > MAX_PROFILE_BYTES) throw tooLarge();
 }

@@ -40,7 +40,7 @@ import { namesIn, readWrite } from './write.ts';
  * scope, organization and membership (403), and last, as only its people may know them, the organization's regions.
  */
 export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
-  const { profiles, catalog, clock, requestDeletionNotice } = dependencies;
+  const { profiles, profileNulls = 'unset', catalog, clock, requestDeletionNotice } = dependencies;
   const unconfirmedWrites = new Unconfirmed();
 
   app.decorateRequest('callHeaders');
@@ -62,17 +62,20 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
       },
     },
     async (request, reply) => {
-      const { region, preferences, consents, ...write } = readWrite(request.body, dependencies.clock());
+      const { region, preferences, consents, ...write } = readWrite(request.body, clock(), profileNulls);
       const { organization, mayRead } = admitTo(request, 'profile.write', [region]);
       const written: ProfileWrite = {
         ...write,
         org: organization.org_id,
         region: region.name,
-        preferences: preferences.map(([name, value]) => ({
-          name,
-          value: { ...originOf(request.caller), type: name, value },
-        })),
-        consents: consents.map(([name, value]) => ({ name, value })),
+        preferences: preferences.map(([name, value]) =>
+          value === null
+            ? { name, value, unset: true }
+            : { name, value: { ...originOf(request.caller), type: name, value } },
+        ),
+        consents: consents.map(([name, value]) =>
+          value === null ? { name, value, unset: true } : { name, value },
+        ),
         linking: 'merge',
       };
       const permit = unconfirmedWrites.take([organization.id], request.bodyBytes);

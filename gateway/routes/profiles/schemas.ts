@@ -1,5 +1,5 @@
 import { type TSchema, Type } from 'typebox';
-import { closed, documentedAs, freeObject, listOf, optional } from '../../http/schemas.ts';
+import { closed, documentedAs, freeObject, listOf, nullable, optional } from '../../http/schemas.ts';
 
 /** Profiles that one call deletes at most, by identities or ucids. */
 export const MAX_DELETED = 400;
@@ -29,7 +29,7 @@ function mapOf<Value>(values: TSchema, description: string, told: object = {}) {
   } satisfies TSchema);
 }
 
-const text = Type.String();
+const textOrNull = nullable(Type.String());
 
 /** What `identities.ts` checks of types and values. */
 const IDENTITY_TYPES = { propertyNames: { pattern: '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}$' } };
@@ -42,9 +42,17 @@ const valuesByType = mapOf<readonly string[]>(
 );
 
 const upsert = closed({
-  profile: optional(freeObject('Attributes, by category. A category may say its time as `_ts`.')),
-  mkt_preferences: optional(mapOf<string>(text, 'Preference name to value.')),
-  consent: optional(mapOf<string>(text, 'Consent name to value.')),
+  profile: optional(
+    freeObject(
+      'Attributes, by category. A category may say its time as `_ts`. `null` as a category or an attribute takes it away, unless the installation keeps nulls (`TRIBUTARY_PROFILE_NULLS`).',
+    ),
+  ),
+  mkt_preferences: optional(
+    mapOf<string | null>(textOrNull, 'Preference name to value. `null` takes the preference away.'),
+  ),
+  consent: optional(
+    mapOf<string | null>(textOrNull, 'Consent name to value. `null` takes the consent away.'),
+  ),
 });
 
 /** Either `region` with `ids`, or `regions` with `search`. */

@@ -1,4 +1,10 @@
-import { below, distinctIdentities, type Identity, type ProfileWrite } from '@tributary/core';
+import {
+  below,
+  distinctIdentities,
+  type Identity,
+  type NullMeaning,
+  type ProfileWrite,
+} from '@tributary/core';
 import type { Static } from 'typebox';
 import { type ErrorDetail, invalidRequest } from '../../http/errors.ts';
 import { MAX_DETAILS } from '../../http/validation.ts';
@@ -18,15 +24,16 @@ export interface WriteRequest {
   readonly ucid?: string;
   readonly attributes: ProfileWrite['attributes'];
   /** Name and value of each. */
-  readonly preferences: readonly (readonly [string, string])[];
-  readonly consents: readonly (readonly [string, string])[];
+  /** `null` takes it away. */
+  readonly preferences: readonly (readonly [string, string | null])[];
+  readonly consents: readonly (readonly [string, string | null])[];
 }
 
 /**
  * Reads either shape of the body: `region` with `ids`, or `regions` with `search`, which then name one region and one
- * value each. `now` in epoch ms. 400 with everything that is wrong; 413 when it is more than a profile can hold.
+ * value each. `now` in epoch ms; `nulls` of attributes, as a `null` preference or consent is always taken away. 400 with everything that is wrong; 413 when it is more than a profile can hold.
  */
-export function readWrite(body: WriteBody, now: number): WriteRequest {
+export function readWrite(body: WriteBody, now: number, nulls: NullMeaning): WriteRequest {
   const { ids, search, upsert } = body;
   refuseManyIdentities(search == null ? Object.keys(ids ?? {}).length : countOf(search), namesIn(body));
   refuseManyValues(upsert ?? {});
@@ -36,7 +43,7 @@ export function readWrite(body: WriteBody, now: number): WriteRequest {
   const identities = namedValues(body, faults).flatMap((named) => readIdentity(named, faults) ?? []);
   const ucid = body.ucid == null ? undefined : readUcid({ value: body.ucid, path: '/ucid' }, faults);
   const values = {
-    attributes: readAttributes(upsert?.profile ?? {}, '/upsert/profile', faults, now),
+    attributes: readAttributes(upsert?.profile ?? {}, '/upsert/profile', faults, now, nulls),
     preferences: Object.entries(upsert?.mkt_preferences ?? {}),
     consents: Object.entries(upsert?.consent ?? {}),
   };

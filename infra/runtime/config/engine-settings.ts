@@ -1,4 +1,5 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { NULL_MEANINGS } from '@tributary/core';
 import { duration, flag, list, number, oneOf, optional, type Parsed, pemFile, text } from './parse.ts';
 import { setting } from './setting.ts';
 
@@ -78,6 +79,12 @@ export const ENGINE_SETTINGS = {
     '1',
     number(1, 64),
     'Primary shards of the index of the profiles, when it is made; about one for each 100 million profiles and for each node that is to write.',
+  ),
+  profileNulls: setting(
+    'TRIBUTARY_PROFILE_NULLS',
+    'unset',
+    oneOf(NULL_MEANINGS),
+    'What null means as an attribute of a profile, in a write and as a trait of an event: unset takes the attribute away, keep stores null as its value. A preference or consent of null is always taken away.',
   ),
   elasticsearchApiKey: setting(
     'ELASTICSEARCH_API_KEY',

@@ -132,6 +132,7 @@ async function openDependencies(
     clock,
     logger,
     metrics,
+    profileNulls: config.profileNulls,
     dedicatedTopics: config.dedicatedTopics,
     topicTenants: config.topicTenants,
     limits: await openLimits(config, logger, closing),

@@ -93,6 +93,7 @@ export async function openPipeline(
       retryLabels: config.retryLadder,
       expiryMs: config.retryExpiry,
       retentionMs: config.retention,
+      profileNulls: config.profileNulls,
       maxCalls: config.destinationConcurrency,
       callsPerSecond: config.destinationRate,
       condition: {

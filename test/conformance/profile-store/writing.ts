@@ -100,6 +100,41 @@ export function writing(stage: Stage): void {
       expect(await people.find('email:a@x')).toEqual(made);
     });
 
+    it('takes away what it unsets, for good, also when profiles become one', async () => {
+      const people = stage.people();
+      const unset = { value: null, unset: true } as const;
+      await people.write(['email:nul@x'], {
+        attributes: [attribute('n', 'old'), attribute('kept', 1), { path: ['e', 'a'], value: 2 }],
+        preferences: [{ name: 'sms', value: { type: 'sms', value: 'yes' } }],
+        consents: [{ name: 'terms', value: 'yes' }],
+        ts: 5,
+      });
+      const gone = await people.write(['email:nul@x'], {
+        attributes: [
+          { path: ['d', 'n'], ...unset, ts: 7 },
+          { path: ['e'], ...unset, ts: 8 },
+        ],
+        preferences: [{ name: 'sms', ...unset }],
+        consents: [{ name: 'terms', ...unset }],
+      });
+      const shown = (of: typeof gone) => {
+        const { profile: tree, mkt_preferences: preferences, consent } = recordOf(of);
+        return { tree, preferences, consent };
+      };
+      const nothing = { tree: { d: { kept: 1, _ts: '7' } }, preferences: {}, consent: {} };
+      expect(shown(gone)).toEqual(nothing);
+      await people.write(['cookie:nul'], {
+        attributes: [attribute('n', 'late'), { path: ['e', 'b'], value: 3 }],
+        consents: [{ name: 'terms', value: 'late' }],
+        ts: 6,
+      });
+      const one = await people.write(['email:nul@x', 'cookie:nul'], { ts: 6 });
+      expect(shown(one)).toEqual(nothing);
+      expect(await people.find('cookie:nul')).toEqual(one);
+      const again = await people.write(['email:nul@x'], { attributes: [attribute('n', 'new')] });
+      expect(treeOf(again)).toEqual({ d: { kept: 1, n: 'new' } });
+    });
+
     it('without a time wins against what is there, though that be of the future', async () => {
       const people = stage.people();
       const future = Date.now() + 1_000_000;

@@ -154,18 +154,22 @@ function registers(writes: readonly WriteAttempt[], live: readonly Profile[]): r
       const wins =
         held === undefined ||
         write.ts > held.ts ||
-        (write.ts === held.ts && JSON.stringify(attribute.value) > JSON.stringify(held.value));
-      if (wins) newest.set(String(attribute.path[1]), { value: attribute.value, ts: write.ts });
+        (write.ts === held.ts && textOf(attribute) > textOf(held));
+      if (wins) newest.set(String(attribute.path[1]), { ...attribute, ts: write.ts });
     }
     const shared = attributes.filter(({ path }) => path[0] === 'shared');
-    const isRight = shared.every(({ path, value, ts }) => {
+    const isRight = shared.every(({ path, value, ts, unset }) => {
       const expected = newest.get(String(path[1]));
-      return expected?.value === value && expected.ts === ts;
+      return expected?.value === value && expected.ts === ts && expected.unset === unset;
     });
     return isRight && shared.length === newest.size
       ? []
       : [`the attributes of ${ucid} are not those of its writes`];
   });
+}
+
+function textOf({ value, unset }: Pick<Register, 'value' | 'unset'>): string {
+  return unset === true ? '' : JSON.stringify(value);
 }
 
 /** Two people are one record only where an explicit write says so. */

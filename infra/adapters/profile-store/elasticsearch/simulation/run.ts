@@ -275,7 +275,10 @@ class Run {
       ...SCOPE,
       identities,
       attributes: [
-        { path: ['shared', `a${this.#time.below(3)}`], value: mark },
+        {
+          path: ['shared', `a${this.#time.below(3)}`],
+          ...(this.#time.random() < 0.2 ? { value: null, unset: true } : { value: mark }),
+        },
         { path: ['marks', mark], value: 1 },
       ],
       preferences: [],
