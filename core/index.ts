@@ -122,6 +122,7 @@ export * from './profiles/profile-store.ts';
 export * from './profiles/publish-changes.ts';
 export * from './profiles/record.ts';
 export * from './profiles/retention.ts';
+export { applyUnlink, unlinkingOf } from './profiles/unlink.ts';
 export * from './quotas/quota-uses.ts';
 export * from './quotas/quotas.ts';
 export * from './replay/replay-step.ts';

@@ -155,7 +155,7 @@ export const METRICS = {
   tributary_profile_identities_left_out_total: {
     kind: 'counter',
     help: 'Identities of events that were not linked.',
-    labels: { reason: 'another_person, deleted, too_many', type: 'of the identity' },
+    labels: { reason: 'another_person, unlinked, deleted, too_many', type: 'of the identity' },
   },
   tributary_profile_identities_skipped_total: {
     kind: 'counter',

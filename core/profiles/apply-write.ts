@@ -11,6 +11,7 @@ import {
 } from './profile.ts';
 import type { ProfileChange, ProfileRefusal, ProfileWrite } from './profile-store.ts';
 import { joinNamed, stampNamed } from './registers.ts';
+import { withoutLiftedBlocks } from './unlink.ts';
 
 export type AppliedWrite =
   | {
@@ -59,7 +60,7 @@ function written(
   now: number,
 ): Profile {
   const held = identities.map(({ type, value }) => ({ type, value, ts: ts ?? now }));
-  return withContent(profile, {
+  const after = withContent(profile, {
     created_ts: profile.created_ts,
     linked: profile.linked,
     identities: joinIdentities(profile.identities, held),
@@ -67,6 +68,7 @@ function written(
     preferences: joinNamed(profile.preferences, stampNamed(profile.preferences, preferences, ts, now)),
     consents: joinNamed(profile.consents, stampNamed(profile.consents, consents, ts, now)),
   });
+  return withoutLiftedBlocks(after);
 }
 
 /** So many registers that no values are small enough: known before they are merged, which takes longer than to count them. */

@@ -3,6 +3,7 @@ import { joinIdentities } from './identities.ts';
 import { compareText, keptIfSame } from './order.ts';
 import type { Profile, ProfileScope } from './profile.ts';
 import { joinNamed } from './registers.ts';
+import { joinUnlinked, withoutLiftedBlocks } from './unlink.ts';
 
 /** A profile before its first write: nothing is known and nothing was stored yet, hence version 0. */
 export function freshProfile({ org, region }: ProfileScope, ucid: string, now: number): Profile {
@@ -33,7 +34,7 @@ export function fold(master: Profile, other: Profile, now: number): Profile {
 /** The content of both under the name of the master; neither version nor time moves. */
 export function joined(master: Profile, other: Profile): Profile {
   if (master.ucid === other.ucid) return master;
-  return withContent(master, {
+  const both = withContent(master, {
     created_ts: Math.min(master.created_ts, other.created_ts),
     identities: joinIdentities(master.identities, other.identities),
     attributes: joinAttributes(master.attributes, other.attributes),
@@ -41,6 +42,8 @@ export function joined(master: Profile, other: Profile): Profile {
     consents: joinNamed(master.consents, other.consents),
     linked: joinUcids(master.linked, [other.ucid, ...other.linked]),
   });
+  if (master.unlinked === undefined && other.unlinked === undefined) return both;
+  return withoutLiftedBlocks({ ...both, unlinked: joinUnlinked(master.unlinked, other.unlinked) });
 }
 
 type Content = Pick<

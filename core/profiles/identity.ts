@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { isPlaceholder, isPlaceholderDigest } from './placeholders.ts';
-import type { Identity } from './profile.ts';
+import type { Identity, ProfileScope } from './profile.ts';
 
 /** Of the value of an identity, after blanks around it are trimmed: Unicode characters. */
 export const MAX_IDENTITY_CHARACTERS = 512;
@@ -55,6 +55,11 @@ export function namespaceOf(type: string): string {
  */
 export function identityKey({ type, value }: Identity): string {
   return type === RAW_EMAIL ? `${HASHED_EMAIL}=${hash('sha256', value)}` : `${type}=${value}`;
+}
+
+/** Stands for the identity in its scope where its value must not be kept. */
+export function identityHash({ org, region }: ProfileScope, identity: Identity): string {
+  return hash('sha256', `${org}\n${region}\n${identityKey(identity)}`, 'base64url');
 }
 
 /** The two ways to write the same identity; of both the first is kept, as the second can be told from it. */

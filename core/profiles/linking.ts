@@ -1,3 +1,4 @@
+import { identityHash } from './identity.ts';
 import { compareText } from './order.ts';
 import { type Identity, MAX_PROFILE_IDENTITIES, type Profile } from './profile.ts';
 import type { LeftOut, ProfileRefusal, ProfileWrite } from './profile-store.ts';
@@ -78,9 +79,12 @@ export function linkingOf(write: ProfileWrite, { owners, named }: FoundOwners): 
 class Circle {
   readonly #write: ProfileWrite;
   readonly #members = new Map<string, Profile>();
+  /** Identities of the write that it gets and no member had. */
+  readonly #added: Identity[] = [];
   /** The person the write itself is about, by all the names it has for them; whoever is another is kept apart. */
   readonly #person: ReadonlySet<string>;
   #hasPerson = false;
+  #hasUnlinked = false;
   #identities = 0;
 
   constructor(write: ProfileWrite, named: Profile | undefined) {
@@ -92,14 +96,17 @@ class Circle {
   admit(identity: Identity, owner: IdentityOwner): 'admitted' | LeftOut['why'] {
     if (wasDeletedAfter(this.#write, owner)) return 'deleted';
     if (owner.kind !== 'live') {
+      if (this.#isBlocked(identity, undefined)) return 'unlinked';
       if (this.#identities + 1 > MAX_PROFILE_IDENTITIES) return 'too_many';
       this.#identities += 1;
+      this.#added.push(identity);
       return 'admitted';
     }
     const { profile } = owner;
     if (this.#members.has(profile.ucid)) return 'admitted';
     if (this.#write.linking === 'keep-people-apart' && this.#isAnother(profile, identity))
       return 'another_person';
+    if (this.#isBlocked(identity, profile)) return 'unlinked';
     // Every identity has one owner, so the numbers add up. One that is claimed by nobody yet comes on top.
     if (this.#identities + Math.max(1, profile.identities.length) > MAX_PROFILE_IDENTITIES) return 'too_many';
     this.#join(profile);
@@ -108,6 +115,22 @@ class Circle {
 
   profiles(): readonly Profile[] {
     return [...this.#members.values()].sort((a, b) => compareText(a.ucid, b.ucid));
+  }
+
+  /**
+   * Whether an event would bring together what an unlink took apart: a member, or the profile that is to join, and an
+   * identity that was taken away from it.
+   */
+  #isBlocked(identity: Identity, profile: Profile | undefined): boolean {
+    if (this.#write.linking === 'merge') return false;
+    if (!this.#hasUnlinked && profile?.unlinked === undefined) return false;
+    const members = [...this.#members.values()];
+    const theirs = [identity, ...(profile?.identities ?? [])];
+    return (
+      members.some((member) => isUnlinkedFrom(member, theirs)) ||
+      (profile !== undefined &&
+        isUnlinkedFrom(profile, [...this.#added, ...members.flatMap((member) => member.identities)]))
+    );
   }
 
   #isAnother(profile: Profile, { type, value }: Identity): boolean {
@@ -122,8 +145,16 @@ class Circle {
   #join(profile: Profile): void {
     this.#members.set(profile.ucid, profile);
     this.#identities += Math.max(1, profile.identities.length);
+    this.#hasUnlinked ||= profile.unlinked !== undefined;
     this.#hasPerson ||= profile.identities.some(({ type }) => type === PERSON);
   }
+}
+
+function isUnlinkedFrom(profile: Profile, identities: readonly Identity[]): boolean {
+  const { unlinked } = profile;
+  if (unlinked === undefined) return false;
+  const hashes = new Set(unlinked.map(({ hash }) => hash));
+  return identities.some((identity) => hashes.has(identityHash(profile, identity)));
 }
 
 /**

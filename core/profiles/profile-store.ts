@@ -47,7 +47,8 @@ export type ProfileWriteOutcome =
 
 export interface LeftOut {
   readonly identity: Identity;
-  readonly why: 'another_person' | 'deleted' | 'too_many';
+  /** `unlinked`: it, or one that would come with it, was taken away from the profile by an unlink. */
+  readonly why: 'another_person' | 'unlinked' | 'deleted' | 'too_many';
 }
 
 /**
@@ -97,6 +98,31 @@ export interface ProfileDeletionOutcome {
   readonly notFound: readonly number[];
 }
 
+/** Identities to be taken away from the one profile that has them. */
+export interface ProfileUnlink extends ProfileScope {
+  /** At least one, normalised, none twice. */
+  readonly identities: readonly Identity[];
+  /** The profile that is meant, or one that was merged into it. Absent: the one that has the identities. */
+  readonly ucid?: string;
+}
+
+export type ProfileUnlinkOutcome =
+  | {
+      readonly kind: 'unlinked';
+      /** As it is afterwards. */
+      readonly profile: Profile;
+      /** Identities that the profile did not have, by their place. They are blocked too. */
+      readonly notHeld: readonly number[];
+    }
+  /** Nothing was changed. */
+  | { readonly kind: 'refused'; readonly reason: UnlinkRefusal };
+
+/**
+ * `nobody`: no profile has any of the identities, or none has the ucid. `several_profiles`: they are not of one profile.
+ * `too_large`: see `ProfileRefusal`.
+ */
+export type UnlinkRefusal = 'nobody' | 'several_profiles' | 'too_large';
+
 /** A deletion that came to an end before its time: what is in none of the lists may be deleted and may not. */
 export class DeletedInPart extends Unavailable {
   readonly outcome: ProfileDeletionOutcome;
@@ -138,6 +164,9 @@ export type PublishProfileChanges = (changes: readonly ProfileChange[]) => Promi
  * - A deletion takes the whole record, everything merged into it included, or nothing. A deleted identity remembers
  *   when for the configured retention, and what was received before that is not written at all; a new profile is made by
  *   who writes it anew.
+ * - An unlink takes an identity away from its profile in one commit. The identity belongs to nobody then. No event that is
+ *   written afterwards brings it back to that profile, whenever it happened and in whatever company, until a write of
+ *   `merge` does; it may become another profile's. What is known of its deletion stays known.
  * - Every change is published at least once; it is part of what the write commits, so no crash loses it. Who publishes
  *   does so with growing versions of a profile. A change that its process did not live to publish may be told as part of
  *   a later one of the same profile: that one has its `linked` too.
@@ -153,6 +182,7 @@ export interface ProfileStore {
   search(search: ProfileSearch): Promise<readonly Profile[]>;
   /** `DeletedInPart` where the engine ceased to answer after some were deleted. */
   delete(deletion: ProfileDeletion): Promise<ProfileDeletionOutcome>;
+  unlink(unlink: ProfileUnlink): Promise<ProfileUnlinkOutcome>;
   /** Waits for what is under way; changes not yet published are published by the next one who opens the store. */
   close(): Promise<void>;
 }

@@ -44,6 +44,14 @@ export interface HeldIdentity extends Identity {
   readonly ts: number;
 }
 
+/** An identity that was taken away from a profile: no event brings it back there, an explicit write does. */
+export interface UnlinkedIdentity {
+  /** Its `identityHash`. */
+  readonly hash: string;
+  /** When it was taken away, epoch ms. */
+  readonly ts: number;
+}
+
 /** One attribute of `profile`: `["demographics", "gender"]`, or `["groups", "UA", "name"]` of an event's group. */
 export interface ProfileAttribute extends Register {
   readonly path: readonly string[];
@@ -68,6 +76,8 @@ export interface Profile extends ProfileScope {
   /** Grows by at least one with every write that changes something. */
   readonly version: number;
   readonly identities: readonly HeldIdentity[];
+  /** Absent where there is none. No identity is in both lists. */
+  readonly unlinked?: readonly UnlinkedIdentity[];
   readonly attributes: readonly ProfileAttribute[];
   readonly preferences: readonly NamedRegister[];
   readonly consents: readonly NamedRegister[];

@@ -87,6 +87,38 @@ describe('the profile API', () => {
     expect(edited.profile.home).toMatchObject({ city: 'Pisa', floor: 2 });
   });
 
+  it('could not take an identity away from a profile', async () => {
+    const { owner, organization, client } = await open();
+    const { ucid } = await client.write({ email: 'desk@example.com', AdId: 'un-1' });
+    const unlink = (body: object, caller = client) =>
+      caller.call<unknown>('/_unlink', { region: 'eu', ...body });
+    const ids = { email: [' Desk@example.com'], AdId: ['un-2'] };
+    const done = await unlink({ ids });
+    expect(done).toMatchObject({ status: 200, body: { ucids: [ucid], identitiesNotFound: ['un-2'] } });
+    expect(
+      (await client.call('/_search', { regions: ['eu'], search: { email: ['desk@example.com'] } })).body,
+    ).toEqual([]);
+    expect(await unlink({ ids })).toMatchObject({
+      status: 200,
+      body: { ucids: [], identitiesNotFound: [' Desk@example.com', 'un-2'] },
+    });
+    expect(await unlink({ ids, ucid })).toMatchObject({ status: 200, body: { ucids: [ucid] } });
+    await client.write({ AdId: 'un-3' });
+    for (const [body, path] of [
+      [{ ids: { AdId: ['un-1', 'un-3'] } }, '/ids'],
+      [{ ids: { AdId: ['un-3'] }, ucid }, '/ids'],
+      [{ ids: {} }, '/ids'],
+      [{ ids: { AdId: ['null'] } }, '/ids/AdId/0'],
+      [{ ids: { ucid: [ucid] } }, '/ids/ucid/0'],
+      [{ ids, ucid: organization.id }, '/ucid'],
+      [{ ids, region: 'mars' }, '/region'],
+    ] as const)
+      expect(await unlink(body)).toMatchObject({ status: 400, body: { details: [{ path }] } });
+    const { key } = await makeClientKey(owner, organization.id, ['profile.read', 'profile.delete']);
+    expect((await unlink({ ids }, client.withKey(key, 'profile.read,profile.delete'))).status).toBe(403);
+    expect((await unlink({ ids }, client.naming(1_000_000))).status).toBe(403);
+  });
+
   it('limits the calls of a key where that is configured: 429, and when to come again', async () => {
     const { owner, organization, client } = await open({ env: { TRIBUTARY_CALL_RATE: '20' } });
     const { key } = await makeClientKey(owner, organization.id, CLIENT_KEY_SCOPES);
@@ -113,7 +145,7 @@ describe('the profile API', () => {
 
   it('is 503 while the engine of the profiles does not answer, and says when to come back', async () => {
     const away = () => Promise.reject(new Unavailable('the engine is away'));
-    const profiles = { upsert: away, search: away, delete: away, close: async () => {} };
+    const profiles = { upsert: away, search: away, delete: away, unlink: away, close: async () => {} };
     const { client } = await open({ dependencies: { profiles } });
     for (const call of Object.values(PROFILE_CALLS)) {
       const answer = await client.call(...call);
@@ -125,7 +157,7 @@ describe('the profile API', () => {
   it('is 503 where the engine went away in the midst of a deletion, and tells who is deleted', async () => {
     const away = () => Promise.reject(new Unavailable('the engine is away'));
     const inPart = () => Promise.reject(new DeletedInPart('away', { deleted: ['gone'], notFound: [2] }));
-    const profiles = { upsert: away, search: away, delete: inPart, close: async () => {} };
+    const profiles = { upsert: away, search: away, delete: inPart, unlink: away, close: async () => {} };
     const { client } = await open({ dependencies: { profiles } });
     expect(await client.call('/_delete', { region: 'eu', ids: { AdId: ['a', 'b', 'c'] } })).toMatchObject({
       status: 503,
@@ -141,7 +173,7 @@ describe('the profile API', () => {
   it('is 400 where a search finds more than the store reads, and says what to do', async () => {
     const away = () => Promise.reject(new Unavailable('the engine is away'));
     const tooMuch = () => Promise.reject(new InvalidInput('finds more than can be read'));
-    const profiles = { upsert: away, search: tooMuch, delete: away, close: async () => {} };
+    const profiles = { upsert: away, search: tooMuch, delete: away, unlink: away, close: async () => {} };
     const { client } = await open({ dependencies: { profiles } });
     expect(await client.call(...PROFILE_CALLS['profile.read'])).toMatchObject({
       status: 400,
@@ -172,7 +204,13 @@ describe('the answer to a search', () => {
   /** The answer of a gateway whose store finds so many profiles of a megabyte. */
   async function answerWith(count: number) {
     const away = () => Promise.reject(new Unavailable('the engine is away'));
-    const profiles = { upsert: away, search: async () => found(count), delete: away, close: async () => {} };
+    const profiles = {
+      upsert: away,
+      search: async () => found(count),
+      delete: away,
+      unlink: away,
+      close: async () => {},
+    };
     const { client } = await open({ dependencies: { profiles } });
     return client.call<unknown>(...SEARCH);
   }

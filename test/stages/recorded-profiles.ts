@@ -3,6 +3,7 @@ import {
   type Profile,
   type ProfileDeletionOutcome,
   type ProfileStore,
+  type ProfileUnlinkOutcome,
   type ProfileWrite,
   type ProfileWriteOutcome,
 } from '@tributary/core';
@@ -37,6 +38,9 @@ export class RecordedProfiles implements ProfileStore {
   }
   async delete(): Promise<ProfileDeletionOutcome> {
     return { deleted: [], notFound: [] };
+  }
+  async unlink(): Promise<ProfileUnlinkOutcome> {
+    return { kind: 'refused', reason: 'nobody' };
   }
   async close(): Promise<void> {}
 }

@@ -30,9 +30,12 @@ import {
   foundRecords,
   profileRecords,
   searchBody,
+  unlinkAnswer,
+  unlinkBody,
   writeBody,
 } from './schemas.ts';
 import { readSearch } from './search.ts';
+import { readUnlink, unlinkRefusal } from './unlink.ts';
 import { namesIn, readWrite } from './write.ts';
 
 /**
@@ -157,6 +160,36 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
           throw error instanceof TributaryError && error.retryable ? unavailable(answer) : error;
         });
       return reply.code(200).send(answer);
+    },
+  );
+
+  app.post(
+    '/users/_unlink',
+    {
+      config: { operation: 'profiles.unlink' },
+      schema: {
+        operationId: 'unlinkIdentities',
+        summary: 'Take identities away from a profile',
+        description:
+          'An extension of the specification. The identities, all of one profile, belong to nobody then, and no event brings them back to that profile, whenever it happened; a write that names them beside an identity of the profile or its `ucid` does. With a `ucid`, identities that the profile does not have are blocked too. What was written stays with the profile.',
+        body: unlinkBody,
+        response: { 200: unlinkAnswer, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { region, asSent, ...names } = readUnlink(request.body);
+      const { organization } = admitTo(request, 'profile.write', [region]);
+      const scope = { org: organization.org_id, region: region.name };
+      const permit = unconfirmedWrites.take([organization.id], request.bodyBytes);
+      const outcome = await profiles.unlink({ ...names, ...scope }).finally(permit.release);
+      if (outcome.kind === 'unlinked')
+        return reply.code(200).send({
+          ucids: [outcome.profile.ucid],
+          identitiesNotFound: outcome.notHeld.flatMap((at) => asSent[at] ?? []),
+        });
+      const refusal = unlinkRefusal(outcome.reason, names);
+      if (refusal !== undefined) throw refusal;
+      return reply.code(200).send({ ucids: [], identitiesNotFound: asSent.flat() });
     },
   );
 

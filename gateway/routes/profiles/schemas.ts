@@ -108,6 +108,23 @@ export const deletionBody = closed(
   },
 );
 
+export const unlinkBody = closed(
+  {
+    orgId,
+    region,
+    ids: mapOf<readonly string[]>(
+      { type: 'array', items: identityValue, minItems: 1 },
+      'Identifier type to the values to take away from their profile.',
+      { ...IDENTITY_TYPES, minProperties: 1 },
+    ),
+    ucid: optional(ucid),
+  },
+  {
+    title: 'ProfileUnlinkBody',
+    examples: [{ orgId: 1, region: 'eu', ids: { email: ['office@example.com'] } }],
+  },
+);
+
 export const profileRecords = listOf(
   Type.Object(
     {
@@ -128,6 +145,17 @@ export const profileRecords = listOf(
 export const foundRecords = Type.Unsafe<unknown>(profileRecords);
 
 const ucids = listOf(Type.String());
+
+export const unlinkAnswer = Type.Object(
+  {
+    ucids: listOf(
+      Type.String(),
+      'The profile that was changed; empty where nobody has any of the identities.',
+    ),
+    identitiesNotFound: listOf(Type.String(), 'What the profile did not have, as it was sent.'),
+  },
+  { title: 'ProfileUnlink' },
+);
 
 export const deletionAnswer = Type.Object(
   {

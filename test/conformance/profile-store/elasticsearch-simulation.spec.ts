@@ -27,6 +27,11 @@ describe('every promise is kept on a node that loses what it showed', () => {
     ['a tenth deletions', { deletionShare: 0.1 }],
     ['a quarter deletions, few people', { deletionShare: 0.25, people: 5 }],
     ['events that come long after a deletion', { deletionShare: 0.2, eventShare: 0.9, people: 3 }],
+    ['events alone, and unlinks', { eventShare: 1, unlinkShare: 0.2, people: 4 }],
+    [
+      'unlinks, deletions and crashes',
+      { unlinkShare: 0.15, deletionShare: 0.05, people: 4, nodeCrashMs: 300 },
+    ],
     ['very few people', { deletionShare: 0.05, people: 3 }],
     ['many people', { people: 60 }],
     ['nobody crashes', { deletionShare: 0.05, nodeCrashMs: undefined, processCrashMs: undefined }],

@@ -8,6 +8,8 @@ import {
   type ProfileDeletionOutcome,
   type ProfileScope,
   type ProfileStore,
+  type ProfileUnlink,
+  type ProfileUnlinkOutcome,
   type ProfileWrite,
   type ProfileWriteOutcome,
 } from '@tributary/core';
@@ -81,6 +83,10 @@ export class People {
 
   async findUcid(ucid: string): Promise<Profile | undefined> {
     return only(await this.search([], [ucid]));
+  }
+
+  unlink(identities: readonly string[], changes: Partial<ProfileUnlink> = {}): Promise<ProfileUnlinkOutcome> {
+    return this.store.unlink({ ...this.scope, identities: identities.map(identity), ...changes });
   }
 
   delete(

@@ -8,6 +8,7 @@ import { publishing } from './publishing.ts';
 import { scopes } from './scopes.ts';
 import { Stage } from './stage.ts';
 import { together } from './together.ts';
+import { unlinking } from './unlinking.ts';
 import { writing } from './writing.ts';
 
 /** What every `ProfileStore` promises. */
@@ -21,6 +22,7 @@ export function profileStoreConformance(harness: ProfileStoreHarness): void {
     scopes(stage);
     peopleApart(stage);
     deleting(stage);
+    unlinking(stage);
     publishing(stage);
     together(stage);
     lifetime(stage);

@@ -109,7 +109,17 @@ async function deleteOne(
   const change = deletionOf(profile, now);
   const { org, region, linked } = profile;
   const claims = profile.identities.map((identity) => claimHash(profile, identity));
-  const tombstone: Tombstone = { org, region, ucid, version: change.version, deletedAt: now, linked, claims };
+  const unlinked = profile.unlinked?.map(({ hash }) => hash);
+  const tombstone: Tombstone = {
+    org,
+    region,
+    ucid,
+    version: change.version,
+    deletedAt: now,
+    linked,
+    claims,
+    ...(unlinked === undefined ? {} : { unlinked }),
+  };
   const open = await publisher.begin();
   try {
     const version = await steps.put(ucid, deletedSource(tombstone, true, now, open.pending));

@@ -1,5 +1,4 @@
-import { hash } from 'node:crypto';
-import { type Identity, identityKey, type Profile, type ProfileScope, parseExact } from '@tributary/core';
+import { type Identity, identityHash, type Profile, type ProfileScope, parseExact } from '@tributary/core';
 import type { DocumentSource, StoredDocument } from './documents.ts';
 
 /** Everything a profile that is not deleted keeps. */
@@ -29,6 +28,8 @@ export interface Tombstone extends ProfileScope {
   readonly linked: readonly string[];
   /** Hashes of the identities that it had. */
   readonly claims: readonly string[];
+  /** Hashes of identities that were unlinked from it: their claims may still lead here, and it never had them to delete. */
+  readonly unlinked?: readonly string[];
 }
 
 interface At {
@@ -64,8 +65,8 @@ export interface Claim extends At {
 }
 
 /** A name of fixed length that tells nothing of the person. */
-export function claimHash({ org, region }: ProfileScope, identity: Identity): string {
-  return hash('sha256', `${org}\n${region}\n${identityKey(identity)}`, 'base64url');
+export function claimHash(scope: ProfileScope, identity: Identity): string {
+  return identityHash(scope, identity);
 }
 
 export function claimId(claim: string): string {

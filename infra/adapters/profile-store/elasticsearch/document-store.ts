@@ -6,6 +6,8 @@ import {
   type ProfileDeletionOutcome,
   type ProfileSearch,
   type ProfileStore,
+  type ProfileUnlink,
+  type ProfileUnlinkOutcome,
   type ProfileWrite,
   type ProfileWriteOutcome,
   type PublishProfileChanges,
@@ -22,6 +24,7 @@ import { untilDone } from './restarts.ts';
 import { attemptSearch } from './search.ts';
 import type { StoreTools } from './store-tools.ts';
 import { Sweeper } from './sweeper.ts';
+import { attemptUnlink } from './unlink.ts';
 import { attemptUpsert } from './upsert.ts';
 import type { Hints } from './view.ts';
 import type { WriteGroup } from './write-group.ts';
@@ -85,6 +88,10 @@ export class DocumentProfileStore implements ProfileStore {
 
   delete(deletion: ProfileDeletion): Promise<ProfileDeletionOutcome> {
     return this.#do(() => deleteProfiles(deletion, this.#tools, this.#publisher));
+  }
+
+  unlink(unlink: ProfileUnlink): Promise<ProfileUnlinkOutcome> {
+    return this.#do(() => untilDone(this.#tools, () => attemptUnlink(unlink, this.#tools, this.#publisher)));
   }
 
   /** Completes what others left half done. */

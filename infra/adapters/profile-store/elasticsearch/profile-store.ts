@@ -60,6 +60,7 @@ export async function openElasticsearchProfileStore(
     upsert: (write) => store.upsert(write),
     search: (search) => store.search(search),
     delete: (deletion) => store.delete(deletion),
+    unlink: (unlink) => store.unlink(unlink),
     close() {
       closed ??= sweeping
         .stop()

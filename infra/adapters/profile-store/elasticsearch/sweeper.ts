@@ -101,7 +101,8 @@ export class Sweeper {
   async #forget(ucid: string, document: ProfileDocument): Promise<void> {
     if (document.state !== 'deleted' || document.dirty) return;
     const { documents } = this.#tools;
-    const { claims, linked } = document.tombstone;
+    const { linked, unlinked = [] } = document.tombstone;
+    const claims = [...document.tombstone.claims, ...unlinked];
     const names = new Set([ucid, ...linked]);
     const claimed = await documents.read(claims.map(claimId));
     await documents.write(

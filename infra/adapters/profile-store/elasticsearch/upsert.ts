@@ -1,6 +1,12 @@
-import { forgetDeletionsBefore, type ProfileChange, type ProfileWrite } from '@tributary/core';
+import { forgetDeletionsBefore, type Profile, type ProfileChange, type ProfileWrite } from '@tributary/core';
 import type { ChangePublisher } from './change-publisher.ts';
-import { claimHash, type LiveDocument, liveSource, type RedirectDocument } from './document-forms.ts';
+import {
+  type Content,
+  claimHash,
+  type LiveDocument,
+  liveSource,
+  type RedirectDocument,
+} from './document-forms.ts';
 import { AGAIN, type Again } from './restarts.ts';
 import type { StoreTools } from './store-tools.ts';
 import { View } from './view.ts';
@@ -50,29 +56,54 @@ export async function attemptUpsert(
   ): Promise<boolean> {
     if (change === undefined)
       return document === undefined || (await durable.settleOne(ucid, document)) !== AGAIN;
-    const published = withCarried(change, await carried(document));
-    const open = await publisher.begin();
-    const content = { profile, deletions, unpublished: published.linked };
-    try {
-      const version = await steps.put(ucid, liveSource(content, open.pending, text));
-      if (version === undefined) {
-        publisher.notCommitted(open);
-        return false;
-      }
-      publisher.committed(open, published, text.length);
-      durable.note(ucid, version);
-      return true;
-    } catch (error) {
-      publisher.unknown(open);
-      throw error;
-    }
+    return commitChange({ document, deletions, profile, text, change }, steps, tools, publisher);
   }
+}
 
-  /** What became part of the profile by a change that its publisher may not have published. */
-  async function carried(document: LiveDocument | RedirectDocument | undefined): Promise<readonly string[]> {
-    if (document?.pending === undefined || document.content.unpublished.length === 0) return [];
-    return (await publisher.isPublished(document.pending)) ? [] : document.content.unpublished;
+/** What a profile becomes, and what is told of it. */
+export interface Commit {
+  /** What the profile is now; undefined when it is to be made. */
+  readonly document: LiveDocument | RedirectDocument | undefined;
+  readonly deletions: Content['deletions'];
+  readonly profile: Profile;
+  /** The JSON of `profile`. */
+  readonly text: string;
+  readonly change: ProfileChange;
+}
+
+/** Writes the profile live, with its change. False when somebody else wrote it. */
+export async function commitChange(
+  { document, deletions, profile, text, change }: Commit,
+  steps: WriteSteps,
+  { durable }: StoreTools,
+  publisher: ChangePublisher,
+): Promise<boolean> {
+  const { ucid } = profile;
+  const published = withCarried(change, await carried(document, publisher));
+  const open = await publisher.begin();
+  const content = { profile, deletions, unpublished: published.linked };
+  try {
+    const version = await steps.put(ucid, liveSource(content, open.pending, text));
+    if (version === undefined) {
+      publisher.notCommitted(open);
+      return false;
+    }
+    publisher.committed(open, published, text.length);
+    durable.note(ucid, version);
+    return true;
+  } catch (error) {
+    publisher.unknown(open);
+    throw error;
   }
+}
+
+/** What became part of the profile by a change that its publisher may not have published. */
+async function carried(
+  document: LiveDocument | RedirectDocument | undefined,
+  publisher: ChangePublisher,
+): Promise<readonly string[]> {
+  if (document?.pending === undefined || document.content.unpublished.length === 0) return [];
+  return (await publisher.isPublished(document.pending)) ? [] : document.content.unpublished;
 }
 
 function withCarried(change: ProfileChange, carried: readonly string[]): ProfileChange {

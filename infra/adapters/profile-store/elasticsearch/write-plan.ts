@@ -135,7 +135,9 @@ interface Found extends HashedIdentity {
 function deletedAtOf(claim: string, root: Root | undefined, view: View, forgetBefore: number): number {
   const at = Math.max(
     view.claim(claim)?.deletedAt ?? 0,
-    root?.kind === 'deleted' ? root.document.tombstone.deletedAt : 0,
+    root?.kind === 'deleted' && root.document.tombstone.unlinked?.includes(claim) !== true
+      ? root.document.tombstone.deletedAt
+      : 0,
     root?.kind === 'profile' ? (root.document.content.deletions[claim] ?? 0) : 0,
   );
   return at > forgetBefore ? at : 0;

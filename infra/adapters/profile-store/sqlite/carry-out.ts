@@ -1,4 +1,5 @@
 import {
+  applyUnlink,
   applyWrite,
   deletionOf,
   freshProfile,
@@ -7,7 +8,9 @@ import {
   messageOf,
   type Profile,
   type ProfileDeletion,
+  type ProfileUnlink,
   type ProfileWrite,
+  unlinkingOf,
   withFormer,
 } from '@tributary/core';
 import { claimOf } from './keys.ts';
@@ -29,6 +32,8 @@ export function carryOut(stored: StoredProfiles, request: StoreRequest): StoreAn
       return upsert(stored, request);
     case 'delete':
       return remove(stored, request.deletion, request.now);
+    case 'unlink':
+      return unlink(stored, request.unlink, request.now);
     case 'published':
       return { kind: 'done', count: stored.published(request.upTo) };
     case 'forget':
@@ -124,6 +129,33 @@ function remove(
   const deleted = doomed.map(({ profile }) => profile.ucid);
   const notFound = [...found.entries()].filter(([, some]) => some.length === 0).map(([at]) => at);
   return { kind: 'deleted', outcome: { deleted, notFound } };
+}
+
+function unlink(stored: StoredProfiles, asked: ProfileUnlink, now: number): StoreAnswer {
+  const claims = asked.identities.map((identity) => claimOf(asked, identity));
+  const found = claims.map((claim) => stored.byClaim(claim));
+  const owners = found.map((claimed) => (isLive(claimed?.stored) ? claimed.stored : undefined));
+  const named = asked.ucid === undefined ? undefined : liveIn(asked, stored.byUcid(asked.ucid));
+  const decision = decided(() => {
+    const unlinking = unlinkingOf(
+      asked,
+      owners.map((owner) => owner?.profile),
+      named?.profile,
+    );
+    if (unlinking.kind === 'refused') return unlinking;
+    const applied = applyUnlink(unlinking.profile, asked.identities, now);
+    return applied.kind === 'refused' ? applied : { ...applied, notHeld: unlinking.notHeld };
+  });
+  if (decision.kind === 'failed') return decision;
+  if (decision.kind === 'refused') return { kind: 'not_unlinked', reason: decision.reason };
+  const { profile, text, change, notHeld } = decision;
+  const target = named ?? owners.find(isLive);
+  if (target === undefined) throw new Error('what is unlinked is there');
+  stored.replace(target, profile, text);
+  for (const [at, claim] of claims.entries())
+    if (owners[at] !== undefined) stored.free(claim, target, found[at]?.deletedAt);
+  stored.record(change);
+  return { kind: 'unlinked', profile: text, notHeld };
 }
 
 function ownerOf(claimed: Claimed | undefined): IdentityOwner {

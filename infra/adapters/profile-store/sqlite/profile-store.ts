@@ -13,6 +13,8 @@ import {
   type ProfileDeletionOutcome,
   type ProfileSearch,
   type ProfileStore,
+  type ProfileUnlink,
+  type ProfileUnlinkOutcome,
   type ProfileWrite,
   type ProfileWriteOutcome,
   type PublishProfileChanges,
@@ -120,6 +122,20 @@ class SqliteProfileStore implements ProfileStore {
       if (answer.kind !== 'deleted') throw new Error(`a deletion was answered with ${answer.kind}`);
       if (answer.outcome.deleted.length > 0) this.#publisher.wake();
       return answer.outcome;
+    });
+  }
+
+  unlink(unlink: ProfileUnlink): Promise<ProfileUnlinkOutcome> {
+    return this.#during(async () => {
+      const answer = await this.#writer.ask({ kind: 'unlink', unlink, now: this.#options.clock() });
+      if (answer.kind === 'not_unlinked') return { kind: 'refused', reason: answer.reason };
+      if (answer.kind !== 'unlinked') throw new Error(`an unlink was answered with ${answer.kind}`);
+      this.#publisher.wake();
+      return {
+        kind: 'unlinked',
+        profile: parseExact(answer.profile) as Profile,
+        notHeld: answer.notHeld,
+      };
     });
   }
 

@@ -3,7 +3,9 @@ import type {
   ProfileDeletion,
   ProfileDeletionOutcome,
   ProfileRefusal,
+  ProfileUnlink,
   ProfileWrite,
+  UnlinkRefusal,
 } from '@tributary/core';
 
 /** What is asked of the writing thread. `now` is the time of the call, epoch ms. */
@@ -21,6 +23,7 @@ export type StoreRequest =
       readonly now: number;
     }
   | { readonly kind: 'delete'; readonly deletion: ProfileDeletion; readonly now: number }
+  | { readonly kind: 'unlink'; readonly unlink: ProfileUnlink; readonly now: number }
   /** Changes up to this number were published. */
   | { readonly kind: 'published'; readonly upTo: number }
   /** Forgets some of what was deleted before, epoch ms. */
@@ -36,6 +39,9 @@ export type StoreAnswer =
     }
   | { readonly kind: 'refused'; readonly reason: ProfileRefusal }
   | { readonly kind: 'deleted'; readonly outcome: ProfileDeletionOutcome }
+  /** `profile` is JSON. */
+  | { readonly kind: 'unlinked'; readonly profile: string; readonly notHeld: readonly number[] }
+  | { readonly kind: 'not_unlinked'; readonly reason: UnlinkRefusal }
   /** How many things were forgotten, or removed from the outbox. */
   | { readonly kind: 'done'; readonly count: number }
   /** A fault of this request alone; nothing of it was done. */

@@ -89,6 +89,17 @@ export class StoredProfiles {
     this.#statements.lead.run(claim, id, deletedAt ?? null);
   }
 
+  /** Lets the claim lead to nobody. When the identity was last deleted stays known, by a tombstone of its own. */
+  free(claim: Buffer, { id }: LiveProfile, deletedAt: number | undefined): void {
+    if (deletedAt === undefined) {
+      this.#statements.unlead.run(claim, id);
+      return;
+    }
+    const tombstone: Tombstone = { claims: [claim.toString('hex')], ucids: [] };
+    const buried = this.#statements.insertBuried.run(JSON.stringify(tombstone), deletedAt);
+    this.#statements.lead.run(claim, Number(buried.lastInsertRowid), null);
+  }
+
   /** Lets everything that leads to `other` lead to `master`. */
   absorb(other: LiveProfile, master: LiveProfile): void {
     const { profile } = other;
@@ -183,6 +194,7 @@ function prepare(database: DatabaseSync) {
     ucid: database.prepare('SELECT profile FROM ucids WHERE ucid = ?'),
     read: database.prepare('SELECT body, deleted_at FROM profiles WHERE profile = ?'),
     insert: database.prepare('INSERT INTO profiles (body) VALUES (?)'),
+    insertBuried: database.prepare('INSERT INTO profiles (body, deleted_at) VALUES (?, ?)'),
     update: database.prepare('UPDATE profiles SET body = ? WHERE profile = ?'),
     bury: database.prepare('UPDATE profiles SET body = ?, deleted_at = ? WHERE profile = ?'),
     remove: database.prepare('DELETE FROM profiles WHERE profile = ?'),

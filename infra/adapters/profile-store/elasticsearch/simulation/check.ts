@@ -1,5 +1,12 @@
 import type { Identity, Profile, ProfileChange, Register } from '@tributary/core';
-import type { Attempt, DeletionAttempt, SearchAttempt, SimulationRun, WriteAttempt } from './run.ts';
+import type {
+  Attempt,
+  DeletionAttempt,
+  SearchAttempt,
+  SimulationRun,
+  UnlinkAttempt,
+  WriteAttempt,
+} from './run.ts';
 
 /** Everything that must not be and is; empty when every promise was kept. */
 export async function violationsOf({
@@ -15,7 +22,8 @@ export async function violationsOf({
     ...oneOwner(live),
     ...(await foundByEveryIdentity(live, afterwards)),
     ...nothingLeftHalf(node),
-    ...marks(writes, live, leadsTo),
+    ...marks(writes, live, leadsTo, namesUnlinkedIn(attempts)),
+    ...unlinks(attempts, writes, live),
     ...registers(writes, live),
     ...peopleApart(writes, live),
     ...searches(attempts, live),
@@ -89,6 +97,7 @@ function marks(
   writes: readonly WriteAttempt[],
   live: readonly Profile[],
   leadsTo: ReadonlyMap<string, string | undefined>,
+  unlinked: ReadonlySet<string>,
 ): readonly string[] {
   return [...byMark(writes)].flatMap(([mark, attempts]) => {
     const holders = live.filter(({ consents }) => consents.some(({ name }) => name === mark));
@@ -106,13 +115,18 @@ function marks(
         .map((ucid) => `${mark} was answered, and ${ucid} is without it`),
       ...(isKnown ? misplaced.map((ucid) => `${mark} is in ${ucid}, where no answer leads`) : []),
       ...(attempts.length === 1 && holders.length > 1 ? [`${mark} is in ${[...places].join(', ')}`] : []),
-      ...holders.flatMap((holder) => halves(mark, attempts, holder)),
+      ...holders.flatMap((holder) => halves(mark, attempts, holder, unlinked)),
     ];
   });
 }
 
 /** What a profile has of a write without having all of it. */
-function halves(mark: string, attempts: readonly WriteAttempt[], holder: Profile): readonly string[] {
+function halves(
+  mark: string,
+  attempts: readonly WriteAttempt[],
+  holder: Profile,
+  unlinked: ReadonlySet<string>,
+): readonly string[] {
   const violations: string[] = [];
   if (!holder.attributes.some(({ path }) => path[1] === mark))
     violations.push(`${mark} is half in ${holder.ucid}`);
@@ -129,7 +143,7 @@ function halves(mark: string, attempts: readonly WriteAttempt[], holder: Profile
   const held = holder.identities.map(nameOf);
   const missing = only.write.identities
     .map(nameOf)
-    .filter((name) => !leftOut.includes(name) && !held.includes(name));
+    .filter((name) => !leftOut.includes(name) && !held.includes(name) && !unlinked.has(name));
   return missing.length === 0
     ? violations
     : [...violations, `${mark} is in ${holder.ucid} without ${missing.join(', ')}`];
@@ -172,6 +186,33 @@ function textOf({ value, unset }: Pick<Register, 'value' | 'unset'>): string {
   return unset === true ? '' : JSON.stringify(value);
 }
 
+function unlinksIn(attempts: readonly Attempt[]): readonly UnlinkAttempt[] {
+  return attempts.filter((one): one is UnlinkAttempt => one.kind === 'unlink');
+}
+
+/** What an unlink may have taken away, answered or not. */
+function namesUnlinkedIn(attempts: readonly Attempt[]): ReadonlySet<string> {
+  return new Set(unlinksIn(attempts).map(({ identity }) => nameOf(identity)));
+}
+
+/** What an answered unlink took away is not there again, unless by an explicit write that was not over before it. */
+function unlinks(
+  attempts: readonly Attempt[],
+  writes: readonly WriteAttempt[],
+  live: readonly Profile[],
+): readonly string[] {
+  return unlinksIn(attempts).flatMap(({ identity, answer, begunAt }) => {
+    if (answer?.kind !== 'unlinked') return [];
+    const { ucid } = answer.profile;
+    const holder = live.find((one) => one.ucid === ucid || one.linked.includes(ucid));
+    const isBack = holder?.identities.some((one) => nameOf(one) === nameOf(identity));
+    const mayBeBack = writes.some(
+      ({ write, endedAt = Number.POSITIVE_INFINITY }) => write.linking === 'merge' && endedAt > begunAt,
+    );
+    return isBack === true && !mayBeBack ? [`${nameOf(identity)} was unlinked from ${ucid} and is back`] : [];
+  });
+}
+
 /** Two people are one record only where an explicit write says so. */
 function peopleApart(writes: readonly WriteAttempt[], live: readonly Profile[]): readonly string[] {
   const all = byMark(writes);
@@ -193,6 +234,7 @@ function searches(attempts: readonly Attempt[], live: readonly Profile[]): reado
   const once = [...byMark(writes).values()].flatMap((same) => (same.length === 1 ? same : []));
   const deletedAll = attempts.filter((one): one is DeletionAttempt => one.kind === 'deletion');
   const held = new Set(live.flatMap(({ consents }) => consents.map(({ name }) => name)));
+  const unlinked = namesUnlinkedIn(attempts);
   return known.flatMap(({ identity, begunAt, found = [] }) => {
     const violations: string[] = [];
     if (found.length > 1) violations.push(`a search found ${found.length} records of ${nameOf(identity)}`);
@@ -202,7 +244,7 @@ function searches(attempts: readonly Attempt[], live: readonly Profile[]): reado
       if (answer?.kind !== 'written' || endedAt === undefined || endedAt > begunAt) continue;
       const leftOut = answer.leftOut.some((one) => nameOf(one.identity) === nameOf(identity));
       const names = write.identities.some((one) => nameOf(one) === nameOf(identity));
-      if (names && !leftOut && held.has(mark) && !seen.has(mark))
+      if (names && !leftOut && !unlinked.has(nameOf(identity)) && held.has(mark) && !seen.has(mark))
         violations.push(`a search for ${nameOf(identity)} did not see ${mark}, answered before it began`);
     }
     if (!mightBeDeleted) {

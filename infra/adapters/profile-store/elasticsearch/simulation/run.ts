@@ -23,6 +23,8 @@ export interface SimulationOptions {
   /** Of the operations: deletions, and of the writes those of events. */
   readonly deletionShare: number;
   readonly eventShare: number;
+  /** Of the operations: unlinks. Default none. */
+  readonly unlinkShare?: number;
   /** Mean time between two crashes of the node, and of one process, ms; absent: never. */
   readonly nodeCrashMs?: number | undefined;
   readonly processCrashMs?: number | undefined;
@@ -55,7 +57,14 @@ export interface SearchAttempt {
   endedAt?: number;
   found?: readonly Profile[];
 }
-export type Attempt = WriteAttempt | DeletionAttempt | SearchAttempt;
+export interface UnlinkAttempt {
+  readonly kind: 'unlink';
+  readonly identity: Identity;
+  readonly begunAt: number;
+  endedAt?: number;
+  answer?: Awaited<ReturnType<DocumentProfileStore['unlink']>>;
+}
+export type Attempt = WriteAttempt | DeletionAttempt | SearchAttempt | UnlinkAttempt;
 
 export interface SimulationRun {
   readonly attempts: readonly Attempt[];
@@ -194,12 +203,13 @@ class Run {
   }
 
   async #call(process: SimulatedProcess): Promise<void> {
-    const { operations, deletionShare } = this.#options;
+    const { operations, deletionShare, unlinkShare = 0 } = this.#options;
     while (!process.dead && this.#attempts.length < operations) {
       const dice = this.#time.random();
       const before = this.#answered;
       if (dice < deletionShare) await this.#delete(process);
       else if (dice < deletionShare + 0.2) await this.#search(process);
+      else if (dice < deletionShare + 0.2 + unlinkShare) await this.#unlink(process);
       else await this.#write(process);
       // Who was not answered waits a little: else a run would hold hardly anything but failures.
       await this.#time.pause(this.#time.below(this.#answered === before ? 300 : 10));
@@ -250,6 +260,18 @@ class Run {
         ucids: [],
       });
       attempt.deleted = deleted;
+      attempt.endedAt = this.#time.now();
+      this.#answered++;
+    } catch (error) {
+      if (!(error instanceof Unavailable)) throw error;
+    }
+  }
+
+  async #unlink({ store }: SimulatedProcess): Promise<void> {
+    const attempt: UnlinkAttempt = { kind: 'unlink', identity: this.#identity(), begunAt: this.#time.now() };
+    this.#attempts.push(attempt);
+    try {
+      attempt.answer = await store.unlink({ ...SCOPE, identities: [attempt.identity] });
       attempt.endedAt = this.#time.now();
       this.#answered++;
     } catch (error) {

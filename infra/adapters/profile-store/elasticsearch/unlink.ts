@@ -1,0 +1,108 @@
+import {
+  applyUnlink,
+  messageOf,
+  type Profile,
+  type ProfileUnlink,
+  type ProfileUnlinkOutcome,
+  unlinkingOf,
+} from '@tributary/core';
+import type { ChangePublisher } from './change-publisher.ts';
+import { type Claim, claimHash, claimId, claimOf } from './document-forms.ts';
+import { holds } from './holds.ts';
+import { AGAIN, type Again } from './restarts.ts';
+import type { Root } from './roots.ts';
+import type { StoreTools } from './store-tools.ts';
+import { commitChange } from './upsert.ts';
+import { type HashedIdentity, View } from './view.ts';
+import { fencesOfFrozen } from './write-plan.ts';
+import { WriteSteps } from './write-steps.ts';
+
+/**
+ * One attempt to take identities away from their profile: one compare-and-set of the profile, as readers believe a claim
+ * only where the profile lists the identity. `AGAIN` when somebody else wrote what it relied on.
+ */
+export async function attemptUnlink(
+  unlink: ProfileUnlink,
+  tools: StoreTools,
+  publisher: ChangePublisher,
+): Promise<ProfileUnlinkOutcome | Again> {
+  const { documents, hints, durable } = tools;
+  const identities = unlink.identities.map((identity) => ({ identity, claim: claimHash(unlink, identity) }));
+  const view = new View(documents, hints);
+  await view.load(identities, unlink.ucid === undefined ? [] : [unlink.ucid]);
+  const roots = identities.map(({ claim }) => view.rootOfClaim(claim));
+  const named = unlink.ucid === undefined ? undefined : view.rootOf(unlink.ucid);
+  const unlinking = unlinkingOf(
+    unlink,
+    identities.map(({ identity }, at) => ownerOf(identity, roots[at])),
+    profileOf(named, unlink),
+  );
+  if (unlinking.kind === 'refused') return refused(unlinking.reason);
+  const target = [named, ...roots].find(
+    (root) => root?.kind === 'profile' && root.ucid === unlinking.profile.ucid,
+  );
+  if (target?.kind !== 'profile') throw new TypeError('a profile that is unlinked was not read');
+  const { document } = target;
+  const applied = applyUnlink(unlinking.profile, unlink.identities, tools.clock());
+  if (applied.kind === 'refused') return refused(applied.reason);
+
+  // Before the profile is written: whoever lets one of them lead somewhere else, or back, writes it after this.
+  const claims = (await documents.read(identities.map(({ claim }) => claimId(claim)))).map((stored) =>
+    stored === undefined ? undefined : claimOf(stored),
+  );
+  const steps = new WriteSteps(tools, view);
+  if (!(await steps.fence(fencesOfFrozen(document, undefined, view), unlink))) return AGAIN;
+  const { profile, text, change } = applied;
+  const { deletions } = document.content;
+  if (!(await commitChange({ document, deletions, profile, text, change }, steps, tools, publisher)))
+    return AGAIN;
+  const free = identities.flatMap(({ claim }, at) => {
+    hints.delete(claim);
+    const before = claims[at];
+    if (before === undefined || ![profile.ucid, ...profile.linked].includes(before.ucid)) return [];
+    // When the identity was deleted is known by where its claim leads.
+    return before.deletedAt === 0 && deletions[claim] === undefined ? [{ claim, before }] : [];
+  });
+  tools.background(freeClaims(free, tools));
+  return { kind: 'unlinked', profile, notHeld: unlinking.notHeld };
+
+  async function refused(
+    reason: Extract<ProfileUnlinkOutcome, { kind: 'refused' }>['reason'],
+  ): Promise<ProfileUnlinkOutcome | Again> {
+    const because = [named, ...roots].flatMap((root) => root ?? []);
+    return (await durable.settle(because)) === AGAIN ? AGAIN : { kind: 'refused', reason };
+  }
+}
+
+/**
+ * Removes claims that lead to a profile without their identity, so that its deletion says nothing of them. Each is removed
+ * only as it was read before the profile was written; one that stays is one that nobody believes.
+ */
+async function freeClaims(
+  claims: readonly { readonly claim: string; readonly before: Claim }[],
+  { documents, logger }: StoreTools,
+): Promise<void> {
+  try {
+    await documents.write(
+      claims.map(({ claim, before }) => ({
+        id: claimId(claim),
+        expected: before.stored.version,
+        source: 'removed' as const,
+      })),
+    );
+  } catch (error) {
+    logger.debug({ error: messageOf(error) }, 'claims of unlinked identities stay');
+  }
+}
+
+function ownerOf(identity: HashedIdentity['identity'], root: Root | undefined): Profile | undefined {
+  if (root?.kind !== 'profile') return undefined;
+  const { profile } = root.document.content;
+  return holds(profile, identity) ? profile : undefined;
+}
+
+function profileOf(root: Root | undefined, { org, region }: ProfileUnlink): Profile | undefined {
+  if (root?.kind !== 'profile') return undefined;
+  const { profile } = root.document.content;
+  return profile.org === org && profile.region === region ? profile : undefined;
+}
