@@ -229,6 +229,23 @@ describe('whatever is written', () => {
     );
   });
 
+  it('no event brings an identity back to the profile that it was taken away from, whatever joins meanwhile', () => {
+    const taken = fc.tuple(fc.constantFrom('user_id', 'anonymous_id', 'email'), value);
+    const before = fc.array(fc.oneof(explicit, event), { minLength: 2, maxLength: 8 });
+    fc.assert(
+      fc.property(before, taken, fc.array(event, { maxLength: 15 }), (writes, [type, text], events) => {
+        const world = new World();
+        for (const each of writes) world.upsert(each);
+        const from = world.unlink({ type, value: text });
+        for (const each of events) world.upsert(each);
+        const all = world.profiles.flatMap(({ identities }) => identities);
+        expect(new Set(all.map((one) => `${one.type}:${one.value}`)).size).toBe(all.length);
+        const now = world.profiles.find(({ ucid }) => from !== undefined && ucid === world.rootOf(from.ucid));
+        expect(now?.identities.some((one) => one.type === type && one.value === text)).not.toBe(true);
+      }),
+    );
+  });
+
   it('explicit writes make the same people of the same identities in every order', () => {
     const people = (writes: readonly ProfileWrite[]) => {
       const world = new World();

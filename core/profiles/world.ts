@@ -4,6 +4,7 @@ import { identityKey } from './identity.ts';
 import { type IdentityOwner, linkingOf } from './linking.ts';
 import type { Identity, Profile, ProfileScope } from './profile.ts';
 import type { ProfileWrite, ProfileWriteOutcome } from './profile-store.ts';
+import { applyUnlink, unlinkingOf } from './unlink.ts';
 
 export const SCOPE: ProfileScope = { org: 1, region: 'eu' };
 
@@ -69,6 +70,17 @@ export class World {
     this.#profiles.set(master.ucid, applied.profile);
     for (const one of applied.profile.identities) this.#claims.set(identityKey(one), master.ucid);
     return { kind: 'written', profile: applied.profile, leftOut: linking.leftOut };
+  }
+
+  /** Takes the identity away from whom it belongs to; the profile, if there is one. */
+  unlink(one: Identity, now = 1): Profile | undefined {
+    const unlinking = unlinkingOf({}, [this.ownerOf(one)], undefined);
+    if (unlinking.kind === 'refused') return undefined;
+    const applied = applyUnlink(unlinking.profile, [one], now);
+    if (applied.kind === 'refused') return undefined;
+    this.#profiles.set(applied.profile.ucid, applied.profile);
+    this.#claims.delete(identityKey(one));
+    return applied.profile;
   }
 
   /** Everybody's data as one profile's. */
