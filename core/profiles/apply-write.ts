@@ -11,7 +11,7 @@ import {
 } from './profile.ts';
 import type { ProfileChange, ProfileRefusal, ProfileWrite } from './profile-store.ts';
 import { joinNamed, stampNamed } from './registers.ts';
-import { withoutLiftedBlocks } from './unlink.ts';
+import { withoutLiftedBlocks } from './unlinked.ts';
 
 export type AppliedWrite =
   | {

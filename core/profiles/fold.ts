@@ -3,7 +3,7 @@ import { joinIdentities } from './identities.ts';
 import { compareText, keptIfSame } from './order.ts';
 import type { Profile, ProfileScope } from './profile.ts';
 import { joinNamed } from './registers.ts';
-import { joinUnlinked, withoutLiftedBlocks } from './unlink.ts';
+import { joinUnlinked, withoutLiftedBlocks } from './unlinked.ts';
 
 /** A profile before its first write: nothing is known and nothing was stored yet, hence version 0. */
 export function freshProfile({ org, region }: ProfileScope, ucid: string, now: number): Profile {

@@ -1,9 +1,9 @@
 import { changeOf } from './changes.ts';
 import { revised } from './fold.ts';
 import { identityHash, identityKey } from './identity.ts';
-import { compareText } from './order.ts';
-import { type Identity, MAX_PROFILE_BYTES, type Profile, type UnlinkedIdentity } from './profile.ts';
+import { type Identity, MAX_PROFILE_BYTES, type Profile } from './profile.ts';
 import type { ProfileChange, ProfileUnlink, UnlinkRefusal } from './profile-store.ts';
+import { joinUnlinked } from './unlinked.ts';
 
 export type Unlinking =
   | { readonly kind: 'unlinking'; readonly profile: Profile; readonly notHeld: readonly number[] }
@@ -61,25 +61,4 @@ export function applyUnlink(profile: Profile, identities: readonly Identity[], n
   const text = JSON.stringify(after);
   if (Buffer.byteLength(text) > MAX_PROFILE_BYTES) return { kind: 'refused', reason: 'too_large' };
   return { kind: 'changed', profile: after, text, change: changeOf(profile, after) };
-}
-
-/** Both lists as one, each identity once with its newest time; sorted. */
-export function joinUnlinked(
-  left: readonly UnlinkedIdentity[] = [],
-  right: readonly UnlinkedIdentity[] = [],
-): readonly UnlinkedIdentity[] {
-  if (right.length === 0) return left;
-  const newest = new Map(left.map(({ hash, ts }) => [hash, ts]));
-  for (const { hash, ts } of right) newest.set(hash, Math.max(ts, newest.get(hash) ?? ts));
-  return Array.from(newest, ([hash, ts]) => ({ hash, ts })).sort((a, b) => compareText(a.hash, b.hash));
-}
-
-/** The profile without blocks on identities that it has: whatever let them in was an explicit write. */
-export function withoutLiftedBlocks(profile: Profile): Profile {
-  const { unlinked, ...rest } = profile;
-  if (unlinked === undefined) return profile;
-  const held = new Set(profile.identities.map((identity) => identityHash(profile, identity)));
-  const left = unlinked.filter(({ hash }) => !held.has(hash));
-  if (left.length === unlinked.length) return profile;
-  return left.length === 0 ? rest : { ...rest, unlinked: left };
 }

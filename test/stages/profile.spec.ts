@@ -71,6 +71,16 @@ describe('profile', () => {
     expect(counts).toEqual({ 'tributary_profile_events_total{outcome=written}': 2 });
   });
 
+  it('kept a trait of null as a value: nothing took it away', async () => {
+    for (const profileNulls of ['unset', 'keep'] as const) {
+      const { profiles, run } = setUpProfiles({ profileNulls });
+      await run('profile', accepted({ user_id: 'u1', traits: { title: null } }));
+      const [attribute] = profiles.writes.flatMap(({ attributes }) => attributes);
+      expect(attribute).toMatchObject({ path: ['traits', 'title'], value: null });
+      expect(attribute?.unset).toBe(profileNulls === 'unset' ? true : undefined);
+    }
+  });
+
   it('leaves the profiles of customers alone whatever development sends under their ids, and counts it', async () => {
     const { profiles, run, counts, catalog } = setUpProfiles();
     const environment = 'development';
