@@ -11,6 +11,8 @@ export interface Waiting extends Piece {
   /** For the calls: since when it waits, ms of a clock that never goes back, and what carries it. */
   since: number;
   call: Call | undefined;
+  /** Whether its rule stopped it while it waited for a call. It is settled then, and no call is made. */
+  isStopped(): boolean;
   /** The wait for a call to begin is over. */
   begun(): void;
   /** What came of it, once. */

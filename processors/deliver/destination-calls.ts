@@ -279,7 +279,7 @@ export class DestinationCalls {
       this.#waiting.delete(waiting);
       waiting.begun();
     }
-    const batch = readable(gathered);
+    const batch = readable(gathered.filter((waiting) => !waiting.isStopped()));
     if (batch.length === 0) return;
     const call: Call = {
       batch,
