@@ -1,4 +1,5 @@
 import {
+  type CanonicalEvent,
   type CatalogView,
   closedTo,
   type Emission,
@@ -71,6 +72,12 @@ export function matchAgain(
   const asked = named.map((rule) => ({ ...rule, enabled: true }));
   const later = how === 'named' ? [] : laterWithFilter(routed, named, dependencies.state);
   return match(routed, [...asked, ...later], new FilterBudget(), dependencies, new Set(asked));
+}
+
+/** Whether a rule that took an event would take it now. A filter that cannot say stops nothing. */
+export function stillTakes(rule: Rule, event: CanonicalEvent): boolean {
+  const mismatch = mismatchOf(rule, event, new FilterBudget());
+  return mismatch === undefined || isUndecided(mismatch);
 }
 
 function laterWithFilter({ event }: Routed, named: readonly Rule[], state: CatalogView): readonly Rule[] {

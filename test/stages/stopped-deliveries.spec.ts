@@ -111,6 +111,27 @@ describe('a delivery that waited for a call to begin was made although its rule 
   });
 });
 
+describe('an event in the slow queue of route was delivered although its rule was', () => {
+  it.each([...CHANGES.filter(([what]) => what !== 'sent elsewhere'), ['deleted', undefined, ''] as const])(
+    '%s',
+    async (_, change) => {
+      const { catalog, run, world } = setUp({ slowTransformationMs: 0 });
+      catalog.addDestination('place');
+      catalog.addTransformation('tx');
+      catalog.addRule('rule', 'place', { transformation_id: 'tx' });
+      const never = Promise.withResolvers<never>();
+      world.transform = () => never.promise;
+      const [waiting] = await run('route', [entryOf(TOPIC.accepted, 0, event('m'))]);
+      expect(waiting?.topic).toBe(TOPIC.eventsSlow);
+      world.transform = (_source, input) => passing(input);
+      expect(topicsOf(await run('route.slow', [handedOn(waiting)]))).toEqual([TOPIC.deliveries]);
+      if (change === undefined) catalog.add('rule.deleted', 'rule', {});
+      else catalog.add('rule.updated', 'rule', change);
+      expect(await run('route.slow', [handedOn(waiting)])).toEqual([]);
+    },
+  );
+});
+
 describe('a delivery under way goes on', () => {
   const goesOn = async (
     change: (set: Awaited<ReturnType<typeof setUpRetrying>>) => void,
