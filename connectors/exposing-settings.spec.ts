@@ -5,7 +5,7 @@ import { CONNECTOR_KINDS } from './registry.ts';
 
 /** Settings that change neither which party receives the secrets nor how they travel. A new setting is decided upon here. */
 const INDIFFERENT: Readonly<Record<string, readonly string[]>> = {
-  webhook: ['batch_size'],
+  webhook: ['batch_size', 'rotation_hours', 'rotation_until'],
   ndjson: ['folder'],
   kafka: ['topic'],
   redis: ['database', 'stream', 'max_length', 'remember_hours'],
