@@ -14,10 +14,9 @@ import {
   turnOf,
 } from '@tributary/core';
 import { gather } from './batch.ts';
-import { type Call, readable, resultsOf, tellResults, type Waiting } from './call.ts';
+import { type Call, isGone, keptFromGone, readable, resultsOf, tellResults, type Waiting } from './call.ts';
 import { type Ahead, CallTimes } from './call-times.ts';
 import { type CallLimits, Gate } from './gate.ts';
-import { isGone, keptFromGone } from './gone-destinations.ts';
 import type { Target, Targets, Unreachable } from './target.ts';
 
 export interface DestinationCallsOptions {

@@ -1,7 +1,6 @@
 import {
   type Catalog,
   type Clock,
-  type DeliveryResult,
   type Destination,
   type Fact,
   figuresOf,
@@ -13,26 +12,6 @@ import {
   newId,
 } from '@tributary/core';
 import type { DestinationReport } from './destination-calls.ts';
-
-const GONE = 410;
-
-/** Kinds whose answers are to one event: what is gone is a device, a recipient or a list of a service that goes on. */
-const ANSWERING_FOR_EVENTS = 'segment-';
-
-/** Whether a destination answered that it is gone for good: Standard Webhooks has the sender stop then. */
-export function isGone({ outcome, status }: DeliveryResult, type: string): boolean {
-  return outcome === 'dead' && status === GONE && !type.startsWith(ANSWERING_FOR_EVENTS);
-}
-
-/** The same with the deliveries kept that a destination refused as it is gone: they wait with those behind them. */
-export function keptFromGone(results: readonly DeliveryResult[]): readonly DeliveryResult[] {
-  // Most calls have one result for all that they carry, and are told it as one.
-  const kept = new Map<DeliveryResult, DeliveryResult>();
-  for (const result of results)
-    if (result.outcome === 'dead' && result.status === GONE)
-      kept.set(result, { ...result, outcome: 'retry' });
-  return results.map((result) => kept.get(result) ?? result);
-}
 
 export interface GoneDependencies {
   readonly catalog: Pick<Catalog, 'propose'>;
