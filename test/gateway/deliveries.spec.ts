@@ -294,11 +294,8 @@ describe('a redrive', () => {
     const all = (body: object) => owner.call<Redriven>('POST', './deliveries/redrive', body);
     let counted: readonly number[] = [];
     const entries = await appended(TOPIC.deliveries, async () => {
-      const answers = await Promise.all([
-        all({ destination_id: destinationId }),
-        all({}),
-        all({ cause: null }),
-      ]);
+      const filters = [{ destination_id: destinationId }, {}, { cause: null }];
+      const answers = await Promise.all(filters.map((filter) => all(filter)));
       counted = answers.map(({ body }) => body.redriven).sort();
       expect((await redrive(id)).status).toBe(409);
     });
