@@ -76,6 +76,14 @@ export interface DeliveryOutcome {
   readonly next_attempt_at?: string;
 }
 
+/**
+ * Names one time that a delivery became dead. A delivery may be dead again after a redrive, or after a replay under the
+ * same id, and each time is redriven once.
+ */
+export function deathOf({ delivery, at }: Pick<DeliveryOutcome, 'delivery' | 'at'>): string {
+  return `${delivery.id}:${delivery.redrives}:${at}`;
+}
+
 /** Key on `deliveries*`: order per destination and subject. */
 export function deliveryKey(delivery: Pick<Delivery, 'destination_id' | 'event'>): string {
   return `${delivery.destination_id}:${delivery.event.user_id ?? delivery.event.anonymous_id ?? ''}`;

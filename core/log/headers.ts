@@ -43,6 +43,11 @@ export const HEADER = {
   /** On `events.slow`: how often this event's delivery was redriven. */
   redrives: 'redrives',
   /**
+   * On the entry that begins a redrive: the death that it answers, see `deathOf`. The stage that takes the entry claims it
+   * and passes the entry on without it, so that of several redrives of one death one goes on.
+   */
+  redriveOf: 'redrive-of',
+  /**
    * On `events.slow`, of a redriven event: where its delivery goes, for when its rule is gone. On a delivery with a turn:
    * whose room it waits for.
    */
