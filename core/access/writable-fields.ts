@@ -210,7 +210,7 @@ export const WRITABLE_FIELDS: readonly WritableFields[] = [
   field('replays', 'rule_id', 'a rule of this workspace; another’s is as good as missing', EDITOR),
   field(
     'replays',
-    'since until events_per_second',
+    'since until events_per_second new_ids',
     'which accepted events of this workspace go to its destinations again',
     EDITOR,
   ),

@@ -190,6 +190,8 @@ export interface Replay extends Kept {
   /** ...and exclusive. */
   readonly until: string;
   readonly events_per_second: number;
+  /** Whether destinations receive new ids instead of those of the first deliveries. Absent on older replays, which all do. */
+  readonly new_ids?: boolean;
   /** `active` says nothing of how far it is. */
   readonly status: 'active' | 'cancelled';
   readonly created_by: string;

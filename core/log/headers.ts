@@ -40,6 +40,8 @@ export const HEADER = {
   ruleEvent: 'rule-event',
   /** Id of the replay that something is part of: on `events.slow`, `replays` and deliveries. */
   replay: 'replay',
+  /** Beside it on `events.slow`: `first`, where destinations receive the ids of the first deliveries. */
+  replayIds: 'replay-ids',
   /** On `events.slow`: how often this event's delivery was redriven. */
   redrives: 'redrives',
   /**

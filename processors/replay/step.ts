@@ -203,6 +203,7 @@ function sentOn(
     // The dead delivery of a filter that cannot say whether its rule takes the event is made where rules are applied.
     ...(rules.some(({ mismatch }) => mismatch !== undefined) ? { [HEADER.match]: MATCH.named } : {}),
     [HEADER.replay]: replay.id,
+    ...(replay.new_ids === false ? { [HEADER.replayIds]: 'first' } : {}),
   };
   return { topic: TOPIC.eventsSlow, key: entry.key, value: entry.value, headers };
 }

@@ -60,8 +60,15 @@ describe('28. Replays', () => {
       return replay === id ? [{ ...body, header: headers['tributary-replay'] }] : [];
     });
 
-  it('sends every accepted event of a time again, marked and with ids of its own', async () => {
-    const { id } = await tributary.owner.post<Replay>('./replays', { since, events_per_second: 400 });
+  it.each([
+    ['under its first id by default', {}, EVENTS],
+    ['under a new id where that was asked for', { new_ids: true }, 2 * EVENTS],
+  ])('sends every accepted event of a time again, marked, %s', async (_name, asked, distinct) => {
+    const { id } = await tributary.owner.post<Replay>('./replays', {
+      since,
+      events_per_second: 400,
+      ...asked,
+    });
     expect(await ended(id)).toMatchObject({ status: 'finished', progress: { share: 1, events: EVENTS } });
     const deliveries = await eventually(
       () => replayed(id),
@@ -69,9 +76,12 @@ describe('28. Replays', () => {
     );
     expect(new Set(deliveries.map(({ event }) => event.message_id))).toEqual(new Set(sent));
     expect(deliveries.every(({ header }) => header === id)).toBe(true);
-    const ids = webhook.deliveries().map((delivery) => delivery.id);
-    expect(new Set(ids).size).toBe(2 * EVENTS);
-    expect(await tributary.owner.get('./replays')).toMatchObject([{ id, status: 'finished' }]);
+    const ids = [...webhook.deliveries().slice(0, EVENTS), ...deliveries].map((delivery) => delivery.id);
+    expect(ids).toHaveLength(2 * EVENTS);
+    expect(new Set(ids).size).toBe(distinct);
+    expect(await tributary.owner.get('./replays?limit=1')).toMatchObject([
+      { id, status: 'finished', new_ids: distinct > EVENTS },
+    ]);
   });
 
   it('goes on where it was when its process is killed, and repeats no event', async () => {

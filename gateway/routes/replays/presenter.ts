@@ -15,6 +15,7 @@ export function presentReplay(
     since: replay.since,
     until: replay.until,
     events_per_second: replay.events_per_second,
+    new_ids: replay.new_ids ?? true,
     status: statusOf(replay, step),
     reason: step?.reason ?? null,
     progress: {

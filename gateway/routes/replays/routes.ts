@@ -69,6 +69,7 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
             rule_id,
             ...times,
             events_per_second: body.events_per_second ?? DEFAULT_REPLAY_RATE,
+            new_ids: body.new_ids ?? false,
             status: 'active',
             created_by: accountOf(caller),
           },

@@ -20,6 +20,12 @@ export const replayBody = closed(
     since: timeText('ISO 8601; events that were accepted then or later.'),
     until: optional(timeText('ISO 8601; and before then. Default: now.')),
     events_per_second: optional(rate),
+    new_ids: optional(
+      Type.Boolean({
+        description:
+          'Whether each delivery reaches its destination under a new id, so that an idempotent one takes it again. Default false: under the id of the first delivery of the event.',
+      }),
+    ),
   },
   {
     title: 'ReplayBody',
@@ -35,6 +41,9 @@ export const replayResource = Type.Object(
     since: time,
     until: time,
     events_per_second: rate,
+    new_ids: Type.Boolean({
+      description: 'Whether destinations receive new ids; true on replays made before this could be chosen.',
+    }),
     status: oneOf(
       ['pending', 'running', 'finished', 'cancelled', 'failed'],
       '`pending`: not begun, or so long ago that no more is known.',
