@@ -11,6 +11,11 @@ interface Replay {
   readonly progress: { readonly share: number; readonly events: number };
 }
 
+interface Trace {
+  readonly status: string;
+  readonly contract: object | null;
+}
+
 /** Accepted events go to their destinations once more, at a pace, marked, whatever is killed meanwhile. */
 describe('28. Replays', () => {
   let tributary: Tributary;
@@ -102,6 +107,72 @@ describe('28. Replays', () => {
     expect(distinct().size).toBe(EVENTS);
   });
 
+  it('rejected events stayed rejected when their contract was corrected: they are accepted once, and their trace says so', async () => {
+    const contract = {
+      name: 'shipments',
+      event_type: 'track',
+      event_name: 'Shipped',
+      enforcement_mode: 'block',
+    };
+    const required = (...fields: string[]) => ({
+      schema_definition: { properties: { weight: { type: 'number' } }, required: fields },
+    });
+    const made = await tributary.owner.post<{ id: string }>('./event-contracts', {
+      ...contract,
+      ...required('weight', 'carrier'),
+    });
+    const shipped = (id: string, properties: object) => ({
+      type: 'track',
+      event: 'Shipped',
+      user_id: 'u9',
+      message_id: id,
+      properties,
+    });
+    const batch = [shipped('s-1', { weight: 2.5 }), shipped('s-2', {}), shipped('s-3', { weight: 3 })];
+    await tributary.producer.post('./events/batch', { batch });
+    const trace = (id: string) => tributary.owner.get<Trace>(`./events/${id}`);
+    for (const { message_id } of batch)
+      await eventually(
+        () => trace(message_id).catch(() => undefined),
+        (way) => way?.status === 'rejected',
+      );
+    await tributary.owner.call('PUT', `./event-contracts/${made.id}`, {
+      body: { ...contract, ...required('weight') },
+    });
+    // The producer sends one of them anew, corrected.
+    await tributary.producer.post('./events/batch', { batch: [shipped('s-3', { weight: 3, carrier: 'x' })] });
+
+    const asked = { since, outcome: 'rejected', contract_id: made.id, events_per_second: 400 };
+    for (const _run of [1, 2]) {
+      const { id } = await tributary.owner.post<Replay>('./replays', asked);
+      expect(await ended(id)).toMatchObject({
+        status: 'finished',
+        outcome: 'rejected',
+        progress: { share: 1, events: 2, still_rejected: 1 },
+      });
+    }
+    const way = await eventually(
+      () => trace('s-1'),
+      ({ status }) => status === 'delivered',
+    );
+    expect(way.contract).toMatchObject({
+      outcome: 'rejected',
+      contract_id: made.id,
+      contract_version: 1,
+      reevaluated: { outcome: 'accepted', contract_id: made.id, contract_version: 2 },
+    });
+    expect(await trace('s-2')).toMatchObject({ status: 'rejected', contract: { reevaluated: null } });
+    const sentOn = () =>
+      webhook
+        .deliveries()
+        .map(({ event }) => event.message_id)
+        .filter((id) => id.startsWith('s-'))
+        .sort();
+    await eventually(sentOn, (ids) => ids.length >= 2);
+    expect(sentOn()).toEqual(['s-1', 's-3']);
+    expect(await trace('s-3')).toMatchObject({ status: 'delivered', contract: { outcome: 'accepted' } });
+  });
+
   it('is cancelled, and refused for a time or a rule that is none', async () => {
     const { id } = await tributary.owner.post<Replay>('./replays', { since, events_per_second: 1 });
     expect(await tributary.owner.post(`./replays/${id}/cancel`)).toMatchObject({ status: 'cancelled' });
@@ -115,6 +186,11 @@ describe('28. Replays', () => {
       { since: tomorrow },
       { since, rule_id: '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a01' },
       { since, events_per_second: 0 },
+      { since, outcome: 'warned' },
+      { since, outcome: 'rejected', rule_id: ruleId },
+      { since, outcome: 'rejected', new_ids: true },
+      { since, contract_id: ruleId },
+      { since, source_id: ruleId },
     ])
       expect((await tributary.owner.call('POST', './replays', { body: bad })).status).toBe(400);
   });
