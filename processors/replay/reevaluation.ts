@@ -52,8 +52,8 @@ export function reevaluate(
   return (entry) => {
     const found = takenOf(replay, entry);
     if (found === undefined) return undefined;
-    const { verdict } = evaluated(contracts, found.event, catalog_position);
-    if (verdict?.outcome === 'rejected') return 'still rejected';
+    const by = evaluated(contracts, found.event, catalog_position);
+    if (by?.verdict.outcome === 'rejected') return 'still rejected';
     return toValidate(replay, entry, found, catalog_position);
   };
 }

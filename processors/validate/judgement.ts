@@ -34,14 +34,14 @@ export interface Contracts {
   readonly contracts: ContractEvaluator;
 }
 
-/** The contract of an event as of a catalog position, and what it says. The same answer wherever it is asked for. */
+/** The contract of an event as of a catalog position, and what it says; undefined where none speaks of it. The same answer wherever it is asked for. */
 export function evaluated(
   { catalog, contracts }: Contracts,
   event: CanonicalEvent,
   position: number,
-): Pick<Judged, 'contract' | 'verdict'> {
+): { readonly contract: Contract; readonly verdict: ContractVerdict } | undefined {
   const contract = catalog.state.contractAt(event.workspace_id, event.type, eventName(event), position);
-  return contract === undefined ? {} : { contract, verdict: contracts.evaluate(contract, event) };
+  return contract === undefined ? undefined : { contract, verdict: contracts.evaluate(contract, event) };
 }
 
 /** A received event and what its contract says; both absent when none speaks of it. */
@@ -70,7 +70,7 @@ export function judgementOf(judged: Judged): readonly Emission[] {
           [HEADER.contractVersion]: String(contract.version),
         }),
   };
-  const headers = { ...known, ...passedOn(entry.headers), [HEADER.outcome]: verdict?.outcome ?? 'accepted' };
+  const headers = { ...known, ...sender(entry), [HEADER.outcome]: verdict?.outcome ?? 'accepted' };
   const violations = violationsOf(judged);
   const first: Emission =
     verdict?.outcome === 'rejected'
@@ -84,7 +84,7 @@ export function judgementOf(judged: Judged): readonly Emission[] {
           topic: TOPIC.accepted,
           key,
           value: acceptedValue(judged),
-          headers: { ...headers, ...violationsHeader(violations) },
+          headers: { ...headers, ...reevaluatedBy(entry), ...violationsHeader(violations) },
         };
   const recorded = violations.map((violation) => ({
     topic: TOPIC.violations,
@@ -95,14 +95,15 @@ export function judgementOf(judged: Judged): readonly Emission[] {
   return [first, ...recorded];
 }
 
-/** Who sent the event, and by which replay it is evaluated once more. */
-function passedOn(received: Headers): Headers {
-  const keyId = received[HEADER.keyId];
-  const replayId = received[HEADER.reevaluatedBy];
-  return {
-    ...(keyId === undefined ? {} : { [HEADER.keyId]: keyId }),
-    ...(replayId === undefined ? {} : { [HEADER.reevaluatedBy]: replayId }),
-  };
+function sender({ headers }: LogEntry): Headers {
+  const keyId = headers[HEADER.keyId];
+  return keyId === undefined ? {} : { [HEADER.keyId]: keyId };
+}
+
+/** Of a rejected event that a replay has evaluated once more. */
+function reevaluatedBy({ headers }: LogEntry): Headers | undefined {
+  const replayId = headers[HEADER.reevaluatedBy];
+  return replayId === undefined ? undefined : { [HEADER.reevaluatedBy]: replayId };
 }
 
 /** The received bytes, unless fields were omitted: then all others as they were received, with their digits. */

@@ -161,8 +161,12 @@ function isRejected({ judged }: Candidate): boolean {
 }
 
 function candidateOf(dependencies: ValidateDependencies, received: Received): Candidate {
-  const { entry, event } = received;
-  const judged = { ...received, ...evaluated(dependencies, event, catalogPositionOf(entry)) };
+  const { entry, event, position } = received;
+  const found = evaluated(dependencies, event, catalogPositionOf(entry));
+  const judged: Judged =
+    found === undefined
+      ? { entry, event, position }
+      : { entry, event, position, contract: found.contract, verdict: found.verdict };
   return { ...received, judged, emissions: judgementOf(judged) };
 }
 
