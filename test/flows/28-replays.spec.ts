@@ -186,6 +186,8 @@ describe('28. Replays', () => {
       { since: tomorrow },
       { since, rule_id: '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a01' },
       { since, events_per_second: 0 },
+      { since, event_names: Array.from({ length: 21 }, (_, n) => `name ${n}`) },
+      { since, event_names: ['x'.repeat(201)] },
       { since, outcome: 'warned' },
       { since, outcome: 'rejected', rule_id: ruleId },
       { since, outcome: 'rejected', new_ids: true },

@@ -3,7 +3,9 @@ import { Type } from 'typebox';
 import { closed, listOf, nullable, oneOf, optional, time, uuid } from '../../http/schemas.ts';
 import { timeText } from '../../http/times.ts';
 
-const MAX_EVENT_NAMES = 1_000;
+/** Replays are kept for good, so what one may hold is bounded. */
+const MAX_EVENT_NAMES = 20;
+const MAX_NAME_LENGTH = 200;
 
 const rate = Type.Integer({
   minimum: 1,
@@ -18,7 +20,7 @@ const filters = {
     Type.Array(oneOf(EVENT_TYPES), { uniqueItems: true, description: 'Empty: all types. Default empty.' }),
   ),
   event_names: optional(
-    Type.Array(Type.String({ minLength: 1 }), {
+    Type.Array(Type.String({ minLength: 1, maxLength: MAX_NAME_LENGTH }), {
       uniqueItems: true,
       maxItems: MAX_EVENT_NAMES,
       description: 'Names of track events and pages. Empty: all events. Default empty.',
