@@ -16,6 +16,11 @@ interface Trace {
   readonly contract: object | null;
 }
 
+interface Volume {
+  readonly event_name: string;
+  readonly event_count: number;
+}
+
 /** Accepted events go to their destinations once more, at a pace, marked, whatever is killed meanwhile. */
 describe('28. Replays', () => {
   let tributary: Tributary;
@@ -172,6 +177,60 @@ describe('28. Replays', () => {
     expect(sentOn()).toEqual(['s-1', 's-3']);
     expect(await trace('s-3')).toMatchObject({ status: 'delivered', contract: { outcome: 'accepted' } });
   });
+
+  it.runIf(process.env.TRIBUTARY_TEST_LONG)(
+    'rejected events were counted twice when processes were killed while two replays evaluated them',
+    async () => {
+      const terms = (mode: string) => ({
+        name: 'scans',
+        event_type: 'track',
+        event_name: 'Scanned',
+        enforcement_mode: mode,
+        schema_definition: { properties: { code: { type: 'string', required: true } } },
+      });
+      const made = await tributary.owner.post<{ id: string }>('./event-contracts', terms('block'));
+      const batch = Array.from({ length: 1_500 }, (_, n) => ({
+        type: 'track',
+        event: 'Scanned',
+        user_id: `u${n % 50}`,
+        message_id: `k-${n}`,
+      }));
+      await tributary.producer.post('./events/batch', { batch });
+      const last = () => tributary.owner.get<Trace>('./events/k-1499').catch(() => undefined);
+      await eventually(last, (way) => way?.status === 'rejected');
+      await tributary.owner.put(`./event-contracts/${made.id}`, terms('warn'));
+      const asked = { since, outcome: 'rejected', contract_id: made.id, events_per_second: 200 };
+      const runs = [
+        await tributary.owner.post<Replay>('./replays', asked),
+        await tributary.owner.post<Replay>('./replays', asked),
+      ];
+      for (let kill = 0; kill < 5; kill++) {
+        await new Promise((resolve) => setTimeout(resolve, 500 + Math.random() * 1_000));
+        await tributary.kill();
+        tributary = await startTributary({ folder: tributary.folder });
+      }
+      for (const { id } of runs)
+        expect(await ended(id)).toMatchObject({ status: 'finished', progress: { events: 1_500 } });
+      const ids = () =>
+        webhook.deliveries().flatMap(({ id, event }) => (event.message_id.startsWith('k-') ? [id] : []));
+      await eventually(
+        () => new Set(ids()).size,
+        (count) => count === 1_500,
+        60_000,
+      );
+      const counted = async () =>
+        (await tributary.owner.get<readonly Volume[]>('./event-volume'))
+          .filter(({ event_name }) => event_name === 'Scanned')
+          .reduce((sum, { event_count }) => sum + event_count, 0);
+      await eventually(counted, (count) => count >= 1_500);
+      // Whatever the second replay sent is behind what the third one sends.
+      const { id } = await tributary.owner.post<Replay>('./replays', asked);
+      await ended(id);
+      expect(await counted()).toBe(1_500);
+      expect(new Set(ids()).size).toBe(1_500);
+    },
+    300_000,
+  );
 
   it('is cancelled, and refused for a time or a rule that is none', async () => {
     const { id } = await tributary.owner.post<Replay>('./replays', { since, events_per_second: 1 });
