@@ -223,7 +223,7 @@ describe('28. Replays', () => {
           .filter(({ event_name }) => event_name === 'Scanned')
           .reduce((sum, { event_count }) => sum + event_count, 0);
       await eventually(counted, (count) => count >= 1_500);
-      // Whatever the second replay sent is behind what the third one sends.
+      // Time for the second replay to be drained from the slow queue.
       const { id } = await tributary.owner.post<Replay>('./replays', asked);
       await ended(id);
       expect(await counted()).toBe(1_500);
