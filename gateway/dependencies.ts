@@ -57,6 +57,8 @@ export interface GatewayDependencies {
   readonly history: History;
   /** To ask where a message is; the gateway claims none. */
   readonly deduplicator: Pick<Deduplicator, 'winner'>;
+  /** Of re-evaluated events. */
+  readonly reevaluations: Pick<Deduplicator, 'winner'>;
   /** Where the processes that deliver tell how destinations are doing. */
   readonly healthBoard: Pick<HealthBoard, 'read'>;
   readonly profiles: ProfileStore;

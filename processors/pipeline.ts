@@ -57,6 +57,8 @@ export interface PipelineDependencies {
   readonly log: Pick<EventLog, 'read' | 'end' | 'first' | 'offsetAt' | 'topics'>;
   readonly catalog: Catalog;
   readonly deduplicator: Deduplicator;
+  /** Of re-evaluated events: remembers for as long as the log keeps the rejected ones. */
+  readonly reevaluations: Deduplicator;
   readonly contracts: ContractEvaluator;
   readonly counters: VolumeCounters;
   /** Counts the runs of transformations. */
@@ -121,7 +123,7 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
     { ...batch('mail', mails, [TOPIC.mailRetry, TOPIC.poison], steps.mail, 1), repeats: 'visible' },
     flow('route', [accepted], [deliveries, dead, eventsSlow], steps.route),
     flow('route.slow', [eventsSlow], [deliveries, dead, outcomes, eventsSlow], steps.routeSlow),
-    flow('replay', [TOPIC.catalog, replaySteps], [TOPIC.replays, eventsSlow], steps.replay),
+    flow('replay', [TOPIC.catalog, replaySteps], [TOPIC.replays, eventsSlow, receivedSlow], steps.replay),
     batch('notice', [TOPIC.catalog], [TOPIC.mail, deliveries], steps.notice, historyEntries),
     {
       ...flow('deliver', [deliveries], [deliveriesSlow, ...settled], steps.deliver.handle),

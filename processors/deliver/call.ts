@@ -1,4 +1,4 @@
-import type { DeliveryResult } from '@tributary/core';
+import { asReceived, type DeliveryResult } from '@tributary/core';
 import type { MadeCall, Piece } from './attempt.ts';
 import type { CallLimits } from './gate.ts';
 import type { Target, Unreachable } from './target.ts';
@@ -79,7 +79,7 @@ export function tellResults(
   });
 }
 
-const deliveryOf = ({ stored }: Waiting) => stored.delivery;
+const deliveryOf = ({ stored }: Waiting) => asReceived(stored.delivery);
 
 const GONE = 410;
 

@@ -104,6 +104,7 @@ describe('a delivery', () => {
       rule_id: ruleId,
       message_id,
       replay_id: null,
+      idempotency_key: id,
       reason: 'gone',
       cause: 'destination',
       attempts: [
@@ -234,6 +235,16 @@ describe('a redrive', () => {
     });
     expect(entries.map(({ value }) => JSON.parse(value))).toEqual([event]);
     expect(entries[0]?.headers).toMatchObject({ rules: ruleId, redrives: '1' });
+  });
+
+  it('keeps the idempotency key of a replay whose transformation failed, and shows it', async () => {
+    const [replay, idempotency_key] = [randomUUID(), randomUUID()];
+    const { id } = await happened({ cause: 'transformation' }, { replay, idempotency_key });
+    expect(await owner.ok('GET', `./deliveries/${id}`)).toMatchObject({ replay_id: replay, idempotency_key });
+    const entries = await appended(TOPIC.eventsSlow, async () => {
+      expect((await redrive(id)).status).toBe(202);
+    });
+    expect(entries[0]?.headers).toMatchObject({ replay, 'replay-ids': 'first' });
   });
 
   it('tells the next run what the contract said, which nobody else is shown', async () => {

@@ -128,9 +128,10 @@ function deliverAgain(delivery: Delivery, headers: Headers): Redrive['start'] {
   };
 }
 
-export function headersOf({ event, replay }: Delivery, catalogPosition: number): Headers {
+export function headersOf({ event, replay, idempotency_key }: Delivery, catalogPosition: number): Headers {
   return {
     ...(replay === undefined ? {} : { [HEADER.replay]: replay }),
+    ...(idempotency_key === undefined ? {} : { [HEADER.replayIds]: 'first' }),
     [HEADER.catalogPosition]: String(catalogPosition),
     [HEADER.messageId]: event.message_id,
     [HEADER.workspaceId]: event.workspace_id,
