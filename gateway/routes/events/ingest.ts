@@ -1,8 +1,11 @@
 import {
+  type CanonicalEvent,
   type EventLog,
   HEADER,
   type Headers,
+  mayHoldExactNumbers,
   type Permit,
+  parseExact,
   TributaryError,
   type WriteKey,
 } from '@tributary/core';
@@ -42,13 +45,18 @@ function bytesOf(events: readonly ShapedEvent[]): number {
   return bytes;
 }
 
-/** The address they are sent from, where they say nothing of one themselves: not even that it is not to be known. */
+/** The events with the client's address as `context.ip`; an event that has a `context.ip`, even `null`, stays as it is. */
 function withAddress(events: readonly ShapedEvent[], ip: string): readonly ShapedEvent[] {
   return events.map((shaped) => {
-    const { context } = shaped.event;
-    if (context !== undefined && Object.hasOwn(context, 'ip')) return shaped;
-    const event = { ...shaped.event, context: { ...context, ip } };
-    return { ...shaped, event, text: JSON.stringify(event) };
+    const { event, text } = shaped;
+    if (event.context !== undefined && Object.hasOwn(event.context, 'ip')) return shaped;
+    // The text alone has the digits of numbers that a double cannot hold.
+    const written = mayHoldExactNumbers(text) ? parseExact<CanonicalEvent>(text) : event;
+    return {
+      ...shaped,
+      event: { ...event, context: { ...event.context, ip } },
+      text: JSON.stringify({ ...written, context: { ...written.context, ip } }),
+    };
   });
 }
 
