@@ -3,7 +3,7 @@ const CANONICAL = /^\d{4}-\d{2}-\d{2}T(?:[01]\d|2[0-3]):\d{2}:[0-5]\d\.\d{3,9}Z$
 
 /** ISO 8601: a date, or a date and time with or without seconds, fraction and zone. */
 const ISO_8601 =
-  /^(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,30}))?)?([Zz]|([+-])(\d{2}):?(\d{2}))?)?$/;
+  /^(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,30}))?)?([Zz]|([+-])(\d{2})(?::?(\d{2}))?)?)?$/;
 
 /** Finer than any reader of times knows. */
 const MAX_FRACTION = 9;

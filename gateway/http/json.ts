@@ -27,9 +27,9 @@ export type ParsedJson =
  * pair, no number that is infinite to JavaScript, bounded depth. What would silently change on its way is refused
  * instead: of two equal keys `JSON.parse` keeps the last, two texts that differ in a lone surrogate alone are the same
  * bytes in UTF-8, and `1e999` would be written as `null`. Common bodies are parsed by `JSON.parse` alone; only a body that
- * holds something of this is read again, character by character.
+ * holds something of this is read again, character by character. `exactFrom`: see `readTolerantly`.
  */
-export function parseJson(body: Buffer, form: BodyForm = 'strict'): ParsedJson {
+export function parseJson(body: Buffer, form: BodyForm = 'strict', exactFrom = 0): ParsedJson {
   const isWhole = isUtf8(body);
   if (!isWhole && (form === 'strict' || form === 'exact')) return refuse('is not valid UTF-8');
   const text = body.toString(isWhole ? 'utf8' : 'latin1');
@@ -42,7 +42,7 @@ export function parseJson(body: Buffer, form: BodyForm = 'strict'): ParsedJson {
   const isFaulty = !isWhole || holdsFault(value, text);
   const isExact = form !== 'strict' && (mayLoseDigits(text) || (census.isTiny && mayUnderflow(text)));
   if (!isFaulty && !isExact) return { ok: true, value };
-  const read = readTolerantly(body, form === 'items' || form === 'tolerant items');
+  const read = readTolerantly(body, form === 'items' || form === 'tolerant items', exactFrom);
   const isTolerant = form === 'tolerant' || form === 'tolerant items';
   if (!isTolerant && read.faults.length > 0) return { ok: false, faults: read.faults.map(detailOf) };
   return form === 'strict' ? { ok: true, value } : { ok: true, value: read.value, read };

@@ -89,6 +89,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** How the body is taken. Default: `strict`. */
     readonly body?: BodyForm;
+    /** How deep in the body, or in an item of it, numbers begin that keep their digits. Default: 0, everywhere. */
+    readonly exactFrom?: number;
   }
   interface FastifyRequest {
     /** Undefined where there is no body, or a small one. */
@@ -227,7 +229,8 @@ function limitFor(request: FastifyRequest): number {
 
 function parse(request: FastifyRequest, text: Buffer, done: Done): void {
   const none = { ok: true, value: undefined, read: undefined } as const;
-  const parsed = text.length === 0 ? none : parseJson(text, request.routeOptions.config.body);
+  const { body, exactFrom } = request.routeOptions.config;
+  const parsed = text.length === 0 ? none : parseJson(text, body, exactFrom);
   if (parsed.ok) {
     if (parsed.read !== undefined) request.tolerantBody = parsed.read;
     done(null, parsed.value);

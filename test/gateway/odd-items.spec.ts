@@ -137,7 +137,7 @@ describe('a number that a double cannot hold', () => {
     const big = `"${name}":4412589630147852369`;
     expect(await postNative('track', `{"event":"E","user_id":"u",${big}}`)).toMatchObject({
       status: 400,
-      body: { details: [{ path: `/${name}` }] },
+      body: { details: [{ path: `/${name}`, message: 'must be an object or null' }] },
     });
     expect((await post('/v1/track', `{"event":"E","userId":"u",${big}}`)).texts[0]).toContain(
       `"segment":{${big}}`,

@@ -56,7 +56,7 @@ export function shapeEvent(
   }
   if (isExact) {
     const place = (['properties', 'traits', 'context'] as const).find((name) => JSON.isRawJSON(body[name]));
-    if (place !== undefined) return refuse(`/${place}`, 'must be object,null');
+    if (place !== undefined) return refuse(`/${place}`, 'must be an object or null');
   }
   const said = body.timestamp ?? receivedAt;
   const timestamp = said === receivedAt ? receivedAt : canonicalTime(said);
