@@ -10,6 +10,8 @@ import {
   type WriteKey,
 } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
+import { UNKNOWN } from '../../addresses/client-address.ts';
+import type { IpAddress } from '../../addresses/ip-address.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { unavailable } from '../../http/errors.ts';
 import { workspaceOwners } from '../../http/owners.ts';
@@ -45,8 +47,13 @@ function bytesOf(events: readonly ShapedEvent[]): number {
   return bytes;
 }
 
-/** The events with the client's address as `context.ip`; an event that has a `context.ip`, even `null`, stays as it is. */
-function withAddress(events: readonly ShapedEvent[], ip: string): readonly ShapedEvent[] {
+/**
+ * The events with the client's address as `context.ip`; an event that has a `context.ip`, even `null`, stays as it is, and
+ * so do all where the connection ended and took the address with it.
+ */
+function withAddress(events: readonly ShapedEvent[], address: IpAddress): readonly ShapedEvent[] {
+  if (address === UNKNOWN) return events;
+  const { text: ip } = address;
   return events.map((shaped) => {
     const { event, text } = shaped;
     if (event.context !== undefined && Object.hasOwn(event.context, 'ip')) return shaped;
@@ -87,7 +94,7 @@ export function createIngest({
   }
 
   return async (request, key, shaped, unconfirmed) => {
-    const events = key.collect_ip === true ? withAddress(shaped, request.clientAddress.text) : shaped;
+    const events = key.collect_ip === true ? withAddress(shaped, request.clientAddress) : shaped;
     if (!log.topics.has(key.pubsub_topic)) {
       undeclared(key, events.length);
       throw unavailable(unconfirmed());

@@ -24,7 +24,7 @@ import {
   settingsPath,
   takenAnswer,
 } from './schemas.ts';
-import { analyticsJsSettings, rudderSourceConfig } from './settings.ts';
+import { analyticsJsSettings, reachedAt, rudderSourceConfig } from './settings.ts';
 
 const ingestion = { operation: 'events.ingest', sdk: true, body: 'tolerant' } as const;
 const ofBatches = { ...ingestion, body: 'tolerant items' } as const;
@@ -118,6 +118,19 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
     return { taken: read.events.length, rejected };
   }
 
+  let isWarned = dependencies.publicUrl !== undefined;
+
+  /** Once: pages on https send nothing to the http address that they are told. */
+  function warnOfProxy({ headers, protocol }: FastifyRequest): void {
+    const told = headers['x-forwarded-proto'];
+    if (isWarned || told === undefined || String(told).split(',').at(-1)?.trim() === protocol) return;
+    isWarned = true;
+    dependencies.logger.warn(
+      { protocol },
+      'X-Forwarded-Proto of a proxy is not believed, so analytics.js is told to send to an address that pages may not reach. Set TRUST_PROXY or TRIBUTARY_PUBLIC_URL',
+    );
+  }
+
   for (const [call, does] of Object.entries(OF_EACH_CALL) as [Call, string][]) {
     const operationId = `sdk${call.slice(0, 1).toUpperCase()}${call.slice(1)}`;
     for (const { url, ...told } of [
@@ -174,7 +187,10 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
         ...settingsSchema,
       },
     },
-    async (request) => analyticsJsSettings(rawKeyOf(request), request),
+    async (request) => {
+      warnOfProxy(request);
+      return analyticsJsSettings(rawKeyOf(request), reachedAt(dependencies.publicUrl, request));
+    },
   );
   app.get(
     '/sourceConfig',
