@@ -291,27 +291,6 @@ describe('what a client may take', () => {
       }
     });
 
-    it('asked again before each event, and could not send to a private network', async () => {
-      const { url } = await serve();
-      const ask = (path: string) =>
-        fetch(`${url}${path}`, {
-          method: 'OPTIONS',
-          headers: {
-            origin: 'https://shop.example',
-            'access-control-request-method': 'POST',
-            'access-control-request-private-network': 'true',
-          },
-        });
-      const mayReach = 'access-control-allow-private-network';
-      for (const path of [`/api/v1/workspaces/${owner.workspaceId}/events/track`, '/v1/batch']) {
-        const answer = await ask(path);
-        expect(answer.headers.get(mayReach)).toBe('true');
-        expect(Number(answer.headers.get('access-control-max-age'))).toBeGreaterThanOrEqual(600);
-        expect(answer.headers.get('vary')).toMatch(/access-control-request-headers/i);
-      }
-      expect((await ask('/api/v1/workspaces')).headers.get(mayReach)).toBeNull();
-    });
-
     it('shows the answer to an event, also a refusal, to the page', async () => {
       const { url } = await serve();
       const send = (token: string) =>
@@ -375,14 +354,6 @@ describe('the settings of limits', () => {
     ]);
     for (const wrong of ['0', '33', 'true', 'loopback', '10.0.0.0/33', '1,2', '-1', '1.5'])
       expect(() => readConfig({ TRUST_PROXY: wrong }), wrong).toThrow('TRUST_PROXY');
-  });
-
-  it('take a public address as an origin', () => {
-    const read = (value: string) => readConfig({ TRIBUTARY_PUBLIC_URL: value }).publicUrl;
-    expect(read('')).toBeUndefined();
-    expect(read('https://collect.shop.example/')).toBe('https://collect.shop.example');
-    for (const wrong of ['collect.shop.example', 'ftp://a.example', 'https://a.example/v1', 'https://*'])
-      expect(() => read(wrong), wrong).toThrow('TRIBUTARY_PUBLIC_URL');
   });
 
   it('take origins as browsers write them', () => {

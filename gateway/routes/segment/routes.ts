@@ -120,7 +120,7 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
 
   let isWarned = dependencies.publicUrl !== undefined;
 
-  /** Once: pages on https send nothing to the http address that they are told. */
+  /** Logged once: pages on https send nothing to an http address. */
   function warnOfProxy({ headers, protocol }: FastifyRequest): void {
     const told = headers['x-forwarded-proto'];
     if (isWarned || told === undefined || String(told).split(',').at(-1)?.trim() === protocol) return;
