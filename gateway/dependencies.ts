@@ -87,6 +87,8 @@ export interface GatewayDependencies {
   readonly limits?: Limits;
   /** Bytes that clients may make the gateway hold. Default: parts of the heap. */
   readonly memory?: MemoryBounds;
+  /** Origin at which browsers reach the gateway. Absent: the scheme and host of each request. */
+  readonly publicUrl?: string;
   /** Which pages of other origins browsers let call. */
   readonly crossOrigin?: CrossOriginOptions;
 }

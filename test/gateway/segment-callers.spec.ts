@@ -160,6 +160,24 @@ describe('a page of another origin', () => {
       });
   });
 
+  it('asked again before each event, and could not send to a private network', async () => {
+    const ask = async (url: string) => {
+      const asked = {
+        'access-control-request-method': 'POST',
+        'access-control-request-private-network': 'true',
+      };
+      const headers = { origin: 'https://shop.example', ...asked };
+      return (await test.app.inject({ method: 'OPTIONS', url, headers })).headers;
+    };
+    for (const path of ['/api/v1/workspaces/w/events/track', '/v1/batch'])
+      expect(await ask(path)).toMatchObject({
+        'access-control-allow-private-network': 'true',
+        'access-control-max-age': '600',
+        vary: expect.stringMatching(/access-control-request-headers/i),
+      });
+    expect(await ask('/api/v1/workspaces')).not.toHaveProperty('access-control-allow-private-network');
+  });
+
   it('may do so at no other address that looks like it', async () => {
     for (const path of ['/v1', '/v2/batch', '/api/v1/workspaces', '/cdp/v1/users'])
       expect(await preflight(path, 'authorization')).not.toHaveProperty('access-control-allow-origin');

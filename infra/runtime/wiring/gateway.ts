@@ -136,6 +136,7 @@ async function openDependencies(
     dedicatedTopics: config.dedicatedTopics,
     topicTenants: config.topicTenants,
     limits: await openLimits(config, logger, closing),
+    ...(config.publicUrl === undefined ? {} : { publicUrl: config.publicUrl }),
     crossOrigin: { origins: config.corsOrigins, ingestionOrigins: config.corsEventOrigins },
   };
 }
