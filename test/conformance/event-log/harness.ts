@@ -1,6 +1,6 @@
 import type { Clock, EventLog, Metrics, TopicSpec } from '@tributary/core';
 import { declareTopics } from '@tributary/core';
-import type { InHandTable } from '@tributary/infra';
+import type { InHandTable } from '@tributary/infra/adapters/event-log/suspects';
 
 /** Where a log's data is, as JSON, so that a child process can open the same. */
 export type Medium = Readonly<Record<string, string>>;
