@@ -18,7 +18,7 @@ export interface OpenOverrides {
 export interface EventLogHarness {
   /** The module that exports this harness as `harness`, for child processes. */
   readonly module: string;
-  /** How often the short form of the suite kills a process: fewer where each costs a session. Default 6. */
+  /** How often the short form of the suite kills a process: fewer where each costs a session. Default 4. */
   readonly kills?: number;
   /** A fresh medium with the topics of `TOPICS` created. */
   create(): Promise<Medium>;
