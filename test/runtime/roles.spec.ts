@@ -171,20 +171,23 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
 });
 
 describe('the roles of a cluster without Kafka', () => {
-  it.each(eitherOf('processor', 'gateway'))('%s: gives up in a sentence once the time is over', async (role) => {
-    const folder = await temporaryFolder();
-    onTestFinished(() => folder.remove());
-    const server = new ServerProcess([role], {
-      KAFKA_BROKERS: `127.0.0.1:${await freePort()}`,
-      TRIBUTARY_DATA_DIR: folder.path,
-      TRIBUTARY_DEV_ISSUER: '1',
-      TRIBUTARY_START_TIMEOUT: '2s',
-    });
-    expect(await server.ended()).toBe(1);
-    expect(server.log).toMatch(
-      new RegExp(`tributary ${role}: .* not possible within TRIBUTARY_START_TIMEOUT \\(2 s\\)`),
-    );
-  });
+  it.each(eitherOf('processor', 'gateway'))(
+    '%s: gives up in a sentence once the time is over',
+    async (role) => {
+      const folder = await temporaryFolder();
+      onTestFinished(() => folder.remove());
+      const server = new ServerProcess([role], {
+        KAFKA_BROKERS: `127.0.0.1:${await freePort()}`,
+        TRIBUTARY_DATA_DIR: folder.path,
+        TRIBUTARY_DEV_ISSUER: '1',
+        TRIBUTARY_START_TIMEOUT: '2s',
+      });
+      expect(await server.ended()).toBe(1);
+      expect(server.log).toMatch(
+        new RegExp(`tributary ${role}: .* not possible within TRIBUTARY_START_TIMEOUT \\(2 s\\)`),
+      );
+    },
+  );
 
   it.each([['gateway'], ['processor'], ['topics']])('%s: refuses to start without brokers', async (role) => {
     const run = await ranHere([role], {});
