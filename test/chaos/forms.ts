@@ -5,8 +5,8 @@ type Form = Omit<ChaosOptions, 'seed'>;
 
 /** For every run of the suite. */
 export const SHORT: Form = {
-  events: 5_000,
-  rate: 500,
+  events: 10_000,
+  rate: 1_000,
   kills: 1,
   pauses: 1,
   joins: 1,
