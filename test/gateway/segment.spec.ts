@@ -346,35 +346,6 @@ describe('a batch', () => {
   });
 });
 
-describe('the address that analytics.js is told to send to', () => {
-  const told = async (gateway: TestGateway, headers: Record<string, string> = {}) => {
-    const url = `/v1/projects/${key}/settings`;
-    const answer = await gateway.app.inject({ url, headers: { host: 'inner:8080', ...headers } });
-    const { protocol, apiHost } = answer.json().integrations['Segment.io'];
-    return `${protocol}://${apiHost}`;
-  };
-
-  it('was the inner one behind a proxy, with no word of what would change that', async () => {
-    const warn = vi.spyOn(test.dependencies.logger, 'warn');
-    const proxied = { 'x-forwarded-proto': 'https' };
-    expect(await told(test)).toBe('http://inner:8080/v1');
-    expect(warn).not.toHaveBeenCalled();
-    for (let n = 0; n < 2; n++) expect(await told(test, proxied)).toBe('http://inner:8080/v1');
-    expect(warn).toHaveBeenCalledExactlyOnceWith(
-      { protocol: 'http' },
-      expect.stringContaining('TRIBUTARY_PUBLIC_URL'),
-    );
-    warn.mockRestore();
-  });
-
-  it('is the public one where that is configured', async () => {
-    const publicUrl = 'https://collect.shop.example:8443';
-    const gateway = await openTestGateway({ folder: test.folder, dependencies: { publicUrl } });
-    onTestFinished(() => gateway.close());
-    expect(await told(gateway)).toBe(`${publicUrl}/v1`);
-  });
-});
-
 describe('the address that events come from', () => {
   const PLACE = '203.0.113.77';
   const sendFrom = async (of: object, context?: object) => {
