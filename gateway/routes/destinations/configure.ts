@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util';
 import { type ConnectorDescription, type Destination, exposuresOf, type JsonObject } from '@tributary/core';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { invalidRequest } from '../../http/errors.ts';
@@ -91,14 +90,10 @@ export function createConfigurator({
       if (exposure !== undefined && sent.length > 0)
         throw toBeStated(sent, `must be stated again, as ${exposure.setting} is ${exposure.change}`);
       if (rotation === undefined) return { ...seal(stored.id, stated, description.secrets), ...kept };
-      const before = openable(stored);
-      const rotated = rotation.rotated(before, complete, clock());
-      const { [rotation.previous]: previous, ...others } = kept;
-      // Sealed anew it would differ, and make a version of a change that is none.
-      const isAsBefore = isDeepStrictEqual(rotated[rotation.previous], before[rotation.previous]);
-      const same = isAsBefore && previous !== undefined ? kept : others;
-      const changed = Object.entries(rotated).filter(([name]) => !Object.hasOwn(same, name));
-      return { ...seal(stored.id, Object.fromEntries(changed), description.secrets), ...same };
+      const { [rotation.previous]: _, ...others } = kept;
+      const rotated = rotation.rotated(openable(stored), complete, clock());
+      const changed = Object.entries(rotated).filter(([name]) => !Object.hasOwn(others, name));
+      return { ...seal(stored.id, Object.fromEntries(changed), description.secrets), ...others };
     },
   };
 }
