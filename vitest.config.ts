@@ -13,7 +13,7 @@ const FLOWS = ['test/flows/**/*.spec.ts'];
 const SDKS = ['test/sdks/**/*.spec.ts'];
 const ALONE = [...aloneSpecs(import.meta.dirname, isLong)];
 const ALONE_FLOWS = ALONE.filter((path) => path.startsWith('test/flows/'));
-/** Flows whose way leads through an engine; the others' is the same code on each, or chaos takes it. In the long form all. */
+/** Flows whose way leads through an engine; the others' is the same code on each, or chaos or a suite of a port takes it. In the long form all. */
 const CLUSTER_FLOWS = isLong ? [...FLOWS, ...SDKS] : ['test/flows/{01,06,07,19,26,28}-*.spec.ts'];
 
 /** One more than there are cores: most of what a test does is to wait for other processes. */
