@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { configDefaults, defineConfig } from 'vitest/config';
 import { aloneSpecs } from './test/alone.ts';
+import LongestFirst from './test/longest-first.ts';
 
 const inCi = process.env.CI !== undefined;
 const isLong = process.env.TRIBUTARY_TEST_LONG !== undefined;
@@ -12,8 +13,8 @@ const FLOWS = ['test/flows/**/*.spec.ts'];
 const SDKS = ['test/sdks/**/*.spec.ts'];
 const ALONE = [...aloneSpecs(import.meta.dirname, isLong)];
 const ALONE_FLOWS = ALONE.filter((path) => path.startsWith('test/flows/'));
-/** Flows whose way leads through an engine; the others' is the same code on each, or chaos takes it. In the long form all. */
-const CLUSTER_FLOWS = isLong ? [...FLOWS, ...SDKS] : ['test/flows/{01,03,06,07,18,19,26,27,28}-*.spec.ts'];
+/** Flows whose way leads through an engine; the others' is the same code on each, or chaos or a suite of a port takes it. In the long form all. */
+const CLUSTER_FLOWS = isLong ? [...FLOWS, ...SDKS] : ['test/flows/{01,06,07,19,26,28}-*.spec.ts'];
 
 /** One more than there are cores: most of what a test does is to wait for other processes. */
 const TOGETHER = availableParallelism() + 1;
@@ -45,6 +46,7 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 120_000,
     reporters: ['default', './test/tally.ts'],
+    sequence: { sequencer: LongestFirst },
     // Groups run one after the other, the projects of a group together.
     projects: [
       // Files share a process, one after the other: to load what they test costs more than most of them take.

@@ -2,7 +2,7 @@ import { type CanonicalEvent, type Delivery, eventJson } from '@tributary/core';
 
 /** A delivery as every destination that takes JSON sees it. */
 export interface DeliveryBody {
-  /** The idempotency key: the same on every attempt. */
+  /** The idempotency key: the same on every attempt, and in every replay that was not asked for new ids. */
   readonly id: string;
   readonly type: 'event';
   readonly event: CanonicalEvent;

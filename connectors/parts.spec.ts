@@ -79,9 +79,26 @@ test.each([[[3]], [[0, 63]], [[5, 40, 41]]])(
   },
 );
 
+test.each([
+  [8, [0, 2, 4, 6]],
+  [100, [7, 33, 58, 61, 90]],
+  [500, Array.from({ length: 100 }, (_, n) => 5 * n)],
+  [45, Array.from({ length: 20 }, (_, n) => n)],
+])(
+  'more than three events at which a receiver stumbles held up their batch of %d for ever',
+  async (count, bad) => {
+    const { sent, results } = await run(batchOf(count), (ids) =>
+      ids.some((id) => bad.includes(id)) ? STUMBLED : DELIVERED,
+    );
+    expect(results.flatMap(({ outcome }, at) => (outcome === 'delivered' ? [] : [at]))).toEqual(bad);
+    expect(sent.length).toBeLessThanOrEqual(14 + 2 * Math.ceil(Math.log2(count)) * bad.length);
+  },
+);
+
 test('a receiver that stumbles at everything is asked a few times, and all of it is tried again', async () => {
   const { sent, outcomes } = await run(batchOf(100), () => STUMBLED);
-  expect(sent).toHaveLength(7);
+  expect(sent).toHaveLength(7 + 7);
+  expect(sent.slice(7)).toEqual([[0], [15], [30], [45], [60], [75], [90]]);
   expect(outcomes).toEqual(Array(100).fill('retry'));
 });
 

@@ -32,8 +32,9 @@ export interface SendInPartsOptions {
 }
 
 /**
- * Refusals that settle nothing, in a row from the first on, after which a place counts as unable to take anything: up to
- * three deliveries spoil fewer parts than that, and a place in trouble is not asked hundreds of times.
+ * Refusals that settle nothing, in a row from the first on, before single deliveries are tried: up to three deliveries
+ * spoil fewer parts than that. After as many refused single deliveries, taken from all over the batch, the place counts as
+ * unable to take anything: a place in trouble is not asked hundreds of times.
  */
 const MAX_FRUITLESS = 7;
 
@@ -51,6 +52,7 @@ export async function sendInParts(
   const results = new Map<Delivery, DeliveryResult>();
   let notReached: DeliveryResult = { outcome: 'retry', reason: 'not reached' };
   let fruitless = 0;
+  let areSpread = false;
   const parts = [batch];
   // It grows while it is walked through.
   for (const part of parts) {
@@ -65,11 +67,28 @@ export async function sendInParts(
     if (result.outcome !== 'retry') continue;
     fruitless += 1;
     if (someToBlame && fruitless < MAX_FRUITLESS) continue;
+    if (someToBlame && !areSpread) {
+      areSpread = true;
+      fruitless = 0;
+      const unsettled = parts.splice(parts.indexOf(part) + 1);
+      const first = new Set(spread(unsettled.flat(), MAX_FRUITLESS));
+      const rest = unsettled
+        .map((some): readonly Delivery[] => some.filter((delivery) => !first.has(delivery)))
+        .filter(isPart);
+      parts.push(...partsOf([...first], 1), ...rest);
+      continue;
+    }
     const after = result.afterMs === undefined ? {} : { afterMs: result.afterMs };
     notReached = { outcome: 'retry', reason: `not reached: ${result.reason}`, ...after };
     break;
   }
   return batch.map((delivery) => results.get(delivery) ?? notReached);
+}
+
+/** At most `count` from all over the list. */
+function spread(deliveries: readonly Delivery[], count: number): readonly Delivery[] {
+  const stride = Math.max(1, Math.ceil(deliveries.length / count));
+  return deliveries.filter((_delivery, at) => at % stride === 0);
 }
 
 /** For what a call asks of its place at most once, and only when it has to: whether it refuses everything. */

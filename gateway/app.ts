@@ -6,6 +6,7 @@ import { boundConnections } from './addresses/bound-connections.ts';
 import { clientAddress, type IsTrustedProxy, trustedProxies } from './addresses/client-address.ts';
 import { parseForwardedAddress } from './addresses/ip-address.ts';
 import type { GatewayDependencies } from './dependencies.ts';
+import { compileOnFirstUse } from './http/compile-on-first-use.ts';
 import { DOCUMENTED } from './http/schemas.ts';
 import { answerUnreadable, answerUnroutable } from './http/unreadable.ts';
 import { openapiPlugin } from './openapi/openapi.ts';
@@ -35,6 +36,8 @@ export interface ServerOptions {
   readonly maxConnections?: number;
   /** For how long browsers are told to come by HTTPS alone, s. Default: they are told nothing. */
   readonly hstsSeconds?: number;
+  /** Compiles the schemas of every route before the first request, so that one that cannot be compiled fails it. Default: as requests need them. */
+  readonly compilesAtStart?: boolean;
 }
 
 /** Bytes of a request's headers. */
@@ -73,6 +76,7 @@ export function createServer(options: ServerOptions = {}): FastifyInstance {
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 200 },
     // Fastify would write a sentence about each of what may be half a million faults; our own words are `validation.ts`.
     schemaErrorFormatter: () => new Error('the request does not match its schema'),
+    schemaController: options.compilesAtStart ? {} : compileOnFirstUse(),
     ajv: {
       customOptions: {
         coerceTypes: false,

@@ -58,6 +58,8 @@ export interface GatewayDependencies {
   readonly history: History;
   /** To ask where a message is; the gateway claims none. */
   readonly deduplicator: Pick<Deduplicator, 'winner'>;
+  /** Of re-evaluated events. */
+  readonly reevaluations: Pick<Deduplicator, 'winner'>;
   /** Where the processes that deliver tell how destinations are doing. */
   readonly healthBoard: Pick<HealthBoard, 'read'>;
   readonly profiles: ProfileStore;
@@ -88,6 +90,8 @@ export interface GatewayDependencies {
   readonly limits?: Limits;
   /** Bytes that clients may make the gateway hold. Default: parts of the heap. */
   readonly memory?: MemoryBounds;
+  /** Origin at which browsers reach the gateway. Absent: the scheme and host of each request. */
+  readonly publicUrl?: string;
   /** Which pages of other origins browsers let call. */
   readonly crossOrigin?: CrossOriginOptions;
 }

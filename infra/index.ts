@@ -21,13 +21,13 @@ export {
   openKafkaEventLog,
 } from './adapters/event-log/kafka/index.ts';
 export { openSqliteEventLog, type SqliteEventLogOptions } from './adapters/event-log/sqlite/index.ts';
-export { crashEntries } from './adapters/event-log/suspects/crash-notes.ts';
 export {
+  crashEntries,
   InHandTable,
   inHandMemory,
   rangesInHand,
   type SlotName,
-} from './adapters/event-log/suspects/in-hand-table.ts';
+} from './adapters/event-log/suspects/index.ts';
 export { GroupCommit } from './adapters/group-commit/group-commit.ts';
 export { openRedisHealthBoard } from './adapters/health-board/redis/index.ts';
 export { openSqliteHealthBoard } from './adapters/health-board/sqlite/index.ts';

@@ -25,6 +25,8 @@ export interface PipelineOptions {
   readonly mailRetryMs: number;
   /** How long the topics are declared to keep records: mails are given up before that. */
   readonly retentionMs: number;
+  /** How long a `message_id` is remembered at least, ms. */
+  readonly dedupeWindowMs: number;
   /** Window of a partition of a flow stage. What it holds weighs about five times as much in memory. */
   readonly windowBytes: number;
   /** Share of that window one transformation or destination may fill before it waits for its own earlier work... */
@@ -58,6 +60,7 @@ export const DEFAULT_PIPELINE: PipelineOptions = {
   profileNulls: 'unset',
   mailRetryMs: 10 * 60_000,
   retentionMs: 7 * 24 * 3_600_000,
+  dedupeWindowMs: 24 * 3_600_000,
   windowBytes: 4 * 1024 * 1024,
   laneShare: 1 / 8,
   slowTransformationMs: 200,

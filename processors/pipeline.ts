@@ -42,6 +42,7 @@ import { notice } from './notice/notice.ts';
 import { DEFAULT_PIPELINE, type PipelineOptions } from './options.ts';
 import { PartitionLanes } from './partition-lanes.ts';
 import { profile } from './profile/profile.ts';
+import { redrivenOnce } from './redrive/once.ts';
 import { replay } from './replay/replay.ts';
 import { FailureWatch } from './route/failure-watch.ts';
 import { refusalOf, route, routeSlow } from './route/route.ts';
@@ -56,6 +57,8 @@ export interface PipelineDependencies {
   readonly log: Pick<EventLog, 'read' | 'end' | 'first' | 'offsetAt' | 'topics'>;
   readonly catalog: Catalog;
   readonly deduplicator: Deduplicator;
+  /** Of re-evaluated events: remembers for as long as the log keeps the rejected ones. */
+  readonly reevaluations: Deduplicator;
   readonly contracts: ContractEvaluator;
   readonly counters: VolumeCounters;
   /** Counts the runs of transformations. */
@@ -120,7 +123,7 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
     { ...batch('mail', mails, [TOPIC.mailRetry, TOPIC.poison], steps.mail, 1), repeats: 'visible' },
     flow('route', [accepted], [deliveries, dead, eventsSlow], steps.route),
     flow('route.slow', [eventsSlow], [deliveries, dead, outcomes, eventsSlow], steps.routeSlow),
-    flow('replay', [TOPIC.catalog, replaySteps], [TOPIC.replays, eventsSlow], steps.replay),
+    flow('replay', [TOPIC.catalog, replaySteps], [TOPIC.replays, eventsSlow, receivedSlow], steps.replay),
     batch('notice', [TOPIC.catalog], [TOPIC.mail, deliveries], steps.notice, historyEntries),
     {
       ...flow('deliver', [deliveries], [deliveriesSlow, ...settled], steps.deliver.handle),
@@ -163,6 +166,8 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
   };
   // One for all slow queues of the process: they share a thread with each other and with the quick ones.
   const turns = new SlowTurns(elapsed, () => shares.validate.isBusy || shares.route.isBusy);
+  const quick = deliver(delivering, deliveryLanes());
+  const slowRoute = routeSlow(routing(parts.slowSandbox), turns);
   return {
     validate: validate({ ...parts, threadTime }, shares.validate),
     validateSlow: validateSlow(parts, turns),
@@ -173,10 +178,10 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     profile: profile(parts),
     mail: mail(parts),
     route: route(routing(parts.sandbox), lanes(parts.slowTransformationMs), shares.route),
-    routeSlow: routeSlow(routing(parts.slowSandbox), turns),
+    routeSlow: redrivenOnce(parts, 'route.slow', TOPIC.eventsSlow, slowRoute),
     replay: replay(parts, turns),
     notice: notice(parts),
-    deliver: deliver(delivering, deliveryLanes()),
+    deliver: { ...quick, handle: redrivenOnce(parts, 'deliver', TOPIC.deliveries, quick.handle) },
     deliverSlow: deliverSlow(delivering, slowDeliveryLanes(parts)),
     deliverRetry: deliver(delivering, deliveryLanes()),
     retries: retrySources(parts.ladder, deliverer),

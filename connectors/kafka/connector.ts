@@ -61,6 +61,7 @@ function messageOf(delivery: Delivery): Message {
       'message-id': delivery.message_id,
       'workspace-id': delivery.workspace_id,
       type: event.type,
+      ...(delivery.replay === undefined ? {} : { replay: delivery.replay }),
     },
   };
 }

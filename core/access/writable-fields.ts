@@ -207,11 +207,12 @@ export const WRITABLE_FIELDS: readonly WritableFields[] = [
     'which dead deliveries of this workspace are meant; ids and cursors of others match none of them',
     EDITOR,
   ),
+  field('replays', 'contract_id source_id', 'of this workspace; another’s is as good as missing', EDITOR),
   field('replays', 'rule_id', 'a rule of this workspace; another’s is as good as missing', EDITOR),
   field(
     'replays',
-    'since until events_per_second',
-    'which accepted events of this workspace go to its destinations again',
+    'outcome since until event_types event_names environments events_per_second new_ids',
+    'which accepted or rejected events of this workspace go to its destinations again',
     EDITOR,
   ),
   field(

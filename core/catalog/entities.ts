@@ -180,7 +180,10 @@ export interface Rule extends Kept {
   readonly created_by: string;
 }
 
-/** Accepted events of a time, sent on to rules once more. How far it is stands on `replays`. */
+/**
+ * Accepted events of a time, sent on to rules once more; or rejected ones, evaluated once more by the contracts of when
+ * the replay was created. How far it is stands on `replays`.
+ */
 export interface Replay extends Kept {
   readonly workspace_id: string;
   /** Null: for every enabled rule of the workspace. */
@@ -190,6 +193,18 @@ export interface Replay extends Kept {
   /** ...and exclusive. */
   readonly until: string;
   readonly events_per_second: number;
+  /** Which events: absent means accepted ones. */
+  readonly outcome?: 'accepted' | 'rejected';
+  /** Narrows the events down; an absent or empty list, and an absent id, leaves none out. */
+  readonly event_types?: readonly EventType[];
+  /** Names of track events and pages; others have none. */
+  readonly event_names?: readonly string[];
+  readonly environments?: readonly Environment[];
+  /** The contract that accepted or rejected them. */
+  readonly contract_id?: string;
+  readonly source_id?: string;
+  /** Whether destinations receive new ids instead of those of the first deliveries. Absent on older replays, which all do. */
+  readonly new_ids?: boolean;
   /** `active` says nothing of how far it is. */
   readonly status: 'active' | 'cancelled';
   readonly created_by: string;

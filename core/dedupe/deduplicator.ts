@@ -13,6 +13,11 @@ export interface Claimant extends Message {
   readonly position: Position;
   /** Its contract rejects the event: it asks whether it is the first rejected one, and does not take the id. */
   readonly rejected?: boolean;
+  /**
+   * It wins the id only where a rejected claimant of an earlier call has won among the rejected ones of it; else it takes
+   * nothing and loses. So ids are remembered of those events alone that somebody may ask about.
+   */
+  readonly afterRejected?: boolean;
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { CanonicalEvent, Environment } from '../event/event.ts';
+import { withFields } from './event-text.ts';
 
 /** One attempt to deliver. */
 export interface DeliveryAttempt {
@@ -15,8 +16,16 @@ export interface DeliveryAttempt {
 
 /** One event on its way to one destination: the value of an entry on `deliveries*`. */
 export interface Delivery {
-  /** UUIDv5 of (rule, environment:message_id:index): the idempotency key, the same on every attempt. */
+  /**
+   * UUIDv5 of (rule, environment:message_id:index), and of the replay where it is part of one; the same on every attempt.
+   * The idempotency key, unless that is another.
+   */
   readonly id: string;
+  /**
+   * The id that the destination receives in place of `id`: that of the first delivery of the event. Set on deliveries of
+   * a replay without new ids. Records and redrives of this delivery use `id`.
+   */
+  readonly idempotency_key?: string;
   readonly workspace_id: string;
   readonly environment: Environment;
   readonly destination_id: string;
@@ -74,6 +83,20 @@ export interface DeliveryOutcome {
   readonly at: string;
   /** ISO 8601: not before this; only when retrying. */
   readonly next_attempt_at?: string;
+}
+
+/**
+ * Names one time that a delivery became dead. A delivery may be dead again after a redrive, or after a replay under the
+ * same id, and each time is redriven once.
+ */
+export function deathOf({ delivery, at }: Pick<DeliveryOutcome, 'delivery' | 'at'>): string {
+  return `${delivery.id}:${delivery.redrives}:${at}`;
+}
+
+/** The delivery as its destination receives it: under its idempotency key. */
+export function asReceived(delivery: Delivery): Delivery {
+  const { idempotency_key } = delivery;
+  return idempotency_key === undefined ? delivery : withFields(delivery, { id: idempotency_key });
 }
 
 /** Key on `deliveries*`: order per destination and subject. */

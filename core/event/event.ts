@@ -33,8 +33,17 @@ export interface CanonicalEvent {
   readonly source_id?: string;
 }
 
-/** An event at most, bytes of its JSON. */
+/** An event at most as its producer sends it, bytes of its JSON without white space. */
 export const MAX_EVENT_BYTES = 32 * 1024;
+
+/**
+ * A canonical event at most. Ingestion adds ids, times and notes, less than 4 KiB, and `/v1` has the traits of an identify
+ * in two places. A transformation may return as much, and `OUTPUT_ROOM_BYTES`.
+ */
+export const MAX_CANONICAL_EVENT_BYTES = 2 * MAX_EVENT_BYTES + 4 * 1024;
+
+/** What a transformation may add to an event that is about as large as an event can be. */
+export const OUTPUT_ROOM_BYTES = 1024;
 
 /** Whom an event is about: `user_id`, else `anonymous_id`. */
 export function subjectOf(event: Pick<CanonicalEvent, 'user_id' | 'anonymous_id'>): string {

@@ -38,6 +38,15 @@ describe('a number that a double cannot hold', () => {
     },
   );
 
+  it('is found at every place of a text', () => {
+    for (let before = 0; before < 40; before++) {
+      const lead = `{"${'k'.repeat(before)}":`;
+      expect(mayLoseDigits(`${lead}1.23456789012345}`), lead).toBe(true);
+      expect(mayLoseDigits(`${lead}-1234567890123456`), lead).toBe(true);
+      expect(mayLoseDigits(`${lead}123456789012345,2}`), lead).toBe(false);
+    }
+  });
+
   it('is looked for where a number may stand alone, not in texts', () => {
     expect(mayLoseDigits('{"cookie":"GA1.2.1234567890.1697472000","id":"1234567890123456789"}')).toBe(false);
     expect(mayLoseDigits('{"id": 1234567890123456789}')).toBe(true);

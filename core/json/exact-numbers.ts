@@ -22,15 +22,36 @@ const EXACT_DIGITS = 15;
 const MAX_SCALE = 16_000;
 const SMALLEST_NORMAL = 2 ** -1022;
 
-/** A run of digits that is long enough; most texts have none. Twenty times cheaper than the test behind it. */
-const LONG_RUN = /[0-9][0-9.]{15}/;
-/** The same where a number may begin: ids and cookies inside of strings mostly are none. */
+/** Digits and points in a row that may be such a number. */
+const RUN = 16;
+/** A run of them where a number may begin: ids and cookies inside of strings mostly are none. */
 const LONG_NUMBER = /(?:^|[\s:,[])-?[0-9][0-9.]{15}/;
 const SMALL_EXPONENT = /[0-9][eE]-[0-9]{3}/;
 
 /** Whether a JSON text may hold a number with more digits than a double keeps. Costs about 0.1 us a 450 bytes. */
 export function mayLoseDigits(text: string): boolean {
-  return LONG_RUN.test(text) && LONG_NUMBER.test(text);
+  return hasLongRun(text) && LONG_NUMBER.test(text);
+}
+
+/**
+ * Looks at every sixteenth character alone, as one of them is in each run; most texts have none. A regular expression takes
+ * thirty times as long.
+ */
+function hasLongRun(text: string): boolean {
+  for (let at = RUN - 1; at < text.length; at += RUN) {
+    if (!isInRun(text.charCodeAt(at))) continue;
+    let from = at;
+    while (isInRun(text.charCodeAt(from - 1))) from--;
+    let to = at + 1;
+    while (to - from < RUN && isInRun(text.charCodeAt(to))) to++;
+    if (to - from >= RUN) return true;
+  }
+  return false;
+}
+
+/** A digit or a point. False for NaN, which is beyond the text. */
+function isInRun(code: number): boolean {
+  return (code >= 48 && code <= 57) || code === 46;
 }
 
 /** Whether a text that was parsed to a zero or a subnormal number may say another number there. */

@@ -21,7 +21,10 @@ export const HEADER = {
   contractVersion: 'contract-version',
   /** Id of the write key that sent the event; from received records on to accepted and rejected events. */
   keyId: 'key-id',
-  /** On `events.received.slow`: the position of the received event, by which it is deduplicated. */
+  /**
+   * On `events.received.slow`: the position of the received event, by which it is deduplicated unless it is re-evaluated.
+   * On `events.rejected`, where a trace finds it.
+   */
   receivedPosition: 'received-position',
   /** On `events.slow`: the rules still to be routed, comma-separated ids. */
   rules: 'rules',
@@ -40,8 +43,17 @@ export const HEADER = {
   ruleEvent: 'rule-event',
   /** Id of the replay that something is part of: on `events.slow`, `replays` and deliveries. */
   replay: 'replay',
+  /** Beside it on `events.slow`: `first`, where destinations receive the ids of the first deliveries. */
+  replayIds: 'replay-ids',
+  /** On `events.received.slow`, and on the accepted event that comes of it: id of the replay that re-evaluates a rejected event. */
+  reevaluatedBy: 'reevaluated-by',
   /** On `events.slow`: how often this event's delivery was redriven. */
   redrives: 'redrives',
+  /**
+   * On the entry that begins a redrive: the death that it answers, see `deathOf`. The stage that takes the entry claims it
+   * and passes the entry on without it, so that of several redrives of one death one goes on.
+   */
+  redriveOf: 'redrive-of',
   /**
    * On `events.slow`, of a redriven event: where its delivery goes, for when its rule is gone. On a delivery with a turn:
    * whose room it waits for.

@@ -139,6 +139,11 @@ export const METRICS = {
     labels: { stage: 'validate, route' },
   },
   tributary_events_replayed_total: { kind: 'counter', help: 'Events that replays sent again.' },
+  tributary_redrives_repeated_total: {
+    kind: 'counter',
+    help: 'Redrives that were dropped, as an earlier one of the same dead delivery had been taken.',
+    labels: { stage: 'deliver, route.slow' },
+  },
   tributary_history_entries_total: {
     kind: 'counter',
     help: 'Entries put into the history.',

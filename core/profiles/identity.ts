@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { isPlaceholder, isPlaceholderDigest } from './placeholders.ts';
+import { isPlaceholder, isPlaceholderAddress, isPlaceholderDigest } from './placeholders.ts';
 import type { Identity, ProfileScope } from './profile.ts';
 
 /** Of the value of an identity, after blanks around it are trimmed: Unicode characters. */
@@ -39,9 +39,13 @@ export function normaliseIdentity(type: string, value: unknown): NormalisedIdent
   if (typeof value !== 'string' || !value.isWellFormed()) return { kind: 'fault', fault: 'not_text' };
   const written = inOneForm(type, value.trim());
   if (longerThan(written, MAX_IDENTITY_CHARACTERS)) return { kind: 'fault', fault: 'too_long' };
-  if (isPlaceholder(written) || (isHashed(type) && isPlaceholderDigest(written)))
-    return { kind: 'fault', fault: 'placeholder' };
+  if (namesNobody(type, written)) return { kind: 'fault', fault: 'placeholder' };
   return { kind: 'identity', identity: { type, value: written } };
+}
+
+function namesNobody(type: string, value: string): boolean {
+  if (isPlaceholder(value)) return true;
+  return type === RAW_EMAIL ? isPlaceholderAddress(value) : isHashed(type) && isPlaceholderDigest(value);
 }
 
 /** What the type stands under in an IdentityMap: `email` of `email_sha256_lowercase`, else the type itself. */

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { isPlaceholder, isPlaceholderDigest } from './placeholders.ts';
+import { isPlaceholder, isPlaceholderAddress, isPlaceholderDigest } from './placeholders.ts';
 
 const PLACEHOLDERS = [
   '',
@@ -30,11 +30,109 @@ describe('a placeholder', () => {
     }
   });
 
-  it.each(['nobody', '00', '1', 'test1', 'nullable', '00000000-0000-0000-0000-000000000001'])(
-    'is not %j',
-    (value) => {
-      expect(isPlaceholder(value)).toBe(false);
-      expect(isPlaceholderDigest(hash('sha256', value))).toBe(false);
+  it.each([
+    '[object Object]',
+    'NaN',
+    'True',
+    'false',
+    'nil',
+    '"null"',
+    "'undefined'",
+    '(not set)',
+    '(none)',
+    '\\"null\\"',
+    '<null>',
+    '{{ user.id }}',
+    'user-{{id}}',
+    ['$', '{customer.email}'].join(''),
+    '<%= current_user.id %>',
+    '*|UNIQID|*',
+    '%%UserId%%',
+    '%user_id%',
+    '{userId}',
+    '[USER_ID]',
+    '<your user id>',
+    '$user_id',
+    ':id',
+    '__USER_ID__',
+    'id',
+    'Email',
+    'distinct_id',
+    'NOT_AUTHENTICATED',
+    '---',
+    '...',
+    '\u200b\u2060',
+    '\u200bnull\ufeff',
+    '?',
+    '0000-00-00',
+    '00',
+    'FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF',
+    '#REF!',
+    'undefined undefined',
+  ])('joined strangers: %j', (value) => {
+    expect(isPlaceholder(value)).toBe(true);
+  });
+
+  it.each([
+    '1',
+    'test1',
+    'nullable',
+    '00000000-0000-0000-0000-000000000001',
+    '100',
+    'naomi',
+    'idris',
+    'trueman',
+  ])('is not %j', (value) => {
+    expect(isPlaceholder(value)).toBe(false);
+    expect(isPlaceholderDigest(hash('sha256', value))).toBe(false);
+  });
+
+  it.each([
+    'u:1',
+    'auth0|5f7c',
+    '{1b4e28ba-2fa1-11d2-883f-0016d3cca427}.x',
+    '$100',
+    '%41%42 c',
+    '👍',
+    'a<b>',
+    '0x1f',
+    '店',
+    '-7',
+    '#42',
+  ])('is not %j, however odd', (value) => {
+    expect(isPlaceholder(value)).toBe(false);
+  });
+
+  it('takes time linear in the value', () => {
+    for (const part of ['{{', '${', '[[', '<%', '*|', '%%', '"', '(', '\\"', '0', '\u200b', ' ']) {
+      const startedAt = performance.now();
+      isPlaceholder(`${part.repeat(100_000)}x`);
+      isPlaceholder(`x${part.repeat(100_000)}x`);
+      expect(performance.now() - startedAt).toBeLessThan(500);
+    }
+  });
+});
+
+describe('an address that no person has', () => {
+  it.each([
+    'noemail@shop.example',
+    'no-email@x.io',
+    'no_email@x.io',
+    'noreply@x.io',
+    'none@none.com',
+    'null@null.com',
+    'not.provided@x.io',
+    'a@b.invalid',
+    'a@localhost',
+    'test@test.com',
+  ])('is %s', (address) => {
+    expect(isPlaceholderAddress(address)).toBe(true);
+  });
+
+  it.each(['ada@example.com', 'test@example.com', 'emails@x.io', 'nonette@x.io', 'noemi@x.io', 'info@x.io'])(
+    'is not %s',
+    (address) => {
+      expect(isPlaceholderAddress(address)).toBe(false);
     },
   );
 });

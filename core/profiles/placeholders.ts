@@ -1,22 +1,125 @@
 import { hash } from 'node:crypto';
 
-/** What producers send in place of an identity they do not have, lower-cased. */
-const WORDS = ['', 'null', 'undefined', 'none', 'n/a', 'unknown', 'anonymous', 'guest', 'test', '0', '-1'];
-const ZERO_UUID = /^0{8}-?(0{4}-?){3}0{12}$/;
+/*
+ * What producers send in place of an identity that they do not have. Each such value is shared by people who have nothing
+ * to do with each other and would join them to one profile. The words are those that PostHog, Segment, Zeotap and mParticle
+ * block, and what languages, spreadsheets and templates write for nothing.
+ */
+
+/** Lower-cased, without quotes and brackets around them. */
+const WORDS = [
+  // Nothing, as languages and exports write it.
+  ...[
+    '',
+    'null',
+    'undefined',
+    'none',
+    'nil',
+    'nan',
+    'void',
+    'empty',
+    'blank',
+    'missing',
+    'n/a',
+    'n.a.',
+    'na',
+  ],
+  ...[
+    'true',
+    'false',
+    'infinity',
+    '-infinity',
+    'object object',
+    'object',
+    'undefined undefined',
+    'null null',
+  ],
+  ...['#n/a', '#ref!', '#value!', '#name?', '#null!', '0', '-1', '0.0', '1970-01-01t00:00:00.000z'],
+  // Nobody, in words.
+  ...['unknown', 'anonymous', 'anon', 'guest', 'nobody', 'not set', 'not_set', 'notset', 'not provided'],
+  ...[
+    'not available',
+    'unidentified',
+    'not_authenticated',
+    'not authenticated',
+    'unauthenticated',
+    'logged out',
+  ],
+  // The name of the field, and what is written while a page is developed.
+  ...['id', 'uid', 'user', 'userid', 'user_id', 'user-id', 'user id', 'username', 'customer', 'customerid'],
+  ...['customer_id', 'distinctid', 'distinct_id', 'anonymousid', 'anonymous_id', 'deviceid', 'device_id'],
+  ...[
+    'email',
+    'e-mail',
+    'mail',
+    'phone',
+    'test',
+    'default',
+    'dummy',
+    'placeholder',
+    'string',
+    'abc123',
+    'xxx',
+  ],
+];
+const PLACEHOLDERS: ReadonlySet<string> = new Set(WORDS);
+
+const MAX_UUID = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 const ZERO_UUIDS = ['00000000-0000-0000-0000-000000000000', '0'.repeat(32)];
+/** Zeros with or without anything between them: the advertising id of a device that has it switched off among them. */
+const ZEROS = /^[0\p{P}\p{Z}]*$/u;
+/** Punctuation, blanks and characters that show nothing. */
+const NO_WORD = /^[\p{P}\p{Z}\p{C}\p{M}\p{Sk}$+<=>^`|~]*$/u;
+
+/** A variable that a template did not fill in, anywhere in the value: `{{id}}`, `${id}`, `<%= id %>`, `*|ID|*`, `%%id%%`. */
+const LEFTOVER =
+  /\{\{[^{}]*\}\}|\$\{[^{}]*\}|<%[^<>%]*%>|\*\|[^|]*\|\*|%%[^%]*%%|\{%[^{}%]*%\}|\[\[[^[\]]*\]\]/;
+/** The same as the whole value: `{id}`, `<user id>`, `[userId]`, `%id%`, `$id`, `:id`, `__USER__`. */
+const WHOLE_LEFTOVER = /^(?:\{[\w .-]+\}|<[\w .-]+>|\[[\w .-]+\]|%[\w.-]+%|\$[a-z_]\w*|:[a-z_]\w*|__\w+__)$/i;
+
+/** Addresses that forms take when a person has none: the part before the `@`. */
+const NO_ADDRESS =
+  /^(?:no[-._]?e?-?mail|no[-._]?reply|do[-._]?not[-._]?reply|none|null|undefined|nil|nan|na|unknown|anonymous|guest|nobody|noone|not[-._]?provided|not[-._]?available|invalid|dummy|email|placeholder)@/;
+/** A domain that never has a mailbox. */
+const NO_DOMAIN =
+  /@(?:[^@]*\.)?(?:invalid|localhost)$|@(?:null|undefined|none|na|test\.test|email\.email)$|^test@test\./;
+
+const AROUND: ReadonlySet<string> = new Set('"\'`“”‘’«»„()[]{}<>\\ ');
+/** Zero-width and other format characters. */
+const FORMAT = /\p{Cf}/gu;
 
 /** Their digests: a producer that hashes whatever it has hashes these too, and everybody would be one person. */
 const DIGESTS: ReadonlySet<string> = new Set(
-  [...WORDS, ...ZERO_UUIDS]
+  [...WORDS, ...ZERO_UUIDS, '[object Object]', '(not set)', 'NaN', '"null"', '00']
     .flatMap((word) => [word, word.toUpperCase(), word.charAt(0).toUpperCase() + word.slice(1)])
     .flatMap((word) => ['md5', 'sha1', 'sha256'].map((algorithm) => hash(algorithm, word))),
 );
-const PLACEHOLDERS: ReadonlySet<string> = new Set(WORDS);
 
-/** True for a value that names nobody, in any case of letters, blanks around it trimmed. */
+/** True for a value that names nobody, in any case of letters, with blanks, quotes or brackets around it. */
 export function isPlaceholder(value: string): boolean {
-  const word = value.trim().toLowerCase();
-  return PLACEHOLDERS.has(word) || ZERO_UUID.test(word);
+  const shown = value.replace(FORMAT, '').trim();
+  const word = shown.toLowerCase();
+  return (
+    PLACEHOLDERS.has(word) ||
+    PLACEHOLDERS.has(withoutQuotes(word)) ||
+    word === MAX_UUID ||
+    ZEROS.test(word) ||
+    NO_WORD.test(word) ||
+    LEFTOVER.test(shown) ||
+    WHOLE_LEFTOVER.test(shown)
+  );
+}
+
+function withoutQuotes(word: string): string {
+  let [from, to] = [0, word.length];
+  while (from < to && AROUND.has(word.charAt(from))) from++;
+  while (to > from && AROUND.has(word.charAt(to - 1))) to--;
+  return word.slice(from, to);
+}
+
+/** True for an e-mail address, in lower case, that no person has. */
+export function isPlaceholderAddress(address: string): boolean {
+  return NO_ADDRESS.test(address) || NO_DOMAIN.test(address);
 }
 
 /** True for the hexadecimal digest of a placeholder, by an algorithm that hashed variants of a namespace name. */

@@ -1,13 +1,22 @@
 import type { JsonObject } from '../event/event.ts';
 import type { HistoryEntry } from '../history/history.ts';
 
-/** How far a replay is in one partition of `events.accepted`: from `from` up to, not including, `end`. */
+/** How far a replay is in one partition of the topic that it reads: from `from` up to, not including, `end`. */
 export interface ReplayCursor {
   readonly partition: number;
   readonly from: number;
   readonly next: number;
   readonly end: number;
 }
+
+/**
+ * What a replay of rejected events does first where the window of repeated ids may be over for some of them: `mark`
+ * remembers the ids of the rejected events, `compare` finds out which of these were accepted since, and `evaluate` does
+ * what a replay of recent events does alone.
+ */
+export const REEVALUATION_PHASES = ['mark', 'compare', 'evaluate'] as const;
+
+export type ReevaluationPhase = (typeof REEVALUATION_PHASES)[number];
 
 /**
  * Value of an entry on `replays`: how far a replay has come, and that it is to go on while it is `running`. Each step
@@ -22,20 +31,31 @@ export interface ReplayStep {
   /** Why it failed. */
   readonly reason?: string;
   readonly cursors: readonly ReplayCursor[];
-  /** Accepted events it read, those of other workspaces too, and those of them it sent on. */
+  /** Events it read, those of other workspaces too, and those of them it sent on. */
   readonly looked_at: number;
   readonly events: number;
+  /** Of a replay of rejected events: those that their contract still rejects. */
+  readonly still_rejected?: number;
+  /** Of a replay of rejected events: the catalog position by which they are evaluated. */
+  readonly catalog_position?: number;
+  readonly phase?: ReevaluationPhase;
   /** When the replay was asked for and when this step was made, ISO 8601. */
   readonly created_at: string;
   readonly at: string;
 }
 
-/** The share of its stretch of the log that a replay has read, 0 to 1. */
-export function shareDone({ cursors, status }: Pick<ReplayStep, 'cursors' | 'status'>): number {
+/** The share of its stretch of the log that a replay has read, 0 to 1. Phases count alike. */
+export function shareDone({
+  cursors,
+  status,
+  phase,
+}: Pick<ReplayStep, 'cursors' | 'status' | 'phase'>): number {
   if (status === 'finished') return 1;
   const sum = (of: (cursor: ReplayCursor) => number) => cursors.reduce((total, each) => total + of(each), 0);
   const all = sum(({ from, end }) => end - from);
-  return all === 0 ? 0 : sum(({ from, next }) => next - from) / all;
+  const share = all === 0 ? 0 : sum(({ from, next }) => next - from) / all;
+  if (phase === undefined) return share;
+  return (REEVALUATION_PHASES.indexOf(phase) + share) / REEVALUATION_PHASES.length;
 }
 
 /** What history keeps of a replay: its newest step. */

@@ -85,7 +85,7 @@ export const MAX_OUTPUTS = 100;
 
 /**
  * Runs user code with limits: usually 64 MB an isolate and 100 ms of wall time an event, at most `MAX_OUTPUTS` outputs an event
- * of at most `MAX_EVENT_BYTES` each.
+ * of at most `MAX_EVENT_BYTES` each, or of as much as the event and `OUTPUT_ROOM_BYTES`.
  *
  * Promises: `run` answers for every input, in order, and a bad event costs only itself; whatever the code does, the
  * host process stays up and responsive, other programs are delayed by at most a bounded time, and no data passes from

@@ -1,9 +1,10 @@
 /** The canonical form: RFC 3339 in UTC with milliseconds, or finer as they were written. */
-const CANONICAL = /^\d{4}-\d{2}-\d{2}T(?:[01]\d|2[0-3]):\d{2}:[0-5]\d\.\d{3,9}Z$/;
+const CANONICAL =
+  /^(?!0000)\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3,9}Z$/;
 
 /** ISO 8601: a date, or a date and time with or without seconds, fraction and zone. */
 const ISO_8601 =
-  /^(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,30}))?)?([Zz]|([+-])(\d{2}):?(\d{2}))?)?$/;
+  /^(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,30}))?)?([Zz]|([+-])(\d{2})(?::?(\d{2}))?)?)?$/;
 
 /** Finer than any reader of times knows. */
 const MAX_FRACTION = 9;
@@ -18,7 +19,7 @@ const LATEST = Date.parse('9999-12-31T23:59:59.999Z');
  * to 9999.
  */
 export function canonicalTime(text: string): string | undefined {
-  if (CANONICAL.test(text) && isCalendarDay(text) && Date.parse(text) >= EARLIEST) return text;
+  if (CANONICAL.test(text) && isCalendarDay(text)) return text;
   const parts = ISO_8601.exec(text);
   if (parts === null || !isCalendarDay(text)) return undefined;
   const [, day = '', hour = '00', minute = '00', second = '00', fraction = ''] = parts;

@@ -26,6 +26,15 @@ export interface ContractWay {
   readonly contract_id?: string;
   readonly contract_version?: number;
   readonly violations: readonly Pick<Violation, 'kind' | 'path' | 'message' | 'action'>[];
+  /** Set where it was rejected, and a replay of rejected events lets it pass. */
+  readonly reevaluated?: Reevaluated;
+}
+
+/** What a contract said of a rejected event when it was evaluated once more. */
+export interface Reevaluated extends Omit<ContractWay, 'reevaluated' | 'violations'> {
+  readonly replay_id: string;
+  /** When the replay sent it to be evaluated, epoch ms. */
+  readonly at: number;
 }
 
 /**
@@ -126,7 +135,7 @@ export function statusOf({
   looked,
 }: Whereabouts): WhereaboutsStatus {
   if (poisoned !== undefined) return 'failed';
-  if (contract?.outcome === 'rejected') return 'rejected';
+  if (contract?.outcome === 'rejected' && contract.reevaluated === undefined) return 'rejected';
   if (stage !== undefined || rules.some((rule) => rule.stage !== undefined)) return 'under_way';
   const deliveries = rules.flatMap((rule) => rule.deliveries);
   const is = (...statuses: readonly DeliveryWay['status'][]) =>

@@ -19,7 +19,7 @@ declare module 'fastify' {
 }
 
 /** A connection that ended already has no address any more. */
-const UNKNOWN: IpAddress = { text: 'unknown', numbers: [0, 0, 0, 0] };
+export const UNKNOWN: IpAddress = { text: 'unknown', numbers: [0, 0, 0, 0] };
 
 /** Proxies by their addresses or CIDR ranges, or by how many there are in a row. */
 export function trustedProxies(proxies: readonly string[] | number): IsTrustedProxy {

@@ -93,6 +93,16 @@ describe('a body with items', () => {
     expect(parsed.value).toMatchObject({ batch: [{ good: 1 }, expect.anything(), { good: 2 }] });
   });
 
+  it('has numbers of many digits from a depth on in it, and doubles before', () => {
+    const text = '{"batch":[8172635445362718291,{"a":8172635445362718291,"b":{"c":8172635445362718291}}]}';
+    const parsed = parseJson(Buffer.from(text), 'items', 2);
+    const double = Number('8172635445362718291');
+    expect(parsed.ok && parsed.value).toEqual({
+      batch: [double, { a: double, b: { c: JSON.rawJSON('8172635445362718291') } }],
+    });
+    expect(parseJson(Buffer.from('8172635445362718291'), 'exact', 1)).toMatchObject({ value: double });
+  });
+
   it('lets an item be as deep as it may be alone', () => {
     const parsed = items(`{"p":${'['.repeat(63)}${']'.repeat(63)}}`);
     expect(parsed.ok && parsed.read?.itemFaults.size).toBe(0);

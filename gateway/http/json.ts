@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { isTiny, mayLoseDigits, mayUnderflow } from '@tributary/core';
+import { isTiny, mayUnderflow } from '@tributary/core';
 import type { ErrorDetail } from './errors.ts';
 import { FAULTS, type Fault, MAX_DEPTH, readTolerantly, type TolerantBody } from './tolerant-json.ts';
 
@@ -27,9 +27,9 @@ export type ParsedJson =
  * pair, no number that is infinite to JavaScript, bounded depth. What would silently change on its way is refused
  * instead: of two equal keys `JSON.parse` keeps the last, two texts that differ in a lone surrogate alone are the same
  * bytes in UTF-8, and `1e999` would be written as `null`. Common bodies are parsed by `JSON.parse` alone; only a body that
- * holds something of this is read again, character by character.
+ * holds something of this is read again, character by character. `exactFrom`: see `readTolerantly`.
  */
-export function parseJson(body: Buffer, form: BodyForm = 'strict'): ParsedJson {
+export function parseJson(body: Buffer, form: BodyForm = 'strict', exactFrom = 0): ParsedJson {
   const isWhole = isUtf8(body);
   if (!isWhole && (form === 'strict' || form === 'exact')) return refuse('is not valid UTF-8');
   const text = body.toString(isWhole ? 'utf8' : 'latin1');
@@ -40,9 +40,9 @@ export function parseJson(body: Buffer, form: BodyForm = 'strict'): ParsedJson {
     return refuse(isWhole ? 'is not valid JSON' : 'is not valid UTF-8');
   }
   const isFaulty = !isWhole || holdsFault(value, text);
-  const isExact = form !== 'strict' && (mayLoseDigits(text) || (census.isTiny && mayUnderflow(text)));
+  const isExact = form !== 'strict' && (census.hasLongNumber || (census.isTiny && mayUnderflow(text)));
   if (!isFaulty && !isExact) return { ok: true, value };
-  const read = readTolerantly(body, form === 'items' || form === 'tolerant items');
+  const read = readTolerantly(body, form === 'items' || form === 'tolerant items', exactFrom);
   const isTolerant = form === 'tolerant' || form === 'tolerant items';
   if (!isTolerant && read.faults.length > 0) return { ok: false, faults: read.faults.map(detailOf) };
   return form === 'strict' ? { ok: true, value } : { ok: true, value: read.value, read };
@@ -57,11 +57,12 @@ function refuse(message: string): ParsedJson {
 }
 
 /** Of the value that was counted last. One object for all, as every body is counted. */
-const census = { members: 0, isTiny: false, hasFault: false };
+const census = { members: 0, isTiny: false, hasLongNumber: false, hasFault: false };
 
 function holdsFault(value: unknown, text: string): boolean {
   census.members = 0;
   census.isTiny = false;
+  census.hasLongNumber = false;
   census.hasFault = false;
   count(value, 0);
   if (census.hasFault || census.members !== membersInText(text)) return true;
@@ -105,17 +106,33 @@ function isWellFormed(value: unknown): boolean {
 const QUOTE = 34;
 const COLON = 58;
 const BACKSLASH = 92;
+const POINT = 46;
+const DIGIT_0 = 48;
+const DIGIT_9 = 57;
+/** Digits and points of a number that a double may not hold. */
+const LONG_NUMBER = 16;
 
-/** Members of all objects in a valid JSON text: the colons outside of strings. */
+/** Members of all objects in a valid JSON text: the colons outside of strings. Notes whether a number there is long. */
 function membersInText(text: string): number {
   let members = 0;
   for (let i = 0; i < text.length; i++) {
     const code = text.charCodeAt(i);
     if (code === COLON) members++;
     else if (code === QUOTE) i = endOfString(text, i);
+    else if (isDigit(code)) i = endOfDigits(text, i);
   }
   return members;
 }
+
+function endOfDigits(text: string, start: number): number {
+  let end = start;
+  for (let code = text.charCodeAt(end + 1); isDigit(code) || code === POINT; code = text.charCodeAt(end + 1))
+    end++;
+  if (end - start >= LONG_NUMBER - 1) census.hasLongNumber = true;
+  return end;
+}
+
+const isDigit = (code: number) => code >= DIGIT_0 && code <= DIGIT_9;
 
 function endOfString(text: string, start: number): number {
   let end = text.indexOf('"', start + 1);

@@ -44,10 +44,11 @@ const MAX_PATH = 500;
  * - what is nested too deep becomes the text it was written in, and so does a number out of range;
  * - a number that a double cannot hold keeps its digits (see `core/json/exact-numbers.ts`).
  *
- * `hasItems`: depth and paths of what stands in `batch` count within its item.
+ * `hasItems`: depth and paths of what stands in `batch` count within its item. `exactFrom`: numbers have their digits where
+ * so many keys and indices lead to them; those before are doubles. What `JSON.rawJSON` makes is an object to a schema.
  */
-export function readTolerantly(body: Buffer, hasItems: boolean): TolerantBody {
-  const reader = new TolerantReader(body, hasItems);
+export function readTolerantly(body: Buffer, hasItems: boolean, exactFrom = 0): TolerantBody {
+  const reader = new TolerantReader(body, hasItems, exactFrom);
   return { value: reader.read(), faults: reader.faults, itemFaults: reader.itemFaults };
 }
 
@@ -57,17 +58,19 @@ class TolerantReader {
   readonly #text: string;
   readonly #isUtf8: boolean;
   readonly #hasItems: boolean;
+  readonly #exactFrom: number;
   /** Keys and indices that lead to the value at hand. */
   readonly #path: (string | number)[] = [];
   #at = 0;
   /** Where the list of items is being read: how long the path to it is. */
   #itemsAt: number | undefined;
 
-  constructor(body: Buffer, hasItems: boolean) {
+  constructor(body: Buffer, hasItems: boolean, exactFrom: number) {
     this.#isUtf8 = isUtf8(body);
     // The structure of JSON is ASCII: each byte as one character leaves it as it is, and its texts can be looked at alone.
     this.#text = body.toString(this.#isUtf8 ? 'utf8' : 'latin1');
     this.#hasItems = hasItems;
+    this.#exactFrom = exactFrom;
   }
 
   read(): unknown {
@@ -175,14 +178,19 @@ class TolerantReader {
     const value = Number(source);
     if (source.length < 16 && Number.isFinite(value) && !isTiny(value)) return value;
     const exact = exactNumber(source);
-    if (exact !== undefined) return exact;
+    if (exact !== undefined) return this.#depth() < this.#exactFrom ? value : exact;
     this.#note('out_of_range');
     return source;
   }
 
   #isTooDeep(): boolean {
+    return this.#depth() >= MAX_DEPTH;
+  }
+
+  /** How many keys and indices lead to the value at hand, in its item where it is in one. */
+  #depth(): number {
     const inItem = this.#itemsAt === undefined ? 0 : this.#itemsAt + 1;
-    return this.#path.length - Math.min(inItem, this.#path.length) >= MAX_DEPTH;
+    return this.#path.length - Math.min(inItem, this.#path.length);
   }
 
   #asText(): string {

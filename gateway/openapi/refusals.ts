@@ -54,7 +54,8 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   },
   415: {
     name: 'UnsupportedMediaType',
-    description: 'The body is no JSON, or its `Content-Encoding` is none of gzip, deflate, br and identity.',
+    description:
+      'The body is no JSON, or its `Content-Encoding` is none of gzip, deflate, br, zstd and identity, or more than two of them.',
     error: 'unsupported media type',
   },
   429: {

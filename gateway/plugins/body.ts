@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
 import { getHeapStatistics } from 'node:v8';
-import { brotliDecompress, gunzip, inflate, inflateRaw } from 'node:zlib';
+import { brotliDecompress, constants, gunzip, inflate, inflateRaw, zstdDecompress } from 'node:zlib';
 import { FairBudget, type Permit } from '@tributary/core';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
@@ -48,11 +48,15 @@ const INFLATING_UNAUTHENTICATED = { ...INFLATING, atATime: 1 };
 
 type Inflater = (body: Buffer, options: { readonly maxOutputLength: number }) => Promise<Buffer>;
 
-const [gunzipped, inflatedWhole, inflatedRaw] = [
+const [gunzipped, inflatedWhole, inflatedRaw, unzstd] = [
   promisify(gunzip),
   promisify(inflate),
   promisify(inflateRaw),
+  promisify(zstdDecompress),
 ];
+
+/** A few bytes may ask for a window of 128 MiB; readers need to take 8 MiB (RFC 8878), and no body is longer. */
+const ZSTD = { params: { [constants.ZSTD_d_windowLogMax]: 23 } };
 
 /** `deflate` means a stream with the header of zlib; some senders leave that out. */
 const deflated: Inflater = (body, options) =>
@@ -64,10 +68,13 @@ const INFLATERS = new Map<string, Inflater>([
   ['x-gzip', gunzipped],
   ['deflate', deflated],
   ['br', promisify(brotliDecompress)],
+  ['zstd', (body, options) => unzstd(body, { ...options, ...ZSTD })],
 ]);
 
 /** Says that the body is plain. */
 const IDENTITY = 'identity';
+/** Of a body that a library and a proxy compressed, one after the other. */
+const MAX_ENCODINGS = 2;
 
 type Done = (error: Error | null, value?: unknown) => void;
 
@@ -89,6 +96,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** How the body is taken. Default: `strict`. */
     readonly body?: BodyForm;
+    /** How deep in the body, or in an item of it, numbers begin that keep their digits. Default: 0, everywhere. */
+    readonly exactFrom?: number;
   }
   interface FastifyRequest {
     /** Undefined where there is no body, or a small one. */
@@ -146,14 +155,17 @@ export const bodyPlugin = fastifyPlugin<BodyDependencies>(async (app, { metrics,
    * nobody left to read it.
    */
   async function inflated(request: FastifyRequest, body: Buffer): Promise<Buffer> {
-    const inflater = INFLATERS.get(encodingOf(request));
+    const encodings = encodingsOf(request).toReversed();
     const { heldBody } = request;
-    if (inflater === undefined || heldBody === undefined || body.length === 0) return body;
+    if (encodings.length === 0 || heldBody === undefined || body.length === 0) return body;
     const maxOutputLength = limitFor(request);
     const owner = ownersOf(request).slice(0, 2).join(' ');
     const text = await shared(request).inflating.take(owner, heldBody.disconnected, async () => {
       try {
-        return await inflater(body, { maxOutputLength });
+        let inflated = body;
+        for (const encoding of encodings)
+          inflated = (await INFLATERS.get(encoding)?.(inflated, { maxOutputLength })) ?? inflated;
+        return inflated;
       } catch (error) {
         throw isTooLarge(error) ? bodyTooLarge() : notAsEncoded();
       }
@@ -207,7 +219,8 @@ export const bodyPlugin = fastifyPlugin<BodyDependencies>(async (app, { metrics,
     if (heldBody !== undefined) heldBody.reading = reading;
   });
   app.addHook('preParsing', (request, reply, payload, done) => {
-    const isReadable = !isCompressed(request) || INFLATERS.has(encodingOf(request));
+    const encodings = encodingsOf(request);
+    const isReadable = encodings.length <= MAX_ENCODINGS && encodings.every((name) => INFLATERS.has(name));
     done(isReadable ? hold(request, reply) : unsupportedMediaType(), payload);
   });
   app.removeAllContentTypeParsers();
@@ -227,7 +240,8 @@ function limitFor(request: FastifyRequest): number {
 
 function parse(request: FastifyRequest, text: Buffer, done: Done): void {
   const none = { ok: true, value: undefined, read: undefined } as const;
-  const parsed = text.length === 0 ? none : parseJson(text, request.routeOptions.config.body);
+  const { body, exactFrom } = request.routeOptions.config;
+  const parsed = text.length === 0 ? none : parseJson(text, body, exactFrom);
   if (parsed.ok) {
     if (parsed.read !== undefined) request.tolerantBody = parsed.read;
     done(null, parsed.value);
@@ -246,11 +260,19 @@ function hasZlibHeader(body: Buffer): boolean {
 }
 
 function isCompressed(request: FastifyRequest): boolean {
-  return encodingOf(request) !== IDENTITY;
+  return encodingsOf(request).length > 0;
 }
 
-function encodingOf({ headers }: FastifyRequest): string {
-  return headers['content-encoding']?.trim().toLowerCase() || IDENTITY;
+const NO_ENCODINGS: readonly string[] = [];
+
+/** In the order in which they were applied. */
+function encodingsOf({ headers }: FastifyRequest): readonly string[] {
+  const names = headers['content-encoding'];
+  if (names === undefined) return NO_ENCODINGS;
+  return names
+    .split(',')
+    .map((name) => name.trim().toLowerCase())
+    .filter((name) => name !== '' && name !== IDENTITY);
 }
 
 function isTooLarge(error: unknown): boolean {

@@ -11,6 +11,9 @@ export interface CrossOriginOptions {
   readonly origins?: readonly string[];
 }
 
+const PRIVATE_NETWORK_ASKED = 'access-control-request-private-network';
+const PRIVATE_NETWORK_ALLOWED = 'access-control-allow-private-network';
+
 const ANY: readonly string[] = ['*'];
 const INGESTION = new RegExp(
   `^/api/v1/workspaces/[^/]+/events/(${[...EVENT_TYPES, 'batch'].join('|')})/?(\\?|$)`,
@@ -74,6 +77,14 @@ export const crossOriginPlugin = fastifyPlugin<CrossOriginOptions>(async (app, o
     if (headers.origin === undefined && method !== 'OPTIONS') return NO_PAGE;
     return INGESTION.test(url) ? ingestion : SDKS.test(url) ? sdks : others;
   };
+  // Pages of the internet may send to a gateway in a private network, where browsers ask for that before.
+  app.addHook('onRequest', (request, reply, done) => {
+    if (request.method === 'OPTIONS' && request.headers[PRIVATE_NETWORK_ASKED] === 'true') {
+      const options = optionsFor(request);
+      if (options === ingestion || options === sdks) reply.header(PRIVATE_NETWORK_ALLOWED, 'true');
+    }
+    done();
+  });
   await app.register(cors, { delegator: (request, done) => done(null, optionsFor(request)) });
 });
 

@@ -1,4 +1,4 @@
-import type { DeliveryResult } from '@tributary/core';
+import { asReceived, type DeliveryResult } from '@tributary/core';
 import type { MadeCall, Piece } from './attempt.ts';
 import type { CallLimits } from './gate.ts';
 import type { Target, Unreachable } from './target.ts';
@@ -11,6 +11,8 @@ export interface Waiting extends Piece {
   /** For the calls: since when it waits, ms of a clock that never goes back, and what carries it. */
   since: number;
   call: Call | undefined;
+  /** Whether its rule stopped it while it waited for a call. It is settled then, and no call is made. */
+  isStopped(): boolean;
   /** The wait for a call to begin is over. */
   begun(): void;
   /** What came of it, once. */
@@ -77,13 +79,16 @@ export function tellResults(
   });
 }
 
-const deliveryOf = ({ stored }: Waiting) => stored.delivery;
+const deliveryOf = ({ stored }: Waiting) => asReceived(stored.delivery);
 
 const GONE = 410;
 
+/** Kinds whose answers are to one event: what is gone is a device, a recipient or a list of a service that goes on. */
+const ANSWERING_FOR_EVENTS = 'segment-';
+
 /** Whether a destination answered that it is gone for good: Standard Webhooks has the sender stop then. */
-export function isGone({ outcome, status }: DeliveryResult): boolean {
-  return outcome === 'dead' && status === GONE;
+export function isGone({ outcome, status }: DeliveryResult, type: string): boolean {
+  return outcome === 'dead' && status === GONE && !type.startsWith(ANSWERING_FOR_EVENTS);
 }
 
 /** The same with the deliveries kept that a destination refused as it is gone: they wait with those behind them. */
@@ -91,6 +96,7 @@ export function keptFromGone(results: readonly DeliveryResult[]): readonly Deliv
   // Most calls have one result for all that they carry, and are told it as one.
   const kept = new Map<DeliveryResult, DeliveryResult>();
   for (const result of results)
-    if (result.outcome === 'dead' && isGone(result)) kept.set(result, { ...result, outcome: 'retry' });
+    if (result.outcome === 'dead' && result.status === GONE)
+      kept.set(result, { ...result, outcome: 'retry' });
   return results.map((result) => kept.get(result) ?? result);
 }

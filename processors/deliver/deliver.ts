@@ -45,7 +45,7 @@ export function deliverSlow(dependencies: DeliverDependencies, lanes: PartitionL
   const { catalog, clock, deliverer } = dependencies;
   return promised(async (entry, context) => {
     if (isAhead(entry, catalog)) await known(dependencies, entry);
-    const arrived = arrivedIn(entry, Buffer.byteLength(entry.value));
+    const arrived = arrivedIn(entry, Buffer.byteLength(entry.value), catalog.position);
     const emissionsOf = ({ delivery, settlement }: Delivered): readonly Emission[] =>
       settle(StoredDelivery.of(delivery), settlement, entry.headers, clock());
     const { delivery } = arrived.stored;

@@ -1,4 +1,5 @@
 import {
+  type Catalog,
   type Delivery,
   type Destination,
   MAX_JITTER,
@@ -16,6 +17,7 @@ import { Places, type PlacesDependencies } from './places.ts';
 
 export interface DelivererDependencies extends PlacesDependencies {
   readonly metrics: Metrics;
+  readonly catalog: Pick<Catalog, 'position' | 'state'>;
   readonly keptAttempts: number;
   readonly expiryMs: number;
 }
@@ -40,10 +42,11 @@ export class Deliverer {
     this.#dependencies = dependencies;
     this.climb = new Climb(dependencies);
     this.#places = new Places(dependencies);
-    const { clock, metrics, keptAttempts, current, elapsed, overloaded } = dependencies;
+    const { clock, metrics, catalog, keptAttempts, current, elapsed, overloaded } = dependencies;
     this.#tools = {
       clock,
       metrics,
+      catalog,
       keptAttempts,
       current,
       climb: this.climb,

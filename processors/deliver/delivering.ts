@@ -11,7 +11,7 @@ import { HealthTeller } from './health-teller.ts';
 export interface DeliveringParts
   extends Omit<DelivererDependencies, 'overloaded' | 'limitsOf' | 'noteUse' | 'noteGone'>,
     Pick<PipelineOptions, 'maxCalls' | 'callsPerSecond'> {
-  readonly catalog: Pick<Catalog, 'propose'>;
+  readonly catalog: Pick<Catalog, 'propose' | 'position' | 'state'>;
   readonly condition: ConditionLimits;
   readonly elapsed: Clock;
   /** Default: while the thread is hardly ever idle. */

@@ -278,7 +278,7 @@ export class DestinationCalls {
       this.#waiting.delete(waiting);
       waiting.begun();
     }
-    const batch = readable(gathered);
+    const batch = readable(gathered.filter((waiting) => !waiting.isStopped()));
     if (batch.length === 0) return;
     const call: Call = {
       batch,
@@ -298,7 +298,7 @@ export class DestinationCalls {
   async #make(call: Call): Promise<void> {
     const { batch, limits, startedAt, began, controller } = call;
     const answered = await resultsOf(call, this.#tell);
-    const gone = answered.some(isGone);
+    const gone = answered.some((result) => isGone(result, call.target.type));
     const results = gone ? keptFromGone(answered) : answered;
     const ended = this.#options.elapsed();
     this.#calls.delete(call);

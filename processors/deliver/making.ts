@@ -1,11 +1,14 @@
 import {
+  type Catalog,
   type Clock,
   type Delivery,
   type Destination,
+  type Headers,
   iso,
   type Metrics,
   type StageContext,
   StoredDelivery,
+  stoppedByRule,
   Unavailable,
   withFields,
 } from '@tributary/core';
@@ -21,6 +24,9 @@ import { PAUSED } from './target.ts';
 
 /** A delivery as it comes from the log. */
 export interface Arrived extends Piece {
+  /** Of its entry, and the catalog position as of which its rule still made it. Absent: its rule is not asked about. */
+  readonly headers?: Headers;
+  readonly ruleSeenAt?: number;
   /** The turn it was given when its destination had no room for it, and since when that is so; epoch ms. */
   readonly turn?: number | undefined;
   readonly asideSince?: number | undefined;
@@ -53,6 +59,7 @@ export interface MakingTools {
   readonly patience: Patience;
   readonly handedOver: HandedOver;
   current(id: string): Destination | undefined;
+  readonly catalog: Pick<Catalog, 'position' | 'state'>;
 }
 
 /** How long may be waited, and what then. */
@@ -78,6 +85,8 @@ export class Making implements Waiting, Impatient, Follower {
   readonly #waits: Waits;
   readonly #untold: boolean;
   readonly #untried: boolean;
+  readonly #headers: Headers | undefined;
+  #ruleSeenAt: number | undefined;
   readonly interest: Interest = new Interest(this);
   readonly bytes: number;
   readonly #asItCame: StoredDelivery;
@@ -94,7 +103,7 @@ export class Making implements Waiting, Impatient, Follower {
 
   constructor(
     tools: MakingTools,
-    { stored, bytes, untold = false, untried = false }: Arrived,
+    { stored, bytes, headers, ruleSeenAt, untold = false, untried = false }: Arrived,
     destination: Destination,
     calls: DestinationCalls,
     waits: Waits,
@@ -106,6 +115,8 @@ export class Making implements Waiting, Impatient, Follower {
     this.bytes = bytes;
     this.#untold = untold;
     this.#untried = untried;
+    this.#headers = headers;
+    this.#ruleSeenAt = ruleSeenAt;
     this.#destination = destination;
     this.#calls = calls;
     this.#waits = waits;
@@ -121,6 +132,21 @@ export class Making implements Waiting, Impatient, Follower {
   #ask(): void {
     this.#wait ??= this.#tools.patience.wait(this.#waits.ms, this);
     this.#calls.attempt(this);
+  }
+
+  isStopped(): boolean {
+    const { catalog } = this.#tools;
+    if (this.#headers === undefined || this.#ruleSeenAt === catalog.position) return false;
+    this.#ruleSeenAt = catalog.position;
+    try {
+      const { workspace_id } = this.#destination;
+      const reason = stoppedByRule(this.stored, this.#headers, workspace_id, catalog.state);
+      if (reason === undefined) return false;
+      this.#settle(this.stored, { kind: 'dead', cause: 'rule', reason });
+    } catch (error) {
+      this.fail(error);
+    }
+    return true;
   }
 
   begun(): void {

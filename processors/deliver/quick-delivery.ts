@@ -54,7 +54,7 @@ export class QuickDelivery implements Entrant, Asker {
   #begin(): void {
     const { deliverer, lanes } = this.#dependencies;
     const { bytes } = this.#context;
-    const arrived = arrivedIn(this.#entry, bytes);
+    const arrived = arrivedIn(this.#entry, bytes, this.#dependencies.catalog.position);
     const destination = this.#destinationOf(arrived.stored);
     if (destination?.enabled !== true) {
       this.#settledAs(closedTo(arrived.stored.delivery, destination));

@@ -1,4 +1,5 @@
 import {
+  CatalogState,
   type Connector,
   DEFAULT_BREAKER,
   type Delivery,
@@ -126,6 +127,7 @@ export function setUp(
     clock: () => time.now,
     elapsed: () => time.elapsed,
     metrics: NO_METRICS,
+    catalog: { position: 0, state: new CatalogState() },
     logger: { ...NO_LOGGER, error: (_about: object, message: string) => void errors.push(message) },
     breaker: { ...DEFAULT_BREAKER, consecutiveFailures: 3 },
     limitsOf: () => ({ maxCalls, perSecond }),

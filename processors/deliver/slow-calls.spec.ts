@@ -119,7 +119,15 @@ describe('a call that takes too long for its lane', () => {
 /** What comes of one attempt. */
 function attempt(calls: DestinationCalls, id: string): Promise<Attempted> {
   return new Promise((attempted, fail) => {
-    calls.attempt({ ...arrived(delivery(id)), since: 0, call: undefined, begun() {}, attempted, fail });
+    calls.attempt({
+      ...arrived(delivery(id)),
+      since: 0,
+      call: undefined,
+      isStopped: () => false,
+      begun() {},
+      attempted,
+      fail,
+    });
   });
 }
 

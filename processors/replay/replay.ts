@@ -21,9 +21,10 @@ import { awaitCatalog, awaitFact } from '../causality.ts';
 import { factIn, timeOf } from '../entry.ts';
 import type { SlowTurns } from '../fairness/slow-turns.ts';
 import type { ReadShares } from './read-shares.ts';
+import type { ReevaluationDependencies } from './reevaluation.ts';
 import { firstStep, nextStep, type Stepped, sharedReads } from './step.ts';
 
-export interface ReplayDependencies {
+export interface ReplayDependencies extends ReevaluationDependencies {
   readonly log: Pick<EventLog, 'read' | 'end' | 'first' | 'offsetAt' | 'topics'>;
   readonly catalog: Catalog;
   readonly clock: Clock;
@@ -42,7 +43,7 @@ interface SteppingDependencies extends ReplayDependencies {
 /**
  * Runs replays. A fact of the catalog begins one; each entry of `replays` is a step: it reads the next accepted events
  * of the replay's time, sends those that its rules take on to the slow lane of route, and emits the step after it, which
- * comes back a tick later. What a step emits is committed with it, so a crash at any moment repeats no event.
+ * comes back a tick later. One of rejected events sends those that pass by now to the slow queue of validate. What a step emits is committed with it, so a crash at any moment repeats no event.
  */
 export function replay(dependencies: ReplayDependencies, turns: SlowTurns): FlowStage['handle'] {
   const reads = sharedReads(dependencies.elapsed);
@@ -63,7 +64,7 @@ async function begin(dependencies: ReplayDependencies, entry: LogEntry): Promise
   const { workspace_id, id } = fact.data;
   const asked = catalog.state.entity('replay', workspace_id, id);
   if (asked === undefined || asked.created_at !== fact.at) return [];
-  return [stepEmission(await firstStep(dependencies, asked), asked, position)];
+  return [stepEmission(await firstStep(dependencies, asked, position), asked, position)];
 }
 
 async function goOn(dependencies: SteppingDependencies, entry: LogEntry): Promise<readonly Emission[]> {

@@ -18,6 +18,12 @@ const TURNS = {
   ),
 };
 
+const UNUSED = {
+  contracts: { evaluate: () => ({ outcome: 'accepted' as const, breaches: [] }) },
+  reevaluations: { claim: async () => [] },
+  dedupeWindowMs: 0,
+};
+
 const AT = '2026-01-01T00:00:00.000Z';
 const REPLAY: Replay = {
   id: 'replay',
@@ -50,6 +56,7 @@ function logOf({ first, readable }: { readonly first: number; readonly readable:
     topics: new Map(),
     first: async () => first,
     offsetAt: async () => 0,
+    end: async () => readable,
     read: async (topic: string, partition: number, from: number) => {
       const entries: LogEntry[] = [];
       for (let offset = from; first <= from && offset < readable; offset++) {
@@ -63,8 +70,13 @@ function logOf({ first, readable }: { readonly first: number; readonly readable:
 
 const catalog = { state: {}, position: 0 } as unknown as Catalog;
 const stepWith = async (log: ReturnType<typeof logOf>) =>
-  (await nextStep({ log, catalog, clock: () => 0, reads: sharedReads(() => 0), ...TURNS }, REPLAY, STEP))
-    .next;
+  (
+    await nextStep(
+      { log, catalog, clock: () => 0, reads: sharedReads(() => 0), ...TURNS, ...UNUSED },
+      REPLAY,
+      STEP,
+    )
+  ).next;
 
 describe('a step of a replay', () => {
   it('waits where the log gives nothing yet, and skips none of it', async () => {
@@ -112,6 +124,7 @@ describe('a step of a replay', () => {
       clock: () => 0,
       reads: sharedReads(() => 0),
       ...TURNS,
+      ...UNUSED,
     };
     const ticks = 1_000 / REPLAY_TICK_MS;
     const asked = { ...REPLAY, events_per_second: rate };

@@ -58,9 +58,15 @@ export function deliveryOf(
     created_at: iso(entry.timestamp),
     attempts: [],
     redrives,
-    ...(replay === undefined ? {} : { replay }),
+    ...(replay === undefined ? {} : { replay, ...keyOf(routed, rule, index) }),
     event,
   };
+}
+
+/** A replay keeps the ids of the first deliveries, unless it was asked for new ones. */
+function keyOf({ entry, event }: Routed, rule: RuleOfDelivery, index: number) {
+  const keepsIds = entry.headers[HEADER.replayIds] === 'first';
+  return keepsIds ? { idempotency_key: deliveryId(rule.id, event, index) } : {};
 }
 
 export function toDeliver(routed: Routed, rule: Rule, delivery: Delivery): Emission {

@@ -1,4 +1,4 @@
-import { MAX_EVENT_BYTES, MAX_OUTPUTS } from '@tributary/core';
+import { MAX_CANONICAL_EVENT_BYTES, MAX_OUTPUTS, OUTPUT_ROOM_BYTES } from '@tributary/core';
 
 /**
  * What one event may become over all rules it matches, whatever their transformations return: deliveries, and bytes of
@@ -9,7 +9,7 @@ export const EVENT_OUTPUTS = 10_000;
 export const EVENT_BYTES = 32 * 1024 * 1024;
 
 /** One output of full size always has room: its event, and the fields that are kept from the source. */
-const ONE_OUTPUT_BYTES = MAX_EVENT_BYTES + 4_096;
+const ONE_OUTPUT_BYTES = MAX_CANONICAL_EVENT_BYTES + OUTPUT_ROOM_BYTES + 4_096;
 
 /** What one rule may make of one event. */
 export interface RuleShare {

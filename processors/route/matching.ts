@@ -1,4 +1,5 @@
 import {
+  type CanonicalEvent,
   type CatalogView,
   closedTo,
   type Emission,
@@ -58,7 +59,8 @@ export function matchAll(routed: Routed, dependencies: MatchDependencies): Match
 
 /**
  * Matches an event anew that was redriven or is replayed, because the filter of the named rule could not say whether
- * it takes the event. `from`: the later rules were not evaluated either, so they are matched with it.
+ * it takes the event. `from`: the later rules with a filter were not evaluated either, so they are matched with it. Later
+ * rules without a filter took the event then, and are no part of it.
  */
 export function matchAgain(
   routed: Routed,
@@ -66,54 +68,52 @@ export function matchAgain(
   named: readonly Rule[],
   dependencies: MatchDependencies,
 ): Matching {
-  const budget = new FilterBudget();
-  const notTaken: Emission[] = [];
   // What was named is asked for by a person: it counts as enabled.
   const asked = named.map((rule) => ({ ...rule, enabled: true }));
-  const own = match(routed, asked, budget, dependencies, (rule) => {
-    if (routed.redrives > 0) notTaken.push(notTakenOnRedrive(routed, rule));
-  });
-  const emissions = [...own.emissions, ...notTaken];
-  if (how === 'named') return { ...own, emissions };
-  const enabled = dependencies.state.enabledRules(routed.event.workspace_id);
+  const later = how === 'named' ? [] : laterWithFilter(routed, named, dependencies.state);
+  return match(routed, [...asked, ...later], new FilterBudget(), dependencies, new Set(asked));
+}
+
+/** Whether a rule that took an event would take it now. A filter that cannot say stops nothing. */
+export function stillTakes(rule: Rule, event: CanonicalEvent): boolean {
+  const mismatch = mismatchOf(rule, event, new FilterBudget());
+  return mismatch === undefined || isUndecided(mismatch);
+}
+
+function laterWithFilter({ event }: Routed, named: readonly Rule[], state: CatalogView): readonly Rule[] {
+  const enabled = state.enabledRules(event.workspace_id);
   const last = enabled.findIndex(({ id }) => id === named.at(-1)?.id);
-  // They had no dead delivery of their own: they are no part of the redrive.
-  const later = match(
-    { ...routed, redrives: 0 },
-    last === -1 ? [] : enabled.slice(last + 1),
-    budget,
-    dependencies,
-  );
-  return {
-    rules: [...own.rules, ...later.rules],
-    emissions: [...emissions, ...later.emissions],
-    filterMs: later.filterMs,
-  };
+  return last === -1 ? [] : enabled.slice(last + 1).filter(({ filter }) => filter != null);
 }
 
 /**
  * As `matchRules` does. A filter that fails makes a dead delivery of its rule. Of the rules that were not evaluated the
- * first one has a dead delivery for all of them: an event must not become a thousand.
+ * first one has a dead delivery for all of them: an event must not become a thousand. Of rules that are matched again
+ * `named` are those that had a dead delivery: the others are no part of a redrive.
  */
 function match(
   routed: Routed,
   candidates: readonly Rule[],
   budget: FilterBudget,
   { state, metrics }: MatchDependencies,
-  notTaken?: (rule: Rule) => void,
+  named?: ReadonlySet<Rule>,
 ): Matching {
   const rules: Rule[] = [];
   let emissions = NONE;
   let firstNotEvaluated: Undecided | undefined;
   let notEvaluated = 0;
+  const subjectAt = (rule: Rule) =>
+    named === undefined || named.has(rule) ? routed : { ...routed, redrives: 0 };
   for (const rule of candidates) {
     const mismatch = mismatchOf(rule, routed.event, budget);
     if (mismatch === undefined) rules.push(rule);
-    else if (!isUndecided(mismatch)) notTaken?.(rule);
-    else if (!isDue(routed, rule, state)) continue;
+    else if (!isUndecided(mismatch)) {
+      if (named?.has(rule) && routed.redrives > 0)
+        emissions = [...emissions, notTakenOnRedrive(routed, rule)];
+    } else if (!isDue(subjectAt(rule), rule, state)) continue;
     else if (mismatch.because === 'filter_failed') {
       metrics.count('tributary_rule_filters_failed_total', {});
-      emissions = [...emissions, undecided(routed, rule, mismatch)];
+      emissions = [...emissions, undecided(subjectAt(rule), rule, mismatch)];
     } else {
       firstNotEvaluated ??= { rule, mismatch };
       notEvaluated += 1;
@@ -122,7 +122,7 @@ function match(
   if (firstNotEvaluated !== undefined) {
     const { rule, mismatch } = firstNotEvaluated;
     metrics.count('tributary_rule_filters_not_evaluated_total', {}, notEvaluated);
-    emissions = [...emissions, undecided(routed, rule, mismatch, notEvaluated - 1)];
+    emissions = [...emissions, undecided(subjectAt(rule), rule, mismatch, notEvaluated - 1)];
   }
   return { rules, emissions, filterMs: msOf(budget) };
 }

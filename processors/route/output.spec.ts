@@ -1,4 +1,4 @@
-import { type CanonicalEvent, MAX_EVENT_BYTES } from '@tributary/core';
+import { type CanonicalEvent, MAX_EVENT_BYTES, parseExact } from '@tributary/core';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { eventFrom, transformedFrom } from './output.ts';
@@ -85,6 +85,22 @@ describe('eventFrom', () => {
     ['too much', { ...SOURCE, properties: { a: 'ü'.repeat(MAX_EVENT_BYTES / 2) } }, 'more than'],
   ])('refuses %s', (_name, output, message) => {
     expect(() => from(output)).toThrow(message);
+  });
+
+  it('refused an output as large as its event, which had become larger than what its producer sent', () => {
+    const sized = (bytes: number) => ({ ...SOURCE, properties: { a: 'x'.repeat(bytes) } });
+    const text = JSON.stringify(sized(MAX_EVENT_BYTES + 900));
+    const read = (bytes: number) => eventFrom(SOURCE, JSON.stringify(sized(bytes)), text);
+    expect(read(MAX_EVENT_BYTES + 900 + 1_024)).toHaveProperty('properties');
+    expect(() => read(MAX_EVENT_BYTES + 901 + 1_024)).toThrow(`more than ${text.length + 1_024} bytes`);
+    expect(() => eventFrom(SOURCE, text)).toThrow(`more than ${MAX_EVENT_BYTES} bytes`);
+  });
+
+  it('let an output grow beyond its bound by the digits of one number, repeated', () => {
+    const text = `{"properties":{"id":0.${'123456789'.repeat(1_500)}}}`;
+    const doubles = Array.from({ length: 50 }, () => JSON.parse(text).properties.id);
+    const output = JSON.stringify({ ...SOURCE, properties: { doubles } });
+    expect(() => eventFrom(SOURCE, output, text, parseExact(text))).toThrow('more than');
   });
 
   it('never lets an output leave its workspace, whatever it returns', () => {

@@ -6,6 +6,7 @@ import {
   InvalidInput,
   MAX_EVENT_BYTES,
   mayHoldExactNumbers,
+  OUTPUT_ROOM_BYTES,
   parseExact,
   parseObject,
   type SandboxErrorKind,
@@ -38,7 +39,7 @@ export function transformedFrom(source: CanonicalEvent, result: SandboxResult, t
   }
   try {
     const exact = mayHoldExactNumbers(text) ? parseExact(text) : undefined;
-    return { ok: true, events: result.outputs.map((output) => eventFrom(source, output, exact)) };
+    return { ok: true, events: result.outputs.map((output) => eventFrom(source, output, text, exact)) };
   } catch (error) {
     if (!(error instanceof InvalidInput)) throw error;
     return { ok: false, kind: 'output', message: shorten(error.message, MESSAGE_LENGTH) };
@@ -49,9 +50,15 @@ export function transformedFrom(source: CanonicalEvent, result: SandboxResult, t
  * The event an output stands for. It keeps the message_id, workspace_id, source_id, environment and received_at of the event it
  * was made from whatever the output says, and its timestamp where the output has none; null counts as absent, and so does
  * an empty user_id or anonymous_id. A number that still has the double of one of `exact`, the source with its digits, has
- * those digits. Throws `InvalidInput` for what is no event.
+ * those digits. `text` is the source as the transformation got it: an output may be as large, and a little larger. Throws
+ * `InvalidInput` for what is no event.
  */
-export function eventFrom(source: CanonicalEvent, output: string, exact?: unknown): CanonicalEvent {
+export function eventFrom(
+  source: CanonicalEvent,
+  output: string,
+  text = '',
+  exact?: unknown,
+): CanonicalEvent {
   const fields = withoutAbsent(readOutput(output, exact));
   for (const name of TEXTS) {
     if (fields[name] !== undefined && typeof fields[name] !== 'string')
@@ -72,7 +79,8 @@ export function eventFrom(source: CanonicalEvent, output: string, exact?: unknow
     source_id: source.source_id,
   } as CanonicalEvent; // the loops above looked at the other fields; an absent source_id is left out of the JSON text
   if (subjectOf(event) === '') throw new InvalidInput('neither user_id nor anonymous_id');
-  if (exceeds(event, output)) throw new InvalidInput(`more than ${MAX_EVENT_BYTES} bytes`);
+  const excess = excessOf(event, exact === undefined ? output.length * BYTES_PER_UNIT : Infinity, text);
+  if (excess !== undefined) throw new InvalidInput(`more than ${excess} bytes`);
   return event;
 }
 
@@ -104,10 +112,16 @@ function wellFormed(value: unknown): unknown {
   );
 }
 
-/** Whether the event is too large; written out only where the length of the output leaves a doubt. */
-function exceeds(event: CanonicalEvent, output: string): boolean {
-  const atMost = output.length * BYTES_PER_UNIT + KEPT_BYTES;
-  return atMost > MAX_EVENT_BYTES && Buffer.byteLength(JSON.stringify(event)) > MAX_EVENT_BYTES;
+/**
+ * The bytes that an event may have, where it has more; written out only where the bytes that it may have leave a doubt:
+ * restored digits take any number of them.
+ */
+function excessOf(event: CanonicalEvent, outputBytes: number, text: string): number | undefined {
+  if (outputBytes + KEPT_BYTES <= MAX_EVENT_BYTES) return undefined;
+  const bytes = Buffer.byteLength(JSON.stringify(event));
+  if (bytes <= MAX_EVENT_BYTES) return undefined;
+  const atMost = Math.max(MAX_EVENT_BYTES, Buffer.byteLength(text) + OUTPUT_ROOM_BYTES);
+  return bytes > atMost ? atMost : undefined;
 }
 
 function withoutAbsent(fields: Record<string, unknown>): Record<string, unknown> {

@@ -33,7 +33,7 @@ import {
 } from './delivery.ts';
 import { shareOf } from './event-bounds.ts';
 import { type Applied, inPieces } from './in-pieces.ts';
-import { type Matching, matchAgain, matchAll, matchOf } from './matching.ts';
+import { type Matching, matchAgain, matchAll, matchOf, stillTakes } from './matching.ts';
 import type { Bounds, Transformer } from './transformer.ts';
 
 export interface RouteDependencies {
@@ -80,8 +80,9 @@ function writingMs(emissions: readonly Emission[]): number {
 }
 
 /**
- * Events of the slow lane, redriven and replayed ones, by the rules their entry names. Whether such a rule is still enabled is
- * not asked again: it was when it matched, or a person asked for the redrive or the replay.
+ * Events of the slow lane, redriven and replayed ones, by the rules their entry names. Of an event that waited here a rule
+ * makes nothing where it was disabled or narrowed meanwhile, as if the event came now. A redrive or a replay is asked for by
+ * a person, whatever the state of the rule.
  */
 export function routeSlow(dependencies: RouteDependencies, turns: SlowTurns): FlowStage['handle'] {
   return promised(async (entry, context) => {
@@ -94,7 +95,10 @@ export function routeSlow(dependencies: RouteDependencies, turns: SlowTurns): Fl
       id,
       rule: dependencies.catalog.state.entity('rule', event.workspace_id, id),
     }));
-    const rules = named.flatMap(({ rule }) => (rule === undefined ? [] : [rule]));
+    const isAskedFor = redrives > 0 || subject.replay !== undefined;
+    const rules = named.flatMap(({ rule }) =>
+      rule !== undefined && (isAskedFor || stillTakes(rule, event)) ? [rule] : [],
+    );
     const gone = named.flatMap(({ id, rule }) => (rule === undefined ? withoutRule(subject, id) : []));
     const matched =
       match === undefined

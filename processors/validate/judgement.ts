@@ -1,15 +1,19 @@
 import {
   type CanonicalEvent,
+  type Catalog,
   type Contract,
+  type ContractEvaluator,
   type ContractVerdict,
   contractSubject,
   type Emission,
   eventKey,
   eventName,
+  formatPosition,
   HEADER,
   type Headers,
   type LogEntry,
   mayHoldExactNumbers,
+  type Position,
   parseExact,
   type RejectedEvent,
   TOPIC,
@@ -24,10 +28,28 @@ import { violationsHeader } from '../violations-header.ts';
 /** Characters of a path or message that are recorded: a producer chooses field names of up to an event's size. */
 const RECORDED_TEXT = 500;
 
+/** What an event is held against. */
+export interface Contracts {
+  readonly catalog: Pick<Catalog, 'state'>;
+  readonly contracts: ContractEvaluator;
+}
+
+/** The contract of an event as of a catalog position, and what it says; undefined where none speaks of it. The same answer wherever it is asked for. */
+export function evaluated(
+  { catalog, contracts }: Contracts,
+  event: CanonicalEvent,
+  position: number,
+): { readonly contract: Contract; readonly verdict: ContractVerdict } | undefined {
+  const contract = catalog.state.contractAt(event.workspace_id, event.type, eventName(event), position);
+  return contract === undefined ? undefined : { contract, verdict: contracts.evaluate(contract, event) };
+}
+
 /** A received event and what its contract says; both absent when none speaks of it. */
 export interface Judged {
   readonly entry: LogEntry;
   readonly event: CanonicalEvent;
+  /** Where the gateway made it durable, where that is not the entry. */
+  readonly position?: Position;
   readonly contract?: Contract;
   readonly verdict?: ContractVerdict;
 }
@@ -37,7 +59,7 @@ export interface Judged {
  * entry and the contract alone, so every replay gives the same bytes.
  */
 export function judgementOf(judged: Judged): readonly Emission[] {
-  const { entry, event, contract, verdict } = judged;
+  const { entry, event, contract, verdict, position = entry.position } = judged;
   const key = eventKey(event);
   const known = {
     ...eventHeaders(event, entry.headers, catalogPositionOf(entry)),
@@ -52,12 +74,17 @@ export function judgementOf(judged: Judged): readonly Emission[] {
   const violations = violationsOf(judged);
   const first: Emission =
     verdict?.outcome === 'rejected'
-      ? { topic: TOPIC.rejected, key, value: rejectedValue(entry.value, violations), headers }
+      ? {
+          topic: TOPIC.rejected,
+          key,
+          value: rejectedValue(entry.value, violations),
+          headers: { ...headers, [HEADER.receivedPosition]: formatPosition(position) },
+        }
       : {
           topic: TOPIC.accepted,
           key,
           value: acceptedValue(judged),
-          headers: { ...headers, ...violationsHeader(violations) },
+          headers: { ...headers, ...reevaluatedBy(entry), ...violationsHeader(violations) },
         };
   const recorded = violations.map((violation) => ({
     topic: TOPIC.violations,
@@ -68,9 +95,15 @@ export function judgementOf(judged: Judged): readonly Emission[] {
   return [first, ...recorded];
 }
 
-function sender(entry: LogEntry): Headers {
-  const keyId = entry.headers[HEADER.keyId];
+function sender({ headers }: LogEntry): Headers {
+  const keyId = headers[HEADER.keyId];
   return keyId === undefined ? {} : { [HEADER.keyId]: keyId };
+}
+
+/** Of a rejected event that a replay has evaluated once more. */
+function reevaluatedBy({ headers }: LogEntry): Headers | undefined {
+  const replayId = headers[HEADER.reevaluatedBy];
+  return replayId === undefined ? undefined : { [HEADER.reevaluatedBy]: replayId };
 }
 
 /** The received bytes, unless fields were omitted: then all others as they were received, with their digits. */

@@ -14,7 +14,6 @@ import type {
 } from '@tributary/core';
 import {
   eventKey,
-  eventName,
   formatPosition,
   HEADER,
   HeldThread,
@@ -29,7 +28,7 @@ import type { FairShare } from '../fairness/fair-share.ts';
 import { SliceCosts } from '../fairness/slice-costs.ts';
 import { laterMs, type SlowTurns } from '../fairness/slow-turns.ts';
 import type { ThreadTime } from '../fairness/thread-time.ts';
-import { type Judged, judgementOf } from './judgement.ts';
+import { evaluated, type Judged, judgementOf } from './judgement.ts';
 
 /** Characters of emissions after which a batch ends: an event of 300 bytes may have a hundred violations. */
 const BATCH_CHARS = 4 * 1024 * 1024;
@@ -44,7 +43,7 @@ export interface ValidateDependencies {
   readonly catalogWaitMs: number;
 }
 
-/** A received event, and the position at which the gateway made it durable. */
+/** A received event, and the position by which it is deduplicated: where the gateway made it durable. */
 interface Received {
   readonly entry: LogEntry;
   readonly event: CanonicalEvent;
@@ -106,9 +105,17 @@ export function validate(
   };
 }
 
-/** The same for the events that `validate` sent on, in turns of their workspaces. */
-export function validateSlow(dependencies: ValidateDependencies, turns: SlowTurns): BatchStage['process'] {
-  const { catalog, catalogWaitMs } = dependencies;
+interface SlowDependencies extends ValidateDependencies {
+  /** Of re-evaluated events. */
+  readonly reevaluations: Pick<Deduplicator, 'claim'>;
+}
+
+/**
+ * The same for the events that `validate` sent on, in turns of their workspaces, and for rejected ones that a replay sends
+ * to be evaluated once more.
+ */
+export function validateSlow(dependencies: SlowDependencies, turns: SlowTurns): BatchStage['process'] {
+  const { catalog, catalogWaitMs, reevaluations } = dependencies;
   return async (batch, { signal, endBatch }): Promise<readonly Emission[]> => {
     await awaitCatalog(catalog, batch.entries, catalogWaitMs);
     const taken: Candidate[] = [];
@@ -126,12 +133,40 @@ export function validateSlow(dependencies: ValidateDependencies, turns: SlowTurn
       chars += charsOf(candidate.emissions);
       if (isFull(chars, index + 1, endBatch)) break;
     }
-    return withoutRepeats(dependencies, taken);
+    return withoutRepeats(dependencies, await withoutReevaluated(reevaluations, taken));
   };
 }
 
+/**
+ * Drops re-evaluated events that their contract still rejects, as they are recorded already, and those that another
+ * replay took first or that were accepted since. The claim is by the entry of the slow queue: a crash repeats the entry,
+ * another replay makes another one. The message id is claimed after this, likewise by that entry.
+ */
+async function withoutReevaluated(
+  reevaluations: Pick<Deduplicator, 'claim'>,
+  taken: readonly Candidate[],
+): Promise<readonly Candidate[]> {
+  const again = taken.filter((one) => isReevaluated(one.entry) && !isRejected(one));
+  const first = again.length === 0 ? [] : await reevaluations.claim(again.map(claimantOf));
+  const kept = new Set(again.filter((_, at) => first[at]));
+  return taken.filter((one) => !isReevaluated(one.entry) || kept.has(one));
+}
+
+function isReevaluated({ headers }: LogEntry): boolean {
+  return headers[HEADER.reevaluatedBy] !== undefined;
+}
+
+function isRejected({ judged }: Candidate): boolean {
+  return judged.verdict?.outcome === 'rejected';
+}
+
 function candidateOf(dependencies: ValidateDependencies, received: Received): Candidate {
-  const judged = judge(dependencies, received.entry, received.event);
+  const { entry, event, position } = received;
+  const found = evaluated(dependencies, event, catalogPositionOf(entry));
+  const judged: Judged =
+    found === undefined
+      ? { entry, event, position }
+      : { entry, event, position, contract: found.contract, verdict: found.verdict };
   return { ...received, judged, emissions: judgementOf(judged) };
 }
 
@@ -159,14 +194,15 @@ async function withoutRepeats(
   return emissions;
 }
 
-function claimantOf({ event, position, judged }: Candidate): Claimant {
+function claimantOf(candidate: Candidate): Claimant {
+  const { event, position } = candidate;
   const claimant = {
     workspaceId: event.workspace_id,
     environment: event.environment,
     messageId: event.message_id,
     position,
   };
-  return judged.verdict?.outcome === 'rejected' ? { ...claimant, rejected: true } : claimant;
+  return isRejected(candidate) ? { ...claimant, rejected: true } : claimant;
 }
 
 function charsOf(emissions: readonly Emission[]): number {
@@ -207,18 +243,8 @@ function toSlowQueue(entry: LogEntry, event: CanonicalEvent): Emission {
 }
 
 function receivedPositionOf(entry: LogEntry): Position {
+  if (isReevaluated(entry)) return entry.position;
   const position = parsePosition(entry.headers[HEADER.receivedPosition] ?? '');
   if (position === undefined) throw new InvalidInput('no position of the received event');
   return position;
-}
-
-function judge(
-  { catalog, contracts }: Pick<ValidateDependencies, 'catalog' | 'contracts'>,
-  entry: LogEntry,
-  event: CanonicalEvent,
-): Judged {
-  const position = catalogPositionOf(entry);
-  const contract = catalog.state.contractAt(event.workspace_id, event.type, eventName(event), position);
-  if (contract === undefined) return { entry, event };
-  return { entry, event, contract, verdict: contracts.evaluate(contract, event) };
 }

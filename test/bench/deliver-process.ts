@@ -247,6 +247,7 @@ function pipelineOf(
     counters,
     figures: new RunFigures({ counters, clock, ...tools }),
     deduplicator: openSqliteDeduplicator({ folder: join(own, 'dedupe'), windowMs: DAY_MS, clock }),
+    reevaluations: openSqliteDeduplicator({ folder: join(own, 'reevaluated'), windowMs: DAY_MS, clock }),
     history: openSqliteHistory({ folder: join(own, 'history'), clock, retentionMs: DAY_MS }),
     liveTail: openInProcessLiveTail({ logger: NO_LOGGER }),
     profiles: new RecordedProfiles(),

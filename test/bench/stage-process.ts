@@ -86,6 +86,7 @@ async function pipelineStage(receivedTopics: readonly string[], group: string): 
     log,
     ...ports,
     deduplicator,
+    reevaluations: deduplicator,
     figures: new RunFigures({ counters: ports.counters, clock, metrics, logger }),
     unseal: () => {
       throw new Error('nothing is delivered here');

@@ -122,7 +122,7 @@ describe('8. Bad input', () => {
 
   it.each([
     ['another content type', () => post(json(good), { 'content-type': 'application/xml' })],
-    ['an unknown content encoding', () => post(json(good), { 'content-encoding': 'zstd' })],
+    ['an unknown content encoding', () => post(json(good), { 'content-encoding': 'compress' })],
   ])('415 for %s', async (_, send) => {
     expect(await send()).toMatchObject({ status: 415, body: { error: 'unsupported media type' } });
   });

@@ -1,6 +1,7 @@
 // Runs alone: it holds times beside programs that eat all they get.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../helpers/client.ts';
+import { AS_SHIPPED } from '../helpers/embedded.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';
 import { startWebhook, type Webhook } from '../helpers/webhook.ts';
 
@@ -23,7 +24,7 @@ describe('10. Hostile transformations', () => {
   let webhook: Webhook;
   let destinationId: string;
   beforeAll(async () => {
-    tributary = await startTributary({ env: LIMITS });
+    tributary = await startTributary({ env: { ...AS_SHIPPED, ...LIMITS } });
     webhook = await startWebhook();
     destinationId = (
       await tributary.owner.post<{ id: string }>('./destinations', {

@@ -1,3 +1,5 @@
+import { HEADER, type LogEntry, NO_LOGGER, NO_METRICS, partitionOf, TOPIC } from '@tributary/core';
+import { openEventLog, readConfig } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../helpers/client.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';
@@ -76,6 +78,43 @@ describe('27. Dead deliveries, and destinations that are paused', () => {
     expect((await tributary.owner.call('POST', `./deliveries/${discarded?.id}/redrive`)).status).toBe(409);
     const way = await tributary.owner.get<{ status: string }>(`./events/${bad}`);
     expect(way.status).toBe('discarded');
+  });
+
+  it('two redrives in quick succession sent a delivery twice, also by another gateway', async () => {
+    webhook.behave((_call, response) => response.writeHead(422).end());
+    const dead = [await send('Twice'), await send('Twice')];
+    await listed('status=dead', 2);
+    webhook.behave(undefined);
+    const redrive = (filter: object) =>
+      tributary.owner.post<{ redriven: number }>('./deliveries/redrive', filter);
+    const answers = await Promise.all([redrive({ destination_id: destinationId }), redrive({})]);
+    expect(answers.map(({ redriven }) => redriven).sort()).toEqual([0, 2]);
+    await received(dead);
+
+    const config = readConfig(tributary.environment);
+    const log = await openEventLog(config, { logger: NO_LOGGER, metrics: NO_METRICS, dropExpired: false });
+    try {
+      const partition = partitionOf(`${destinationId}:u`, log.topics.get(TOPIC.deliveries)?.partitions ?? 1);
+      const first: LogEntry[] = [];
+      for (let next = 0; next < (await log.end(TOPIC.deliveries, partition)); ) {
+        const read = await log.read(TOPIC.deliveries, partition, next);
+        first.push(...read.entries.filter(({ headers }) => headers[HEADER.redriveOf] !== undefined));
+        next = read.next;
+      }
+      const repeated = first.filter(({ headers }) => dead.includes(headers[HEADER.messageId] ?? ''));
+      expect(repeated).toHaveLength(2);
+      await log.append(TOPIC.deliveries, repeated);
+      const end = await log.end(TOPIC.deliveries, partition);
+      await eventually(
+        () => log.positionOf('deliver', TOPIC.deliveries, partition),
+        (position) => (position ?? 0) >= end,
+      );
+    } finally {
+      await log.close();
+    }
+    const posts = webhook.deliveries().filter(({ event }) => dead.includes(event.message_id));
+    expect(posts).toHaveLength(2 + 2);
+    await listed('status=dead', 0);
   });
 
   it('a paused destination gets nothing until it goes on, and then everything', async () => {

@@ -17,17 +17,12 @@ import { givenUp, REDRIVE } from '@tributary/processors';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Dice } from '../chaos/dice.ts';
 import { eventually } from '../helpers/client.ts';
+import { ranHere } from '../helpers/ran-here.ts';
 import { ServerProcess } from '../helpers/server-process.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';
 import { startWebhook, type Webhook } from '../helpers/webhook.ts';
 
 const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
-
-interface Ended {
-  readonly code: number | null;
-  readonly output: string;
-  readonly log: string;
-}
 
 /** What a faulty release gave up goes on from there once it is handed over again, beside a server that runs. */
 describe('30. Redriving what stages gave up', () => {
@@ -52,13 +47,10 @@ describe('30. Redriving what stages gave up', () => {
     await webhook.close();
   });
 
-  const command = (...options: readonly string[]) =>
-    new ServerProcess(['redrive', ...options], { ...tributary.environment, LOG_LEVEL: 'warn' });
-  async function ran(...options: readonly string[]): Promise<Ended> {
-    const run = command(...options);
-    const code = await run.ended();
-    return { code, output: run.output, log: run.log };
-  }
+  const command = () => new ServerProcess(['redrive'], { ...tributary.environment, LOG_LEVEL: 'warn' });
+  /** In this process; the one that is killed below has a process of its own. */
+  const ran = (...options: readonly string[]) =>
+    ranHere(['redrive', ...options], { ...tributary.environment, LOG_LEVEL: 'warn' });
 
   /** An event as it stands in a topic that the stage reads. */
   function entryOf(topic: string, event: string, offset: number): LogEntry {
@@ -185,7 +177,7 @@ describe('30. Redriving what stages gave up', () => {
   it(
     'whenever it is killed, each record has its effect once',
     async () => {
-      const [records, kills] = LONG ? [4_000, 8] : [600, 2];
+      const [records, kills] = LONG ? [4_000, 8] : [400, 1];
       const seed = randomInt(2 ** 31);
       const dice = new Dice(seed);
       const entries = Array.from({ length: records }, (_, n) =>

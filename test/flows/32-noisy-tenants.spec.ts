@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { percentile } from '../bench/table.ts';
 import { type Client, eventually } from '../helpers/client.ts';
+import { AS_SHIPPED } from '../helpers/embedded.ts';
 import { Receivers } from '../helpers/receivers.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';
 import type { Webhook } from '../helpers/webhook.ts';
@@ -131,7 +132,7 @@ describe('32. Noisy tenants', () => {
   const sent = new Map<string, number>();
 
   beforeAll(async () => {
-    tributary = await startTributary();
+    tributary = await startTributary({ env: AS_SHIPPED });
     hook = await receivers.open();
     await receivers.forward(tributary, 'Quiet', await receivers.destinationAt(tributary, hook.url));
     const { owner } = tributary;

@@ -10,7 +10,7 @@ import { startTributary, type Tributary } from '../helpers/tributary.ts';
 const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 /** Events a second of the quiet workspace. */
 const PACE = 25;
-const SECONDS = IS_LONG ? 10 : 2;
+const SECONDS = IS_LONG ? 10 : 1.6;
 const ROUNDS = 3;
 /** A latency that a pause of the machine alone can make, ms. */
 const PAUSE_MS = 150;
@@ -166,7 +166,7 @@ describe('33. The work of tenants at the gateway', () => {
 
   it('other workspaces’ events are received as fast beside traces, contracts, dry runs and checks of hostile ones', async () => {
     await prepare();
-    await sendQuietly(2); // warms up
+    await sendQuietly(1); // warms up
     const statuses = new Map<unknown, number>();
     let rounds = 0;
     const attackFor = (ms: number) => {
@@ -186,7 +186,7 @@ describe('33. The work of tenants at the gateway', () => {
     const [alone, beside]: [number[], number[]] = [[], []];
     for (let round = 0; round < ROUNDS; round++) {
       alone.push(percentile(await sendQuietly(SECONDS), 0.99));
-      const attacking = attackFor((SECONDS + 1) * 1_000);
+      const attacking = attackFor((SECONDS + 0.6) * 1_000);
       await sleep(500);
       beside.push(percentile(await sendQuietly(SECONDS), 0.99));
       await Promise.all(attacking);

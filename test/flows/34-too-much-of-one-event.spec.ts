@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../helpers/client.ts';
+import { AS_SHIPPED } from '../helpers/embedded.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';
 import { startWebhook, type Webhook } from '../helpers/webhook.ts';
 
@@ -18,7 +19,7 @@ describe('34. Too much of one event', () => {
   beforeAll(async () => {
     // Little enough that what the event would come to, 180 MB, ends the process.
     tributary = await startTributary({
-      env: { TRIBUTARY_STAGES_HEAP_MB: '160', TRIBUTARY_SANDBOX_TIME: '1s' },
+      env: { ...AS_SHIPPED, TRIBUTARY_STAGES_HEAP_MB: '160', TRIBUTARY_SANDBOX_TIME: '1s' },
     });
     webhook = await startWebhook();
   });

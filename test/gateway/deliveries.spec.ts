@@ -3,13 +3,15 @@ import {
   type Delivery,
   type DeliveryOutcome,
   entryOfOutcome,
+  HEADER,
   type HistoryEntry,
   type LogEntry,
   newId,
   outcomeOfEntry,
   TOPIC,
+  Unavailable,
 } from '@tributary/core';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
 
 let test: TestGateway;
@@ -102,6 +104,7 @@ describe('a delivery', () => {
       rule_id: ruleId,
       message_id,
       replay_id: null,
+      idempotency_key: id,
       reason: 'gone',
       cause: 'destination',
       attempts: [
@@ -234,6 +237,16 @@ describe('a redrive', () => {
     expect(entries[0]?.headers).toMatchObject({ rules: ruleId, redrives: '1' });
   });
 
+  it('keeps the idempotency key of a replay whose transformation failed, and shows it', async () => {
+    const [replay, idempotency_key] = [randomUUID(), randomUUID()];
+    const { id } = await happened({ cause: 'transformation' }, { replay, idempotency_key });
+    expect(await owner.ok('GET', `./deliveries/${id}`)).toMatchObject({ replay_id: replay, idempotency_key });
+    const entries = await appended(TOPIC.eventsSlow, async () => {
+      expect((await redrive(id)).status).toBe(202);
+    });
+    expect(entries[0]?.headers).toMatchObject({ replay, 'replay-ids': 'first' });
+  });
+
   it('tells the next run what the contract said, which nobody else is shown', async () => {
     const contract = { outcome: 'warned', id: randomUUID(), version: 7 } as const;
     const { id } = await happened({ cause: 'transformation', contract });
@@ -283,9 +296,43 @@ describe('a redrive', () => {
         body: { redriven: 1, more: false },
       });
       expect(await all(`?destination_id=${destinationId}`)).toMatchObject({ body: { redriven: 2 } });
-      expect(await all('', { status: null, destination_id: null })).toMatchObject({ body: { redriven: 3 } });
+      await happened();
+      expect(await all('', { status: null, destination_id: null })).toMatchObject({ body: { redriven: 1 } });
     });
-    expect(entries).toHaveLength(6);
+    expect(entries).toHaveLength(4);
+  });
+
+  it('a second call in quick succession sent it twice: it is begun and counted once', async () => {
+    const { id } = await happened();
+    await happened({ cause: 'transformation' });
+    const all = (body: object) => owner.call<Redriven>('POST', './deliveries/redrive', body);
+    let counted: readonly number[] = [];
+    const entries = await appended(TOPIC.deliveries, async () => {
+      const filters = [{ destination_id: destinationId }, {}, { cause: null }];
+      const answers = await Promise.all(filters.map((filter) => all(filter)));
+      counted = answers.map(({ body }) => body.redriven).sort();
+      expect((await redrive(id)).status).toBe(409);
+    });
+    expect(counted).toEqual([0, 0, 2]);
+    expect(entries).toHaveLength(1);
+    expect(entries[0]?.headers[HEADER.redriveOf]).toContain(id);
+  });
+
+  it('a call that failed between its appends is repeated, as the redrive of the same death', async () => {
+    const { id } = await happened();
+    const { log } = test.dependencies;
+    const really = log.append.bind(log);
+    const append = vi.spyOn(log, 'append').mockImplementation((topic, entries) => {
+      if (topic === TOPIC.outcomes) throw new Unavailable('the log does not answer');
+      return really(topic, entries);
+    });
+    const begun = await appended(TOPIC.deliveries, async () => {
+      expect((await redrive(id)).status).toBe(503);
+      append.mockRestore();
+      expect((await redrive(id)).status).toBe(202);
+    });
+    const deaths = begun.map(({ headers }) => headers[HEADER.redriveOf]);
+    expect(deaths).toEqual([deaths[0], deaths[0]]);
   });
 
   it('reaches what lies behind more dead ones than one call looks at, and comes to an end', async () => {

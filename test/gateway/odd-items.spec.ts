@@ -1,4 +1,4 @@
-import type { CanonicalEvent } from '@tributary/core';
+import { type CanonicalEvent, MAX_CANONICAL_EVENT_BYTES } from '@tributary/core';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { TestGateway } from '../helpers/gateway.ts';
 import { basic, openSegmentGateway, type SegmentGateway } from '../helpers/segment-client.ts';
@@ -137,7 +137,7 @@ describe('a number that a double cannot hold', () => {
     const big = `"${name}":4412589630147852369`;
     expect(await postNative('track', `{"event":"E","user_id":"u",${big}}`)).toMatchObject({
       status: 400,
-      body: { details: [{ path: `/${name}` }] },
+      body: { details: [{ path: `/${name}`, message: 'must be an object or null' }] },
     });
     expect((await post('/v1/track', `{"event":"E","userId":"u",${big}}`)).texts[0]).toContain(
       `"segment":{${big}}`,
@@ -195,4 +195,100 @@ describe('a time', () => {
       expect((await postNative('track', single)).status).toBe(400);
     },
   );
+});
+
+describe('an event as large as a producer may send it', () => {
+  const sized = (item: Record<string, unknown>, name: string, bytes: number, filler = 'x') => {
+    const place = { ...(item[name] as object), filler: '' };
+    const empty = { ...item, [name]: place };
+    const room = bytes - Buffer.byteLength(JSON.stringify(empty));
+    const each = Buffer.byteLength(filler);
+    place.filler = 'x'.repeat(room % each) + filler.repeat(Math.floor(room / each));
+    return Buffer.from(JSON.stringify(empty)).toString('latin1');
+  };
+  const LARGEST = 32 * 1024;
+
+  it('was refused for the fields that ingestion adds', async () => {
+    const item = { event: 'E', user_id: 'u', timestamp: '2024-07-08' };
+    for (const filler of ['x', 'é', '€']) {
+      const fits = await postNative('track', sized(item, 'properties', LARGEST, filler));
+      expect(fits).toMatchObject({ status: 202, events: [{ timestamp: '2024-07-08T00:00:00.000Z' }] });
+      expect(Buffer.byteLength(fits.texts[0] ?? '')).toBeGreaterThan(LARGEST);
+      const larger = await postNative('track', sized(item, 'properties', LARGEST + 1, filler));
+      expect(larger).toMatchObject({ status: 413, events: [] });
+    }
+    const batch = [LARGEST + 1, LARGEST].map((bytes) => sized({ type: 'track', ...item }, 'context', bytes));
+    expect(await postNative('batch', `{"batch":[${batch}]}`)).toMatchObject({
+      body: { accepted: 1, rejected: [{ index: 0, error: 'payload too large' }] },
+    });
+  });
+
+  it.each([
+    [
+      'track',
+      { event: 'E', userId: 'u', timestamp: 1720429811000, integrations: { All: true } },
+      'properties',
+    ],
+    ['alias', { userId: 'u', previousId: 'p', _metadata: { nodeVersion: '24' } }, 'traits'],
+    // Its traits are in two places of the event.
+    ['identify', { userId: 'u', sentAt: '2024-07-08T00:00:00Z', context: { traits: { a: 1 } } }, 'traits'],
+    ['screen', { userId: 'u', name: 'n'.repeat(9_000) }, 'properties'],
+  ])('was refused as a %s of an SDK', async (type, call, name) => {
+    const inside = name === 'traits' && type === 'identify' ? 'context' : name;
+    const whole = sized({ type, ...call }, inside, LARGEST);
+    const larger = sized({ type, ...call }, inside, LARGEST + 1);
+    expect(await post(`/v1/${type}`, whole)).toMatchObject({ status: 200, events: [{ user_id: 'u' }] });
+    expect(await post(`/v1/${type}`, larger)).toMatchObject({ status: 413, events: [] });
+    expect(await post('/v1/batch', `{"batch":[${larger},${whole}]}`)).toMatchObject({
+      status: 200,
+      body: { rejected: [{ index: 0, error: 'payload too large' }] },
+    });
+  });
+
+  it('in RudderStack’s form has twice its traits, and no more', async () => {
+    const call = { type: 'identify', userId: 'u', context: { traits: {} } };
+    const room = LARGEST - JSON.stringify(call).length - 10;
+    const text = JSON.stringify({ ...call, context: { traits: { a: 'x'.repeat(room) } } });
+    const { status, texts } = await post('/v1/identify', text);
+    expect(status).toBe(200);
+    expect(Buffer.byteLength(texts[0] ?? '')).toBeLessThanOrEqual(MAX_CANONICAL_EVENT_BYTES);
+  });
+
+  it('counts what stands beside a batch as its own', async () => {
+    const call = { type: 'track', event: 'E', userId: 'u' };
+    const beside = (bytes: number) => {
+      const said = '"context":{"a":"b"}';
+      return `{"batch":[${sized(call, 'properties', bytes - '{"a":"b"}'.length)}],${said}}`;
+    };
+    expect(await post('/v1/batch', beside(LARGEST))).toMatchObject({ status: 200 });
+    expect(await post('/v1/batch', beside(LARGEST + 1))).toMatchObject({ status: 413 });
+  });
+
+  it('had its note of changes count without a bound', async () => {
+    const odd = Array.from({ length: 30 }, (_, n) => `"${'k'.repeat(400)}${n}":1e999`);
+    const { events } = await post('/v1/track', sdk(0, `,"properties":{${odd}}`));
+    expect(JSON.stringify(events[0]?.context?.tributary).length).toBeLessThan(4_096);
+  });
+});
+
+describe('an event whose key collects addresses', () => {
+  it('lost the digits of its numbers', async () => {
+    const made = await gateway.owner.ok<{ key: string }>('POST', './event-keys', {
+      name: 'pages',
+      environment: 'production',
+      collect_ip: true,
+    });
+    const append = vi.spyOn(test.dependencies.log, 'append');
+    await test.app.inject({
+      method: 'POST',
+      url: '/v1/track',
+      headers: { 'content-type': 'application/json', ...basic(made.key) },
+      payload: sdk(0, ',"properties":{"post":7198273645546372819},"context":{"n":7198273645546372817}'),
+      remoteAddress: '198.51.100.23',
+    });
+    const text = String(append.mock.calls[0]?.[1][0]?.value);
+    append.mockRestore();
+    expect(text).toContain('{"post":7198273645546372819}');
+    expect(text).toContain('{"n":7198273645546372817,"ip":"198.51.100.23"}');
+  });
 });

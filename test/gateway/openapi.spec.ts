@@ -1,5 +1,6 @@
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { type CredentialKind, PERMISSIONS, permissionOf } from '@tributary/core';
+import { createServer, gateway } from '@tributary/gateway';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openTestGateway, type TestGateway } from '../helpers/gateway.ts';
 
@@ -73,6 +74,13 @@ describe('the description of the API', () => {
       return missing.length > 0 ? [`${call}: ${missing.join(', ')}`] : [];
     });
     expect(untold).toEqual([]);
+  });
+
+  it('has no schema that cannot be compiled, as a route would find out with its first request', async () => {
+    const app = createServer({ compilesAtStart: true });
+    await app.register(gateway, test.dependencies);
+    await app.ready();
+    await app.close();
   });
 
   it('calls no two operations the same', () => {

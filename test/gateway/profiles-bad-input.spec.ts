@@ -33,7 +33,21 @@ async function expectRefused(path: string, body: object, paths: readonly string[
   for (const { message } of refusal.details) expect(message).toMatch(/^\w.*[^.]$/);
 }
 
+/** `JSON.rawJSON` writes it with its digits. */
+const BIG = JSON.rawJSON('4918273645546372819');
+
 describe('a write', () => {
+  it.each<[string, object, string]>([
+    ['identities', { region: 'eu', ids: BIG }, '/ids'],
+    ['an identity', { region: 'eu', ids: { email: BIG } }, '/ids/email'],
+    ['an upsert', { ...WRITE, upsert: BIG }, '/upsert'],
+    ['attributes', { ...WRITE, upsert: { profile: BIG } }, '/upsert/profile'],
+    ['consents', { ...WRITE, upsert: { consent: BIG } }, '/upsert/consent'],
+    ['preferences', { ...WRITE, upsert: { mkt_preferences: BIG } }, '/upsert/mkt_preferences'],
+  ])('took a number of many digits for an object: as %s', async (_, body, path) => {
+    await expectRefused('', body, [path]);
+  });
+
   it.each<[string, object, readonly string[]]>([
     ['no region', { ids: WRITE.ids }, ['/region']],
     ['no identities and no ucid', { region: 'eu' }, ['/ids']],

@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { InjectClient, TestGateway } from '../helpers/gateway.ts';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
 import { basic, openSegmentGateway, type SegmentGateway } from '../helpers/segment-client.ts';
 
 let test: TestGateway;
@@ -160,8 +160,78 @@ describe('a page of another origin', () => {
       });
   });
 
+  it('was told not to send the headers that tracing in a page adds by itself', async () => {
+    const crossOrigin = { origins: ['https://shop.example'] };
+    const gateway = await openTestGateway({ folder: test.folder, dependencies: { crossOrigin } });
+    onTestFinished(() => gateway.close());
+    const tracing = 'authorization,tracestate,baggage,sentry-trace,x-datadog-trace-id';
+    for (const [path, asked] of [
+      ['events/track', `${tracing},x-of-some-agent`],
+      ['event-keys', tracing],
+    ] as const) {
+      const { headers } = await gateway.app.inject({
+        method: 'OPTIONS',
+        url: `/api/v1/workspaces/${owner.workspaceId}/${path}`,
+        headers: {
+          origin: 'https://shop.example',
+          'access-control-request-method': 'POST',
+          'access-control-request-headers': asked,
+        },
+      });
+      const allowed = String(headers['access-control-allow-headers']).split(/,\s*/);
+      expect(allowed).toEqual(expect.arrayContaining(asked.split(',')));
+    }
+  });
+
+  it('asked again before each event, and could not send to a private network', async () => {
+    const ask = async (url: string) => {
+      const asked = {
+        'access-control-request-method': 'POST',
+        'access-control-request-private-network': 'true',
+      };
+      const headers = { origin: 'https://shop.example', ...asked };
+      return (await test.app.inject({ method: 'OPTIONS', url, headers })).headers;
+    };
+    for (const path of ['/api/v1/workspaces/w/events/track', '/v1/batch'])
+      expect(await ask(path)).toMatchObject({
+        'access-control-allow-private-network': 'true',
+        'access-control-max-age': '600',
+        vary: expect.stringMatching(/access-control-request-headers/i),
+      });
+    expect(await ask('/api/v1/workspaces')).not.toHaveProperty('access-control-allow-private-network');
+  });
+
   it('may do so at no other address that looks like it', async () => {
     for (const path of ['/v1', '/v2/batch', '/api/v1/workspaces', '/cdp/v1/users'])
       expect(await preflight(path, 'authorization')).not.toHaveProperty('access-control-allow-origin');
+  });
+});
+
+describe('the address that analytics.js is told to send to', () => {
+  const told = async (gateway: TestGateway, headers: Record<string, string> = {}) => {
+    const url = `/v1/projects/${key}/settings`;
+    const answer = await gateway.app.inject({ url, headers: { host: 'inner:8080', ...headers } });
+    const { protocol, apiHost } = answer.json().integrations['Segment.io'];
+    return `${protocol}://${apiHost}`;
+  };
+
+  it('was the inner one behind a proxy, with no word of what would change that', async () => {
+    const warn = vi.spyOn(test.dependencies.logger, 'warn');
+    const proxied = { 'x-forwarded-proto': 'https' };
+    expect(await told(test)).toBe('http://inner:8080/v1');
+    expect(warn).not.toHaveBeenCalled();
+    for (let n = 0; n < 2; n++) expect(await told(test, proxied)).toBe('http://inner:8080/v1');
+    expect(warn).toHaveBeenCalledExactlyOnceWith(
+      { protocol: 'http' },
+      expect.stringContaining('TRIBUTARY_PUBLIC_URL'),
+    );
+    warn.mockRestore();
+  });
+
+  it('is the public one where that is configured', async () => {
+    const publicUrl = 'https://collect.shop.example:8443';
+    const gateway = await openTestGateway({ folder: test.folder, dependencies: { publicUrl } });
+    onTestFinished(() => gateway.close());
+    expect(await told(gateway)).toBe(`${publicUrl}/v1`);
   });
 });

@@ -1,4 +1,11 @@
-import { deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
+import {
+  brotliCompressSync,
+  constants,
+  deflateRawSync,
+  deflateSync,
+  gzipSync,
+  zstdCompressSync,
+} from 'node:zlib';
 import { TokenBuckets, Unavailable } from '@tributary/core';
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
@@ -137,6 +144,12 @@ describe('a body', () => {
     ['deflate', deflateRawSync],
     ['deflate', (text: string) => deflateRawSync(text, { level: 0 })],
     ['identity', (text: string) => text],
+    ['', (text: string) => text],
+    ['BR', brotliCompressSync],
+    ['zstd', zstdCompressSync],
+    ['identity, Gzip', gzipSync],
+    ['gzip, gzip', (text: string) => gzipSync(gzipSync(text))],
+    ['zstd,deflate', (text: string) => deflateSync(zstdCompressSync(text))],
   ])('was refused that is %s, with a byte order mark or without', async (encoding, encoded) => {
     for (const mark of ['', '\ufeff'])
       expect(
@@ -149,6 +162,36 @@ describe('a body', () => {
     const withKey = `\ufeff${JSON.stringify({ ...track, writeKey: key })}`;
     const inBody = { 'content-type': 'application/json', 'content-encoding': encoding };
     expect(await send('/v1/track', encoded(withKey), inBody)).toMatchObject(TAKEN);
+  });
+
+  it('with a byte order mark was no JSON to the platform API', async () => {
+    const url = `/api/v1/workspaces/${owner.workspaceId}/events/track`;
+    const text = `\ufeff${JSON.stringify({ event: 'E', user_id: 'u' })}`;
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+    expect(await send(url, text, headers)).toMatchObject({ status: 202 });
+    const encoded = { ...headers, 'content-encoding': 'gzip' };
+    expect(await send(url, gzipSync(text), encoded)).toMatchObject({ status: 202 });
+  });
+
+  it('that inflates beyond its limit is 413 in every encoding, and one in unknown encodings 415', async () => {
+    const bomb = Buffer.alloc(5 * 1024 * 1024, ' ');
+    const sendAs = (encoding: string, payload: Buffer) =>
+      send('/v1/track', payload, {
+        ...basic(key),
+        'content-type': 'application/json',
+        'content-encoding': encoding,
+      });
+    for (const [encoding, payload] of [
+      ['zstd', zstdCompressSync(bomb)],
+      ['br', brotliCompressSync(bomb, { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } })],
+      ['gzip, gzip', gzipSync(gzipSync(bomb))],
+    ] as const)
+      expect(await sendAs(encoding, payload), encoding).toMatchObject({ status: 413 });
+    for (const encoding of ['compress', 'gzip, snappy', 'gzip, gzip, gzip'])
+      expect(await sendAs(encoding, gzipSync('{}')), encoding).toMatchObject({ status: 415 });
+    // A window of 128 MiB, which a frame of 8 bytes may ask for.
+    const window = Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x88, 0x01, 0x00]);
+    expect(await sendAs('zstd', window)).toMatchObject({ status: 400 });
   });
 
   it('of other types is 415, and the platform API takes JSON alone', async () => {

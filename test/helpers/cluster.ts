@@ -1,6 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { openDevIssuer } from '@tributary/infra';
 import { Client, eventually } from './client.ts';
+import { FRUGAL } from './embedded.ts';
 import { engines, freshPrefix } from './engines.ts';
 import { removePrefix } from './remove-prefix.ts';
 import type { Tributary } from './running-tributary.ts';
@@ -90,6 +91,7 @@ export function clusterEnvironment(prefix: string): Readonly<Record<string, stri
     TRIBUTARY_DEV_ISSUER: '1',
     TRIBUTARY_EGRESS_ALLOW: '127.0.0.0/8',
     LOG_LEVEL: 'warn',
+    ...FRUGAL,
   };
 }
 

@@ -4,12 +4,17 @@ import type { Tributary } from './running-tributary.ts';
 import { scrape } from './scrape.ts';
 import { ServerProcess } from './server-process.ts';
 
+/** Half of the processes for transformations: to start one takes a third of a second of a processor. */
+export const FRUGAL = { TRIBUTARY_SANDBOX_PROCESSES: '1' } as const;
+/** As many as there are by default, for a test in which one transformation may hold others up. */
+export const AS_SHIPPED = { TRIBUTARY_SANDBOX_PROCESSES: '2' } as const;
+
 /** `tributary dev`. Reads what a person would: the lines printed once it is ready. */
 export async function startEmbedded(
   folder: string,
   env: Readonly<Record<string, string>>,
 ): Promise<Tributary> {
-  const environment = { TRIBUTARY_DATA_DIR: folder, ...env };
+  const environment = { TRIBUTARY_DATA_DIR: folder, ...FRUGAL, ...env };
   const server = new ServerProcess(['dev'], environment);
   try {
     await server.printed(/Stop with Ctrl-C/);

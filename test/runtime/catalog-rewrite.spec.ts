@@ -72,7 +72,7 @@ describe('tributary catalog rewrite', () => {
     expect((await tributary.owner.call('DELETE', `./members/${id}`)).status).toBe(200);
     expect((await holding(gone)).length).toBeGreaterThan(0);
     const known = await members();
-    const output = await ran('catalog', 'rewrite');
+    const { output } = await runHere('catalog', 'rewrite');
     expect(output).toMatch(/^the catalog begins at \d+ now, with \d+ rows in 1 record; \d+ records below it/);
     expect(output).toContain('goes with its retention');
     expect(await holding(gone)).toEqual([]);

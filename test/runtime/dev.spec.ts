@@ -29,7 +29,7 @@ describe('tributary dev', () => {
     return socket;
   }
 
-  it('refuses a second process on the same data folder, in words, and starts also when the workspace it made was archived, with another', async () => {
+  it('refuses a second process on the same data folder, in words, starts also when the workspace it made was archived, with another, and ends at once with code 1 when it is told a second time', async () => {
     const { server, url } = await dev();
     const second = await ranHere(['dev'], { TRIBUTARY_DATA_DIR: folder.path });
     expect(second.code).toBe(1);
@@ -43,12 +43,21 @@ describe('tributary dev', () => {
     });
     expect(archived.status).toBe(200);
     expect(await server.stop()).toBe(0);
-    const { server: next } = await dev();
+    const { server: next, url: nextUrl } = await dev({ LOG_LEVEL: 'info' });
     await next.printed(/Stop with Ctrl-C/);
     const [, another = ''] = /workspace\s+(\S+)/.exec(next.output) ?? [];
     expect(another).toMatch(/^[0-9a-f-]{36}$/);
     expect(another).not.toBe(id);
-    expect(await next.stop()).toBe(0);
+
+    // And this one is told to leave twice, while a request holds it up: it ends at once.
+    const socket = await endlessRequest(nextUrl);
+    next.signal('SIGTERM');
+    await next.logged(/"message":"leaving"/);
+    const again = setInterval(() => next.signal('SIGTERM'), 200);
+    expect(await next.ended()).toBe(1);
+    clearInterval(again);
+    expect(next.log).toContain('told again');
+    socket.destroy();
   }, 120_000);
 
   it('ends with code 1 when it cannot finish what it took within the grace', async () => {
@@ -56,18 +65,6 @@ describe('tributary dev', () => {
     const socket = await endlessRequest(url);
     expect(await server.stop()).toBe(1);
     expect(server.log).toContain('the grace is over');
-    socket.destroy();
-  });
-
-  it('ends at once with code 1 when it is told a second time', async () => {
-    const { server, url } = await dev({ LOG_LEVEL: 'info' });
-    const socket = await endlessRequest(url);
-    server.signal('SIGTERM');
-    await server.logged(/"message":"leaving"/);
-    const again = setInterval(() => server.signal('SIGTERM'), 200);
-    expect(await server.ended()).toBe(1);
-    clearInterval(again);
-    expect(server.log).toContain('told again');
     socket.destroy();
   });
 });

@@ -104,10 +104,32 @@ describe('a gateway that hears nothing of the log', () => {
 
 describe.skipIf(engines() === undefined)('a gateway that is cut off from Kafka', () => {
   let kafka: RunningKafka;
+  let folder: Awaited<ReturnType<typeof temporaryFolder>>;
+  let server: ServerProcess;
+  let adminUrl: string;
+  let callers: Callers;
+  // One of each for both: it has to recover anyway.
   beforeAll(async () => {
     kafka = await ownEngines().kafka.start();
+    folder = await temporaryFolder();
+    server = new ServerProcess(['gateway'], {
+      KAFKA_BROKERS: kafka.url,
+      TRIBUTARY_DATA_DIR: folder.path,
+      TRIBUTARY_PARTITIONS: '1',
+      TRIBUTARY_DEV_ISSUER: '1',
+      TRIBUTARY_CATALOG_STALENESS: '4s',
+      LOG_LEVEL: 'warn',
+    });
+    const [url, admin] = await Promise.all([readyAt(server), adminOf(server)]);
+    adminUrl = admin;
+    const issuer = openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' });
+    callers = await callersAt(url, await issuer.mint('a@example.com'));
   }, 120_000);
-  afterAll(() => kafka?.stop());
+  afterAll(async () => {
+    await server?.kill();
+    await kafka?.stop();
+    await folder?.remove();
+  });
 
   const troubles: Record<string, readonly [() => Promise<void>, () => Promise<void>]> = {
     'frozen (SIGSTOP)': [() => kafka.pause(), () => kafka.resume()],
@@ -118,20 +140,6 @@ describe.skipIf(engines() === undefined)('a gateway that is cut off from Kafka',
     'says so, then trusts its catalog no more, and recovers by itself: Kafka is %s',
     { timeout: 120_000 },
     async (_what, [begin, end]) => {
-      const folder = await temporaryFolder();
-      onTestFinished(() => folder.remove());
-      const server = new ServerProcess(['gateway'], {
-        KAFKA_BROKERS: kafka.url,
-        TRIBUTARY_DATA_DIR: folder.path,
-        TRIBUTARY_PARTITIONS: '1',
-        TRIBUTARY_DEV_ISSUER: '1',
-        TRIBUTARY_CATALOG_STALENESS: '4s',
-        LOG_LEVEL: 'warn',
-      });
-      onTestFinished(() => server.kill());
-      const [url, adminUrl] = await Promise.all([readyAt(server), adminOf(server)]);
-      const issuer = openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' });
-      const callers = await callersAt(url, await issuer.mint('a@example.com'));
       expect((await list(callers)).status).toBe(200);
 
       await begin();

@@ -158,6 +158,7 @@ async function startEverything(deliver: (delivery: Delivery) => DeliveryResult) 
     liveTail: openInProcessLiveTail({ logger: NO_LOGGER }),
     catalog,
     deduplicator,
+    reevaluations: deduplicator,
     contracts: createContractEvaluator(),
     counters,
     figures: keep(new RunFigures({ counters, clock, metrics, logger })),

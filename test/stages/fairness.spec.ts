@@ -195,7 +195,43 @@ describe('route, beside a workspace whose filters take long', () => {
     const next = Number(outcomes[1]?.[1].delivery.rule_id.slice(4));
     expect(next).toBeGreaterThan(Number(first.slice(4)) + 10);
     const last = await run('route.slow', [redriven('rule0055', MATCH.from)]);
-    expect(topicsOf(last)).toEqual([TOPIC.outcomes, TOPIC.deliveries]);
+    expect(topicsOf(last)).toEqual([TOPIC.outcomes]);
+  });
+
+  it('a redrive of rules that were not evaluated sent the event again by one without a filter, behind them', async () => {
+    const { run, catalog } = setUpCostly(60);
+    const [dead, delivered] = await run('route', [accepted(0)]);
+    expect(JSON.parse(delivered?.value ?? '').rule_id).toBe('unfiltered');
+    const { rule_id } = JSON.parse(dead?.value ?? '').delivery;
+    const redriven = entryOf(TOPIC.eventsSlow, 0, event('m0', { properties: { list } }), {
+      [HEADER.rules]: rule_id,
+      [HEADER.redrives]: '1',
+      [HEADER.match]: MATCH.from,
+    });
+    catalog.add('rule.updated', rule_id, { filter: null });
+    const again = await run('route.slow', [redriven]);
+    expect(
+      again.filter(({ topic }) => topic === TOPIC.deliveries).map(({ value }) => JSON.parse(value).rule_id),
+    ).toEqual([rule_id]);
+  });
+
+  it('a rule that alone takes too long left the rules behind it to two dead deliveries, and to both redrives', async () => {
+    const { run, catalog } = setUpCostly(0);
+    const long = { properties: { list: Array.from({ length: 15_000 }, (_, n) => n) } };
+    catalog.addRule('z1', 'place', { filter: Array.from({ length: 4 }, () => costly).join(' || ') });
+    catalog.addRule('z2', 'place', { filter: 'event.event != "none"' });
+    const [dead] = await run('route', [accepted(0, long)]);
+    const { delivery, reason } = JSON.parse(dead?.value ?? '{}');
+    expect([delivery?.rule_id, reason]).toEqual(['z1', expect.stringContaining('nor 1 later rule')]);
+    const redriven = entryOf(TOPIC.eventsSlow, 0, event('m0', long), {
+      [HEADER.rules]: 'z1',
+      [HEADER.redrives]: '1',
+      [HEADER.match]: MATCH.from,
+    });
+    const again = await run('route.slow', [redriven]);
+    expect(again.map(({ value }) => JSON.parse(value))).toMatchObject([
+      { reason, delivery: { rule_id: 'z1', redrives: 1 } },
+    ]);
   });
 });
 

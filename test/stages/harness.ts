@@ -149,10 +149,15 @@ export function setUp(
   const clock = () => time.now;
   const folder = mkdtempSync(join(tmpdir(), 'tributary-stages-'));
   const deduplicator = openSqliteDeduplicator({ folder: join(folder, 'dedupe'), windowMs: DAY_MS, clock });
+  const reevaluations = openSqliteDeduplicator({
+    folder: join(folder, 'reevaluated'),
+    windowMs: 7 * DAY_MS,
+    clock,
+  });
   const history =
     shared.history ?? openSqliteHistory({ folder: join(folder, 'history'), retentionMs: DAY_MS, clock });
   onTestFinished(async () => {
-    await Promise.all([deduplicator.close(), history.close(), liveTail.close()]);
+    await Promise.all([deduplicator.close(), reevaluations.close(), history.close(), liveTail.close()]);
     rmSync(folder, { recursive: true, force: true });
   });
   const liveTail = openInProcessLiveTail({ logger: NO_LOGGER });
@@ -166,6 +171,7 @@ export function setUp(
     },
     catalog,
     deduplicator,
+    reevaluations,
     contracts: { evaluate: (_contract, event) => world.evaluate(event) },
     counters,
     figures: new RunFigures({

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { entryOf, event, handedOn, START, setUp } from './harness.ts';
 
 const LADDER = parseLadder(['10s', '1m', '10m', '1h', '6h']);
-const TICK_MS = 500;
+const TICK_MS = process.env.TRIBUTARY_TEST_LONG === undefined ? 1_000 : 500;
 const MINUTE = 60_000;
 const EVENTS_A_SECOND = 4;
 /** What the scripted connector takes with one call. */

@@ -107,6 +107,16 @@ describe('a destination that answered 410 Gone was posted to again and again', (
     });
   });
 
+  it('what a service answers to one event through the Segment pack paused all of it', async () => {
+    const { run, routed, catalog, world } = await setUpPaused();
+    catalog.add('destination.updated', 'place', { type: 'segment-pushwoosh' });
+    world.deliver = () => ({ outcome: 'dead', reason: 'push answered 410', status: 410 });
+    const [dead] = await run('deliver', [handedOn(routed)]);
+    expect(outcomeIn(dead?.value)).toMatchObject({ status: 'dead', reason: 'push answered 410' });
+    expect(catalog.proposed).toEqual([]);
+    expect(catalog.state.destination('place')?.paused).toBeFalsy();
+  });
+
   it('is left alone where it was changed meanwhile: it may be another place', async () => {
     const set = await setUpPaused();
     const [answer, come] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];

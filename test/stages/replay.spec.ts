@@ -1,4 +1,4 @@
-import { type Emission, eventKey, HEADER, type ReplayStep, TOPIC } from '@tributary/core';
+import { type Delivery, type Emission, eventKey, HEADER, type ReplayStep, TOPIC } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { entryOf, event, handedOn, setUp } from './harness.ts';
 import { WORKSPACE } from './memory-catalog.ts';
@@ -11,7 +11,7 @@ const A_STEP = 25;
 
 const stepIn = ({ value }: Emission) => JSON.parse(value) as ReplayStep;
 
-async function setUpReplay(fields: { rule_id?: string | null; events?: number } = {}) {
+async function setUpReplay(fields: { rule_id?: string | null; events?: number; new_ids?: boolean } = {}) {
   const log = await openLog();
   const set = setUp({}, { log });
   set.catalog.addDestination('place');
@@ -40,6 +40,7 @@ async function setUpReplay(fields: { rule_id?: string | null; events?: number } 
       since: new Date(now - HOUR_MS).toISOString(),
       until: new Date(now + HOUR_MS).toISOString(),
       events_per_second: 100,
+      ...(fields.new_ids === undefined ? {} : { new_ids: fields.new_ids }),
       status: 'active',
       created_by: 'a',
     });
@@ -78,17 +79,61 @@ describe('a replay', () => {
     expect(await run('replay', [handedOn(first)])).toEqual(once);
   });
 
-  it('makes deliveries of its own, marked, beside those of the event itself', async () => {
-    const { run, asked } = await setUpReplay({ events: 1 });
-    const [first] = await run('replay', [asked()]);
-    const [slow] = await run('replay', [handedOn(first)]);
-    const [replayed] = await run('route.slow', [handedOn(slow)]);
-    const [original] = await run('route', [entryOf(TOPIC.accepted, 0, event('m0'))]);
-    const idIn = (emission: Emission | undefined) => JSON.parse(emission?.value ?? '{}').id;
-    expect(JSON.parse(replayed?.value ?? '')).toMatchObject({ replay: 'replay-1', rule_id: 'rule' });
+  async function replayedOnce(fields: { new_ids?: boolean }) {
+    const set = await setUpReplay({ events: 1, ...fields });
+    const received: Delivery[] = [];
+    set.world.deliver = (delivery) => {
+      received.push(delivery);
+      return { outcome: 'delivered' };
+    };
+    const [first] = await set.run('replay', [set.asked()]);
+    const [slow] = await set.run('replay', [handedOn(first)]);
+    const [replayed] = await set.run('route.slow', [handedOn(slow)]);
+    const [original] = await set.run('route', [entryOf(TOPIC.accepted, 0, event('m0'))]);
+    await set.run('deliver', [handedOn(original, 0), handedOn(replayed, 1)]);
+    return { ...set, received, slow, replayed, original };
+  }
+  const deliveryIn = (emission: Emission | undefined): Delivery => JSON.parse(emission?.value ?? '{}');
+
+  it('each replayed delivery had a new id: two rows of one event. It is received under the first id, marked', async () => {
+    const { received, replayed, original } = await replayedOnce({ new_ids: false });
+    const { id, ...first } = deliveryIn(original);
+    expect(first).not.toHaveProperty('replay');
+    expect(first).not.toHaveProperty('idempotency_key');
+    expect(deliveryIn(replayed)).toMatchObject({ replay: 'replay-1', rule_id: 'rule', idempotency_key: id });
+    expect(deliveryIn(replayed).id).not.toBe(id);
     expect(replayed?.headers[HEADER.replay]).toBe('replay-1');
-    expect(idIn(replayed)).not.toBe(idIn(original));
-    expect(JSON.parse(original?.value ?? '')).not.toHaveProperty('replay');
+    expect(received.map((one) => [one.id, one.replay])).toEqual([
+      [id, undefined],
+      [id, 'replay-1'],
+    ]);
+  });
+
+  it.each([{ new_ids: true }, {}])(
+    'makes new ids where it was asked to, or before it could be: %j',
+    async (fields) => {
+      const { received, replayed } = await replayedOnce(fields);
+      expect(deliveryIn(replayed)).not.toHaveProperty('idempotency_key');
+      expect(new Set(received.map(({ id }) => id)).size).toBe(2);
+      expect(received.at(1)).toMatchObject({ id: deliveryIn(replayed).id, replay: 'replay-1' });
+    },
+  );
+
+  it('keeps the first id on retries and on a dead delivery of a filter', async () => {
+    const { run, slow, original, catalog, world } = await replayedOnce({ new_ids: false });
+    const { id } = deliveryIn(original);
+    world.deliver = () => ({ outcome: 'retry', reason: 'HTTP 503', status: 503 });
+    const [replayed] = await run('route.slow', [handedOn(slow)]);
+    const [retried] = await run('deliver', [handedOn(replayed)]);
+    expect(deliveryIn(retried)).toMatchObject({ idempotency_key: id, attempts: [{ status: 503 }] });
+
+    catalog.add('rule.updated', 'rule', { filter: 'event.properties.absent > 5' });
+    const named = { ...slow?.headers, [HEADER.match]: 'named' };
+    const [dead] = await run('route.slow', [{ ...handedOn(slow), headers: named }]);
+    expect(JSON.parse(dead?.value ?? '{}')).toMatchObject({
+      cause: 'filter_failed',
+      delivery: { idempotency_key: id, replay: 'replay-1' },
+    });
   });
 
   it('stops when it is cancelled, and when its rule is gone', async () => {

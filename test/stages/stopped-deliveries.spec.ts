@@ -77,6 +77,61 @@ describe('a delivery under way went on although its rule was', () => {
   });
 });
 
+describe('a delivery that waited for a call to begin was made although its rule was', () => {
+  it.each(CHANGES)('%s', async (_, change, reason) => {
+    const { catalog, run, world } = setUp();
+    catalog.addDestination('place', { max_concurrency: 1 });
+    catalog.addDestination('elsewhere');
+    catalog.addRule('rule', 'place', { event_names: ['Order Placed'] });
+    const [begun, answer] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const posts: string[] = [];
+    world.deliver = async ({ message_id }) => {
+      posts.push(message_id);
+      begun.resolve();
+      await answer.promise;
+      return { outcome: 'delivered' };
+    };
+    const routed = ['first', 'second', 'third'].map((id, offset) =>
+      entryOf(TOPIC.accepted, offset, event(id)),
+    );
+    const [first, second, third] = (await run('route', routed)).map(handedOn);
+    if (first === undefined || second === undefined || third === undefined)
+      throw new Error('three deliveries');
+    const underWay = run('deliver', [first]);
+    await begun.promise;
+    const waiting = run('deliver', [second]);
+    catalog.add('rule.updated', 'rule', { name: 'Renamed' });
+    catalog.add('rule.updated', 'rule', change);
+    answer.resolve();
+    expect(await underWay).toEqual([]);
+    const [dead] = await waiting;
+    expect(outcomeIn(dead?.value)).toMatchObject({ status: 'dead', cause: 'rule', reason });
+    expect(posts).toEqual(['first']);
+    expect(outcomeIn((await run('deliver', [third]))[0]?.value)).toMatchObject({ cause: 'rule', reason });
+  });
+});
+
+describe('an event in the slow queue of route was delivered although its rule was', () => {
+  it.each([...CHANGES.filter(([what]) => what !== 'sent elsewhere'), ['deleted', undefined, ''] as const])(
+    '%s',
+    async (_, change) => {
+      const { catalog, run, world } = setUp({ slowTransformationMs: 0 });
+      catalog.addDestination('place');
+      catalog.addTransformation('tx');
+      catalog.addRule('rule', 'place', { transformation_id: 'tx' });
+      const never = Promise.withResolvers<never>();
+      world.transform = () => never.promise;
+      const [waiting] = await run('route', [entryOf(TOPIC.accepted, 0, event('m'))]);
+      expect(waiting?.topic).toBe(TOPIC.eventsSlow);
+      world.transform = (_source, input) => passing(input);
+      expect(topicsOf(await run('route.slow', [handedOn(waiting)]))).toEqual([TOPIC.deliveries]);
+      if (change === undefined) catalog.add('rule.deleted', 'rule', {});
+      else catalog.add('rule.updated', 'rule', change);
+      expect(await run('route.slow', [handedOn(waiting)])).toEqual([]);
+    },
+  );
+});
+
 describe('a delivery under way goes on', () => {
   const goesOn = async (
     change: (set: Awaited<ReturnType<typeof setUpRetrying>>) => void,

@@ -1,4 +1,4 @@
-import { type DeliveryOutcome, type NewEntry, outcomeOfEntry, TOPIC } from '@tributary/core';
+import { type DeliveryOutcome, deathOf, type NewEntry, outcomeOfEntry, TOPIC } from '@tributary/core';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { withCursor } from '../../http/lists.ts';
 import { discardOf } from './discard.ts';
@@ -8,6 +8,9 @@ import { canRedrive, redriveOf } from './redrive.ts';
 /** Deliveries one call looks at, at most, and how many of them at a time. */
 const MAX_LOOKED_AT = 5_000;
 const PAGE = 500;
+
+/** Redrives that a process remembers, about 3 MB; of older ones the stages drop what is repeated. */
+const REMEMBERED = 20_000;
 
 export interface Summary {
   /** How many it was done to. */
@@ -24,21 +27,45 @@ type Dependencies = Pick<GatewayDependencies, 'log' | 'catalog' | 'history' | 'c
 type Act = (outcomes: readonly DeliveryOutcome[]) => Promise<number>;
 
 /**
- * What people do to dead deliveries. A call that failed may be repeated: what was started twice carries one idempotency
- * key, and what is discarded twice is discarded.
+ * What people do to dead deliveries. A call that failed may be repeated: of several redrives of one death the stages take
+ * one, and what is discarded twice is discarded.
  */
 export class DeadDeliveries {
   readonly #dependencies: Dependencies;
+  /**
+   * The deaths that this process began redrives of, oldest first. History shows a delivery as dead for a moment longer:
+   * without this a second call would count it again.
+   */
+  readonly #redriven = new Set<string>();
 
   constructor(dependencies: Dependencies) {
     this.#dependencies = dependencies;
   }
 
   readonly redrive: Act = async (outcomes) => {
+    const dead = outcomes.filter(
+      (outcome) =>
+        canRedrive(outcome, this.#dependencies.catalog.state) && !this.#redriven.has(deathOf(outcome)),
+    );
+    const deaths = dead.map(deathOf);
+    for (const death of deaths) this.#redriven.add(death);
+    try {
+      await this.#begin(dead);
+    } catch (error) {
+      // How much of it is in the log is not known: a repeated call begins all of it again.
+      for (const death of deaths) this.#redriven.delete(death);
+      throw error;
+    }
+    for (const oldest of this.#redriven) {
+      if (this.#redriven.size <= REMEMBERED) break;
+      this.#redriven.delete(oldest);
+    }
+    return dead.length;
+  };
+
+  async #begin(dead: readonly DeliveryOutcome[]): Promise<void> {
     const { log, catalog, clock } = this.#dependencies;
-    const redrives = outcomes
-      .filter((outcome) => canRedrive(outcome, catalog.state))
-      .map((outcome) => redriveOf(outcome, clock(), catalog));
+    const redrives = dead.map((outcome) => redriveOf(outcome, clock(), catalog));
     const starts = Map.groupBy(redrives, ({ start }) => start.topic);
     for (const [topic, started] of starts) {
       const entries = started.map(({ start }): NewEntry => start.entry);
@@ -49,8 +76,7 @@ export class DeadDeliveries {
         TOPIC.outcomes,
         redrives.map(({ outcome }) => outcome),
       );
-    return redrives.length;
-  };
+  }
 
   readonly discard: Act = async (outcomes) => {
     const { log, catalog, clock } = this.#dependencies;

@@ -12,6 +12,7 @@ export function presentDelivery(outcome: ListedOutcome): Static<typeof deliveryL
     rule_id: delivery.rule_id,
     message_id: delivery.message_id,
     replay_id: delivery.replay ?? null,
+    idempotency_key: delivery.idempotency_key ?? delivery.id,
     reason: reason ?? null,
     cause: cause ?? null,
     attempts: delivery.attempts.map(presentAttempt),

@@ -61,6 +61,7 @@ describe('redriveOf', () => {
       [HEADER.environment]: 'production',
       [HEADER.outcome]: 'retrying',
       [HEADER.ruleVersion]: '3',
+      [HEADER.redriveOf]: 'd:1:2026-01-01T00:00:02.000Z',
     });
     const gone = { ...CATALOG, state: { entity: () => undefined } as never };
     expect(redriveOf(dead('destination'), now, gone).start.entry.headers).toMatchObject({

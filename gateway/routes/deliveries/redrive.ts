@@ -3,6 +3,7 @@ import {
   type CatalogView,
   type Delivery,
   type DeliveryOutcome,
+  deathOf,
   deliveryKey,
   type EventVerdict,
   eventKey,
@@ -68,6 +69,7 @@ export function redriveOf(
   const { delivery: dead, cause, contract } = outcome;
   const delivery: Delivery = { ...dead, redrives: dead.redrives + 1, created_at: iso(now) };
   const headers = headersOf(delivery, catalogPosition);
+  const begins = { ...headers, [HEADER.redriveOf]: deathOf(outcome) };
   const retrying: DeliveryOutcome = {
     delivery,
     status: 'retrying',
@@ -77,8 +79,8 @@ export function redriveOf(
   };
   return {
     start: isBeforeDelivery(cause)
-      ? applyAgain(delivery, matchOf(cause), { ...headers, ...verdictHeaders(contract) })
-      : deliverAgain(delivery, { ...headers, ...ruleHeaders(outcome, state) }),
+      ? applyAgain(delivery, matchOf(cause), { ...begins, ...verdictHeaders(contract) })
+      : deliverAgain(delivery, { ...begins, ...ruleHeaders(outcome, state) }),
     outcome: {
       key: deliveryKey(delivery),
       value: JSON.stringify(retrying),
@@ -126,9 +128,10 @@ function deliverAgain(delivery: Delivery, headers: Headers): Redrive['start'] {
   };
 }
 
-export function headersOf({ event, replay }: Delivery, catalogPosition: number): Headers {
+export function headersOf({ event, replay, idempotency_key }: Delivery, catalogPosition: number): Headers {
   return {
     ...(replay === undefined ? {} : { [HEADER.replay]: replay }),
+    ...(idempotency_key === undefined ? {} : { [HEADER.replayIds]: 'first' }),
     [HEADER.catalogPosition]: String(catalogPosition),
     [HEADER.messageId]: event.message_id,
     [HEADER.workspaceId]: event.workspace_id,

@@ -32,6 +32,11 @@ const fields = {
   rule_id: uuid,
   message_id: Type.String(),
   replay_id: nullable(uuid),
+  idempotency_key: Type.String({
+    format: 'uuid',
+    description:
+      'The id that the destination receives: `id`, or of a replay without `new_ids` that of the first delivery.',
+  }),
   reason: nullable(Type.String({ description: 'Why it is retrying or dead.' })),
   cause: nullable(oneOf(DEAD_CAUSES, 'What made it dead.')),
   attempts: listOf(attempt, 'Oldest first.'),

@@ -25,7 +25,7 @@ export interface DestinationTests {
    * is left: its connections are ended, and so they are when `gone` fires, when the time is over and at `close`.
    */
   test(destination: Destination, gone: AbortSignal): Promise<Static<typeof destinationTestResult>>;
-  /** Ends what is under way; each answers that it was stopped. */
+  /** Ends the tests that are under way or wait for their turn; each answers that it was stopped. */
   close(): void;
 }
 
@@ -33,6 +33,7 @@ export function createDestinationTests(dependencies: Dependencies): DestinationT
   /** Of each workspace that has a test under way. */
   const turns = new Map<string, { readonly turns: Turns; users: number }>();
   const underWay = new Set<AbortController>();
+  let isClosed = false;
 
   async function run(destination: Destination, gone: AbortSignal): Promise<ConnectionTest> {
     const connector = dependencies.connectors.connector(destination.type);
@@ -47,7 +48,7 @@ export function createDestinationTests(dependencies: Dependencies): DestinationT
     const timer = setTimeout(end, GIVE_UP_MS);
     const leave = () => over.abort();
     gone.addEventListener('abort', leave);
-    if (gone.aborted) leave();
+    if (gone.aborted || isClosed) leave();
     underWay.add(over);
     try {
       return await Promise.race([connector.test(place, { signal: over.signal }), late.promise]);
@@ -89,6 +90,7 @@ export function createDestinationTests(dependencies: Dependencies): DestinationT
         return presentTest(test, Math.round(performance.now() - began));
       }),
     close() {
+      isClosed = true;
       for (const over of underWay) over.abort();
     },
   };

@@ -34,7 +34,8 @@ export async function waitsForSlowValidation(
   const taken = (await log.positionOf('validate.slow', topic, partition)) ?? 0;
   const from = await log.offsetAt(topic, partition, entry.timestamp - CLOCKS_APART_MS);
   const end = await look.scan({ topic, partition, from: Math.max(from, taken) }, (slow) =>
-    isAbout(slow, event) ? 'enough' : undefined,
+    // One that is evaluated once more is rejected until then.
+    isAbout(slow, event) && slow.headers[HEADER.reevaluatedBy] === undefined ? 'enough' : undefined,
   );
   return end === 'enough';
 }

@@ -2,6 +2,7 @@ import {
   type DeliveryWay,
   iso,
   type Placed,
+  type Reevaluated,
   type RuleWay,
   stageOf,
   statusOf,
@@ -29,12 +30,25 @@ export function presentWhereabouts(found: Whereabouts): Resource {
             contract_id: contract.contract_id ?? null,
             contract_version: contract.contract_version ?? null,
             violations: contract.violations,
+            reevaluated: presentReevaluated(contract.reevaluated),
           },
     accepted: accepted === undefined ? null : presentPlace(accepted),
     failed: poisoned ?? null,
     rules: rules.map(presentRuleWay),
     event: event as unknown as Resource['event'],
     looked,
+  };
+}
+
+function presentReevaluated(reevaluated: Reevaluated | undefined) {
+  if (reevaluated === undefined) return null;
+  const { outcome, contract_id, contract_version, replay_id, at } = reevaluated;
+  return {
+    outcome,
+    contract_id: contract_id ?? null,
+    contract_version: contract_version ?? null,
+    replay_id,
+    at: iso(at),
   };
 }
 

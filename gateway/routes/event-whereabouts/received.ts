@@ -4,10 +4,13 @@ import {
   type Environment,
   type EventLog,
   eventKey,
+  HEADER,
   type LogEntry,
   type Position,
+  parsePosition,
   partitionOf,
   receivedTopic,
+  TOPIC,
   timeOfId,
 } from '@tributary/core';
 import type { Look, Stretch } from './look.ts';
@@ -38,6 +41,8 @@ export interface ReceivedEvent {
 export interface Sources {
   readonly log: EventLog;
   readonly deduplicator: Pick<Deduplicator, 'winner'>;
+  /** Of re-evaluated events. */
+  readonly reevaluations: Pick<Deduplicator, 'winner'>;
   /** Received topics the operator declared beyond the two standing ones. */
   readonly dedicatedTopics: readonly string[];
 }
@@ -63,13 +68,44 @@ async function winnerOf(look: Look, sources: Sources, wanted: Wanted): Promise<R
   const { workspaceId, messageId } = wanted;
   for (const environment of wanted.environments) {
     const position = await look.ask('deduplicator', () =>
-      sources.deduplicator.winner({ workspaceId, environment, messageId }, topicsOf(sources, [environment])),
+      sources.deduplicator.winner({ workspaceId, environment, messageId }, [
+        ...topicsOf(sources, [environment]),
+        TOPIC.receivedSlow,
+      ]),
     );
     if (position === undefined || position === 'unanswered') continue;
     const found = await atPosition(look, position, wanted);
-    if (found !== undefined) return found;
+    if (found !== undefined) return (await asFirstReceived(look, found, wanted)) ?? found;
   }
   return undefined;
+}
+
+/** A re-evaluated event won its id by its entry in the slow queue of validate, which names the received one. */
+async function asFirstReceived(
+  look: Look,
+  { entry: { position, headers } }: ReceivedEvent,
+  wanted: Wanted,
+): Promise<ReceivedEvent | undefined> {
+  if (position.topic !== TOPIC.receivedSlow) return undefined;
+  const received = parsePosition(headers[HEADER.receivedPosition] ?? '');
+  return received === undefined ? undefined : atPosition(look, received, wanted);
+}
+
+/**
+ * The entry by which a replay had a rejected event evaluated once more, the one that won where several did; undefined
+ * where none did, or the event that was accepted in its place is another one.
+ */
+export async function findReevaluated(
+  look: Look,
+  { reevaluations }: Pick<Sources, 'reevaluations'>,
+  { event }: ReceivedEvent,
+): Promise<ReceivedEvent | undefined> {
+  const { workspace_id: workspaceId, environment, message_id: messageId } = event;
+  const message = { workspaceId, environment, messageId };
+  const position = await look.ask('deduplicator', () => reevaluations.winner(message, [TOPIC.receivedSlow]));
+  if (position === undefined || position === 'unanswered' || position.topic !== TOPIC.receivedSlow)
+    return undefined;
+  return atPosition(look, position, { workspaceId, messageId, environments: [environment] });
 }
 
 /** Undefined when the log no longer keeps it. */

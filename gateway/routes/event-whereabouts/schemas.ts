@@ -115,12 +115,25 @@ export const whereaboutsResource = Type.Object(
         contract_id: string | null;
         contract_version: number | null;
         violations: readonly object[];
+        reevaluated: object | null;
       }>(
         Type.Object({
           outcome: oneOf(['accepted', 'warned', 'omitted', 'rejected']),
           contract_id: nullable(uuid),
           contract_version: nullable(Type.Integer()),
           violations: listOf(violation),
+          reevaluated: nullable(
+            Type.Object(
+              {
+                outcome: oneOf(['accepted', 'warned', 'omitted']),
+                contract_id: nullable(uuid),
+                contract_version: nullable(Type.Integer()),
+                replay_id: uuid,
+                at: time,
+              },
+              { description: 'It was rejected, and a replay of rejected events let it pass.' },
+            ),
+          ),
         }),
       ),
     ),

@@ -34,6 +34,8 @@ export interface BatchOptions {
   readonly isExact?: boolean;
   /** What is wrong with the text of an item, by its index: it is refused. */
   readonly itemFaults?: TolerantBody['itemFaults'];
+  /** What was sent, where the items were made of it: as many, and bytes that count for each of them. */
+  readonly sent?: { readonly items: readonly unknown[]; readonly besideBytes: number };
 }
 
 type BatchReader = (items: readonly unknown[], key: WriteKey, options?: BatchOptions) => ReadBatch;
@@ -50,7 +52,7 @@ function validatorOf(type: EventType): ValidateFunction<EventBody> {
 
 /** Sorts the items of a batch into events and refusals, each by the schema of its type. */
 export function createBatchReader({ clock }: Pick<GatewayDependencies, 'clock'>): BatchReader {
-  return (items, key, { receivedAt = iso(clock()), isExact = false, itemFaults } = {}) => {
+  return (items, key, { receivedAt = iso(clock()), isExact = false, itemFaults, sent } = {}) => {
     const events: BatchEvent[] = [];
     const rejected: RejectedItem[] = [];
     items.forEach((item, index) => {
@@ -74,7 +76,8 @@ export function createBatchReader({ clock }: Pick<GatewayDependencies, 'clock'>)
         });
         return;
       }
-      const shaped = shapeEvent(type, item, key, receivedAt, isExact);
+      const asSent = sent && { item: sent.items[index], besideBytes: sent.besideBytes };
+      const shaped = shapeEvent(type, item, key, receivedAt, isExact, asSent);
       if (!shaped.ok) {
         rejected.push({ index, error: shaped.error, details: shaped.details });
         return;

@@ -4,6 +4,7 @@ import {
   type EventType,
   eventKey,
   type JsonObject,
+  MAX_CANONICAL_EVENT_BYTES,
   MAX_EVENT_BYTES,
   newId,
   type WriteKey,
@@ -27,10 +28,18 @@ export interface RefusedEvent {
   readonly details: readonly ErrorDetail[];
 }
 
+/** What counts for the size of an event whose canonical form is larger than what a producer may send. */
+export interface Sent {
+  /** The item as it was sent. */
+  readonly item: unknown;
+  /** Bytes beside it that count as its own. */
+  readonly besideBytes: number;
+}
+
 /**
  * What JSON Schema cannot say about a body, then the canonical event. The order of fields is fixed. A time that was not
  * sent in the canonical form is kept in `context.tributary.timestamp`. `isExact`: the body may hold exact numbers; they
- * are in the text with their digits, and in the event as doubles.
+ * are in the text with their digits, and in the event as doubles. `sent`: absent where `body` is what was sent.
  */
 export function shapeEvent(
   type: EventType,
@@ -38,6 +47,7 @@ export function shapeEvent(
   key: WriteKey,
   receivedAt: string,
   isExact = false,
+  sent?: Sent,
 ): ShapedEvent | RefusedEvent {
   const userId = body.user_id ?? undefined;
   const anonymousId = body.anonymous_id ?? undefined;
@@ -46,7 +56,7 @@ export function shapeEvent(
   }
   if (isExact) {
     const place = (['properties', 'traits', 'context'] as const).find((name) => JSON.isRawJSON(body[name]));
-    if (place !== undefined) return refuse(`/${place}`, 'must be object,null');
+    if (place !== undefined) return refuse(`/${place}`, 'must be an object or null');
   }
   const said = body.timestamp ?? receivedAt;
   const timestamp = said === receivedAt ? receivedAt : canonicalTime(said);
@@ -66,7 +76,7 @@ export function shapeEvent(
     source_id: key.source_id ?? undefined,
   } as CanonicalEvent; // absent fields are `undefined` here and left out of the JSON text
   const text = JSON.stringify(event);
-  if (exceeds(text, MAX_EVENT_BYTES)) {
+  if (exceeds(text, MAX_EVENT_BYTES) && isTooLarge(text, sent ?? { item: body, besideBytes: 0 })) {
     return {
       ok: false,
       error: 'payload too large',
@@ -95,6 +105,12 @@ function described(type: EventType, body: EventBody): { properties?: JsonObject;
 
 function refuse(path: string, message: string): RefusedEvent {
   return { ok: false, error: 'invalid request', details: [{ path, message }] };
+}
+
+/** Fields that ingestion adds do not count. */
+function isTooLarge(text: string, { item, besideBytes }: Sent): boolean {
+  const sentBytes = Buffer.byteLength(JSON.stringify(item)) + besideBytes;
+  return sentBytes > MAX_EVENT_BYTES || exceeds(text, MAX_CANONICAL_EVENT_BYTES);
 }
 
 /** Whether the UTF-8 form is longer than `bytes`; counted only where the number of UTF-16 units leaves a doubt. */

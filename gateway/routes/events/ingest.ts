@@ -1,12 +1,17 @@
 import {
+  type CanonicalEvent,
   type EventLog,
   HEADER,
   type Headers,
+  mayHoldExactNumbers,
   type Permit,
+  parseExact,
   TributaryError,
   type WriteKey,
 } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
+import { UNKNOWN } from '../../addresses/client-address.ts';
+import type { IpAddress } from '../../addresses/ip-address.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { unavailable } from '../../http/errors.ts';
 import { workspaceOwners } from '../../http/owners.ts';
@@ -42,13 +47,23 @@ function bytesOf(events: readonly ShapedEvent[]): number {
   return bytes;
 }
 
-/** The address they are sent from, where they say nothing of one themselves: not even that it is not to be known. */
-function withAddress(events: readonly ShapedEvent[], ip: string): readonly ShapedEvent[] {
+/**
+ * The events with the client's address as `context.ip`; an event that has a `context.ip`, even `null`, stays as it is, and
+ * so do all where the connection ended and took the address with it.
+ */
+function withAddress(events: readonly ShapedEvent[], address: IpAddress): readonly ShapedEvent[] {
+  if (address === UNKNOWN) return events;
+  const { text: ip } = address;
   return events.map((shaped) => {
-    const { context } = shaped.event;
-    if (context !== undefined && Object.hasOwn(context, 'ip')) return shaped;
-    const event = { ...shaped.event, context: { ...context, ip } };
-    return { ...shaped, event, text: JSON.stringify(event) };
+    const { event, text } = shaped;
+    if (event.context !== undefined && Object.hasOwn(event.context, 'ip')) return shaped;
+    // The text alone has the digits of numbers that a double cannot hold.
+    const written = mayHoldExactNumbers(text) ? parseExact<CanonicalEvent>(text) : event;
+    return {
+      ...shaped,
+      event: { ...event, context: { ...event.context, ip } },
+      text: JSON.stringify({ ...written, context: { ...written.context, ip } }),
+    };
   });
 }
 
@@ -79,7 +94,7 @@ export function createIngest({
   }
 
   return async (request, key, shaped, unconfirmed) => {
-    const events = key.collect_ip === true ? withAddress(shaped, request.clientAddress.text) : shaped;
+    const events = key.collect_ip === true ? withAddress(shaped, request.clientAddress) : shaped;
     if (!log.topics.has(key.pubsub_topic)) {
       undeclared(key, events.length);
       throw unavailable(unconfirmed());

@@ -24,8 +24,10 @@ import {
 } from './schemas.ts';
 import { contractFor, verdictOn } from './verdict.ts';
 
-const config = { operation: 'events.ingest', body: 'exact' } as const;
-const batchConfig = { operation: 'events.ingest', body: 'items' } as const;
+/** A number keeps its digits within `properties`, `traits` and `context`: no field of an event is a number. */
+const IN_OBJECTS = 2;
+const config = { operation: 'events.ingest', body: 'exact', exactFrom: IN_OBJECTS } as const;
+const batchConfig = { ...config, body: 'items' } as const;
 
 const CALLS = {
   track: { operationId: 'sendTrack', summary: 'Send what somebody did' },

@@ -38,6 +38,9 @@ import { readSearch } from './search.ts';
 import { readUnlink, unlinkRefusal } from './unlink.ts';
 import { namesIn, readWrite } from './write.ts';
 
+/** How deep the values of `upsert.profile` are: a number keeps its digits there and nowhere else. */
+const IN_PROFILE = 3;
+
 /**
  * `/cdp/v1/users`: the profile API. The order of its checks is: the credential (401), headers and body (400), then
  * scope, organization and membership (403), and last, as only its people may know them, the organization's regions.
@@ -54,7 +57,7 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
   app.post(
     '/users',
     {
-      config: { operation: 'profiles.write', body: 'exact' },
+      config: { operation: 'profiles.write', body: 'exact', exactFrom: IN_PROFILE },
       schema: {
         operationId: 'writeProfile',
         summary: 'Write a profile',

@@ -16,7 +16,10 @@ import { stepsOf } from './steps.ts';
 
 const path = '/workspaces/:workspaceId/replays';
 
-/** `/workspaces/:workspaceId/replays`: accepted events sent to destinations once more, marked as such. */
+/**
+ * `/workspaces/:workspaceId/replays`: accepted events sent to destinations once more, marked as such, and rejected ones
+ * evaluated once more.
+ */
 export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
   const { catalog, history, clock } = dependencies;
   const running = new RunningReplays(dependencies);
@@ -47,7 +50,7 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
       config: { operation: 'replays.create' },
       schema: {
         operationId: 'createReplay',
-        summary: 'Send accepted events to destinations once more',
+        summary: 'Send accepted events to destinations once more, or evaluate rejected ones once more',
         params: pathOf(),
         body: replayBody,
         response: { 201: replayResource, ...errorAnswers },
@@ -57,6 +60,7 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
       const { workspace, caller, body } = request;
       const id = newId();
       const rule_id = ruleNamed(workspace.id, body.rule_id);
+      const narrowed = narrowedBy(workspace.id, body);
       const times = timesOf(body);
       await running.admit(workspace.id, () =>
         propose(request, dependencies, {
@@ -66,9 +70,11 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
           data: {
             id,
             workspace_id: workspace.id,
+            ...narrowed,
             rule_id,
             ...times,
             events_per_second: body.events_per_second ?? DEFAULT_REPLAY_RATE,
+            new_ids: body.new_ids ?? false,
             status: 'active',
             created_by: accountOf(caller),
           },
@@ -126,6 +132,33 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
     if (rule === undefined)
       throw invalidRequest({ path: '/rule_id', message: 'is no rule of this workspace' });
     return rule.id;
+  }
+
+  function narrowedBy(workspaceId: string, body: Static<typeof replayBody>) {
+    const { outcome, event_types, event_names, environments } = body;
+    if (outcome === 'rejected') {
+      // What is accepted now is forwarded by every rule, and for the first time.
+      const path = body.rule_id != null ? '/rule_id' : body.new_ids === true ? '/new_ids' : undefined;
+      if (path !== undefined) throw invalidRequest({ path, message: 'is for accepted events alone' });
+    }
+    const contract_id = idNamed('contract', workspaceId, body.contract_id);
+    const source_id = idNamed('source', workspaceId, body.source_id);
+    return {
+      ...(outcome == null ? {} : { outcome }),
+      ...(event_types == null ? {} : { event_types }),
+      ...(event_names == null ? {} : { event_names }),
+      ...(environments == null ? {} : { environments }),
+      ...(contract_id === undefined ? {} : { contract_id }),
+      ...(source_id === undefined ? {} : { source_id }),
+    };
+  }
+
+  function idNamed(kind: 'contract' | 'source', workspaceId: string, id: string | null | undefined) {
+    if (id == null) return undefined;
+    const found = catalog.state.entity(kind, workspaceId, id.toLowerCase());
+    if (found === undefined)
+      throw invalidRequest({ path: `/${kind}_id`, message: `is no ${kind} of this workspace` });
+    return found.id;
   }
 
   function timesOf(body: Static<typeof replayBody>): { since: string; until: string } {

@@ -1,7 +1,11 @@
-import { DEFAULT_REPLAY_RATE, MAX_REPLAY_RATE } from '@tributary/core';
+import { DEFAULT_REPLAY_RATE, ENVIRONMENTS, EVENT_TYPES, MAX_REPLAY_RATE } from '@tributary/core';
 import { Type } from 'typebox';
 import { closed, listOf, nullable, oneOf, optional, time, uuid } from '../../http/schemas.ts';
 import { timeText } from '../../http/times.ts';
+
+/** Replays are kept for good, so what one may hold is bounded. */
+const MAX_EVENT_NAMES = 20;
+const MAX_NAME_LENGTH = 200;
 
 const rate = Type.Integer({
   minimum: 1,
@@ -9,17 +13,53 @@ const rate = Type.Integer({
   description: `Events sent on in a second, at most. Default ${DEFAULT_REPLAY_RATE}.`,
 });
 
+const OUTCOMES = ['accepted', 'rejected'] as const;
+
+const filters = {
+  event_types: optional(
+    Type.Array(oneOf(EVENT_TYPES), { uniqueItems: true, description: 'Empty: all types. Default empty.' }),
+  ),
+  event_names: optional(
+    Type.Array(Type.String({ minLength: 1, maxLength: MAX_NAME_LENGTH }), {
+      uniqueItems: true,
+      maxItems: MAX_EVENT_NAMES,
+      description: 'Names of track events and pages. Empty: all events. Default empty.',
+    }),
+  ),
+  environments: optional(
+    Type.Array(oneOf(ENVIRONMENTS), { uniqueItems: true, description: 'Empty: all. Default empty.' }),
+  ),
+  contract_id: optional(
+    Type.String({ format: 'uuid', description: 'The contract that accepted or rejected the events.' }),
+  ),
+  source_id: optional(Type.String({ format: 'uuid', description: 'The source that they came from.' })),
+};
+
 export const replayBody = closed(
   {
+    outcome: optional(
+      oneOf(
+        OUTCOMES,
+        '`accepted` (default): accepted events go to their destinations once more. `rejected`: rejected events are evaluated once more, by the contracts as they are now; those that pass are accepted, counted and forwarded, once.',
+      ),
+    ),
+    ...filters,
     rule_id: optional(
       Type.String({
         format: 'uuid',
-        description: 'The one rule to replay for, also while it is disabled. Default: every enabled rule.',
+        description:
+          'The one rule to replay for, also while it is disabled. Default: every enabled rule. Of accepted events alone.',
       }),
     ),
-    since: timeText('ISO 8601; events that were accepted then or later.'),
+    since: timeText('ISO 8601; events that were accepted, or rejected, then or later.'),
     until: optional(timeText('ISO 8601; and before then. Default: now.')),
     events_per_second: optional(rate),
+    new_ids: optional(
+      Type.Boolean({
+        description:
+          'Whether each delivery reaches its destination under a new id, so that an idempotent one takes it again. Default false: under the id of the first delivery of the event. Of accepted events alone.',
+      }),
+    ),
   },
   {
     title: 'ReplayBody',
@@ -31,10 +71,19 @@ export const replayResource = Type.Object(
   {
     id: uuid,
     workspace_id: uuid,
+    outcome: oneOf(OUTCOMES),
+    event_types: listOf(oneOf(EVENT_TYPES)),
+    event_names: listOf(Type.String()),
+    environments: listOf(oneOf(ENVIRONMENTS)),
+    contract_id: nullable(uuid),
+    source_id: nullable(uuid),
     rule_id: nullable(uuid),
     since: time,
     until: time,
     events_per_second: rate,
+    new_ids: Type.Boolean({
+      description: 'Whether destinations receive new ids; true on replays made before this could be chosen.',
+    }),
     status: oneOf(
       ['pending', 'running', 'finished', 'cancelled', 'failed'],
       '`pending`: not begun, or so long ago that no more is known.',
@@ -42,8 +91,12 @@ export const replayResource = Type.Object(
     reason: nullable(Type.String({ description: 'Why it failed.' })),
     progress: Type.Object({
       share: Type.Number({ description: 'Of what there is to read, 0 to 1.' }),
-      looked_at: Type.Integer({ description: 'Accepted events that were read.' }),
-      events: Type.Integer({ description: 'Those of them that went on to at least one rule.' }),
+      looked_at: Type.Integer({ description: 'Events that were read, those of other workspaces too.' }),
+      events: Type.Integer({
+        description:
+          'Those of them that went on: to at least one rule; of rejected ones those that their contract lets pass now, also where the same message id was accepted meanwhile, so that they are dropped as repeats.',
+      }),
+      still_rejected: Type.Integer({ description: 'Rejected events that their contract still rejects.' }),
       updated_at: nullable(time),
     }),
     created_by: uuid,

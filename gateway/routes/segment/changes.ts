@@ -35,6 +35,8 @@ const OF_FAULTS: Readonly<Record<Fault['kind'], Change['change']>> = {
 
 /** Of one event at most: they are there to be looked at, and an event has a bound. */
 const MAX_CHANGES = 20;
+/** Bytes of their paths together. */
+const MAX_PATHS_BYTES = 2_048;
 
 export function changesOf(faults: readonly Fault[], where: 'call' | 'body'): readonly Change[] {
   return faults.map(({ kind, path }) => ({
@@ -45,5 +47,12 @@ export function changesOf(faults: readonly Fault[], where: 'call' | 'body'): rea
 }
 
 export function noteOf(changes: readonly Change[]): JsonObject {
-  return { changed: changes.slice(0, MAX_CHANGES).map((change) => ({ ...change })) };
+  const changed: JsonObject[] = [];
+  let bytes = 0;
+  for (const change of changes.slice(0, MAX_CHANGES)) {
+    bytes += Buffer.byteLength(JSON.stringify(change.path));
+    if (bytes > MAX_PATHS_BYTES) break;
+    changed.push({ ...change });
+  }
+  return { changed };
 }

@@ -102,6 +102,21 @@ describe('a call of the Segment API', () => {
       expect(item({ type, userId: 'u', context })).not.toHaveProperty('traits');
   });
 
+  it('was refused for traits in its context that are no object', () => {
+    for (const traits of ['x', 7, [1], true, JSON.rawJSON('8172635445362718291')]) {
+      const context = { traits };
+      const call = { type: 'identify', userId: 'u', context };
+      expect(item(call)).toEqual({ type: 'identify', user_id: 'u', context });
+      expect(item({ ...call, traits: {} })).toEqual({ type: 'identify', user_id: 'u', traits: {}, context });
+    }
+  });
+
+  it('names a changed id by the word it was sent under', () => {
+    expect(item({ type: 'page', user_id: { a: 1 } })).toMatchObject({
+      context: { tributary: { changed: [{ path: '/user_id', change: 'as_text' }] } },
+    });
+  });
+
   it('is an identify for an alias, which names who the user was', () => {
     expect(item({ type: 'alias', userId: 'u', previousId: 17 })).toEqual({
       type: 'identify',

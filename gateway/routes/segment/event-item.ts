@@ -34,8 +34,9 @@ export function eventItem(
   if (!isObject(said) || !isCall(said.type)) return said;
   const { type } = said;
   const changes = [...before];
+  const sentName = (name: string) => (said[name] === undefined ? (SNAKE_CASE[name] ?? name) : name);
   const { call, moved } = withObjects(inCamelCase(said), type, changes);
-  const text = (name: string) => textIn(call, name, changes);
+  const text = (name: string) => textIn(call, name, sentName(name), changes);
   const messageId = text('messageId');
   const isLong = messageId !== undefined && messageId.length > MAX_MESSAGE_ID;
   if (isLong) changes.push({ path: '/messageId', change: 'id_shortened' });
@@ -99,6 +100,8 @@ function inCamelCase(call: Fields): Fields {
   return { ...rest, userId, anonymousId };
 }
 
+const SNAKE_CASE: Readonly<Record<string, string>> = { userId: 'user_id', anonymousId: 'anonymous_id' };
+
 function isNamed(id: unknown): boolean {
   return id != null && id !== '';
 }
@@ -117,13 +120,13 @@ function partsOf(call: Fields, type: Call, text: (name: string) => string | unde
   };
 }
 
-/** A field as text; undefined where it says nothing. */
-function textIn(call: Fields, name: string, changes: Change[]): string | undefined {
+/** A field as text, by the name it was sent under; undefined where it says nothing. */
+function textIn(call: Fields, name: string, sentName: string, changes: Change[]): string | undefined {
   const value = textOf(call[name]);
   if (value === undefined || value === null || typeof value === 'string') return value ?? undefined;
   if (Number.isSafeInteger(value)) return String(value);
   if (typeof value === 'object' && Object.keys(value).length === 0) return undefined;
-  changes.push({ path: `/${name}`, change: 'as_text' });
+  changes.push({ path: `/${sentName}`, change: 'as_text' });
   return JSON.stringify(value);
 }
 
@@ -131,5 +134,6 @@ function textIn(call: Fields, name: string, changes: Change[]): string | undefin
 function traitsOf(traits: unknown, { context }: Fields): unknown {
   const own = objectOf(traits);
   if (isObject(own) && Object.keys(own).length > 0) return own;
-  return (isObject(context) ? objectOf(context.traits) : undefined) ?? own;
+  const theirs = isObject(context) ? objectOf(context.traits) : undefined;
+  return isObject(theirs) ? theirs : own;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { frameOf, isTooLarge } from './frame.ts';
+import { bytesOf, frameOf, isTooLarge } from './frame.ts';
 
 describe('what stands beside the calls of a batch', () => {
   it('is apart from what has a meaning for each of them', () => {
@@ -30,6 +30,6 @@ describe('what stands beside the calls of a batch', () => {
     ['as much as a body may have, said by each call', { others: { a: 'x'.repeat(92) } }, 10, false],
     ['more than a body may have, said by each call', { others: { a: 'x'.repeat(92) } }, 11, true],
   ])('that is %s', (_, frame, calls, tooLarge) => {
-    expect(isTooLarge(frame, calls, { eventBytes: 100, bodyBytes: 1_000 })).toBe(tooLarge);
+    expect(isTooLarge(bytesOf(frame), calls, { eventBytes: 100, bodyBytes: 1_000 })).toBe(tooLarge);
   });
 });

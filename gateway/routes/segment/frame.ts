@@ -31,12 +31,16 @@ export function frameOf(fields: Fields): Frame {
  * them. It is found out once, before any event has it: a body of 4 MiB could be made to weigh thousands of times that.
  */
 export function isTooLarge(
-  { context, integrations, others }: Frame,
+  frameBytes: number,
   calls: number,
   limits: { readonly eventBytes: number; readonly bodyBytes: number },
 ): boolean {
-  const bytes = [context, integrations, others]
+  return frameBytes > limits.eventBytes || frameBytes * calls > limits.bodyBytes;
+}
+
+/** What a frame says of its events, bytes of JSON. */
+export function bytesOf({ context, integrations, others }: Frame): number {
+  return [context, integrations, others]
     .filter((part) => part !== undefined)
     .reduce<number>((sum, part) => sum + Buffer.byteLength(JSON.stringify(part)), 0);
-  return bytes > limits.eventBytes || bytes * calls > limits.bodyBytes;
 }

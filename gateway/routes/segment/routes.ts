@@ -11,7 +11,8 @@ import { createIngest } from '../events/ingest.ts';
 import type { Call } from './call.ts';
 import { changesOf } from './changes.ts';
 import { eventItem } from './event-item.ts';
-import { type Frame, frameOf, isTooLarge } from './frame.ts';
+import { isObject } from './fields.ts';
+import { bytesOf, type Frame, frameOf, isTooLarge } from './frame.ts';
 import { inWordsOfCalls } from './refusals.ts';
 import {
   type CallBody,
@@ -23,7 +24,7 @@ import {
   settingsPath,
   takenAnswer,
 } from './schemas.ts';
-import { analyticsJsSettings, rudderSourceConfig } from './settings.ts';
+import { analyticsJsSettings, reachedAt, rudderSourceConfig } from './settings.ts';
 
 const ingestion = { operation: 'events.ingest', sdk: true, body: 'tolerant' } as const;
 const ofBatches = { ...ingestion, body: 'tolerant items' } as const;
@@ -59,6 +60,15 @@ const BODY =
 const JSON_BY_ANOTHER_NAME =
   /^(?:application\/octet-stream|text\/json|application\/(?:x-json|[\w.-]+\+json))(?:\s*;|$)/i;
 
+/** Calls of one request, as they were sent. */
+interface SentCalls {
+  readonly calls: readonly unknown[];
+  /** What all of them are, by the path; each says so itself where this is undefined: in a batch. */
+  readonly call: Call | undefined;
+  readonly frame: Frame;
+  readonly frameBytes: number;
+}
+
 /**
  * The HTTP API of Segment, so that SDKs made for it, or for RudderStack, send here unchanged. 200 once the log confirmed.
  * Of a batch the good events are taken and the bad ones named; one in which all are bad is 400, as SDKs try again what
@@ -78,22 +88,26 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
   });
 
   /** Takes the calls that can be taken, and answers which cannot. */
-  async function take(request: FastifyRequest, calls: readonly unknown[], frame: Frame, isBatch: boolean) {
+  async function take(request: FastifyRequest, { calls, call, frame, frameBytes }: SentCalls) {
     const key = writeKeyOf(request);
     charge(dependencies, key, calls.length);
     const receivedAt = iso(dependencies.clock());
     const { tolerantBody: found } = request;
-    const ofBody = changesOf(found?.faults ?? [], isBatch ? 'body' : 'call');
-    const items = calls.map((call, index) => {
+    const ofBody = changesOf(found?.faults ?? [], call === undefined ? 'body' : 'call');
+    const items = calls.map((said, index) => {
       const faults = found?.itemFaults.get(index);
       return eventItem(
-        call,
+        call === undefined || !isObject(said) ? said : { ...said, type: call },
         frame,
         receivedAt,
         faults === undefined ? ofBody : [...changesOf(faults, 'call'), ...ofBody],
       );
     });
-    const read = readBatch(items, key, { receivedAt, isExact: found !== undefined });
+    const read = readBatch(items, key, {
+      receivedAt,
+      isExact: found !== undefined,
+      sent: { items: calls, besideBytes: frameBytes },
+    });
     const rejected = read.rejected.map(inWordsOfCalls);
     for (const { error } of rejected)
       dependencies.metrics.count('tributary_sdk_events_rejected_total', { error });
@@ -104,7 +118,20 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
     return { taken: read.events.length, rejected };
   }
 
-  for (const [call, does] of Object.entries(OF_EACH_CALL)) {
+  let isWarned = dependencies.publicUrl !== undefined;
+
+  /** Logged once: pages on https send nothing to an http address. */
+  function warnOfProxy({ headers, protocol }: FastifyRequest): void {
+    const told = headers['x-forwarded-proto'];
+    if (isWarned || told === undefined || String(told).split(',').at(-1)?.trim() === protocol) return;
+    isWarned = true;
+    dependencies.logger.warn(
+      { protocol },
+      'X-Forwarded-Proto of a proxy is not believed, so analytics.js is told to send to an address that pages may not reach. Set TRUST_PROXY or TRIBUTARY_PUBLIC_URL',
+    );
+  }
+
+  for (const [call, does] of Object.entries(OF_EACH_CALL) as [Call, string][]) {
     const operationId = `sdk${call.slice(0, 1).toUpperCase()}${call.slice(1)}`;
     for (const { url, ...told } of [
       { url: `/v1/${call}`, operationId, summary: does },
@@ -118,7 +145,7 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
         url,
         { config: ingestion, schema: schemaOf(told, callBody) },
         async (request, reply) => {
-          const { rejected } = await take(request, [{ ...request.body, type: call }], {}, false);
+          const { rejected } = await take(request, { calls: [request.body], call, frame: {}, frameBytes: 0 });
           const [refusal] = rejected;
           if (refusal !== undefined) throw refused(refusal, {});
           return reply.send({ success: true });
@@ -134,8 +161,9 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
       async (request, reply) => {
         const { batch, ...beside } = request.body;
         const frame = frameOf(beside);
-        if (isTooLarge(frame, batch.length, limits)) throw payloadTooLarge('', FRAME_TOO_LARGE);
-        const { taken, rejected } = await take(request, batch, frame, true);
+        const frameBytes = bytesOf(frame);
+        if (isTooLarge(frameBytes, batch.length, limits)) throw payloadTooLarge('', FRAME_TOO_LARGE);
+        const { taken, rejected } = await take(request, { calls: batch, call: undefined, frame, frameBytes });
         const [first] = rejected;
         if (first !== undefined && taken === 0) throw refused(first, { rejected });
         return reply.send({ success: true, ...(first === undefined ? {} : { rejected }) });
@@ -159,7 +187,10 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
         ...settingsSchema,
       },
     },
-    async (request) => analyticsJsSettings(rawKeyOf(request), request),
+    async (request) => {
+      warnOfProxy(request);
+      return analyticsJsSettings(rawKeyOf(request), reachedAt(dependencies.publicUrl, request));
+    },
   );
   app.get(
     '/sourceConfig',

@@ -7,6 +7,13 @@ export interface Reached {
   readonly host: string;
 }
 
+/** Where a client reached us: at the public address where one is configured, else as its request says. */
+export function reachedAt(publicUrl: string | undefined, { protocol, host }: Reached): Reached {
+  if (publicUrl === undefined) return { protocol, host };
+  const url = new URL(publicUrl);
+  return { protocol: url.protocol.slice(0, -1), host: url.host };
+}
+
 const PLAN_OF_ALL = { __default: { enabled: true, integrations: {} } };
 
 /**

@@ -54,6 +54,14 @@ describe('configuration', () => {
     expect(() => readConfig(environment)).toThrow(message);
   });
 
+  it('takes a public address as an origin', () => {
+    const read = (value: string) => readConfig({ TRIBUTARY_PUBLIC_URL: value }).publicUrl;
+    expect(read('')).toBeUndefined();
+    expect(read('https://collect.shop.example/')).toBe('https://collect.shop.example');
+    for (const wrong of ['collect.shop.example', 'ftp://a.example', 'https://a.example/v1', 'https://*'])
+      expect(() => read(wrong), wrong).toThrow('TRIBUTARY_PUBLIC_URL');
+  });
+
   it('treats an empty variable as absent', () => {
     expect(readConfig({ PORT: '' }).port).toBe(8080);
   });

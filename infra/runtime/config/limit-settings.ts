@@ -29,6 +29,12 @@ export const LIMIT_SETTINGS = {
     origins(),
     'Web origins whose pages may send events, comma-separated, * for any; none with the word none.',
   ),
+  publicUrl: setting(
+    'TRIBUTARY_PUBLIC_URL',
+    '',
+    optional(publicUrl()),
+    'Where browsers reach this server, such as https://events.example.com: analytics.js is told to send there. Default: the scheme and host of the request that asks, which behind a TLS proxy are the inner ones unless TRUST_PROXY believes the proxy.',
+  ),
   hsts: setting(
     'TRIBUTARY_HSTS',
     '',
@@ -71,6 +77,15 @@ function origins(): (value: string) => Parsed<readonly string[]> {
     return wrong === undefined
       ? parsed
       : { ok: false, message: `"${wrong}" is no origin, e.g. https://app.example.com` };
+  };
+}
+
+function publicUrl(): (value: string) => Parsed<string> {
+  return (value) => {
+    const origin = value.replace(/\/$/, '');
+    return isOrigin(origin)
+      ? { ok: true, value: origin }
+      : { ok: false, message: 'must be a scheme and a host, such as https://events.example.com' };
   };
 }
 

@@ -6,6 +6,7 @@ export function embeddedFolders({ dataFolder }: Pick<Config, 'dataFolder'>) {
   return {
     log: join(dataFolder, 'log'),
     dedupe: join(dataFolder, 'dedupe'),
+    reevaluated: join(dataFolder, 'dedupe', 'reevaluated'),
     volume: join(dataFolder, 'volume'),
     history: join(dataFolder, 'history'),
     health: join(dataFolder, 'health'),

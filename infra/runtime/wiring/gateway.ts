@@ -23,7 +23,7 @@ import { openSecrets } from '../secrets/secrets.ts';
 import { Closing } from './closing.ts';
 import { openCatalog } from './ports/catalog.ts';
 import { openConnectors } from './ports/connectors.ts';
-import { openDeduplicator } from './ports/deduplicator.ts';
+import { openDeduplicator, openReevaluations } from './ports/deduplicator.ts';
 import { openEventLog } from './ports/event-log.ts';
 import { openHealthBoard } from './ports/health-board.ts';
 import { openHistory } from './ports/history.ts';
@@ -111,6 +111,7 @@ async function openDependencies(
     history: closing.keep(await openHistory(config, logger)),
     healthBoard: await available('health board', () => openHealthBoard(config, logger)),
     deduplicator: await available('deduplicator', () => openDeduplicator(config, logger)),
+    reevaluations: await available('deduplicator', () => openReevaluations(config, logger)),
     // Others may be opening or closing the same folder at this moment.
     profiles: await available('profiles', () => openProfileStore(config, { logger, metrics, publish })),
     requestDeletionNotice: queueDeletionNotices(log, catalog),
@@ -136,6 +137,7 @@ async function openDependencies(
     dedicatedTopics: config.dedicatedTopics,
     topicTenants: config.topicTenants,
     limits: await openLimits(config, logger, closing),
+    ...(config.publicUrl === undefined ? {} : { publicUrl: config.publicUrl }),
     crossOrigin: { origins: config.corsOrigins, ingestionOrigins: config.corsEventOrigins },
   };
 }

@@ -19,7 +19,7 @@ import { openSecrets } from '../secrets/secrets.ts';
 import type { Closing } from './closing.ts';
 import { openCatalog } from './ports/catalog.ts';
 import { openConnectors } from './ports/connectors.ts';
-import { openDeduplicator } from './ports/deduplicator.ts';
+import { openDeduplicator, openReevaluations } from './ports/deduplicator.ts';
 import { openEventLog } from './ports/event-log.ts';
 import { openHealthBoard } from './ports/health-board.ts';
 import { openHistory } from './ports/history.ts';
@@ -69,6 +69,7 @@ export async function openPipeline(
   await provideTopics(log, config, patience);
   const counters = await available('volume counters', () => openVolumeCounters(config, { logger }));
   const deduplicator = await available('deduplicator', () => openDeduplicator(config, logger));
+  const reevaluations = await available('deduplicator', () => openReevaluations(config, logger));
   const history = await available('history', () => openHistory(config, logger));
   const publish = publishProfileChanges(log);
   const profiles = await available('profiles', () => openProfileStore(config, { logger, metrics, publish }));
@@ -80,6 +81,7 @@ export async function openPipeline(
     counters,
     figures: closing.keep(new RunFigures({ counters, clock: Date.now, metrics, logger })),
     deduplicator,
+    reevaluations,
     history,
     profiles,
     ...(mailer && { mailer }),
@@ -94,6 +96,7 @@ export async function openPipeline(
       expiryMs: config.retryExpiry,
       retentionMs: config.retention,
       profileNulls: config.profileNulls,
+      dedupeWindowMs: config.dedupeWindow,
       maxCalls: config.destinationConcurrency,
       callsPerSecond: config.destinationRate,
       condition: {

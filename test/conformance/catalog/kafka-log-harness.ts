@@ -1,5 +1,6 @@
 import { declareTopics, NO_LOGGER, NO_METRICS } from '@tributary/core';
-import { openKafkaEventLog, openLogCatalog } from '@tributary/infra';
+import { openLogCatalog } from '@tributary/infra/adapters/catalog/log';
+import { openKafkaEventLog } from '@tributary/infra/adapters/event-log/kafka';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { removeTopics } from '../../helpers/kafka.ts';
 import type { CatalogHarness } from './harness.ts';

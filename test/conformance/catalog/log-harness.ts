@@ -1,5 +1,6 @@
 import { declareTopics, NO_LOGGER, NO_METRICS } from '@tributary/core';
-import { openLogCatalog, openSqliteEventLog } from '@tributary/infra';
+import { openLogCatalog } from '@tributary/infra/adapters/catalog/log';
+import { openSqliteEventLog } from '@tributary/infra/adapters/event-log/sqlite';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import type { CatalogHarness } from './harness.ts';
 

@@ -1,6 +1,6 @@
 import { dirname, join } from 'node:path';
 import type { EventLog } from '@tributary/core';
-import { openLogCatalog } from '@tributary/infra';
+import { openLogCatalog } from '@tributary/infra/adapters/catalog/log';
 import type { CatalogHarness, CatalogOptions } from './harness.ts';
 import { harness as plain } from './log-harness.ts';
 

@@ -3,7 +3,7 @@
  * right after the step, or tells what it did where no step is called so.
  */
 import { NO_LOGGER } from '@tributary/core';
-import { openLogCatalog } from '@tributary/infra';
+import { openLogCatalog } from '@tributary/infra/adapters/catalog/log';
 import { tell, told } from '../../helpers/child.ts';
 import type { CatalogHarness } from './harness.ts';
 

@@ -249,6 +249,18 @@ export function connectorConformance(type: string, openHarness: () => Promise<Co
       expect(await receivedIds()).toEqual(idsOf(Array(times).fill(sent).flat()));
     });
 
+    it('two rows of one event by its replay: leaves one of an id in one request, where it says so', async () => {
+      const [first, second] = [delivery(0), delivery(1)];
+      const replayed = { ...first, replay: 'r-1' };
+      const results = await connector().deliver(place(), [first, replayed, second], unhurried);
+      expect(results.map(({ outcome }) => outcome)).toEqual(['delivered', 'delivered', 'delivered']);
+      const got = idsOf(await harness.received());
+      expect([...new Set(got)]).toEqual(idsOf([first, second]));
+      const { events } = connector().batchLimits(place());
+      // An object holds what one request brought, repeated ids too.
+      if (harness.idempotent && type !== 's3' && events > 1) expect(got).toHaveLength(2);
+    });
+
     it('finishes at its close what it had begun', async () => {
       const sent = deliveries(2);
       const begun = connector().deliver(place(), sent, unhurried);

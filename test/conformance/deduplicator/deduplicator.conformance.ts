@@ -88,6 +88,22 @@ export function deduplicatorConformance(harness: DeduplicatorHarness): void {
       ).toEqual([false, false, true, true]);
     });
 
+    it('an id was remembered of every accepted event: only behind a rejected one of it, where that is asked for', async () => {
+      const behind = (id: string, offset: number) => claimant(id, offset, { afterRejected: true });
+      expect(await deduplicator.claim([claimant('r', 1, { rejected: true }), claimant('w', 2)])).toEqual([
+        true,
+        true,
+      ]);
+      await store.elapse(WINDOW_MS * 0.6);
+      const asked = [behind('r', 3), behind('w', 4), behind('n', 5), behind('r', 6)];
+      expect(await deduplicator.claim(asked)).toEqual([true, false, false, false]);
+      expect(await deduplicator.claim([claimant('r', 7), claimant('n', 8), behind('r', 3)])).toEqual([
+        false,
+        true,
+        true,
+      ]);
+    });
+
     it('answers a call without claims', async () => {
       expect(await deduplicator.claim([])).toEqual([]);
     });

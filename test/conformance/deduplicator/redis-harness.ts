@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { NO_LOGGER } from '@tributary/core';
-import { openRedisDeduplicator } from '@tributary/infra';
+import { openRedisDeduplicator } from '@tributary/infra/adapters/deduplicator/redis';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { removeKeys } from '../../helpers/redis.ts';
 import type { DeduplicatorHarness } from './harness.ts';

@@ -1,4 +1,4 @@
-import { openSqliteDeduplicator } from '@tributary/infra';
+import { openSqliteDeduplicator } from '@tributary/infra/adapters/deduplicator/sqlite';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import type { DeduplicatorHarness } from './harness.ts';
 

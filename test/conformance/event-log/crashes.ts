@@ -11,7 +11,7 @@ const KEYS = 40;
 
 /** Exactly once through two stages in processes of their own, whatever is killed or stopped and when. */
 export function describeCrashes(harness: EventLogHarness, medium: () => Medium, log: () => EventLog): void {
-  const kills = process.env.TRIBUTARY_TEST_LONG ? 80 : (harness.kills ?? 6);
+  const kills = process.env.TRIBUTARY_TEST_LONG ? 80 : (harness.kills ?? 4);
 
   it(`emits each once and in order through ${kills} SIGKILLs`, { timeout: 600_000 }, async () => {
     const feed = startFeed(log());

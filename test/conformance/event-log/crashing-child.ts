@@ -1,6 +1,11 @@
 import { Worker } from 'node:worker_threads';
 import { iso, TOPIC } from '@tributary/core';
-import { crashEntries, inHandMemory, rangesInHand, type SlotName } from '@tributary/infra';
+import {
+  crashEntries,
+  inHandMemory,
+  rangesInHand,
+  type SlotName,
+} from '@tributary/infra/adapters/event-log/suspects';
 import { tell } from '../../helpers/child.ts';
 import type { CrashingThreadData } from './crashing-thread.ts';
 import type { EventLogHarness } from './harness.ts';

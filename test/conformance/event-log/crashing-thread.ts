@@ -1,6 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { type BatchStage, type FlowStage, type LogEntry, promised } from '@tributary/core';
-import { InHandTable, type SlotName } from '@tributary/infra';
+import { InHandTable, type SlotName } from '@tributary/infra/adapters/event-log/suspects';
 import { type EventLogHarness, type Medium, RECEIVED, SOURCE, TARGET } from './harness.ts';
 
 /** What the thread is started with. */

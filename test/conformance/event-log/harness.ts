@@ -1,6 +1,6 @@
 import type { Clock, EventLog, Metrics, TopicSpec } from '@tributary/core';
 import { declareTopics } from '@tributary/core';
-import type { InHandTable } from '@tributary/infra';
+import type { InHandTable } from '@tributary/infra/adapters/event-log/suspects';
 
 /** Where a log's data is, as JSON, so that a child process can open the same. */
 export type Medium = Readonly<Record<string, string>>;
@@ -18,7 +18,7 @@ export interface OpenOverrides {
 export interface EventLogHarness {
   /** The module that exports this harness as `harness`, for child processes. */
   readonly module: string;
-  /** How often the short form of the suite kills a process: fewer where each costs a session. Default 6. */
+  /** How often the short form of the suite kills a process: fewer where each costs a session. Default 4. */
   readonly kills?: number;
   /** A fresh medium with the topics of `TOPICS` created. */
   create(): Promise<Medium>;

@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises';
 import { declareTopics, NO_LOGGER, NO_METRICS, type Stage } from '@tributary/core';
-import { openKafkaEventLog } from '@tributary/infra';
+import { openKafkaEventLog } from '@tributary/infra/adapters/event-log/kafka';
 import { tell } from '../../helpers/child.ts';
 import { sparseBatch, sparseFlow } from './kafka-sparse-stages.ts';
 import { batchStage, copyOf } from './stages.ts';

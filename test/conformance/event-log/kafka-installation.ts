@@ -1,5 +1,5 @@
 import { declareTopics, type EventLog, type Logger, type Metrics, type TopicSpec } from '@tributary/core';
-import { type KafkaEventLogOptions, openKafkaEventLog } from '@tributary/infra';
+import { type KafkaEventLogOptions, openKafkaEventLog } from '@tributary/infra/adapters/event-log/kafka';
 import { freshPrefix } from '../../helpers/engines.ts';
 import { removeTopics } from '../../helpers/kafka.ts';
 

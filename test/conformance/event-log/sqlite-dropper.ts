@@ -3,7 +3,7 @@
  * It kills itself right after the step came for that time.
  */
 import { declareTopics, NO_LOGGER, NO_METRICS, TOPIC } from '@tributary/core';
-import { openSqliteEventLog } from '@tributary/infra';
+import { openSqliteEventLog } from '@tributary/infra/adapters/event-log/sqlite';
 
 export const TOPICS = declareTopics({ partitions: 1, retentionMs: 60_000, retryLabels: [], dedicated: [] });
 

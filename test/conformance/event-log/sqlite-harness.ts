@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { NO_LOGGER, NO_METRICS } from '@tributary/core';
-import { openSqliteEventLog } from '@tributary/infra';
+import { openSqliteEventLog } from '@tributary/infra/adapters/event-log/sqlite';
 import { type EventLogHarness, type Medium, TOPICS } from './harness.ts';
 
 function folderOf(medium: Medium): string {

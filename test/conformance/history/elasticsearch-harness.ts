@@ -1,5 +1,5 @@
 import { NO_LOGGER } from '@tributary/core';
-import { openElasticsearchHistory } from '@tributary/infra';
+import { openElasticsearchHistory } from '@tributary/infra/adapters/history/elasticsearch';
 import { removeIndices } from '../../helpers/elasticsearch.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { type HistoryHarness, RETENTION_MS } from './harness.ts';

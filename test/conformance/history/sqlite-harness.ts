@@ -1,4 +1,4 @@
-import { openSqliteHistory } from '@tributary/infra';
+import { openSqliteHistory } from '@tributary/infra/adapters/history/sqlite';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import { type HistoryHarness, RETENTION_MS } from './harness.ts';
 

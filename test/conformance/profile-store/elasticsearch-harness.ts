@@ -1,5 +1,5 @@
 import { NO_LOGGER } from '@tributary/core';
-import { openElasticsearchProfileStore } from '@tributary/infra';
+import { openElasticsearchProfileStore } from '@tributary/infra/adapters/profile-store/elasticsearch';
 import { removeIndices } from '../../helpers/elasticsearch.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import type { ProfileStoreHarness } from './harness.ts';

@@ -1,5 +1,5 @@
 import { NO_LOGGER, NO_METRICS } from '@tributary/core';
-import { openSqliteProfileStore } from '@tributary/infra';
+import { openSqliteProfileStore } from '@tributary/infra/adapters/profile-store/sqlite';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import type { ProfileStoreHarness } from './harness.ts';
 

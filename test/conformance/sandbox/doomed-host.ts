@@ -1,6 +1,6 @@
 // A host that will be killed while one of its workers is stuck in user code: prints the workers' process ids.
 import { NO_LOGGER, NO_METRICS } from '@tributary/core';
-import { openIsolatedVmSandbox } from '@tributary/infra';
+import { openIsolatedVmSandbox } from '@tributary/infra/adapters/sandbox/isolated-vm';
 import { badOn, input, program } from './samples.ts';
 
 const sandbox = openIsolatedVmSandbox({

@@ -314,7 +314,7 @@ describe('The worker processes of isolated-vm', () => {
     const patient = { eventMs: 10_000, watchdogMs: 20_000 };
     it('call it memory when an isolate is full', async () => {
       const grow = badOn('const all = []; for (;;) all.push({ n: all.length, text: "x" + all.length })');
-      const results = await open(patient).run(grow, inputs(5, [2]));
+      const results = await open({ ...patient, isolateMb: 32, recycleAboveMb: 24 }).run(grow, inputs(5, [2]));
       expect(outcomes(results)).toEqual(['ok', 'ok', 'memory', 'ok', 'ok']);
     });
 

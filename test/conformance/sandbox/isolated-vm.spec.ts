@@ -2,7 +2,6 @@
 import { NO_LOGGER, NO_METRICS } from '@tributary/core';
 import { openIsolatedVmSandbox } from '@tributary/infra';
 import { describeHostileCode } from './hostile.conformance.ts';
-import { describeReplay } from './replay.conformance.ts';
 import { describeSandbox } from './sandbox.conformance.ts';
 
 const COMMON = { metrics: NO_METRICS, logger: NO_LOGGER };
@@ -14,8 +13,6 @@ const LIMITS =
   process.env.TRIBUTARY_TEST_LONG === undefined
     ? { eventMs: 50, watchdogMs: 250, isolateMb: 32, recycleAboveMb: 24, processMb: 288, restMs: 50 }
     : {};
-const open = () => openIsolatedVmSandbox({ processes: 1, ...COMMON, restMs: 50 });
 
-describeSandbox('isolated-vm', open);
-describeReplay('isolated-vm', open);
+describeSandbox('isolated-vm', () => openIsolatedVmSandbox({ processes: 1, ...COMMON, restMs: 50 }));
 describeHostileCode('isolated-vm', () => openIsolatedVmSandbox({ processes: 2, ...COMMON, ...LIMITS }));

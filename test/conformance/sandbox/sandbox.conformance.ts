@@ -1,4 +1,4 @@
-import { MAX_EVENT_BYTES, MAX_OUTPUTS, type Sandbox, Unavailable } from '@tributary/core';
+import { MAX_EVENT_BYTES, MAX_OUTPUTS, OUTPUT_ROOM_BYTES, type Sandbox, Unavailable } from '@tributary/core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { badOn, HONEST, input, inputs, messageIn, outcomes, output, program } from './samples.ts';
 
@@ -77,6 +77,24 @@ export function describeSandbox(engine: string, open: () => Sandbox): void {
           expect(Buffer.byteLength(fits?.ok ? (fits.outputs[0] ?? '') : '')).toBe(MAX_EVENT_BYTES);
           expect(await one(sized(MAX_EVENT_BYTES + 1, filler))).toMatchObject({ ok: false, kind: 'output' });
         }
+      });
+
+      it('takes an output as large as its event, where that is larger, and a little more', async () => {
+        const event = JSON.stringify({
+          type: 'track',
+          user_id: 'u',
+          filler: '€'.repeat(MAX_EVENT_BYTES / 2),
+        });
+        const grown = async (bytes: number) => {
+          const source = `const transform = (event) => ({ ...event, filler: event.filler + 'x'.repeat(${bytes}) })`;
+          return (await sandbox.run(program(source), [{ ...input(1), event }, input(2)]))[0];
+        };
+        expect(await grown(OUTPUT_ROOM_BYTES)).toMatchObject({ ok: true });
+        const most = Buffer.byteLength(event) + OUTPUT_ROOM_BYTES;
+        expect(await grown(OUTPUT_ROOM_BYTES + 1)).toMatchObject({
+          kind: 'output',
+          message: `the output exceeds ${most} bytes`,
+        });
       });
 
       it.each([

@@ -1,5 +1,5 @@
 import { NO_LOGGER } from '@tributary/core';
-import { openRedisVolumeCounters } from '@tributary/infra';
+import { openRedisVolumeCounters } from '@tributary/infra/adapters/volume-counters/redis';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { removeKeys } from '../../helpers/redis.ts';
 import type { VolumeCountersHarness } from './harness.ts';

@@ -1,4 +1,4 @@
-import { openSqliteVolumeCounters } from '@tributary/infra';
+import { openSqliteVolumeCounters } from '@tributary/infra/adapters/volume-counters/sqlite';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import type { VolumeCountersHarness } from './harness.ts';
 

@@ -8,6 +8,8 @@ export interface Claim {
   readonly position: string;
   /** Of a rejected event: the key of the rejected ones of its message, in the same bucket. */
   readonly rejectedKey?: string;
+  /** The same of a claim that counts only where there is a rejected one. */
+  readonly afterRejectedKey?: string;
 }
 
 /** Claims of one script at most, so that no other client of the server waits long for it. */
@@ -29,7 +31,8 @@ return table.concat(answers)
 
 /**
  * The same where claims of rejected events are among them: each claim has two keys, of its message and of the rejected
- * ones of it, and `!`, which no value begins with, before that of a rejected event. Most batches have none, and no need of it.
+ * ones of it, and `!`, which no value begins with, before that of a rejected event, `?` before that of one that counts only
+ * behind a rejected one. Most batches have none, and no need of it.
  */
 const CLAIM_WITH_REJECTED = new Script(`
 local call, args, keptMs, answers = redis.call, ARGV, ARGV[1], {}
@@ -39,7 +42,11 @@ for i = 1, #KEYS / 2 do
     value = string.sub(value, 2)
     winner = call('GET', KEYS[2 * i]) or call('GET', key)
     if not winner then call('SET', KEYS[2 * i], value, 'PX', keptMs) end
+  elseif string.sub(value, 1, 1) == '?' and call('EXISTS', KEYS[2 * i]) == 0 then
+    winner = '?'
+    value = ''
   else
+    if string.sub(value, 1, 1) == '?' then value = string.sub(value, 2) end
     winner = call('SET', key, value, 'NX', 'GET', 'PX', keptMs)
   end
   answers[i] = (not winner or winner == value) and '1' or '0'
@@ -68,16 +75,22 @@ export async function decide(
 }
 
 async function run(client: RedisClient, claims: readonly Claim[], keptMs: number): Promise<string> {
-  if (claims.every(({ rejectedKey }) => rejectedKey === undefined)) {
+  if (claims.every((claim) => claim.rejectedKey === undefined && claim.afterRejectedKey === undefined)) {
     const positions = claims.map(({ position }) => position);
     const keys = claims.map(({ key }) => key);
     return String(await CLAIM.run(client, keys, [String(keptMs), ...positions]));
   }
-  const keys = claims.flatMap(({ key, rejectedKey }) => [key, rejectedKey ?? key]);
-  const values = claims.map(
-    ({ position, rejectedKey }) => `${rejectedKey === undefined ? '' : '!'}${position}`,
-  );
+  const keys = claims.flatMap(({ key, rejectedKey, afterRejectedKey }) => [
+    key,
+    rejectedKey ?? afterRejectedKey ?? key,
+  ]);
+  const values = claims.map((claim) => `${markOf(claim)}${claim.position}`);
   return String(await CLAIM_WITH_REJECTED.run(client, keys, [String(keptMs), ...values]));
+}
+
+function markOf({ rejectedKey, afterRejectedKey }: Claim): string {
+  if (rejectedKey !== undefined) return '!';
+  return afterRejectedKey === undefined ? '' : '?';
 }
 
 /** Indexes of claims that one script may decide: on one server any, on a cluster those of one bucket. */

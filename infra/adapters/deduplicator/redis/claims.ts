@@ -18,8 +18,10 @@ export class Claims {
   /** The first byte of the digest chooses one of 256 buckets, each a slot of a cluster by its hash tag. */
   of(claimant: Claimant): Claim {
     const { key, bucket } = this.#keyOf(claimant);
-    const rejectedKey = claimant.rejected === true ? { rejectedKey: rejectedKeyOf(key) } : {};
-    return { key, bucket, position: this.#textOf(claimant.position), ...rejectedKey };
+    const claim = { key, bucket, position: this.#textOf(claimant.position) };
+    if (claimant.rejected === true) return { ...claim, rejectedKey: rejectedKeyOf(key) };
+    if (claimant.afterRejected === true) return { ...claim, afterRejectedKey: rejectedKeyOf(key) };
+    return claim;
   }
 
   rejectedKeyOf(message: Message): string {

@@ -17,6 +17,8 @@ export interface Claim {
   readonly position: string;
   /** Of a rejected event: the id that stands for the rejected ones of its message. */
   readonly rejectedId?: Uint8Array;
+  /** The same of a claim that counts only where there is a rejected one. */
+  readonly afterRejectedId?: Uint8Array;
 }
 
 /** The winners of one stretch of time, in a file of their own: forgetting all of them is to unlink it. */

@@ -32,7 +32,9 @@ export function openSqliteDeduplicator(options: SqliteDeduplicatorOptions): Dedu
       const claims = claimants.map((claimant): Claim => {
         const id = digestOf(claimant);
         const position = sources.shortOf(claimant.position);
-        return claimant.rejected === true ? { id, position, rejectedId: rejectedIdOf(id) } : { id, position };
+        if (claimant.rejected === true) return { id, position, rejectedId: rejectedIdOf(id) };
+        if (claimant.afterRejected === true) return { id, position, afterRejectedId: rejectedIdOf(id) };
+        return { id, position };
       });
       return windows.exclusively((open) => decide(open, claims));
     },
@@ -62,9 +64,24 @@ export function openSqliteDeduplicator(options: SqliteDeduplicatorOptions): Dedu
   };
 }
 
+/** What no position is: the winner for a claim that needs a rejected one where there is none. */
+const NOBODY = '';
+
+function withoutRejected({ current, older }: OpenWindows, claims: readonly Claim[]): (string | undefined)[] {
+  const winners = new Array<string | undefined>(claims.length).fill(undefined);
+  const asked = claims.flatMap(({ afterRejectedId }, index) =>
+    afterRejectedId === undefined ? [] : [{ id: afterRejectedId, index }],
+  );
+  if (asked.length === 0) return winners;
+  const found = [current, ...older].map((file) => file.winners(asked));
+  for (const [at, { index }] of asked.entries())
+    if (found.every((rejected) => rejected[at] === undefined)) winners[index] = NOBODY;
+  return winners;
+}
+
 /** True for each claim whose position is the winner: the one an older stretch knows, else the first in the current. Of rejected ones the winner among them counts first. */
 function decide({ current, older }: OpenWindows, claims: readonly Claim[]): readonly boolean[] {
-  const winners: (string | undefined)[] = new Array<undefined>(claims.length).fill(undefined);
+  const winners = withoutRejected({ current, older }, claims);
   const rejected = claims.flatMap(({ rejectedId }, index) =>
     rejectedId === undefined ? [] : [{ id: rejectedId, index }],
   );

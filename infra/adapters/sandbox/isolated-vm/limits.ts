@@ -76,6 +76,8 @@ export function limitsFor({ eventMs, isolateMb }: ChosenLimits): SandboxLimits {
 export interface OutputLimits {
   readonly maxOutputs: number;
   readonly maxEventBytes: number;
+  /** By how much an output may exceed its event where both are larger than that. */
+  readonly outputRoomBytes: number;
   readonly maxMessageChars: number;
   readonly maxLogLines: number;
   readonly maxLogChars: number;

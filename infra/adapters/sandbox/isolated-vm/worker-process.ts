@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { setPriority } from 'node:os';
 import { fileURLToPath } from 'node:url';
-import { confinedCommand, MAX_EVENT_BYTES, MAX_OUTPUTS } from '@tributary/core';
+import { confinedCommand, MAX_EVENT_BYTES, MAX_OUTPUTS, OUTPUT_ROOM_BYTES } from '@tributary/core';
 import { encodeFrame, type Frame, FrameReader } from './frames.ts';
 import type { SandboxLimits, WorkerSettings } from './limits.ts';
 
@@ -145,6 +145,7 @@ function settingsOf(limits: SandboxLimits): WorkerSettings {
     output: {
       maxOutputs: MAX_OUTPUTS,
       maxEventBytes: MAX_EVENT_BYTES,
+      outputRoomBytes: OUTPUT_ROOM_BYTES,
       maxMessageChars: 500,
       maxLogLines: 100,
       maxLogChars: 1024,

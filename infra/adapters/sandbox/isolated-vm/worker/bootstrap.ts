@@ -28,6 +28,7 @@ export function bootstrap(
   const { isArray } = Array;
   const { defineProperty, freeze, keys } = Object;
   const { now } = world;
+  const { max } = Math;
   const text = String;
   const { call } = Function.prototype;
   const substring = call.bind(String.prototype.substring) as (s: string, from: number, to: number) => string;
@@ -56,15 +57,24 @@ export function bootstrap(
   let keepLogs = false;
   let logs = { lines: '', count: 0 };
 
-  function exceeds(json: string): boolean {
-    if (json.length * 3 <= limits.maxEventBytes) return false;
+  /** Bytes of a text in UTF-8; counting ends beyond `most`. */
+  function bytesOf(json: string, most: number): number {
     let bytes = json.length;
-    for (let i = 0; i < json.length && bytes <= limits.maxEventBytes; i++) {
+    for (let i = 0; i < json.length && bytes <= most; i++) {
       const code = charCodeAt(json, i);
       // A pair of surrogates is 4 bytes in 2 units.
       if (code > 0x7f) bytes += code > 0x7ff && (code < 0xd800 || code > 0xdfff) ? 2 : 1;
     }
-    return bytes > limits.maxEventBytes;
+    return bytes;
+  }
+
+  /** The bytes an output may have, where it has more: as many as the event it was made from, and a little more. */
+  function excessOf(json: string, given: string): number | undefined {
+    const usual = limits.maxEventBytes;
+    if (json.length * 3 <= usual || bytesOf(json, usual) <= usual) return undefined;
+    const ofGiven = bytesOf(given, given.length * 3) + limits.outputRoomBytes;
+    const most = max(ofGiven, usual);
+    return bytesOf(json, most) > most ? most : undefined;
   }
 
   function isDigit(code: number): boolean {
@@ -170,7 +180,7 @@ export function bootstrap(
   }
 
   /** The JSON text of one output, or what is wrong with it. */
-  function outputOf(value: unknown): string | Answer {
+  function outputOf(value: unknown, given: string): string | Answer {
     if (typeof value !== 'object' || value === null || isArray(value)) {
       return wrong(`transform returned ${nameOf(value)} where an event was expected`);
     }
@@ -181,7 +191,8 @@ export function bootstrap(
       return wrong(`the output cannot be written as JSON: ${firstLine(describe(thrown))}`);
     }
     if (json === undefined) return wrong('the output cannot be written as JSON');
-    if (exceeds(json)) return wrong(`the output exceeds ${limits.maxEventBytes} bytes`);
+    const most = excessOf(json, given);
+    if (most !== undefined) return wrong(`the output exceeds ${most} bytes`);
     // What was written counts: `toJSON`, getters and proxies may have told another story before.
     if (charCodeAt(json, 0) !== BRACE) return wrong('the output is not an object once written as JSON');
     return json;
@@ -198,20 +209,20 @@ export function bootstrap(
     return end < 0 ? message : substring(message, 0, end);
   }
 
-  /** What `transform` returned, as an answer. */
-  function answerOf(value: unknown): Answer {
+  /** What `transform` returned for the event of this JSON text, as an answer. */
+  function answerOf(value: unknown, given: string): Answer {
     if (value === null) return dropped();
     if (typeof value !== 'object') {
       return wrong(
         `transform returned ${nameOf(value)}: return the event, an array of events, or null to drop it`,
       );
     }
-    if (isArray(value)) return answerOfSeveral(value);
-    const json = outputOf(value);
+    if (isArray(value)) return answerOfSeveral(value, given);
+    const json = outputOf(value, given);
     return typeof json === 'string' ? { kind: '0', payload: `[${json.length}]`, outputs: json } : json;
   }
 
-  function answerOfSeveral(values: readonly unknown[]): Answer {
+  function answerOfSeveral(values: readonly unknown[], given: string): Answer {
     // A proxy may say anything here, and something else the next time.
     const length: unknown = values.length;
     if (typeof length !== 'number' || !(length <= limits.maxOutputs)) {
@@ -220,7 +231,7 @@ export function bootstrap(
     let sizes = '';
     let outputs = '';
     for (let i = 0; i < length; i++) {
-      const json = outputOf(values[i]);
+      const json = outputOf(values[i], given);
       if (typeof json !== 'string') return json;
       sizes += (i === 0 ? '' : ',') + json.length;
       outputs += json;
@@ -228,10 +239,10 @@ export function bootstrap(
     return { kind: '0', payload: `[${sizes}]`, outputs };
   }
 
-  function conclude(value: unknown): void {
+  function conclude(value: unknown, given: string): void {
     let answer: Answer;
     try {
-      answer = answerOf(value);
+      answer = answerOf(value, given);
     } catch (thrown) {
       answer = wrong(`the output cannot be read: ${firstLine(describe(thrown))}`);
     }
@@ -266,9 +277,10 @@ export function bootstrap(
       const middle = at + (sizes[i] ?? 0);
       const end = middle + (sizes[i + 1] ?? 0);
       world.begin(sizes[i + 2] ?? 0, sizes[i + 3] ?? 0);
+      const given = substring(texts, at, middle);
       let value: unknown;
       try {
-        const event: unknown = parse(substring(texts, at, middle));
+        const event: unknown = parse(given);
         value = transformOf(source)(event, contextOf(substring(texts, middle, end)));
         if (isThenable(value)) {
           // Not answered for: it comes again, as the first.
@@ -294,7 +306,7 @@ export function bootstrap(
         at = end;
         continue;
       }
-      conclude(value);
+      conclude(value, given);
       at = end;
     }
   }
