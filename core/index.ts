@@ -112,6 +112,7 @@ export * from './profiles/identity.ts';
 export * from './profiles/linking.ts';
 export { isPlaceholder } from './profiles/placeholders.ts';
 export * from './profiles/profile.ts';
+export * from './profiles/profile-operation.ts';
 export * from './profiles/profile-store.ts';
 export * from './profiles/publish-changes.ts';
 export * from './profiles/record.ts';

@@ -18,6 +18,7 @@ import type {
   Metrics,
   ProfileStore,
   RateLimiter,
+  RecordProfileOperation,
   RequestDeletionNotice,
   Sandbox,
   TokenBuckets,
@@ -61,6 +62,7 @@ export interface GatewayDependencies {
   readonly healthBoard: Pick<HealthBoard, 'read'>;
   readonly profiles: ProfileStore;
   readonly requestDeletionNotice: RequestDeletionNotice;
+  readonly recordProfileOperation: RecordProfileOperation;
   readonly liveTail: LiveTail;
   readonly liveLimits: LiveLimits;
   readonly sandbox: Sandbox;

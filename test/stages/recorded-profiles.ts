@@ -38,5 +38,8 @@ export class RecordedProfiles implements ProfileStore {
   async delete(): Promise<ProfileDeletionOutcome> {
     return { deleted: [], notFound: [] };
   }
+  async holdsProfiles(): Promise<boolean> {
+    return this.writes.length > 0;
+  }
   async close(): Promise<void> {}
 }

@@ -6,6 +6,7 @@ import {
   type Metrics,
   publishProfileChanges,
   queueDeletionNotices,
+  recordProfileOperations,
   TokenBuckets,
 } from '@tributary/core';
 import {
@@ -114,6 +115,7 @@ async function openDependencies(
     // Others may be opening or closing the same folder at this moment.
     profiles: await available('profiles', () => openProfileStore(config, { logger, metrics, publish })),
     requestDeletionNotice: queueDeletionNotices(log, catalog),
+    recordProfileOperation: recordProfileOperations(log, catalog),
     liveTail: closing.keep(await openGatewayLiveTail(config, { logger, link })),
     liveLimits: {
       streams: config.liveStreams,

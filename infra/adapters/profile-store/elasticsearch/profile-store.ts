@@ -60,6 +60,7 @@ export async function openElasticsearchProfileStore(
     upsert: (write) => store.upsert(write),
     search: (search) => store.search(search),
     delete: (deletion) => store.delete(deletion),
+    holdsProfiles: (scope) => store.holdsProfiles(scope),
     close() {
       closed ??= sweeping
         .stop()

@@ -11,6 +11,7 @@ import {
   type Profile,
   type ProfileDeletion,
   type ProfileDeletionOutcome,
+  type ProfileScope,
   type ProfileSearch,
   type ProfileStore,
   type ProfileWrite,
@@ -111,6 +112,10 @@ class SqliteProfileStore implements ProfileStore {
 
   search(search: ProfileSearch): Promise<readonly Profile[]> {
     return this.#during(() => this.#reader.search(search));
+  }
+
+  holdsProfiles(scope: ProfileScope | undefined): Promise<boolean> {
+    return this.#during(() => this.#reader.holdsProfiles(scope));
   }
 
   delete(deletion: ProfileDeletion): Promise<ProfileDeletionOutcome> {
