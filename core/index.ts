@@ -72,6 +72,7 @@ export * from './errors/errors.ts';
 export * from './event/event.ts';
 export * from './history/history.ts';
 export * from './ids/ids.ts';
+export * from './installation/store-mark.ts';
 export * from './json/exact-numbers.ts';
 export * from './json/parse-object.ts';
 export * from './keys/key.ts';

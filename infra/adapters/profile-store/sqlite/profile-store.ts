@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import {
@@ -176,6 +177,19 @@ function openReads(file: string, busyTimeoutMs: number, right: PublishingRight):
   } catch (error) {
     right.close();
     throw error;
+  }
+}
+
+/** Whether a folder of profiles has any, live or deleted, without opening it as a store. */
+export function folderHoldsProfiles(folder: string): boolean {
+  const file = join(folder, 'profiles.db');
+  if (!existsSync(file)) return false;
+  const database = openDatabase(file, { readOnly: true, busyTimeoutMs: 5_000 });
+  try {
+    const isMade = database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'profiles'").get();
+    return isMade !== undefined && database.prepare('SELECT 1 FROM profiles LIMIT 1').get() !== undefined;
+  } finally {
+    database.close();
   }
 }
 
