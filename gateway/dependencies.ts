@@ -19,6 +19,7 @@ import type {
   NullMeaning,
   ProfileStore,
   RateLimiter,
+  RecordProfileOperation,
   RequestDeletionNotice,
   Sandbox,
   TokenBuckets,
@@ -66,6 +67,7 @@ export interface GatewayDependencies {
   /** Whether `null` in a write takes an attribute away. Default `unset`. */
   readonly profileNulls?: NullMeaning;
   readonly requestDeletionNotice: RequestDeletionNotice;
+  readonly recordProfileOperation: RecordProfileOperation;
   readonly liveTail: LiveTail;
   readonly liveLimits: LiveLimits;
   readonly sandbox: Sandbox;

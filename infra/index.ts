@@ -98,5 +98,7 @@ export { openSecrets, readKeyRing } from './runtime/secrets/secrets.ts';
 export { adminPort, startAdminServer } from './runtime/server/admin-server.ts';
 export { startServer } from './runtime/server/server.ts';
 export { openGateway } from './runtime/wiring/gateway.ts';
+export { checkStores, ForeignStore } from './runtime/wiring/installation.ts';
+export { openCatalog } from './runtime/wiring/ports/catalog.ts';
 export { openEventLog } from './runtime/wiring/ports/event-log.ts';
 export { configuredTopics } from './runtime/wiring/topics.ts';

@@ -104,6 +104,7 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
   const dead = TOPIC.deliveriesDead;
   const settled = [...ladder.map(({ label }) => retryTopic(label)), dead, outcomes];
   const { historyEntries, mailRetryMs } = options;
+  const historySources = [violations, dead, outcomes, TOPIC.replays, TOPIC.profileOperations];
   const mails = [TOPIC.mail, mailRetries(mailRetryMs, dependencies.mailer !== undefined)];
   return [
     batch('validate', received, [receivedSlow, accepted, rejected, violations], steps.validate),
@@ -117,7 +118,7 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
     batch('count', [accepted, rejected], [], steps.count),
     batch('live', [accepted, rejected], [], steps.live),
     batch('profile', [accepted], [], steps.profile),
-    batch('history', [violations, dead, outcomes, TOPIC.replays], [], steps.history, historyEntries),
+    batch('history', historySources, [], steps.history, historyEntries),
     { ...batch('audit', [TOPIC.catalog], [], steps.audit, historyEntries), neverQuarantines: true },
     // One at a time: what was sent is committed before the next one is.
     { ...batch('mail', mails, [TOPIC.mailRetry, TOPIC.poison], steps.mail, 1), repeats: 'visible' },

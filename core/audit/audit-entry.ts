@@ -1,7 +1,7 @@
 import type { JsonObject } from '../event/event.ts';
 
-/** Who caused a fact: a person, an API key, a stage of the pipeline, or the operator at a command line. */
-export const AUDIT_ACTOR_TYPES = ['account', 'api_key', 'stage', 'operator'] as const;
+/** Who made a change: a person, a key, a stage of the pipeline, or the operator at a command line. */
+export const AUDIT_ACTOR_TYPES = ['account', 'api_key', 'client_key', 'stage', 'operator'] as const;
 export type AuditActorType = (typeof AUDIT_ACTOR_TYPES)[number];
 
 export interface AuditActor {
@@ -9,11 +9,11 @@ export interface AuditActor {
   readonly id: string;
   /** Of an account, as it was then. */
   readonly email: string | null;
-  /** Of an API key. */
+  /** Of an API key or a client key. */
   readonly key_prefix: string | null;
 }
 
-/** One applied fact, for people: who did what to what, when and from where, with what was there before and after. */
+/** One applied fact, or one operation on a profile, for people: who did what to what, when and from where, with what was there before and after. */
 export interface AuditEntry {
   readonly id: string;
   /** The workspace or organization whose log it stands in. */
@@ -24,7 +24,10 @@ export interface AuditEntry {
   readonly action: string;
   readonly actor: AuditActor;
   readonly entity: { readonly type: string; readonly id: string; readonly name: string | null };
-  /** The entity before and after, secrets masked; null where it was not there. */
+  /**
+   * The entity before and after, secrets masked; null where it was not there. Of a profile, whose values stand in no log,
+   * `after` describes the operation.
+   */
   readonly before: JsonObject | null;
   readonly after: JsonObject | null;
   readonly address: string;

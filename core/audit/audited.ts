@@ -20,6 +20,7 @@ const ofWorkspace = (kind: WorkspaceEntityKind): Audited => ({
 
 /** Every kind of entity; a kind of fact without a line here does not compile. */
 export const AUDITED: Readonly<Record<AuditedType, Audited>> = {
+  installation: { entity: () => undefined, scopes: () => [] },
   account: { entity: (state, id) => state.account(id), scopes: () => [] },
   workspace: {
     entity: (state, id) => state.workspace(id),

@@ -43,6 +43,9 @@ export type FoundKey =
 
 /** Read access to the fold. Everything answered is immutable; a later fact makes new objects. */
 export interface CatalogView {
+  /** The id by which stores know whose they are; undefined before any release that marks them wrote to the catalog. */
+  readonly installation: string | undefined;
+  readonly organizationCount: number;
   account(id: string): Account | undefined;
   organization(id: string): Organization | undefined;
   /** The organization of an `org_id`, by which the profile API speaks of it. */

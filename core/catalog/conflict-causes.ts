@@ -5,7 +5,8 @@ import type { Member, MembersView } from './members.ts';
 
 /** A thing that stands in the way of a change. */
 export interface ConflictCause {
-  readonly kind: WorkspaceEntityKind | 'workspace' | 'organization_member' | 'workspace_member';
+  readonly kind: WorkspaceEntityKind | 'workspace' | 'organization_member' | 'workspace_member' | 'region';
+  /** Of a region its code: profiles are in it. */
   readonly id: string;
 }
 

@@ -22,6 +22,8 @@ import type {
 
 /** Facts of version 1, by type. The structure rules the fold checks for each are frozen with the version. */
 export interface FactData {
+  /** Names the installation that this catalog is of, by the id of the entity: once and for good. */
+  'installation.created': Record<string, never>;
   'account.created': Draft<Account>;
   /** Who somebody is never changes: only what the issuer tells about them. */
   'account.updated': Required<Pick<Account, 'email' | 'email_issued_at'>>;

@@ -11,7 +11,7 @@ import { archiveWorkspace, createWorkspace, updateWorkspace } from './workspace-
  * Raised whenever the same facts would make another state, or the rows of a state change their form: a snapshot of
  * another version is not read.
  */
-export const FOLD_VERSION = 3;
+export const FOLD_VERSION = 4;
 
 /** Thrown for a fact this code does not know: the process is not ready, it never ignores. */
 export class UnknownFact extends Error {
@@ -36,6 +36,10 @@ function decide(state: CatalogState, fact: Fact, position: number): ConflictReas
   if (!isKnownVersion(fact)) throw new UnknownFact(fact);
   const kept = { id: fact.entity, version: 1, created_at: fact.at, updated_at: fact.at };
   switch (fact.type) {
+    case 'installation.created':
+      if (state.installation !== undefined) return 'taken';
+      state.putInstallation(fact.entity);
+      return undefined;
     case 'account.created':
       if (state.account(fact.entity) !== undefined) return 'taken';
       state.putAccount({ ...fact.data, ...kept });

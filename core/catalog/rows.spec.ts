@@ -46,12 +46,15 @@ const HISTORY = [
   fact('organization_member.removed', 'm2', {}),
   account('a2', 'm1@example.com'),
   clientKey('ck1', 'h3'),
+  fact('installation.created', 'i1', {}),
+  fact('installation.created', 'i2', {}),
 ];
 
 /** Of the rows of `HISTORY`, by the fold's version. */
 const DIGESTS: Readonly<Record<number, string>> = {
   2: '7ea8e503219def0df0caa766332faf3c81d343fe74a637361f812f449ffdaafd',
   3: '7db807a8ea6c3b44e3154db928943357e58891b3bdb5c0c65938b263dda9abb8',
+  4: '1c1cecd4f1a781af429f75f6ba11427d5f0e3eb6aa2e403db11fc824bb8a5094',
 };
 
 function restored(state: CatalogState): CatalogState {
@@ -63,6 +66,7 @@ function restored(state: CatalogState): CatalogState {
 describe('the rows of a state', () => {
   it('give back all that can be looked up', () => {
     const state = restored(foldAll(HISTORY).state);
+    expect(state.installation).toBe('i1');
     expect(state.account('a1')?.email).toBe('a@example.com');
     expect(state.workspacesOf('a1').map(({ id }) => id)).toEqual([WORKSPACE]);
     expect(state.keyByHash('h1')?.key.id).toBe('k1');

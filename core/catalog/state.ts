@@ -37,6 +37,8 @@ export type { CatalogView, FoundKey, WorkspaceEntities, WorkspaceEntityKind } fr
 
 /** What the fold writes to. Only `fold.ts` calls the methods that change it. */
 export class CatalogState implements CatalogView {
+  /** One id at most. */
+  readonly #installation = new Set<string>();
   readonly #accounts = new Map<string, Account>();
   /** Accounts by e-mail address, whoever had it first before the others. */
   readonly #accountsOfEmail = new Map<string, Set<string>>();
@@ -64,6 +66,15 @@ export class CatalogState implements CatalogView {
   );
   readonly clientKeys = new ClientKeys();
   readonly transformationVersions = new TransformationVersions();
+
+  get installation(): string | undefined {
+    const [id] = this.#installation;
+    return id;
+  }
+
+  putInstallation(id: string): void {
+    this.#installation.add(id);
+  }
 
   account(id: string): Account | undefined {
     return this.#accounts.get(id);
@@ -349,6 +360,7 @@ export class CatalogState implements CatalogView {
    */
   tables(): Readonly<Record<string, Table>> {
     return {
+      installation: this.#installation,
       accounts: this.#accounts,
       accountsOfEmail: this.#accountsOfEmail,
       organizations: this.#organizations,

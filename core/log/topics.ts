@@ -23,6 +23,8 @@ export const TOPIC = {
   /** Internal: how far replays are. */
   replays: 'replays',
   profileChanges: 'profiles.changes',
+  /** Internal: deletions and the like, for the audit log. */
+  profileOperations: 'profiles.operations',
   /** Internal: what is to be sent by mail, */
   mail: 'mail',
   /** and what the mail server did not take at once. */
@@ -74,6 +76,8 @@ export function declareTopics(options: TopicOptions): ReadonlyMap<string, TopicS
     ...derived.map((name) => ({ name, partitions, packed: false, retentionMs })),
     // Few, and one after the other: a mail server is not to be stormed.
     ...[TOPIC.mail, TOPIC.mailRetry].map((name) => ({ name, partitions: 1, packed: false, retentionMs })),
+    // Few as well, and a call's two records stay in order.
+    { name: TOPIC.profileOperations, partitions: 1, packed: false, retentionMs },
     { name: TOPIC.crashes, partitions: 1, packed: false, retentionMs },
     { name: TOPIC.catalog, partitions: 1, packed: false, retentionMs: 'forever' },
   ];

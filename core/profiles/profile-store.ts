@@ -183,6 +183,11 @@ export interface ProfileStore {
   /** `DeletedInPart` where the engine ceased to answer after some were deleted. */
   delete(deletion: ProfileDeletion): Promise<ProfileDeletionOutcome>;
   unlink(unlink: ProfileUnlink): Promise<ProfileUnlinkOutcome>;
+  /**
+   * Whether any live profile is in the scope, every write included that was answered before the call. `undefined`
+   * as the scope: anywhere in the store. May take seconds.
+   */
+  holdsProfiles(scope: ProfileScope | undefined): Promise<boolean>;
   /** Waits for what is under way; changes not yet published are published by the next one who opens the store. */
   close(): Promise<void>;
 }

@@ -21,6 +21,7 @@ const none = () => [];
 /** A type of fact without a row does not compile: what makes something names the quota it counts for. */
 const USES: { readonly [T in FactType]: UsesOf<T> } = {
   // As many as the issuer has people.
+  'installation.created': () => [],
   'account.created': none,
   'account.updated': none,
   'organization.created': ({ by }, state) => organizationUses(by, state),

@@ -145,7 +145,7 @@ export const errorBody = Type.Object(
       listOf(
         Type.Object({
           kind: Type.String({ examples: ['rule'] }),
-          id: Type.String({ description: 'The id of a resource of this kind.' }),
+          id: Type.String({ description: 'The id of a resource of this kind; of a `region` its code.' }),
         }),
         'What stands in the way, on 409 `conflict`: at most ten.',
       ),

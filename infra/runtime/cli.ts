@@ -32,6 +32,10 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     summary: 'hand what stages gave up to them again: --stages a,b; --list: say what there is',
     load: async () => (await import('./commands/redrive.ts')).redrive,
   },
+  'adopt-stores': {
+    summary: 'give stores of another installation to this one: --from <its id>, or none',
+    load: async () => (await import('./commands/adopt-stores.ts')).adoptStores,
+  },
   token: {
     summary: 'print an ID token of the development issuer: --email a@b.c',
     load: async () => (await import('./commands/token.ts')).printToken,
@@ -63,7 +67,7 @@ export async function runCli(args: readonly string[], environment: Environment):
 
 function usage(unknown: string | undefined): string {
   const lines = Object.entries(COMMANDS).map(
-    ([name, { summary }]) => `  tributary ${name.padEnd(10)} ${summary}`,
+    ([name, { summary }]) => `  tributary ${name.padEnd(12)} ${summary}`,
   );
   return `${unknown === undefined ? '' : `tributary: no command "${unknown}"\n`}usage:\n${lines.join('\n')}\n`;
 }

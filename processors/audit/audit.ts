@@ -1,16 +1,13 @@
 import {
-  type AuditEntry,
   type BatchStage,
   type EventLog,
   type History,
-  type HistoryEntry,
-  type JsonObject,
   type Metrics,
   messageOf,
   TributaryError,
   Unavailable,
 } from '@tributary/core';
-import { timeOf } from '../entry.ts';
+import { auditHistoryEntry } from '../history/history-entries.ts';
 import { AuditedFacts } from './audited-facts.ts';
 
 export interface AuditDependencies {
@@ -33,7 +30,7 @@ export function audit({ log, history, metrics }: AuditDependencies): BatchStage[
   return async (batch, { signal }) => {
     try {
       const { entries, versions, stopped } = await facts.of(batch.entries, signal);
-      const kept = [...entries.map(historyEntryOf), ...versions];
+      const kept = [...entries.map((entry) => auditHistoryEntry(entry, 1)), ...versions];
       await history.put(kept);
       if (stopped !== undefined) throw stopped;
       metrics.count('tributary_history_entries_total', { topic: batch.topic }, kept.length);
@@ -53,22 +50,4 @@ function waiting(error: unknown, offset: number | undefined): TributaryError {
       cause: error,
     },
   );
-}
-
-/** Its facets are those that the API narrows the list by. */
-function historyEntryOf(entry: AuditEntry): HistoryEntry {
-  return {
-    kind: 'audit',
-    id: entry.id,
-    workspaceId: entry.scope_id,
-    at: timeOf(entry.at),
-    version: 1,
-    facets: {
-      actor: entry.actor.id,
-      entity_type: entry.entity.type,
-      entity_id: entry.entity.id,
-      action: entry.action,
-    },
-    body: entry as AuditEntry & JsonObject,
-  };
 }

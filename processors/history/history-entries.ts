@@ -1,10 +1,16 @@
 import {
+  type AuditEntry,
+  auditEntriesOf,
+  type CatalogView,
   type DeliveryOutcome,
   entryOfOutcome,
   entryOfStep,
   type HistoryEntry,
+  InvalidInput,
+  isUuid,
   type JsonObject,
   type LogEntry,
+  type ProfileOperation,
   parseExact,
   parseObject,
   type ReplayStep,
@@ -12,6 +18,37 @@ import {
   type Violation,
 } from '@tributary/core';
 import { timeOf } from '../entry.ts';
+
+/** What history keeps of an entry of any topic that the stage reads. Throws `InvalidInput` for what is none. */
+export function historyEntriesOf(
+  topic: string,
+  entry: LogEntry,
+  state: CatalogView,
+): readonly HistoryEntry[] {
+  if (topic !== TOPIC.profileOperations) return [historyEntryOf(topic, entry)];
+  const operation = parseObject(entry.value) as unknown as ProfileOperation;
+  if (typeof operation.id !== 'string' || !isUuid(operation.id)) throw new InvalidInput('no operation id');
+  const version = operation.outcome === undefined ? 1 : 2;
+  return auditEntriesOf(operation, state).map((each) => auditHistoryEntry(each, version));
+}
+
+/** Its facets are those that the API narrows the list by. */
+export function auditHistoryEntry(entry: AuditEntry, version: number): HistoryEntry {
+  return {
+    kind: 'audit',
+    id: entry.id,
+    workspaceId: entry.scope_id,
+    at: timeOf(entry.at),
+    version,
+    facets: {
+      actor: entry.actor.id,
+      entity_type: entry.entity.type,
+      entity_id: entry.entity.id,
+      action: entry.action,
+    },
+    body: entry as AuditEntry & JsonObject,
+  };
+}
 
 /**
  * What history keeps of an entry of `violations`, `deliveries.dead`, `deliveries.outcomes` or `replays`. Throws `InvalidInput` for

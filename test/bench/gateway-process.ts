@@ -21,6 +21,7 @@ const addedCommitMs = Number(process.env.TRIBUTARY_TEST_ADDED_COMMIT_MS ?? 0);
 const opened = await openGateway(config, [issuer.trusted], { logger, metrics, addedCommitMs });
 await opened.dependencies.log.createTopics();
 await opened.dependencies.catalog.catchUp(config.startTimeout);
+await opened.openProfiles();
 const server = await startServer(config, opened.dependencies, {
   readiness: () => ({ ready: true, checks: {} }),
 });

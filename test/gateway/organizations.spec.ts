@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { CLIENT_KEY_SCOPES, Unavailable } from '@tributary/core';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
+import { makeClientKey, ProfileClient, sendInto } from '../helpers/profile-client.ts';
 
 interface Organization {
   readonly id: string;
@@ -16,6 +18,9 @@ beforeAll(async () => {
   ann = await test.signIn('ann@example.com');
 });
 afterAll(() => test.close());
+
+const away = () => Promise.reject(new Unavailable('no profiles here'));
+const NO_PROFILES = { upsert: away, search: away, delete: away, unlink: away, close: async () => {} };
 
 const make = (client: InjectClient, fields: object = {}) =>
   client.ok<Organization>('POST', '/organizations', { name: 'Org', ...fields });
@@ -104,6 +109,36 @@ describe('organizations', () => {
     });
     await ann.with({ workspaceId: workspace.id }).ok('DELETE', `/workspaces/${workspace.id}`);
     expect((await ann.call('PUT', `/organizations/${id}`, onlyEu)).status).toBe(200);
+  });
+
+  it('gave up a region whose people nobody could find or delete then', async () => {
+    const { id, org_id } = await make(ann, { regions: ['eu', 'ap', 'us'] });
+    const { key } = await makeClientKey(ann, id, CLIENT_KEY_SCOPES);
+    const client = new ProfileClient(sendInto(test.app), Number(org_id), {}).withKey(key);
+    const { ucid } = await client.write({ AdId: 'stays' }, { region: 'ap' });
+    const path = `/organizations/${id}`;
+    const inUse = { error: 'conflict', reason: 'in_use', causes: [{ kind: 'region', id: 'ap' }] };
+    expect(await ann.call('PUT', path, { name: 'Org', regions: ['eu'] })).toMatchObject({
+      status: 409,
+      body: inUse,
+    });
+    expect((await ann.call('PUT', path, { name: 'Org', regions: ['eu', 'ap'] })).status).toBe(200);
+    await client.delete({ ucid: [ucid] }, { region: 'ap' });
+    expect((await ann.call('PUT', path, { name: 'Org', regions: ['eu'] })).status).toBe(200);
+  });
+
+  it('gave up a region while a write to it was under way: it has it back, and is told', async () => {
+    let looks = 0;
+    const profiles = { ...NO_PROFILES, holdsProfiles: async () => ++looks > 1 };
+    const other = await openTestGateway({ dependencies: { profiles } });
+    onTestFinished(() => other.close());
+    const cid = await other.signIn('cid@example.com');
+    const { id } = await make(cid, { regions: ['eu', 'sa'] });
+    expect(await cid.call('PUT', `/organizations/${id}`, { name: 'New', regions: ['eu'] })).toMatchObject({
+      status: 409,
+      body: { reason: 'in_use', causes: [{ kind: 'region', id: 'sa' }] },
+    });
+    expect(await cid.ok('GET', `/organizations/${id}`)).toMatchObject({ regions: ['eu', 'sa'] });
   });
 
   it('are 403 when foreign, missing or malformed', async () => {

@@ -102,6 +102,16 @@ describe('a write', () => {
       { ...WRITE, upsert: { profile: { a: { _ts: 1e16 } } } },
       ['/upsert/profile/a/_ts'],
     ],
+    [
+      'a time in seconds',
+      { ...WRITE, upsert: { profile: { a: { _ts: 1_612_345_678 } } } },
+      ['/upsert/profile/a/_ts'],
+    ],
+    [
+      'a time in microseconds',
+      { ...WRITE, upsert: { profile: { a: { _ts: '1612345678000000' } } } },
+      ['/upsert/profile/a/_ts'],
+    ],
     ['a category that is a time', { ...WRITE, upsert: { profile: { _ts: '1' } } }, ['/upsert/profile/_ts']],
     ['a ucid that is no UUID', { ...WRITE, ucid: 'x' }, ['/ucid']],
     ['a ucid that is no text', { ...WRITE, ucid: 7 }, ['/ucid']],
@@ -144,7 +154,6 @@ describe('a write', () => {
   ])('is refused with the placeholder %j in place of an identity', async (value) => {
     await expectRefused('', { ...WRITE, ids: { user_id: value } }, ['/ids/user_id']);
     await expectRefused('/_search', { ...SEARCH, search: { user_id: [value] } }, ['/search/user_id/0']);
-    await expectRefused('/_delete', { ...DELETION, ids: { user_id: [value] } }, ['/ids/user_id/0']);
   });
 
   it('tells everything that is wrong at once', async () => {
@@ -205,11 +214,31 @@ describe('a deletion', () => {
     ['401 values', { ...DELETION, ids: { email: texts(401) } }, ['/ids/email']],
     ['a value that is no list', { ...DELETION, ids: { email: EMAIL } }, ['/ids/email']],
     ['a number as value', { ...DELETION, ids: { email: [7] } }, ['/ids/email/0']],
-    ['a ucid that is no UUID', { ...DELETION, ids: { ucid: ['x'] } }, ['/ids/ucid/0']],
+    ['a reserved type', { ...DELETION, ids: { linkedUcid: [randomUUID()] } }, ['/ids/linkedUcid']],
+    ['what is no name of a type', { ...DELETION, ids: { 'no type': ['x'] } }, ['/ids/no type']],
     ['a flag that is a text', { ...DELETION, sendEmailNotification: 'true' }, ['/sendEmailNotification']],
     ['a flag that is a number', { ...DELETION, sendEmailNotification: 1 }, ['/sendEmailNotification']],
     ['an unknown field', { ...DELETION, search: {} }, ['/search']],
   ])('is refused with %s', async (_, body, paths) => expectRefused('/_delete', body, paths));
+
+  it('one bad value of an erasure list kept everybody else of it: it is not found, as it was sent', async () => {
+    const { ucid } = await client.write({ user_id: 'erased 1' });
+    const second = await client.write({ user_id: 'erased 2' });
+    const long = 'x'.repeat(513);
+    const bad = ['', ' GUEST ', long, '00000000-0000-0000-0000-000000000000', ' GUEST '];
+    const ids = { user_id: ['erased 1', ...bad, 'nobody at all', 'erased 2'] };
+    const { deletedProfiles, profilesNotFound } = await client.delete(ids);
+    expect(deletedProfiles.toSorted()).toEqual([ucid, second.ucid].toSorted());
+    expect(profilesNotFound).toEqual([...bad.slice(0, -1), 'nobody at all']);
+    expect(await client.search({ user_id: ['erased 1', 'erased 2'] })).toEqual([]);
+    const third = await client.write({ user_id: 'erased 3' });
+    expect(await client.delete({ ucid: ['7', third.ucid.toUpperCase()] })).toEqual({
+      ucids: [third.ucid],
+      deletedProfiles: [third.ucid],
+      profilesNotFound: ['7'],
+    });
+    expect((await client.delete({ ucid: ['none'] })).profilesNotFound).toEqual(['none']);
+  });
 });
 
 describe('a body', () => {

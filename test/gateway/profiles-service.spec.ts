@@ -3,6 +3,7 @@ import {
   DeletedInPart,
   InvalidInput,
   type Profile,
+  type ProfileOperation,
   recordOf,
   TOPIC,
   Unavailable,
@@ -145,7 +146,14 @@ describe('the profile API', () => {
 
   it('is 503 while the engine of the profiles does not answer, and says when to come back', async () => {
     const away = () => Promise.reject(new Unavailable('the engine is away'));
-    const profiles = { upsert: away, search: away, delete: away, unlink: away, close: async () => {} };
+    const profiles = {
+      upsert: away,
+      search: away,
+      delete: away,
+      unlink: away,
+      holdsProfiles: away,
+      close: async () => {},
+    };
     const { client } = await open({ dependencies: { profiles } });
     for (const call of Object.values(PROFILE_CALLS)) {
       const answer = await client.call(...call);
@@ -157,7 +165,14 @@ describe('the profile API', () => {
   it('is 503 where the engine went away in the midst of a deletion, and tells who is deleted', async () => {
     const away = () => Promise.reject(new Unavailable('the engine is away'));
     const inPart = () => Promise.reject(new DeletedInPart('away', { deleted: ['gone'], notFound: [2] }));
-    const profiles = { upsert: away, search: away, delete: inPart, unlink: away, close: async () => {} };
+    const profiles = {
+      upsert: away,
+      search: away,
+      delete: inPart,
+      unlink: away,
+      holdsProfiles: away,
+      close: async () => {},
+    };
     const { client } = await open({ dependencies: { profiles } });
     expect(await client.call('/_delete', { region: 'eu', ids: { AdId: ['a', 'b', 'c'] } })).toMatchObject({
       status: 503,
@@ -173,7 +188,14 @@ describe('the profile API', () => {
   it('is 400 where a search finds more than the store reads, and says what to do', async () => {
     const away = () => Promise.reject(new Unavailable('the engine is away'));
     const tooMuch = () => Promise.reject(new InvalidInput('finds more than can be read'));
-    const profiles = { upsert: away, search: tooMuch, delete: away, unlink: away, close: async () => {} };
+    const profiles = {
+      upsert: away,
+      search: tooMuch,
+      delete: away,
+      unlink: away,
+      holdsProfiles: away,
+      close: async () => {},
+    };
     const { client } = await open({ dependencies: { profiles } });
     expect(await client.call(...PROFILE_CALLS['profile.read'])).toMatchObject({
       status: 400,
@@ -209,6 +231,7 @@ describe('the answer to a search', () => {
       search: async () => found(count),
       delete: away,
       unlink: away,
+      holdsProfiles: away,
       close: async () => {},
     };
     const { client } = await open({ dependencies: { profiles } });
@@ -229,6 +252,82 @@ describe('the answer to a search', () => {
       status: 400,
       body: { error: 'invalid request', details: [{ path: '/search' }] },
     });
+  });
+});
+
+describe('the audit log of deletions', () => {
+  const recordsOf = async (gateway: TestGateway) => {
+    const { entries } = await gateway.dependencies.log.read(TOPIC.profileOperations, 0, 0);
+    return entries.map(({ value }) => JSON.parse(value) as ProfileOperation);
+  };
+
+  it('lacked who deleted whom: it is told before and after, by counts and ucids, without a value', async () => {
+    const { gateway, organization, client } = await open();
+    const made = [
+      await client.write({ email: 'ann@secret.example' }),
+      await client.write({ email: 'ben@secret.example' }),
+    ];
+    await client.delete({ email: made.map((_, n) => `${['ann', 'ben'][n]}@secret.example`).concat('none') });
+    const [begun, ended, ...others] = await recordsOf(gateway);
+    expect(others).toEqual([]);
+    expect(begun).toEqual({
+      id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      name: 'deleted',
+      organization_id: organization.id,
+      regions: ['eu'],
+      identity_types: ['email'],
+      requested: 3,
+      at: expect.stringMatching(/Z$/),
+      by: `key:${organization.keyId}`,
+      from: { address: '127.0.0.1', request_id: expect.stringMatching(/^[0-9a-f-]{36}$/) },
+    });
+    const ucids = made.map(({ ucid }) => ucid);
+    expect(ended).toEqual({
+      ...begun,
+      outcome: { ucids: expect.arrayContaining(ucids), not_found: 1, complete: true },
+    });
+    expect(JSON.stringify([begun, ended])).not.toContain('secret');
+  });
+
+  it('lost a deletion whose process died: nobody is deleted before it is on record that it was begun', async () => {
+    const recordProfileOperation = () => Promise.reject(new Unavailable('the log is away'));
+    const { client } = await open({ dependencies: { recordProfileOperation } });
+    const { ucid } = await client.write({ AdId: 'kept' });
+    expect((await client.call('/_delete', { region: 'eu', ids: { AdId: ['kept'] } })).status).toBe(503);
+    expect(await client.search({ AdId: ['kept'] })).toMatchObject([{ ucid }]);
+  });
+
+  it('tells the caller who is deleted where the end cannot be recorded, or the engine went away in it', async () => {
+    const records: ProfileOperation[] = [];
+    const recordProfileOperation = async (operation: ProfileOperation) => {
+      records.push(operation);
+      if (operation.outcome !== undefined) throw new Unavailable('the log is away');
+    };
+    const { client } = await open({ dependencies: { recordProfileOperation } });
+    const { ucid } = await client.write({ AdId: 'gone' });
+    const body = { region: 'eu', ids: { AdId: ['gone', 'null'] } };
+    expect(await client.call('/_delete', body)).toMatchObject({
+      status: 503,
+      body: { deletedProfiles: [ucid], profilesNotFound: ['null'] },
+    });
+    const away = () => Promise.reject(new Unavailable('the engine is away'));
+    const inPart = () => Promise.reject(new DeletedInPart('away', { deleted: ['some'], notFound: [] }));
+    const profiles = {
+      upsert: away,
+      search: away,
+      delete: inPart,
+      unlink: away,
+      holdsProfiles: away,
+      close: async () => {},
+    };
+    const other = await open({ dependencies: { recordProfileOperation, profiles } });
+    expect((await other.client.call('/_delete', body)).body).toMatchObject({ deletedProfiles: ['some'] });
+    expect(records.map(({ outcome }) => outcome)).toEqual([
+      undefined,
+      { ucids: [ucid], not_found: 1, complete: true },
+      undefined,
+      { ucids: ['some'], not_found: 1, complete: false },
+    ]);
   });
 });
 

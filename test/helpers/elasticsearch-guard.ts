@@ -17,7 +17,7 @@ const CALLS: readonly (readonly [method: string, path: RegExp])[] = [
   ['PUT', /^\/(?<index>[^/]+)\/_alias\/[^/]+$/],
   ['PUT', /^\/(?<index>[^/]+)\/_(doc|create)\/[^/]+$/],
   ['GET', /^\/(?<index>[^/]+)\/_doc\/[^/]+$/],
-  ['POST', /^\/(?<index>[^/]+)\/_(search|mget)$/],
+  ['POST', /^\/(?<index>[^/]+)\/_(search|mget|refresh)$/],
 ];
 /** They name their indices in the body. */
 const OF_SEVERAL = /^\/_(bulk|mget)$/;
@@ -57,6 +57,8 @@ export async function guardElasticsearch(upstream: string, prefix: string): Prom
 
   function isAllowed(method: string, url: string, body: string): boolean {
     const path = pathOf(url);
+    // The id of a scroll is that of a search that was allowed.
+    if (path === '/_search/scroll') return method === 'POST';
     if (OF_SEVERAL.test(path)) {
       const indices = [...body.matchAll(/"_index":"([^"]+)"/g)].map(([, index = '']) => index);
       return method === 'POST' && indices.length > 0 && indices.every(isOwn);

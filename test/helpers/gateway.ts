@@ -115,6 +115,7 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
   const issuer = openDevIssuer(config);
   const oidc = openOidcIssuers(config, { ...tools, now: clock.now });
   const opened = await openGateway(config, [issuer.trusted, ...oidc.trusted], tools);
+  await opened.openProfiles();
   const dependencies = { ...opened.dependencies, clock: clock.now, ...options.dependencies };
   const routes: RouteOptions[] = [];
   const app = createServer();

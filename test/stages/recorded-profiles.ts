@@ -42,5 +42,8 @@ export class RecordedProfiles implements ProfileStore {
   async unlink(): Promise<ProfileUnlinkOutcome> {
     return { kind: 'refused', reason: 'nobody' };
   }
+  async holdsProfiles(): Promise<boolean> {
+    return this.writes.length > 0;
+  }
   async close(): Promise<void> {}
 }

@@ -1,10 +1,11 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { newId, type Organization } from '@tributary/core';
+import type { FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { accountOf } from '../../http/caller.ts';
 import { readEmail } from '../../http/emails.ts';
 import { isUnchanged } from '../../http/entities.ts';
-import { permissionDenied } from '../../http/errors.ts';
+import { conflict, permissionDenied } from '../../http/errors.ts';
 import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
 import { propose } from '../../http/propose.ts';
 import { closed, errorAnswers, organizationPathOf } from '../../http/schemas.ts';
@@ -23,7 +24,7 @@ export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
   app,
   dependencies,
 ) => {
-  const { catalog } = dependencies;
+  const { catalog, profiles } = dependencies;
 
   app.get(
     '/organizations',
@@ -114,17 +115,49 @@ export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
       const { name, regions, notification_email } = request.body;
       const fields = { name, regions, notification_email: addressOf(notification_email) };
       if (!(await isUnchanged(dependencies, stored, fields, () => catalog.state.organization(stored.id))))
-        await propose(request, dependencies, {
-          type: 'organization.updated',
-          entity: stored.id,
-          expected_version: stored.version,
-          data: fields,
-        });
+        await replace(request, stored, fields);
       const organization = organizationNow(stored.id);
       tagVersion(reply, organization);
       return reply.code(200).send(presentOrganization(organization, request.organizationRole));
     },
   );
+
+  /**
+   * 409 while a region that is to go holds profiles: nobody could find or delete them any more. A write that was let in
+   * before the change may come after the first look, so there is a second one, and what it finds brings the region back.
+   */
+  async function replace(
+    request: FastifyRequest,
+    stored: Organization,
+    data: Pick<Organization, 'name' | 'regions' | 'notification_email'>,
+  ): Promise<void> {
+    const type = 'organization.updated';
+    const gone = stored.regions.filter((region) => !data.regions.includes(region));
+    const refusal = (regions: readonly string[]) =>
+      conflict(
+        'in_use',
+        regions.map((id) => ({ kind: 'region', id })),
+      );
+    const used = await withProfiles(stored, gone);
+    if (used.length > 0) throw refusal(used);
+    await propose(request, dependencies, { type, entity: stored.id, expected_version: stored.version, data });
+    const returned = await withProfiles(stored, gone);
+    if (returned.length === 0) return;
+    const { version: expected_version } = organizationNow(stored.id);
+    await propose(request, dependencies, {
+      type,
+      entity: stored.id,
+      expected_version,
+      data: { ...data, regions: [...data.regions, ...returned] },
+    });
+    throw refusal(returned);
+  }
+
+  async function withProfiles({ org_id: org }: Organization, regions: readonly string[]) {
+    const used: string[] = [];
+    for (const region of regions) if (await profiles.holdsProfiles({ org, region })) used.push(region);
+    return used;
+  }
 
   function organizationNow(id: string): Organization {
     const organization = catalog.state.organization(id);

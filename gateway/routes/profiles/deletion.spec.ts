@@ -7,23 +7,33 @@ const read = (ids: Readonly<Record<string, readonly string[]>>) =>
 
 describe('what a body wants to be deleted', () => {
   it('is each identity once, with every way in which it was written', () => {
-    expect(read({ email: ['a@example.com', ' A@Example.com', 'b@example.com', 'a@example.com'] })).toEqual({
+    const asked = read({ email: ['a@example.com', ' A@Example.com', 'b@example.com', 'a@example.com'] });
+    expect(asked).toMatchObject({
       regions: [{ name: 'eu', path: '/region' }],
       identities: [
         { type: 'email', value: 'a@example.com' },
         { type: 'email', value: 'b@example.com' },
       ],
       ucids: [],
-      asSent: [['a@example.com', ' A@Example.com'], ['b@example.com']],
+      identityType: 'email',
+      requested: 2,
+      unreadable: 0,
     });
+    expect(asked.notFoundAsSent([0, 1])).toEqual(['a@example.com', ' A@Example.com', 'b@example.com']);
+    expect(asked.notFoundAsSent([1])).toEqual(['b@example.com']);
+  });
+
+  it('counts a value that nobody can have, and names it as it was sent', () => {
+    const asked = read({ AdId: ['none', 'a', 'None', 'b', 'none'] });
+    expect(asked).toMatchObject({ requested: 4, unreadable: 2 });
+    expect(asked.identities.map(({ value }) => value)).toEqual(['a', 'b']);
+    expect(asked.notFoundAsSent([1])).toEqual(['none', 'None', 'b']);
   });
 
   it('is each ucid once, in lower case', () => {
-    expect(read({ ucid: [UCID, UCID.toUpperCase()] })).toMatchObject({
-      identities: [],
-      ucids: [UCID],
-      asSent: [[UCID, UCID.toUpperCase()]],
-    });
+    const asked = read({ ucid: [UCID, UCID.toUpperCase()] });
+    expect(asked).toMatchObject({ identities: [], ucids: [UCID] });
+    expect(asked.notFoundAsSent([0])).toEqual([UCID, UCID.toUpperCase()]);
   });
 
   it('is of each region once, at the place where it stood first', () => {

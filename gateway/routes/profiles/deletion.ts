@@ -3,41 +3,78 @@ import type { Static } from 'typebox';
 import { type ErrorDetail, invalidRequest } from '../../http/errors.ts';
 import { MAX_DETAILS } from '../../http/validation.ts';
 import type { NamedRegion } from './admission.ts';
-import { type Meaning, readValues, valuesOf } from './identities.ts';
+import { nameFault, readMeaning, valuesOf } from './identities.ts';
 import { eitherRegions } from './regions.ts';
 import type { deletionBody } from './schemas.ts';
 
 /** What a body wants to be deleted: identities or ucids, none twice. */
 export interface DeletionRequest {
   readonly regions: readonly NamedRegion[];
+  /** The type of all identities, or `ucid`. */
+  readonly identityType: string;
   readonly identities: readonly Identity[];
   readonly ucids: readonly string[];
-  /** How each of them was written in the body, by its place in whichever list there is. */
-  readonly asSent: readonly (readonly string[])[];
+  /** Different identities or ucids that were named, values that can be none included. */
+  readonly requested: number;
+  /** Of them, values that can be none. */
+  readonly unreadable: number;
+  /** How what matched nothing was written in the body, in its order. `notFound`: places in whichever list there is. */
+  notFoundAsSent(notFound: readonly number[]): readonly string[];
 }
 
-/** 400 with everything that is wrong. */
+/** Values of a body that mean the same. */
+interface Named {
+  readonly sent: Set<string>;
+  /** Its place among the identities or the ucids; undefined for a value that can be neither. */
+  readonly place: number | undefined;
+}
+
+/**
+ * 400 with everything that is wrong with the shape of the body. A value that no profile can have (a placeholder, one
+ * that is too long, ...) is not found, like any other that nobody has: the rest of the list is deleted.
+ */
 export function readDeletion(body: Static<typeof deletionBody>): DeletionRequest {
   const faults: ErrorDetail[] = [];
   const regions = eitherRegions(body, faults);
-  const hasOneType = Object.keys(body.ids).length === 1;
-  if (!hasOneType) faults.push({ path: '/ids', message: 'must hold exactly one identifier type' });
-  // Only one type has a bounded number of values.
-  const values = hasOneType ? valuesOf(body.ids, '/ids') : [];
-  const meanings = readValues(values, faults);
-  if (faults.length > 0) throw invalidRequest(...faults.slice(0, MAX_DETAILS));
-  const distinct = new Map<string, { readonly meaning: Meaning; readonly sent: Set<string> }>();
-  meanings.forEach((meaning, at) => {
-    const key = meaning.kind === 'ucid' ? meaning.ucid : identityKey(meaning.identity);
-    const one = distinct.get(key) ?? { meaning, sent: new Set<string>() };
-    one.sent.add(values[at]?.value ?? '');
-    distinct.set(key, one);
-  });
-  const all = [...distinct.values()];
+  const [type, ...others] = Object.keys(body.ids);
+  if (type === undefined || others.length > 0)
+    faults.push({ path: '/ids', message: 'must hold exactly one identifier type' });
+  else faults.push(...nameFault(type, '/ids'));
+  if (type === undefined || faults.length > 0) throw invalidRequest(...faults.slice(0, MAX_DETAILS));
+  const identities: Identity[] = [];
+  const ucids: string[] = [];
+  const named = new Map<string, Named>();
+  for (const one of valuesOf(body.ids, '/ids')) {
+    const meaning = readMeaning(one);
+    const key =
+      meaning === undefined
+        ? `?${one.value}`
+        : meaning.kind === 'ucid'
+          ? meaning.ucid
+          : identityKey(meaning.identity);
+    const known = named.get(key);
+    if (known !== undefined) {
+      known.sent.add(one.value);
+      continue;
+    }
+    const place =
+      meaning === undefined
+        ? undefined
+        : (meaning.kind === 'ucid' ? ucids.push(meaning.ucid) : identities.push(meaning.identity)) - 1;
+    named.set(key, { sent: new Set([one.value]), place });
+  }
   return {
     regions,
-    identities: all.flatMap(({ meaning }) => (meaning.kind === 'identity' ? [meaning.identity] : [])),
-    ucids: all.flatMap(({ meaning }) => (meaning.kind === 'ucid' ? [meaning.ucid] : [])),
-    asSent: all.map(({ sent }) => [...sent]),
+    identityType: type,
+    identities,
+    ucids,
+    requested: named.size,
+    unreadable: named.size - identities.length - ucids.length,
+    notFoundAsSent(notFound) {
+      const places = new Set(notFound);
+      return [...named.values()].flatMap(({ place, sent }) =>
+        place === undefined || places.has(place) ? [...sent] : [],
+      );
+    },
   };
 }

@@ -44,6 +44,21 @@ export function readValues(values: readonly NamedValue[], faults: ErrorDetail[])
   });
 }
 
+/** What one value means; undefined where nobody can have it. */
+export function readMeaning({ type, value }: NamedValue): Meaning | undefined {
+  if (type === UCID) return isUuid(value) ? { kind: 'ucid', ucid: value.toLowerCase() } : undefined;
+  const normalised = normaliseIdentity(type, value);
+  return normalised.kind === 'identity' ? normalised : undefined;
+}
+
+/** What is wrong with a type itself, whatever its values are. */
+export function nameFault(type: string, path: string): readonly ErrorDetail[] {
+  if (type === UCID) return [];
+  const normalised = normaliseIdentity(type, 'a value that an identity of any type can have');
+  const isName = normalised.kind === 'identity' || !['type', 'reserved_type'].includes(normalised.fault);
+  return isName ? [] : [{ path: below(path, type), message: WHAT_IS_WRONG[normalised.fault] }];
+}
+
 export function readIdentity({ type, value, path }: NamedValue, faults: ErrorDetail[]): Identity | undefined {
   const normalised = normaliseIdentity(type, value);
   if (normalised.kind === 'identity') return normalised.identity;

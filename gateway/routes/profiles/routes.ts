@@ -6,6 +6,7 @@ import {
   InvalidInput,
   iso,
   MAX_PROFILE_IDENTITIES,
+  type ProfileDeletion,
   type ProfileDeletionOutcome,
   type ProfileRefusal,
   type ProfileWrite,
@@ -23,6 +24,7 @@ import { type Admission, admit, type NamedRegion } from './admission.ts';
 import { tooLarge } from './bounds.ts';
 import { readCallHeaders } from './call-headers.ts';
 import { readDeletion } from './deletion.ts';
+import { recordOperation } from './operation-record.ts';
 import { MAX_FOUND_BYTES, recordTexts } from './record-text.ts';
 import {
   deletionAnswer,
@@ -35,7 +37,7 @@ import {
   writeBody,
 } from './schemas.ts';
 import { readSearch } from './search.ts';
-import { readUnlink, unlinkRefusal } from './unlink.ts';
+import { readUnlink, unlinkAnswerOf, unlinkRefusal } from './unlink.ts';
 import { namesIn, readWrite } from './write.ts';
 
 /** How deep the values of `upsert.profile` are: a number keeps its digits there and nowhere else. */
@@ -132,20 +134,41 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
       },
     },
     async (request, reply) => {
-      const { regions: named, asSent, ...deletion } = readDeletion(request.body);
+      const { regions: named, identities, ucids, ...asked } = readDeletion(request.body);
       const { organization } = admitTo(request, 'profile.delete', named);
       const regions = namesOf(named);
       const answerOf = ({ deleted, notFound }: ProfileDeletionOutcome) => ({
         ucids: deleted,
         deletedProfiles: deleted,
-        profilesNotFound: notFound.flatMap((at) => asSent[at] ?? []),
+        profilesNotFound: asked.notFoundAsSent(notFound),
       });
-      const outcome = await profiles
-        .delete({ ...deletion, org: organization.org_id, regions })
-        .catch((error: unknown) => {
-          throw error instanceof DeletedInPart ? unavailable(answerOf(error.outcome)) : error;
-        });
+      const resultOf = ({ deleted, notFound }: ProfileDeletionOutcome) => ({
+        ucids: deleted,
+        not_found: notFound.length + asked.unreadable,
+      });
+      const record = recordOperation(request, dependencies, {
+        name: 'deleted',
+        organization_id: organization.id,
+        regions,
+        identity_types: [asked.identityType],
+        requested: asked.requested,
+      });
+      await record.begin();
+      const outcome = await deleteProfiles({ identities, ucids, org: organization.org_id, regions }).catch(
+        async (error: unknown) => {
+          if (!(error instanceof DeletedInPart)) throw error;
+          const answer = answerOf(error.outcome);
+          await record.endInPart(resultOf(error.outcome));
+          throw unavailable(answer);
+        },
+      );
       const answer = answerOf(outcome);
+      // The profiles are gone: another call would not tell which they were.
+      const orAnswer = (error: unknown) => {
+        throw error instanceof TributaryError && error.retryable ? unavailable(answer) : error;
+      };
+      const result = resultOf(outcome);
+      await record.end(result).catch(orAnswer);
       if (request.body.sendEmailNotification === true)
         await requestDeletionNotice({
           id: request.id,
@@ -154,14 +177,11 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
           at: iso(clock()),
           by: authorOf(request.caller),
           counts: {
-            requested: asSent.length,
+            requested: asked.requested,
             deleted: outcome.deleted.length,
-            not_found: outcome.notFound.length,
+            not_found: result.not_found,
           },
-        }).catch((error: unknown) => {
-          // The profiles are gone: another call would not tell which they were.
-          throw error instanceof TributaryError && error.retryable ? unavailable(answer) : error;
-        });
+        }).catch(orAnswer);
       return reply.code(200).send(answer);
     },
   );
@@ -183,18 +203,34 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
       const { region, asSent, ...names } = readUnlink(request.body);
       const { organization } = admitTo(request, 'profile.write', [region]);
       const scope = { org: organization.org_id, region: region.name };
+      const record = recordOperation(request, dependencies, {
+        name: 'unlinked',
+        organization_id: organization.id,
+        regions: [region.name],
+        identity_types: [...new Set(names.identities.map(({ type }) => type))].sort(),
+        requested: names.identities.length,
+      });
       const permit = unconfirmedWrites.take([organization.id], request.bodyBytes);
-      const outcome = await profiles.unlink({ ...names, ...scope }).finally(permit.release);
-      if (outcome.kind === 'unlinked')
-        return reply.code(200).send({
-          ucids: [outcome.profile.ucid],
-          identitiesNotFound: outcome.notHeld.flatMap((at) => asSent[at] ?? []),
-        });
-      const refusal = unlinkRefusal(outcome.reason, names);
-      if (refusal !== undefined) throw refusal;
-      return reply.code(200).send({ ucids: [], identitiesNotFound: asSent.flat() });
+      try {
+        await record.begin();
+        const outcome = await profiles.unlink({ ...names, ...scope });
+        const answer = unlinkAnswerOf(outcome, asSent);
+        const refusal = outcome.kind === 'refused' ? unlinkRefusal(outcome.reason, names) : undefined;
+        const notFound = refusal === undefined ? new Set(answer.identitiesNotFound).size : 0;
+        await record.end({ ucids: answer.ucids, not_found: notFound });
+        if (refusal !== undefined) throw refusal;
+        return reply.code(200).send(answer);
+      } finally {
+        permit.release();
+      }
     },
   );
+
+  /** A list of which nothing can be an identity needs no store. */
+  async function deleteProfiles(deletion: ProfileDeletion): Promise<ProfileDeletionOutcome> {
+    const isEmpty = deletion.identities.length + deletion.ucids.length === 0;
+    return isEmpty ? { deleted: [], notFound: [] } : profiles.delete(deletion);
+  }
 
   function admitTo(
     request: FastifyRequest & { readonly body: { readonly orgId: number } },

@@ -1,11 +1,17 @@
-import { type Identity, identityKey, type ProfileUnlink, type UnlinkRefusal } from '@tributary/core';
+import {
+  type Identity,
+  identityKey,
+  type ProfileUnlink,
+  type ProfileUnlinkOutcome,
+  type UnlinkRefusal,
+} from '@tributary/core';
 import type { Static } from 'typebox';
 import { type ApiError, type ErrorDetail, invalidRequest } from '../../http/errors.ts';
 import { MAX_DETAILS } from '../../http/validation.ts';
 import type { NamedRegion } from './admission.ts';
 import { refuseManyIdentities, tooLarge } from './bounds.ts';
 import { countOf, readIdentity, readUcid, valuesOf } from './identities.ts';
-import type { unlinkBody } from './schemas.ts';
+import type { unlinkAnswer, unlinkBody } from './schemas.ts';
 
 /** What a body wants to be unlinked, before it is known who may do it where. */
 export interface UnlinkRequest extends Pick<ProfileUnlink, 'identities' | 'ucid'> {
@@ -38,6 +44,19 @@ export function readUnlink(body: Static<typeof unlinkBody>): UnlinkRequest {
     ...(ucid === undefined ? {} : { ucid }),
     asSent: all.map(({ sent }) => [...sent]),
   };
+}
+
+/** What the caller is told where nothing is wrong with what it asked for. */
+export function unlinkAnswerOf(
+  outcome: ProfileUnlinkOutcome,
+  asSent: UnlinkRequest['asSent'],
+): Static<typeof unlinkAnswer> {
+  return outcome.kind === 'unlinked'
+    ? {
+        ucids: [outcome.profile.ucid],
+        identitiesNotFound: outcome.notHeld.flatMap((at) => asSent[at] ?? []),
+      }
+    : { ucids: [], identitiesNotFound: asSent.flat() };
 }
 
 /** The refusal as an error; undefined where it is an answer: that nobody has the identities. */

@@ -19,10 +19,10 @@ import { startAdminServer } from '../server/admin-server.ts';
 import { startServer } from '../server/server.ts';
 import { startStagesThread } from '../stages/thread.ts';
 import { noArguments, UsageError } from '../usage-error.ts';
-import { catchUp } from '../wiring/catch-up.ts';
 import type { Closing } from '../wiring/closing.ts';
 import { watchConfiguredEngines } from '../wiring/engines.ts';
 import { openGateway } from '../wiring/gateway.ts';
+import { checkStores } from '../wiring/installation.ts';
 
 /**
  * `tributary dev`: everything in one process, on SQLite where the environment names no engines. Leaves on SIGTERM or
@@ -53,7 +53,7 @@ async function serve(config: Config, closing: Closing, logger: Logger): Promise<
   const oidc = closing.keep(openOidcIssuers(config, { logger, metrics }));
   const issuers = [issuer.trusted, ...oidc.trusted];
   const live = new MessageChannel();
-  const { dependencies, schemas } = closing.keep(
+  const { dependencies, schemas, openProfiles } = closing.keep(
     await openGateway(config, issuers, { logger, metrics, liveLink: live.port1 }),
   );
   const { catalog, log } = dependencies;
@@ -72,8 +72,9 @@ async function serve(config: Config, closing: Closing, logger: Logger): Promise<
   const admin = closing.keep(await startAdminServer(config, operations, logger));
   const server = closing.keep(await startServer(config, dependencies, operations));
   await schemas.begin();
-  await catchUp(catalog, startPatience(config.startTimeout, logger));
+  const patience = startPatience(config.startTimeout, logger);
+  const check = closing.keep(await checkStores(config, { catalog, log, logger }, patience, openProfiles));
   const quickstart = await prepareQuickstart(server.app, dependencies, issuer, config.dataFolder);
   process.stdout.write(welcome(server.url, admin.url, quickstart));
-  return stages.failed;
+  return Promise.race([stages.failed, check.failed]);
 }

@@ -14,10 +14,10 @@ import { tellingFaults } from '../process/telling-faults.ts';
 import { startAdminServer } from '../server/admin-server.ts';
 import { startServer } from '../server/server.ts';
 import { noArguments } from '../usage-error.ts';
-import { catchUp } from '../wiring/catch-up.ts';
 import type { Closing } from '../wiring/closing.ts';
 import { watchConfiguredEngines } from '../wiring/engines.ts';
 import { openGateway } from '../wiring/gateway.ts';
+import { checkStores } from '../wiring/installation.ts';
 import { provideTopics } from '../wiring/provide-topics.ts';
 
 /** `tributary gateway`: the HTTP side alone, one of any number of processes. Leaves on SIGTERM or SIGINT. */
@@ -39,7 +39,9 @@ async function serve(config: Config, closing: Closing, logger: Logger): Promise<
   const issuers = [...(config.devIssuer ? [openDevIssuer(config).trusted] : []), ...oidc.trusted];
   if (issuers.length === 0) logger.warn({}, 'no issuer is configured: ID tokens are refused');
   const patience = startPatience(config.startTimeout, logger);
-  const { dependencies, schemas } = closing.keep(await openGateway(config, issuers, { logger, metrics }));
+  const { dependencies, schemas, openProfiles } = closing.keep(
+    await openGateway(config, issuers, { logger, metrics }),
+  );
   const { catalog, log } = dependencies;
   const engines = closing.keep(watchConfiguredEngines(config, dependencies));
   const operations = {
@@ -51,7 +53,7 @@ async function serve(config: Config, closing: Closing, logger: Logger): Promise<
   logger.info({ adminUrl: admin.url, url: server.url }, 'answering about itself');
   await schemas.begin();
   await provideTopics(log, config, patience);
-  await catchUp(catalog, patience);
+  const check = closing.keep(await checkStores(config, { catalog, log, logger }, patience, openProfiles));
   process.stdout.write(`gateway ready at ${server.url} (metrics and readiness at ${admin.url})\n`);
-  return new Promise(() => {});
+  return check.failed;
 }

@@ -18,8 +18,8 @@ import { tellingFaults } from '../process/telling-faults.ts';
 import { openSecrets } from '../secrets/secrets.ts';
 import { chosenStages } from '../stages/chosen.ts';
 import { parseOptions } from '../usage-error.ts';
-import { catchUp } from '../wiring/catch-up.ts';
 import { Closing } from '../wiring/closing.ts';
+import { checkStores } from '../wiring/installation.ts';
 import { openPipeline } from '../wiring/pipeline.ts';
 import { openEventLog } from '../wiring/ports/event-log.ts';
 
@@ -75,12 +75,17 @@ async function run(config: Config, chosen: readonly string[] | undefined, closin
   openSecrets(config); // a fault of the keys is told before anything is opened
   const patience = startPatience(config.startTimeout, logger);
   const tools = { logger, metrics: NO_METRICS, dropExpired: false };
-  const { log, catalog, counters, pipeline } = await openPipeline(config, tools, patience, closing);
+  const { log, catalog, counters, pipeline, openProfiles } = await openPipeline(
+    config,
+    tools,
+    patience,
+    closing,
+  );
   const found = await whenAvailable('reading stages.dead', patience, () => givenUp(log));
   process.stdout.write(describeGivenUp(found));
   const redriven: Redriven = { outcomes: new Map(), errors: new Map() };
   if (found.last.size > 0) {
-    await catchUp(catalog, patience);
+    closing.keep(await checkStores(config, { catalog, log, logger }, patience, openProfiles));
     const stage = redriveStage({
       stages: pipeline,
       counters,

@@ -6,6 +6,7 @@ import {
   type Metrics,
   publishProfileChanges,
   queueDeletionNotices,
+  recordProfileOperations,
   TokenBuckets,
 } from '@tributary/core';
 import {
@@ -21,6 +22,7 @@ import type { Config } from '../config/settings.ts';
 import { startPatience, whenAvailable } from '../process/patience.ts';
 import { openSecrets } from '../secrets/secrets.ts';
 import { Closing } from './closing.ts';
+import { type LateProfiles, lateProfiles } from './late-profiles.ts';
 import { openCatalog } from './ports/catalog.ts';
 import { openConnectors } from './ports/connectors.ts';
 import { openDeduplicator, openReevaluations } from './ports/deduplicator.ts';
@@ -46,6 +48,8 @@ export interface OpenGateway {
   readonly dependencies: GatewayDependencies;
   /** To be begun once the process answers about itself; nobody has to wait for them. */
   readonly schemas: Pick<LateSchemas, 'begin'>;
+  /** Opens the profiles, whose store has to be checked before; until then their calls are `Unavailable`. */
+  openProfiles(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -67,9 +71,16 @@ export async function openGateway(
   const closing = new Closing();
   try {
     const schemas = closing.keep(lateSchemas(() => openValueFraming(config, tools.logger), tools.logger));
+    const { profiles, ...dependencies } = await openDependencies(
+      config,
+      issuers,
+      { ...tools, schemas },
+      closing,
+    );
     return {
-      dependencies: await openDependencies(config, issuers, { ...tools, schemas }, closing),
+      dependencies: { ...dependencies, profiles: profiles.store },
       schemas,
+      openProfiles: () => profiles.open(),
       close: () => closing.close(),
     };
   } catch (error) {
@@ -83,7 +94,7 @@ async function openDependencies(
   issuers: readonly TrustedIssuer[],
   { logger, metrics, addedCommitMs = 0, liveLink: link, schemas }: GatewayTools & { schemas: LateSchemas },
   closing: Closing,
-): Promise<GatewayDependencies> {
+): Promise<Omit<GatewayDependencies, 'profiles'> & { readonly profiles: LateProfiles }> {
   const clock = Date.now;
   const available = async <T extends { close(): Promise<void> }>(what: string, attempt: () => Promise<T>) =>
     closing.keep(
@@ -101,6 +112,13 @@ async function openDependencies(
   );
   const catalog = closing.keep(openCatalog(config, { log, logger }));
   const publish = schemas.published(publishProfileChanges(log));
+  // Others may be opening or closing the same folder at the moment it is opened.
+  const profiles = lateProfiles(() =>
+    whenAvailable('opening the profiles', startPatience(config.startTimeout, logger), () =>
+      openProfileStore(config, { logger, metrics, publish }),
+    ),
+  );
+  closing.keep(profiles.store);
   return {
     log,
     catalog,
@@ -112,9 +130,9 @@ async function openDependencies(
     healthBoard: await available('health board', () => openHealthBoard(config, logger)),
     deduplicator: await available('deduplicator', () => openDeduplicator(config, logger)),
     reevaluations: await available('deduplicator', () => openReevaluations(config, logger)),
-    // Others may be opening or closing the same folder at this moment.
-    profiles: await available('profiles', () => openProfileStore(config, { logger, metrics, publish })),
+    profiles,
     requestDeletionNotice: queueDeletionNotices(log, catalog),
+    recordProfileOperation: recordProfileOperations(log, catalog),
     liveTail: closing.keep(await openGatewayLiveTail(config, { logger, link })),
     liveLimits: {
       streams: config.liveStreams,

@@ -14,9 +14,10 @@ import {
 import { createPipeline, RunFigures } from '@tributary/processors';
 import type { InHandTable } from '../../adapters/event-log/suspects/in-hand-table.ts';
 import type { Config } from '../config/settings.ts';
-import { type Patience, whenAvailable } from '../process/patience.ts';
+import { type Patience, startPatience, whenAvailable } from '../process/patience.ts';
 import { openSecrets } from '../secrets/secrets.ts';
 import type { Closing } from './closing.ts';
+import { lateProfiles } from './late-profiles.ts';
 import { openCatalog } from './ports/catalog.ts';
 import { openConnectors } from './ports/connectors.ts';
 import { openDeduplicator, openReevaluations } from './ports/deduplicator.ts';
@@ -50,6 +51,8 @@ export interface OpenPipeline {
   readonly catalog: Catalog;
   readonly counters: VolumeCounters;
   readonly history: History;
+  /** Opens the profiles, whose store has to be checked before; until then their calls are `Unavailable`. */
+  openProfiles(): Promise<void>;
 }
 
 /** Opens every port that the stages need. What was opened is closed by `closing`, also when the rest could not be. */
@@ -72,7 +75,12 @@ export async function openPipeline(
   const reevaluations = await available('deduplicator', () => openReevaluations(config, logger));
   const history = await available('history', () => openHistory(config, logger));
   const publish = publishProfileChanges(log);
-  const profiles = await available('profiles', () => openProfileStore(config, { logger, metrics, publish }));
+  const profiles = lateProfiles(() =>
+    whenAvailable('opening the profiles', startPatience(config.startTimeout, logger), () =>
+      openProfileStore(config, { logger, metrics, publish }),
+    ),
+  );
+  closing.keep(profiles.store);
   const mailer = await openMailer(config);
   if (mailer !== undefined) closing.keep(mailer);
   const pipeline = createPipeline({
@@ -83,7 +91,7 @@ export async function openPipeline(
     deduplicator,
     reevaluations,
     history,
-    profiles,
+    profiles: profiles.store,
     ...(mailer && { mailer }),
     healthBoard: await available('health board', () => openHealthBoard(config, logger)),
     liveTail: await available('live tail', () => openStagesLiveTail(config, { logger, link })),
@@ -107,7 +115,8 @@ export async function openPipeline(
       },
     },
   });
-  return { pipeline, log, catalog, counters, history };
+  const openProfiles = () => profiles.open();
+  return { pipeline, log, catalog, counters, history, openProfiles };
 }
 
 /** The ports that need no engine. */

@@ -3,9 +3,9 @@ import type { InHandTable } from '../../adapters/event-log/suspects/in-hand-tabl
 import { catalogReadiness, type Readiness } from '../observability/readiness.ts';
 import { type Patience, whenAvailable } from '../process/patience.ts';
 import type { StagesStart } from '../stages/messages.ts';
-import { catchUp } from './catch-up.ts';
 import { Closing } from './closing.ts';
 import { watchConfiguredEngines } from './engines.ts';
+import { checkStores } from './installation.ts';
 import { openPipeline } from './pipeline.ts';
 
 /** The stages of this process and the ports they use. */
@@ -46,7 +46,7 @@ async function open(
   patience: Patience,
   closing: Closing,
 ): Promise<RunningStages> {
-  const { log, catalog, counters, history, pipeline } = await openPipeline(
+  const { log, catalog, counters, history, pipeline, openProfiles } = await openPipeline(
     config,
     { logger, metrics, liveLink, inHand },
     patience,
@@ -54,14 +54,14 @@ async function open(
   );
   const engines = closing.keep(watchConfiguredEngines(config, { log, counters, history }));
   // A process that does not know the contracts and rules yet takes no partition from one that does.
-  await catchUp(catalog, patience);
+  const check = closing.keep(await checkStores(config, { catalog, log, logger }, patience, openProfiles));
   const runs: StageRun[] = [];
   const chosen = pipeline.filter(({ name }) => stages === undefined || stages.includes(name));
   for (const stage of chosen) {
     runs.push(await whenAvailable(`running the stage ${stage.name}`, patience, () => log.run(stage)));
   }
   return {
-    ended: Promise.all(runs.map((run) => run.ended)),
+    ended: Promise.race([Promise.all(runs.map((run) => run.ended)), check.failed]),
     readiness: () => catalogReadiness(catalog, engines.said()),
     reportLag: () => reportLag(chosen, runs, { logger, metrics }),
     async stop() {

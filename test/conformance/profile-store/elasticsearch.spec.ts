@@ -1,8 +1,35 @@
-import { describe } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { engines } from '../../helpers/engines.ts';
-import { harness } from './elasticsearch-harness.ts';
+import { type ElasticsearchSettings, harness } from './elasticsearch-harness.ts';
+import { Published } from './harness.ts';
+import { People } from './people.ts';
 import { profileStoreConformance } from './profile-store.conformance.ts';
 
 describe.skipIf(!engines())('on the engines of the run', () => {
   profileStoreConformance(harness);
+
+  it('profiles of releases that wrote no scope beside them were not seen in their region', async () => {
+    const made = await harness.create(1e9);
+    const store = await harness.open(made.settings, { publish: new Published().publish });
+    onTestFinished(async () => {
+      await store.close();
+      await made.dispose();
+    });
+    const people = new People(store);
+    const { ucid } = await people.write(['email:a@x']);
+    const { url, prefix } = JSON.parse(made.settings) as ElasticsearchSettings;
+    const index = `${url}/tributary-${prefix}profiles`;
+    const { org, region, ...source } = (await (await fetch(`${index}/_source/p:${ucid}`)).json()) as Readonly<
+      Record<string, unknown>
+    >;
+    expect({ org, region }).toEqual(people.scope);
+    const replaced = await fetch(`${index}/_doc/p:${ucid}`, {
+      method: 'PUT',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(source),
+    });
+    expect(replaced.status).toBe(200);
+    expect(await store.holdsProfiles(people.scope)).toBe(true);
+    expect(await store.holdsProfiles(people.in('us').scope)).toBe(false);
+  });
 });

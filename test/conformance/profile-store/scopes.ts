@@ -35,6 +35,25 @@ export function scopes(stage: Stage): void {
       expect(await here.find('email:a@x')).toEqual(made);
     });
 
+    it('are known to hold profiles, which a region that is given up must not, at once and until all are deleted', async () => {
+      const here = stage.people();
+      const there = here.in('us');
+      const holds = ({ scope, store }: typeof here) => store.holdsProfiles(scope);
+      expect(await holds(here)).toBe(false);
+      const made = [await here.write(['email:a@x']), await here.write(['email:b@x'])];
+      expect([await holds(here), await holds(there), await holds(stage.people())]).toEqual([
+        true,
+        false,
+        false,
+      ]);
+      expect(await here.store.holdsProfiles(undefined)).toBe(true);
+      await here.write(['email:a@x', 'email:b@x']);
+      await there.write(['email:a@x']);
+      await here.delete([], { ucids: made.map(({ ucid }) => ucid) });
+      await expect.poll(() => holds(here), { timeout: 20_000 }).toBe(false);
+      expect(await holds(there)).toBe(true);
+    });
+
     it('are searched together when several regions are named', async () => {
       const here = stage.people();
       const there = here.in('us');

@@ -161,7 +161,8 @@ function contentSource(
   { profile }: Content,
   pending: Pending | undefined,
 ): Omit<DocumentSource, 'body'> {
-  return { state, updated_ts: profile.updated_ts, ...pendingFields(pending) };
+  const { org, region, updated_ts } = profile;
+  return { state, org, region, updated_ts, ...pendingFields(pending) };
 }
 
 function bodyOf({ profile, deletions, unpublished }: Content, to?: string, text?: string): string {

@@ -45,6 +45,10 @@ class MemoryDocuments implements Documents {
   async find(): Promise<readonly string[]> {
     return [];
   }
+
+  async holdsLive(): Promise<boolean> {
+    return this.stored.size > 0;
+  }
 }
 
 function setUp(publish: (changes: readonly ProfileChange[]) => Promise<void> = async () => {}) {

@@ -4,6 +4,7 @@ import {
   type Profile,
   type ProfileDeletion,
   type ProfileDeletionOutcome,
+  type ProfileScope,
   type ProfileSearch,
   type ProfileStore,
   type ProfileUnlink,
@@ -84,6 +85,10 @@ export class DocumentProfileStore implements ProfileStore {
 
   search(search: ProfileSearch): Promise<readonly Profile[]> {
     return this.#do(() => untilDone(this.#tools, () => attemptSearch(search, this.#tools)));
+  }
+
+  holdsProfiles(scope: ProfileScope | undefined): Promise<boolean> {
+    return this.#do(() => this.#tools.documents.holdsLive(scope));
   }
 
   delete(deletion: ProfileDeletion): Promise<ProfileDeletionOutcome> {

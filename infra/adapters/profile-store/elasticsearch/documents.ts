@@ -1,3 +1,5 @@
+import type { ProfileScope } from '@tributary/core';
+
 /** Of a document as it was read or written: grows with every write, and is never the same for two contents. */
 export interface DocumentVersion {
   readonly seqNo: number;
@@ -65,4 +67,9 @@ export interface Documents {
   /** In the order of `writes`, no document twice. */
   write(writes: readonly DocumentWrite[]): Promise<readonly WriteResult[]>;
   find(query: DocumentQuery): Promise<readonly string[]>;
+  /**
+   * Whether any document is `live`, or a `redirect`, which still may be; in the scope where there is one. No write that
+   * was acknowledged before the call is missing.
+   */
+  holdsLive(scope: ProfileScope | undefined): Promise<boolean>;
 }

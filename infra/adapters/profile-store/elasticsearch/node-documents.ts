@@ -1,4 +1,4 @@
-import { InvalidInput, Unavailable } from '@tributary/core';
+import { InvalidInput, type ProfileScope, Unavailable } from '@tributary/core';
 import { type ElasticsearchConnection, refused } from '../../elasticsearch/index.ts';
 import { type BulkItem, resultOf } from './bulk-answers.ts';
 import { linesOf, MAX_ID_BYTES } from './bulk-lines.ts';
@@ -10,6 +10,7 @@ import type {
   StoredDocument,
   WriteResult,
 } from './documents.ts';
+import { holdsLive } from './holds-live.ts';
 import { type ProfileIndexOptions, provideIndex } from './index-setup.ts';
 import { SharedCalls } from './shared-calls.ts';
 
@@ -121,6 +122,11 @@ export class NodeDocuments implements Documents {
       }),
     );
     return hits.hits.flatMap(({ _id }) => (_id === undefined ? [] : [_id]));
+  }
+
+  async holdsLive(scope: ProfileScope | undefined): Promise<boolean> {
+    await this.#provide();
+    return holdsLive(this.#connection, this.#index.alias, scope);
   }
 
   /** Makes the index at first use, and again after it was found missing. */

@@ -1,1 +1,5 @@
-export { openSqliteProfileStore, type SqliteProfileStoreOptions } from './profile-store.ts';
+export {
+  folderHoldsProfiles,
+  openSqliteProfileStore,
+  type SqliteProfileStoreOptions,
+} from './profile-store.ts';

@@ -1,19 +1,35 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { checkFound, HeldThread, type Profile, type ProfileSearch, parseExact } from '@tributary/core';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import {
+  checkFound,
+  HeldThread,
+  type Profile,
+  type ProfileScope,
+  type ProfileSearch,
+  parseExact,
+} from '@tributary/core';
 import { reading } from '../../sqlite/database.ts';
 import { claimOf, ucidBytes } from './keys.ts';
 
 /** How long a search holds the thread, ms. */
 const HELD_MS = 2;
 
+/** Profiles that are looked at for their scope at a time: a few ms. */
+const PAGE = 100;
+
 /** The reading half, in the calling thread: it sees what is committed, whoever did it, and waits for no writer. */
 export class ProfileReader {
   readonly #claims: Lookup;
   readonly #ucids: Lookup;
+  readonly #page: StatementSync;
 
   constructor(database: DatabaseSync) {
     this.#claims = new Lookup(database, 'claims', 'claim');
     this.#ucids = new Lookup(database, 'ucids', 'ucid');
+    this.#page = database.prepare(
+      `SELECT max(profile) AS last, max(json_extract(body, '$.org') = ? AND json_extract(body, '$.region') = ?) AS found
+       FROM (SELECT profile, body FROM profiles WHERE profile > ? AND deleted_at IS NULL ORDER BY profile LIMIT ${PAGE})`,
+    );
   }
 
   async search(search: ProfileSearch): Promise<readonly Profile[]> {
@@ -33,6 +49,17 @@ export class ProfileReader {
       if (thread.isDueToRest) await thread.rest();
     }
     return distinct([...read.values()].filter(isMeant));
+  }
+
+  /** Reads all profiles in the worst case, a page at a time, as no index has their scopes. */
+  async holdsProfiles(scope: ProfileScope | undefined): Promise<boolean> {
+    for (let after = 0; ; ) {
+      const row = reading(() => this.#page.get(scope?.org ?? 0, scope?.region ?? '', after));
+      if (row === undefined || row.last === null) return false;
+      if (scope === undefined || Number(row.found) === 1) return true;
+      after = Number(row.last);
+      await nextTurn();
+    }
   }
 
   *#keysOf({ org, regions, identities, ucids }: ProfileSearch): Generator<readonly [Lookup, Uint8Array]> {

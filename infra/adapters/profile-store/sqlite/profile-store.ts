@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import {
@@ -11,6 +12,7 @@ import {
   type Profile,
   type ProfileDeletion,
   type ProfileDeletionOutcome,
+  type ProfileScope,
   type ProfileSearch,
   type ProfileStore,
   type ProfileUnlink,
@@ -115,6 +117,10 @@ class SqliteProfileStore implements ProfileStore {
     return this.#during(() => this.#reader.search(search));
   }
 
+  holdsProfiles(scope: ProfileScope | undefined): Promise<boolean> {
+    return this.#during(() => this.#reader.holdsProfiles(scope));
+  }
+
   delete(deletion: ProfileDeletion): Promise<ProfileDeletionOutcome> {
     return this.#during(async () => {
       const now = this.#options.clock();
@@ -187,6 +193,19 @@ function openReads(file: string, busyTimeoutMs: number, right: PublishingRight):
   } catch (error) {
     right.close();
     throw error;
+  }
+}
+
+/** Whether a folder of profiles has any, live or deleted, without opening it as a store. */
+export function folderHoldsProfiles(folder: string): boolean {
+  const file = join(folder, 'profiles.db');
+  if (!existsSync(file)) return false;
+  const database = openDatabase(file, { readOnly: true, busyTimeoutMs: 5_000 });
+  try {
+    const isMade = database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'profiles'").get();
+    return isMade !== undefined && database.prepare('SELECT 1 FROM profiles LIMIT 1').get() !== undefined;
+  } finally {
+    database.close();
   }
 }
 

@@ -77,6 +77,11 @@ export class SimulatedNode {
           return state?.source === undefined ? undefined : state;
         }),
       write: (writes) => this.#call(isDead, writes, (write) => this.#write(write)),
+      holdsLive: async (scope) =>
+        [...this.#seen.values()].some(({ source }) => {
+          if (source?.state !== 'live' && source?.state !== 'redirect') return false;
+          return scope === undefined || (source.org === scope.org && source.region === scope.region);
+        }),
       find: async (query) => (await this.#call(isDead, [query], (one) => this.#find(one))).flat(),
     };
   }

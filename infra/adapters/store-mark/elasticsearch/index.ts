@@ -1,0 +1,1 @@
+export { openElasticsearchStoreMark } from './store-mark.ts';

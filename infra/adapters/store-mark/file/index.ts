@@ -1,0 +1,1 @@
+export { openFileStoreMark } from './store-mark.ts';

@@ -1,0 +1,1 @@
+export { openRedisStoreMark } from './store-mark.ts';

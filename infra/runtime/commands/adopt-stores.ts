@@ -1,0 +1,63 @@
+import { isUuid, NO_METRICS } from '@tributary/core';
+import type { Environment } from '../command.ts';
+import { readConfig } from '../config/config.ts';
+import { createLogger } from '../observability/logger.ts';
+import { DEV_DEFAULTS } from '../process/dev-defaults.ts';
+import { startPatience, whenAvailable } from '../process/patience.ts';
+import { makeFolderPrivate } from '../process/private-folder.ts';
+import { tellingFaults } from '../process/telling-faults.ts';
+import { parseOptions, UsageError } from '../usage-error.ts';
+import { Closing } from '../wiring/closing.ts';
+import { installationOf } from '../wiring/installation.ts';
+import { openCatalog } from '../wiring/ports/catalog.ts';
+import { openEventLog } from '../wiring/ports/event-log.ts';
+import { openStoreMarks } from '../wiring/ports/store-marks.ts';
+
+/** What `--from` says for stores without a mark beside a new catalog. */
+const UNMARKED = 'none';
+
+/**
+ * `tributary adopt-stores --from <id>|none`: marks the configured stores that belong to the installation `id` as this
+ * one's, with all their data. Stores of yet another installation are left, with code 1. `none`: names the installation of
+ * a new catalog although there is data already. Stop the processes that use the stores before.
+ */
+export async function adoptStores(args: readonly string[], environment: Environment): Promise<number> {
+  const { from } = parseOptions(args, { from: { type: 'string' } });
+  if (from === undefined || (from !== UNMARKED && !isUuid(from)))
+    throw new UsageError('--from says whose stores they were: an id of an installation, or none');
+  const asked = readConfig({ LOG_LEVEL: 'warn', ...environment });
+  const config = asked.kafkaBrokers.length > 0 ? asked : readConfig({ ...DEV_DEFAULTS, ...environment });
+  const logger = createLogger(config.logLevel, { part: 'adopt-stores' });
+  const closing = new Closing();
+  return tellingFaults('adopt-stores', async () => {
+    try {
+      makeFolderPrivate(config.dataFolder, logger);
+      const patience = startPatience(config.startTimeout, logger);
+      const log = closing.keep(
+        await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }),
+      );
+      const catalog = closing.keep(openCatalog(config, { log, logger }));
+      const marks = await openStoreMarks(config, logger, (mark) => closing.keep(mark));
+      const id = await installationOf(config, { catalog, log, logger }, marks, patience, from === UNMARKED);
+      let code = 0;
+      for (const mark of [marks.profiles, ...marks.others]) {
+        const found = await whenAvailable(`reading the mark of ${mark.store}`, patience, () => mark.read());
+        const isMeant = found === from.toLowerCase();
+        if (isMeant) await whenAvailable(`marking ${mark.store}`, patience, () => mark.replace(id));
+        const isOther = found !== undefined && found !== id && !isMeant;
+        if (isOther) code = 1;
+        const state = isMeant
+          ? `was of ${found} and is of ${id} now`
+          : isOther
+            ? `is left: it is of ${found}`
+            : found === undefined
+              ? `has no mark: it is marked at the next start`
+              : `is of ${id} already`;
+        process.stdout.write(`${mark.store} ${state}\n`);
+      }
+      return code;
+    } finally {
+      await closing.close();
+    }
+  });
+}

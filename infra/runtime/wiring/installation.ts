@@ -1,0 +1,182 @@
+import {
+  type Catalog,
+  type EventLog,
+  iso,
+  type Logger,
+  messageOf,
+  newId,
+  type StoreMark,
+  TOPIC,
+  TributaryError,
+} from '@tributary/core';
+import type { Config } from '../config/settings.ts';
+import { type Patience, whenAvailable } from '../process/patience.ts';
+import { catchUp } from './catch-up.ts';
+import { Closing } from './closing.ts';
+import { openStoreMarks, type StoreMarks } from './ports/store-marks.ts';
+import { receivedTopics } from './topics.ts';
+
+const TRY_EVERY_MS = 2_000;
+
+/** A store holds data of another installation: no process may use it. */
+export class ForeignStore extends TributaryError {
+  readonly code = 'foreign_store';
+  readonly retryable = false;
+}
+
+export interface InstallationTools {
+  readonly catalog: Catalog;
+  readonly log: Pick<EventLog, 'topics' | 'end'>;
+  readonly logger: Logger;
+}
+
+/**
+ * The id of the installation that the catalog is of, made where it has none. `ForeignStore` where the catalog is new and
+ * there is data already, which only another installation can have written; with `takeAll` that is not asked.
+ */
+export async function installationOf(
+  config: Config,
+  { catalog, log }: InstallationTools,
+  marks: StoreMarks,
+  patience: Patience,
+  takeAll = false,
+): Promise<string> {
+  await catchUp(catalog, patience);
+  const known = catalog.state.installation;
+  if (known !== undefined) return known;
+  if (!takeAll && catalog.state.organizationCount === 0) {
+    const holding = await whenAvailable('looking for data of another installation', patience, () =>
+      firstHolding(config, log, marks.profiles),
+    );
+    // Another process may have named the installation meanwhile, and taken events since.
+    await catchUp(catalog, patience);
+    const named = catalog.state.installation;
+    if (named !== undefined) return named;
+    if (holding !== undefined && catalog.state.organizationCount === 0)
+      throw new ForeignStore(
+        `${holding}, although the catalog is new: they belong to another installation, or this one has lost its catalog. Start on empty engines or with another TRIBUTARY_PREFIX; to use this data all the same, run \`tributary adopt-stores --from none\``,
+      );
+  }
+  const id = newId();
+  await whenAvailable('naming the installation', patience, () =>
+    catalog.propose({
+      v: 1,
+      type: 'installation.created',
+      entity: id,
+      data: {},
+      by: 'operator:start',
+      from: { address: '', request_id: '' },
+      at: iso(Date.now()),
+    }),
+  );
+  return catalog.state.installation ?? id;
+}
+
+/** What holds data that needs an organization in the catalog, for people. */
+async function firstHolding(
+  config: Config,
+  log: Pick<EventLog, 'topics' | 'end'>,
+  profiles: StoreMark,
+): Promise<string | undefined> {
+  for (const topic of [...receivedTopics(config), TOPIC.accepted, TOPIC.profileChanges])
+    for (let partition = 0; partition < (log.topics.get(topic)?.partitions ?? 0); partition++)
+      if ((await log.end(topic, partition)) > 0) return `the topic ${config.prefix}${topic} has records`;
+  return (await profiles.holdsProfiles?.()) === true ? `${profiles.store} has profiles` : undefined;
+}
+
+/** That the stores of a process belong to its installation. */
+export interface StoresCheck {
+  /** Rejects with `ForeignStore` where an engine that did not answer at first turns out to be another's. */
+  readonly failed: Promise<never>;
+  close(): Promise<void>;
+}
+
+/**
+ * Marks the stores that have no mark as this installation's, and checks those that have one: `ForeignStore` says which
+ * one is another's, before it is used. An engine that does not answer holds up no start: it is checked once it does.
+ * `openProfiles` runs when the store of the profiles was checked.
+ */
+export async function checkStores(
+  config: Config,
+  tools: InstallationTools,
+  patience: Patience,
+  openProfiles: () => Promise<void>,
+): Promise<StoresCheck> {
+  const closing = new Closing();
+  try {
+    const marks = await openStoreMarks(config, tools.logger, (mark) => closing.keep(mark));
+    const id = await installationOf(config, tools, marks, patience);
+    const steps = [
+      ...marks.others.map((mark) => ({ mark, use: async () => {} })),
+      { mark: marks.profiles, use: openProfiles },
+    ];
+    const left = await checkAll(steps, id, tools.logger);
+    return checkLater(left, id, tools.logger, closing);
+  } catch (error) {
+    await closing.close();
+    throw error;
+  }
+}
+
+interface Step {
+  readonly mark: StoreMark;
+  /** Runs once the store was found to be this installation's. */
+  readonly use: () => Promise<void>;
+}
+
+/** All foreign stores in one error. Answers the steps that are left, as their engine does not answer. */
+async function checkAll(steps: readonly Step[], id: string, logger: Logger): Promise<readonly Step[]> {
+  const left: Step[] = [];
+  const own: Step[] = [];
+  const foreign: string[] = [];
+  for (const step of steps)
+    try {
+      const found = await step.mark.claim(id);
+      if (found === id) own.push(step);
+      else foreign.push(foreignText(step.mark.store, found, id));
+    } catch (error) {
+      if (!(error instanceof TributaryError) || !error.retryable) throw error;
+      left.push(step);
+      logger.warn(
+        { store: step.mark.store, error: messageOf(error) },
+        'whose store it is is not known yet; it will be asked again',
+      );
+    }
+  if (foreign.length > 0) throw new ForeignStore(foreign.join('; '));
+  for (const { use } of own) await use();
+  return left;
+}
+
+function foreignText(store: string, found: string, id: string): string {
+  return `${store} belongs to the installation ${found} and the catalog is of ${id}: check the addresses and TRIBUTARY_PREFIX; to give the store with all its data to this installation, run \`tributary adopt-stores --from ${found}\``;
+}
+
+function checkLater(steps: readonly Step[], id: string, logger: Logger, closing: Closing): StoresCheck {
+  const failed = Promise.withResolvers<never>();
+  failed.promise.catch(() => {}); // whoever started the check may look later
+  let left = steps;
+  let timer: NodeJS.Timeout | undefined;
+  let checking: Promise<void> = Promise.resolve();
+  let isClosed = false;
+  const again = () => {
+    if (left.length === 0 || isClosed) return;
+    timer = setTimeout(() => {
+      checking = checkAll(left, id, logger)
+        .then((rest) => {
+          left = rest;
+          again();
+        })
+        .catch(failed.reject);
+    }, TRY_EVERY_MS).unref();
+  };
+  again();
+  return {
+    failed: failed.promise,
+    async close() {
+      isClosed = true;
+      clearTimeout(timer);
+      await checking;
+      await closing.close();
+    },
+  };
+}
