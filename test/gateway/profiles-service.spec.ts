@@ -289,6 +289,20 @@ describe('the audit log of deletions', () => {
     expect(JSON.stringify([begun, ended])).not.toContain('secret');
   });
 
+  it('lacked who took an identity away from whom', async () => {
+    const { gateway, client } = await open();
+    const { ucid } = await client.write({ email: 'cy@secret.example', AdId: 'ad-cy' });
+    const body = { region: 'eu', ids: { AdId: ['ad-cy', 'ad-none'] } };
+    expect(await client.call('/_unlink', body)).toMatchObject({
+      status: 200,
+      body: { ucids: [ucid], identitiesNotFound: ['ad-none'] },
+    });
+    expect(await recordsOf(gateway)).toMatchObject([
+      { name: 'unlinked', identity_types: ['AdId'], requested: 2 },
+      { name: 'unlinked', outcome: { ucids: [ucid], not_found: 1, complete: true } },
+    ]);
+  });
+
   it('lost a deletion whose process died: nobody is deleted before it is on record that it was begun', async () => {
     const recordProfileOperation = () => Promise.reject(new Unavailable('the log is away'));
     const { client } = await open({ dependencies: { recordProfileOperation } });

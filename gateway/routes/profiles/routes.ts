@@ -37,7 +37,7 @@ import {
   writeBody,
 } from './schemas.ts';
 import { readSearch } from './search.ts';
-import { readUnlink, unlinkAnswerOf, unlinkRefusal } from './unlink.ts';
+import { notFoundBy, readUnlink, unlinkAnswerOf, unlinkRefusal } from './unlink.ts';
 import { namesIn, readWrite } from './write.ts';
 
 /** How deep the values of `upsert.profile` are: a number keeps its digits there and nowhere else. */
@@ -216,8 +216,7 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
         const outcome = await profiles.unlink({ ...names, ...scope });
         const answer = unlinkAnswerOf(outcome, asSent);
         const refusal = outcome.kind === 'refused' ? unlinkRefusal(outcome.reason, names) : undefined;
-        const notFound = refusal === undefined ? new Set(answer.identitiesNotFound).size : 0;
-        await record.end({ ucids: answer.ucids, not_found: notFound });
+        await record.end({ ucids: answer.ucids, not_found: notFoundBy(outcome, names.identities.length) });
         if (refusal !== undefined) throw refusal;
         return reply.code(200).send(answer);
       } finally {

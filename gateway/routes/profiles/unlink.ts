@@ -59,6 +59,12 @@ export function unlinkAnswerOf(
     : { ucids: [], identitiesNotFound: asSent.flat() };
 }
 
+/** How many of the named identities belonged to nobody; 0 where the call was refused for another reason. */
+export function notFoundBy(outcome: ProfileUnlinkOutcome, requested: number): number {
+  if (outcome.kind === 'unlinked') return outcome.notHeld.length;
+  return outcome.reason === 'nobody' ? requested : 0;
+}
+
 /** The refusal as an error; undefined where it is an answer: that nobody has the identities. */
 export function unlinkRefusal(
   reason: UnlinkRefusal,
