@@ -1,5 +1,4 @@
 import type { CanonicalEvent, Environment } from '../event/event.ts';
-import { withFields } from './event-text.ts';
 
 /** One attempt to deliver. */
 export interface DeliveryAttempt {
@@ -91,12 +90,6 @@ export interface DeliveryOutcome {
  */
 export function deathOf({ delivery, at }: Pick<DeliveryOutcome, 'delivery' | 'at'>): string {
   return `${delivery.id}:${delivery.redrives}:${at}`;
-}
-
-/** The delivery as its destination receives it: under its idempotency key. */
-export function asReceived(delivery: Delivery): Delivery {
-  const { idempotency_key } = delivery;
-  return idempotency_key === undefined ? delivery : withFields(delivery, { id: idempotency_key });
 }
 
 /** Key on `deliveries*`: order per destination and subject. */

@@ -34,6 +34,12 @@ export function withFields(delivery: Delivery, fields: Partial<Omit<Delivery, 'e
   return withEventText({ ...envelopeOf(delivery), ...fields }, text);
 }
 
+/** The delivery as its destination receives it: under its idempotency key. */
+export function asReceived(delivery: Delivery): Delivery {
+  const { idempotency_key } = delivery;
+  return idempotency_key === undefined ? delivery : withFields(delivery, { id: idempotency_key });
+}
+
 /** All of a delivery but its event, which is not asked for. */
 export function envelopeOf(delivery: Delivery): Omit<Delivery, 'event'> {
   const names = Object.keys(delivery).filter((name) => name !== 'event') as (keyof Delivery)[];

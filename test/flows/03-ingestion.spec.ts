@@ -44,7 +44,7 @@ describe('3. Ingestion', () => {
     expect(answer).toMatchObject({ status: 202, body: { status: 'received' } });
   });
 
-  it('brings every field of each type to who watches, as it was sent, and adds who, where and when', async () => {
+  it('shows every field of each type in the live view, as it was sent but for the form of its time, and adds who, where and when', async () => {
     const { url, idToken: token, workspaceId } = tributary;
     const stream = await openEventStream(url, { token, workspaceId });
     onTestFinished(() => stream.close());
@@ -70,6 +70,8 @@ describe('3. Ingestion', () => {
       expect(event).toEqual({
         ...{ type, message_id, ...fields, ...common },
         ...{ environment: 'production', workspace_id: workspaceId },
+        timestamp: '2026-01-02T01:04:05.000Z',
+        context: { ...common.context, tributary: { timestamp: common.timestamp } },
         received_at: expect.stringMatching(UTC_TIME),
         ...{ outcome: 'accepted', violations: [] },
       });

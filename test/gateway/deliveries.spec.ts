@@ -1,17 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import {
   type Delivery,
-  type DeliveryOutcome,
   entryOfOutcome,
   HEADER,
   type HistoryEntry,
   type LogEntry,
-  newId,
   outcomeOfEntry,
   TOPIC,
   Unavailable,
 } from '@tributary/core';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { deadDelivery, type Outcome } from '../helpers/dead-delivery.ts';
 import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
 
 let test: TestGateway;
@@ -35,8 +34,6 @@ async function create(resource: string, body: object): Promise<string> {
 /** Within the retention of history. */
 let received = Date.now() - 6 * 3_600_000;
 
-type Outcome = Partial<Omit<DeliveryOutcome, 'delivery'>>;
-
 /** An outcome as the history stage writes it down. */
 async function happened(fields: Outcome = {}, about: Partial<Delivery> = {}): Promise<Delivery> {
   const entry = entryOf(fields, about);
@@ -44,43 +41,11 @@ async function happened(fields: Outcome = {}, about: Partial<Delivery> = {}): Pr
   return outcomeOfEntry(entry).delivery;
 }
 
-/** A dead delivery, unless the fields say otherwise, a second after the one before. */
+/** A second after the one before. */
 function entryOf(fields: Outcome = {}, about: Partial<Delivery> = {}): HistoryEntry {
   received += 1_000;
-  const at = new Date(received).toISOString();
-  const messageId = newId();
-  const delivery: Delivery = {
-    id: randomUUID(),
-    workspace_id: String(owner.workspaceId),
-    environment: 'production',
-    destination_id: destinationId,
-    rule_id: ruleId,
-    message_id: messageId,
-    index: 0,
-    created_at: at,
-    attempts: [{ at, outcome: 'dead', reason: 'gone', status: 410, duration_ms: 12 }],
-    redrives: 0,
-    event: {
-      message_id: messageId,
-      type: 'track',
-      event: 'Paid',
-      user_id: 'u',
-      timestamp: at,
-      received_at: at,
-      environment: 'production',
-      workspace_id: String(owner.workspaceId),
-    },
-    ...about,
-  };
-  const outcome: DeliveryOutcome = {
-    delivery,
-    status: 'dead',
-    reason: 'gone',
-    cause: 'destination',
-    at,
-    ...fields,
-  };
-  return entryOfOutcome(outcome);
+  const of = { workspace_id: String(owner.workspaceId), destination_id: destinationId, rule_id: ruleId };
+  return deadDelivery(received, fields, { ...of, ...about });
 }
 
 interface Redriven {
