@@ -1,4 +1,5 @@
 import { canonicalTime, type Delivery, eventJson } from '@tributary/core';
+import { storableJson, storableText } from './storable.ts';
 
 /** The columns of the table, in order: the SQL type, and what of a delivery goes in. */
 export const COLUMNS = [
@@ -15,7 +16,7 @@ export const COLUMNS = [
   ['rule_id', 'text', ({ rule_id }: Delivery) => rule_id],
   ['destination_id', 'text', ({ destination_id }: Delivery) => destination_id],
   ['attempt', 'integer', ({ attempts }: Delivery) => attempts.length + 1],
-  ['event', 'jsonb', eventJson],
+  ['event', 'jsonb', (delivery: Delivery) => storableJson(eventJson(delivery))],
 ] as const;
 
 /** With its zone, also of an event that was received before times had one form: else the session's zone would count. */
@@ -46,5 +47,10 @@ export function insertStatement(table: string): string {
 }
 
 export function insertValues(deliveries: readonly Delivery[]): unknown[][] {
-  return COLUMNS.map(([, , value]) => deliveries.map((delivery) => value(delivery) ?? null));
+  return COLUMNS.map(([, , columnOf]) =>
+    deliveries.map((delivery) => {
+      const value = columnOf(delivery) ?? null;
+      return typeof value === 'string' ? storableText(value) : value;
+    }),
+  );
 }

@@ -57,6 +57,25 @@ describe.skipIf(server === undefined)('on a real engine', () => {
       begin if ${condition} then raise exception 'no room for %', new.user_id ${how}; end if; return new; end $$;
       create trigger picky before insert on ${table} for each row execute function ${table}_check();`;
 
+    it('was one with a character that PostgreSQL has no way to store', async () => {
+      const place = await harness();
+      const connectors = createTestConnectors(place.connectors);
+      try {
+        const to = destination(place.settings);
+        await connectorOf(connectors, 'postgres').test(to, unhurried);
+        const sent = deliveries(3).map((one, at) => ({
+          ...one,
+          event: { ...one.event, user_id: `u\0${at}`, properties: { 'a\0': ['b\0'.repeat(at), '\ud800'] } },
+        }));
+        const results = await connectorOf(connectors, 'postgres').deliver(to, sent, unhurried);
+        expect(results.map(({ outcome }) => outcome)).toEqual(['delivered', 'delivered', 'delivered']);
+        expect(await place.received()).toHaveLength(3);
+      } finally {
+        await connectors.close();
+        await place.close();
+      }
+    });
+
     it.each(['P0001', '42501', '42703', 'ZZ001', '0A000'])(
       'by a trigger, with %s, takes no good one with it, and is given up with the reason',
       async (code) => {
