@@ -331,7 +331,7 @@ describe('a client that does not read', () => {
 
   /** Far more than the buffers of both ends and of the system take, no faster than `reader` reads. */
   async function sendMuch(reader: EventStream): Promise<void> {
-    for (const _ of upTo(0, 60)) {
+    for (const _ of upTo(0, 45)) {
       await sendLarge(40);
       await reader.got(offset);
     }
