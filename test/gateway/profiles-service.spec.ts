@@ -151,6 +151,7 @@ describe('the profile API', () => {
       search: away,
       delete: away,
       unlink: away,
+      split: away,
       holdsProfiles: away,
       close: async () => {},
     };
@@ -170,6 +171,7 @@ describe('the profile API', () => {
       search: away,
       delete: inPart,
       unlink: away,
+      split: away,
       holdsProfiles: away,
       close: async () => {},
     };
@@ -193,6 +195,7 @@ describe('the profile API', () => {
       search: tooMuch,
       delete: away,
       unlink: away,
+      split: away,
       holdsProfiles: away,
       close: async () => {},
     };
@@ -231,6 +234,7 @@ describe('the answer to a search', () => {
       search: async () => found(count),
       delete: away,
       unlink: away,
+      split: away,
       holdsProfiles: away,
       close: async () => {},
     };
@@ -331,6 +335,7 @@ describe('the audit log of deletions', () => {
       search: away,
       delete: inPart,
       unlink: away,
+      split: away,
       holdsProfiles: away,
       close: async () => {},
     };
