@@ -47,6 +47,17 @@ describe('every promise is kept on a node that loses what it showed', () => {
       },
     ],
     [
+      'splits right after merges, of messages that are often late',
+      {
+        eventShare: 0.2,
+        splitShare: 0.35,
+        people: 3,
+        nodeCrashMs: undefined,
+        processCrashMs: undefined,
+        troubles: { delayMs: 5, unsafeMs: 5, lateShare: 0.15, lateMs: 300, timeoutMs: 3_000 },
+      },
+    ],
+    [
       'splits, unlinks, deletions and crashes',
       { splitShare: 0.15, unlinkShare: 0.1, deletionShare: 0.05, people: 4, nodeCrashMs: 300 },
     ],
