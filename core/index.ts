@@ -124,6 +124,7 @@ export * from './profiles/profile-store.ts';
 export * from './profiles/publish-changes.ts';
 export * from './profiles/record.ts';
 export * from './profiles/retention.ts';
+export { type AppliedSplit, applySplit, type SplitProfile } from './profiles/split.ts';
 export { applyUnlink, unlinkingOf } from './profiles/unlink.ts';
 export * from './quotas/quota-uses.ts';
 export * from './quotas/quotas.ts';

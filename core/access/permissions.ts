@@ -123,6 +123,7 @@ export const PERMISSIONS = {
   'audit-log.list': administers,
   'profiles.write': { credentials: PROFILE_CALLERS, scope: 'profile.write' },
   'profiles.unlink': { credentials: PROFILE_CALLERS, scope: 'profile.write' },
+  'profiles.split': { credentials: PROFILE_CALLERS, scope: 'profile.write' },
   'profiles.search': { credentials: PROFILE_CALLERS, scope: 'profile.read' },
   'profiles.delete': { credentials: PROFILE_CALLERS, scope: 'profile.delete' },
 } as const satisfies Record<string, Permission>;

@@ -106,7 +106,7 @@ const PROFILE_RECORD: JsonObject = {
 const PROFILE_CHANGE: JsonObject = {
   type: 'object',
   description:
-    'One committed change of a profile. It may come again; the highest version of a ucid is the newest.',
+    'One committed change of a profile. It may come again; the highest version of a ucid is the newest, be it that of a change of its own or of one that names it as linked.',
   definitions: { record: PROFILE_RECORD },
   properties: {
     kind: text('written, merged or deleted; more may come.'),
@@ -118,7 +118,8 @@ const PROFILE_CHANGE: JsonObject = {
     linked: {
       type: 'array',
       items: { type: 'string' },
-      description: 'merged: ucids that lead here from now on. deleted: ucids that led here.',
+      description:
+        'merged: ucids that lead here from now on. deleted: ucids that led here. A ucid may come back, with a change of its own at a higher version.',
     },
     record: { $ref: '#/definitions/record' },
     too_large: { type: 'boolean', description: 'True where the record is left out because of its size.' },

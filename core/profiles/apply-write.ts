@@ -2,6 +2,7 @@ import { joinAttributes, stampAttributes } from './attributes.ts';
 import { changeOf } from './changes.ts';
 import { joined, revised, withContent } from './fold.ts';
 import { joinIdentities } from './identities.ts';
+import { withoutOrigins } from './origins.ts';
 import {
   type Identity,
   LEAST_REGISTER_BYTES,
@@ -44,13 +45,25 @@ export function applyWrite(
     folded = joined(folded, other);
     if (cannotFit(folded)) return { kind: 'refused', reason: 'too_large' };
   }
-  const profile = revised(master, written(folded, identities, write, now), now);
+  let profile = aboveAll(others, revised(master, written(folded, identities, write, now), now));
   if (profile === master) return { kind: 'unchanged', profile };
   if (profile.identities.length > MAX_PROFILE_IDENTITIES)
     return { kind: 'refused', reason: 'too_many_identities' };
-  const text = JSON.stringify(profile);
-  if (isHeavier(text, MAX_PROFILE_BYTES)) return { kind: 'refused', reason: 'too_large' };
+  let text = JSON.stringify(profile);
+  if (isHeavier(text, MAX_PROFILE_BYTES)) {
+    const bare = withoutOrigins(profile);
+    if (bare === profile) return { kind: 'refused', reason: 'too_large' };
+    profile = bare;
+    text = JSON.stringify(bare);
+    if (isHeavier(text, MAX_PROFILE_BYTES)) return { kind: 'refused', reason: 'too_large' };
+  }
   return { kind: 'changed', profile, text, change: changeOf(master, profile) };
+}
+
+/** So that what is told of a ucid which is split off later is newer than everything that was told of it before. */
+function aboveAll(others: readonly Profile[], profile: Profile): Profile {
+  if (others.length === 0) return profile;
+  return { ...profile, version: Math.max(profile.version, ...others.map(({ version }) => version + 1)) };
 }
 
 function written(

@@ -1,6 +1,7 @@
 import { joinAttributes } from './attributes.ts';
 import { joinIdentities } from './identities.ts';
 import { compareText, keptIfSame } from './order.ts';
+import { withOrigins } from './origins.ts';
 import type { Profile, ProfileScope } from './profile.ts';
 import { joinNamed } from './registers.ts';
 import { joinUnlinked, withoutLiftedBlocks } from './unlinked.ts';
@@ -31,15 +32,20 @@ export function fold(master: Profile, other: Profile, now: number): Profile {
   return revised(master, joined(master, other), now);
 }
 
-/** The content of both under the name of the master; neither version nor time moves. */
+/**
+ * The content of both under the name of the master; neither version nor time moves. Everything the other one has names
+ * its origin then; what the master has, where this is its first merge: later it may have been written for either.
+ */
 export function joined(master: Profile, other: Profile): Profile {
   if (master.ucid === other.ucid) return master;
+  const mine = master.linked.length === 0 ? withOrigins(master) : master;
+  const theirs = withOrigins(other);
   const both = withContent(master, {
     created_ts: Math.min(master.created_ts, other.created_ts),
-    identities: joinIdentities(master.identities, other.identities),
-    attributes: joinAttributes(master.attributes, other.attributes),
-    preferences: joinNamed(master.preferences, other.preferences),
-    consents: joinNamed(master.consents, other.consents),
+    identities: joinIdentities(mine.identities, theirs.identities),
+    attributes: joinAttributes(mine.attributes, theirs.attributes),
+    preferences: joinNamed(mine.preferences, theirs.preferences),
+    consents: joinNamed(mine.consents, theirs.consents),
     linked: joinUcids(master.linked, [other.ucid, ...other.linked]),
   });
   if (master.unlinked === undefined && other.unlinked === undefined) return both;

@@ -1,5 +1,6 @@
 import { HASHED_EMAIL, identityKey, RAW_EMAIL } from './identity.ts';
 import { compareText, keptIfSame } from './order.ts';
+import { smallerOrigin } from './origins.ts';
 import type { HeldIdentity, Identity } from './profile.ts';
 
 /** Each identity once, at the place where it came first; of an e-mail's two forms the address. */
@@ -35,7 +36,9 @@ export function joinIdentities(
 function one(held: HeldIdentity, other: HeldIdentity): HeldIdentity {
   const { type, value } = isPlainer(other, held) ? other : held;
   const ts = Math.max(held.ts, other.ts);
-  return type === held.type && ts === held.ts ? held : { type, value, ts };
+  const from = smallerOrigin(held, other);
+  if (type === held.type && ts === held.ts && from === held.from) return held;
+  return { type, value, ts, ...(from === undefined ? {} : { from }) };
 }
 
 function isPlainer(identity: Identity, other: Identity): boolean {

@@ -123,6 +123,38 @@ export type ProfileUnlinkOutcome =
  */
 export type UnlinkRefusal = 'nobody' | 'several_profiles' | 'too_large';
 
+/** A merge to be undone. */
+export interface ProfileSplit extends ProfileScope {
+  /** Of a profile that was merged into another one: a `linked` of that one. */
+  readonly ucid: string;
+}
+
+export type ProfileSplitOutcome =
+  | {
+      readonly kind: 'split';
+      /** The profile of the ucid, as it is afterwards. */
+      readonly profile: Profile;
+      /** The profile that it was part of, as it is afterwards. */
+      readonly survivor: Profile;
+      readonly kept: KeptPlaces;
+    }
+  /** Nothing was changed. */
+  | { readonly kind: 'refused'; readonly reason: SplitRefusal };
+
+/** Places that the survivor keeps because nobody knows whose they are: they were written after the merge. */
+export interface KeptPlaces {
+  readonly attributes: readonly (readonly string[])[];
+  readonly preferences: readonly string[];
+  readonly consents: readonly string[];
+  readonly identityTypes: readonly string[];
+}
+
+/**
+ * `unknown_ucid`: no profile has it. `not_merged`: it is the ucid of a profile of its own. `unknown_origin`: nothing in
+ * the merged profile is known to be of it. `too_large`: see `ProfileRefusal`.
+ */
+export type SplitRefusal = 'unknown_ucid' | 'not_merged' | 'unknown_origin' | 'too_large';
+
 /** A deletion that came to an end before its time: what is in none of the lists may be deleted and may not. */
 export class DeletedInPart extends Unavailable {
   readonly outcome: ProfileDeletionOutcome;
@@ -167,9 +199,13 @@ export type PublishProfileChanges = (changes: readonly ProfileChange[]) => Promi
  * - An unlink takes an identity away from its profile in one commit. The identity belongs to nobody then. No event that is
  *   written afterwards brings it back to that profile, whenever it happened and in whatever company, until a write of
  *   `merge` does; it may become another profile's. What is known of its deletion stays known.
+ * - A split undoes a merge in one commit of the survivor: until then the ucid leads to the survivor, from then on to a
+ *   profile that has what came from it. Every other ucid leads where it led. No event that is written afterwards merges
+ *   the two again, until a write of `merge` does.
  * - Every change is published at least once; it is part of what the write commits, so no crash loses it. Who publishes
  *   does so with growing versions of a profile. A change that its process did not live to publish may be told as part of
- *   a later one of the same profile: that one has its `linked` too.
+ *   a later one of the same profile: that one has its `linked` too, without what was split off meanwhile. A ucid that a
+ *   split brings back has a higher version than every change that named it as linked.
  *
  * Errors: `Unavailable` when the engine does not answer: the call may have been carried out, all or nothing; repeat it.
  *
@@ -183,6 +219,7 @@ export interface ProfileStore {
   /** `DeletedInPart` where the engine ceased to answer after some were deleted. */
   delete(deletion: ProfileDeletion): Promise<ProfileDeletionOutcome>;
   unlink(unlink: ProfileUnlink): Promise<ProfileUnlinkOutcome>;
+  split(split: ProfileSplit): Promise<ProfileSplitOutcome>;
   /**
    * Whether any live profile is in the scope, every write included that was answered before the call. `undefined`
    * as the scope: anywhere in the store. May take seconds.

@@ -38,10 +38,17 @@ export interface Register {
    * kept, so that no older value comes back; records do not show it.
    */
   readonly unset?: true;
+  /**
+   * The ucid of the profile that it was written to, where that was before a merge. Absent in a profile that nothing was
+   * merged into, and of what was written after the merge. The last thing by which two registers are compared.
+   */
+  readonly from?: string;
 }
 
 export interface HeldIdentity extends Identity {
   readonly ts: number;
+  /** As of `Register`; an identity keeps it when it is written again, as it has one owner at a time. */
+  readonly from?: string;
 }
 
 /** An identity that was taken away from a profile: no event brings it back there, an explicit write does. */
@@ -73,7 +80,10 @@ export interface Profile extends ProfileScope {
   readonly created_ts: number;
   /** Epoch ms, grows with every write that changes something. */
   readonly updated_ts: number;
-  /** Grows by at least one with every write that changes something. */
+  /**
+   * Grows by at least one with every write that changes something. After a merge it is higher than those of all profiles
+   * that were merged, after a split both have a higher one than the merged profile had.
+   */
   readonly version: number;
   readonly identities: readonly HeldIdentity[];
   /** Absent where there is none. No identity is in both lists. */
@@ -81,7 +91,7 @@ export interface Profile extends ProfileScope {
   readonly attributes: readonly ProfileAttribute[];
   readonly preferences: readonly NamedRegister[];
   readonly consents: readonly NamedRegister[];
-  /** Ucids that were merged into this one: they resolve to it for good. */
+  /** Ucids that were merged into this one: they resolve to it until they are split off again. */
   readonly linked: readonly string[];
 }
 

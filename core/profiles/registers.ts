@@ -1,5 +1,6 @@
 import { canonicalJson } from '../contracts/json-values.ts';
 import { compareText, keptIfSame } from './order.ts';
+import { byOrigin } from './origins.ts';
 import type { NamedRegister, NewNamed, Register } from './profile.ts';
 
 /** Of what no event wrote. */
@@ -7,13 +8,15 @@ const NO_ORDER = -1;
 
 /**
  * The one that wins: the newer, of two of the same time the one of the later event, then the one with the greater JSON;
- * a value wins over an unset. The left one of equals.
+ * a value wins over an unset. Then the one that has an origin, or the smaller one. The left one of equals.
  */
 export function newerOf<T extends Register>(left: T, right: T): T {
   if (left.ts !== right.ts) return left.ts > right.ts ? left : right;
   const order = (left.order ?? NO_ORDER) - (right.order ?? NO_ORDER);
   if (order !== 0) return order > 0 ? left : right;
-  return compareText(textOf(left), textOf(right)) >= 0 ? left : right;
+  const text = compareText(textOf(left), textOf(right));
+  if (text !== 0) return text > 0 ? left : right;
+  return byOrigin(left, right);
 }
 
 /** A `null` that is kept as a value differs from an unset. */

@@ -1,6 +1,7 @@
 import { changeOf } from './changes.ts';
 import { revised } from './fold.ts';
 import { identityHash, identityKey } from './identity.ts';
+import { withoutOrigins } from './origins.ts';
 import { type Identity, MAX_PROFILE_BYTES, type Profile } from './profile.ts';
 import type { ProfileChange, ProfileUnlink, UnlinkRefusal } from './profile-store.ts';
 import { joinUnlinked } from './unlinked.ts';
@@ -58,7 +59,10 @@ export function applyUnlink(profile: Profile, identities: readonly Identity[], n
     },
     now,
   );
-  const text = JSON.stringify(after);
-  if (Buffer.byteLength(text) > MAX_PROFILE_BYTES) return { kind: 'refused', reason: 'too_large' };
-  return { kind: 'changed', profile: after, text, change: changeOf(profile, after) };
+  for (const unlinkedProfile of [after, withoutOrigins(after)]) {
+    const text = JSON.stringify(unlinkedProfile);
+    if (Buffer.byteLength(text) <= MAX_PROFILE_BYTES)
+      return { kind: 'changed', profile: unlinkedProfile, text, change: changeOf(profile, unlinkedProfile) };
+  }
+  return { kind: 'refused', reason: 'too_large' };
 }

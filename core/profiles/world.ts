@@ -4,6 +4,7 @@ import { identityKey } from './identity.ts';
 import { type IdentityOwner, linkingOf } from './linking.ts';
 import type { Identity, Profile, ProfileScope } from './profile.ts';
 import type { ProfileWrite, ProfileWriteOutcome } from './profile-store.ts';
+import { type AppliedSplit, applySplit } from './split.ts';
 import { applyUnlink, unlinkingOf } from './unlink.ts';
 
 export const SCOPE: ProfileScope = { org: 1, region: 'eu' };
@@ -81,6 +82,19 @@ export class World {
     this.#profiles.set(applied.profile.ucid, applied.profile);
     this.#claims.delete(identityKey(one));
     return applied.profile;
+  }
+
+  /** Undoes the merge of the ucid; what `applySplit` says. */
+  split(ucid: string, now = 1): AppliedSplit {
+    const merged = this.#profiles.get(this.rootOf(ucid));
+    if (merged === undefined) throw new Error(`${ucid} is not there`);
+    const applied = applySplit(merged, ucid, now);
+    if (applied.kind === 'refused') return applied;
+    for (const { profile } of [applied.survivor, applied.apart]) {
+      this.#profiles.set(profile.ucid, profile);
+      for (const one of profile.identities) this.#claims.set(identityKey(one), profile.ucid);
+    }
+    return applied;
   }
 
   /** Everybody's data as one profile's. */

@@ -62,8 +62,10 @@ export function methodNotAllowed(): ApiError {
  *
  * - `not_dead`: the delivery is not dead (any more).
  * - `unusable`: no connector of this release, or no key of it, opens the destination.
+ * - `not_merged`: the ucid is that of a profile of its own.
+ * - `unknown_origin`: nothing of the merged profile is known to have come from the ucid.
  */
-export type ConflictCode = ConflictReason | 'not_dead' | 'unusable';
+export type ConflictCode = ConflictReason | 'not_dead' | 'unusable' | 'not_merged' | 'unknown_origin';
 
 /** 409. `causes` names the things that stand in the way, where there are any. */
 export function conflict(reason: ConflictCode, causes: readonly ConflictCause[] = []): ApiError {

@@ -20,7 +20,14 @@ beforeAll(async () => {
 afterAll(() => test.close());
 
 const away = () => Promise.reject(new Unavailable('no profiles here'));
-const NO_PROFILES = { upsert: away, search: away, delete: away, unlink: away, close: async () => {} };
+const NO_PROFILES = {
+  upsert: away,
+  search: away,
+  delete: away,
+  unlink: away,
+  split: away,
+  close: async () => {},
+};
 
 const make = (client: InjectClient, fields: object = {}) =>
   client.ok<Organization>('POST', '/organizations', { name: 'Org', ...fields });

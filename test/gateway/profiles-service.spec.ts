@@ -120,6 +120,68 @@ describe('the profile API', () => {
     expect((await unlink({ ids }, client.naming(1_000_000))).status).toBe(403);
   });
 
+  it('could not undo a wrong merge: what was merged stayed one', async () => {
+    const { owner, organization, client } = await open();
+    const ann = await client.write(
+      { email: 'ann@m.example' },
+      { upsert: { profile: { home: { city: 'Bari' } } } },
+    );
+    const bob = await client.write(
+      { AdId: 'ad-bob' },
+      { upsert: { profile: { 'a/b': { '~': 1 } }, mkt_preferences: { sms: 'no' }, consent: { ads: 'no' } } },
+    );
+    await client.write(
+      { email: 'ann@m.example', AdId: 'ad-bob', cellphone: '+39000' },
+      { upsert: { profile: { late: { 'x/y': 1 } }, consent: { terms: 'yes' } } },
+    );
+    const split = (body: object, caller = client) =>
+      caller.call<unknown>('/_split', { region: 'eu', ucid: bob.ucid, ...body });
+    const { key } = await makeClientKey(owner, organization.id, ['profile.read', 'profile.delete']);
+    expect((await split({}, client.withKey(key, 'profile.read,profile.delete'))).status).toBe(403);
+    expect((await split({}, client.naming(1_000_000))).status).toBe(403);
+    for (const [body, path] of [
+      [{ ucid: 'bob' }, '/ucid'],
+      [{ ucid: organization.id }, '/ucid'],
+      [{ region: 'mars' }, '/region'],
+      [{ ucid: undefined }, '/ucid'],
+      [{ ids: {} }, '/ids'],
+    ] as const)
+      expect(await split(body)).toMatchObject({ status: 400, body: { details: [{ path }] } });
+    expect(await split({ ucid: ann.ucid })).toMatchObject({
+      status: 409,
+      body: { error: 'conflict', reason: 'not_merged', causes: [] },
+    });
+    expect(await split({ ucid: bob.ucid.toUpperCase() })).toMatchObject({
+      status: 200,
+      body: {
+        ucid: bob.ucid,
+        survivor: ann.ucid,
+        kept: ['/profile/late/x~1y', '/consent/terms', '/ids/cellphone'],
+      },
+    });
+    expect(await split({})).toMatchObject({ status: 409, body: { reason: 'not_merged' } });
+    const [found] = await client.search({ AdId: ['ad-bob'] });
+    expect(found).toMatchObject({
+      ucid: bob.ucid,
+      profile: { 'a/b': { '~': 1 } },
+      ids: { AdId: [{ AdId: 'ad-bob' }] },
+    });
+    expect(found).toMatchObject({
+      mkt_preferences: { sms: { value: 'no' } },
+      consent: { ads: { value: 'no' } },
+    });
+    const [left] = await client.search({ email: ['ann@m.example'] });
+    expect(Object.keys(left?.profile ?? {}).sort()).toEqual(['home', 'late']);
+    expect(Object.keys(left?.ids ?? {}).sort()).toEqual(['cellphone', 'email']);
+
+    await client.write({ email: 'ann@m.example', AdId: 'ad-bob' });
+    const writer = await makeClientKey(owner, organization.id, ['profile.write']);
+    expect((await split({}, client.withKey(writer.key, 'profile.write'))).body).toEqual({
+      ucid: bob.ucid,
+      survivor: ann.ucid,
+    });
+  });
+
   it('limits the calls of a key where that is configured: 429, and when to come again', async () => {
     const { owner, organization, client } = await open({ env: { TRIBUTARY_CALL_RATE: '20' } });
     const { key } = await makeClientKey(owner, organization.id, CLIENT_KEY_SCOPES);
@@ -151,6 +213,7 @@ describe('the profile API', () => {
       search: away,
       delete: away,
       unlink: away,
+      split: away,
       holdsProfiles: away,
       close: async () => {},
     };
@@ -170,6 +233,7 @@ describe('the profile API', () => {
       search: away,
       delete: inPart,
       unlink: away,
+      split: away,
       holdsProfiles: away,
       close: async () => {},
     };
@@ -193,6 +257,7 @@ describe('the profile API', () => {
       search: tooMuch,
       delete: away,
       unlink: away,
+      split: away,
       holdsProfiles: away,
       close: async () => {},
     };
@@ -231,6 +296,7 @@ describe('the answer to a search', () => {
       search: async () => found(count),
       delete: away,
       unlink: away,
+      split: away,
       holdsProfiles: away,
       close: async () => {},
     };
@@ -303,6 +369,24 @@ describe('the audit log of deletions', () => {
     ]);
   });
 
+  it('lacked who undid which merge', async () => {
+    const { gateway, client } = await open();
+    const [one, other] = [await client.write({ AdId: 's-1' }), await client.write({ AdId: 's-2' })];
+    await client.write({ AdId: 's-1', email: 'di@secret.example' }, { ucid: other.ucid });
+    const body = { region: 'eu', ucid: other.ucid };
+    expect((await client.call('/_split', body)).status).toBe(200);
+    expect((await client.call('/_split', body)).status).toBe(409);
+    const records = await recordsOf(gateway);
+    expect(records).toMatchObject([
+      { name: 'split', identity_types: ['ucid'], requested: 1 },
+      { name: 'split', outcome: { ucids: [other.ucid, one.ucid], not_found: 0, complete: true } },
+      { name: 'split' },
+      { name: 'split', outcome: { ucids: [], not_found: 0, complete: true } },
+    ]);
+    expect(records[1]?.id).toBe(records[0]?.id);
+    expect(JSON.stringify(records)).not.toContain('secret');
+  });
+
   it('lost a deletion whose process died: nobody is deleted before it is on record that it was begun', async () => {
     const recordProfileOperation = () => Promise.reject(new Unavailable('the log is away'));
     const { client } = await open({ dependencies: { recordProfileOperation } });
@@ -331,6 +415,7 @@ describe('the audit log of deletions', () => {
       search: away,
       delete: inPart,
       unlink: away,
+      split: away,
       holdsProfiles: away,
       close: async () => {},
     };

@@ -2,6 +2,7 @@ import {
   freshProfile,
   type Profile,
   type ProfileDeletionOutcome,
+  type ProfileSplitOutcome,
   type ProfileStore,
   type ProfileUnlinkOutcome,
   type ProfileWrite,
@@ -41,6 +42,9 @@ export class RecordedProfiles implements ProfileStore {
   }
   async unlink(): Promise<ProfileUnlinkOutcome> {
     return { kind: 'refused', reason: 'nobody' };
+  }
+  async split(): Promise<ProfileSplitOutcome> {
+    return { kind: 'refused', reason: 'unknown_ucid' };
   }
   async holdsProfiles(): Promise<boolean> {
     return this.writes.length > 0;

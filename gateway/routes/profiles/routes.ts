@@ -24,6 +24,7 @@ import { type Admission, admit, type NamedRegion } from './admission.ts';
 import { tooLarge } from './bounds.ts';
 import { readCallHeaders } from './call-headers.ts';
 import { readDeletion } from './deletion.ts';
+import { UCID } from './identities.ts';
 import { recordOperation } from './operation-record.ts';
 import { MAX_FOUND_BYTES, recordTexts } from './record-text.ts';
 import {
@@ -32,11 +33,14 @@ import {
   foundRecords,
   profileRecords,
   searchBody,
+  splitAnswer,
+  splitBody,
   unlinkAnswer,
   unlinkBody,
   writeBody,
 } from './schemas.ts';
 import { readSearch } from './search.ts';
+import { readSplit, splitAnswerOf, splitRefusal } from './split.ts';
 import { notFoundBy, readUnlink, unlinkAnswerOf, unlinkRefusal } from './unlink.ts';
 import { namesIn, readWrite } from './write.ts';
 
@@ -219,6 +223,45 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
         await record.end({ ucids: answer.ucids, not_found: notFoundBy(outcome, names.identities.length) });
         if (refusal !== undefined) throw refusal;
         return reply.code(200).send(answer);
+      } finally {
+        permit.release();
+      }
+    },
+  );
+
+  app.post(
+    '/users/_split',
+    {
+      config: { operation: 'profiles.split' },
+      schema: {
+        operationId: 'splitProfile',
+        summary: 'Undo a merge of two profiles',
+        description:
+          'An extension of the specification. The ucid, which became part of another profile, names a profile of its own again. It gets the identities and values that were written to it before the merge, as far as no newer one replaced them; the other one, the survivor, loses them and keeps everything else. What was written after the merge cannot be told apart: it stays and is listed as `kept`. No event makes them one again; a write that names identities of both does. 409 with the reason `not_merged` where the ucid is a profile of its own, as after a split that was done, and `unknown_origin` where nothing of the profile is known to have come from it: it was merged before version 0.2.0, everything was replaced since, or the profile is too large to keep origins.',
+        body: splitBody,
+        response: { 200: splitAnswer, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { region, ucid } = readSplit(request.body);
+      const { organization, mayRead } = admitTo(request, 'profile.write', [region]);
+      const record = recordOperation(request, dependencies, {
+        name: 'split',
+        organization_id: organization.id,
+        regions: [region.name],
+        identity_types: [UCID],
+        requested: 1,
+      });
+      const permit = unconfirmedWrites.take([organization.id], request.bodyBytes);
+      try {
+        await record.begin();
+        const outcome = await profiles.split({ org: organization.org_id, region: region.name, ucid });
+        if (outcome.kind === 'refused') {
+          await record.end({ ucids: [], not_found: outcome.reason === 'unknown_ucid' ? 1 : 0 });
+          throw splitRefusal(outcome.reason);
+        }
+        await record.end({ ucids: [ucid, outcome.survivor.ucid], not_found: 0 });
+        return reply.code(200).send(splitAnswerOf(outcome, mayRead));
       } finally {
         permit.release();
       }

@@ -125,6 +125,18 @@ export const unlinkBody = closed(
   },
 );
 
+export const splitBody = closed(
+  {
+    orgId,
+    region,
+    ucid: Type.String({ description: 'UUID of a profile that became part of another one.' }),
+  },
+  {
+    title: 'ProfileSplitBody',
+    examples: [{ orgId: 1, region: 'eu', ucid: '0192f0c2-11aa-7b0e-9d1e-7a2f6d1b4c3d' }],
+  },
+);
+
 export const profileRecords = listOf(
   Type.Object(
     {
@@ -155,6 +167,20 @@ export const unlinkAnswer = Type.Object(
     identitiesNotFound: listOf(Type.String(), 'What the profile did not have, as it was sent.'),
   },
   { title: 'ProfileUnlink' },
+);
+
+export const splitAnswer = Type.Object(
+  {
+    ucid: Type.String({ format: 'uuid', description: 'The profile that is one of its own again.' }),
+    survivor: Type.String({ format: 'uuid', description: 'The profile that it was part of.' }),
+    kept: optional(
+      listOf(
+        Type.String(),
+        'What the survivor keeps as nobody knows whose it is, as it was written after the merge: JSON pointers into its record, of identities one for each type. Only where `profile.read` is effective too.',
+      ),
+    ),
+  },
+  { title: 'ProfileSplit' },
 );
 
 export const deletionAnswer = Type.Object(

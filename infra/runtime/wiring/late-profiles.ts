@@ -21,6 +21,7 @@ export function lateProfiles(openStore: () => Promise<ProfileStore>): LateProfil
       search: async (search) => needed().search(search),
       delete: async (deletion) => needed().delete(deletion),
       unlink: async (unlink) => needed().unlink(unlink),
+      split: async (split) => needed().split(split),
       holdsProfiles: async (scope) => needed().holdsProfiles(scope),
       async close() {
         await opening?.catch(() => {}); // told to whoever opened it

@@ -7,6 +7,7 @@ import {
   type ProfileDeletion,
   type ProfileDeletionOutcome,
   type ProfileScope,
+  type ProfileSplitOutcome,
   type ProfileStore,
   type ProfileUnlink,
   type ProfileUnlinkOutcome,
@@ -83,6 +84,10 @@ export class People {
 
   async findUcid(ucid: string): Promise<Profile | undefined> {
     return only(await this.search([], [ucid]));
+  }
+
+  split(ucid: string): Promise<ProfileSplitOutcome> {
+    return this.store.split({ ...this.scope, ucid });
   }
 
   unlink(identities: readonly string[], changes: Partial<ProfileUnlink> = {}): Promise<ProfileUnlinkOutcome> {

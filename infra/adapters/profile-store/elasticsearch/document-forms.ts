@@ -11,6 +11,8 @@ export interface Content {
   readonly deletions: Readonly<Record<string, number>>;
   /** Ucids that became this one by changes which may not be published yet. */
   readonly unpublished: readonly string[];
+  /** Of a frozen profile: it came back by a split, and that was not told yet. It is told when it is live. */
+  readonly untold?: true;
 }
 
 /** Which change of which publisher the document carries; absent where nothing was ever published of it. */
@@ -46,7 +48,7 @@ export type LiveDocument = At & WithPending & { readonly state: 'live'; readonly
  */
 export type RedirectDocument = At &
   WithPending & { readonly state: 'redirect'; readonly to: string; readonly content: Content };
-/** Part of another profile for good. */
+/** Part of another profile, as long as that one lists it. */
 export type FoldedDocument = At & { readonly state: 'folded'; readonly to: string };
 /** `dirty`: what it says may not be durable yet, and redirects to it may still hold data. */
 export type DeletedDocument = At &
@@ -165,8 +167,8 @@ function contentSource(
   return { state, org, region, updated_ts, ...pendingFields(pending) };
 }
 
-function bodyOf({ profile, deletions, unpublished }: Content, to?: string, text?: string): string {
-  const rest = JSON.stringify({ ...(to === undefined ? {} : { to }), deletions, unpublished });
+function bodyOf({ profile, deletions, unpublished, untold }: Content, to?: string, text?: string): string {
+  const rest = JSON.stringify({ to, deletions, unpublished, untold });
   return `${rest.slice(0, -1)},"profile":${text ?? JSON.stringify(profile)}}`;
 }
 

@@ -6,6 +6,8 @@ import {
   type ProfileDeletionOutcome,
   type ProfileScope,
   type ProfileSearch,
+  type ProfileSplit,
+  type ProfileSplitOutcome,
   type ProfileStore,
   type ProfileUnlink,
   type ProfileUnlinkOutcome,
@@ -23,6 +25,7 @@ import { HintTable } from './hint-table.ts';
 import { Lanes } from './lanes.ts';
 import { untilDone } from './restarts.ts';
 import { attemptSearch } from './search.ts';
+import { attemptSplit } from './split.ts';
 import type { StoreTools } from './store-tools.ts';
 import { Sweeper } from './sweeper.ts';
 import { attemptUnlink } from './unlink.ts';
@@ -97,6 +100,10 @@ export class DocumentProfileStore implements ProfileStore {
 
   unlink(unlink: ProfileUnlink): Promise<ProfileUnlinkOutcome> {
     return this.#do(() => untilDone(this.#tools, () => attemptUnlink(unlink, this.#tools, this.#publisher)));
+  }
+
+  split(split: ProfileSplit): Promise<ProfileSplitOutcome> {
+    return this.#do(() => untilDone(this.#tools, () => attemptSplit(split, this.#tools, this.#publisher)));
   }
 
   /** Completes what others left half done. */

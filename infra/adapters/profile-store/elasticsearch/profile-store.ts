@@ -61,6 +61,7 @@ export async function openElasticsearchProfileStore(
     search: (search) => store.search(search),
     delete: (deletion) => store.delete(deletion),
     unlink: (unlink) => store.unlink(unlink),
+    split: (split) => store.split(split),
     holdsProfiles: (scope) => store.holdsProfiles(scope),
     close() {
       closed ??= sweeping

@@ -13,11 +13,13 @@ export type Root =
   /** Deleted so long ago that nothing is left of it but the way there. */
   | { readonly kind: 'gone' }
   /** Not to be told before this ucid is read too. */
-  | { readonly kind: 'unread'; readonly ucid: string };
+  | { readonly kind: 'unread'; readonly ucid: string }
+  /** `ucid` was read as part of a profile, `of`, that did not list it when it was read: both are of different times. */
+  | { readonly kind: 'torn'; readonly ucid: string; readonly of: string };
 
 /**
  * Follows a ucid to its profile. A merge has happened when, and only when, the profile that it leads to lists the ucid
- * as linked: that list is written together with the data. Before, a redirect is a profile of its own.
+ * as linked: that list is written together with the data. Before, and after a split, a redirect is a profile of its own.
  */
 export function rootOf(ucid: string, loaded: LoadedProfiles): Root {
   if (!loaded.has(ucid)) return { kind: 'unread', ucid };
@@ -30,7 +32,7 @@ export function rootOf(ucid: string, loaded: LoadedProfiles): Root {
       return { kind: 'deleted', ucid, document };
     case 'folded': {
       const next = rootOf(document.to, loaded);
-      return next.kind === 'absent' ? { kind: 'gone' } : next;
+      return next.kind === 'absent' ? { kind: 'gone' } : asListed(ucid, next);
     }
     case 'redirect':
       return mergedInto(ucid, document.to, loaded) ?? { kind: 'profile', ucid, document };
@@ -43,9 +45,15 @@ function mergedInto(ucid: string, to: string, loaded: LoadedProfiles): Root | un
   const next = loaded.get(to);
   if (next === undefined) return undefined;
   const root = next.state === 'folded' ? rootOf(to, loaded) : undefined;
-  if (root?.kind === 'unread') return root;
+  if (root?.kind === 'unread' || root?.kind === 'torn') return root;
   if (!linkedOf(root === undefined ? next : documentOf(root)).includes(ucid)) return undefined;
-  return root ?? rootOf(to, loaded);
+  return asListed(ucid, root ?? rootOf(to, loaded));
+}
+
+/** The root of a ucid that became part of it: one that does not list it was read at another side of a split. */
+function asListed(ucid: string, root: Root): Root {
+  if (root.kind !== 'profile' && root.kind !== 'deleted') return root;
+  return linkedOf(root.document).includes(ucid) ? root : { kind: 'torn', ucid, of: root.ucid };
 }
 
 function documentOf(root: Root): ProfileDocument | undefined {

@@ -1,4 +1,4 @@
-import { forgetDeletionsBefore, messageOf, type PublishProfileChanges } from '@tributary/core';
+import { changeOf, forgetDeletionsBefore, messageOf, type PublishProfileChanges } from '@tributary/core';
 import { bury } from './burial.ts';
 import type { ChangePublisher } from './change-publisher.ts';
 import {
@@ -14,6 +14,7 @@ import type { DocumentQuery } from './documents.ts';
 import { AGAIN } from './restarts.ts';
 import type { StoreTools } from './store-tools.ts';
 import { sweepPublishers } from './sweep-publishers.ts';
+import { commitChange } from './upsert.ts';
 import { View } from './view.ts';
 import { fencesOfFrozen } from './write-plan.ts';
 import { WriteSteps } from './write-steps.ts';
@@ -79,7 +80,10 @@ export class Sweeper {
     }
   }
 
-  /** A merge that happened leaves nothing but a name; one that did not, and whose writer is gone, never will. */
+  /**
+   * A merge that happened leaves nothing but a name; one that did not, and whose writer is gone, never will. Of a split
+   * that happened the profile is told, one that did not leaves nothing.
+   */
   async #settleRedirect(ucid: string): Promise<void> {
     const view = new View(this.#tools.documents, this.#tools.hints);
     await view.load([], [ucid]);
@@ -90,7 +94,13 @@ export class Sweeper {
     if (root.kind === 'profile' && root.ucid === ucid) {
       const scope = document.content.profile;
       if (!(await steps.fence(fencesOfFrozen(document, undefined, view), scope))) return;
-      await steps.put(ucid, liveSource(document.content, document.pending));
+      const { profile, deletions, untold } = document.content;
+      if (untold === true) {
+        const told = { profile, text: JSON.stringify(profile), change: changeOf(profile, profile) };
+        await commitChange({ document, deletions, ...told }, steps, this.#tools, this.#publisher);
+      } else {
+        await steps.put(ucid, liveSource(document.content, document.pending));
+      }
       return;
     }
     const isCertain = await this.#tools.durable.assert([root]);

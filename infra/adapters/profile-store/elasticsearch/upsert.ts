@@ -69,17 +69,23 @@ export interface Commit {
   /** The JSON of `profile`. */
   readonly text: string;
   readonly change: ProfileChange;
+  /** A ucid that is split off by the change. */
+  readonly splitOff?: string;
 }
 
 /** Writes the profile live, with its change. False when somebody else wrote it. */
 export async function commitChange(
-  { document, deletions, profile, text, change }: Commit,
+  { document, deletions, profile, text, change, splitOff }: Commit,
   steps: WriteSteps,
   { durable }: StoreTools,
   publisher: ChangePublisher,
 ): Promise<boolean> {
   const { ucid } = profile;
-  const published = withCarried(change, await carried(document, publisher));
+  const earlier = await carried(document, publisher);
+  const published = withCarried(
+    change,
+    earlier.filter((linked) => linked !== splitOff),
+  );
   const open = await publisher.begin();
   const content = { profile, deletions, unpublished: published.linked };
   try {

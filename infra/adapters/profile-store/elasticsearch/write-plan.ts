@@ -230,6 +230,7 @@ function claimStepOf(
     case 'gone':
       return [{ step, fences: [] }];
     case 'unread':
+    case 'torn':
       throw new TypeError('a claim was not followed to its end');
   }
 }

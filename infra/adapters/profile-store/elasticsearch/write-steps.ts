@@ -79,7 +79,9 @@ export class WriteSteps {
 
   /**
    * After a merge: nothing but names stays of what became part of another profile, and claims lead to that one at once.
-   * Nobody waits for it; whoever finds it undone can do without, and the sweeper does it.
+   * No caller waits for it; an operation that finds it undone can do without, and the sweeper does it. Claims are moved
+   * only as they were read before the profiles were stripped: a split writes the profile first and then the claims, so
+   * none is taken away from it.
    */
   async tidy(joining: readonly Joining[], to: string): Promise<void> {
     const { documents, hints } = this.#tools;
@@ -89,6 +91,7 @@ export class WriteSteps {
     const from = new Set(joining.map(({ ucid }) => ucid));
     try {
       const found = await documents.read(claims.map(claimId));
+      if (!(await this.#all(joining.map(({ ucid }) => ({ ucid, source: foldedSource(to) }))))) return;
       const moved = claims.flatMap((claim, index): readonly DocumentWrite[] => {
         hints.set(claim, to);
         const stored = found[index];
@@ -98,7 +101,6 @@ export class WriteSteps {
         return [{ id: claimId(claim), expected: before.stored.version, source }];
       });
       await documents.write(moved);
-      await this.#all(joining.map(({ ucid }) => ({ ucid, source: foldedSource(to) })));
     } catch (error) {
       this.#tools.logger.debug({ error: messageOf(error) }, 'a merge is left to the sweeper to tidy');
     }

@@ -1,4 +1,5 @@
 import {
+  applySplit,
   applyUnlink,
   applyWrite,
   deletionOf,
@@ -8,6 +9,7 @@ import {
   messageOf,
   type Profile,
   type ProfileDeletion,
+  type ProfileSplit,
   type ProfileUnlink,
   type ProfileWrite,
   unlinkingOf,
@@ -34,6 +36,8 @@ export function carryOut(stored: StoredProfiles, request: StoreRequest): StoreAn
       return remove(stored, request.deletion, request.now);
     case 'unlink':
       return unlink(stored, request.unlink, request.now);
+    case 'split':
+      return split(stored, request.split, request.now);
     case 'published':
       return { kind: 'done', count: stored.published(request.upTo) };
     case 'forget':
@@ -156,6 +160,20 @@ function unlink(stored: StoredProfiles, asked: ProfileUnlink, now: number): Stor
     if (owners[at] !== undefined) stored.free(claim, target, found[at]?.deletedAt);
   stored.record(change);
   return { kind: 'unlinked', profile: text, notHeld };
+}
+
+function split(stored: StoredProfiles, asked: ProfileSplit, now: number): StoreAnswer {
+  const merged = liveIn(asked, stored.byUcid(asked.ucid));
+  if (merged === undefined) return { kind: 'not_split', reason: 'unknown_ucid' };
+  const decision = decided(() => applySplit(merged.profile, asked.ucid, now));
+  if (decision.kind === 'failed') return decision;
+  if (decision.kind === 'refused') return { kind: 'not_split', reason: decision.reason };
+  const { survivor, apart, kept } = decision;
+  stored.replace(merged, survivor.profile, survivor.text);
+  stored.splitOff(apart.profile, apart.text);
+  stored.record(survivor.change, asked.ucid);
+  stored.record(apart.change);
+  return { kind: 'split', profile: apart.text, survivor: survivor.text, kept };
 }
 
 function ownerOf(claimed: Claimed | undefined): IdentityOwner {

@@ -1,7 +1,10 @@
 import type { ProfileChange } from '@tributary/core';
 
 /** A change as it waits, without the profile: a long wait is not to cost a copy of it for each version. */
-export type WaitingChange = Omit<ProfileChange, 'profile'>;
+export interface WaitingChange extends Omit<ProfileChange, 'profile'> {
+  /** A ucid that was linked to the profile and is split off by the change. */
+  readonly split?: string;
+}
 
 /** Changes and the ucids they bring in one row, at most: rows are parsed as wholes. One change alone may have more. */
 const ROW_WEIGHT = 50;

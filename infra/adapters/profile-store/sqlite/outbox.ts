@@ -68,9 +68,10 @@ export class Outbox {
           if (upTo !== number && characters > BATCH_CHARACTERS) break;
           const current = text === '' ? undefined : (parseExact(text) as Profile);
           const profile = current?.ucid === change.ucid ? current : undefined;
+          const all = toldWith(before, change, profile);
           // Of what was written to a profile that is no more, the deletion or merge behind it tells.
-          if (profile !== undefined || change.kind !== 'written')
-            told.set(change.ucid, toldWith(before, change, profile));
+          if (profile === undefined && all.kind === 'written') told.delete(change.ucid);
+          else told.set(change.ucid, all);
         } else {
           told.set(change.ucid, toldWith(before, change, before.profile));
         }
@@ -106,14 +107,18 @@ export class Outbox {
   }
 }
 
-/** Two changes of one ucid, in order, as one; the profile, where it is there, is newer than both. */
+/**
+ * Two changes of one ucid, in order, as one; the profile, where it is there, is newer than both. What was split off by
+ * then is not linked any more; a deletion names by itself all that led to the record.
+ */
 function toldWith(
   before: ProfileChange | undefined,
-  change: ProfileChange,
+  { split, ...change }: WaitingChange,
   profile: Profile | undefined,
 ): ProfileChange {
-  const linked = [...new Set([...(before?.linked ?? []), ...change.linked])];
-  if (change.kind === 'deleted') return { ...change, linked };
+  if (change.kind === 'deleted') return change;
+  const all = new Set([...(before?.linked ?? []).filter((ucid) => ucid !== split), ...change.linked]);
+  const linked = [...all].filter((ucid) => profile === undefined || profile.linked.includes(ucid));
   const kind = linked.length > 0 ? 'merged' : 'written';
   if (profile === undefined) return { ...change, kind, linked };
   return { ...change, kind, linked, version: profile.version, at: profile.updated_ts, profile };

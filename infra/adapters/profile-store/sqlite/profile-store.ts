@@ -14,6 +14,8 @@ import {
   type ProfileDeletionOutcome,
   type ProfileScope,
   type ProfileSearch,
+  type ProfileSplit,
+  type ProfileSplitOutcome,
   type ProfileStore,
   type ProfileUnlink,
   type ProfileUnlinkOutcome,
@@ -141,6 +143,22 @@ class SqliteProfileStore implements ProfileStore {
         kind: 'unlinked',
         profile: parseExact(answer.profile) as Profile,
         notHeld: answer.notHeld,
+      };
+    });
+  }
+
+  split(split: ProfileSplit): Promise<ProfileSplitOutcome> {
+    return this.#during(async () => {
+      const answer = await this.#writer.ask({ kind: 'split', split, now: this.#options.clock() });
+      if (answer.kind === 'not_split') return { kind: 'refused', reason: answer.reason };
+      if (answer.kind !== 'split') throw new Error(`a split was answered with ${answer.kind}`);
+      this.#publisher.wake();
+      const { profile, survivor, kept } = answer;
+      return {
+        kind: 'split',
+        profile: parseExact(profile) as Profile,
+        survivor: parseExact(survivor) as Profile,
+        kept,
       };
     });
   }

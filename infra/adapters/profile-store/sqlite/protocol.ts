@@ -1,10 +1,13 @@
 import type {
+  KeptPlaces,
   LeftOut,
   ProfileDeletion,
   ProfileDeletionOutcome,
   ProfileRefusal,
+  ProfileSplit,
   ProfileUnlink,
   ProfileWrite,
+  SplitRefusal,
   UnlinkRefusal,
 } from '@tributary/core';
 
@@ -24,6 +27,7 @@ export type StoreRequest =
     }
   | { readonly kind: 'delete'; readonly deletion: ProfileDeletion; readonly now: number }
   | { readonly kind: 'unlink'; readonly unlink: ProfileUnlink; readonly now: number }
+  | { readonly kind: 'split'; readonly split: ProfileSplit; readonly now: number }
   /** Changes up to this number were published. */
   | { readonly kind: 'published'; readonly upTo: number }
   /** Forgets some of what was deleted before, epoch ms. */
@@ -42,6 +46,14 @@ export type StoreAnswer =
   /** `profile` is JSON. */
   | { readonly kind: 'unlinked'; readonly profile: string; readonly notHeld: readonly number[] }
   | { readonly kind: 'not_unlinked'; readonly reason: UnlinkRefusal }
+  /** `profile` and `survivor` are JSON. */
+  | {
+      readonly kind: 'split';
+      readonly profile: string;
+      readonly survivor: string;
+      readonly kept: KeptPlaces;
+    }
+  | { readonly kind: 'not_split'; readonly reason: SplitRefusal }
   /** How many things were forgotten, or removed from the outbox. */
   | { readonly kind: 'done'; readonly count: number }
   /** A fault of this request alone; nothing of it was done. */

@@ -111,15 +111,21 @@ export class StoredProfiles {
     this.#forget(other);
   }
 
+  /** Lets the ucid and the identities of a profile that was split off lead to it; what is known of deletions stays. */
+  splitOff(profile: Profile, text: string): void {
+    const { id } = this.create(profile, text);
+    for (const identity of profile.identities) this.#statements.move.run(id, claimOf(profile, identity));
+  }
+
   /** Puts a tombstone in place of the profile; what led to it goes on to do so. */
   bury(stored: LiveProfile, at: number): void {
     this.#statements.bury.run(JSON.stringify(tombstoneOf(stored.profile)), at, stored.id);
     this.#forget(stored);
   }
 
-  /** Puts a change into the outbox. */
-  record({ profile: _, ...change }: ProfileChange): void {
-    this.#changes.push(change);
+  /** Puts a change into the outbox. `split`: a ucid that led to the profile and is split off by the change. */
+  record({ profile: _, ...change }: ProfileChange, split?: string): void {
+    this.#changes.push(split === undefined ? change : { ...change, split });
   }
 
   /** Takes changes out of the outbox; how many. */

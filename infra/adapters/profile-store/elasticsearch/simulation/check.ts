@@ -4,6 +4,7 @@ import type {
   DeletionAttempt,
   SearchAttempt,
   SimulationRun,
+  SplitAttempt,
   UnlinkAttempt,
   WriteAttempt,
 } from './run.ts';
@@ -22,14 +23,17 @@ export async function violationsOf({
     ...oneOwner(live),
     ...(await foundByEveryIdentity(live, afterwards)),
     ...nothingLeftHalf(node),
-    ...marks(writes, live, leadsTo, namesUnlinkedIn(attempts)),
+    ...marks(writes, live, leadsTo, namesMovedIn(attempts), hasSplits(attempts)),
     ...unlinks(attempts, writes, live),
-    ...registers(writes, live),
-    ...peopleApart(writes, live),
+    ...splits(attempts, writes, live),
+    ...origins(writes, live),
+    ...registers(writes, live, hasSplits(attempts)),
+    ...peopleApart(writes, live, hasSplits(attempts)),
     ...searches(attempts, live),
     ...deletions(attempts, live),
     ...broughtBack(attempts, live),
     ...published(changes, live, node),
+    ...toldApart(changes, live),
   ];
 }
 
@@ -97,7 +101,8 @@ function marks(
   writes: readonly WriteAttempt[],
   live: readonly Profile[],
   leadsTo: ReadonlyMap<string, string | undefined>,
-  unlinked: ReadonlySet<string>,
+  moved: Moved,
+  isSplit: boolean,
 ): readonly string[] {
   return [...byMark(writes)].flatMap(([mark, attempts]) => {
     const holders = live.filter(({ consents }) => consents.some(({ name }) => name === mark));
@@ -109,13 +114,15 @@ function marks(
     );
     const isKnown = attempts.every(({ answer }) => answer !== undefined);
     const misplaced = [...places].filter((ucid) => !expected.has(ucid));
+    // Of one that came again the values stay where they were written first, and are split off from there.
+    const isAnywhere = isSplit && attempts.length > 1 && [...expected].some((ucid) => places.has(ucid));
     return [
       ...[...expected]
-        .filter((ucid) => !places.has(ucid))
+        .filter((ucid) => !places.has(ucid) && !isAnywhere)
         .map((ucid) => `${mark} was answered, and ${ucid} is without it`),
       ...(isKnown ? misplaced.map((ucid) => `${mark} is in ${ucid}, where no answer leads`) : []),
       ...(attempts.length === 1 && holders.length > 1 ? [`${mark} is in ${[...places].join(', ')}`] : []),
-      ...holders.flatMap((holder) => halves(mark, attempts, holder, unlinked)),
+      ...holders.flatMap((holder) => halves(mark, attempts, holder, moved)),
     ];
   });
 }
@@ -125,7 +132,7 @@ function halves(
   mark: string,
   attempts: readonly WriteAttempt[],
   holder: Profile,
-  unlinked: ReadonlySet<string>,
+  moved: Moved,
 ): readonly string[] {
   const violations: string[] = [];
   if (!holder.attributes.some(({ path }) => path[1] === mark))
@@ -143,7 +150,7 @@ function halves(
   const held = holder.identities.map(nameOf);
   const missing = only.write.identities
     .map(nameOf)
-    .filter((name) => !leftOut.includes(name) && !held.includes(name) && !unlinked.has(name));
+    .filter((name) => !leftOut.includes(name) && !held.includes(name) && !moved(name));
   return missing.length === 0
     ? violations
     : [...violations, `${mark} is in ${holder.ucid} without ${missing.join(', ')}`];
@@ -154,8 +161,15 @@ function byMark(writes: readonly WriteAttempt[]): ReadonlyMap<string, readonly W
   return Map.groupBy(writes, ({ mark }) => mark);
 }
 
-/** Every shared value is that of the newest of the writes that are in the profile. */
-function registers(writes: readonly WriteAttempt[], live: readonly Profile[]): readonly string[] {
+/**
+ * Every shared value is that of the newest of the writes that are in the profile. After splits it may be gone, or that of
+ * an older one: a newer one was split off, or was replaced by one that was.
+ */
+function registers(
+  writes: readonly WriteAttempt[],
+  live: readonly Profile[],
+  isSplit: boolean,
+): readonly string[] {
   const all = byMark(writes);
   return live.flatMap(({ ucid, consents, attributes }) => {
     const newest = new Map<string, Register>();
@@ -172,6 +186,17 @@ function registers(writes: readonly WriteAttempt[], live: readonly Profile[]): r
       if (wins) newest.set(String(attribute.path[1]), { ...attribute, ts: write.ts });
     }
     const shared = attributes.filter(({ path }) => path[0] === 'shared');
+    if (isSplit) {
+      const held = new Set(consents.map(({ name }) => name));
+      return shared.flatMap(({ path, value, ts, unset }) => {
+        const isTheirs = writes.some(({ write, mark }) => {
+          const [attribute] = write.attributes;
+          const isIt = attribute?.path[1] === path[1] && attribute?.value === value && write.ts === ts;
+          return isIt && attribute?.unset === unset && held.has(mark);
+        });
+        return isTheirs ? [] : [`${ucid} has ${path[1]} of ${ts}, which is of none of its writes`];
+      });
+    }
     const isRight = shared.every(({ path, value, ts, unset }) => {
       const expected = newest.get(String(path[1]));
       return expected?.value === value && expected.ts === ts && expected.unset === unset;
@@ -190,9 +215,61 @@ function unlinksIn(attempts: readonly Attempt[]): readonly UnlinkAttempt[] {
   return attempts.filter((one): one is UnlinkAttempt => one.kind === 'unlink');
 }
 
-/** What an unlink may have taken away, answered or not. */
-function namesUnlinkedIn(attempts: readonly Attempt[]): ReadonlySet<string> {
-  return new Set(unlinksIn(attempts).map(({ identity }) => nameOf(identity)));
+/** Whether an identity may have left its profile: by an unlink, answered or not, or by any split. */
+type Moved = (name: string) => boolean;
+
+function namesMovedIn(attempts: readonly Attempt[]): Moved {
+  const unlinked = new Set(unlinksIn(attempts).map(({ identity }) => nameOf(identity)));
+  const isSplit = hasSplits(attempts);
+  return (name) => isSplit || unlinked.has(name);
+}
+
+function splitsIn(attempts: readonly Attempt[]): readonly SplitAttempt[] {
+  return attempts.filter((one): one is SplitAttempt => one.kind === 'split');
+}
+
+function hasSplits(attempts: readonly Attempt[]): boolean {
+  return splitsIn(attempts).length > 0;
+}
+
+/** What was split off is part of the other again only by an explicit write that was not over before the split. */
+function splits(
+  attempts: readonly Attempt[],
+  writes: readonly WriteAttempt[],
+  live: readonly Profile[],
+): readonly string[] {
+  // An identity that is taken away from both sides says nothing of the two any more.
+  if (unlinksIn(attempts).length > 0) return [];
+  const rootOf = (ucid: string) => live.find((one) => one.ucid === ucid || one.linked.includes(ucid))?.ucid;
+  return splitsIn(attempts).flatMap(({ answer, begunAt }) => {
+    if (answer?.kind !== 'split') return [];
+    const [ucid, survivor] = [answer.profile.ucid, answer.survivor.ucid];
+    const mayBeOne = writes.some(
+      ({ write, endedAt = Number.POSITIVE_INFINITY }) => write.linking === 'merge' && endedAt > begunAt,
+    );
+    const isOne = rootOf(ucid) !== undefined && rootOf(ucid) === rootOf(survivor);
+    return isOne && !mayBeOne ? [`${ucid} was split off from ${survivor}, and is part of it`] : [];
+  });
+}
+
+/** A value says that it is from the ucid with which its write was answered, or nothing. */
+function origins(writes: readonly WriteAttempt[], live: readonly Profile[]): readonly string[] {
+  const all = byMark(writes);
+  return live.flatMap(({ ucid, linked, identities, attributes, preferences, consents }) => {
+    const names = new Set([ucid, ...linked]);
+    const strangers = [...identities, ...attributes, ...preferences, ...consents].filter(
+      ({ from }) => from !== undefined && !names.has(from),
+    );
+    const wrong = consents.filter(({ name, from }) => {
+      const [only, ...others] = all.get(name) ?? [];
+      if (from === undefined || only?.answer?.kind !== 'written' || others.length > 0) return false;
+      return only.answer.profile.ucid !== from;
+    });
+    return [
+      ...strangers.map(({ from }) => `${ucid} has something from ${from}, which is no part of it`),
+      ...wrong.map(({ name, from }) => `${ucid} has ${name} from ${from}, where it was not written`),
+    ];
+  });
 }
 
 /** What an answered unlink took away is not there again, unless by an explicit write that was not over before it. */
@@ -214,12 +291,18 @@ function unlinks(
 }
 
 /** Two people are one record only where an explicit write says so. */
-function peopleApart(writes: readonly WriteAttempt[], live: readonly Profile[]): readonly string[] {
+function peopleApart(
+  writes: readonly WriteAttempt[],
+  live: readonly Profile[],
+  isSplit: boolean,
+): readonly string[] {
   const all = byMark(writes);
   return live.flatMap(({ ucid, consents, identities }) => {
     const people = identities.filter(({ type }) => type === 'user_id');
     const merged = consents.some(({ name }) => all.get(name)?.[0]?.write.linking === 'merge');
-    return people.length > 1 && !merged
+    // The write that merged them may be split off since, with the values of its profile.
+    const mayBeMerged = isSplit && writes.some(({ write }) => write.linking === 'merge');
+    return people.length > 1 && !merged && !mayBeMerged
       ? [`${ucid} holds ${people.map(nameOf).join(', ')}, by events alone`]
       : [];
   });
@@ -234,7 +317,8 @@ function searches(attempts: readonly Attempt[], live: readonly Profile[]): reado
   const once = [...byMark(writes).values()].flatMap((same) => (same.length === 1 ? same : []));
   const deletedAll = attempts.filter((one): one is DeletionAttempt => one.kind === 'deletion');
   const held = new Set(live.flatMap(({ consents }) => consents.map(({ name }) => name)));
-  const unlinked = namesUnlinkedIn(attempts);
+  const moved = namesMovedIn(attempts);
+  const mayBeNobodys = deletedAll.length > 0 || unlinksIn(attempts).length > 0;
   return known.flatMap(({ identity, begunAt, found = [] }) => {
     const violations: string[] = [];
     if (found.length > 1) violations.push(`a search found ${found.length} records of ${nameOf(identity)}`);
@@ -244,8 +328,11 @@ function searches(attempts: readonly Attempt[], live: readonly Profile[]): reado
       if (answer?.kind !== 'written' || endedAt === undefined || endedAt > begunAt) continue;
       const leftOut = answer.leftOut.some((one) => nameOf(one.identity) === nameOf(identity));
       const names = write.identities.some((one) => nameOf(one) === nameOf(identity));
-      if (names && !leftOut && !unlinked.has(nameOf(identity)) && held.has(mark) && !seen.has(mark))
+      if (names && !leftOut && !moved(nameOf(identity)) && held.has(mark) && !seen.has(mark))
         violations.push(`a search for ${nameOf(identity)} did not see ${mark}, answered before it began`);
+      // Splits let it have another owner, but at no time none.
+      if (names && !leftOut && !mayBeNobodys && found.length === 0)
+        violations.push(`a search for ${nameOf(identity)} found nobody after ${mark} was answered`);
     }
     if (!mightBeDeleted) {
       for (const mark of seen)
@@ -294,6 +381,23 @@ function broughtBack(attempts: readonly Attempt[], live: readonly Profile[]): re
       ({ identity }) => `${mark} happened before ${nameOf(identity)} was deleted, and written after it`,
     );
   });
+}
+
+/** A consumer that takes the newest word of each ucid, its own or that of a profile which lists it, knows what is there. */
+function toldApart(changes: readonly ProfileChange[], live: readonly Profile[]): readonly string[] {
+  const own = new Map<string, number>();
+  const asLinked = new Map<string, number>();
+  const note = (of: Map<string, number>, ucid: string, version: number) =>
+    of.set(ucid, Math.max(version, of.get(ucid) ?? 0));
+  for (const { ucid, version, linked } of changes) {
+    note(own, ucid, version);
+    for (const one of linked) note(asLinked, one, version);
+  }
+  const isThere = (ucid: string) => (own.get(ucid) ?? 0) > (asLinked.get(ucid) ?? 0);
+  return live.flatMap(({ ucid, linked }) => [
+    ...(isThere(ucid) ? [] : [`${ucid} is there, and was last told to be part of another`]),
+    ...linked.filter(isThere).map((one) => `${one} is part of ${ucid}, and was last told to be there`),
+  ]);
 }
 
 /** The last change of every record was published, every merge told, and no change twice with different content. */

@@ -25,6 +25,8 @@ export interface SimulationOptions {
   readonly eventShare: number;
   /** Of the operations: unlinks. Default none. */
   readonly unlinkShare?: number;
+  /** Of the operations: splits of ucids that were answered. Default none. */
+  readonly splitShare?: number;
   /** Mean time between two crashes of the node, and of one process, ms; absent: never. */
   readonly nodeCrashMs?: number | undefined;
   readonly processCrashMs?: number | undefined;
@@ -64,7 +66,14 @@ export interface UnlinkAttempt {
   endedAt?: number;
   answer?: Awaited<ReturnType<DocumentProfileStore['unlink']>>;
 }
-export type Attempt = WriteAttempt | DeletionAttempt | SearchAttempt | UnlinkAttempt;
+export interface SplitAttempt {
+  readonly kind: 'split';
+  readonly ucid: string;
+  readonly begunAt: number;
+  endedAt?: number;
+  answer?: Awaited<ReturnType<DocumentProfileStore['split']>>;
+}
+export type Attempt = WriteAttempt | DeletionAttempt | SearchAttempt | UnlinkAttempt | SplitAttempt;
 
 export interface SimulationRun {
   readonly attempts: readonly Attempt[];
@@ -203,13 +212,14 @@ class Run {
   }
 
   async #call(process: SimulatedProcess): Promise<void> {
-    const { operations, deletionShare, unlinkShare = 0 } = this.#options;
+    const { operations, deletionShare, unlinkShare = 0, splitShare = 0 } = this.#options;
     while (!process.dead && this.#attempts.length < operations) {
       const dice = this.#time.random();
       const before = this.#answered;
       if (dice < deletionShare) await this.#delete(process);
       else if (dice < deletionShare + 0.2) await this.#search(process);
       else if (dice < deletionShare + 0.2 + unlinkShare) await this.#unlink(process);
+      else if (dice < deletionShare + 0.2 + unlinkShare + splitShare) await this.#split(process);
       else await this.#write(process);
       // Who was not answered waits a little: else a run would hold hardly anything but failures.
       await this.#time.pause(this.#time.below(this.#answered === before ? 300 : 10));
@@ -277,6 +287,28 @@ class Run {
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error;
     }
+  }
+
+  async #split({ store }: SimulatedProcess): Promise<void> {
+    const attempt: SplitAttempt = { kind: 'split', ucid: this.#ucid(), begunAt: this.#time.now() };
+    this.#attempts.push(attempt);
+    try {
+      attempt.answer = await store.split({ ...SCOPE, ucid: attempt.ucid });
+      attempt.endedAt = this.#time.now();
+      this.#answered++;
+    } catch (error) {
+      if (!(error instanceof Unavailable)) throw error;
+    }
+  }
+
+  /** One that a write of just now or not long ago was answered with, mostly one that was merged. */
+  #ucid(): string {
+    const answers = this.#attempts.slice(this.#time.random() < 0.5 ? -60 : -12).flatMap((one) => {
+      if (one.kind !== 'write' || one.answer?.kind !== 'written') return [];
+      const { ucid, linked } = one.answer.profile;
+      return linked.length === 0 ? [ucid] : linked;
+    });
+    return answers[this.#time.below(answers.length)] ?? 'nobody';
   }
 
   /** Now and then a write of before, by somebody who did not hear the answer. */

@@ -1,0 +1,189 @@
+import { newId, type Profile } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { attribute, EVENT, identitiesOf, type People, treeOf } from './people.ts';
+import type { Stage } from './stage.ts';
+
+export function splitting(stage: Stage): void {
+  const split = async (people: People, ucid: string) => {
+    const outcome = await people.split(ucid);
+    if (outcome.kind === 'refused') throw new Error(outcome.reason);
+    return outcome;
+  };
+  /** Two that were merged by mistake: the older one, the younger one, and what they are together. */
+  const merged = async (people: People) => {
+    const first = await people.write(['user_id:ann', 'email:a@x'], {
+      attributes: [attribute('city', 'Bonn', 5), attribute('pet', 'cat', 2)],
+    });
+    const second = await people.write(['user_id:bob', 'cookie:b'], {
+      attributes: [attribute('city', 'Rome', 4), attribute('age', 41, 3)],
+      consents: [{ name: 'ads', value: 'no', ts: 3 }],
+    });
+    const one = await people.write(['user_id:ann', 'user_id:bob'], {
+      attributes: [attribute('late', 'who', 6)],
+    });
+    return { first, second, one };
+  };
+
+  describe('a split', () => {
+    it('could not be: two people that were merged by mistake stayed one for good', async () => {
+      const people = stage.people();
+      const { first, second, one } = await merged(people);
+      const outcome = await split(people, second.ucid);
+      const [ann, bob] = [await people.find('user_id:ann'), await people.find('user_id:bob')];
+      expect(outcome).toEqual({
+        kind: 'split',
+        profile: bob,
+        survivor: ann,
+        kept: { attributes: [['d', 'late']], preferences: [], consents: [], identityTypes: [] },
+      });
+      expect([ann?.ucid, identitiesOf(ann), treeOf(ann)]).toEqual([
+        first.ucid,
+        ['email:a@x', 'user_id:ann'],
+        { d: { city: 'Bonn', pet: 'cat', late: 'who' } },
+      ]);
+      expect([bob?.ucid, identitiesOf(bob), treeOf(bob)]).toEqual([
+        second.ucid,
+        ['cookie:b', 'user_id:bob'],
+        { d: { age: 41 } },
+      ]);
+      expect(bob).toMatchObject({ consents: [{ name: 'ads', value: 'no', ts: 3 }], linked: [] });
+      expect(bob?.version).toBeGreaterThan(one.version);
+      // In every process at once, by every name.
+      const elsewhere = people.through(stage.other());
+      for (const known of ['email:a@x', 'cookie:b'])
+        expect(await elsewhere.find(known)).toEqual(known === 'cookie:b' ? bob : ann);
+      expect(await elsewhere.findUcid(second.ucid)).toEqual(bob);
+      expect(await elsewhere.findUcid(first.ucid)).toEqual(ann);
+      expect(await elsewhere.search(['user_id:ann', 'user_id:bob'])).toEqual([ann, bob]);
+    });
+
+    it('is undone by no event, and by an explicit write; then it can be done again', async () => {
+      const people = stage.people();
+      const { first, second } = await merged(people);
+      await split(people, second.ucid);
+      for (const happenedAt of [1, Date.now()])
+        for (const names of [
+          ['user_id:bob', 'email:a@x'],
+          ['cookie:b', 'email:a@x'],
+          ['email:a@x', 'cookie:b'],
+          ['cookie:b', 'cookie:new'],
+          ['email:a@x', 'cookie:new'],
+        ])
+          await people.upsert(names, { ...EVENT, happenedAt, ts: happenedAt });
+      const [ann, bob] = [await people.find('email:a@x'), await people.find('cookie:b')];
+      expect([ann?.ucid, bob?.ucid]).toEqual([first.ucid, second.ucid]);
+      expect(identitiesOf(bob)).toEqual(['cookie:b', 'cookie:new', 'user_id:bob']);
+      const one = await people.write(['cookie:b', 'email:a@x'], { attributes: [attribute('age', 42, 9)] });
+      expect([one.ucid, one.linked, one.unlinked]).toEqual([first.ucid, [second.ucid], undefined]);
+      expect(one.version).toBeGreaterThan(bob?.version ?? 0);
+      const again = await split(people, second.ucid);
+      expect([identitiesOf(again.profile), treeOf(again.profile)]).toEqual([identitiesOf(bob), {}]);
+      expect(again.kept.attributes).toEqual([['d', 'age']]);
+    });
+
+    it('leaves everybody else who became part of it, in any chain, with the survivor', async () => {
+      const people = stage.people();
+      const made: Profile[] = [];
+      for (const name of ['a', 'b', 'c', 'd'])
+        made.push(await people.write([`cookie:${name}`], { attributes: [attribute(name, name, 1)] }));
+      const [a, b, c, d] = made.map(({ ucid }) => ucid);
+      await people.write(['cookie:c', 'cookie:d']);
+      await people.write(['cookie:b', 'cookie:c'], { attributes: [attribute('bc', 'of b', 2)] });
+      await people.write(['cookie:a', 'cookie:b']);
+      const { profile, survivor } = await split(people, b ?? '');
+      expect([treeOf(profile), profile.linked]).toEqual([{ d: { b: 'b', bc: 'of b' } }, []]);
+      expect([survivor.ucid, survivor.linked]).toEqual([a, [c, d]]);
+      for (const [known, ucid] of [
+        ['cookie:a', a],
+        ['cookie:b', b],
+        ['cookie:c', a],
+        ['cookie:d', a],
+      ] as const)
+        expect((await people.find(known))?.ucid).toBe(ucid);
+      for (const ucid of [a, c, d]) expect((await people.findUcid(ucid ?? ''))?.ucid).toBe(a);
+      expect(treeOf((await split(people, c ?? '')).profile)).toEqual({ d: { c: 'c' } });
+      expect((await people.findUcid(d ?? ''))?.ucid).toBe(a);
+      expect(identitiesOf(await people.find('cookie:a'))).toEqual(['cookie:a', 'cookie:d']);
+      expect(await people.delete(['cookie:d'])).toEqual({ deleted: [a], notFound: [] });
+      expect((await people.search(['cookie:b', 'cookie:c', 'cookie:d'])).map(({ ucid }) => ucid)).toEqual([
+        b,
+        c,
+      ]);
+    });
+
+    it('of a profile of its own, of nobody, of another scope or of somebody deleted changes nothing', async () => {
+      const people = stage.people();
+      const { first, second, one } = await merged(people);
+      expect(await people.split(first.ucid)).toEqual({ kind: 'refused', reason: 'not_merged' });
+      for (const other of [people.in('us'), stage.people()])
+        expect(await other.split(second.ucid)).toEqual({ kind: 'refused', reason: 'unknown_ucid' });
+      expect(await people.split(newId())).toEqual({ kind: 'refused', reason: 'unknown_ucid' });
+      expect(await people.find('user_id:bob')).toEqual(one);
+      await people.delete(['user_id:ann']);
+      expect(await people.split(second.ucid)).toEqual({ kind: 'refused', reason: 'unknown_ucid' });
+    });
+
+    it('keeps what is known of a deletion with the identity, and deletes nobody else', async () => {
+      const people = stage.people();
+      const before = Date.now() - 1_000;
+      await people.write(['email:d@x']);
+      await people.delete(['email:d@x']);
+      const first = await people.write(['user_id:ann']);
+      const second = await people.write(['email:d@x', 'cookie:d']);
+      await people.write(['user_id:ann', 'cookie:d']);
+      await split(people, second.ucid);
+      const late = { ...EVENT, happenedAt: before, receivedAt: Date.now() };
+      expect(await people.upsert(['email:d@x'], late)).toEqual({ kind: 'refused', reason: 'nothing_left' });
+      expect(await people.delete([], { ucids: [first.ucid] })).toEqual({
+        deleted: [first.ucid],
+        notFound: [],
+      });
+      expect((await people.find('cookie:d'))?.ucid).toBe(second.ucid);
+      expect(await people.upsert(['cookie:d'], late)).toMatchObject({ kind: 'written' });
+      expect(await people.delete(['cookie:d'])).toEqual({ deleted: [second.ucid], notFound: [] });
+    });
+
+    it('is told by a change of each, the one that is back above all that named it before', async () => {
+      const people = stage.people();
+      const { first, second } = await merged(people);
+      const { profile, survivor } = await split(people, second.ucid);
+      const told = ({ ucid, version }: Profile) =>
+        expect
+          .poll(() => stage.published.of(ucid).find((change) => change.version === version))
+          .toMatchObject({ kind: 'written', linked: [] });
+      await told(profile);
+      await told(survivor);
+      const named = stage.published.changes.filter(({ linked }) => linked.includes(second.ucid));
+      for (const { version, ucid } of named) {
+        expect(ucid).toBe(first.ucid);
+        expect(version).toBeLessThan(profile.version);
+      }
+    });
+
+    it('is right beside many writers of both, and beside another split', async () => {
+      const people = stage.people();
+      const { first, second } = await merged(people);
+      const through = [people, people.through(stage.other())];
+      const event = (n: number) =>
+        through[n % 2]?.upsert([n % 3 === 0 ? 'user_id:ann' : 'user_id:bob', `cookie:s-${n}`], {
+          ...EVENT,
+          attributes: [attribute(`n-${n}`, n, 100 + n)],
+        });
+      const before = Array.from({ length: 9 }, (_, n) => event(n));
+      const splits = through.map((each) => each.split(second.ucid));
+      const after = Array.from({ length: 9 }, (_, n) => event(9 + n));
+      const written = await Promise.all([...before, ...after]);
+      const kinds = (await Promise.all(splits)).map((one) => (one.kind === 'split' ? one.kind : one.reason));
+      expect(kinds.sort()).toEqual(['not_merged', 'split']);
+      const [ann, bob] = [await people.findUcid(first.ucid), await people.findUcid(second.ucid)];
+      expect(await people.find('user_id:ann')).toEqual(ann);
+      expect(await people.find('user_id:bob')).toEqual(bob);
+      for (const [n, outcome] of written.entries()) {
+        if (outcome?.kind !== 'written') throw new Error(`${n} was refused`);
+        const holder = outcome.profile.ucid === second.ucid ? bob : ann;
+        expect(holder?.attributes).toContainEqual(attribute(`n-${n}`, n, 100 + n));
+        expect(await people.find(`cookie:s-${n}`)).toEqual(holder);
+      }
+    });
+  });
+}
