@@ -49,6 +49,12 @@ export class InvalidInput extends TributaryError {
   readonly retryable = false;
 }
 
+/** The engine takes nothing of this size, though the port does: its operator set a lower bound. Others are unharmed. */
+export class TooLarge extends TributaryError {
+  readonly code = 'too_large';
+  readonly retryable = false;
+}
+
 /** The message of anything thrown, also of what is not an `Error`; never throws itself. */
 export function messageOf(thrown: unknown): string {
   if (thrown instanceof Error) return thrown.message;

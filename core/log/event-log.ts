@@ -35,6 +35,13 @@ export interface ReadResult {
   readonly next: number;
 }
 
+/** A setting of the medium by which it loses or refuses what the log has to keep. */
+export interface TopicFault {
+  readonly message: string;
+  /** By it the catalog is lost with time. */
+  readonly losesCatalog: boolean;
+}
+
 /** A stage at work in this process. */
 export interface StageRun {
   /** Takes no more, finishes and commits what was taken, leaves the group. Idempotent. */
@@ -65,7 +72,8 @@ export interface StageLag {
  * - What `dropBelow` dropped never comes back, and a partition goes on with the offsets it had.
  *
  * Limits: a value is at most `MAX_VALUE_BYTES`. Errors: `Unavailable` when the medium does not answer (retry), `Overloaded` when
- * the unconfirmed bytes pass the bound (nothing was taken), `InvalidInput` for an unknown topic.
+ * the unconfirmed bytes pass the bound (nothing was taken), `InvalidInput` for an unknown topic, `TooLarge` where an operator
+ * bounds the medium to less than the limit: some of the entries of this append are too large, others' appends are not affected.
  *
  * An implementer must not: answer an append from memory, deliver one partition to a batch stage concurrently, sleep
  * inside a consumer, move a position past an entry whose emissions are not committed, or block other partitions while
@@ -80,6 +88,12 @@ export interface EventLog {
    * with `LayoutMismatch` when what there is does not fit what is declared.
    */
   createTopics(): Promise<readonly string[]>;
+
+  /**
+   * What is wrong with settings of the medium that its operator may change, for people. Absent where there are none.
+   * `Unavailable` also while a topic is missing.
+   */
+  topicFaults?(): Promise<readonly TopicFault[]>;
 
   /**
    * Makes entries durable and returns the position of each, in order. On a topic declared `packed` the entries of

@@ -18,6 +18,28 @@ export function poisonEmission(stage: string, entry: LogEntry, error: string, at
   return { topic: TOPIC.poison, key, value: JSON.stringify(record), headers };
 }
 
+/**
+ * The same for an entry that `stages.dead` cannot take, or that its stage is done with and nobody holds any more: the
+ * record names its position and leaves out what it holds. Its topic keeps it for as long as its retention says.
+ */
+export function poisonEmissionWithoutEntry(
+  stage: string,
+  { position, timestamp, key }: Pick<LogEntry, 'position' | 'key'> & { readonly timestamp?: number },
+  error: string,
+  at: string,
+): Emission {
+  const record: PoisonRecord = {
+    stage,
+    position,
+    ...(timestamp === undefined ? {} : { timestamp }),
+    error: error.slice(0, MAX_ERROR_LENGTH),
+    at,
+    omitted: true,
+    entry: { key, value: '', headers: {} },
+  };
+  return { topic: TOPIC.poison, key, value: JSON.stringify(record), headers: {} };
+}
+
 /** The record an entry of `stages.dead` holds; undefined for anything else. */
 export function poisonRecordIn({ value }: Pick<NewEntry, 'value'>): PoisonRecord | undefined {
   try {

@@ -66,6 +66,11 @@ interface StageBase {
   readonly writes: readonly string[];
   /** Its entries hold what must not be copied: none that ended the process goes to `stages.dead`. Default false. */
   readonly neverQuarantines?: boolean;
+  /**
+   * The stage drops from its topic what it has done, so that without a known position it begins at the first record kept.
+   * Default false: a lost position stops the partition until an operator sets one.
+   */
+  readonly startsAtFirst?: boolean;
 }
 
 /**
@@ -124,5 +129,7 @@ export interface PoisonRecord {
   readonly error: string;
   /** When it was given up, ISO 8601. */
   readonly at: string;
+  /** Present: value and headers of the entry were left out, as they are too large; it is at its position. */
+  readonly omitted?: true;
   readonly entry: NewEntry;
 }

@@ -6,6 +6,8 @@ export interface TopicSpec {
   readonly packed: boolean;
   /** How long records are kept, ms; `forever` for the catalog. */
   readonly retentionMs: number | 'forever';
+  /** The newest record of each key is kept, and older ones need not be. */
+  readonly compacted?: true;
 }
 
 /** Names of the fixed topics. Received and retry topics depend on configuration. */

@@ -104,6 +104,11 @@ export const METRICS = {
     help: 'Records that retention dropped before a stage came to them.',
     labels: { stage, topic },
   },
+  tributary_stage_position_unknown: {
+    kind: 'gauge',
+    help: '1 for a partition that a stage does not read as its position is lost: see `tributary positions`. Absent otherwise.',
+    labels: { stage, topic, partition: 'its number' },
+  },
   tributary_stage_stuck_total: {
     kind: 'counter',
     help: 'Partitions that a stage began anew as it did not get on, though there was more.',

@@ -1,9 +1,16 @@
-import { messageOf, TributaryError } from '@tributary/core';
+import { messageOf, TooLarge, TributaryError } from '@tributary/core';
 import type { FastifyError, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { answerError } from '../http/answer-error.ts';
-import { ApiError, bodyTooLarge, invalidRequest, unavailable, unsupportedMediaType } from '../http/errors.ts';
+import {
+  ApiError,
+  bodyTooLarge,
+  invalidRequest,
+  payloadTooLarge,
+  unavailable,
+  unsupportedMediaType,
+} from '../http/errors.ts';
 import { describeValidation } from '../http/validation.ts';
 
 /** Turns whatever is thrown into the one error shape, without stacks and without library wording. */
@@ -39,6 +46,7 @@ function inWordsOfSdks(refusal: ApiError): ApiError {
 function toApiError(error: FastifyError | ApiError | TributaryError): ApiError | undefined {
   if (error instanceof ApiError) return error;
   // What can never be taken should have been refused before it was handed to a port: nobody foresaw it.
+  if (error instanceof TooLarge) return payloadTooLarge('', 'larger than this installation takes');
   if (error instanceof TributaryError) return error.retryable ? unavailable() : undefined;
   if (error.validation !== undefined)
     return invalidRequest(...describeValidation(error.validation, error.validationContext));

@@ -17,8 +17,12 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     load: async () => (await import('./commands/processor.ts')).runProcessor,
   },
   topics: {
-    summary: 'create the topics on Kafka',
+    summary: 'create the topics on Kafka, mend their settings; --print: say what they are',
     load: async () => (await import('./commands/topics.ts')).makeTopics,
+  },
+  positions: {
+    summary: 'say where stages are on Kafka, or set where one goes on whose position is lost',
+    load: async () => (await import('./commands/positions.ts')).positions,
   },
   secrets: {
     summary: 'rotate: seal all secrets under the first key',

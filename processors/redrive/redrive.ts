@@ -67,6 +67,8 @@ export function redrive(options: RedriveOptions): BatchStage {
     // One at a time: what is done by one, a mail or a delivery, is not done again for another.
     maxEntries: 1,
     repeats: 'visible',
+    // What was redriven is dropped.
+    startsAtFirst: true,
     async process({ entries: [entry] }, context) {
       if (entry === undefined) return [];
       const record = poisonRecordIn(entry);

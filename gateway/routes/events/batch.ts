@@ -7,6 +7,7 @@ import { DOCUMENTED } from '../../http/schemas.ts';
 import type { TolerantBody } from '../../http/tolerant-json.ts';
 import { describeValidation } from '../../http/validation.ts';
 import { type ShapedEvent, shapeEvent } from './canonical.ts';
+import { TOO_LARGE } from './ingest.ts';
 import { batchItems, type EventBody } from './schemas.ts';
 
 /** An item of a batch that is not taken, and why; the others are. */
@@ -92,6 +93,18 @@ export function createBatchReader({ clock }: Pick<GatewayDependencies, 'clock'>)
 export function messageIds(items: number, events: readonly BatchEvent[]): readonly (string | null)[] {
   const ids = new Map(events.map(({ index, event }) => [index, event.message_id]));
   return Array.from({ length: items }, (_, index) => ids.get(index) ?? null);
+}
+
+/** The refusals of events that the log does not take, by their numbers among the events. */
+export function itemsTooLarge(
+  events: readonly BatchEvent[],
+  tooLarge: readonly number[],
+): readonly RejectedItem[] {
+  return tooLarge.flatMap((at) => {
+    const index = events[at]?.index;
+    if (index === undefined) return [];
+    return [{ index, error: 'payload too large', details: [{ path: '', message: TOO_LARGE }] }];
+  });
 }
 
 function typeOf(item: unknown): EventType | undefined {

@@ -4,8 +4,10 @@ import {
   HEADER,
   type Headers,
   mayHoldExactNumbers,
+  type NewEntry,
   type Permit,
   parseExact,
+  TooLarge,
   TributaryError,
   type WriteKey,
 } from '@tributary/core';
@@ -13,7 +15,7 @@ import type { FastifyRequest } from 'fastify';
 import { UNKNOWN } from '../../addresses/client-address.ts';
 import type { IpAddress } from '../../addresses/ip-address.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { unavailable } from '../../http/errors.ts';
+import { ApiError, payloadTooLarge, unavailable } from '../../http/errors.ts';
 import { workspaceOwners } from '../../http/owners.ts';
 import { Unconfirmed } from '../../http/unconfirmed.ts';
 import type { ShapedEvent } from './canonical.ts';
@@ -22,15 +24,20 @@ import { createUndeclaredTopics } from './undeclared-topics.ts';
 const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 
 /**
- * Makes events durable. Resolves once the log confirmed all of them. When it could not, 503 with the fields of
- * `unconfirmed`: what a producer needs to send the same again. Their key was charged for them before, by `charge`.
+ * Makes events durable. Resolves once the log confirmed all of them but those that it takes in no case, as its operator
+ * bounds it to less than an event may have: the numbers of these are the answer, and 413 where there is no other. When it
+ * could not, 503 with the fields of `unconfirmed`: what a producer needs to send the same again. Their key was charged for
+ * them before, by `charge`.
  */
 export type Ingest = (
   request: FastifyRequest,
   key: WriteKey,
   events: readonly ShapedEvent[],
   unconfirmed: () => Readonly<Record<string, unknown>>,
-) => Promise<void>;
+) => Promise<readonly number[]>;
+
+/** Why an event that an operator's limit of the log refuses is not taken. */
+export const TOO_LARGE = 'the event is larger than this installation takes';
 
 /** By log, as every API that takes events counts for the same bound. */
 const unconfirmedByLog = new WeakMap<EventLog, Unconfirmed>();
@@ -105,14 +112,42 @@ export function createIngest({
     let permit: Permit | undefined;
     try {
       permit = unconfirmedEvents.take(owners, bytesOf(events));
-      await log.append(key.pubsub_topic, entries);
+      const tooLarge = await appendAll(log, key.pubsub_topic, entries);
+      if (tooLarge.length === events.length) throw payloadTooLarge('', TOO_LARGE);
+      const { environment } = key;
+      metrics.count('tributary_events_received_total', { environment }, events.length - tooLarge.length);
+      return tooLarge;
     } catch (error) {
+      if (error instanceof ApiError) throw error;
       metrics.count('tributary_events_unconfirmed_total', {}, events.length);
       if (!(error instanceof TributaryError) || !error.retryable) throw error;
       throw unavailable(unconfirmed());
     } finally {
       permit?.release();
     }
-    metrics.count('tributary_events_received_total', { environment: key.environment }, events.length);
   };
+}
+
+/**
+ * Appends what the topic takes, in halves where it refuses the whole for its size, and answers which entries it does not
+ * take alone. Entries of a refused half may be durable and are appended again: validate drops the repeats.
+ */
+async function appendAll(
+  log: EventLog,
+  topic: string,
+  entries: readonly NewEntry[],
+  first = 0,
+): Promise<readonly number[]> {
+  try {
+    await log.append(topic, entries);
+    return [];
+  } catch (error) {
+    if (!(error instanceof TooLarge)) throw error;
+    if (entries.length === 1) return [first];
+    const middle = entries.length >> 1;
+    return [
+      ...(await appendAll(log, topic, entries.slice(0, middle), first)),
+      ...(await appendAll(log, topic, entries.slice(middle), first + middle)),
+    ];
+  }
 }

@@ -4,7 +4,7 @@ import type { GatewayDependencies } from '../../dependencies.ts';
 import { ApiError, type ErrorDetail, permissionDenied } from '../../http/errors.ts';
 import { whenGone } from '../../http/gone.ts';
 import { errorAnswers } from '../../http/schemas.ts';
-import { createBatchReader, messageIds } from './batch.ts';
+import { createBatchReader, itemsTooLarge, messageIds } from './batch.ts';
 import { shapeEvent } from './canonical.ts';
 import { charge } from './charge.ts';
 import { createIngest } from './ingest.ts';
@@ -98,12 +98,13 @@ export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, 
       );
       const { events, rejected } =
         request.query.check === 'contract' ? await judgeBatch(read, key.workspace_id, whenGone(reply)) : read;
-      if (events.length > 0)
-        await ingest(request, key, events, () => ({
-          message_ids: messageIds(batch.length, events),
-          rejected,
-        }));
-      return reply.code(202).send({ accepted: events.length, rejected });
+      if (events.length === 0) return reply.code(202).send({ accepted: 0, rejected });
+      const tooLarge = await ingest(request, key, events, () => ({
+        message_ids: messageIds(batch.length, events),
+        rejected,
+      }));
+      const refusedToo = [...rejected, ...itemsTooLarge(events, tooLarge)].sort((a, b) => a.index - b.index);
+      return reply.code(202).send({ accepted: events.length - tooLarge.length, rejected: refusedToo });
     },
   );
 };

@@ -5,7 +5,7 @@ import { ApiError, payloadTooLarge, permissionDenied, unsupportedMediaType } fro
 import { errorAnswers } from '../../http/schemas.ts';
 import { MAX_BODY_BYTES } from '../../plugins/body.ts';
 import { sdkCredentialOf } from '../../plugins/sdk-credentials.ts';
-import { createBatchReader, messageIds, type RejectedItem } from '../events/batch.ts';
+import { createBatchReader, itemsTooLarge, messageIds, type RejectedItem } from '../events/batch.ts';
 import { charge } from '../events/charge.ts';
 import { createIngest } from '../events/ingest.ts';
 import type { Call } from './call.ts';
@@ -87,6 +87,11 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
     else done(unsupportedMediaType());
   });
 
+  function countRejected(items: readonly RejectedItem[]): void {
+    for (const { error } of items)
+      dependencies.metrics.count('tributary_sdk_events_rejected_total', { error });
+  }
+
   /** Takes the calls that can be taken, and answers which cannot. */
   async function take(request: FastifyRequest, { calls, call, frame, frameBytes }: SentCalls) {
     const key = writeKeyOf(request);
@@ -108,14 +113,17 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
       isExact: found !== undefined,
       sent: { items: calls, besideBytes: frameBytes },
     });
-    const rejected = read.rejected.map(inWordsOfCalls);
-    for (const { error } of rejected)
-      dependencies.metrics.count('tributary_sdk_events_rejected_total', { error });
-    if (read.events.length > 0)
-      await ingest(request, key, read.events, () => ({
-        message_ids: messageIds(items.length, read.events),
-      }));
-    return { taken: read.events.length, rejected };
+    countRejected(read.rejected);
+    const tooLarge =
+      read.events.length === 0
+        ? []
+        : await ingest(request, key, read.events, () => ({
+            message_ids: messageIds(items.length, read.events),
+          }));
+    const refusedToo = itemsTooLarge(read.events, tooLarge);
+    countRejected(refusedToo);
+    const rejected = [...read.rejected, ...refusedToo].sort((a, b) => a.index - b.index).map(inWordsOfCalls);
+    return { taken: read.events.length - tooLarge.length, rejected };
   }
 
   let isWarned = dependencies.publicUrl !== undefined;

@@ -1,34 +1,66 @@
 import { NO_METRICS, type TopicSpec } from '@tributary/core';
+import { positionsSpec } from '../../adapters/event-log/kafka/index.ts';
 import type { Environment } from '../command.ts';
+import { readConfig } from '../config/config.ts';
 import { createLogger } from '../observability/logger.ts';
 import { readDistributedConfig } from '../process/distributed.ts';
 import { startPatience, whenAvailable } from '../process/patience.ts';
 import { tellingFaults } from '../process/telling-faults.ts';
-import { noArguments } from '../usage-error.ts';
-import { openEventLog } from '../wiring/ports/event-log.ts';
+import { parseOptions, UsageError } from '../usage-error.ts';
+import { openOnKafka } from '../wiring/ports/event-log.ts';
+import { configuredTopics } from '../wiring/topics.ts';
+import { isTopicFormat, TOPIC_FORMATS, textOfTopics } from './topics-text.ts';
 
 /**
- * `tributary topics`: creates the declared topics that are missing, and prints one line a topic. Code 1 where Kafka does
- * not answer in time, or has topics that do not fit the configuration.
+ * `tributary topics`: creates the declared topics that are missing, alters settings of others that Tributary cannot do
+ * with, and prints one line a topic and alteration. With `--print`, which asks no Kafka, it prints what is declared, for
+ * people (`--format table`) or for tools that make topics (`strimzi`, `terraform`). Code 1 where Kafka does not answer in
+ * time, has topics that do not fit the configuration, or still has a setting that loses records.
  */
 export async function makeTopics(args: readonly string[], environment: Environment): Promise<number> {
-  noArguments(args);
+  const options = parseOptions(args, {
+    print: { type: 'boolean' },
+    format: { type: 'string' },
+    cluster: { type: 'string' },
+  });
+  if (options.print === true) return printTopics(options, environment);
+  if (options.format !== undefined || options.cluster !== undefined)
+    throw new UsageError('--format and --cluster go with --print');
   const config = readDistributedConfig(environment);
   const logger = createLogger(config.logLevel, { part: 'topics' });
   return tellingFaults('topics', async () => {
-    const log = await openEventLog(config, { logger, metrics: NO_METRICS });
+    const log = await openOnKafka(config, { logger, metrics: NO_METRICS });
+    const patience = startPatience(config.startTimeout, logger);
     try {
-      const created = await whenAvailable(
-        'creating the topics',
-        startPatience(config.startTimeout, logger),
-        () => log.createTopics(),
-      );
+      const created = await whenAvailable('creating the topics', patience, () => log.createTopics());
       process.stdout.write(report(log.topics, new Set(created), config.prefix));
-      return 0;
+      const altered = await whenAvailable('altering the topics', patience, () => log.alterTopics());
+      for (const line of altered) process.stdout.write(`altered  ${line}\n`);
+      const left = await whenAvailable('checking the topics', patience, () => log.topicFaults());
+      for (const { message } of left) process.stderr.write(`warning  ${message}\n`);
+      return left.some(({ losesCatalog }) => losesCatalog) ? 1 : 0;
     } finally {
       await log.close();
     }
   });
+}
+
+interface PrintOptions {
+  readonly format?: string;
+  readonly cluster?: string;
+}
+
+function printTopics(
+  { format = 'table', cluster = 'my-cluster' }: PrintOptions,
+  environment: Environment,
+): number {
+  if (!isTopicFormat(format)) throw new UsageError(`--format is one of ${TOPIC_FORMATS.join(', ')}`);
+  const config = readConfig(environment);
+  const declared = configuredTopics(config);
+  const topics = [...declared.values(), positionsSpec(declared)];
+  const { prefix, replication } = config;
+  process.stdout.write(textOfTopics(format, { topics, prefix, replicas: replication ?? 3, cluster }));
+  return 0;
 }
 
 function report(

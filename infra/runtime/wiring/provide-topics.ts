@@ -1,9 +1,38 @@
-import type { EventLog } from '@tributary/core';
+import { type EventLog, TributaryError } from '@tributary/core';
 import type { Config } from '../config/settings.ts';
 import { type Patience, whenAvailable } from '../process/patience.ts';
 
-/** Creates what is missing on Kafka, where this process may. The embedded log has its topics once it is open. */
+/** The catalog's topic is set up so that Kafka deletes facts of it: a process that went on would lose accounts and keys. */
+export class CatalogAtRisk extends TributaryError {
+  readonly code = 'catalog_at_risk';
+  readonly retryable = false;
+}
+
+/**
+ * Creates what is missing on Kafka, where this process may, and checks the settings of what is there: others may have
+ * made it, or another configuration. The embedded log has its topics once it is open, and no such settings.
+ * `CatalogAtRisk` where the catalog would be lost.
+ */
 export async function provideTopics(log: EventLog, config: Config, patience: Patience): Promise<void> {
-  if (config.kafkaBrokers.length === 0 || !config.createTopics) return;
-  await whenAvailable('creating the topics', patience, () => log.createTopics());
+  if (config.kafkaBrokers.length === 0) return;
+  if (config.createTopics) await whenAvailable('creating the topics', patience, () => log.createTopics());
+  await checkTopics(log, patience);
+}
+
+async function checkTopics(log: EventLog, patience: Patience): Promise<void> {
+  const faults = await whenAvailable(
+    'checking the topics',
+    patience,
+    async () => (await log.topicFaults?.()) ?? [],
+  );
+  const fatal = faults.filter(({ losesCatalog }) => losesCatalog).map(({ message }) => message);
+  if (fatal.length > 0)
+    throw new CatalogAtRisk(
+      `Kafka would delete the catalog: ${fatal.join('; ')}. Alter the topic, or have \`tributary topics\` do it, and start again`,
+    );
+  if (faults.length > 0)
+    patience.logger.warn(
+      { faults: faults.map(({ message }) => message) },
+      'Kafka is set up otherwise than Tributary is configured; `tributary topics` alters the topics',
+    );
 }

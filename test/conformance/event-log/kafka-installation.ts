@@ -1,5 +1,9 @@
-import { declareTopics, type EventLog, type Logger, type Metrics, type TopicSpec } from '@tributary/core';
-import { type KafkaEventLogOptions, openKafkaEventLog } from '@tributary/infra/adapters/event-log/kafka';
+import { declareTopics, type Logger, type Metrics, type TopicSpec } from '@tributary/core';
+import {
+  type KafkaEventLogOptions,
+  type KafkaLog,
+  openKafkaEventLog,
+} from '@tributary/infra/adapters/event-log/kafka';
 import { freshPrefix } from '../../helpers/engines.ts';
 import { removeTopics } from '../../helpers/kafka.ts';
 
@@ -11,7 +15,7 @@ export interface LogLine {
 
 /** An event log opened by a test, and what it said. */
 export interface Opened {
-  readonly log: EventLog;
+  readonly log: KafkaLog;
   readonly lines: readonly LogLine[];
   /** The sum of what was counted under a name. */
   counted(name: string): number;

@@ -166,6 +166,56 @@ describe.skipIf(engines() === undefined)('topics on Kafka', () => {
     await log.close();
   });
 
+  it('that others made, with a retention of theirs, lost the catalog without a word', async () => {
+    const setting = (topic: string, entries: Readonly<Record<string, string>>) => ({
+      type: 2,
+      name: nameOf(topic),
+      configEntries: Object.entries(entries).map(([name, value]) => ({ name, value })),
+    });
+    await withAdmin(brokers, (admin) =>
+      admin.alterConfigs({
+        validateOnly: false,
+        resources: [
+          setting('catalog', { 'retention.ms': '86400000', 'flush.ms': '5000' }),
+          setting(SOURCE, { 'retention.ms': '7200000', 'max.message.bytes': '1048588' }),
+        ],
+      }),
+    );
+    const { log } = await installed.open();
+    const expected = (topic: string, fault: string, losesCatalog: boolean) => ({
+      message: `${nameOf(topic)}, ${fault}`,
+      losesCatalog,
+    });
+    const retention = [
+      expected('catalog', 'retention.ms: 86400000 instead of -1', true),
+      expected(SOURCE, 'retention.ms: 7200000 instead of 3600000', false),
+    ];
+    const found = async () =>
+      (await log.topicFaults()).map(({ message, losesCatalog }) => ({ message, losesCatalog }));
+    await eventually(async () => (await found()).length > 1, 'nothing is found');
+    expect(await found()).toEqual(expect.arrayContaining(retention));
+    expect(await found()).toContainEqual(
+      expected(SOURCE, 'max.message.bytes: 1048588 instead of 4194304', false),
+    );
+    const altered = await log.alterTopics();
+    expect(altered).toContain(`${nameOf('catalog')}, retention.ms: 86400000 -> -1`);
+    await eventually(async () => (await found()).length === 0, 'it is not altered');
+    expect(await log.alterTopics()).toEqual([]);
+    // What an operator chose beside it stays.
+    const { resources } = await withAdmin(brokers, (admin) =>
+      admin.describeConfigs({
+        includeSynonyms: false,
+        resources: [{ type: 2, name: nameOf('catalog'), configNames: ['flush.ms', 'retention.ms'] }],
+      }),
+    );
+    expect(
+      resources[0]?.configEntries.map(({ configName, configValue }) => [configName, configValue]).sort(),
+    ).toEqual([
+      ['flush.ms', '5000'],
+      ['retention.ms', '-1'],
+    ]);
+  });
+
   it('are made once when several make them at the same time', async () => {
     const prefix = freshPrefix();
     const logs = await Promise.all(

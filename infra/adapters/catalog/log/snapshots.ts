@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto';
 import {
+  type CatalogEntry,
   type CatalogState,
   type EventLog,
   FOLD_VERSION,
+  isRewriteRecord,
   type Logger,
   messageOf,
   rowsOf,
@@ -64,6 +66,14 @@ export class Snapshots {
     const startedAt = performance.now();
     const found = await this.#read();
     if (found === undefined) return undefined;
+    if (await coversLostBeginning(log, found)) {
+      this.#logger.error(
+        { file, position: found.position },
+        'the catalog begins from its snapshot, as its topic has lost the facts before: mend the retention of the topic (`tributary topics`), then put the state into it with `tributary catalog rewrite`',
+      );
+      this.#written = found.position;
+      return found;
+    }
     if (!(await isOf(log, found))) {
       this.#isUseless = true;
       const isOld = found.last.offset < (await log.first(TOPIC.catalog, 0));
@@ -137,6 +147,21 @@ async function isOf(log: Pick<EventLog, 'read' | 'end'>, { position, last }: Sna
   const { entries } = await log.read(TOPIC.catalog, 0, last.offset, { maxBytes: 1 });
   const [entry] = entries;
   return entry?.position.offset === last.offset && digestOf(entry.value) === last.sha256;
+}
+
+/**
+ * Whether the log has lost facts that the snapshot has, and none behind it: the topic's retention deleted them, and the
+ * snapshot is all there is. A log that begins with a rewrite lost them on purpose and has its rows.
+ */
+async function coversLostBeginning(
+  log: Pick<EventLog, 'read' | 'end' | 'first'>,
+  { position, last }: Snapshot,
+): Promise<boolean> {
+  const first = await log.first(TOPIC.catalog, 0);
+  if (last.offset >= first || position < first || (await log.end(TOPIC.catalog, 0)) < position) return false;
+  const { entries } = await log.read(TOPIC.catalog, 0, first, { maxBytes: 1 });
+  const [entry] = entries;
+  return entry === undefined || !isRewriteRecord(JSON.parse(entry.value) as CatalogEntry);
 }
 
 function digestOf(text: string): string {

@@ -11,6 +11,7 @@ import {
   type ReadResult,
   type Stage,
   type StageRun,
+  type TopicFault,
   type TopicSpec,
   Unavailable,
   type ValueFraming,
@@ -25,7 +26,11 @@ import type { KafkaConnection } from './client/connection.ts';
 import { type Fetched, Fetcher, OffsetOutOfRange } from './client/fetcher.ts';
 import { deleteRecordsBelow, offsetAt, offsetOf, storedOffsets } from './client/offsets.ts';
 import { KafkaStageRun, specOf } from './group/stage-run.ts';
+import { type KnownPosition, knownPositions } from './positions/known-positions.ts';
+import { positionsSpec, RecordedPositions, type StagePartition } from './positions/recorded-positions.ts';
+import { BatchLimits } from './records/batches.ts';
 import { entriesOf } from './records/entries.ts';
+import { alterTopics, type TopicChecks, topicFaults } from './topic-checks.ts';
 import { createKafkaTopics } from './topics.ts';
 
 export interface KafkaEventLogOptions {
@@ -59,6 +64,17 @@ export interface KafkaEventLogOptions {
   readonly appendTimeoutMs?: number;
 }
 
+/** The event log on Kafka, and what its operator does beside the stages. */
+export interface KafkaLog extends EventLog {
+  topicFaults(): Promise<readonly TopicFault[]>;
+  /** Alters settings of topics that are wrong, and answers what it altered, for people. */
+  alterTopics(): Promise<readonly string[]>;
+  /** What is known of the positions of stages, where anything is. */
+  positionsOf(stages: readonly string[]): Promise<readonly KnownPosition[]>;
+  /** Sets where a stage goes on with a partition whose position its group has lost. `InvalidInput` where it has one. */
+  setPosition(of: StagePartition, offset: number): Promise<void>;
+}
+
 /** The offset asked for is not kept any more; this one is to be read from. */
 interface FirstKept {
   readonly first: number;
@@ -68,12 +84,12 @@ const READ_BYTES = 1024 * 1024;
 const WATCH_WAIT_MS = 250;
 
 /** Opens the event log on Kafka. Kafka need not answer yet: then the calls say `Unavailable`. */
-export async function openKafkaEventLog(options: KafkaEventLogOptions): Promise<EventLog> {
+export async function openKafkaEventLog(options: KafkaEventLogOptions): Promise<KafkaLog> {
   return new KafkaEventLog(options);
 }
 
 /** The distributed `EventLog`. */
-class KafkaEventLog implements EventLog {
+class KafkaEventLog implements KafkaLog {
   readonly topics: ReadonlyMap<string, TopicSpec>;
   readonly #options: KafkaEventLogOptions;
   readonly #framing: ValueFraming;
@@ -88,11 +104,14 @@ class KafkaEventLog implements EventLog {
   readonly #runs = new Set<KafkaStageRun>();
   readonly #closing = new AbortController();
   readonly #crashes: CrashWatch;
+  readonly #positions: RecordedPositions;
+  readonly #limits = new BatchLimits();
   #closed: Promise<void> | undefined;
 
   constructor(options: KafkaEventLogOptions) {
     const { connection, logger, topics, appendTimeoutMs = 10_000 } = options;
-    this.topics = topics;
+    const positions = positionsSpec(topics);
+    this.topics = new Map([...topics, [positions.name, positions]]);
     this.#options = options;
     this.#framing = options.framing ?? PLAIN_FRAMING;
     this.#crashes = crashWatch(this, options.inHand);
@@ -108,12 +127,23 @@ class KafkaEventLog implements EventLog {
       maxUnconfirmedBytes: options.maxUnconfirmedBytes ?? 64 * 1024 * 1024,
       timeoutMs: appendTimeoutMs,
     });
+    const name = this.#nameOf(positions.name);
+    this.#positions = new RecordedPositions({
+      spec: positions,
+      name,
+      fetcher: this.#watcher,
+      range: async (partition) => ({
+        first: await offsetOf(this.#reads, name, partition, 'first'),
+        end: await offsetOf(this.#reads, name, partition, 'end'),
+      }),
+      append: (entries) => this.append(positions.name, entries),
+    });
   }
 
   async createTopics(): Promise<readonly string[]> {
     this.#checkOpen();
     const { connection, replicationFactor, logger } = this.#options;
-    return createKafkaTopics({
+    const created = await createKafkaTopics({
       connection,
       client: this.#reads,
       topics: this.topics,
@@ -121,6 +151,46 @@ class KafkaEventLog implements EventLog {
       ...(replicationFactor === undefined ? {} : { replicationFactor }),
       logger,
     });
+    if (created.length === this.topics.size) await this.#positions.recordBeginning();
+    return created;
+  }
+
+  async topicFaults(): Promise<readonly TopicFault[]> {
+    this.#checkOpen();
+    return topicFaults(this.#checks());
+  }
+
+  async alterTopics(): Promise<readonly string[]> {
+    this.#checkOpen();
+    return alterTopics(this.#checks());
+  }
+
+  #checks(): TopicChecks {
+    const { connection, logger } = this.#options;
+    return { connection, logger, topics: this.topics, nameOf: (topic) => this.#nameOf(topic) };
+  }
+
+  async positionsOf(stages: readonly string[]): Promise<readonly KnownPosition[]> {
+    this.#checkOpen();
+    return knownPositions(stages, {
+      client: this.#reads,
+      positions: this.#positions,
+      topics: this.topics,
+      nameOf: (name) => this.#nameOf(name),
+    });
+  }
+
+  async setPosition(of: StagePartition, offset: number): Promise<void> {
+    const { stage, topic, partition } = of;
+    const stored = await this.positionOf(stage, topic, partition);
+    if (stored !== undefined)
+      throw new InvalidInput(
+        `${topic}/${partition} of stage ${stage} has the position ${stored} in its consumer group: kafka-consumer-groups --reset-offsets sets another`,
+      );
+    const [first, end] = [await this.first(topic, partition), await this.end(topic, partition)];
+    if (offset < first || offset > end)
+      throw new InvalidInput(`${topic}/${partition} has the offsets ${first} to ${end}, not ${offset}`);
+    await this.#positions.recordStart(of, { offset, index: 0 });
   }
 
   async append(topic: string, entries: readonly NewEntry[]): Promise<readonly Position[]> {
@@ -230,6 +300,8 @@ class KafkaEventLog implements EventLog {
       prefix,
       topics: this.topics,
       framing: this.#framing,
+      limits: this.#limits,
+      positions: this.#positions,
       sessionTimeoutMs,
       stopGraceMs,
       fetchBytes,

@@ -1,19 +1,12 @@
 import { LayoutMismatch, type Logger, type TopicSpec } from '@tributary/core';
-import kafkajs, { type Admin, type ITopicConfig, type ITopicMetadata } from 'kafkajs';
+import type { Admin, ITopicConfig, ITopicMetadata } from 'kafkajs';
 import { pause } from '../stage-runner/waiting.ts';
 import type { KafkaClient } from './client/client.ts';
-import { clientOptions, type KafkaConnection } from './client/connection.ts';
-import { protocolErrorOf, translateKafkaError } from './client/errors.ts';
+import type { KafkaConnection } from './client/connection.ts';
+import { protocolErrorOf } from './client/errors.ts';
 import { stableEnds } from './client/offsets.ts';
-
-/** A record is at most a value of 1 MiB and its headers, or in `stages.dead` both once more, as JSON inside of JSON. */
-const MAX_BATCH_BYTES = 4 * 1024 * 1024;
-
-/** A topic that is kept forever begins a segment a day, ms: few enough for years. */
-const FOREVER_SEGMENT_MS = 86_400_000;
-
-/** Replicas that survive the loss of one broker while another is being restarted. */
-const SAFE_REPLICATION = 3;
+import { withKafkaAdmin } from './topic-checks.ts';
+import { SAFE_REPLICATION, settingsOf } from './topic-settings.ts';
 
 /** How long leaders are waited for after topics were made, ms. */
 const LEADERS_WITHIN_MS = 30_000;
@@ -36,26 +29,11 @@ export interface CreateTopicsOptions {
  */
 export async function createKafkaTopics(options: CreateTopicsOptions): Promise<readonly string[]> {
   const { connection, logger } = options;
-  const kafka = new kafkajs.Kafka({
-    ...clientOptions(connection),
-    requestTimeout: 30_000,
-    retry: { retries: 2, initialRetryTime: 100 },
-    logCreator:
-      () =>
-      ({ namespace, log }) =>
-        logger.debug({ of: namespace }, `kafkajs: ${log.message}`),
-  });
-  const admin = kafka.admin();
-  try {
-    await admin.connect();
+  return withKafkaAdmin(connection, logger, 'making topics', async (admin) => {
     const created = await createMissing(admin, options);
     await checkLayout(admin, options);
     return created;
-  } catch (thrown) {
-    throw translateKafkaError(thrown, 'making topics');
-  } finally {
-    await admin.disconnect().catch(() => {});
-  }
+  });
 }
 
 async function createMissing(
@@ -88,25 +66,14 @@ async function createMissing(
 }
 
 function topicOf(spec: TopicSpec, topic: string, replicationFactor: number): ITopicConfig {
-  const settings = {
-    'cleanup.policy': 'delete',
-    // The broker's clock is one for all, and a writer's wrong one is not refused.
-    'message.timestamp.type': 'LogAppendTime',
-    'retention.ms': spec.retentionMs === 'forever' ? '-1' : String(spec.retentionMs),
-    'retention.bytes': '-1',
-    // What a rewrite drops stays on disk until its segment is closed.
-    ...(spec.retentionMs === 'forever' ? { 'segment.ms': String(FOREVER_SEGMENT_MS) } : {}),
-    'max.message.bytes': String(MAX_BATCH_BYTES),
-    // Whatever the cluster's is: a broker takes all batches apart to compress them, and readers again.
-    'compression.type': 'producer',
-    'unclean.leader.election.enable': 'false',
-    ...(replicationFactor >= SAFE_REPLICATION ? { 'min.insync.replicas': '2' } : {}),
-  };
   return {
     topic,
     numPartitions: spec.partitions,
     replicationFactor,
-    configEntries: Object.entries(settings).map(([name, value]) => ({ name, value })),
+    configEntries: Object.entries(settingsOf(spec, replicationFactor)).map(([name, value]) => ({
+      name,
+      value,
+    })),
   };
 }
 

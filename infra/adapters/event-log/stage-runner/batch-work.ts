@@ -1,11 +1,11 @@
-import { type BatchStage, type Emission, type LogEntry, messageOf } from '@tributary/core';
+import { type BatchStage, type Emission, type LogEntry, messageOf, TooLarge } from '@tributary/core';
 import { backoffMs } from './backoff.ts';
 import type { Taken } from './cursor.ts';
 import { checkEmissions } from './emissions.ts';
 import { failureOf } from './failure.ts';
 import { type Range, SplitPlan } from './split.ts';
 import { pause, unlessAborted } from './waiting.ts';
-import { giveUp, quarantine, type Work } from './work.ts';
+import { giveUp, quarantine, type Work, withoutEntry } from './work.ts';
 
 /**
  * Hands a batch of one partition to its stage and commits it, in parts where it throws. Resolves when all of it is
@@ -22,6 +22,10 @@ export async function workBatch(stage: BatchStage, taken: readonly Taken[], work
       plan.done(await noted(part, work, () => workPart(stage, part, work)));
       repetition = 0;
     } catch (thrown) {
+      if (thrown instanceof TooLarge) {
+        await treatTooLarge(plan, part, thrown, work);
+        continue;
+      }
       if (!(thrown instanceof StageThrew)) throw thrown;
       if (failureOf(thrown.cause) === 'repeat') {
         await repeatLater(thrown.cause, part, repetition++, work);
@@ -92,6 +96,28 @@ async function commitPart(part: readonly Taken[], emissions: readonly Emission[]
   if (last === undefined) return;
   if (emissions.length === 0 && work.positionsMayWait) await work.committer.reach(last.after, work.signal);
   else await work.committer.commit(last.after, emissions, work.signal);
+}
+
+/**
+ * The log takes no record of the size of one that the part emitted: nothing of the part was committed. It is halved
+ * until the guilty entry stands alone, which is given up at once, as the same again would be as large.
+ */
+async function treatTooLarge(
+  plan: SplitPlan,
+  part: readonly Taken[],
+  thrown: TooLarge,
+  work: Work,
+): Promise<void> {
+  const [guilty] = part;
+  if (part.length > 1 || guilty === undefined) {
+    plan.threw();
+    return;
+  }
+  await commitPart([guilty], giveUp(work, guilty.entry, thrown), work).catch(async (again: unknown) => {
+    if (!(again instanceof TooLarge)) throw again;
+    await commitPart([guilty], [withoutEntry(work, guilty.entry, thrown)], work);
+  });
+  plan.done();
 }
 
 async function repeatLater(

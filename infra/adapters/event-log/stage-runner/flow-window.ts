@@ -1,4 +1,4 @@
-import type { Emission } from '@tributary/core';
+import type { Emission, Position } from '@tributary/core';
 import type { Cursor } from './cursor.ts';
 import { emissionBytes } from './emissions.ts';
 
@@ -18,6 +18,8 @@ export interface FlowLimits {
 /** An entry's place in the window. */
 export interface Slot {
   readonly after: Cursor;
+  /** Of its entry, for the case that what it emitted is too large for the log. */
+  readonly position: Position | undefined;
   bytes: number;
   emissions: readonly Emission[] | undefined;
 }
@@ -29,6 +31,9 @@ export interface FinishedPrefix {
   readonly emissions: readonly Emission[];
   readonly count: number;
   readonly bytes: number;
+  /** Theirs, and what each emitted. */
+  readonly slots: readonly Slot[];
+  readonly emitted: readonly (readonly Emission[])[];
 }
 
 /** What a flow stage has in hand of one partition. Pure bookkeeping: no I/O, no time. */
@@ -79,8 +84,8 @@ export class FlowWindow {
     return this.#finishedBytes < this.#limits.bytes || this.#slots[this.#head] === slot;
   }
 
-  admit(after: Cursor, bytes: number): Slot {
-    const slot: Slot = { after, bytes, emissions: undefined };
+  admit(after: Cursor, bytes: number, position?: Position): Slot {
+    const slot: Slot = { after, position, bytes, emissions: undefined };
     this.#slots.push(slot);
     this.#uncommitted++;
     this.#bytes += bytes;
@@ -100,6 +105,7 @@ export class FlowWindow {
   /** Takes what one commit may hold of the finished prefix out; it keeps its weight until it is released. */
   takeFinished(): FinishedPrefix | undefined {
     const emissions: Emission[] = [];
+    const emitted: (readonly Emission[])[] = [];
     const from = this.#head;
     let to: Cursor | undefined;
     let bytes = 0;
@@ -109,14 +115,16 @@ export class FlowWindow {
       this.#finishedEmissions -= slot.emissions.length;
       bytes += slot.bytes;
       to = slot.after;
+      emitted.push(slot.emissions);
       slot.emissions = []; // the slot may stay in the list for long
       this.#head++;
     }
     if (!to) return undefined;
     const count = this.#head - from;
+    const slots = this.#slots.slice(from, this.#head);
     this.#finished -= count;
     this.#compact();
-    return { to, emissions, count, bytes };
+    return { to, emissions, count, bytes, slots, emitted };
   }
 
   /** The prefix is committed. */

@@ -1,12 +1,12 @@
-import { type Emission, type FlowStage, messageOf, POISON_ATTEMPTS } from '@tributary/core';
+import { type Emission, type FlowStage, messageOf, POISON_ATTEMPTS, TooLarge } from '@tributary/core';
 import { backoffMs } from './backoff.ts';
 import type { Cursor, Taken } from './cursor.ts';
 import { checkEmissions } from './emissions.ts';
 import { failureOf } from './failure.ts';
-import { FlowWindow } from './flow-window.ts';
+import { type FinishedPrefix, FlowWindow, type Slot } from './flow-window.ts';
 import { type Handler, Handling } from './handling.ts';
 import { pause } from './waiting.ts';
-import { giveUp, quarantine, type Work } from './work.ts';
+import { giveUp, giveUpTooLarge, quarantine, type Work } from './work.ts';
 
 /** With so much of the window finished, a commit does not wait. */
 const NO_REST_SHARE = 1 / 16;
@@ -15,6 +15,12 @@ const NO_REST_SHARE = 1 / 16;
 const LOOK_AGAIN_MS = 25;
 
 const NONE: readonly Emission[] = [];
+
+/** A finished entry and what it emitted. */
+interface Finished {
+  readonly slot: Slot;
+  readonly emissions: readonly Emission[];
+}
 
 /** The wait before a commit, and what it was begun for. */
 interface Resting {
@@ -69,7 +75,8 @@ export class FlowWork implements Handler {
     }
     this.#running++;
     this.#work.inHand.take(taken.entry);
-    this.#hand(new Handling(this, taken.entry, this.#window.admit(taken.after, bytes)));
+    const slot = this.#window.admit(taken.after, bytes, taken.entry.position);
+    this.#hand(new Handling(this, taken.entry, slot));
     return true;
   }
 
@@ -77,7 +84,7 @@ export class FlowWork implements Handler {
   quarantine(taken: Taken, reason: string): void {
     this.ended.throwIfAborted();
     this.#running++;
-    const slot = this.#window.admit(taken.after, 0);
+    const slot = this.#window.admit(taken.after, 0, taken.entry.position);
     this.#finish(new Handling(this, taken.entry, slot), quarantine(this.#work, taken.entry, reason));
   }
 
@@ -225,7 +232,7 @@ export class FlowWork implements Handler {
         await this.#rest();
         const prefix = this.#window.takeFinished();
         if (!prefix) break;
-        await this.#work.committer.commit(prefix.to, prefix.emissions, this.#work.signal);
+        await this.#commit(prefix);
         this.#window.release(prefix);
         this.#notePassed(prefix.to);
         this.#changed();
@@ -235,6 +242,45 @@ export class FlowWork implements Handler {
     } finally {
       this.#committing = false;
       this.#changed();
+    }
+  }
+
+  async #commit({ to, emissions, slots, emitted }: FinishedPrefix): Promise<void> {
+    try {
+      await this.#work.committer.commit(to, emissions, this.#work.signal);
+    } catch (thrown) {
+      if (!(thrown instanceof TooLarge)) throw thrown;
+      const finished = slots.map((slot, i) => ({ slot, emissions: emitted[i] ?? NONE }));
+      await this.#narrow(finished, thrown);
+    }
+  }
+
+  /**
+   * The log takes no record of the size of one that these emitted, and took nothing of them: they are committed in
+   * halves until the guilty one stands alone, which is given up. What the stage did for the others is not done again.
+   */
+  async #narrow(finished: readonly Finished[], thrown: TooLarge): Promise<void> {
+    const { committer, signal } = this.#work;
+    const [first] = finished;
+    if (first === undefined) return;
+    if (finished.length === 1) {
+      const { after, position } = first.slot;
+      if (position === undefined) throw thrown;
+      const key = first.emissions[0]?.key ?? '';
+      await committer.commit(after, [giveUpTooLarge(this.#work, position, key, thrown)], signal);
+      return;
+    }
+    const middle = finished.length >> 1;
+    for (const half of [finished.slice(0, middle), finished.slice(middle)]) {
+      const to = half.at(-1)?.slot.after;
+      if (to === undefined) continue;
+      try {
+        const emissions = half.flatMap((one) => one.emissions);
+        await committer.commit(to, emissions, signal);
+      } catch (again) {
+        if (!(again instanceof TooLarge)) throw again;
+        await this.#narrow(half, again);
+      }
     }
   }
 

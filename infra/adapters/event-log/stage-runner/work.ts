@@ -6,7 +6,9 @@ import {
   type Logger,
   type Metrics,
   messageOf,
+  type Position,
   poisonEmission,
+  poisonEmissionWithoutEntry,
   type StageContext,
 } from '@tributary/core';
 import type { InHand } from '../suspects/in-hand-table.ts';
@@ -41,6 +43,22 @@ export function giveUp(work: Work, entry: LogEntry, thrown: unknown): readonly E
   const error = messageOf(thrown);
   logger.error({ stage, position: entry.position, error }, 'entry given up');
   return [poisonEmission(stage, entry, error, iso(work.clock()))];
+}
+
+/** What to emit in place of what `giveUp` emits, where that is too large as well. */
+export function withoutEntry(
+  work: Work,
+  entry: Parameters<typeof poisonEmissionWithoutEntry>[1],
+  thrown: unknown,
+): Emission {
+  return poisonEmissionWithoutEntry(work.stage, entry, messageOf(thrown), iso(work.clock()));
+}
+
+/** Gives an entry up whose emissions are too large, once only its position is known. */
+export function giveUpTooLarge(work: Work, position: Position, key: string, thrown: unknown): Emission {
+  work.metrics.count('tributary_stage_poison_total', { stage: work.stage });
+  work.logger.error({ stage: work.stage, position, error: messageOf(thrown) }, 'entry given up');
+  return withoutEntry(work, { position, key }, thrown);
 }
 
 /** Gives an entry up that ended the process while nothing else was in hand, without handing it over once more. */

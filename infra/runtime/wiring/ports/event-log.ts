@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import type { EventLog, Logger, Metrics, ValueFraming } from '@tributary/core';
-import type { KafkaConnection } from '../../../adapters/event-log/kafka/index.ts';
+import type { KafkaConnection, KafkaLog } from '../../../adapters/event-log/kafka/index.ts';
 import { openSqliteEventLog } from '../../../adapters/event-log/sqlite/index.ts';
 import type { InHandTable } from '../../../adapters/event-log/suspects/in-hand-table.ts';
 import type { Config } from '../../config/settings.ts';
@@ -28,10 +28,11 @@ export async function openEventLog(config: Config, tools: EventLogTools): Promis
   return config.kafkaBrokers.length > 0 ? openOnKafka(config, tools) : openOnSqlite(config, tools);
 }
 
-async function openOnKafka(
+/** With what its operator does beside the stages. */
+export async function openOnKafka(
   config: Config,
   { logger, metrics, framing, inHand }: EventLogTools,
-): Promise<EventLog> {
+): Promise<KafkaLog> {
   const { openKafkaEventLog } = await import('../../../adapters/event-log/kafka/index.ts');
   return openKafkaEventLog({
     connection: kafkaConnection(config),

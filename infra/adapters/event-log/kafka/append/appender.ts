@@ -2,6 +2,7 @@ import {
   type NewEntry,
   Overloaded,
   type Position,
+  type TooLarge,
   type TopicSpec,
   Unavailable,
   type ValueFraming,
@@ -9,8 +10,8 @@ import {
 import type { KafkaClient } from '../client/client.ts';
 import { failOn, translateKafkaError } from '../client/errors.ts';
 import type { ProduceAnswer } from '../client/protocol.ts';
-import { Call } from './call.ts';
-import { type PartitionOfGroup, takeGroup } from './group.ts';
+import { Call, type Part } from './call.ts';
+import { PartitionOfGroup, takeGroup } from './group.ts';
 import { Leader } from './leader.ts';
 import { PartitionQueue } from './partition-queue.ts';
 
@@ -41,8 +42,9 @@ const REFUSED_WITHIN_MS = 2_000;
  * Makes entries durable in groups: acks from all in-sync replicas. What is asked for in one turn of the event loop, or
  * while a leader is busy, goes to it as its next group.
  *
- * Nothing is sent again, so what is confirmed of one partition stands in the order of the calls: what failed is the
- * caller's to repeat, and may be there. Partitions wait for their own leader alone.
+ * Nothing is sent again that may be there, so what is confirmed of one partition stands in the order of the calls: what
+ * failed is the caller's to repeat, and may be there. A batch that a broker refuses for its size is not there, and is tried
+ * in parts. Partitions wait for their own leader alone.
  */
 export class Appender {
   readonly #options: AppenderOptions;
@@ -58,7 +60,8 @@ export class Appender {
 
   /**
    * The position of each entry. `bytes` is what they count for against the bound. Rejects with `Overloaded` when that is
-   * passed (nothing was taken), with `Unavailable` when a part of them is not known to be durable.
+   * passed (nothing was taken), with `Unavailable` when a part of them is not known to be durable, with `TooLarge` when the
+   * call holds more than its partition takes at once: of a call with several entries some may be durable all the same.
    */
   append(spec: TopicSpec, entries: readonly NewEntry[], bytes: number): Promise<readonly Position[]> {
     const { maxUnconfirmedBytes, timeoutMs } = this.#options;
@@ -142,7 +145,10 @@ export class Appender {
   async #send(leader: Leader, group: readonly PartitionOfGroup[]): Promise<void> {
     leader.leaving = true;
     leader.inFlight++;
-    for (const { queue } of group) queue.leaving = true;
+    for (const partition of group) {
+      partition.queue.leaving = true;
+      partition.queue.inFlight.push(partition);
+    }
     const confirmations: Promise<void>[] = [];
     // A request takes one batch a partition.
     const rounds = Math.max(...group.map(({ batches }) => batches.length));
@@ -159,8 +165,63 @@ export class Appender {
     this.#drive(leader);
     await Promise.all(confirmations);
     leader.inFlight--;
-    for (const partition of group) partition.settle();
+    for (const partition of group) {
+      if (partition.tooLarge) void this.#narrow(partition, partition.tooLarge);
+      else partition.settle();
+      if (!partition.tooLarge) forget(partition);
+    }
     this.#drive(leader);
+  }
+
+  /**
+   * A partition takes no batch of the size that was sent: its operator lowered `max.message.bytes`. The calls that it was
+   * made of go again in halves, until the one that is too large stands alone and is refused; meanwhile nothing else goes
+   * to the partition. A call is `Unavailable` instead where a later one with its key is on its way already: order is kept.
+   */
+  async #narrow(refused: PartitionOfGroup, reason: TooLarge): Promise<void> {
+    const { queue } = refused;
+    queue.held++;
+    const behind = queue.inFlight.slice(queue.inFlight.indexOf(refused) + 1);
+    const left: Part[] = [];
+    for (const part of refused.confirmPlaced()) {
+      const keys = new Set(part.entries.map(({ key }) => key));
+      if (!behind.some((later) => later.hasAny(keys))) left.push(part);
+      else part.call.failed(new Unavailable(`Kafka: ${refused.doing}: it would come behind later ones`));
+    }
+    await this.#appendInHalves(queue, left, reason);
+    forget(refused);
+    queue.held--;
+    this.#wantsToLeave(queue);
+    if (queue.leader) this.#drive(queue.leader);
+  }
+
+  async #appendInHalves(queue: PartitionQueue, parts: readonly Part[], reason: TooLarge): Promise<void> {
+    const [first] = parts;
+    if (first === undefined) return;
+    if (parts.length === 1) {
+      first.call.failed(reason);
+      return;
+    }
+    const bytes = parts.reduce((sum, part) => sum + part.bytes, 0);
+    queue.maxBytes = Math.max(1, Math.min(queue.maxBytes, Math.floor(bytes / 2)));
+    const middle = parts.length >> 1;
+    for (const half of [parts.slice(0, middle), parts.slice(middle)]) await this.#appendAlone(queue, half);
+  }
+
+  async #appendAlone(queue: PartitionQueue, parts: readonly Part[]): Promise<void> {
+    const { client, nameOf, framing } = this.#options;
+    try {
+      const alone = new PartitionOfGroup(queue, parts, framing);
+      const nodeId = await client.leaderId(nameOf(queue.spec.name), queue.partition);
+      const leader = this.#leaders.get(nodeId) ?? new Leader(nodeId);
+      for (let round = 0; round < alone.batches.length && !alone.failed; round++)
+        await (await this.#produce(leader, { round, partitions: [alone] })).confirmed;
+      if (alone.tooLarge) await this.#appendInHalves(queue, alone.confirmPlaced(), alone.tooLarge);
+      else alone.settle();
+    } catch (thrown) {
+      const failure = translateKafkaError(thrown, `appending to ${queue.spec.name}/${queue.partition}`);
+      for (const part of parts) part.call.failed(failure);
+    }
   }
 
   /** Resolves once the request is on its way, with its confirmation. Neither rejects. */
@@ -203,8 +264,9 @@ export class Appender {
         failOn(answer.errorCode);
         partition.confirm(round, Number(answer.baseOffset));
       } catch (thrown) {
-        client.lookAgain();
         partition.fail(thrown);
+        if (partition.tooLarge) continue;
+        client.lookAgain();
         this.#lostLeader(queue);
       }
     }
@@ -223,4 +285,10 @@ export class Appender {
     queue.leader = undefined;
     this.#wantsToLeave(queue);
   }
+}
+
+/** It is settled: nothing can come before or behind it any more. */
+function forget(partition: PartitionOfGroup): void {
+  const { inFlight } = partition.queue;
+  inFlight.splice(inFlight.indexOf(partition), 1);
 }

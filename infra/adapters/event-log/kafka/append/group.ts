@@ -1,5 +1,5 @@
 import type { TributaryError, ValueFraming } from '@tributary/core';
-import { Unavailable } from '@tributary/core';
+import { TooLarge, Unavailable } from '@tributary/core';
 import { type PartitionRecords, type Placed, RecordPacker } from '../../append/record-packer.ts';
 import { translateKafkaError } from '../client/errors.ts';
 import type { RecordToWrite } from '../client/protocol.ts';
@@ -45,15 +45,39 @@ export class PartitionOfGroup {
 
   /** A batch may be there or not. */
   fail(thrown: unknown): void {
-    this.#failure ??= translateKafkaError(thrown, this.doing);
+    // A batch that is refused for its size is not there; what is not known of another one weighs more.
+    if (this.#failure === undefined || this.#failure instanceof TooLarge)
+      this.#failure = translateKafkaError(thrown, this.doing);
+  }
+
+  get failed(): boolean {
+    return this.#failure !== undefined;
+  }
+
+  /** The partition does not take batches of this size. */
+  get tooLarge(): TooLarge | undefined {
+    return this.#failure instanceof TooLarge ? this.#failure : undefined;
   }
 
   /** Whoever waits hears what is known. */
   settle(): void {
+    const failure = this.#failure ?? new Unavailable(`Kafka: ${this.doing}: not confirmed`);
+    for (const part of this.confirmPlaced()) part.call.failed(failure);
+  }
+
+  /** Confirms the parts that are durable, and answers the others. */
+  confirmPlaced(): readonly Part[] {
+    const left: Part[] = [];
     for (const { part, placed } of this.#parts) {
       if (this.#place(part, placed)) part.call.confirmed();
-      else part.call.failed(this.#failure ?? new Unavailable(`Kafka: ${this.doing}: not confirmed`));
+      else left.push(part);
     }
+    return left;
+  }
+
+  /** Whether it holds an entry with one of the keys. */
+  hasAny(keys: ReadonlySet<string>): boolean {
+    return this.#parts.some(({ part }) => part.entries.some(({ key }) => keys.has(key)));
   }
 
   #place(part: Part, placed: readonly Placed[]): boolean {
@@ -73,7 +97,7 @@ export function takeGroup(leader: Leader, framing: ValueFraming): readonly Parti
   let bytes = 0;
   for (const queue of [...leader.waiting]) {
     if (bytes >= GROUP_BYTES) break;
-    if (queue.leaving) continue;
+    if (!queue.mayLeave) continue;
     const taken = queue.take(GROUP_BYTES - bytes);
     bytes += taken.bytes;
     leader.waiting.delete(queue);

@@ -21,7 +21,7 @@ export class Leader {
   /** Whether a group of what waits may go. */
   get ready(): boolean {
     if (this.leaving || this.gone || this.inFlight >= MAX_IN_FLIGHT) return false;
-    for (const queue of this.waiting) if (!queue.leaving) return true;
+    for (const queue of this.waiting) if (queue.mayLeave) return true;
     return false;
   }
 }

@@ -1,5 +1,6 @@
 import { type TopicSpec, type TributaryError, Unavailable } from '@tributary/core';
 import type { Part } from './call.ts';
+import type { PartitionOfGroup } from './group.ts';
 import type { Leader } from './leader.ts';
 
 /** What waits to be appended to one partition, in the order of the calls. */
@@ -11,11 +12,22 @@ export class PartitionQueue {
   lookedUp = false;
   /** What was taken last is not on its way yet: whatever is taken after it could overtake it. */
   leaving = false;
+  /** Above 0 while refused appends are tried again in parts: nothing may overtake them. */
+  held = 0;
+  /** Bytes of one group at most, learned from refusals; one call alone may be larger. */
+  maxBytes = Number.POSITIVE_INFINITY;
+  /** What was sent and is not settled, in order. */
+  readonly inFlight: PartitionOfGroup[] = [];
   #parts: Part[] = [];
 
   constructor(spec: TopicSpec, partition: number) {
     this.spec = spec;
     this.partition = partition;
+  }
+
+  /** Whether what waits may go. */
+  get mayLeave(): boolean {
+    return !this.leaving && this.held === 0;
   }
 
   get empty(): boolean {
@@ -27,8 +39,9 @@ export class PartitionQueue {
   }
 
   /** The first ones, of `bytes` together at most or one alone. Those whose time is over are told so. */
-  take(bytes: number): { readonly parts: readonly Part[]; readonly bytes: number } {
+  take(atMost: number): { readonly parts: readonly Part[]; readonly bytes: number } {
     const now = performance.now();
+    const bytes = Math.min(atMost, this.maxBytes);
     const parts: Part[] = [];
     let seen = 0;
     let taken = 0;

@@ -1,4 +1,4 @@
-import { InvalidInput, messageOf, TributaryError, Unavailable } from '@tributary/core';
+import { InvalidInput, messageOf, TooLarge, TributaryError, Unavailable } from '@tributary/core';
 import kafkaErrors from 'kafkajs/src/protocol/error.js';
 
 /** The protocol's name of what went wrong, e.g. `NOT_COORDINATOR_FOR_GROUP`, looking through kafkajs's wrappers. */
@@ -9,14 +9,18 @@ export function protocolErrorOf(thrown: unknown): string | undefined {
   return undefined;
 }
 
+/** A batch is larger than `max.message.bytes` of its topic, or than a segment. */
+const TOO_LARGE = ['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE'];
+
 /** What no repetition heals. */
-const NEVER = ['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE', 'INVALID_TOPIC_EXCEPTION'];
+const NEVER = ['INVALID_TOPIC_EXCEPTION'];
 
 /** Whatever a client of Kafka threw, as an error a port may throw. */
 export function translateKafkaError(thrown: unknown, doing: string): TributaryError {
   if (thrown instanceof TributaryError) return thrown;
   const type = protocolErrorOf(thrown);
   const message = `Kafka: ${doing}: ${type ?? messageOf(thrown)}`;
+  if (type !== undefined && TOO_LARGE.includes(type)) return new TooLarge(message, { cause: thrown });
   if (type !== undefined && NEVER.includes(type)) return new InvalidInput(message, { cause: thrown });
   return new Unavailable(message, { cause: thrown });
 }

@@ -39,6 +39,23 @@ export async function offsetAt(
   return found < 0 ? end : found;
 }
 
+/** When its broker stamped the first record that is kept, epoch ms; undefined where none is. */
+export async function firstStamp(
+  client: KafkaClient,
+  topic: string,
+  partition: number,
+): Promise<number | undefined> {
+  const { responses } = await client.withLeader(topic, partition, 'looking up a time', (broker) =>
+    broker.listOffsets({
+      replicaId: -1,
+      isolationLevel: 0,
+      topics: [{ topic, partitions: [{ partition, timestamp: 0 }] }],
+    }),
+  );
+  const stamp = Number(responses[0]?.partitions[0]?.timestamp ?? -1);
+  return stamp < 0 ? undefined : stamp;
+}
+
 /** Records below the offset are read by nobody any more; their segments go when the brokers look after them. */
 export async function deleteRecordsBelow(
   client: KafkaClient,

@@ -229,7 +229,11 @@ export interface KafkaBroker {
   }): Promise<{
     readonly responses: readonly {
       readonly topic: string;
-      readonly partitions: readonly { readonly partition: number; readonly offset: string }[];
+      readonly partitions: readonly {
+        readonly partition: number;
+        readonly offset: string;
+        readonly timestamp?: string;
+      }[];
     }[];
   }>;
   deleteRecords(request: {

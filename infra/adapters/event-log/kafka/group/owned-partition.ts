@@ -6,6 +6,15 @@ import { unlessAborted } from '../../stage-runner/waiting.ts';
 import type { KafkaClient } from '../client/client.ts';
 import { OffsetOutOfRange } from '../client/fetcher.ts';
 import { offsetOf } from '../client/offsets.ts';
+import { PositionUnknown } from '../positions/evidence.ts';
+import type { RecordedPositions, StagePartition } from '../positions/recorded-positions.ts';
+import {
+  type Evidence,
+  type FurtherEvidence,
+  foundStart,
+  type StartingPoint,
+  storedStart,
+} from '../positions/starting-point.ts';
 import type { Membership } from './membership.ts';
 import type { PartitionReader } from './partition-reader.ts';
 import { Rest } from './rest.ts';
@@ -23,6 +32,9 @@ export interface KafkaPartitionOptions {
   readonly membership: Membership;
   readonly reader: PartitionReader;
   readonly transactions: Transactions;
+  readonly positions: RecordedPositions;
+  /** Asked where the group has no position. */
+  readonly evidence: () => Promise<FurtherEvidence>;
   /** Fires when the partition is not this process's any more. */
   readonly leaving: AbortSignal;
   readonly metrics: Metrics;
@@ -116,7 +128,7 @@ export class KafkaPartition implements OwnedPartition {
   }
 
   async #commit(from: Cursor, to: Cursor, emissions: readonly Emission[]): Promise<void> {
-    const { transactions, leaving } = this.#options;
+    const { transactions, positions, leaving } = this.#options;
     leaving.throwIfAborted();
     if (!transactions.begun) {
       // The last commit ended in doubt.
@@ -128,8 +140,10 @@ export class KafkaPartition implements OwnedPartition {
       }
     }
     // A transaction costs five round trips, a position alone one.
-    if (emissions.length > 0) await transactions.commit(emissions, this.#position(to));
-    else await this.#store(to);
+    if (emissions.length > 0) {
+      const recorded = positions.emission(this.#of(), to);
+      await transactions.commit([...emissions, recorded], this.#position(to));
+    } else await this.#store(to);
     this.#committed = to;
   }
 
@@ -145,30 +159,54 @@ export class KafkaPartition implements OwnedPartition {
     return this.#stored();
   }
 
-  /** Where to begin: where the last owner got to, as far as that is still there. */
+  /** Where to begin: where the last owner got to, as far as that is known and still there. */
   async #startFrom(stored: Cursor | undefined): Promise<Cursor> {
-    const { client, name, stage, logger } = this.#options;
+    const { client, name, positions } = this.#options;
     const first = await offsetOf(client, name, this.partition, 'first');
     const end = await offsetOf(client, name, this.partition, 'end');
-    if (stored && stored.offset <= end) return stored;
-    const start = { offset: first, index: 0 };
-    if (stored) {
-      const fields = {
-        stage,
-        topic: this.topic,
-        partition: this.partition,
-        stored: stored.offset,
-        end,
-        first,
-      };
+    const evidence: Evidence = { stored, first, end };
+    const start = storedStart(evidence) ?? (await this.#found(evidence));
+    if ('unknown' in start)
+      throw new PositionUnknown(
+        `the position of ${this.topic}/${this.partition} is lost and the stage does not begin at the first record by itself: ${start.unknown}. \`tributary positions\` shows what is known and sets it`,
+      );
+    this.#report(start, evidence);
+    // From now on it says so itself, also if what is first is dropped meanwhile.
+    if (start.found !== 'stored') await this.#storeInGroup(start.from);
+    await positions.recordStart(this.#of(), start.from);
+    return start.from;
+  }
+
+  async #found(evidence: Evidence): Promise<StartingPoint> {
+    const { positions, evidence: gather } = this.#options;
+    const further = await gather();
+    const start = foundStart(evidence, further);
+    const isBeginning = 'found' in start && start.found === 'fresh' && evidence.first < evidence.end;
+    // The first partition decides for all: to the next one this one would be a sibling with a position.
+    if (isBeginning && !further.topicBegun && !further.startsAtFirst) await positions.recordBegun(this.#of());
+    return start;
+  }
+
+  #report(
+    start: Exclude<StartingPoint, { readonly unknown: string }>,
+    { stored, first, end }: Evidence,
+  ): void {
+    const { stage, logger } = this.#options;
+    const { topic, partition } = this;
+    if (start.found === 'anew')
       logger.error(
-        fields,
+        { stage, topic, partition, stored: stored?.offset, end, first },
         'the position lies behind the end: the topic was made anew, the stage begins at its start',
       );
-    }
-    // From now on it says so itself, also if what is first is dropped meanwhile.
-    await this.#store(start);
-    return start;
+    if (start.found === 'lost')
+      logger.warn(
+        { stage, topic, partition, position: start.from.offset, first, end },
+        'the consumer group has lost its position; the stage goes on at the one it recorded',
+      );
+  }
+
+  #of(): StagePartition {
+    return { stage: this.#options.stage, topic: this.topic, partition: this.partition };
   }
 
   async #stored(): Promise<Cursor | undefined> {
@@ -182,7 +220,12 @@ export class KafkaPartition implements OwnedPartition {
     return { offset: Number(found.offset), index: Number(found.metadata || 0) };
   }
 
-  async #store({ offset, index }: Cursor): Promise<void> {
+  /** All below is done, whoever owns the partition by now: so the record needs no generation. */
+  async #store(to: Cursor): Promise<void> {
+    await Promise.all([this.#storeInGroup(to), this.#options.positions.record(this.#of(), to)]);
+  }
+
+  async #storeInGroup({ offset, index }: Cursor): Promise<void> {
     const { membership, name, leaving } = this.#options;
     leaving.throwIfAborted();
     await membership.commitOffset(name, this.partition, offset, metadataOf(index));

@@ -13,6 +13,7 @@ import { PartitionLost } from '../../stage-runner/failure.ts';
 import { PartitionLoop } from '../../stage-runner/partition-loop.ts';
 import { pause, unlessAborted } from '../../stage-runner/waiting.ts';
 import type { CrashWatch } from '../../suspects/crash-watch.ts';
+import { PositionUnknown } from '../positions/evidence.ts';
 import type { KafkaPartition } from './owned-partition.ts';
 
 export interface PartitionWorkOptions {
@@ -32,6 +33,10 @@ export interface PartitionWorkOptions {
   readonly logger: Logger;
 }
 
+/** How soon a position that is lost is looked for again, and how often it is reported, ms. */
+const LOOK_AGAIN_MS = 2_000;
+const REPORT_EVERY_MS = 60_000;
+
 /** A partition at work here, from the assignment that brought it to the one that takes it away. */
 export class PartitionWork {
   /** Resolves when nothing of the partition is at work any more; rejects with a fault that no repetition heals. */
@@ -40,11 +45,14 @@ export class PartitionWork {
   readonly #stopping = new AbortController();
   readonly #leaving = new AbortController();
   #loop: PartitionLoop | undefined;
+  /** By `performance.now()`: when it was last reported that the position is unknown. */
+  #unknownReportedAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: PartitionWorkOptions) {
     this.#options = options;
     this.ended = this.#run();
-    this.ended.catch(() => {}); // whoever waits for it hears of it
+    // Another process may set the position, or nobody any more.
+    this.ended.catch(() => {}).finally(() => this.#noteKnown());
   }
 
   /** Behind which everything was done; undefined until the partition was taken over. */
@@ -78,16 +86,43 @@ export class PartitionWork {
         const leaving = this.#leaving.signal;
         this.#loop = undefined;
         this.#loop = this.#loopOver(await unlessAborted(this.#options.acquire(leaving), leaving));
+        this.#noteKnown();
         failures = 0;
         await this.#loop.run();
       } catch (thrown) {
         if (this.#stopping.signal.aborted && !isFault(thrown)) return;
         if (isFault(thrown)) throw thrown;
+        if (thrown instanceof PositionUnknown) {
+          this.#noteUnknown(thrown);
+          await pause(LOOK_AGAIN_MS, this.#stopping.signal);
+          continue;
+        }
         const fields = { stage: stage.name, topic: source.topic, partition, error: messageOf(thrown) };
-        logger.warn(fields, 'the partition will be taken over again');
+        if (thrown instanceof TributaryError && !thrown.retryable)
+          logger.error(fields, 'the partition cannot go on; it will be taken over again');
+        else logger.warn(fields, 'the partition will be taken over again');
         await pause(backoffMs(failures++, backoff), this.#stopping.signal);
       }
     }
+  }
+
+  /** An error, but not each time that it is looked for anew. */
+  #noteUnknown({ message }: PositionUnknown): void {
+    const { stage, source, partition, metrics, logger } = this.#options;
+    const labels = { stage: stage.name, topic: source.topic, partition: String(partition) };
+    metrics.gauge('tributary_stage_position_unknown', 1, labels);
+    const now = performance.now();
+    if (now < this.#unknownReportedAt + REPORT_EVERY_MS) return;
+    this.#unknownReportedAt = now;
+    logger.error({ stage: stage.name, topic: source.topic, partition }, message);
+  }
+
+  #noteKnown(): void {
+    if (this.#unknownReportedAt === Number.NEGATIVE_INFINITY) return;
+    const { stage, source, partition, metrics } = this.#options;
+    const labels = { stage: stage.name, topic: source.topic, partition: String(partition) };
+    metrics.ungauge('tributary_stage_position_unknown', labels);
+    this.#unknownReportedAt = Number.NEGATIVE_INFINITY;
   }
 
   #loopOver(owned: KafkaPartition): PartitionLoop {
@@ -100,8 +135,10 @@ export class PartitionWork {
   }
 }
 
-/** Lost partitions and engines that do not answer are no faults. */
+/**
+ * Lost partitions are no faults, and neither is any answer of an engine, also one that no repetition heals: the process
+ * goes on with its other partitions, and with this one once an operator has mended it.
+ */
 function isFault(thrown: unknown): boolean {
-  if (thrown instanceof PartitionLost) return false;
-  return !(thrown instanceof TributaryError && thrown.retryable);
+  return !(thrown instanceof PartitionLost || thrown instanceof TributaryError);
 }

@@ -18,6 +18,9 @@ import { KafkaClient } from '../client/client.ts';
 import type { KafkaConnection } from '../client/connection.ts';
 import { Fetcher } from '../client/fetcher.ts';
 import { appendedEnds, stableEnds, storedOffsets } from '../client/offsets.ts';
+import { gatherEvidence } from '../positions/evidence.ts';
+import type { RecordedPositions } from '../positions/recorded-positions.ts';
+import type { BatchLimits } from '../records/batches.ts';
 import { type Assignee, Membership } from './membership.ts';
 import { KafkaPartition } from './owned-partition.ts';
 import { PartitionReader } from './partition-reader.ts';
@@ -39,6 +42,8 @@ export interface KafkaStageRunOptions {
   readonly prefix: string;
   readonly topics: ReadonlyMap<string, TopicSpec>;
   readonly framing: ValueFraming;
+  readonly limits: BatchLimits;
+  readonly positions: RecordedPositions;
   readonly sessionTimeoutMs: number;
   readonly stopGraceMs: number;
   readonly fetchBytes: number;
@@ -218,10 +223,20 @@ export class KafkaStageRun implements StageRun {
     transactionsClient: KafkaClient,
     leaving: AbortSignal,
   ): Promise<KafkaPartition> {
-    const { topics, framing, metrics, logger } = this.#options;
+    const { topics, framing, limits, positions, metrics, logger } = this.#options;
     const name = this.#nameOf(source.topic);
+    const nameOf = (topic: string) => this.#nameOf(topic);
+    const { name: stage } = this.#stage;
+    const sources = {
+      client: this.#client,
+      positions,
+      stage: this.#stage,
+      groupId: this.#groupId,
+      topics,
+      nameOf,
+    };
     return KafkaPartition.acquire({
-      stage: this.#stage.name,
+      stage,
       groupId: this.#groupId,
       topic: source.topic,
       name,
@@ -233,9 +248,12 @@ export class KafkaStageRun implements StageRun {
         transactionalId: `${this.#groupId}.${source.topic}.${partition}`,
         client: transactionsClient,
         topics,
-        nameOf: (topic) => this.#nameOf(topic),
+        nameOf,
         framing,
+        limits,
       }),
+      positions,
+      evidence: () => gatherEvidence(sources, { stage, topic: source.topic, partition }),
       leaving,
       metrics,
       logger,

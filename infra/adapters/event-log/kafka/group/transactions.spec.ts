@@ -2,6 +2,7 @@ import { declareTopics, NO_LOGGER, PLAIN_FRAMING, TOPIC, Unavailable } from '@tr
 import { describe, expect, it } from 'vitest';
 import { KafkaClient } from '../client/client.ts';
 import type { KafkaBroker, ProduceAnswer } from '../client/protocol.ts';
+import { BatchLimits } from '../records/batches.ts';
 import { Transactions } from './transactions.ts';
 
 const INVALID_PRODUCER_EPOCH = 47;
@@ -46,6 +47,7 @@ class Answering extends KafkaClient {
 async function commitAnswered(errorCode: number) {
   const client = new Answering(errorCode);
   const transactions = new Transactions({
+    limits: new BatchLimits(),
     transactionalId: 'validate.events.production.0',
     client,
     topics: declareTopics({ partitions: 1, retentionMs: 1, retryLabels: [], dedicated: [] }),

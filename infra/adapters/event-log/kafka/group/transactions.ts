@@ -1,11 +1,11 @@
 import type { Emission, TopicSpec, ValueFraming } from '@tributary/core';
-import { Unavailable } from '@tributary/core';
+import { TooLarge, Unavailable } from '@tributary/core';
 import { type PartitionRecords, RecordPacker } from '../../append/record-packer.ts';
 import { pause } from '../../stage-runner/waiting.ts';
 import type { KafkaClient } from '../client/client.ts';
 import { failOn, protocolErrorOf, translateKafkaError } from '../client/errors.ts';
 import type { KafkaBroker, RecordToWrite } from '../client/protocol.ts';
-import { batchesOf } from '../records/batches.ts';
+import { type BatchLimits, batchesOf } from '../records/batches.ts';
 
 /** A transaction that is open for longer than this is aborted by its coordinator, ms. */
 const TRANSACTION_TIMEOUT_MS = 15_000;
@@ -31,6 +31,14 @@ export interface TransactionsOptions {
   /** The name of a topic in Kafka. */
   readonly nameOf: (topic: string) => string;
   readonly framing: ValueFraming;
+  /** Shared by all that writes to the topics. */
+  readonly limits: BatchLimits;
+}
+
+/** One batch on its way to a partition. */
+interface Written {
+  readonly records: PartitionRecords;
+  readonly batch: readonly RecordToWrite[];
 }
 
 interface ProducerIdentity {
@@ -71,7 +79,10 @@ export class Transactions {
     this.#identity = { transactionalId, producerId, producerEpoch };
   }
 
-  /** Makes emissions and a position visible together. Any rejection: unknown whether it happened. */
+  /**
+   * Makes emissions and a position visible together. Any rejection: unknown whether it happened, but for `TooLarge`: it
+   * did not, as a topic takes no record of the size of one of them.
+   */
   async commit(emissions: readonly Emission[], position: StoredPosition): Promise<void> {
     const identity = this.#identity;
     if (!identity) throw new Unavailable('Kafka: the transactional id was not fenced yet');
@@ -129,8 +140,11 @@ export class Transactions {
 
   /** A request takes one batch a partition, so what has more goes in rounds. */
   async #write(identity: ProducerIdentity, partitions: readonly PartitionRecords[]): Promise<void> {
-    const { framing } = this.#options;
-    const all = partitions.map((records) => ({ records, batches: batchesOf(records, framing) }));
+    const { framing, limits } = this.#options;
+    const all = partitions.map((records) => ({
+      records,
+      batches: batchesOf(records, framing, limits.of(records.topic)),
+    }));
     for (let round = 0; all.some(({ batches }) => round < batches.length); round++) {
       const parts = all.flatMap(({ records, batches }) => {
         const batch = batches[round];
@@ -140,10 +154,7 @@ export class Transactions {
     }
   }
 
-  async #writeRound(
-    identity: ProducerIdentity,
-    parts: readonly { readonly records: PartitionRecords; readonly batch: readonly RecordToWrite[] }[],
-  ): Promise<void> {
+  async #writeRound(identity: ProducerIdentity, parts: readonly Written[]): Promise<void> {
     const { client, nameOf } = this.#options;
     const leaders = new Map<number, typeof parts>();
     for (const part of parts) {
@@ -169,18 +180,25 @@ export class Transactions {
         });
         for (const { topicName, partitions } of (await answer).topics)
           for (const { partition, errorCode } of partitions)
-            this.#judge(errorCode, `writing to ${topicName}/${partition}`);
+            this.#judge(errorCode, `writing to ${topicName}/${partition}`, () =>
+              led.find(
+                ({ records }) => nameOf(records.topic) === topicName && records.partition === partition,
+              ),
+            );
       }),
     );
   }
 
   /** Also a leader that moved, or an epoch that its coordinator ended: then `begin()` helps, as after any failure. */
-  #judge(errorCode: number, doing: string): void {
+  #judge(errorCode: number, doing: string, written: () => Written | undefined): void {
     try {
       failOn(errorCode);
     } catch (thrown) {
+      const failure = translateKafkaError(thrown, doing);
+      const refused = failure instanceof TooLarge ? written() : undefined;
+      if (refused) throw this.#options.limits.refused(refused.records.topic, refused.batch);
       this.#options.client.lookAgain();
-      throw translateKafkaError(thrown, doing);
+      throw failure;
     }
   }
 

@@ -1,5 +1,5 @@
-import type { Headers, ValueFraming } from '@tributary/core';
-import { pack } from '@tributary/core';
+import type { Headers, TributaryError, ValueFraming } from '@tributary/core';
+import { pack, TooLarge, Unavailable } from '@tributary/core';
 import type { PartitionRecords } from '../../append/record-packer.ts';
 import type { RecordToWrite } from '../client/protocol.ts';
 
@@ -10,8 +10,12 @@ const BATCH_BYTES = 768 * 1024;
 const RECORD_BYTES = 64;
 const HEADER_BYTES = 10;
 
-/** The records of one partition, cut into batches that a topic takes, in order. */
-export function batchesOf(records: PartitionRecords, framing: ValueFraming): RecordToWrite[][] {
+/** The records of one partition, cut into batches of `maxBytes` at most that a topic takes, in order. */
+export function batchesOf(
+  records: PartitionRecords,
+  framing: ValueFraming,
+  maxBytes = BATCH_BYTES,
+): RecordToWrite[][] {
   const batches: RecordToWrite[][] = [];
   let batch: RecordToWrite[] = [];
   let bytes = 0;
@@ -26,7 +30,7 @@ export function batchesOf(records: PartitionRecords, framing: ValueFraming): Rec
     // Those of one request share their headers.
     if (measured?.headers !== headers) measured = { headers, bytes: headerBytes(headers) };
     const size = RECORD_BYTES + value.length + Buffer.byteLength(key) + measured.bytes;
-    if (batch.length > 0 && bytes + size > BATCH_BYTES) {
+    if (batch.length > 0 && bytes + size > maxBytes) {
       batches.push(batch);
       batch = [];
       bytes = 0;
@@ -36,6 +40,38 @@ export function batchesOf(records: PartitionRecords, framing: ValueFraming): Rec
   }
   if (batch.length > 0) batches.push(batch);
   return batches;
+}
+
+/** What a batch weighs, as `batchesOf` counts. */
+export function batchBytes(batch: readonly RecordToWrite[]): number {
+  let bytes = 0;
+  for (const { key, value, headers } of batch)
+    bytes += RECORD_BYTES + value.length + Buffer.byteLength(key ?? '') + headerBytes(headers);
+  return bytes;
+}
+
+/**
+ * What batches of each topic may weigh at most, learned from brokers that refuse larger ones: their operators may lower
+ * `max.message.bytes` at any time. A refused batch of several records halves the limit, so it stays above half of the
+ * broker's; a record that is refused alone says nothing about batches.
+ */
+export class BatchLimits {
+  readonly #bytes = new Map<string, number>();
+
+  of(topic: string): number {
+    return this.#bytes.get(topic) ?? BATCH_BYTES;
+  }
+
+  /** The error of a refused batch: `Unavailable` where smaller batches may be taken, else `TooLarge`. */
+  refused(topic: string, batch: readonly RecordToWrite[]): TributaryError {
+    const bytes = batchBytes(batch);
+    if (batch.length <= 1) return new TooLarge(`Kafka: ${topic} takes no record of ${bytes} bytes`);
+    const half = Math.max(1, Math.min(this.of(topic), Math.floor(bytes / 2)));
+    this.#bytes.set(topic, half);
+    return new Unavailable(
+      `Kafka: ${topic} takes no batch of ${bytes} bytes; from now on batches have ${half} bytes at most`,
+    );
+  }
 }
 
 function headerBytes(headers: Headers): number {

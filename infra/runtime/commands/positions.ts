@@ -1,0 +1,114 @@
+import { NO_METRICS } from '@tributary/core';
+import { STAGE_NAMES } from '@tributary/processors';
+import type { KafkaLog, KnownPosition } from '../../adapters/event-log/kafka/index.ts';
+import type { Environment } from '../command.ts';
+import { createLogger } from '../observability/logger.ts';
+import { readDistributedConfig } from '../process/distributed.ts';
+import { startPatience, whenAvailable } from '../process/patience.ts';
+import { tellingFaults } from '../process/telling-faults.ts';
+import { parseOptions, UsageError } from '../usage-error.ts';
+import { openOnKafka } from '../wiring/ports/event-log.ts';
+
+/** Where a stage is to go on. */
+type Target = 'first' | 'end' | { readonly offset: number } | { readonly at: number };
+
+interface Choice {
+  readonly stage: string;
+  readonly topic: string;
+  readonly partition: number | undefined;
+  readonly to: Target;
+}
+
+/**
+ * `tributary positions`: prints where stages are, by their consumer groups and by what they record themselves. With
+ * `--stage S --topic T --to first|end|<offset>|<time> [--partition n]` it sets where the stage goes on with partitions
+ * that wait as their position is lost, beside whatever runs: they look for it every two seconds. Partitions that have a
+ * position stay as they are. Code 1 where none could be set.
+ */
+export async function positions(args: readonly string[], environment: Environment): Promise<number> {
+  const choice = choiceOf(args);
+  const config = readDistributedConfig(environment);
+  const logger = createLogger(config.logLevel, { part: 'positions' });
+  return tellingFaults('positions', async () => {
+    const log = await openOnKafka(config, { logger, metrics: NO_METRICS });
+    try {
+      const patience = startPatience(config.startTimeout, logger);
+      const known = () => log.positionsOf(STAGE_NAMES);
+      if (choice !== undefined) return await set(log, choice);
+      process.stdout.write(table(await whenAvailable('reading the positions', patience, known)));
+      return 0;
+    } finally {
+      await log.close();
+    }
+  });
+}
+
+function choiceOf(args: readonly string[]): Choice | undefined {
+  const { stage, topic, partition, to } = parseOptions(args, {
+    stage: { type: 'string' },
+    topic: { type: 'string' },
+    partition: { type: 'string' },
+    to: { type: 'string' },
+  });
+  if (stage === undefined && topic === undefined && partition === undefined && to === undefined)
+    return undefined;
+  if (stage === undefined || topic === undefined || to === undefined)
+    throw new UsageError('--stage, --topic and --to go together');
+  if (!STAGE_NAMES.some((name) => name === stage)) throw new UsageError(`no stage "${stage}"`);
+  if (partition !== undefined && !/^\d{1,6}$/.test(partition))
+    throw new UsageError('--partition is a number');
+  return {
+    stage,
+    topic,
+    partition: partition === undefined ? undefined : Number(partition),
+    to: targetOf(to),
+  };
+}
+
+function targetOf(to: string): Target {
+  if (to === 'first' || to === 'end') return to;
+  if (/^\d{1,15}$/.test(to)) return { offset: Number(to) };
+  const at = Date.parse(to);
+  if (Number.isNaN(at)) throw new UsageError('--to is first, end, an offset, or a time (ISO 8601)');
+  return { at };
+}
+
+async function set(log: KafkaLog, { stage, topic, partition, to }: Choice): Promise<number> {
+  const count = log.topics.get(topic)?.partitions ?? 0;
+  const all = Array.from({ length: count }, (_, number) => number);
+  const chosen = partition === undefined ? all : all.filter((number) => number === partition);
+  if (chosen.length === 0) throw new UsageError(`no topic "${topic}", or no such partition`);
+  let changed = 0;
+  for (const number of chosen) {
+    const stored = await log.positionOf(stage, topic, number);
+    if (stored !== undefined) {
+      process.stdout.write(`kept     ${topic}/${number} of ${stage}: its consumer group has ${stored}\n`);
+      continue;
+    }
+    const offset = await offsetOf(log, topic, number, to);
+    await log.setPosition({ stage, topic, partition: number }, offset);
+    changed++;
+    process.stdout.write(`set      ${topic}/${number} of ${stage} to ${offset}\n`);
+  }
+  return changed > 0 ? 0 : 1;
+}
+
+async function offsetOf(log: KafkaLog, topic: string, partition: number, to: Target): Promise<number> {
+  if (to === 'first') return log.first(topic, partition);
+  if (to === 'end') return log.end(topic, partition);
+  if ('offset' in to) return to.offset;
+  return Math.max(await log.first(topic, partition), await log.offsetAt(topic, partition, to.at));
+}
+
+function table(known: readonly KnownPosition[]): string {
+  const rows = known.map(({ stage, topic, partition, stored, recorded, end }) => [
+    stage,
+    `${topic}/${partition}`,
+    stored === undefined ? 'lost' : String(stored),
+    recorded === undefined ? '-' : String(recorded),
+    String(end),
+  ]);
+  const all = [['stage', 'partition', 'group', 'recorded', 'end'], ...rows];
+  const widths = [0, 1, 2, 3].map((column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
+  return `${all.map((row) => row.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join('  ')).join('\n')}\n`;
+}
