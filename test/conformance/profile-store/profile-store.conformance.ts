@@ -6,6 +6,7 @@ import { lifetime } from './lifetime.ts';
 import { peopleApart } from './people-apart.ts';
 import { publishing } from './publishing.ts';
 import { scopes } from './scopes.ts';
+import { spelling } from './spelling.ts';
 import { Stage } from './stage.ts';
 import { together } from './together.ts';
 import { unlinking } from './unlinking.ts';
@@ -23,6 +24,7 @@ export function profileStoreConformance(harness: ProfileStoreHarness): void {
     peopleApart(stage);
     deleting(stage);
     unlinking(stage);
+    spelling(stage);
     publishing(stage);
     together(stage);
     lifetime(stage);
