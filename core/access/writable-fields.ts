@@ -31,6 +31,12 @@ export const WRITABLE_FIELDS: readonly WritableFields[] = [
     'an address that gets mails about deletions and destinations',
     OF_ORGANIZATION,
   ),
+  field(
+    'profile-settings',
+    'default_country',
+    'which telephone numbers are one identity, in all profiles of the organization',
+    OF_ORGANIZATION,
+  ),
   field('organization-members', 'email', 'gives a person a place in the organization', OF_ORGANIZATION),
   field(
     'organization-members',

@@ -1,3 +1,4 @@
+import type { Identity } from './profile.ts';
 import type { ProfileWrite } from './profile-store.ts';
 
 /** Attributes of one combined write at most: past it a call only grows. */
@@ -42,12 +43,20 @@ function areOne(one: WriteOfEvent, other: WriteOfEvent): boolean {
     left.region === right.region &&
     left.receivedAt === right.receivedAt &&
     left.happenedAt === right.happenedAt &&
-    left.identities.length === right.identities.length &&
-    left.identities.every(({ type, value }, at) => {
-      const its = right.identities[at];
-      return type === its?.type && value === its.value;
-    })
+    areSame(left.identities, right.identities) &&
+    areSame(spellingsOf(left), spellingsOf(right))
   );
+}
+
+function areSame(left: readonly Identity[], right: readonly Identity[]): boolean {
+  return (
+    left.length === right.length &&
+    left.every(({ type, value }, at) => type === right[at]?.type && value === right[at].value)
+  );
+}
+
+function spellingsOf({ spelledBefore = [] }: ProfileWrite): readonly Identity[] {
+  return spelledBefore.map(({ identity }) => identity);
 }
 
 /** The one write of a group of `combinable`. Of an attribute that is written several times the store keeps one. */

@@ -1,8 +1,8 @@
 import type { CanonicalEvent, Json, JsonObject } from '../event/event.ts';
 import { attributeOf, type NullMeaning } from './attributes.ts';
-import { type IdentityFault, normaliseIdentity } from './identity.ts';
+import { formerSpellings, type IdentityFault, type IdentityReading, normaliseIdentity } from './identity.ts';
 import type { Identity, NewAttribute, ProfileScope } from './profile.ts';
-import type { FormerIdentity, ProfileWrite } from './profile-store.ts';
+import type { FormerIdentity, ProfileWrite, SpelledBefore } from './profile-store.ts';
 
 const USER = 'user_id';
 const DEVICE = 'anonymous_id';
@@ -34,14 +34,22 @@ export function eventWrite(
   scope: ProfileScope,
   offset: number,
   nulls: NullMeaning = 'unset',
+  reading: IdentityReading = {},
 ): EventWrite {
   const identities: Identity[] = [];
+  const spelledBefore: SpelledBefore[] = [];
   const skipped: IdentityFault[] = [];
   for (const [type, value] of namesIn(event)) {
     if (value === undefined || value === null) continue;
-    const normalised = normaliseIdentity(type, value);
-    if (normalised.kind === 'identity') identities.push(normalised.identity);
-    else skipped.push(normalised.fault);
+    const normalised = normaliseIdentity(type, value, reading);
+    if (normalised.kind === 'fault') {
+      skipped.push(normalised.fault);
+      continue;
+    }
+    const { identity: of } = normalised;
+    identities.push(of);
+    for (const identity of formerSpellings(of, String(value), 'usual', reading))
+      spelledBefore.push({ of, identity });
   }
   if (identities.length === 0) return { skipped };
   const receivedAt = Date.parse(event.received_at);
@@ -59,6 +67,7 @@ export function eventWrite(
     receivedAt,
     happenedAt,
     ...(formerly === undefined ? {} : { formerly }),
+    ...(spelledBefore.length === 0 ? {} : { spelledBefore }),
   };
   return { write, skipped };
 }

@@ -1,4 +1,4 @@
-import { HASHED_EMAIL, identityKey, RAW_EMAIL } from './identity.ts';
+import { HASHED_EMAIL, hasSpellings, identityKey, newerSpelling, RAW_EMAIL } from './identity.ts';
 import { compareText, keptIfSame } from './order.ts';
 import { smallerOrigin } from './origins.ts';
 import type { HeldIdentity, Identity } from './profile.ts';
@@ -31,6 +31,23 @@ export function joinIdentities(
     byKey.set(key, held === undefined ? identity : one(held, identity));
   }
   return keptIfSame(left, [...byKey.values()].sort(byTypeAndValue));
+}
+
+/**
+ * As they are shown: an identity that is there in an older spelling too, by which a profile of an earlier release was
+ * found, is there once, with the newest of its times.
+ */
+export function withoutOlderSpellings(identities: readonly HeldIdentity[]): readonly HeldIdentity[] {
+  const spelled = identities.filter(hasSpellings);
+  if (spelled.length < 2) return identities;
+  const shown = new Map(identities.map((identity) => [identity, identity]));
+  for (const older of spelled) {
+    const newer = newerSpelling(older, spelled);
+    if (newer === undefined) continue;
+    shown.delete(older);
+    shown.set(newer, { ...newer, ts: Math.max(older.ts, shown.get(newer)?.ts ?? 0) });
+  }
+  return [...shown.values()];
 }
 
 function one(held: HeldIdentity, other: HeldIdentity): HeldIdentity {

@@ -1,7 +1,7 @@
 import { identityHash } from './identity.ts';
 import { compareText } from './order.ts';
 import { type Identity, MAX_PROFILE_IDENTITIES, type Profile } from './profile.ts';
-import type { LeftOut, ProfileRefusal, ProfileWrite } from './profile-store.ts';
+import type { LeftOut, ProfileRefusal, ProfileWrite, SpelledBefore } from './profile-store.ts';
 
 /** Who has an identity, as a store found it. One that is claimed for a profile not yet made is had by a fresh one. */
 export type IdentityOwner =
@@ -56,6 +56,43 @@ export function withFormer(
   return isKnown ? rest : { ...rest, identities: [...write.identities, asUser] };
 }
 
+/** All identities that a store looks up for a write: its own, each behind its older spellings, then a former one's forms. */
+export function soughtIdentities({ identities, spelledBefore, formerly }: ProfileWrite): readonly Identity[] {
+  const own =
+    spelledBefore === undefined
+      ? identities
+      : identities.flatMap((one) => [...olderSpellings(spelledBefore, one), one]);
+  return formerly === undefined ? own : [...own, formerly.asUser, formerly.asDevice];
+}
+
+/**
+ * The write with the identities that it is about, by the owners of its `soughtIdentities`: an older spelling is one of them
+ * where a profile has it, or was deleted with it after what the write tells of. They stay in the order they are sought in.
+ */
+export function asKnown(write: ProfileWrite, owners: readonly IdentityOwner[]): ProfileWrite {
+  const { identities, spelledBefore, formerly } = write;
+  if (spelledBefore === undefined && formerly === undefined) return write;
+  const sought = soughtIdentities(write);
+  const count = formerly === undefined ? sought.length : sought.length - 2;
+  const own = new Set(identities);
+  const known = sought.slice(0, count).flatMap((identity, at) => {
+    const owner = owners[at] ?? { kind: 'nobody' };
+    const isKnown = own.has(identity) || owner.kind === 'live' || wasDeletedAfter(write, owner);
+    return isKnown ? [{ identity, owner }] : [];
+  });
+  return withFormer(
+    { ...write, identities: known.map(({ identity }) => identity) },
+    known.map(({ owner }) => owner),
+    owners[count] ?? { kind: 'nobody' },
+  );
+}
+
+function olderSpellings(spelledBefore: readonly SpelledBefore[], one: Identity): readonly Identity[] {
+  return spelledBefore.flatMap(({ of, identity }) =>
+    of.type === one.type && of.value === one.value ? [identity] : [],
+  );
+}
+
 /** Decides whom a write is about. `merge`: everybody found is one. `keep-people-apart`: as `ProfileWrite` says. */
 export function linkingOf(write: ProfileWrite, { owners, named }: FoundOwners): Linking {
   if (named === 'gone') return { kind: 'refused', reason: 'unknown_ucid' };
@@ -64,7 +101,8 @@ export function linkingOf(write: ProfileWrite, { owners, named }: FoundOwners): 
   const identities: Identity[] = [];
   const leftOut: LeftOut[] = [];
   for (const [at, identity] of write.identities.entries()) {
-    const why = circle.admit(identity, owners[at] ?? { kind: 'nobody' });
+    const why =
+      spellingLeftOut(write, identity, leftOut) ?? circle.admit(identity, owners[at] ?? { kind: 'nobody' });
     if (why === 'admitted') identities.push(identity);
     else leftOut.push({ identity, why });
   }
@@ -73,6 +111,17 @@ export function linkingOf(write: ProfileWrite, { owners, named }: FoundOwners): 
   if (identities.length === 0 && named === undefined)
     return { kind: 'refused', reason: tooMany ? 'too_many_identities' : 'nothing_left' };
   return { kind: 'linked', profiles: circle.profiles(), identities, leftOut };
+}
+
+/** Why an older spelling of the identity was left out: then so is the identity, which is the same person's. */
+function spellingLeftOut(
+  { spelledBefore }: ProfileWrite,
+  identity: Identity,
+  leftOut: readonly LeftOut[],
+): LeftOut['why'] | undefined {
+  if (spelledBefore === undefined || leftOut.length === 0) return undefined;
+  const older = olderSpellings(spelledBefore, identity);
+  return leftOut.find((left) => older.includes(left.identity))?.why;
 }
 
 /** The profiles that a write has joined so far. */

@@ -24,6 +24,15 @@ export interface ProfileWrite extends ProfileScope {
   readonly happenedAt?: number;
   /** Who the user was before, by the word of an alias; comes after `identities`. */
   readonly formerly?: FormerIdentity;
+  /** Where releases before 0.3 may have stored one of `identities`: looked up beside it. Absent: nowhere else. */
+  readonly spelledBefore?: readonly SpelledBefore[];
+}
+
+/** An older spelling of an identity: the profile that has it has the identity. */
+export interface SpelledBefore {
+  /** One of the write's `identities`. */
+  readonly of: Identity;
+  readonly identity: Identity;
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { Json, JsonObject } from '../event/event.ts';
 import { attributeTree, joinAttributes, stampAttributes, visibleAttributes } from './attributes.ts';
+import { withoutOlderSpellings } from './identities.ts';
 import { namespaceOf } from './identity.ts';
 import type { NamedRegister, Profile, ProfileAttribute } from './profile.ts';
 import type { ProfileWrite } from './profile-store.ts';
@@ -82,7 +83,7 @@ function categoriesOf(attributes: readonly ProfileAttribute[]): JsonObject {
 
 function identityMapOf({ identities, linked }: Profile): JsonObject {
   const byNamespace = new Map<string, Json[]>();
-  for (const { type, value, ts } of identities) {
+  for (const { type, value, ts } of withoutOlderSpellings(identities)) {
     const namespace = namespaceOf(type);
     const items = byNamespace.get(namespace) ?? [];
     // Types that are words of the language are none, so a type may be a property's name.

@@ -1,7 +1,7 @@
 import { applyWrite } from './apply-write.ts';
 import { fold, freshProfile } from './fold.ts';
 import { identityKey } from './identity.ts';
-import { type IdentityOwner, linkingOf } from './linking.ts';
+import { asKnown, type IdentityOwner, linkingOf, soughtIdentities } from './linking.ts';
 import type { Identity, Profile, ProfileScope } from './profile.ts';
 import type { ProfileWrite, ProfileWriteOutcome } from './profile-store.ts';
 import { type AppliedSplit, applySplit } from './split.ts';
@@ -53,11 +53,14 @@ export class World {
     return ucid === undefined ? undefined : this.#profiles.get(ucid);
   }
 
-  upsert(written: ProfileWrite, now = 1): ProfileWriteOutcome {
-    const owners = written.identities.map((one): IdentityOwner => {
-      const owner = this.ownerOf(one);
-      return owner === undefined ? { kind: 'nobody' } : { kind: 'live', profile: owner };
-    });
+  upsert(asked: ProfileWrite, now = 1): ProfileWriteOutcome {
+    const ownersOf = (identities: readonly Identity[]) =>
+      identities.map((one): IdentityOwner => {
+        const owner = this.ownerOf(one);
+        return owner === undefined ? { kind: 'nobody' } : { kind: 'live', profile: owner };
+      });
+    const written = asKnown(asked, ownersOf(soughtIdentities(asked)));
+    const owners = ownersOf(written.identities);
     const named =
       written.ucid === undefined
         ? undefined

@@ -4,6 +4,7 @@ import {
   type Catalog,
   eventWrite,
   HEADER,
+  identityReadingOf,
   type LogEntry,
   type Logger,
   type Metrics,
@@ -86,7 +87,13 @@ function writeOf(
     return undefined;
   }
   const scope = { org: organization.org_id, region: workspace.region };
-  const { write, skipped } = eventWrite(withDigits(event, entry), scope, entry.position.offset, profileNulls);
+  const { write, skipped } = eventWrite(
+    withDigits(event, entry),
+    scope,
+    entry.position.offset,
+    profileNulls,
+    identityReadingOf(organization.profile_settings),
+  );
   for (const reason of skipped) metrics.count('tributary_profile_identities_skipped_total', { reason });
   if (write !== undefined) return { messageId: event.message_id, write };
   count('nobody');

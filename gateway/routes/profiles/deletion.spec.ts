@@ -10,17 +10,29 @@ describe('what a body wants to be deleted', () => {
     const asked = read({ email: ['a@example.com', ' A@Example.com', 'b@example.com', 'a@example.com'] });
     expect(asked).toMatchObject({
       regions: [{ name: 'eu', path: '/region' }],
-      identities: [
-        { type: 'email', value: 'a@example.com' },
-        { type: 'email', value: 'b@example.com' },
-      ],
       ucids: [],
       identityType: 'email',
       requested: 2,
       unreadable: 0,
     });
-    expect(asked.notFoundAsSent([0, 1])).toEqual(['a@example.com', ' A@Example.com', 'b@example.com']);
-    expect(asked.notFoundAsSent([1])).toEqual(['b@example.com']);
+    // Each with the ways in which earlier releases may have stored it.
+    const spelled = (name: string) => [name, `mailto:${name}`, `${name}.`, `<${name}>`];
+    const [a, b] = [spelled('a@example.com'), spelled('b@example.com')];
+    expect(asked.identities).toEqual([...a, ...b].map((value) => ({ type: 'email', value })));
+    const every = [...asked.identities.keys()];
+    const asSent = ['a@example.com', ' A@Example.com', 'b@example.com'];
+    expect([asked.notFoundAsSent(every), asked.countNotFound(every)]).toEqual([asSent, 2]);
+    const ofB = every.slice(a.length);
+    expect([asked.notFoundAsSent(ofB), asked.countNotFound(ofB)]).toEqual([['b@example.com'], 1]);
+  });
+
+  it('missed whom an earlier release had stored under another spelling, or called them not found', () => {
+    const asked = read({ email: ['zo\u00eb@b\u00fccher.example'] });
+    const values = asked.identities.map(({ value }) => value);
+    expect(values).toContain('zo\u00eb@xn--bcher-kva.example');
+    expect(values).toContain('zoe\u0308@bu\u0308cher.example');
+    const allButOne = [...values.keys()].slice(1);
+    expect([asked.notFoundAsSent(allButOne), asked.countNotFound(allButOne)]).toEqual([[], 0]);
   });
 
   it('counts a value that nobody can have, and names it as it was sent', () => {

@@ -1,13 +1,13 @@
-import { type Identity, identityKey } from '@tributary/core';
+import { type Identity, type IdentityReading, identityKey } from '@tributary/core';
 import type { Static } from 'typebox';
 import { type ErrorDetail, invalidRequest } from '../../http/errors.ts';
 import { MAX_DETAILS } from '../../http/validation.ts';
 import type { NamedRegion } from './admission.ts';
-import { nameFault, readMeaning, valuesOf } from './identities.ts';
+import { nameFault, readMeaning, valuesOf, withSpellings } from './identities.ts';
 import { eitherRegions } from './regions.ts';
 import type { deletionBody } from './schemas.ts';
 
-/** What a body wants to be deleted: identities or ucids, none twice. */
+/** What a body wants to be deleted: identities, each with its older spellings, or ucids, none twice. */
 export interface DeletionRequest {
   readonly regions: readonly NamedRegion[];
   /** The type of all identities, or `ucid`. */
@@ -20,20 +20,25 @@ export interface DeletionRequest {
   readonly unreadable: number;
   /** How what matched nothing was written in the body, in its order. `notFound`: places in whichever list there is. */
   notFoundAsSent(notFound: readonly number[]): readonly string[];
+  /** How many of the different identities or ucids matched nothing. */
+  countNotFound(notFound: readonly number[]): number;
 }
 
 /** Values of a body that mean the same. */
 interface Named {
   readonly sent: Set<string>;
-  /** Its place among the identities or the ucids; undefined for a value that can be neither. */
-  readonly place: number | undefined;
+  /** Its places among the identities or the ucids, older spellings included; none for a value that can be neither. */
+  readonly places: Set<number>;
 }
 
 /**
  * 400 with everything that is wrong with the shape of the body. A value that no profile can have (a placeholder, one
  * that is too long, ...) is not found, like any other that nobody has: the rest of the list is deleted.
  */
-export function readDeletion(body: Static<typeof deletionBody>): DeletionRequest {
+export function readDeletion(
+  body: Static<typeof deletionBody>,
+  reading: IdentityReading = {},
+): DeletionRequest {
   const faults: ErrorDetail[] = [];
   const regions = eitherRegions(body, faults);
   const [type, ...others] = Object.keys(body.ids);
@@ -44,24 +49,26 @@ export function readDeletion(body: Static<typeof deletionBody>): DeletionRequest
   const identities: Identity[] = [];
   const ucids: string[] = [];
   const named = new Map<string, Named>();
+  const placeOf = new Map<string, number>();
   for (const one of valuesOf(body.ids, '/ids')) {
-    const meaning = readMeaning(one);
+    const meaning = readMeaning(one, reading);
     const key =
       meaning === undefined
         ? `?${one.value}`
         : meaning.kind === 'ucid'
           ? meaning.ucid
           : identityKey(meaning.identity);
-    const known = named.get(key);
-    if (known !== undefined) {
-      known.sent.add(one.value);
-      continue;
+    const known = named.get(key) ?? { sent: new Set(), places: new Set() };
+    named.set(key, known);
+    known.sent.add(one.value);
+    if (meaning?.kind === 'ucid' && known.places.size === 0) known.places.add(ucids.push(meaning.ucid) - 1);
+    if (meaning?.kind !== 'identity') continue;
+    for (const spelling of withSpellings(meaning.identity, one.value, 'every', reading)) {
+      const spelled = identityKey(spelling);
+      const place = placeOf.get(spelled) ?? identities.push(spelling) - 1;
+      placeOf.set(spelled, place);
+      known.places.add(place);
     }
-    const place =
-      meaning === undefined
-        ? undefined
-        : (meaning.kind === 'ucid' ? ucids.push(meaning.ucid) : identities.push(meaning.identity)) - 1;
-    named.set(key, { sent: new Set([one.value]), place });
   }
   return {
     regions,
@@ -69,12 +76,14 @@ export function readDeletion(body: Static<typeof deletionBody>): DeletionRequest
     identities,
     ucids,
     requested: named.size,
-    unreadable: named.size - identities.length - ucids.length,
-    notFoundAsSent(notFound) {
-      const places = new Set(notFound);
-      return [...named.values()].flatMap(({ place, sent }) =>
-        place === undefined || places.has(place) ? [...sent] : [],
-      );
-    },
+    unreadable: [...named.values()].filter(({ places }) => places.size === 0).length,
+    notFoundAsSent: (notFound) => missedBy(notFound).flatMap(({ sent }) => [...sent]),
+    countNotFound: (notFound) => missedBy(notFound).length,
   };
+
+  /** A value is missed where all its spellings are. */
+  function missedBy(notFound: readonly number[]): readonly Named[] {
+    const missed = new Set(notFound);
+    return [...named.values()].filter(({ places }) => [...places].every((place) => missed.has(place)));
+  }
 }

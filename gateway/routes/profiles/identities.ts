@@ -1,7 +1,9 @@
 import {
   below,
+  formerSpellings,
   type Identity,
   type IdentityFault,
+  type IdentityReading,
   isUuid,
   MAX_IDENTITY_CHARACTERS,
   normaliseIdentity,
@@ -21,7 +23,7 @@ export interface NamedValue {
 
 /** What a value of a body means. */
 export type Meaning =
-  | { readonly kind: 'identity'; readonly identity: Identity }
+  | { readonly kind: 'identity'; readonly identity: Identity; readonly sent: string }
   | { readonly kind: 'ucid'; readonly ucid: string };
 
 const WHAT_IS_WRONG: Readonly<Record<IdentityFault, string>> = {
@@ -32,23 +34,27 @@ const WHAT_IS_WRONG: Readonly<Record<IdentityFault, string>> = {
   placeholder: 'names nobody',
 };
 
-/** What the values of `search` or of a deletion's `ids` mean, in their order; what is wrong is added to `faults`. */
-export function readValues(values: readonly NamedValue[], faults: ErrorDetail[]): readonly Meaning[] {
+/** What the values of `search` mean, in their order; what is wrong is added to `faults`. */
+export function readValues(
+  values: readonly NamedValue[],
+  faults: ErrorDetail[],
+  reading: IdentityReading,
+): readonly Meaning[] {
   return values.flatMap((named): readonly Meaning[] => {
     if (named.type === UCID) {
       const ucid = readUcid(named, faults);
       return ucid === undefined ? [] : [{ kind: 'ucid', ucid }];
     }
-    const identity = readIdentity(named, faults);
-    return identity === undefined ? [] : [{ kind: 'identity', identity }];
+    const identity = readIdentity(named, faults, reading);
+    return identity === undefined ? [] : [{ kind: 'identity', identity, sent: named.value }];
   });
 }
 
 /** What one value means; undefined where nobody can have it. */
-export function readMeaning({ type, value }: NamedValue): Meaning | undefined {
+export function readMeaning({ type, value }: NamedValue, reading: IdentityReading): Meaning | undefined {
   if (type === UCID) return isUuid(value) ? { kind: 'ucid', ucid: value.toLowerCase() } : undefined;
-  const normalised = normaliseIdentity(type, value);
-  return normalised.kind === 'identity' ? normalised : undefined;
+  const normalised = normaliseIdentity(type, value, reading);
+  return normalised.kind === 'identity' ? { ...normalised, sent: value } : undefined;
 }
 
 /** What is wrong with a type itself, whatever its values are. */
@@ -59,11 +65,25 @@ export function nameFault(type: string, path: string): readonly ErrorDetail[] {
   return isName ? [] : [{ path: below(path, type), message: WHAT_IS_WRONG[normalised.fault] }];
 }
 
-export function readIdentity({ type, value, path }: NamedValue, faults: ErrorDetail[]): Identity | undefined {
-  const normalised = normaliseIdentity(type, value);
+export function readIdentity(
+  { type, value, path }: NamedValue,
+  faults: ErrorDetail[],
+  reading: IdentityReading,
+): Identity | undefined {
+  const normalised = normaliseIdentity(type, value, reading);
   if (normalised.kind === 'identity') return normalised.identity;
   faults.push({ path, message: WHAT_IS_WRONG[normalised.fault] });
   return undefined;
+}
+
+/** The identity and the older spellings that releases before 0.3 may have stored it under. */
+export function withSpellings(
+  identity: Identity,
+  sent: string,
+  breadth: 'usual' | 'every',
+  reading: IdentityReading,
+): readonly Identity[] {
+  return [identity, ...formerSpellings(identity, sent, breadth, reading)];
 }
 
 /** In lower case, as stores write them. */

@@ -3,12 +3,17 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type ClientKeyScope,
   DeletedInPart,
+  type Identity,
+  type IdentityReading,
   InvalidInput,
+  identityReadingOf,
   iso,
   MAX_PROFILE_IDENTITIES,
+  type Profile,
   type ProfileDeletion,
   type ProfileDeletionOutcome,
   type ProfileRefusal,
+  type ProfileSearch,
   type ProfileWrite,
   recordOf,
   recordOfWrite,
@@ -74,7 +79,12 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
       },
     },
     async (request, reply) => {
-      const { region, preferences, consents, ...write } = readWrite(request.body, clock(), profileNulls);
+      const { region, preferences, consents, ...write } = readWrite(
+        request.body,
+        clock(),
+        profileNulls,
+        readingFor(request.body),
+      );
       const { organization, mayRead } = admitTo(request, 'profile.write', [region]);
       const written: ProfileWrite = {
         ...write,
@@ -110,15 +120,16 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
       },
     },
     async (request, reply) => {
-      const { regions, ...search } = readSearch(request.body);
+      const { regions, spellingsBeyond, ...search } = readSearch(request.body, readingFor(request.body));
       const { organization } = admitTo(request, 'profile.read', regions);
-      const found = await profiles
-        .search({ ...search, org: organization.org_id, regions: namesOf(regions) })
-        .catch((error: unknown) => {
+      const scope = { org: organization.org_id, regions: namesOf(regions) };
+      const found = await searchSpellings({ ...scope, ...search }, spellingsBeyond).catch(
+        (error: unknown) => {
           throw error instanceof InvalidInput
             ? invalidRequest({ path: '/search', message: error.message })
             : error;
-        });
+        },
+      );
       const held = app.holdAnswer(request, reply);
       const [first, ...others] = await recordTexts(found, MAX_FOUND_BYTES, held.resize);
       const text = others.length === 0 ? first : Readable.from([first, ...others]);
@@ -138,7 +149,12 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
       },
     },
     async (request, reply) => {
-      const { regions: named, identities, ucids, ...asked } = readDeletion(request.body);
+      const {
+        regions: named,
+        identities,
+        ucids,
+        ...asked
+      } = readDeletion(request.body, readingFor(request.body));
       const { organization } = admitTo(request, 'profile.delete', named);
       const regions = namesOf(named);
       const answerOf = ({ deleted, notFound }: ProfileDeletionOutcome) => ({
@@ -148,7 +164,7 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
       });
       const resultOf = ({ deleted, notFound }: ProfileDeletionOutcome) => ({
         ucids: deleted,
-        not_found: notFound.length + asked.unreadable,
+        not_found: asked.countNotFound(notFound),
       });
       const record = recordOperation(request, dependencies, {
         name: 'deleted',
@@ -204,7 +220,7 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
       },
     },
     async (request, reply) => {
-      const { region, asSent, ...names } = readUnlink(request.body);
+      const { region, named, ...names } = readUnlink(request.body, readingFor(request.body));
       const { organization } = admitTo(request, 'profile.write', [region]);
       const scope = { org: organization.org_id, region: region.name };
       const record = recordOperation(request, dependencies, {
@@ -212,15 +228,15 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
         organization_id: organization.id,
         regions: [region.name],
         identity_types: [...new Set(names.identities.map(({ type }) => type))].sort(),
-        requested: names.identities.length,
+        requested: named.length,
       });
       const permit = unconfirmedWrites.take([organization.id], request.bodyBytes);
       try {
         await record.begin();
         const outcome = await profiles.unlink({ ...names, ...scope });
-        const answer = unlinkAnswerOf(outcome, asSent);
+        const answer = unlinkAnswerOf(outcome, named);
         const refusal = outcome.kind === 'refused' ? unlinkRefusal(outcome.reason, names) : undefined;
-        await record.end({ ucids: answer.ucids, not_found: notFoundBy(outcome, names.identities.length) });
+        await record.end({ ucids: answer.ucids, not_found: notFoundBy(outcome, named) });
         if (refusal !== undefined) throw refusal;
         return reply.code(200).send(answer);
       } finally {
@@ -267,6 +283,25 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
       }
     },
   );
+
+  /** Values that the search finds nobody by are looked for again by all their older spellings: few calls have any. */
+  async function searchSpellings(
+    search: ProfileSearch,
+    spellingsBeyond: (found: readonly Profile[]) => readonly Identity[],
+  ): Promise<readonly Profile[]> {
+    const found = await profiles.search(search);
+    const identities = spellingsBeyond(found);
+    if (identities.length === 0) return found;
+    const more = await profiles.search({ ...search, identities, ucids: [] });
+    if (more.length === 0) return found;
+    const all = new Map([...found, ...more].map((profile) => [profile.ucid, profile]));
+    return [...all.values()].sort((left, right) => (left.ucid < right.ucid ? -1 : 1));
+  }
+
+  /** How the values of a body are read, before it is known whether its caller may use them. */
+  function readingFor({ orgId }: { readonly orgId: number }): IdentityReading {
+    return identityReadingOf(catalog.state.organizationNumbered(orgId)?.profile_settings);
+  }
 
   /** A list of which nothing can be an identity needs no store. */
   async function deleteProfiles(deletion: ProfileDeletion): Promise<ProfileDeletionOutcome> {

@@ -1,5 +1,6 @@
 import {
   type Identity,
+  type IdentityReading,
   identityKey,
   type ProfileUnlink,
   type ProfileUnlinkOutcome,
@@ -10,59 +11,78 @@ import { type ApiError, type ErrorDetail, invalidRequest } from '../../http/erro
 import { MAX_DETAILS } from '../../http/validation.ts';
 import type { NamedRegion } from './admission.ts';
 import { refuseManyIdentities, tooLarge } from './bounds.ts';
-import { countOf, readIdentity, readUcid, valuesOf } from './identities.ts';
+import { countOf, readIdentity, readUcid, valuesOf, withSpellings } from './identities.ts';
 import type { unlinkAnswer, unlinkBody } from './schemas.ts';
+
+export interface NamedIdentity {
+  /** As it was written in the body. */
+  readonly sent: ReadonlySet<string>;
+  readonly places: ReadonlySet<number>;
+}
 
 /** What a body wants to be unlinked, before it is known who may do it where. */
 export interface UnlinkRequest extends Pick<ProfileUnlink, 'identities' | 'ucid'> {
   readonly region: NamedRegion;
-  /** How each of the identities was written in the body, by its place. */
-  readonly asSent: readonly (readonly string[])[];
+  /** The different identities that the body names, each with the places of its spellings among `identities`. */
+  readonly named: readonly NamedIdentity[];
 }
 
 /** 400 with everything that is wrong. */
-export function readUnlink(body: Static<typeof unlinkBody>): UnlinkRequest {
+export function readUnlink(body: Static<typeof unlinkBody>, reading: IdentityReading = {}): UnlinkRequest {
   refuseManyIdentities(countOf(body.ids), '/ids');
   const faults: ErrorDetail[] = [];
-  const distinct = new Map<string, { readonly identity: Identity; readonly sent: Set<string> }>();
+  const distinct = new Map<string, { readonly sent: Set<string>; readonly places: Set<number> }>();
+  const identities: Identity[] = [];
+  const placeOf = new Map<string, number>();
   for (const named of valuesOf(body.ids, '/ids')) {
-    const identity = readIdentity(named, faults);
+    const identity = readIdentity(named, faults, reading);
     if (identity === undefined) continue;
     const key = identityKey(identity);
-    const one = distinct.get(key) ?? { identity, sent: new Set<string>() };
-    one.sent.add(named.value);
+    const one = distinct.get(key) ?? { sent: new Set(), places: new Set() };
     distinct.set(key, one);
+    one.sent.add(named.value);
+    for (const spelling of withSpellings(identity, named.value, 'usual', reading)) {
+      const spelled = identityKey(spelling);
+      const place = placeOf.get(spelled) ?? identities.push(spelling) - 1;
+      placeOf.set(spelled, place);
+      one.places.add(place);
+    }
   }
   if (distinct.size === 0 && faults.length === 0)
     faults.push({ path: '/ids', message: 'must hold an identifier' });
   const ucid = body.ucid == null ? undefined : readUcid({ value: body.ucid, path: '/ucid' }, faults);
   if (faults.length > 0) throw invalidRequest(...faults.slice(0, MAX_DETAILS));
-  const all = [...distinct.values()];
   return {
     region: { name: body.region, path: '/region' },
-    identities: all.map(({ identity }) => identity),
+    identities,
     ...(ucid === undefined ? {} : { ucid }),
-    asSent: all.map(({ sent }) => [...sent]),
+    named: [...distinct.values()],
   };
 }
 
 /** What the caller is told where nothing is wrong with what it asked for. */
 export function unlinkAnswerOf(
   outcome: ProfileUnlinkOutcome,
-  asSent: UnlinkRequest['asSent'],
+  named: UnlinkRequest['named'],
 ): Static<typeof unlinkAnswer> {
   return outcome.kind === 'unlinked'
     ? {
         ucids: [outcome.profile.ucid],
-        identitiesNotFound: outcome.notHeld.flatMap((at) => asSent[at] ?? []),
+        identitiesNotFound: notHeldOf(outcome.notHeld, named).flatMap(({ sent }) => [...sent]),
       }
-    : { ucids: [], identitiesNotFound: asSent.flat() };
+    : { ucids: [], identitiesNotFound: named.flatMap(({ sent }) => [...sent]) };
 }
 
 /** How many of the named identities belonged to nobody; 0 where the call was refused for another reason. */
-export function notFoundBy(outcome: ProfileUnlinkOutcome, requested: number): number {
-  if (outcome.kind === 'unlinked') return outcome.notHeld.length;
-  return outcome.reason === 'nobody' ? requested : 0;
+export function notFoundBy(outcome: ProfileUnlinkOutcome, named: UnlinkRequest['named']): number {
+  if (outcome.kind === 'unlinked') return notHeldOf(outcome.notHeld, named).length;
+  return outcome.reason === 'nobody' ? named.length : 0;
+}
+
+/** Those of which no spelling was held. */
+function notHeldOf(notHeld: readonly number[], named: UnlinkRequest['named']): readonly NamedIdentity[] {
+  const places = new Set(notHeld);
+  return named.filter((one) => [...one.places].every((place) => places.has(place)));
 }
 
 /** The refusal as an error; undefined where it is an answer: that nobody has the identities. */

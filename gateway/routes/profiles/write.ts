@@ -2,8 +2,10 @@ import {
   below,
   distinctIdentities,
   type Identity,
+  type IdentityReading,
   type NullMeaning,
   type ProfileWrite,
+  type SpelledBefore,
 } from '@tributary/core';
 import type { Static } from 'typebox';
 import { type ErrorDetail, invalidRequest } from '../../http/errors.ts';
@@ -11,7 +13,7 @@ import { MAX_DETAILS } from '../../http/validation.ts';
 import type { NamedRegion } from './admission.ts';
 import { readAttributes } from './attributes.ts';
 import { refuseHeavyValues, refuseManyIdentities, refuseManyValues } from './bounds.ts';
-import { countOf, type NamedValue, readIdentity, readUcid, valuesOf } from './identities.ts';
+import { countOf, type NamedValue, readIdentity, readUcid, valuesOf, withSpellings } from './identities.ts';
 import { eitherRegions } from './regions.ts';
 import type { writeBody } from './schemas.ts';
 
@@ -21,6 +23,7 @@ type WriteBody = Static<typeof writeBody>;
 export interface WriteRequest {
   readonly region: NamedRegion;
   readonly identities: readonly Identity[];
+  readonly spelledBefore?: readonly SpelledBefore[];
   readonly ucid?: string;
   readonly attributes: ProfileWrite['attributes'];
   /** Name and value of each. */
@@ -33,14 +36,30 @@ export interface WriteRequest {
  * Reads either shape of the body: `region` with `ids`, or `regions` with `search`, which then name one region and one
  * value each. `now` in epoch ms; `nulls` of attributes, as a `null` preference or consent is always taken away. 400 with everything that is wrong; 413 when it is more than a profile can hold.
  */
-export function readWrite(body: WriteBody, now: number, nulls: NullMeaning): WriteRequest {
+export function readWrite(
+  body: WriteBody,
+  now: number,
+  nulls: NullMeaning,
+  reading: IdentityReading = {},
+): WriteRequest {
   const { ids, search, upsert } = body;
   refuseManyIdentities(search == null ? Object.keys(ids ?? {}).length : countOf(search), namesIn(body));
   refuseManyValues(upsert ?? {});
   const faults: ErrorDetail[] = [];
   const [region, ...others] = eitherRegions(body, faults);
   if (others.length > 0) faults.push({ path: '/regions', message: 'must hold exactly one region' });
-  const identities = namedValues(body, faults).flatMap((named) => readIdentity(named, faults) ?? []);
+  const named = namedValues(body, faults).flatMap(({ value, ...where }) => {
+    const identity = readIdentity({ value, ...where }, faults, reading);
+    return identity === undefined ? [] : [{ identity, sent: value }];
+  });
+  const identities = distinctIdentities(named.map(({ identity }) => identity));
+  const spelledBefore = named.flatMap(({ identity: of, sent }) =>
+    identities.includes(of)
+      ? withSpellings(of, sent, 'usual', reading).flatMap((identity) =>
+          identity === of ? [] : [{ of, identity }],
+        )
+      : [],
+  );
   const ucid = body.ucid == null ? undefined : readUcid({ value: body.ucid, path: '/ucid' }, faults);
   const values = {
     attributes: readAttributes(upsert?.profile ?? {}, '/upsert/profile', faults, now, nulls),
@@ -53,7 +72,8 @@ export function readWrite(body: WriteBody, now: number, nulls: NullMeaning): Wri
   refuseHeavyValues(values);
   return {
     region,
-    identities: distinctIdentities(identities),
+    identities,
+    ...(spelledBefore.length === 0 ? {} : { spelledBefore }),
     ...(ucid === undefined ? {} : { ucid }),
     ...values,
   };

@@ -7,6 +7,7 @@ import { peopleApart } from './people-apart.ts';
 import { publishing } from './publishing.ts';
 import { scopes } from './scopes.ts';
 import { splitting } from './splitting.ts';
+import { spelling } from './spelling.ts';
 import { Stage } from './stage.ts';
 import { together } from './together.ts';
 import { unlinking } from './unlinking.ts';
@@ -25,6 +26,7 @@ export function profileStoreConformance(harness: ProfileStoreHarness): void {
     deleting(stage);
     unlinking(stage);
     splitting(stage);
+    spelling(stage);
     publishing(stage);
     together(stage);
     lifetime(stage);

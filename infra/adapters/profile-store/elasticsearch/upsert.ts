@@ -1,4 +1,10 @@
-import { forgetDeletionsBefore, type Profile, type ProfileChange, type ProfileWrite } from '@tributary/core';
+import {
+  forgetDeletionsBefore,
+  type Profile,
+  type ProfileChange,
+  type ProfileWrite,
+  soughtIdentities,
+} from '@tributary/core';
 import type { ChangePublisher } from './change-publisher.ts';
 import {
   type Content,
@@ -24,10 +30,10 @@ export async function attemptUpsert(
   publisher: ChangePublisher,
 ): Promise<WriteGroup['outcomes'] | Again> {
   const { clock, documents, durable, hints, newUcid, retentionMs } = tools;
-  const { asUser, asDevice } = write.formerly ?? {};
-  const identities = [...write.identities, asUser, asDevice].flatMap((identity) =>
-    identity === undefined ? [] : { identity, claim: claimHash(write, identity) },
-  );
+  const identities = soughtIdentities(write).map((identity) => ({
+    identity,
+    claim: claimHash(write, identity),
+  }));
   const view = new View(documents, hints);
   await view.load(identities, write.ucid === undefined ? [] : [write.ucid]);
   const now = clock();

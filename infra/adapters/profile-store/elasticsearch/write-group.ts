@@ -57,9 +57,13 @@ export function groupOf(
   };
 }
 
-function concerns({ org, region, identities, ucid, formerly }: ProfileWrite, profile: Profile): boolean {
+function concerns(
+  { org, region, identities, ucid, formerly, spelledBefore }: ProfileWrite,
+  profile: Profile,
+): boolean {
   return (
     formerly === undefined &&
+    spelledBefore === undefined &&
     org === profile.org &&
     region === profile.region &&
     (ucid === undefined || ucid === profile.ucid || profile.linked.includes(ucid)) &&

@@ -1,6 +1,7 @@
 import {
   type AppliedWrite,
   applyWrite,
+  asKnown,
   freshProfile,
   type Identity,
   type IdentityOwner,
@@ -9,7 +10,6 @@ import {
   type Profile,
   type ProfileRefusal,
   type ProfileWrite,
-  withFormer,
 } from '@tributary/core';
 import type { Claim, LiveDocument, RedirectDocument } from './document-forms.ts';
 import { holds } from './holds.ts';
@@ -60,7 +60,7 @@ export type WritePlan =
 
 export interface PlannedWrite {
   readonly write: ProfileWrite;
-  /** In the order of the write's identities, then both forms of a former one. */
+  /** The write's `soughtIdentities`, in their order. */
   readonly identities: readonly HashedIdentity[];
   readonly now: number;
   /** For the profile, when the write makes one. */
@@ -76,8 +76,7 @@ export function planWrite(planned: PlannedWrite, view: View): WritePlan {
     const root = view.rootOfClaim(hashed.claim);
     return { ...hashed, root, deletedAt: deletedAtOf(hashed.claim, root, view, forgetBefore) };
   });
-  const former = looked.find(({ identity }) => identity === asked.formerly?.asUser);
-  const write = withFormer(asked, looked.map(ownerOf), ownerOf(former));
+  const write = asKnown(asked, looked.map(ownerOf));
   const named = new Set(write.identities);
   const found = looked.filter(({ identity }) => named.has(identity));
   const owners = found.map(ownerOf);

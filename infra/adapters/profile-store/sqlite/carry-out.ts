@@ -2,6 +2,7 @@ import {
   applySplit,
   applyUnlink,
   applyWrite,
+  asKnown,
   deletionOf,
   freshProfile,
   type IdentityOwner,
@@ -12,8 +13,8 @@ import {
   type ProfileSplit,
   type ProfileUnlink,
   type ProfileWrite,
+  soughtIdentities,
   unlinkingOf,
-  withFormer,
 } from '@tributary/core';
 import { claimOf } from './keys.ts';
 import type { StoreAnswer, StoreRequest } from './protocol.ts';
@@ -46,13 +47,15 @@ export function carryOut(stored: StoredProfiles, request: StoreRequest): StoreAn
 }
 
 function upsert(stored: StoredProfiles, { write: asked, claims: digits, ucid, now }: Upsert): StoreAnswer {
-  const { write, looked } = complete(
+  const sought = digits.map((digit) => {
+    const claim = Buffer.from(digit, 'hex');
+    return { claim, claimed: stored.byClaim(claim) };
+  });
+  const write = asKnown(
     asked,
-    digits.map((digit) => {
-      const claim = Buffer.from(digit, 'hex');
-      return { claim, claimed: stored.byClaim(claim) };
-    }),
+    sought.map(({ claimed }) => ownerOf(claimed)),
   );
+  const looked = write === asked ? sought : chosenOf(sought, asked, write);
   const claims = looked.map(({ claim }) => claim);
   const found = looked.map(({ claimed }) => claimed);
   const named = write.ucid === undefined ? undefined : liveIn(write, stored.byUcid(write.ucid));
@@ -96,23 +99,19 @@ function upsert(stored: StoredProfiles, { write: asked, claims: digits, ucid, no
   return { kind: 'written', profile: text, leftOut: linking.leftOut, changed: true };
 }
 
-interface Looked {
+interface Sought {
   readonly claim: Uint8Array;
   readonly claimed: Claimed | undefined;
 }
 
-/** The write with its former identity, if it has one, and what was found of each; `looked` has both forms of that. */
-function complete(asked: ProfileWrite, looked: readonly Looked[]) {
-  const { identities, formerly } = asked;
-  if (formerly === undefined) return { write: asked, looked };
-  const own = looked.slice(0, identities.length);
-  const [asUser, asDevice] = looked.slice(identities.length);
-  const owners = own.map(({ claimed }) => ownerOf(claimed));
-  const write = withFormer(asked, owners, ownerOf(asUser?.claimed));
-  const former = write.identities[identities.length];
-  if (former === undefined) return { write, looked: own };
-  const chosen = former === formerly.asUser ? asUser : asDevice;
-  return { write, looked: chosen === undefined ? own : [...own, chosen] };
+/** Of what was found of the write's `soughtIdentities` those that it is about. */
+function chosenOf(sought: readonly Sought[], asked: ProfileWrite, write: ProfileWrite): readonly Sought[] {
+  const about = new Set(write.identities);
+  const identities = soughtIdentities(asked);
+  return sought.filter((_, at) => {
+    const identity = identities[at];
+    return identity !== undefined && about.has(identity);
+  });
 }
 
 function remove(

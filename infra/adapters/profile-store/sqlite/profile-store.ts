@@ -23,6 +23,7 @@ import {
   type ProfileWriteOutcome,
   type PublishProfileChanges,
   parseExact,
+  soughtIdentities,
   Unavailable,
 } from '@tributary/core';
 import { openDatabase, translateSqliteError } from '../../sqlite/database.ts';
@@ -99,10 +100,7 @@ class SqliteProfileStore implements ProfileStore {
     return this.#during(async () => {
       const now = this.#options.clock();
       if (isTooOld(write, now, this.#options.retentionMs)) return { kind: 'refused', reason: 'too_old' };
-      const { asUser, asDevice } = write.formerly ?? {};
-      const claims = [...write.identities, asUser, asDevice].flatMap((identity) =>
-        identity === undefined ? [] : claimOf(write, identity).toString('hex'),
-      );
+      const claims = soughtIdentities(write).map((identity) => claimOf(write, identity).toString('hex'));
       const answer = await this.#writer.ask({ kind: 'upsert', write, claims, ucid: newId(), now });
       if (answer.kind === 'refused') return answer;
       if (answer.kind !== 'written') throw new Error(`an upsert was answered with ${answer.kind}`);

@@ -1,0 +1,116 @@
+import { formerSpellings, type Identity, type ProfileWrite } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { attribute, EVENT, identitiesOf, identity, treeOf } from './people.ts';
+import type { Stage } from './stage.ts';
+
+/** As a release before 0.3 wrote it. */
+function asStored(value: string): Identity {
+  return { type: 'email', value };
+}
+
+/** What names an identity of `type:value` as it was sent: the identity, and where it may have been stored before. */
+function spelled(...texts: readonly string[]): Pick<ProfileWrite, 'identities' | 'spelledBefore'> {
+  const sent = texts.map((text) => ({ text, of: identity(text) }));
+  return {
+    identities: sent.map(({ of }) => of),
+    spelledBefore: sent.flatMap(({ text, of }) =>
+      formerSpellings(of, text.slice(text.indexOf(':') + 1), 'usual').map((one) => ({ of, identity: one })),
+    ),
+  };
+}
+
+export function spelling(stage: Stage): void {
+  describe('an identity that was stored under an older spelling', () => {
+    const OLD = 'zo\u00eb@\u00f8st.example';
+    const NEW = 'zo\u00eb@xn--st-kka.example';
+
+    /** A profile as it was before. */
+    async function before(value = OLD, others: readonly string[] = []) {
+      const people = stage.people();
+      const rest = { ...people.scope, preferences: [], consents: [], linking: 'merge' as const };
+      const outcome = await people.store.upsert({
+        ...rest,
+        identities: [asStored(value), ...others.map(identity)],
+        attributes: [attribute('n', 1)],
+      });
+      if (outcome.kind === 'refused') throw new Error(outcome.reason);
+      const write = (texts: readonly string[], changes: Partial<ProfileWrite> = {}) =>
+        people.store.upsert({ ...rest, ...spelled(...texts), attributes: [], ...changes });
+      return { people, made: outcome.profile, write };
+    }
+
+    it.each(['merge', 'keep-people-apart'] as const)(
+      'was another person to every write (%s), and stays findable by both',
+      async (linking) => {
+        const { people, made, write } = await before();
+        const written = await write(['email:Zoe\u0308@\u00d8st.example'], {
+          linking,
+          attributes: [attribute('m', 2)],
+        });
+        expect(written).toMatchObject({ kind: 'written', leftOut: [], profile: { ucid: made.ucid } });
+        const found = await people.find(`email:${NEW}`);
+        expect(treeOf(found)).toEqual({ d: { n: 1, m: 2 } });
+        expect(identitiesOf(found)).toEqual([`email:${NEW}`, `email:${OLD}`]);
+        const old = { ...people.scope, regions: ['eu'], identities: [asStored(OLD)], ucids: [] };
+        expect(await people.store.search(old)).toEqual([found]);
+        expect(await people.store.delete({ ...old, identities: [identity(`email:${NEW}`)] })).toMatchObject({
+          deleted: [made.ucid],
+        });
+        expect(await people.store.search(old)).toEqual([]);
+        const late = { happenedAt: Date.now() - 60_000, receivedAt: Date.now(), ...EVENT };
+        expect(await write([`email:${OLD}`], late)).toEqual({ kind: 'refused', reason: 'nothing_left' });
+      },
+    );
+
+    it('is joined with what was written since, by an explicit write', async () => {
+      const { people, made, write } = await before();
+      const since = await people.write([`email:${NEW}`], { attributes: [attribute('m', 2)] });
+      expect(since.ucid).not.toBe(made.ucid);
+      const joined = await write([`email:${OLD}`]);
+      expect(joined).toMatchObject({ profile: { ucid: made.ucid, linked: [since.ucid] } });
+      expect(treeOf(await people.find(`email:${NEW}`))).toEqual({ d: { n: 1, m: 2 } });
+    });
+
+    it('stays with its person, and is not made a second one by an event of somebody else', async () => {
+      const { people, made, write } = await before(OLD, ['user_id:zoe']);
+      const event = await write(['user_id:other', `email:${OLD}`], EVENT);
+      expect(event).toMatchObject({
+        kind: 'written',
+        leftOut: [{ identity: asStored(OLD) }, { identity: { value: NEW }, why: 'another_person' }],
+      });
+      expect(await people.find(`email:${NEW}`)).toBeUndefined();
+      expect((await people.find('user_id:zoe'))?.ucid).toBe(made.ucid);
+    });
+
+    it('remembers its deletion: no late event in another spelling brings the person back', async () => {
+      const { people, write } = await before();
+      const { org } = people.scope;
+      await people.store.delete({ org, regions: ['eu'], identities: [asStored(OLD)], ucids: [] });
+      const late = { happenedAt: Date.now() - 60_000, receivedAt: Date.now(), ...EVENT };
+      expect(await write(['email:ZOE\u0308@\u00f8st.example'], late)).toEqual({
+        kind: 'refused',
+        reason: 'nothing_left',
+      });
+      const other = await write(['user_id:u', `email:${OLD}`], late);
+      expect(other).toMatchObject({ leftOut: [{ why: 'deleted' }, { why: 'deleted' }] });
+      expect(identitiesOf(await people.find('user_id:u'))).toEqual(['user_id:u']);
+      const anew = await write([`email:${OLD}`, 'anonymous_id:d']);
+      expect(anew).toMatchObject({ kind: 'written' });
+      expect(identitiesOf(await people.find('anonymous_id:d'))).toContain(`email:${NEW}`);
+    });
+
+    it('is one person to many writers of both spellings at a time', async () => {
+      const { people, made, write } = await before();
+      const texts = [`email:${OLD}`, `email:${NEW}`, 'email:zoe\u0308@xn--st-kka.example'];
+      const outcomes = await Promise.all(
+        Array.from({ length: 12 }, (_, n) =>
+          write([texts[n % 3] ?? ''], { attributes: [attribute(`a${n}`, n)] }),
+        ),
+      );
+      expect(outcomes.map(({ kind }) => kind)).toEqual(outcomes.map(() => 'written'));
+      const found = await people.find(`email:${NEW}`);
+      expect(found?.ucid).toBe(made.ucid);
+      expect(Object.keys(treeOf(found).d ?? {})).toHaveLength(13);
+    });
+  });
+}
