@@ -41,6 +41,8 @@ export const PERMISSIONS = {
   'organizations.create': { credentials: PEOPLE },
   'organizations.read': belongs,
   'organizations.update': governs,
+  'profile-settings.read': belongs,
+  'profile-settings.update': governs,
   'organization-members.list': belongs,
   'organization-members.create': governs,
   'organization-members.read': belongs,

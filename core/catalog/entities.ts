@@ -1,6 +1,7 @@
 import type { OrganizationRole, WorkspaceRole } from '../access/roles.ts';
 import type { DestinationCondition } from '../delivery/destination-turn.ts';
 import type { Environment, EventType, JsonObject } from '../event/event.ts';
+import type { ProfileSettings } from '../profiles/profile-settings.ts';
 
 /** Fields the fold keeps on every entity. Times are ISO 8601 UTC. */
 interface Kept {
@@ -26,6 +27,8 @@ export interface Organization extends Kept {
   readonly org_id: number;
   readonly regions: readonly string[];
   readonly notification_email: string | null;
+  /** Absent: `NO_PROFILE_SETTINGS`. */
+  readonly profile_settings?: ProfileSettings;
   /** The author of the fact that made it; absent where only a rewrite of an older release is left of that fact. */
   readonly created_by?: string;
 }

@@ -40,7 +40,8 @@ export interface FactData {
     readonly organization: Draft<Omit<Organization, 'org_id'>>;
     readonly owner: Membership;
   };
-  'organization.updated': Pick<Organization, 'name' | 'regions' | 'notification_email'>;
+  /** Without `profile_settings` they stay. */
+  'organization.updated': Pick<Organization, 'name' | 'regions' | 'notification_email' | 'profile_settings'>;
   'organization_member.added': NewMember<OrganizationMember>;
   'organization_member.updated': Pick<OrganizationMember, 'role'>;
   /** Takes the person out of the organization's workspaces too. */

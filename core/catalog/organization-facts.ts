@@ -39,10 +39,18 @@ export function updateOrganization(
   const stored = state.organization(entity);
   if (stored === undefined) return 'missing';
   if (expected_version !== undefined && expected_version !== stored.version) return 'version';
-  const { name, regions, notification_email } = data;
+  const { name, regions, notification_email, profile_settings = stored.profile_settings } = data;
   for (const { region } of state.workspacesIn(entity, 'active').newestFirst())
     if (!regions.includes(region)) return 'in_use';
-  const changed = { name, regions, notification_email, version: stored.version + 1, updated_at: at };
+  const settings = profile_settings === undefined ? {} : { profile_settings };
+  const changed = {
+    name,
+    regions,
+    notification_email,
+    ...settings,
+    version: stored.version + 1,
+    updated_at: at,
+  };
   state.putOrganization({ ...stored, ...changed });
   return undefined;
 }

@@ -1,5 +1,6 @@
 import type { CanonicalEvent, Json, JsonObject } from '../event/event.ts';
 import { attributeOf, type NullMeaning } from './attributes.ts';
+import type { IsBlocked } from './blocked-identities.ts';
 import { type IdentityFault, normaliseIdentity } from './identity.ts';
 import type { Identity, NewAttribute, ProfileScope } from './profile.ts';
 import type { FormerIdentity, ProfileWrite } from './profile-store.ts';
@@ -16,7 +17,7 @@ export interface EventWrite {
   /** Absent when the event names nobody who could have a profile. */
   readonly write?: ProfileWrite;
   /** Identities of the event that are none, by what is wrong with them: placeholders above all. */
-  readonly skipped: readonly IdentityFault[];
+  readonly skipped: readonly (IdentityFault | 'blocked')[];
 }
 
 /**
@@ -34,19 +35,22 @@ export function eventWrite(
   scope: ProfileScope,
   offset: number,
   nulls: NullMeaning = 'unset',
+  isBlocked: IsBlocked = () => false,
 ): EventWrite {
   const identities: Identity[] = [];
-  const skipped: IdentityFault[] = [];
+  const skipped: (IdentityFault | 'blocked')[] = [];
   for (const [type, value] of namesIn(event)) {
     if (value === undefined || value === null) continue;
     const normalised = normaliseIdentity(type, value);
-    if (normalised.kind === 'identity') identities.push(normalised.identity);
-    else skipped.push(normalised.fault);
+    if (normalised.kind === 'fault') skipped.push(normalised.fault);
+    else if (isBlocked(normalised.identity)) skipped.push('blocked');
+    else identities.push(normalised.identity);
   }
   if (identities.length === 0) return { skipped };
   const receivedAt = Date.parse(event.received_at);
   const happenedAt = happenedAtOf(event, receivedAt);
-  const formerly = formerIdentityIn(event, identities);
+  const former = formerIdentityIn(event, identities);
+  const formerly = former && (isBlocked(former.asUser) || isBlocked(former.asDevice)) ? undefined : former;
   const write: ProfileWrite = {
     org: scope.org,
     region: scope.region,

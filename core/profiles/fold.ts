@@ -3,6 +3,7 @@ import { joinIdentities } from './identities.ts';
 import { compareText, keptIfSame } from './order.ts';
 import type { Profile, ProfileScope } from './profile.ts';
 import { joinNamed } from './registers.ts';
+import { joinShared } from './shared-identities.ts';
 import { joinUnlinked, withoutLiftedBlocks } from './unlinked.ts';
 
 /** A profile before its first write: nothing is known and nothing was stored yet, hence version 0. */
@@ -34,7 +35,7 @@ export function fold(master: Profile, other: Profile, now: number): Profile {
 /** The content of both under the name of the master; neither version nor time moves. */
 export function joined(master: Profile, other: Profile): Profile {
   if (master.ucid === other.ucid) return master;
-  const both = withContent(master, {
+  const both = withContent(withSharedOf(master, other), {
     created_ts: Math.min(master.created_ts, other.created_ts),
     identities: joinIdentities(master.identities, other.identities),
     attributes: joinAttributes(master.attributes, other.attributes),
@@ -44,6 +45,12 @@ export function joined(master: Profile, other: Profile): Profile {
   });
   if (master.unlinked === undefined && other.unlinked === undefined) return both;
   return withoutLiftedBlocks({ ...both, unlinked: joinUnlinked(master.unlinked, other.unlinked) });
+}
+
+function withSharedOf(master: Profile, { shared }: Profile): Profile {
+  if (shared === undefined) return master;
+  const both = joinShared(master.shared, shared);
+  return both === master.shared ? master : { ...master, shared: both };
 }
 
 type Content = Pick<

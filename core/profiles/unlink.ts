@@ -3,6 +3,7 @@ import { revised } from './fold.ts';
 import { identityHash, identityKey } from './identity.ts';
 import { type Identity, MAX_PROFILE_BYTES, type Profile } from './profile.ts';
 import type { ProfileChange, ProfileUnlink, UnlinkRefusal } from './profile-store.ts';
+import { withoutShared } from './shared-identities.ts';
 import { joinUnlinked } from './unlinked.ts';
 
 export type Unlinking =
@@ -52,7 +53,7 @@ export function applyUnlink(profile: Profile, identities: readonly Identity[], n
   const after = revised(
     profile,
     {
-      ...profile,
+      ...withoutShared(profile, identities),
       identities: profile.identities.filter((identity) => !taken.has(identityKey(identity))),
       unlinked,
     },

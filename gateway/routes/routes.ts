@@ -19,6 +19,7 @@ import { whereaboutsRoutes } from './event-whereabouts/routes.ts';
 import { eventRoutes } from './events/routes.ts';
 import { liveRoutes } from './events-live/routes.ts';
 import { memberRoutes } from './members/routes.ts';
+import { profileSettingsRoutes } from './organizations/profile-settings.ts';
 import { organizationRoutes } from './organizations/routes.ts';
 import { replayRoutes } from './replays/routes.ts';
 import { sourceRoutes } from './sources/routes.ts';
@@ -28,6 +29,7 @@ import { workspaceRoutes } from './workspaces/routes.ts';
 export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
   for (const resource of [
     organizationRoutes,
+    profileSettingsRoutes,
     clientKeyRoutes,
     memberRoutes,
     workspaceRoutes,

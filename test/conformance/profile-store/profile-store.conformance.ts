@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe } from 'vitest';
 import { crashes } from './crashes.ts';
+import { crowds } from './crowds.ts';
 import { deleting } from './deleting.ts';
 import { type ProfileStoreHarness, RETENTION_MS } from './harness.ts';
 import { lifetime } from './lifetime.ts';
@@ -23,6 +24,7 @@ export function profileStoreConformance(harness: ProfileStoreHarness): void {
     peopleApart(stage);
     deleting(stage);
     unlinking(stage);
+    crowds(stage);
     publishing(stage);
     together(stage);
     lifetime(stage);

@@ -2,9 +2,9 @@ import type {
   LeftOut,
   ProfileDeletion,
   ProfileDeletionOutcome,
-  ProfileRefusal,
   ProfileUnlink,
   ProfileWrite,
+  ProfileWriteOutcome,
   UnlinkRefusal,
 } from '@tributary/core';
 
@@ -37,7 +37,7 @@ export type StoreAnswer =
       readonly leftOut: readonly LeftOut[];
       readonly changed: boolean;
     }
-  | { readonly kind: 'refused'; readonly reason: ProfileRefusal }
+  | Extract<ProfileWriteOutcome, { kind: 'refused' }>
   | { readonly kind: 'deleted'; readonly outcome: ProfileDeletionOutcome }
   /** `profile` is JSON. */
   | { readonly kind: 'unlinked'; readonly profile: string; readonly notHeld: readonly number[] }
