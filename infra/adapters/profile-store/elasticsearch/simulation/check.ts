@@ -1,4 +1,4 @@
-import type { Identity, Profile, ProfileChange, Register } from '@tributary/core';
+import type { Identity, IdentityLimits, Profile, ProfileChange, Register } from '@tributary/core';
 import type {
   Attempt,
   DeletionAttempt,
@@ -10,6 +10,7 @@ import type {
 
 /** Everything that must not be and is; empty when every promise was kept. */
 export async function violationsOf({
+  limits,
   attempts,
   changes,
   node,
@@ -18,15 +19,17 @@ export async function violationsOf({
   const live = liveProfiles(node);
   const writes = attempts.filter((one): one is WriteAttempt => one.kind === 'write');
   const leadsTo = await destinations(writes, afterwards);
+  const lost = new Set([...namesUnlinkedIn(attempts), ...namesDroppedBy(limits, writes)]);
   return [
     ...oneOwner(live),
     ...(await foundByEveryIdentity(live, afterwards)),
     ...nothingLeftHalf(node),
-    ...marks(writes, live, leadsTo, namesUnlinkedIn(attempts)),
+    ...marks(writes, live, leadsTo, lost),
+    ...overfull(limits, live),
     ...unlinks(attempts, writes, live),
     ...registers(writes, live),
     ...peopleApart(writes, live),
-    ...searches(attempts, live),
+    ...searches(attempts, live, lost),
     ...deletions(attempts, live),
     ...broughtBack(attempts, live),
     ...published(changes, live, node),
@@ -97,7 +100,7 @@ function marks(
   writes: readonly WriteAttempt[],
   live: readonly Profile[],
   leadsTo: ReadonlyMap<string, string | undefined>,
-  unlinked: ReadonlySet<string>,
+  lost: ReadonlySet<string>,
 ): readonly string[] {
   return [...byMark(writes)].flatMap(([mark, attempts]) => {
     const holders = live.filter(({ consents }) => consents.some(({ name }) => name === mark));
@@ -115,7 +118,7 @@ function marks(
         .map((ucid) => `${mark} was answered, and ${ucid} is without it`),
       ...(isKnown ? misplaced.map((ucid) => `${mark} is in ${ucid}, where no answer leads`) : []),
       ...(attempts.length === 1 && holders.length > 1 ? [`${mark} is in ${[...places].join(', ')}`] : []),
-      ...holders.flatMap((holder) => halves(mark, attempts, holder, unlinked)),
+      ...holders.flatMap((holder) => halves(mark, attempts, holder, lost)),
     ];
   });
 }
@@ -125,7 +128,7 @@ function halves(
   mark: string,
   attempts: readonly WriteAttempt[],
   holder: Profile,
-  unlinked: ReadonlySet<string>,
+  lost: ReadonlySet<string>,
 ): readonly string[] {
   const violations: string[] = [];
   if (!holder.attributes.some(({ path }) => path[1] === mark))
@@ -143,7 +146,7 @@ function halves(
   const held = holder.identities.map(nameOf);
   const missing = only.write.identities
     .map(nameOf)
-    .filter((name) => !leftOut.includes(name) && !held.includes(name) && !unlinked.has(name));
+    .filter((name) => !leftOut.includes(name) && !held.includes(name) && !lost.has(name));
   return missing.length === 0
     ? violations
     : [...violations, `${mark} is in ${holder.ucid} without ${missing.join(', ')}`];
@@ -195,6 +198,24 @@ function namesUnlinkedIn(attempts: readonly Attempt[]): ReadonlySet<string> {
   return new Set(unlinksIn(attempts).map(({ identity }) => nameOf(identity)));
 }
 
+/** What may have had to go, as there were newer ones. */
+function namesDroppedBy(
+  limits: IdentityLimits | undefined,
+  writes: readonly WriteAttempt[],
+): ReadonlySet<string> {
+  const types = new Set((limits?.types ?? []).map(({ type }) => type));
+  const all = writes.flatMap(({ write }) => write.identities);
+  return new Set(all.filter(({ type }) => types.has(type)).map(nameOf));
+}
+
+function overfull(limits: IdentityLimits | undefined, live: readonly Profile[]): readonly string[] {
+  return (limits?.types ?? []).flatMap(({ type, max }) =>
+    live
+      .filter(({ identities }) => identities.filter((identity) => identity.type === type).length > max)
+      .map(({ ucid }) => `${ucid} has more than ${max} identities of the type ${type}`),
+  );
+}
+
 /** What an answered unlink took away is not there again, unless by an explicit write that was not over before it. */
 function unlinks(
   attempts: readonly Attempt[],
@@ -226,7 +247,11 @@ function peopleApart(writes: readonly WriteAttempt[], live: readonly Profile[]):
 }
 
 /** A search that begins after a write was answered sees it, unless its record was deleted; it never shows what is lost. */
-function searches(attempts: readonly Attempt[], live: readonly Profile[]): readonly string[] {
+function searches(
+  attempts: readonly Attempt[],
+  live: readonly Profile[],
+  lost: ReadonlySet<string>,
+): readonly string[] {
   const known = attempts.filter(
     (one): one is SearchAttempt => one.kind === 'search' && one.found !== undefined,
   );
@@ -234,7 +259,6 @@ function searches(attempts: readonly Attempt[], live: readonly Profile[]): reado
   const once = [...byMark(writes).values()].flatMap((same) => (same.length === 1 ? same : []));
   const deletedAll = attempts.filter((one): one is DeletionAttempt => one.kind === 'deletion');
   const held = new Set(live.flatMap(({ consents }) => consents.map(({ name }) => name)));
-  const unlinked = namesUnlinkedIn(attempts);
   return known.flatMap(({ identity, begunAt, found = [] }) => {
     const violations: string[] = [];
     if (found.length > 1) violations.push(`a search found ${found.length} records of ${nameOf(identity)}`);
@@ -244,7 +268,7 @@ function searches(attempts: readonly Attempt[], live: readonly Profile[]): reado
       if (answer?.kind !== 'written' || endedAt === undefined || endedAt > begunAt) continue;
       const leftOut = answer.leftOut.some((one) => nameOf(one.identity) === nameOf(identity));
       const names = write.identities.some((one) => nameOf(one) === nameOf(identity));
-      if (names && !leftOut && !unlinked.has(nameOf(identity)) && held.has(mark) && !seen.has(mark))
+      if (names && !leftOut && !lost.has(nameOf(identity)) && held.has(mark) && !seen.has(mark))
         violations.push(`a search for ${nameOf(identity)} did not see ${mark}, answered before it began`);
     }
     if (!mightBeDeleted) {
