@@ -109,6 +109,7 @@ export {
   type NullMeaning,
   visibleAttributes,
 } from './profiles/attributes.ts';
+export * from './profiles/blocked-identities.ts';
 export * from './profiles/changes.ts';
 export * from './profiles/combined-writes.ts';
 export * from './profiles/deletion-notice.ts';
@@ -116,6 +117,13 @@ export * from './profiles/event-write.ts';
 export { fold, freshProfile } from './profiles/fold.ts';
 export { distinctIdentities } from './profiles/identities.ts';
 export * from './profiles/identity.ts';
+export {
+  DEFAULT_LIMITS,
+  type IdentityLimits,
+  isStrongType,
+  STRONG_ROOM,
+  type TypeLimit,
+} from './profiles/identity-limits.ts';
 export * from './profiles/linking.ts';
 export { isPhoneCountry } from './profiles/phone-number.ts';
 export { isPlaceholder } from './profiles/placeholders.ts';
@@ -126,6 +134,7 @@ export * from './profiles/profile-store.ts';
 export * from './profiles/publish-changes.ts';
 export * from './profiles/record.ts';
 export * from './profiles/retention.ts';
+export { claimWrite, isSetAside } from './profiles/shared-identities.ts';
 export { type AppliedSplit, applySplit, type SplitProfile } from './profiles/split.ts';
 export { applyUnlink, unlinkingOf } from './profiles/unlink.ts';
 export * from './quotas/quota-uses.ts';

@@ -117,7 +117,7 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
     ),
     batch('count', [accepted, rejected], [], steps.count),
     batch('live', [accepted, rejected], [], steps.live),
-    batch('profile', [accepted], [], steps.profile),
+    batch('profile', [accepted], [TOPIC.profileOperations], steps.profile),
     batch('history', historySources, [], steps.history, historyEntries),
     { ...batch('audit', [TOPIC.catalog], [], steps.audit, historyEntries), neverQuarantines: true },
     // One at a time: what was sent is committed before the next one is.

@@ -165,12 +165,17 @@ export const METRICS = {
   tributary_profile_identities_left_out_total: {
     kind: 'counter',
     help: 'Identities of events that were not linked.',
-    labels: { reason: 'another_person, unlinked, deleted, too_many', type: 'of the identity' },
+    labels: { reason: 'another_person, unlinked, deleted, too_many, shared', type: 'of the identity' },
+  },
+  tributary_profile_identities_set_aside_total: {
+    kind: 'counter',
+    help: 'Identities that join nobody any more: too many different users came with them.',
+    labels: { type: 'of the identity' },
   },
   tributary_profile_identities_skipped_total: {
     kind: 'counter',
     help: 'Values of events that are no identities.',
-    labels: { reason: 'placeholder, not_text, too_long' },
+    labels: { reason: 'placeholder, not_text, too_long, blocked' },
   },
   tributary_profile_changes_waiting: {
     kind: 'gauge',

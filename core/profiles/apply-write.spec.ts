@@ -182,7 +182,7 @@ describe('applyWrite', () => {
   it('refuses to pass a bound, and changes nothing then', () => {
     const cookies = (count: number) => Array.from({ length: count }, (_, n) => `cookie:${n}`);
     const { profile: full } = changed([fresh()], write(cookies(MAX_PROFILE_IDENTITIES)));
-    expect(apply([full], write(['email:a@x']))).toEqual({ kind: 'refused', reason: 'too_many_identities' });
+    expect(apply([full], write(['crm:a']))).toEqual({ kind: 'refused', reason: 'too_many_identities' });
     const heavy = (bytes: number) =>
       write(['email:a@x'], { attributes: [{ path: ['d', 'n'], value: 'é'.repeat(bytes / 2) }] });
     expect(apply([fresh()], heavy(MAX_PROFILE_BYTES))).toEqual({ kind: 'refused', reason: 'too_large' });

@@ -2,18 +2,19 @@ import { joinAttributes, stampAttributes } from './attributes.ts';
 import { changeOf } from './changes.ts';
 import { joined, revised, withContent } from './fold.ts';
 import { joinIdentities } from './identities.ts';
+import { DEFAULT_LIMITS, isTooMany, withoutOldest } from './identity-limits.ts';
+import { keptIfSame } from './order.ts';
 import { withoutOrigins } from './origins.ts';
-import {
-  type Identity,
-  LEAST_REGISTER_BYTES,
-  MAX_PROFILE_BYTES,
-  MAX_PROFILE_IDENTITIES,
-  type Profile,
-} from './profile.ts';
+import { type Identity, LEAST_REGISTER_BYTES, MAX_PROFILE_BYTES, type Profile } from './profile.ts';
 import type { ProfileChange, ProfileRefusal, ProfileWrite } from './profile-store.ts';
 import { joinNamed, stampNamed } from './registers.ts';
+import { withClaimant, withoutShared } from './shared-identities.ts';
 import { withoutLiftedBlocks } from './unlinked.ts';
 
+/**
+ * `dropped`: identities of the profiles and of the write that are too old to be among those that the profile has room for.
+ * They belong to nobody then.
+ */
 export type AppliedWrite =
   | {
       readonly kind: 'changed';
@@ -21,9 +22,10 @@ export type AppliedWrite =
       /** The JSON of `profile`, as it was weighed. */
       readonly text: string;
       readonly change: ProfileChange;
+      readonly dropped: readonly Identity[];
     }
   /** The profile as it was: it had everything that was written, and newer. */
-  | { readonly kind: 'unchanged'; readonly profile: Profile }
+  | { readonly kind: 'unchanged'; readonly profile: Profile; readonly dropped: readonly Identity[] }
   | {
       readonly kind: 'refused';
       readonly reason: Extract<ProfileRefusal, 'too_many_identities' | 'too_large'>;
@@ -45,10 +47,10 @@ export function applyWrite(
     folded = joined(folded, other);
     if (cannotFit(folded)) return { kind: 'refused', reason: 'too_large' };
   }
-  let profile = aboveAll(others, revised(master, written(folded, identities, write, now), now));
-  if (profile === master) return { kind: 'unchanged', profile };
-  if (profile.identities.length > MAX_PROFILE_IDENTITIES)
-    return { kind: 'refused', reason: 'too_many_identities' };
+  const { after, dropped } = written(folded, identities, write, now);
+  let profile = aboveAll(others, revised(master, after, now));
+  if (profile === master) return { kind: 'unchanged', profile, dropped };
+  if (isTooMany(profile.identities)) return { kind: 'refused', reason: 'too_many_identities' };
   let text = JSON.stringify(profile);
   if (isHeavier(text, MAX_PROFILE_BYTES)) {
     const bare = withoutOrigins(profile);
@@ -57,7 +59,7 @@ export function applyWrite(
     text = JSON.stringify(bare);
     if (isHeavier(text, MAX_PROFILE_BYTES)) return { kind: 'refused', reason: 'too_large' };
   }
-  return { kind: 'changed', profile, text, change: changeOf(master, profile) };
+  return { kind: 'changed', profile, text, change: changeOf(master, profile), dropped };
 }
 
 /** So that what is told of a ucid which is split off later is newer than everything that was told of it before. */
@@ -69,19 +71,27 @@ function aboveAll(others: readonly Profile[], profile: Profile): Profile {
 function written(
   profile: Profile,
   identities: readonly Identity[],
-  { attributes, preferences, consents, ts }: ProfileWrite,
+  write: ProfileWrite,
   now: number,
-): Profile {
+): { readonly after: Profile; readonly dropped: readonly Identity[] } {
+  const { attributes, preferences, consents, ts, claimedBy, limits } = write;
+  if (claimedBy !== undefined) {
+    const [identity] = write.identities;
+    const after = identity === undefined ? profile : withClaimant(profile, identity, claimedBy, limits);
+    return { after, dropped: [] };
+  }
   const held = identities.map(({ type, value }) => ({ type, value, ts: ts ?? now }));
+  const all = joinIdentities(profile.identities, held);
+  const { kept, dropped } = withoutOldest(all, limits ?? DEFAULT_LIMITS);
   const after = withContent(profile, {
     created_ts: profile.created_ts,
     linked: profile.linked,
-    identities: joinIdentities(profile.identities, held),
+    identities: kept === all ? all : keptIfSame(profile.identities, kept),
     attributes: joinAttributes(profile.attributes, stampAttributes(profile.attributes, attributes, ts, now)),
     preferences: joinNamed(profile.preferences, stampNamed(profile.preferences, preferences, ts, now)),
     consents: joinNamed(profile.consents, stampNamed(profile.consents, consents, ts, now)),
   });
-  return withoutLiftedBlocks(after);
+  return { after: withoutShared(withoutLiftedBlocks(after), dropped), dropped };
 }
 
 /** So many registers that no values are small enough: known before they are merged, which takes longer than to count them. */

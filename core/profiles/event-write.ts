@@ -1,5 +1,6 @@
 import type { CanonicalEvent, Json, JsonObject } from '../event/event.ts';
 import { attributeOf, type NullMeaning } from './attributes.ts';
+import type { IsBlocked } from './blocked-identities.ts';
 import { formerSpellings, type IdentityFault, type IdentityReading, normaliseIdentity } from './identity.ts';
 import type { Identity, NewAttribute, ProfileScope } from './profile.ts';
 import type { FormerIdentity, ProfileWrite, SpelledBefore } from './profile-store.ts';
@@ -16,7 +17,7 @@ export interface EventWrite {
   /** Absent when the event names nobody who could have a profile. */
   readonly write?: ProfileWrite;
   /** Identities of the event that are none, by what is wrong with them: placeholders above all. */
-  readonly skipped: readonly IdentityFault[];
+  readonly skipped: readonly (IdentityFault | 'blocked')[];
 }
 
 /**
@@ -35,10 +36,11 @@ export function eventWrite(
   offset: number,
   nulls: NullMeaning = 'unset',
   reading: IdentityReading = {},
+  isBlocked: IsBlocked = () => false,
 ): EventWrite {
   const identities: Identity[] = [];
   const spelledBefore: SpelledBefore[] = [];
-  const skipped: IdentityFault[] = [];
+  const skipped: (IdentityFault | 'blocked')[] = [];
   for (const [type, value] of namesIn(event)) {
     if (value === undefined || value === null) continue;
     const normalised = normaliseIdentity(type, value, reading);
@@ -47,6 +49,10 @@ export function eventWrite(
       continue;
     }
     const { identity: of } = normalised;
+    if (isBlocked(of)) {
+      skipped.push('blocked');
+      continue;
+    }
     identities.push(of);
     for (const identity of formerSpellings(of, String(value), 'usual', reading))
       spelledBefore.push({ of, identity });
@@ -54,7 +60,8 @@ export function eventWrite(
   if (identities.length === 0) return { skipped };
   const receivedAt = Date.parse(event.received_at);
   const happenedAt = happenedAtOf(event, receivedAt);
-  const formerly = formerIdentityIn(event, identities);
+  const former = formerIdentityIn(event, identities);
+  const formerly = former && (isBlocked(former.asUser) || isBlocked(former.asDevice)) ? undefined : former;
   const write: ProfileWrite = {
     org: scope.org,
     region: scope.region,

@@ -4,6 +4,7 @@ import { compareText, keptIfSame } from './order.ts';
 import { withOrigins } from './origins.ts';
 import type { Profile, ProfileScope } from './profile.ts';
 import { joinNamed } from './registers.ts';
+import { joinShared } from './shared-identities.ts';
 import { joinUnlinked, withoutLiftedBlocks } from './unlinked.ts';
 
 /** A profile before its first write: nothing is known and nothing was stored yet, hence version 0. */
@@ -40,7 +41,7 @@ export function joined(master: Profile, other: Profile): Profile {
   if (master.ucid === other.ucid) return master;
   const mine = master.linked.length === 0 ? withOrigins(master) : master;
   const theirs = withOrigins(other);
-  const both = withContent(master, {
+  const both = withContent(withSharedOf(master, other), {
     created_ts: Math.min(master.created_ts, other.created_ts),
     identities: joinIdentities(mine.identities, theirs.identities),
     attributes: joinAttributes(mine.attributes, theirs.attributes),
@@ -50,6 +51,12 @@ export function joined(master: Profile, other: Profile): Profile {
   });
   if (master.unlinked === undefined && other.unlinked === undefined) return both;
   return withoutLiftedBlocks({ ...both, unlinked: joinUnlinked(master.unlinked, other.unlinked) });
+}
+
+function withSharedOf(master: Profile, { shared }: Profile): Profile {
+  if (shared === undefined) return master;
+  const both = joinShared(master.shared, shared);
+  return both === master.shared ? master : { ...master, shared: both };
 }
 
 type Content = Pick<

@@ -172,12 +172,12 @@ describe('an event', () => {
   });
 
   it('leaves out what is past the bound of identities', () => {
-    const full = profile('4', { identities: [...held('user_id:full'), ...many(MAX_PROFILE_IDENTITIES - 1)] });
-    const event = write(['user_id:full', 'anonymous_id:a', 'email:new'], apart);
-    expect(link(event, [live(full), live(anonymous), nobody])).toEqual({
+    const full = profile('4', { identities: [...held('user_id:full'), ...many(MAX_PROFILE_IDENTITIES)] });
+    const event = write(['user_id:full', 'anonymous_id:a', 'crm:new', 'email:new'], apart);
+    expect(link(event, [live(full), live(anonymous), nobody, nobody])).toEqual({
       profiles: ['4'],
-      in: ['user_id:full'],
-      out: ['anonymous_id:a too_many', 'email:new too_many'],
+      in: ['user_id:full', 'email:new'],
+      out: ['anonymous_id:a too_many', 'crm:new too_many'],
     });
   });
 });

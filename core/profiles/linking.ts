@@ -1,7 +1,9 @@
-import { identityHash } from './identity.ts';
+import { identityHash, identityKey } from './identity.ts';
+import { DEFAULT_LIMITS, IdentityCounts, PERSON } from './identity-limits.ts';
 import { compareText } from './order.ts';
-import { type Identity, MAX_PROFILE_IDENTITIES, type Profile } from './profile.ts';
-import type { LeftOut, ProfileRefusal, ProfileWrite, SpelledBefore } from './profile-store.ts';
+import type { Identity, Profile } from './profile.ts';
+import type { LeftOut, ProfileWrite, ProfileWriteOutcome, SpelledBefore } from './profile-store.ts';
+import { isSetAside, sharedByMerge, unknownClaimant } from './shared-identities.ts';
 
 /** Who has an identity, as a store found it. One that is claimed for a profile not yet made is had by a fresh one. */
 export type IdentityOwner =
@@ -31,10 +33,7 @@ export type Linking =
       readonly identities: readonly Identity[];
       readonly leftOut: readonly LeftOut[];
     }
-  | { readonly kind: 'refused'; readonly reason: ProfileRefusal };
-
-/** The identity type that makes a profile that of a person. */
-const PERSON = 'user_id';
+  | Extract<ProfileWriteOutcome, { kind: 'refused' }>;
 
 /**
  * The write with who its user was: `owners` are those of its identities, `former` that of the former `user_id`. Whom a
@@ -96,7 +95,12 @@ function olderSpellings(spelledBefore: readonly SpelledBefore[], one: Identity):
 /** Decides whom a write is about. `merge`: everybody found is one. `keep-people-apart`: as `ProfileWrite` says. */
 export function linkingOf(write: ProfileWrite, { owners, named }: FoundOwners): Linking {
   if (named === 'gone') return { kind: 'refused', reason: 'unknown_ucid' };
+  if (write.claimedBy !== undefined) return ownerAlone(owners[0]);
   if (isOfSomebodyDeleted(write, owners)) return { kind: 'refused', reason: 'nothing_left' };
+  if (write.linking === 'merge') {
+    const shared = sharedByMerge(write, liveOwners(owners), named);
+    if (shared !== undefined) return { kind: 'refused', reason: 'shared_identity', ...shared };
+  }
   const circle = new Circle(write, named);
   const identities: Identity[] = [];
   const leftOut: LeftOut[] = [];
@@ -104,7 +108,7 @@ export function linkingOf(write: ProfileWrite, { owners, named }: FoundOwners): 
     const why =
       spellingLeftOut(write, identity, leftOut) ?? circle.admit(identity, owners[at] ?? { kind: 'nobody' });
     if (why === 'admitted') identities.push(identity);
-    else leftOut.push({ identity, why });
+    else leftOut.push({ identity, why, ...detailsOf(write, identity, why, owners[at]) });
   }
   const tooMany = leftOut.some(({ why }) => why === 'too_many');
   if (write.linking === 'merge' && tooMany) return { kind: 'refused', reason: 'too_many_identities' };
@@ -124,6 +128,43 @@ function spellingLeftOut(
   return leftOut.find((left) => older.includes(left.identity))?.why;
 }
 
+/** Identities of a write that its profile did not get; `dropped`: those that it had no room for, as others are newer. */
+export function leftOutOf(
+  { leftOut }: Pick<Extract<Linking, { kind: 'linked' }>, 'leftOut'>,
+  { identities }: Pick<ProfileWrite, 'identities'>,
+  dropped: readonly Identity[],
+): readonly LeftOut[] {
+  if (dropped.length === 0) return leftOut;
+  const keys = new Set(dropped.map(identityKey));
+  const old = identities.filter((identity) => keys.has(identityKey(identity)));
+  return [...leftOut, ...old.map((identity) => ({ identity, why: 'too_many' as const }))];
+}
+
+/** A claim on an identity is written to the profile that has it, and makes none. */
+function ownerAlone(owner: IdentityOwner | undefined): Linking {
+  return owner?.kind === 'live'
+    ? { kind: 'linked', profiles: [owner.profile], identities: [], leftOut: [] }
+    : { kind: 'refused', reason: 'nothing_left' };
+}
+
+function liveOwners(owners: readonly IdentityOwner[]): readonly (Profile | undefined)[] {
+  return owners.map((owner) => (owner.kind === 'live' ? owner.profile : undefined));
+}
+
+/** Of an identity that stays with its owner: the user whom the owner is to remember, or who the owner is. */
+function detailsOf(
+  write: ProfileWrite,
+  identity: Identity,
+  why: LeftOut['why'],
+  owner: IdentityOwner | undefined,
+): Pick<LeftOut, 'claimant' | 'owner'> {
+  if (owner?.kind !== 'live') return {};
+  if (why === 'shared') return { owner: owner.profile.ucid };
+  if (why !== 'another_person') return {};
+  const claimant = unknownClaimant(write, identity, owner.profile);
+  return claimant === undefined ? {} : { claimant };
+}
+
 /** The profiles that a write has joined so far. */
 class Circle {
   readonly #write: ProfileWrite;
@@ -134,10 +175,11 @@ class Circle {
   readonly #person: ReadonlySet<string>;
   #hasPerson = false;
   #hasUnlinked = false;
-  #identities = 0;
+  readonly #counts: IdentityCounts;
 
   constructor(write: ProfileWrite, named: Profile | undefined) {
     this.#write = write;
+    this.#counts = new IdentityCounts(write.limits ?? DEFAULT_LIMITS);
     this.#person = new Set(write.identities.filter(({ type }) => type === PERSON).map(({ value }) => value));
     if (named !== undefined) this.#join(named);
   }
@@ -146,19 +188,20 @@ class Circle {
     if (wasDeletedAfter(this.#write, owner)) return 'deleted';
     if (owner.kind !== 'live') {
       if (this.#isBlocked(identity, undefined)) return 'unlinked';
-      if (this.#identities + 1 > MAX_PROFILE_IDENTITIES) return 'too_many';
-      this.#identities += 1;
+      if (!this.#counts.hasRoomFor([identity])) return 'too_many';
+      this.#counts.add([identity]);
       this.#added.push(identity);
       return 'admitted';
     }
     const { profile } = owner;
     if (this.#members.has(profile.ucid)) return 'admitted';
     if (this.#write.linking === 'keep-people-apart' && this.#isAnother(profile, identity))
-      return 'another_person';
+      return isSetAside(profile, identity, this.#write.limits) ? 'shared' : 'another_person';
+    if (this.#write.linking === 'keep-people-apart' && isSetAside(profile, identity, this.#write.limits))
+      return 'shared';
     if (this.#isBlocked(identity, profile)) return 'unlinked';
-    // Every identity has one owner, so the numbers add up. One that is claimed by nobody yet comes on top.
-    if (this.#identities + Math.max(1, profile.identities.length) > MAX_PROFILE_IDENTITIES) return 'too_many';
-    this.#join(profile);
+    if (!this.#counts.hasRoomFor(identitiesOf(profile, identity))) return 'too_many';
+    this.#join(profile, identity);
     return 'admitted';
   }
 
@@ -191,12 +234,17 @@ class Circle {
     return !persons.some((person) => this.#person.has(person.value));
   }
 
-  #join(profile: Profile): void {
+  #join(profile: Profile, identity?: Identity): void {
     this.#members.set(profile.ucid, profile);
-    this.#identities += Math.max(1, profile.identities.length);
+    this.#counts.add(identity === undefined ? profile.identities : identitiesOf(profile, identity));
     this.#hasUnlinked ||= profile.unlinked !== undefined;
     this.#hasPerson ||= profile.identities.some(({ type }) => type === PERSON);
   }
+}
+
+/** Every identity has one owner, so the numbers of profiles add up. One that its profile does not list yet comes on top. */
+function identitiesOf({ identities }: Profile, identity: Identity): readonly Identity[] {
+  return identities.length === 0 ? [identity] : identities;
 }
 
 function isUnlinkedFrom(profile: Profile, identities: readonly Identity[]): boolean {

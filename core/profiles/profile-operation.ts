@@ -3,12 +3,14 @@ import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogView } from '../catalog/catalog-view.ts';
 import type { FactOrigin } from '../catalog/facts.ts';
 import { nameId } from '../ids/ids.ts';
-import type { EventLog } from '../log/event-log.ts';
+import type { EventLog, NewEntry } from '../log/event-log.ts';
 import { HEADER } from '../log/headers.ts';
 import { TOPIC } from '../log/topics.ts';
+import { identityHash } from './identity.ts';
+import type { Identity, ProfileScope } from './profile.ts';
 
 /** What a caller does to profiles that the audit log tells of: the verb of its entries. */
-export type ProfileOperationName = 'deleted' | 'unlinked' | 'split';
+export type ProfileOperationName = 'deleted' | 'unlinked' | 'split' | 'set_aside';
 
 /**
  * One call of the profile API that takes something away from profiles, as the topic `profiles.operations` carries it. It
@@ -26,7 +28,7 @@ export interface ProfileOperation {
   readonly requested: number;
   /** When the call was taken, ISO 8601; the same in both records. */
   readonly at: string;
-  /** As of a fact: an account id, or `key:<id>` of a client key. */
+  /** As of a fact: an account id, `key:<id>` of a client key, or `stage:<name>`. */
   readonly by: string;
   readonly from: FactOrigin;
   /** Absent in the record that is written before anything is changed. */
@@ -42,6 +44,33 @@ export interface ProfileOperationOutcome {
   readonly complete: boolean;
 }
 
+/**
+ * That an identity of a profile joins nobody any more, as too many different users came with it. Of one identity and
+ * profile it is one entry, however often it is recorded.
+ */
+export function setAsideOperation(
+  scope: ProfileScope,
+  ucid: string,
+  identity: Identity,
+  recorded: Pick<ProfileOperation, 'organization_id' | 'at' | 'by' | 'from'>,
+): ProfileOperation {
+  return {
+    ...recorded,
+    id: nameId('set aside', ucid, identityHash(scope, identity)),
+    name: 'set_aside',
+    regions: [scope.region],
+    identity_types: [identity.type],
+    requested: 1,
+    outcome: { ucids: [ucid], not_found: 0, complete: true },
+  };
+}
+
+/** The record of an operation as an entry of `profiles.operations`. */
+export function operationEntry(operation: ProfileOperation, catalogPosition: number): NewEntry {
+  const headers = { [HEADER.catalogPosition]: String(catalogPosition) };
+  return { key: operation.organization_id, value: JSON.stringify(operation), headers };
+}
+
 /** Resolves once the record is durable. Errors: `Unavailable` when that is not known; it may be written again. */
 export type RecordProfileOperation = (operation: ProfileOperation) => Promise<void>;
 
@@ -51,9 +80,7 @@ export function recordProfileOperations(
   catalog: Pick<Catalog, 'position'>,
 ): RecordProfileOperation {
   return async (operation) => {
-    const headers = { [HEADER.catalogPosition]: String(catalog.position) };
-    const entry = { key: operation.organization_id, value: JSON.stringify(operation), headers };
-    await log.append(TOPIC.profileOperations, [entry]);
+    await log.append(TOPIC.profileOperations, [operationEntry(operation, catalog.position)]);
   };
 }
 
@@ -98,6 +125,8 @@ export function auditEntriesOf(operation: ProfileOperation, state: CatalogView):
 }
 
 function actorOf({ by, organization_id }: ProfileOperation, state: CatalogView): AuditActor {
+  if (by.startsWith('stage:'))
+    return { type: 'stage', id: by.slice('stage:'.length), email: null, key_prefix: null };
   const keyId = by.startsWith('key:') ? by.slice('key:'.length) : undefined;
   if (keyId === undefined)
     return { type: 'account', id: by, email: state.account(by)?.email ?? null, key_prefix: null };

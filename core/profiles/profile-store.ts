@@ -1,4 +1,5 @@
 import { InvalidInput, Unavailable } from '../errors/errors.ts';
+import type { IdentityLimits } from './identity-limits.ts';
 import type { Identity, NewAttribute, NewNamed, Profile, ProfileScope } from './profile.ts';
 
 /** One write of somebody's data. */
@@ -26,6 +27,13 @@ export interface ProfileWrite extends ProfileScope {
   readonly formerly?: FormerIdentity;
   /** Where releases before 0.3 may have stored one of `identities`: looked up beside it. Absent: nowhere else. */
   readonly spelledBefore?: readonly SpelledBefore[];
+  /** The bounds of the organization. Absent: `DEFAULT_LIMITS`. */
+  readonly limits?: IdentityLimits;
+  /**
+   * The write says nothing but that this user (see `LeftOut`) came with the one identity it names. The profile that has
+   * the identity remembers that; where nobody has it the write is refused with `nothing_left`.
+   */
+  readonly claimedBy?: string;
 }
 
 /** An older spelling of an identity: the profile that has it has the identity. */
@@ -51,25 +59,52 @@ export type ProfileWriteOutcome =
       /** Identities of the write that the profile did not get, and why. */
       readonly leftOut: readonly LeftOut[];
     }
-  /** Nothing was changed. */
-  | { readonly kind: 'refused'; readonly reason: ProfileRefusal };
+  /**
+   * Nothing was changed. Of `shared_identity`: the identities that would join too many, and what the caller writes to the
+   * owners of those that are not set aside yet.
+   */
+  | {
+      readonly kind: 'refused';
+      readonly reason: ProfileRefusal;
+      readonly identities?: readonly Identity[];
+      readonly claims?: readonly IdentityClaim[];
+    };
 
 export interface LeftOut {
   readonly identity: Identity;
-  /** `unlinked`: it, or one that would come with it, was taken away from the profile by an unlink. */
-  readonly why: 'another_person' | 'unlinked' | 'deleted' | 'too_many';
+  /**
+   * `unlinked`: it, or one that would come with it, was taken away from the profile by an unlink. `too_many`: there is no
+   * room for it, or others of its type are newer. `shared`: too many different users came with it, so it joins nobody.
+   */
+  readonly why: 'another_person' | 'unlinked' | 'deleted' | 'too_many' | 'shared';
+  /**
+   * Of `another_person`, where the owner of the identity does not know it yet: stands for the `user_id` that came with it.
+   * The caller writes it to the owner by `claimedBy`, so that an identity of too many users is noticed.
+   */
+  readonly claimant?: string;
+  /** Of `shared`: the ucid of the profile that has the identity. */
+  readonly owner?: string;
+}
+
+/** That a user came with an identity of somebody else's; see `claimWrite`. */
+export interface IdentityClaim {
+  readonly identity: Identity;
+  /** As of `LeftOut`. */
+  readonly claimant: string;
 }
 
 /**
  * `unknown_ucid`: there is none, or it was deleted. `too_many_identities`, `too_large`: the profile would pass a bound
- * of `profile.ts` (with `keep-people-apart` identities past the bound are left out). `nothing_left`: the
- * person of an event, or all its identities, were deleted after it. `too_old`: it was received longer ago than deletions
+ * of `identity-limits.ts` or `profile.ts` (with `keep-people-apart` identities past the bound are left out).
+ * `shared_identity`: an explicit write would join more different `user_id`s than one identity may. `nothing_left`: the
+ * person of an event, or all its identities, were deleted after it, or all are left out. `too_old`: it was received longer ago than deletions
  * are remembered.
  */
 export type ProfileRefusal =
   | 'unknown_ucid'
   | 'too_many_identities'
   | 'too_large'
+  | 'shared_identity'
   | 'nothing_left'
   | 'too_old';
 

@@ -14,7 +14,7 @@ export interface Identity {
   readonly value: string;
 }
 
-/** Past it a profile takes no further identities. */
+/** Past it a profile takes no further identities but strong ones (`identity-limits.ts`). */
 export const MAX_PROFILE_IDENTITIES = 500;
 /** Of the JSON of a profile as it is stored, bytes. */
 export const MAX_PROFILE_BYTES = 1024 * 1024;
@@ -59,6 +59,14 @@ export interface UnlinkedIdentity {
   readonly ts: number;
 }
 
+/** An identity of a profile with which other people came as well. */
+export interface SharedIdentity {
+  /** Its `identityHash`. */
+  readonly hash: string;
+  /** Stand for `user_id`s that are none of the profile; sorted. */
+  readonly claimants: readonly string[];
+}
+
 /** One attribute of `profile`: `["demographics", "gender"]`, or `["groups", "UA", "name"]` of an event's group. */
 export interface ProfileAttribute extends Register {
   readonly path: readonly string[];
@@ -88,6 +96,8 @@ export interface Profile extends ProfileScope {
   readonly identities: readonly HeldIdentity[];
   /** Absent where there is none. No identity is in both lists. */
   readonly unlinked?: readonly UnlinkedIdentity[];
+  /** Absent where there is none. Sorted by hash. */
+  readonly shared?: readonly SharedIdentity[];
   readonly attributes: readonly ProfileAttribute[];
   readonly preferences: readonly NamedRegister[];
   readonly consents: readonly NamedRegister[];

@@ -4,6 +4,7 @@ import { identityHash, identityKey } from './identity.ts';
 import { withoutOrigins } from './origins.ts';
 import { type Identity, MAX_PROFILE_BYTES, type Profile } from './profile.ts';
 import type { ProfileChange, ProfileUnlink, UnlinkRefusal } from './profile-store.ts';
+import { withoutShared } from './shared-identities.ts';
 import { joinUnlinked } from './unlinked.ts';
 
 export type Unlinking =
@@ -53,7 +54,7 @@ export function applyUnlink(profile: Profile, identities: readonly Identity[], n
   const after = revised(
     profile,
     {
-      ...profile,
+      ...withoutShared(profile, identities),
       identities: profile.identities.filter((identity) => !taken.has(identityKey(identity))),
       unlinked,
     },

@@ -1,7 +1,7 @@
 import { applyWrite } from './apply-write.ts';
 import { fold, freshProfile } from './fold.ts';
 import { identityKey } from './identity.ts';
-import { asKnown, type IdentityOwner, linkingOf, soughtIdentities } from './linking.ts';
+import { asKnown, type IdentityOwner, leftOutOf, linkingOf, soughtIdentities } from './linking.ts';
 import type { Identity, Profile, ProfileScope } from './profile.ts';
 import type { ProfileWrite, ProfileWriteOutcome } from './profile-store.ts';
 import { type AppliedSplit, applySplit } from './split.ts';
@@ -73,7 +73,12 @@ export class World {
     for (const { ucid } of others) this.#profiles.delete(ucid);
     this.#profiles.set(master.ucid, applied.profile);
     for (const one of applied.profile.identities) this.#claims.set(identityKey(one), master.ucid);
-    return { kind: 'written', profile: applied.profile, leftOut: linking.leftOut };
+    for (const one of applied.dropped) this.#claims.delete(identityKey(one));
+    return {
+      kind: 'written',
+      profile: applied.profile,
+      leftOut: leftOutOf(linking, written, applied.dropped),
+    };
   }
 
   /** Takes the identity away from whom it belongs to; the profile, if there is one. */

@@ -2,22 +2,28 @@ import {
   type BatchStage,
   type CanonicalEvent,
   type Catalog,
+  type Emission,
   eventWrite,
   HEADER,
   identityReadingOf,
+  iso,
   type LogEntry,
   type Logger,
   type Metrics,
   mayHoldExactNumbers,
   type NullMeaning,
+  operationEntry,
   type ProfileStore,
   parseExact,
+  profileRulesOf,
+  setAsideOperation,
+  TOPIC,
   type WriteOfEvent,
 } from '@tributary/core';
 import { awaitCatalog } from '../causality.ts';
 import { eventOf } from '../entry.ts';
 import { inTurns } from './in-turns.ts';
-import { ProfileWriter } from './profile-writer.ts';
+import { ProfileWriter, type SetAside } from './profile-writer.ts';
 
 export interface ProfileDependencies {
   readonly catalog: Catalog;
@@ -33,8 +39,8 @@ export interface ProfileDependencies {
 /**
  * Writes the profiles of whom identify and group events are about: what one subject's events say in order, different
  * subjects side by side. Events of other environments than production are counted and write nothing: profiles know no
- * environment, and a test's `user_id` "1" may be a customer's. It emits nothing; a replay writes the same values with
- * the same times, which changes nothing.
+ * environment, and a test's `user_id` "1" may be a customer's. A replay writes the same values with the same times, which
+ * changes nothing. It emits what the audit log tells of identities that are shared by too many.
  */
 export function profile(dependencies: ProfileDependencies): BatchStage['process'] {
   const { catalog, catalogWaitMs, metrics, profileWriters } = dependencies;
@@ -57,10 +63,29 @@ export function profile(dependencies: ProfileDependencies): BatchStage['process'
       else known.push(told);
     }
     // Whom an alias names may be made a person by an event beside it, of another subject; other orders do not matter.
+    const emissions: Emission[] = [];
     for (const turn of [subjects, aliases])
-      await inTurns([...turn.values()], profileWriters, signal, (events) => writer.write(events));
-    return [];
+      await inTurns([...turn.values()], profileWriters, signal, async (events) => {
+        for (const setAside of await writer.write(events))
+          emissions.push(...recordOf(setAside, dependencies));
+      });
+    return emissions;
   };
+}
+
+function recordOf(
+  { scope, ucid, identity, at }: SetAside,
+  { catalog }: ProfileDependencies,
+): readonly Emission[] {
+  const organization = catalog.state.organizationNumbered(scope.org);
+  if (organization === undefined) return [];
+  const operation = setAsideOperation(scope, ucid, identity, {
+    organization_id: organization.id,
+    at: iso(at ?? 0),
+    by: 'stage:profile',
+    from: { address: '', request_id: '' },
+  });
+  return [{ topic: TOPIC.profileOperations, ...operationEntry(operation, catalog.position) }];
 }
 
 /** By its headers alone: most events are others, and need not be parsed. */
@@ -87,15 +112,18 @@ function writeOf(
     return undefined;
   }
   const scope = { org: organization.org_id, region: workspace.region };
+  const { isBlocked, limits } = profileRulesOf(organization.profile_settings);
   const { write, skipped } = eventWrite(
     withDigits(event, entry),
     scope,
     entry.position.offset,
     profileNulls,
     identityReadingOf(organization.profile_settings),
+    isBlocked,
   );
   for (const reason of skipped) metrics.count('tributary_profile_identities_skipped_total', { reason });
-  if (write !== undefined) return { messageId: event.message_id, write };
+  if (write !== undefined)
+    return { messageId: event.message_id, write: limits === undefined ? write : { ...write, limits } };
   count('nobody');
   return undefined;
 }

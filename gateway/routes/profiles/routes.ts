@@ -2,21 +2,30 @@ import { Readable } from 'node:stream';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type ClientKeyScope,
+  claimWrite,
+  DEFAULT_LIMITS,
   DeletedInPart,
   type Identity,
+  type IdentityClaim,
+  type IdentityLimits,
   type IdentityReading,
   InvalidInput,
   identityReadingOf,
   iso,
+  isSetAside,
   MAX_PROFILE_IDENTITIES,
+  messageOf,
+  type Organization,
   type Profile,
   type ProfileDeletion,
   type ProfileDeletionOutcome,
-  type ProfileRefusal,
   type ProfileSearch,
   type ProfileWrite,
+  type ProfileWriteOutcome,
+  profileRulesOf,
   recordOf,
   recordOfWrite,
+  setAsideOperation,
   TributaryError,
 } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
@@ -47,7 +56,7 @@ import {
 import { readSearch } from './search.ts';
 import { readSplit, splitAnswerOf, splitRefusal } from './split.ts';
 import { notFoundBy, readUnlink, unlinkAnswerOf, unlinkRefusal } from './unlink.ts';
-import { namesIn, readWrite } from './write.ts';
+import { namesIn, placeOf, readWrite, refuseBlocked } from './write.ts';
 
 /** How deep the values of `upsert.profile` are: a number keeps its digits there and nowhere else. */
 const IN_PROFILE = 3;
@@ -58,6 +67,7 @@ const IN_PROFILE = 3;
  */
 export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
   const { profiles, profileNulls = 'unset', catalog, clock, requestDeletionNotice } = dependencies;
+  const { logger, metrics, recordProfileOperation } = dependencies;
   const unconfirmedWrites = new Unconfirmed();
 
   app.decorateRequest('callHeaders');
@@ -86,6 +96,8 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
         readingFor(request.body),
       );
       const { organization, mayRead } = admitTo(request, 'profile.write', [region]);
+      const { isBlocked, limits } = profileRulesOf(organization.profile_settings);
+      if (isBlocked !== undefined) refuseBlocked(write.identities.filter(isBlocked), request.body);
       const written: ProfileWrite = {
         ...write,
         org: organization.org_id,
@@ -99,10 +111,14 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
           value === null ? { name, value, unset: true } : { name, value },
         ),
         linking: 'merge',
+        ...(limits === undefined ? {} : { limits }),
       };
       const permit = unconfirmedWrites.take([organization.id], request.bodyBytes);
       const outcome = await profiles.upsert(written).finally(permit.release);
-      if (outcome.kind === 'refused') throw refusalOf(outcome.reason, namesIn(request.body));
+      if (outcome.kind === 'refused') {
+        await noteClaims(request, organization, written, outcome.claims ?? []);
+        throw refusalOf(outcome, request.body, limits);
+      }
       const { profile } = outcome;
       return reply.code(200).send([mayRead ? recordOf(profile) : recordOfWrite(profile, written)]);
     },
@@ -303,6 +319,37 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
     return identityReadingOf(catalog.state.organizationNumbered(orgId)?.profile_settings);
   }
 
+  /**
+   * Lets the owners of identities know who else came with them, and records those that are set aside by it. The caller is
+   * refused anyway: what fails here is made up for by the next call.
+   */
+  async function noteClaims(
+    request: FastifyRequest,
+    { id: organization_id }: Organization,
+    write: ProfileWrite,
+    claims: readonly IdentityClaim[],
+  ): Promise<void> {
+    const recorded = {
+      organization_id,
+      at: iso(clock()),
+      by: authorOf(request.caller),
+      from: { address: request.clientAddress.text, request_id: request.id },
+    };
+    try {
+      for (const claim of claims) {
+        const { identity } = claim;
+        const told = await profiles.upsert(claimWrite(write, claim));
+        if (told.kind === 'refused' || !isSetAside(told.profile, identity, write.limits)) continue;
+        metrics.count('tributary_profile_identities_set_aside_total', { type: identity.type });
+        await recordProfileOperation(setAsideOperation(write, told.profile.ucid, identity, recorded));
+      }
+    } catch (error) {
+      if (!(error instanceof TributaryError && error.retryable)) throw error;
+      const fields = { organization: organization_id, request_id: request.id, error: messageOf(error) };
+      logger.warn(fields, 'an identity that too many users share is not recorded; the next call tries again');
+    }
+  }
+
   /** A list of which nothing can be an identity needs no store. */
   async function deleteProfiles(deletion: ProfileDeletion): Promise<ProfileDeletionOutcome> {
     const isEmpty = deletion.identities.length + deletion.ucids.length === 0;
@@ -329,14 +376,25 @@ function originOf(caller: Caller) {
   return { datasourceId, datasetId: 'api' };
 }
 
-function refusalOf(reason: ProfileRefusal, names: '/ids' | '/search'): ApiError {
+function refusalOf(
+  { reason, identities = [] }: Extract<ProfileWriteOutcome, { kind: 'refused' }>,
+  body: Parameters<typeof placeOf>[0],
+  { user_ids }: Pick<IdentityLimits, 'user_ids'> = DEFAULT_LIMITS,
+): ApiError {
   switch (reason) {
+    case 'shared_identity':
+      return invalidRequest(
+        ...identities.map((identity) => ({
+          path: placeOf(body, identity),
+          message: `would join more than ${user_ids} different user_ids and is set aside`,
+        })),
+      );
     case 'unknown_ucid':
       return invalidRequest({ path: '/ucid', message: 'is no profile of the region' });
     case 'too_many_identities':
       return invalidRequest({
-        path: names,
-        message: `the profile would have more than ${MAX_PROFILE_IDENTITIES} identities`,
+        path: namesIn(body),
+        message: `the profile would have more than ${MAX_PROFILE_IDENTITIES} identities, or more of a type than the organization allows`,
       });
     case 'too_large':
       return tooLarge();

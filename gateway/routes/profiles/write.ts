@@ -84,6 +84,22 @@ export function namesIn({ search }: Pick<WriteBody, 'search'>): '/ids' | '/searc
   return search == null ? '/ids' : '/search';
 }
 
+/** Where an identity of a write stands: of a type there is one. */
+export function placeOf(body: Pick<WriteBody, 'search'>, { type }: Identity): string {
+  return body.search == null ? below('/ids', type) : below(below('/search', type), 0);
+}
+
+/** 400 where there are identities that the organization blocks. */
+export function refuseBlocked(blocked: readonly Identity[], body: Pick<WriteBody, 'search'>): void {
+  if (blocked.length === 0) return;
+  throw invalidRequest(
+    ...blocked.slice(0, MAX_DETAILS).map((identity) => ({
+      path: placeOf(body, identity),
+      message: 'names nobody: the organization blocks it',
+    })),
+  );
+}
+
 function namedValues(body: WriteBody, faults: ErrorDetail[]): readonly NamedValue[] {
   const { region, ids, regions, search } = body;
   if (search != null && ids != null)

@@ -19,6 +19,11 @@ const USUAL: Omit<SimulationOptions, 'seed'> = {
   troubles: { delayMs: 20, unsafeMs: 40, lateShare: 0.01, lateMs: 3_000, timeoutMs: 800 },
 };
 
+/** Devices come and go all the time. */
+const FULL = {
+  limits: { types: [{ type: 'anonymous_id', max: 2, drop_oldest: true }], user_ids: 100 },
+} as const;
+
 describe('every promise is kept on a node that loses what it showed', () => {
   it.each<[string, Partial<SimulationOptions>]>([
     ['explicit writes that merge, in chains and all at once', { eventShare: 0 }],
@@ -61,6 +66,11 @@ describe('every promise is kept on a node that loses what it showed', () => {
       'splits, unlinks, deletions and crashes',
       { splitShare: 0.15, unlinkShare: 0.1, deletionShare: 0.05, people: 4, nodeCrashMs: 300 },
     ],
+    [
+      'full profiles, unlinks, deletions and crashes',
+      { ...FULL, unlinkShare: 0.05, deletionShare: 0.05, people: 9, nodeCrashMs: 300 },
+    ],
+    ['events of full profiles', { ...FULL, eventShare: 1, deletionShare: 0.05, people: 9 }],
     ['very few people', { deletionShare: 0.05, people: 3 }],
     ['many people', { people: 60 }],
     ['nobody crashes', { deletionShare: 0.05, nodeCrashMs: undefined, processCrashMs: undefined }],

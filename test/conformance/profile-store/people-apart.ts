@@ -105,22 +105,25 @@ export function peopleApart(stage: Stage): void {
 
     it('leaves out what is past the bound of identities, and writes the rest', async () => {
       const people = stage.people();
-      const cookies = Array.from({ length: MAX_PROFILE_IDENTITIES - 1 }, (_, n) => `cookie:c${n}`);
+      const cookies = Array.from({ length: MAX_PROFILE_IDENTITIES }, (_, n) => `cookie:c${n}`);
       await people.write(['user_id:ada', ...cookies], { ts: 1 });
       const other = await people.write(['anonymous_id:1']);
-      const outcome = await people.upsert(['user_id:ada', 'anonymous_id:1', 'email:new@x'], {
+      const outcome = await people.upsert(['user_id:ada', 'anonymous_id:1', 'crm:new', 'email:new@x'], {
         ...EVENT,
         attributes: [attribute('n', 1)],
       });
       expect(outcome).toMatchObject({
         leftOut: [
           { identity: identity('anonymous_id:1'), why: 'too_many' },
-          { identity: identity('email:new@x'), why: 'too_many' },
+          { identity: identity('crm:new'), why: 'too_many' },
         ],
       });
-      expect(treeOf(await people.find('user_id:ada'))).toEqual({ d: { n: 1 } });
+      const found = await people.find('user_id:ada');
+      expect(treeOf(found)).toEqual({ d: { n: 1 } });
       expect(await people.find('anonymous_id:1')).toEqual(other);
-      expect(await people.find('email:new@x')).toBeUndefined();
+      expect(await people.find('crm:new')).toBeUndefined();
+      // A strong one has room of its own.
+      expect(await people.find('email:new@x')).toEqual(found);
     });
   });
 }

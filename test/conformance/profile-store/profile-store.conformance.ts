@@ -1,13 +1,14 @@
 import { afterAll, beforeAll, describe } from 'vitest';
 import { crashes } from './crashes.ts';
+import { crowds } from './crowds.ts';
 import { deleting } from './deleting.ts';
 import { type ProfileStoreHarness, RETENTION_MS } from './harness.ts';
 import { lifetime } from './lifetime.ts';
 import { peopleApart } from './people-apart.ts';
 import { publishing } from './publishing.ts';
 import { scopes } from './scopes.ts';
-import { splitting } from './splitting.ts';
 import { spelling } from './spelling.ts';
+import { splitting } from './splitting.ts';
 import { Stage } from './stage.ts';
 import { together } from './together.ts';
 import { unlinking } from './unlinking.ts';
@@ -27,6 +28,7 @@ export function profileStoreConformance(harness: ProfileStoreHarness): void {
     unlinking(stage);
     splitting(stage);
     spelling(stage);
+    crowds(stage);
     publishing(stage);
     together(stage);
     lifetime(stage);

@@ -227,15 +227,15 @@ export function writing(stage: Stage): void {
       const full = await people.write(cookies(0, MAX_PROFILE_IDENTITIES), { ts: 1 });
       expect(full.identities).toHaveLength(MAX_PROFILE_IDENTITIES);
       const refused = { kind: 'refused', reason: 'too_many_identities' };
-      expect(await people.upsert(['cookie:c-0', 'email:a@x'], { attributes: [attribute('n', 1)] })).toEqual(
+      expect(await people.upsert(['cookie:c-0', 'crm:a'], { attributes: [attribute('n', 1)] })).toEqual(
         refused,
       );
-      const other = await people.write(['email:a@x'], { ts: 1 });
-      expect(await people.upsert(['cookie:c-0', 'email:a@x'], { attributes: [attribute('n', 1)] })).toEqual(
+      const other = await people.write(['crm:a'], { ts: 1 });
+      expect(await people.upsert(['cookie:c-0', 'crm:a'], { attributes: [attribute('n', 1)] })).toEqual(
         refused,
       );
       expect(await people.find('cookie:c-7')).toEqual(full);
-      expect(await people.find('email:a@x')).toEqual(other);
+      expect(await people.find('crm:a')).toEqual(other);
     });
 
     it('that would make a profile too large is refused, and changes nothing', async () => {

@@ -1,13 +1,13 @@
 import {
   applyUnlink,
-  messageOf,
   type Profile,
   type ProfileUnlink,
   type ProfileUnlinkOutcome,
   unlinkingOf,
 } from '@tributary/core';
 import type { ChangePublisher } from './change-publisher.ts';
-import { type Claim, claimHash, claimId, claimOf } from './document-forms.ts';
+import { ClaimsToFree } from './claims-to-free.ts';
+import { claimHash } from './document-forms.ts';
 import { holds } from './holds.ts';
 import { AGAIN, type Again } from './restarts.ts';
 import type { Root } from './roots.ts';
@@ -47,8 +47,9 @@ export async function attemptUnlink(
   if (applied.kind === 'refused') return refused(applied.reason);
 
   // Before the profile is written: whoever lets one of them lead somewhere else, or back, writes it after this.
-  const claims = (await documents.read(identities.map(({ claim }) => claimId(claim)))).map((stored) =>
-    stored === undefined ? undefined : claimOf(stored),
+  const freed = await ClaimsToFree.read(
+    identities.map(({ claim }) => claim),
+    tools,
   );
   const steps = new WriteSteps(tools, view);
   if (!(await steps.fence(fencesOfFrozen(document, undefined, view), unlink))) return AGAIN;
@@ -56,14 +57,7 @@ export async function attemptUnlink(
   const { deletions } = document.content;
   if (!(await commitChange({ document, deletions, profile, text, change }, steps, tools, publisher)))
     return AGAIN;
-  const free = identities.flatMap(({ claim }, at) => {
-    hints.delete(claim);
-    const before = claims[at];
-    if (before === undefined || ![profile.ucid, ...profile.linked].includes(before.ucid)) return [];
-    // When the identity was deleted is known by where its claim leads.
-    return before.deletedAt === 0 && deletions[claim] === undefined ? [{ claim, before }] : [];
-  });
-  tools.background(freeClaims(free, tools));
+  freed.free(profile, deletions);
   return { kind: 'unlinked', profile, notHeld: unlinking.notHeld };
 
   async function refused(
@@ -71,27 +65,6 @@ export async function attemptUnlink(
   ): Promise<ProfileUnlinkOutcome | Again> {
     const because = [named, ...roots].flatMap((root) => root ?? []);
     return (await durable.settle(because)) === AGAIN ? AGAIN : { kind: 'refused', reason };
-  }
-}
-
-/**
- * Removes claims that lead to a profile without their identity, so that its deletion says nothing of them. Each is removed
- * only as it was read before the profile was written; one that stays is one that nobody believes.
- */
-async function freeClaims(
-  claims: readonly { readonly claim: string; readonly before: Claim }[],
-  { documents, logger }: StoreTools,
-): Promise<void> {
-  try {
-    await documents.write(
-      claims.map(({ claim, before }) => ({
-        id: claimId(claim),
-        expected: before.stored.version,
-        source: 'removed' as const,
-      })),
-    );
-  } catch (error) {
-    logger.debug({ error: messageOf(error) }, 'claims of unlinked identities stay');
   }
 }
 

@@ -6,6 +6,7 @@ import {
   soughtIdentities,
 } from '@tributary/core';
 import type { ChangePublisher } from './change-publisher.ts';
+import { ClaimsToFree } from './claims-to-free.ts';
 import {
   type Content,
   claimHash,
@@ -43,15 +44,22 @@ export async function attemptUpsert(
   );
   if (plan.kind === 'refused') {
     if ((await durable.settle(plan.because)) === AGAIN) return AGAIN;
-    return [{ kind: 'refused', reason: plan.reason }];
+    return [plan.outcome];
   }
   if ((await durable.settle(plan.apart)) === AGAIN) return AGAIN;
   const steps = new WriteSteps(tools, view);
   if (!(await steps.fence(plan.fences, write)) || !(await steps.claimAndFreeze(plan))) return AGAIN;
   const group = groupOf(plan, others, now);
+  // Only behind a write of the profile: somebody else may be about to list them there.
+  const dropped = group.change === undefined ? [] : group.dropped;
+  const freed = await ClaimsToFree.read(
+    dropped.map((identity) => claimHash(write, identity)),
+    tools,
+  );
   if (!(await commit(plan, group, steps))) return AGAIN;
   for (const { claim } of plan.held) view.remember(claim, plan.ucid);
   if (plan.joining.length > 0) tools.background(steps.tidy(plan.joining, plan.ucid));
+  freed.free(group.profile, plan.deletions);
   return group.outcomes;
 
   /** The one write that makes everything happen. Where nothing changes, that it was so is made durable. */

@@ -1,5 +1,7 @@
 import {
   applyWrite,
+  type Identity,
+  leftOutOf,
   linkingOf,
   type Profile,
   type ProfileChange,
@@ -21,6 +23,8 @@ export interface WriteGroup {
   readonly text: string;
   /** Absent where none of them changed anything. */
   readonly change?: ProfileChange;
+  /** Identities that the profile had no room for. */
+  readonly dropped: readonly Identity[];
 }
 
 /** The planned write, and with it those that follow as long as they concern the very profile that it makes. */
@@ -31,6 +35,7 @@ export function groupOf(
 ): WriteGroup {
   const outcomes: ProfileWriteOutcome[] = [];
   let latest = applied;
+  const dropped = [...applied.dropped];
   const keepsAll = Object.keys(deletions).length === 0;
   let characters = 0;
   for (const write of others) {
@@ -43,14 +48,20 @@ export function groupOf(
     });
     if (linking.kind === 'refused' || linking.leftOut.length > 0) break;
     const next = applyWrite([profile], linking.identities, write, now);
-    if (next.kind === 'refused') outcomes.push({ kind: 'refused', reason: next.reason });
-    else outcomes.push({ kind: 'written', profile: next.profile, leftOut: [] });
+    if (next.kind === 'refused') {
+      outcomes.push(next);
+      continue;
+    }
+    dropped.push(...next.dropped);
+    const leftOut = leftOutOf(linking, write, next.dropped);
+    outcomes.push({ kind: 'written', profile: next.profile, leftOut });
     if (next.kind === 'changed') latest = { ...next, change: together(latest, next.change) };
   }
   const first = { kind: 'written', profile: applied.profile, leftOut } as const;
   return {
     outcomes: [first, ...outcomes],
     profile: latest.profile,
+    dropped,
     ...(latest.kind === 'changed'
       ? { text: latest.text, change: latest.change }
       : { text: JSON.stringify(latest.profile) }),

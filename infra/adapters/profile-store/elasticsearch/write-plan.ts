@@ -5,11 +5,13 @@ import {
   freshProfile,
   type Identity,
   type IdentityOwner,
+  identityKey,
   type LeftOut,
+  leftOutOf,
   linkingOf,
   type Profile,
-  type ProfileRefusal,
   type ProfileWrite,
+  type ProfileWriteOutcome,
 } from '@tributary/core';
 import type { Claim, LiveDocument, RedirectDocument } from './document-forms.ts';
 import { holds } from './holds.ts';
@@ -56,7 +58,11 @@ export type WritePlan =
       /** Those that others own: what that was decided by must be durable. */
       readonly apart: readonly Root[];
     }
-  | { readonly kind: 'refused'; readonly reason: ProfileRefusal; readonly because: readonly Root[] };
+  | {
+      readonly kind: 'refused';
+      readonly outcome: Extract<ProfileWriteOutcome, { kind: 'refused' }>;
+      readonly because: readonly Root[];
+    };
 
 export interface PlannedWrite {
   readonly write: ProfileWrite;
@@ -86,15 +92,17 @@ export function planWrite(planned: PlannedWrite, view: View): WritePlan {
     ...found.flatMap(({ root }) => root ?? []),
     ...(namedRoot === undefined ? [] : [namedRoot]),
   ];
-  if (linking.kind === 'refused') return { kind: 'refused', reason: linking.reason, because };
+  if (linking.kind === 'refused') return { kind: 'refused', outcome: linking, because };
 
   const admitted = new Set<Identity>(linking.identities);
-  const mine = found.filter(({ identity }) => admitted.has(identity));
+  const letIn = found.filter(({ identity }) => admitted.has(identity));
   const [master, ...others] = linking.profiles;
-  const ucid = master?.ucid ?? claimedByNobody(mine) ?? freshUcid;
+  const ucid = master?.ucid ?? claimedByNobody(letIn) ?? freshUcid;
   const profiles = [master ?? freshProfile(write, ucid, now), ...others] as const;
   const applied = applyWrite(profiles, linking.identities, write, now);
-  if (applied.kind === 'refused') return { kind: 'refused', reason: applied.reason, because };
+  if (applied.kind === 'refused') return { kind: 'refused', outcome: applied, because };
+  const tooOld = new Set(applied.dropped.map(identityKey));
+  const mine = letIn.filter(({ identity }) => !tooOld.has(identityKey(identity)));
 
   const document = master === undefined ? undefined : contentDocument(view, ucid);
   const joining = others.map((other) => ({ ucid: other.ucid, document: contentDocument(view, other.ucid) }));
@@ -117,7 +125,7 @@ export function planWrite(planned: PlannedWrite, view: View): WritePlan {
       forgetBefore,
     ),
     applied,
-    leftOut: linking.leftOut,
+    leftOut: leftOutOf(linking, write, applied.dropped),
     held: mine,
     apart: found.flatMap(({ identity, root }) =>
       admitted.has(identity) || root === undefined ? [] : [root],

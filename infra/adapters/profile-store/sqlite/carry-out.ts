@@ -6,6 +6,8 @@ import {
   deletionOf,
   freshProfile,
   type IdentityOwner,
+  identityKey,
+  leftOutOf,
   linkingOf,
   messageOf,
   type Profile,
@@ -70,7 +72,8 @@ function upsert(stored: StoredProfiles, { write: asked, claims: digits, ucid, no
     return applied.kind === 'refused' ? applied : { ...applied, linking };
   });
   if (decision.kind === 'refused' || decision.kind === 'failed') return decision;
-  const { profile, linking } = decision;
+  const { profile, linking, dropped } = decision;
+  const leftOut = leftOutOf(linking, write, dropped);
   const byUcid = new Map(
     [named, ...found.map((claimed) => claimed?.stored)]
       .filter(isLive)
@@ -79,7 +82,7 @@ function upsert(stored: StoredProfiles, { write: asked, claims: digits, ucid, no
   const master = byUcid.get(profile.ucid);
   if (decision.kind === 'unchanged') {
     if (master === undefined) throw new Error('what does not change is there');
-    return { kind: 'written', profile: master.text, leftOut: linking.leftOut, changed: false };
+    return { kind: 'written', profile: master.text, leftOut, changed: false };
   }
   const { text, change } = decision;
   const target = master ?? stored.create(profile, text);
@@ -88,15 +91,22 @@ function upsert(stored: StoredProfiles, { write: asked, claims: digits, ucid, no
     const live = byUcid.get(other.ucid);
     if (live !== undefined && live !== target) stored.absorb(live, target);
   }
-  const taken = new Set(linking.identities);
+  const tooOld = new Set(dropped.map(identityKey));
+  const taken = new Set(linking.identities.filter((identity) => !tooOld.has(identityKey(identity))));
   for (const [at, claim] of claims.entries()) {
     const identity = write.identities[at];
     const claimed = found[at];
     if (claimed?.stored.kind !== 'live' && identity !== undefined && taken.has(identity))
       stored.claim(claim, target, claimed?.deletedAt);
   }
+  // After those of merged profiles lead to the target.
+  for (const identity of dropped) {
+    const claim = claimOf(write, identity);
+    const claimed = stored.byClaim(claim);
+    if (claimed?.stored === target) stored.free(claim, target, claimed.deletedAt);
+  }
   stored.record(change);
-  return { kind: 'written', profile: text, leftOut: linking.leftOut, changed: true };
+  return { kind: 'written', profile: text, leftOut, changed: true };
 }
 
 interface Sought {

@@ -3,10 +3,10 @@ import type {
   LeftOut,
   ProfileDeletion,
   ProfileDeletionOutcome,
-  ProfileRefusal,
   ProfileSplit,
   ProfileUnlink,
   ProfileWrite,
+  ProfileWriteOutcome,
   SplitRefusal,
   UnlinkRefusal,
 } from '@tributary/core';
@@ -41,7 +41,7 @@ export type StoreAnswer =
       readonly leftOut: readonly LeftOut[];
       readonly changed: boolean;
     }
-  | { readonly kind: 'refused'; readonly reason: ProfileRefusal }
+  | Extract<ProfileWriteOutcome, { kind: 'refused' }>
   | { readonly kind: 'deleted'; readonly outcome: ProfileDeletionOutcome }
   /** `profile` is JSON. */
   | { readonly kind: 'unlinked'; readonly profile: string; readonly notHeld: readonly number[] }

@@ -1,4 +1,4 @@
-import type { Identity, Profile, ProfileChange, Register } from '@tributary/core';
+import type { Identity, IdentityLimits, Profile, ProfileChange, Register } from '@tributary/core';
 import type {
   Attempt,
   DeletionAttempt,
@@ -11,6 +11,7 @@ import type {
 
 /** Everything that must not be and is; empty when every promise was kept. */
 export async function violationsOf({
+  limits,
   attempts,
   changes,
   node,
@@ -19,17 +20,19 @@ export async function violationsOf({
   const live = liveProfiles(node);
   const writes = attempts.filter((one): one is WriteAttempt => one.kind === 'write');
   const leadsTo = await destinations(writes, afterwards);
+  const moved = namesMovedIn(attempts, limits, writes);
   return [
     ...oneOwner(live),
     ...(await foundByEveryIdentity(live, afterwards)),
     ...nothingLeftHalf(node),
-    ...marks(writes, live, leadsTo, namesMovedIn(attempts), hasSplits(attempts)),
+    ...marks(writes, live, leadsTo, moved, hasSplits(attempts)),
+    ...overfull(limits, live),
     ...unlinks(attempts, writes, live),
     ...splits(attempts, writes, live),
     ...origins(writes, live),
     ...registers(writes, live, hasSplits(attempts)),
     ...peopleApart(writes, live, hasSplits(attempts)),
-    ...searches(attempts, live),
+    ...searches(attempts, live, moved, limits),
     ...deletions(attempts, live),
     ...broughtBack(attempts, live),
     ...published(changes, live, node),
@@ -215,13 +218,18 @@ function unlinksIn(attempts: readonly Attempt[]): readonly UnlinkAttempt[] {
   return attempts.filter((one): one is UnlinkAttempt => one.kind === 'unlink');
 }
 
-/** Whether an identity may have left its profile: by an unlink, answered or not, or by any split. */
+/** Whether an identity may have left its profile: by an unlink, answered or not, by any split, or as newer ones came. */
 type Moved = (name: string) => boolean;
 
-function namesMovedIn(attempts: readonly Attempt[]): Moved {
+function namesMovedIn(
+  attempts: readonly Attempt[],
+  limits: IdentityLimits | undefined,
+  writes: readonly WriteAttempt[],
+): Moved {
   const unlinked = new Set(unlinksIn(attempts).map(({ identity }) => nameOf(identity)));
   const isSplit = hasSplits(attempts);
-  return (name) => isSplit || unlinked.has(name);
+  const dropped = namesDroppedBy(limits, writes);
+  return (name) => isSplit || unlinked.has(name) || dropped.has(name);
 }
 
 function splitsIn(attempts: readonly Attempt[]): readonly SplitAttempt[] {
@@ -272,6 +280,24 @@ function origins(writes: readonly WriteAttempt[], live: readonly Profile[]): rea
   });
 }
 
+/** What may have had to go, as there were newer ones. */
+function namesDroppedBy(
+  limits: IdentityLimits | undefined,
+  writes: readonly WriteAttempt[],
+): ReadonlySet<string> {
+  const types = new Set((limits?.types ?? []).map(({ type }) => type));
+  const all = writes.flatMap(({ write }) => write.identities);
+  return new Set(all.filter(({ type }) => types.has(type)).map(nameOf));
+}
+
+function overfull(limits: IdentityLimits | undefined, live: readonly Profile[]): readonly string[] {
+  return (limits?.types ?? []).flatMap(({ type, max }) =>
+    live
+      .filter(({ identities }) => identities.filter((identity) => identity.type === type).length > max)
+      .map(({ ucid }) => `${ucid} has more than ${max} identities of the type ${type}`),
+  );
+}
+
 /** What an answered unlink took away is not there again, unless by an explicit write that was not over before it. */
 function unlinks(
   attempts: readonly Attempt[],
@@ -309,7 +335,12 @@ function peopleApart(
 }
 
 /** A search that begins after a write was answered sees it, unless its record was deleted; it never shows what is lost. */
-function searches(attempts: readonly Attempt[], live: readonly Profile[]): readonly string[] {
+function searches(
+  attempts: readonly Attempt[],
+  live: readonly Profile[],
+  moved: Moved,
+  limits: IdentityLimits | undefined,
+): readonly string[] {
   const known = attempts.filter(
     (one): one is SearchAttempt => one.kind === 'search' && one.found !== undefined,
   );
@@ -317,8 +348,7 @@ function searches(attempts: readonly Attempt[], live: readonly Profile[]): reado
   const once = [...byMark(writes).values()].flatMap((same) => (same.length === 1 ? same : []));
   const deletedAll = attempts.filter((one): one is DeletionAttempt => one.kind === 'deletion');
   const held = new Set(live.flatMap(({ consents }) => consents.map(({ name }) => name)));
-  const moved = namesMovedIn(attempts);
-  const mayBeNobodys = deletedAll.length > 0 || unlinksIn(attempts).length > 0;
+  const mayBeNobodys = deletedAll.length > 0 || unlinksIn(attempts).length > 0 || limits !== undefined;
   return known.flatMap(({ identity, begunAt, found = [] }) => {
     const violations: string[] = [];
     if (found.length > 1) violations.push(`a search found ${found.length} records of ${nameOf(identity)}`);

@@ -1,5 +1,6 @@
 import {
   type Identity,
+  type IdentityLimits,
   NO_LOGGER,
   type Profile,
   type ProfileChange,
@@ -27,6 +28,8 @@ export interface SimulationOptions {
   readonly unlinkShare?: number;
   /** Of the operations: splits of ucids that were answered. Default none. */
   readonly splitShare?: number;
+  /** Of every write. Default those of an organization without settings, which no run reaches. */
+  readonly limits?: IdentityLimits;
   /** Mean time between two crashes of the node, and of one process, ms; absent: never. */
   readonly nodeCrashMs?: number | undefined;
   readonly processCrashMs?: number | undefined;
@@ -76,6 +79,7 @@ export interface SplitAttempt {
 export type Attempt = WriteAttempt | DeletionAttempt | SearchAttempt | UnlinkAttempt | SplitAttempt;
 
 export interface SimulationRun {
+  readonly limits: IdentityLimits | undefined;
   readonly attempts: readonly Attempt[];
   /** Changes that were published, in any order, some more than once. */
   readonly changes: readonly ProfileChange[];
@@ -140,6 +144,7 @@ class Run {
       await this.#time.pause(10_000);
     }
     return {
+      limits: this.#options.limits,
       attempts: this.#attempts,
       changes: this.#changes,
       node: this.#node,
@@ -313,7 +318,7 @@ class Run {
 
   /** Now and then a write of before, by somebody who did not hear the answer. */
   #draw(): WriteAttempt {
-    const { eventShare } = this.#options;
+    const { eventShare, limits } = this.#options;
     const again = this.#attempts[this.#attempts.length - 1 - this.#time.below(12)];
     if (again?.kind === 'write' && this.#time.random() < 0.1)
       return { kind: 'write', write: again.write, mark: again.mark, begunAt: this.#time.now() };
@@ -339,6 +344,7 @@ class Run {
       consents: [{ name: mark, value: 'yes' }],
       ts,
       linking: isEvent ? 'keep-people-apart' : 'merge',
+      ...(limits === undefined ? {} : { limits }),
       ...(isEvent ? { receivedAt: begunAt, happenedAt: begunAt - this.#lateness() } : {}),
     };
     return { kind: 'write', write, mark, begunAt };

@@ -1,0 +1,157 @@
+import { identityHash } from './identity.ts';
+import { DEFAULT_LIMITS, type IdentityLimits, PERSON } from './identity-limits.ts';
+import { compareText } from './order.ts';
+import type { Identity, Profile, ProfileScope, SharedIdentity } from './profile.ts';
+import type { IdentityClaim, ProfileWrite } from './profile-store.ts';
+
+/*
+ * An address that a form fills in for everybody, or the id of a device in a shop, joins people who have nothing to do with
+ * each other. Nothing tells such a value from others but the number of different users that come with it, so that number
+ * is bounded. Explicit writes join users, and the joined profile lists them. Events keep users apart; so the profile that
+ * has the value remembers, by short hashes, the users that came with it. Both are one count: past the bound the value is
+ * set aside and joins nobody any more.
+ */
+
+/** Of the hash of a user: among a thousand of them, two alike are one in 10^15. */
+const CLAIMANT_CHARACTERS = 12;
+
+/** Stands for a `user_id` where it must not be kept. */
+export function claimantOf(scope: ProfileScope, value: string): string {
+  return identityHash(scope, { type: PERSON, value }).slice(0, CLAIMANT_CHARACTERS);
+}
+
+/** Whether more different users than the bound came with an identity of the profile. A `user_id` is never set aside. */
+export function isSetAside(
+  profile: Profile,
+  identity: Identity,
+  { user_ids: bound }: IdentityLimits = DEFAULT_LIMITS,
+): boolean {
+  if (profile.shared === undefined || identity.type === PERSON) return false;
+  const claimants = claimantsOn(profile, identity);
+  if (claimants.length === 0) return false;
+  return new Set([...claimants, ...claimantsIn(profile)]).size > bound;
+}
+
+/** The user of the write, where the owner of the identity does not know yet that they came with it. */
+export function unknownClaimant(write: ProfileWrite, identity: Identity, owner: Profile): string | undefined {
+  const user = write.identities.find(({ type }) => type === PERSON);
+  if (user === undefined || identity.type === PERSON) return undefined;
+  const claimant = claimantOf(write, user.value);
+  return claimantsOn(owner, identity).includes(claimant) ? undefined : claimant;
+}
+
+/** What tells the owner of an identity that somebody else came with it. */
+export function claimWrite(
+  { org, region, limits }: Pick<ProfileWrite, 'org' | 'region' | 'limits'>,
+  { identity, claimant }: IdentityClaim,
+): ProfileWrite {
+  return {
+    org,
+    region,
+    identities: [identity],
+    attributes: [],
+    preferences: [],
+    consents: [],
+    linking: 'keep-people-apart',
+    ...(limits === undefined ? {} : { limits }),
+    claimedBy: claimant,
+  };
+}
+
+/** The profile, with the user among those who came with the identity; itself where that is known, or was enough before. */
+export function withClaimant(
+  profile: Profile,
+  identity: Identity,
+  claimant: string,
+  limits: IdentityLimits | undefined,
+): Profile {
+  if (claimantsIn(profile).includes(claimant) || isSetAside(profile, identity, limits)) return profile;
+  const claimants = claimantsOn(profile, identity);
+  if (claimants.includes(claimant)) return profile;
+  const hash = identityHash(profile, identity);
+  return { ...profile, shared: joinShared(profile.shared, [{ hash, claimants: [claimant] }]) };
+}
+
+/** Both lists as one; the left list itself when the right one has nothing that it has not. */
+export function joinShared(
+  left: readonly SharedIdentity[] = [],
+  right: readonly SharedIdentity[] = [],
+): readonly SharedIdentity[] {
+  const byHash = new Map(left.map(({ hash, claimants }) => [hash, claimants]));
+  let isNew = false;
+  for (const { hash, claimants } of right) {
+    const known = byHash.get(hash) ?? [];
+    if (claimants.every((claimant) => known.includes(claimant))) continue;
+    byHash.set(hash, [...new Set([...known, ...claimants])].sort(compareText));
+    isNew = true;
+  }
+  if (!isNew) return left;
+  return Array.from(byHash, ([hash, claimants]) => ({ hash, claimants })).sort((a, b) =>
+    compareText(a.hash, b.hash),
+  );
+}
+
+/** The profile without what it remembers of these identities, which it lost. */
+export function withoutShared(profile: Profile, lost: readonly Identity[]): Profile {
+  if (profile.shared === undefined || lost.length === 0) return profile;
+  const { shared, ...rest } = profile;
+  const hashes = new Set(lost.map((identity) => identityHash(profile, identity)));
+  const left = shared.filter(({ hash }) => !hashes.has(hash));
+  if (left.length === shared.length) return profile;
+  return left.length === 0 ? rest : { ...rest, shared: left };
+}
+
+/**
+ * Identities by which an explicit write would join more users than the bound: those that are set aside and would bring
+ * others to their profile, and, where all together are too many, those by which it found the users. Undefined where it
+ * may.
+ */
+export function sharedByMerge(
+  write: ProfileWrite,
+  owners: readonly (Profile | undefined)[],
+  named: Profile | undefined,
+): { readonly identities: readonly Identity[]; readonly claims: readonly IdentityClaim[] } | undefined {
+  const { limits = DEFAULT_LIMITS } = write;
+  const setAside = write.identities.filter((identity, at) => {
+    const owner = owners[at];
+    if (owner === undefined || owner.ucid === named?.ucid || !isSetAside(owner, identity, limits))
+      return false;
+    return named !== undefined || write.identities.some((_, other) => owners[other]?.ucid !== owner.ucid);
+  });
+  if (setAside.length > 0) return { identities: setAside, claims: [] };
+  const profiles = new Map<string, Profile>();
+  for (const profile of [named, ...owners]) if (profile !== undefined) profiles.set(profile.ucid, profile);
+  const users = new Set(usersIn(write.identities));
+  let most = 0;
+  for (const { identities } of profiles.values()) {
+    const own = usersIn(identities);
+    most = Math.max(most, own.length);
+    for (const value of own) users.add(value);
+  }
+  if (users.size <= limits.user_ids || users.size === most) return undefined;
+  const identities: Identity[] = [];
+  const claims: IdentityClaim[] = [];
+  for (const [at, identity] of write.identities.entries()) {
+    const owner = owners[at];
+    if (owner === undefined || identity.type === PERSON || usersIn(owner.identities).length === 0) continue;
+    identities.push(identity);
+    const claimant = unknownClaimant(write, identity, owner);
+    if (claimant !== undefined) claims.push({ identity, claimant });
+  }
+  if (identities.length > 0) return { identities, claims };
+  return { identities: write.identities.filter(({ type }) => type === PERSON), claims };
+}
+
+function claimantsOn({ shared, ...scope }: Profile, identity: Identity): readonly string[] {
+  if (shared === undefined) return [];
+  const hash = identityHash(scope, identity);
+  return shared.find((one) => one.hash === hash)?.claimants ?? [];
+}
+
+function claimantsIn(profile: Profile): readonly string[] {
+  return usersIn(profile.identities).map((value) => claimantOf(profile, value));
+}
+
+function usersIn(identities: readonly Identity[]): readonly string[] {
+  return identities.flatMap(({ type, value }) => (type === PERSON ? [value] : []));
+}

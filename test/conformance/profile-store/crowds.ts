@@ -1,0 +1,158 @@
+import { claimWrite, type IdentityLimits, isSetAside, type ProfileWrite } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { attribute, EVENT, identitiesOf, identity, type People } from './people.ts';
+import type { Stage } from './stage.ts';
+
+const limits: IdentityLimits = {
+  types: [
+    { type: 'anonymous_id', max: 3, drop_oldest: true },
+    { type: 'email', max: 2, drop_oldest: false },
+  ],
+  user_ids: 3,
+};
+
+/** Profiles of more identities than they have room for, and identities of more people than they are good for. */
+export function crowds(stage: Stage): void {
+  describe('a profile with more devices than it has room for', () => {
+    const device = (people: People, n: number, ts = n) =>
+      people.upsert(['user_id:u', `anonymous_id:d${n}`], { ...EVENT, limits, ts });
+
+    it('was stuck with the first ones: now the oldest lead to it no more, and may become somebody else’s', async () => {
+      const people = stage.people();
+      for (let n = 1; n <= 4; n++) await device(people, n);
+      const made = await people.find('user_id:u');
+      expect(identitiesOf(made)).toEqual([
+        'anonymous_id:d2',
+        'anonymous_id:d3',
+        'anonymous_id:d4',
+        'user_id:u',
+      ]);
+      expect(await people.find('anonymous_id:d1')).toBeUndefined();
+      const other = await people.write(['user_id:other', 'anonymous_id:d1'], { ...EVENT, limits, ts: 9 });
+      expect(other.ucid).not.toBe(made?.ucid);
+      expect(await people.find('anonymous_id:d1')).toEqual(other);
+      expect(await people.find('user_id:u')).toEqual(made);
+    });
+
+    it('takes back none that is older than those it has, however often it comes, and changes nothing by it', async () => {
+      const people = stage.people();
+      for (let n = 2; n <= 5; n++) await device(people, n);
+      const before = await people.find('user_id:u');
+      for (let again = 0; again < 3; again++)
+        expect(await device(people, 1)).toEqual({
+          kind: 'written',
+          profile: before,
+          leftOut: [{ identity: identity('anonymous_id:d1'), why: 'too_many' }],
+        });
+      expect(await people.find('anonymous_id:d1')).toBeUndefined();
+      expect(await device(people, 2, 20)).toMatchObject({ leftOut: [] });
+      expect(identitiesOf(await people.find('anonymous_id:d2'))).not.toContain('anonymous_id:d3');
+    });
+
+    it('of two that become one keeps the newest of both, and the others are nobody’s, nor deleted with it', async () => {
+      const people = stage.people();
+      for (const n of [1, 3, 5]) await people.write(['crm:a', `anonymous_id:m${n}`], { limits, ts: n });
+      for (const n of [2, 4, 6]) await people.write(['crm:b', `anonymous_id:m${n}`], { limits, ts: n });
+      const merged = await people.write(['crm:a', 'crm:b'], { limits });
+      expect(identitiesOf(merged)).toEqual([
+        'anonymous_id:m4',
+        'anonymous_id:m5',
+        'anonymous_id:m6',
+        'crm:a',
+        'crm:b',
+      ]);
+      for (const n of [1, 2, 3]) expect(await people.find(`anonymous_id:m${n}`)).toBeUndefined();
+      await people.write(['anonymous_id:m3'], EVENT);
+      await people.delete(['crm:a']);
+      expect(identitiesOf(await people.find('anonymous_id:m3'))).toEqual(['anonymous_id:m3']);
+    });
+
+    it('keeps an explicit write of one more strong identity out as a whole', async () => {
+      const people = stage.people();
+      await people.write(['user_id:u', 'email:1@x'], { limits });
+      await people.write(['user_id:u', 'email:2@x'], { limits });
+      const refused = { kind: 'refused', reason: 'too_many_identities' };
+      const third = { limits, attributes: [attribute('n', 1)] };
+      expect(await people.upsert(['user_id:u', 'email:3@x'], third)).toEqual(refused);
+      expect(await people.find('email:3@x')).toBeUndefined();
+      expect(await people.upsert(['user_id:u', 'email:3@x'], { ...third, ...EVENT })).toMatchObject({
+        leftOut: [{ identity: identity('email:3@x'), why: 'too_many' }],
+      });
+    });
+
+    it('has the newest of all that many writers of two processes bring at once, and each leads to one', async () => {
+      const people = stage.people();
+      const there = people.through(stage.other());
+      await Promise.all(Array.from({ length: 10 }, (_, n) => device(n % 2 === 0 ? people : there, 100 + n)));
+      const found = await people.find('user_id:u');
+      expect(identitiesOf(found)).toEqual([
+        'anonymous_id:d107',
+        'anonymous_id:d108',
+        'anonymous_id:d109',
+        'user_id:u',
+      ]);
+      for (let n = 0; n < 7; n++) expect(await people.find(`anonymous_id:d${100 + n}`)).toBeUndefined();
+    });
+  });
+
+  describe('an identity that more users share than the bound', () => {
+    const shared = identity('email:desk@office.example');
+    const guest = async (people: People, n: number) => {
+      const names = [`user_id:g${n}`, 'email:desk@office.example'];
+      const outcome = await people.upsert(names, { ...EVENT, limits });
+      if (outcome.kind === 'refused') throw new Error(outcome.reason);
+      const write: ProfileWrite = {
+        ...people.scope,
+        identities: [],
+        attributes: [],
+        preferences: [],
+        consents: [],
+        limits,
+        ...EVENT,
+      };
+      for (const { identity: one, claimant } of outcome.leftOut)
+        if (claimant !== undefined) await people.store.upsert(claimWrite(write, { identity: one, claimant }));
+    };
+
+    it('gave the first of them the events of everybody: it is set aside, whoever writes at once', async () => {
+      const people = stage.people();
+      const there = people.through(stage.other());
+      await guest(people, 0);
+      await Promise.all([1, 2, 3, 1, 2, 3].map((n, at) => guest(at % 2 === 0 ? people : there, n)));
+      const owner = await people.find('email:desk@office.example');
+      expect(identitiesOf(owner)).toContain('user_id:g0');
+      expect(owner && isSetAside(owner, shared, limits)).toBe(true);
+      const late = await there.upsert(['anonymous_id:n', 'email:desk@office.example'], { ...EVENT, limits });
+      expect(late).toMatchObject({
+        kind: 'written',
+        leftOut: [{ identity: shared, why: 'shared', owner: owner?.ucid }],
+      });
+      expect(identitiesOf(await people.find('anonymous_id:n'))).toEqual(['anonymous_id:n']);
+      await people.unlink(['email:desk@office.example']);
+      expect((await people.find('user_id:g0'))?.shared).toBeUndefined();
+    });
+
+    it('joined all of them by explicit writes: past the bound one is refused, and nothing is changed', async () => {
+      const people = stage.people();
+      const merge = (n: number) => people.upsert([`user_id:m${n}`, 'email:desk@office.example'], { limits });
+      for (const n of [1, 2, 3]) await merge(n);
+      const before = await people.find('email:desk@office.example');
+      expect(await merge(4)).toMatchObject({
+        kind: 'refused',
+        reason: 'shared_identity',
+        identities: [shared],
+        claims: [{ identity: shared }],
+      });
+      expect(await people.find('email:desk@office.example')).toEqual(before);
+      expect(await people.find('user_id:m4')).toBeUndefined();
+    });
+
+    it('is told of its users without making a profile where nobody has it', async () => {
+      const people = stage.people();
+      const write = { ...people.scope, limits };
+      const told = await people.store.upsert(claimWrite(write, { identity: shared, claimant: 'somebody' }));
+      expect(told).toEqual({ kind: 'refused', reason: 'nothing_left' });
+      expect(await people.find('email:desk@office.example')).toBeUndefined();
+    });
+  });
+}
