@@ -101,6 +101,14 @@ export function withoutShared(profile: Profile, lost: readonly Identity[]): Prof
   return left.length === 0 ? rest : { ...rest, shared: left };
 }
 
+/** What the profile remembers of these identities alone, for the profile that gets them. */
+export function sharedOf(profile: Profile, identities: readonly Identity[]): Pick<Profile, 'shared'> {
+  if (profile.shared === undefined) return {};
+  const hashes = new Set(identities.map((identity) => identityHash(profile, identity)));
+  const shared = profile.shared.filter(({ hash }) => hashes.has(hash));
+  return shared.length === 0 ? {} : { shared };
+}
+
 /**
  * Identities by which an explicit write would join more users than the bound: those that are set aside and would bring
  * others to their profile, and, where all together are too many, those by which it found the users. Undefined where it

@@ -6,6 +6,7 @@ import { joined } from './fold.ts';
 import { withoutOrigins } from './origins.ts';
 import { MAX_PROFILE_BYTES, type Profile } from './profile.ts';
 import { recordOf } from './record.ts';
+import { claimWrite } from './shared-identities.ts';
 import { applySplit } from './split.ts';
 import { applyUnlink } from './unlink.ts';
 import { identity, profile, World, write } from './world.ts';
@@ -50,6 +51,20 @@ describe('a split', () => {
     expect(left).toMatchObject({ linked: [], preferences: [], consents: [] });
     expect(JSON.stringify([left, back])).not.toContain('from');
     expect([left.unlinked?.length, back.unlinked?.length]).toEqual([2, 1]);
+  });
+
+  it('left behind who else came with an identity that it gave back', () => {
+    const world = new World();
+    world.upsert(write(['user_id:ann', 'cookie:a']));
+    world.upsert(write(['user_id:bob', 'cookie:b']));
+    for (const [cookie, user] of ['a', 'b'].flatMap((of) => ['cyd', 'dan'].map((user) => [of, user + of])))
+      world.upsert(claimWrite(write([]), { identity: identity(`cookie:${cookie}`), claimant: String(user) }));
+    world.upsert(write(['user_id:ann', 'user_id:bob']));
+    const { back, left } = split(world, 'u-00002');
+    expect([left.shared, back.shared]).toMatchObject([
+      [{ claimants: ['cyda', 'dana'] }],
+      [{ claimants: ['cydb', 'danb'] }],
+    ]);
   });
 
   it('is told newer than everything that was told of either, also where the merged one had more versions', () => {

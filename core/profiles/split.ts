@@ -5,6 +5,7 @@ import { identityHash } from './identity.ts';
 import { mapLists, withoutOrigin, withoutOrigins } from './origins.ts';
 import { type HeldIdentity, MAX_PROFILE_BYTES, type Profile, type UnlinkedIdentity } from './profile.ts';
 import type { KeptPlaces, ProfileChange, SplitRefusal } from './profile-store.ts';
+import { sharedOf, withoutShared } from './shared-identities.ts';
 import { joinUnlinked } from './unlinked.ts';
 
 /** One of the two profiles that a split leaves. */
@@ -41,7 +42,10 @@ export function applySplit(merged: Profile, ucid: string, now: number): AppliedS
   const linked = merged.linked.filter((other) => other !== ucid);
   const left = revised(
     merged,
-    withUnlinked({ ...merged, ...mine, linked }, unlinkedBy(merged, theirs.identities, now)),
+    withUnlinked(
+      withoutShared({ ...merged, ...mine, linked }, theirs.identities),
+      unlinkedBy(merged, theirs.identities, now),
+    ),
     now,
   );
   const { org, region, version, updated_ts } = left;
@@ -54,6 +58,7 @@ export function applySplit(merged: Profile, ucid: string, now: number): AppliedS
       updated_ts,
       version,
       ...theirs,
+      ...sharedOf(merged, theirs.identities),
       linked: [],
     },
     unlinkedBy(merged, mine.identities, now),
