@@ -1,4 +1,4 @@
-import type { Json, ProfileDeletion, ProfileScope, ProfileWrite } from '@tributary/core';
+import type { Json, ProfileDeletion, ProfileScope, ProfileUnlink, ProfileWrite } from '@tributary/core';
 import { Dice } from '../../chaos/dice.ts';
 
 /** What many writers do to the same people at the same time, told by a seed: who is killed does the same again. */
@@ -11,11 +11,22 @@ export interface Traffic {
   /** Share of deletions, and of events, which keep people apart. */
   readonly deletions: number;
   readonly events: number;
+  /** Share of unlinks, and of splits of ucids that the writer was told of. Default none. */
+  readonly unlinks?: number;
+  readonly splits?: number;
+}
+
+/** Whether identities and values may leave a profile that stays. */
+export function isMoving({ unlinks = 0, splits = 0 }: Traffic): boolean {
+  return unlinks + splits > 0;
 }
 
 export type Operation =
   | { readonly kind: 'write'; readonly id: string; readonly write: ProfileWrite }
-  | { readonly kind: 'delete'; readonly id: string; readonly deletion: ProfileDeletion };
+  | { readonly kind: 'delete'; readonly id: string; readonly deletion: ProfileDeletion }
+  | { readonly kind: 'unlink'; readonly id: string; readonly unlink: ProfileUnlink }
+  /** `which`: of the ucids that the writer knows. */
+  | { readonly kind: 'split'; readonly id: string; readonly which: number };
 
 /** Attributes that one write writes together: whoever shows one of them by a write shows both. */
 export const PAIR = ['left', 'right'] as const;
@@ -38,6 +49,13 @@ export function operationOf(traffic: Traffic, writer: number, n: number): Operat
     const identities = distinct.map((member) => groupIdentity(group, member));
     return { kind: 'delete', id, deletion: { org, regions: [region], identities, ucids: [] } };
   }
+  const { unlinks = 0, splits = 0 } = traffic;
+  if (unlinks > 0 && dice.falls(unlinks)) {
+    const identities = [groupIdentity(group, members[0] ?? 0)];
+    return { kind: 'unlink', id, unlink: { ...traffic.scope, identities } };
+  }
+  if (splits > 0 && dice.falls(splits))
+    return { kind: 'split', id, which: Math.floor(dice.between(0, 1_000)) };
   const isEvent = dice.falls(traffic.events);
   const name = `a-${Math.floor(dice.between(0, GROUP_ATTRIBUTES))}`;
   const attribute = (path: readonly string[], value: Json) => ({ path, value });
@@ -60,6 +78,11 @@ export function operationOf(traffic: Traffic, writer: number, n: number): Operat
     linking: isEvent ? 'keep-people-apart' : 'merge',
   };
   return { kind: 'write', id, write };
+}
+
+/** The group whose identities the write names: no write of another one meets it. */
+export function groupOf({ identities }: Pick<ProfileWrite, 'identities'>): string {
+  return identities[0]?.value.split('-')[1] ?? '';
 }
 
 function groupIdentity(group: number, member: number) {

@@ -35,7 +35,7 @@ describe('the verdict on writers', () => {
       if (operation.kind === 'delete') {
         const { deleted } = await store.delete(operation.deletion);
         lines.push({ kind: 'deleted', writer: 0, n, ucids: deleted });
-      } else {
+      } else if (operation.kind === 'write') {
         const outcome = await store.upsert(operation.write);
         if (outcome.kind === 'refused') throw new Error(outcome.reason);
         const { profile, leftOut } = outcome;

@@ -1,5 +1,5 @@
 import { type Json, type Profile, type ProfileStore, visibleAttributes } from '@tributary/core';
-import { type Operation, operationOf, PAIR, type Traffic } from './operations.ts';
+import { groupOf, isMoving, type Operation, operationOf, PAIR, type Traffic } from './operations.ts';
 import type { WriterLine } from './writer.ts';
 
 const SEARCHED_AT_ONCE = 100;
@@ -32,9 +32,14 @@ export async function verdictOn(
     ...ucidFaults(writes, byUcid, gone),
     ...ownerFaults(live),
     ...(await claimFaults(store, traffic, writes, byUcid)),
-    ...writes.flatMap((written) => lostBy(written, byUcid.get(written.ucid))),
-    ...live.flatMap((profile) => contentFaults(profile, writes, byUcid)),
+    ...(isMoving(traffic)
+      ? movingFaults(live, writes, byUcid, attemptedOnce(lines))
+      : [
+          ...writes.flatMap((written) => lostBy(written, byUcid.get(written.ucid))),
+          ...live.flatMap((profile) => contentFaults(profile, writes, byUcid)),
+        ]),
     ...publicationFaults(live, lines),
+    ...consumerFaults(live, lines),
   ];
 }
 
@@ -91,10 +96,11 @@ function ownerFaults(live: readonly Profile[]): readonly string[] {
 /** Every identity of a live profile finds that profile, and a write's identities are on its profile. */
 async function claimFaults(
   store: ProfileStore,
-  { scope: { org, region } }: Traffic,
+  traffic: Traffic,
   writes: readonly Written[],
   byUcid: ReadonlyMap<string, Profile>,
 ): Promise<readonly string[]> {
+  const { org, region } = traffic.scope;
   const faults: string[] = [];
   const identities = new Map(
     writes.flatMap(({ operation: { write } }) =>
@@ -112,6 +118,7 @@ async function claimFaults(
     const profile = byUcid.get(ucid);
     if (profile === undefined) continue;
     const held = new Set(profile.identities.map(({ type, value }) => `${type}:${value}`));
+    if (isMoving(traffic)) continue;
     const missing = operation.write.identities.filter(({ type, value }) => !held.has(`${type}:${value}`));
     if (missing.length > leftOut) faults.push(`${operation.id} lost ${missing.length} identities`);
   }
@@ -200,6 +207,80 @@ function contentFaults(
   return faults;
 }
 
+/** Which writes were sent once, as `<writer>-<n>`: of one that was sent again the first one may have been carried out too. */
+function attemptedOnce(lines: readonly WriterLine[]): (id: string) => boolean {
+  const attempts = new Map<string, number>();
+  for (const line of lines) {
+    if (line.kind !== 'begun') continue;
+    const id = `${line.writer}-${line.n}`;
+    attempts.set(id, (attempts.get(id) ?? 0) + 1);
+  }
+  return (id) => attempts.get(id) === 1;
+}
+
+/**
+ * Where values may be split off, what is there is less than a replay gives, but each value is where it was written to:
+ * in the profile that the answered ucid leads to now. The newest of its group was never replaced, so it is there.
+ */
+function movingFaults(
+  live: readonly Profile[],
+  writes: readonly Written[],
+  byUcid: ReadonlyMap<string, Profile>,
+  isOnce: (id: string) => boolean,
+): readonly string[] {
+  const byId = new Map(writes.map((written) => [written.operation.id, written]));
+  const newest = new Map<string, Value>();
+  const placeIn = ({ operation: { write } }: Written, { place }: Value) => `${groupOf(write)} ${place}`;
+  for (const written of writes)
+    for (const value of valuesOf(written)) {
+      const place = placeIn(written, value);
+      const before = newest.get(place);
+      if (before === undefined || isNewer(value, before)) newest.set(place, value);
+    }
+  const lost = writes.flatMap((written) => {
+    const profile = byUcid.get(written.ucid);
+    if (profile === undefined || !isOnce(written.operation.id)) return [];
+    const held = heldBy(profile);
+    return valuesOf(written)
+      .filter((value) => newest.get(placeIn(written, value)) === value)
+      .filter(({ place, value }) => held.get(place)?.value !== value)
+      .map(({ place }) => `${written.operation.id} lost ${place}`);
+  });
+  return [...lost, ...live.flatMap((profile) => strangersIn(profile, byId, byUcid, isOnce))];
+}
+
+/** Values of a profile that were not written to it, and halves of writes. */
+function strangersIn(
+  profile: Profile,
+  byId: ReadonlyMap<string, Written>,
+  byUcid: ReadonlyMap<string, Profile>,
+  isOnce: (id: string) => boolean,
+): readonly string[] {
+  const held = heldBy(profile);
+  const strangers = [...held.values()].flatMap(({ place, ts, value }) => {
+    const written = byId.get(String(value));
+    if (written?.operation.write.ts !== ts) return [`${profile.ucid} has ${value} at ${ts} as ${place}`];
+    const at = byUcid.get(written.ucid)?.ucid;
+    return at === profile.ucid || !isOnce(String(value))
+      ? []
+      : [`${profile.ucid} has ${value} as ${place}, which was written to ${written.ucid}, now ${at}`];
+  });
+  const names = new Set(profile.attributes.flatMap(({ path }) => (path.length === 2 ? [path[0]] : [])));
+  const halves = [...names].filter((name) => {
+    const [left, right] = PAIR.map((side) => held.get(`attribute ${name}.${side}`)?.value);
+    return name !== 'mixed' && left !== right;
+  });
+  const owned = new Set([profile.ucid, ...profile.linked]);
+  const unknown = [...profile.identities, ...profile.attributes].filter(
+    ({ from }) => from !== undefined && !owned.has(from),
+  );
+  return [
+    ...strangers,
+    ...halves.map((name) => `${profile.ucid} shows half a write in ${name}`),
+    ...unknown.map(({ from }) => `${profile.ucid} has something from ${from}, which is no part of it`),
+  ];
+}
+
 /** The category that is one value or an object, as it is shown. */
 function mixedIn(profile: Profile): readonly unknown[] {
   return visibleAttributes(profile.attributes)
@@ -229,6 +310,22 @@ function mixedBy(writes: readonly Written[]): readonly unknown[] {
     shown.set(path.join('.'), [path.join('.'), value, ts]);
   }
   return [...shown.values()].sort();
+}
+
+/** A consumer that takes the newest word on each ucid, its own or that of one which lists it, knows what is there. */
+function consumerFaults(live: readonly Profile[], lines: readonly WriterLine[]): readonly string[] {
+  const own = new Map<string, number>();
+  const asLinked = new Map<string, number>();
+  for (const line of lines) {
+    if (line.kind !== 'published') continue;
+    own.set(line.ucid, Math.max(line.version, own.get(line.ucid) ?? 0));
+    for (const ucid of line.linked) asLinked.set(ucid, Math.max(line.version, asLinked.get(ucid) ?? 0));
+  }
+  const isThere = (ucid: string) => (own.get(ucid) ?? 0) > (asLinked.get(ucid) ?? 0);
+  return live.flatMap(({ ucid, linked }) => [
+    ...(isThere(ucid) ? [] : [`${ucid} is there, and was last told to be part of another`]),
+    ...linked.filter(isThere).map((one) => `${one} is part of ${ucid}, and was last told to be there`),
+  ]);
 }
 
 /** The last change of a live profile was published. */

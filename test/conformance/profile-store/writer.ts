@@ -1,9 +1,9 @@
 /** A process of writers, for the suite: `writer.ts <harness module> <settings> <task as JSON>`. */
 import { setTimeout as pause } from 'node:timers/promises';
-import { type ProfileStore, TributaryError } from '@tributary/core';
+import { type ProfileScope, type ProfileStore, TributaryError } from '@tributary/core';
 import { tell } from '../../helpers/child.ts';
 import type { ProfileStoreHarness } from './harness.ts';
-import { type Operation, operationOf, type Traffic } from './operations.ts';
+import { isMoving, type Operation, operationOf, type Traffic } from './operations.ts';
 
 /** Each writer does operations from `from` up to `to`, one after the other. */
 export interface WritersTask {
@@ -34,17 +34,29 @@ export type WriterLine =
       readonly version: number;
       readonly linked: readonly string[];
     }
+  | { readonly kind: 'unlinked'; readonly writer: number; readonly n: number }
+  /** `outcome`: `split`, why it was refused, or `none` where the writer knew no ucid. */
+  | { readonly kind: 'split'; readonly writer: number; readonly n: number; readonly outcome: string }
+  /** Of moving traffic: the write is attempted, perhaps once more. */
+  | { readonly kind: 'begun'; readonly writer: number; readonly n: number }
   /** A promise that was broken in front of a writer. */
   | { readonly kind: 'broken'; readonly what: string };
 
 const say = (line: WriterLine) => tell(line);
+
+/** Ucids that writers of this process were told are part of others, the newest last. */
+const linkedUcids: string[] = [];
+const MOST_LINKED = 20;
 
 async function work(store: ProfileStore, { traffic, writers, seesItsWrites }: WritersTask): Promise<void> {
   await Promise.all(
     writers.map(async ({ writer, from, to }) => {
       for (let n = from; n < to; n++) {
         const operation = operationOf(traffic, writer, n);
-        await untilAnswered(() => carryOut(store, operation, writer, n, seesItsWrites));
+        await untilAnswered(() => {
+          if (operation.kind === 'write' && isMoving(traffic)) say({ kind: 'begun', writer, n });
+          return carryOut(store, operation, writer, n, seesItsWrites, traffic.scope);
+        });
       }
     }),
   );
@@ -56,10 +68,23 @@ async function carryOut(
   writer: number,
   n: number,
   seesItsWrites: boolean,
+  scope: ProfileScope,
 ): Promise<void> {
   if (operation.kind === 'delete') {
     const { deleted } = await store.delete(operation.deletion);
     say({ kind: 'deleted', writer, n, ucids: deleted });
+    return;
+  }
+  if (operation.kind === 'unlink') {
+    await store.unlink(operation.unlink);
+    say({ kind: 'unlinked', writer, n });
+    return;
+  }
+  if (operation.kind === 'split') {
+    const ucid = linkedUcids[operation.which % Math.max(1, linkedUcids.length)];
+    const outcome = ucid === undefined ? undefined : await store.split({ ...scope, ucid });
+    const told = outcome?.kind === 'refused' ? outcome.reason : (outcome?.kind ?? 'none');
+    say({ kind: 'split', writer, n, outcome: told });
     return;
   }
   const { write, id } = operation;
@@ -69,6 +94,8 @@ async function carryOut(
     return;
   }
   const { profile, leftOut } = outcome;
+  linkedUcids.push(...profile.linked.filter((ucid) => !linkedUcids.includes(ucid)));
+  linkedUcids.splice(0, linkedUcids.length - MOST_LINKED);
   if (seesItsWrites && n % 4 === 0) {
     const [identity] = write.identities;
     const { org, region } = write;

@@ -53,6 +53,13 @@ export async function runWriters(options: WritersOptions): Promise<Evidence> {
   }
 }
 
+type Answer = Extract<WriterLine, { kind: 'written' | 'deleted' | 'unlinked' | 'split' }>;
+
+/** Whether an operation was over with the line. */
+export function isAnswer(line: WriterLine): line is Answer {
+  return ['written', 'deleted', 'unlinked', 'split'].includes(line.kind);
+}
+
 const tick = () => new Promise((resolve) => setTimeout(resolve, 15));
 
 /** One process of writers and those that came after it was killed. */
@@ -126,8 +133,7 @@ class Crew {
   #next(): ReadonlyMap<number, number> {
     const writers = Array.from({ length: this.#options.writersOfProcess }, (_, n) => this.#first + n);
     const next = new Map(writers.map((writer) => [writer, 0]));
-    for (const line of this.lines())
-      if (line.kind === 'written' || line.kind === 'deleted') next.set(line.writer, line.n + 1);
+    for (const line of this.lines()) if (isAnswer(line)) next.set(line.writer, line.n + 1);
     return next;
   }
 }
