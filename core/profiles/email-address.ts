@@ -50,7 +50,7 @@ export function canonicalAddress(text: string): string | undefined {
   return canonicalDomain === undefined ? undefined : `${folded(local)}@${canonicalDomain}`;
 }
 
-/** Trimmed and lower-cased but for the Kelvin sign and the dotted I: all that releases before 0.3 did to an address. */
+/** Trimmed and lower-cased but for the Kelvin sign and the dotted I: all that earlier releases did to an address. */
 export function formerlyNormalisedAddress(text: string): string {
   return text.trim().replace(/[^\u212a\u0130]+/g, (part) => part.toLowerCase());
 }

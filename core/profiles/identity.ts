@@ -104,7 +104,7 @@ function addressInOneForm(value: string): string {
 }
 
 /**
- * Other values under which releases before 0.3, which knew an identity by its spelling, may have stored this one. `sent`:
+ * Other values under which earlier releases, which knew an identity by its spelling, may have stored this one. `sent`:
  * the value that it was made of. `usual`: none for nearly every address, so that an event pays nothing. `every`: all that
  * can be told, for erasures and for searches that found nothing.
  */

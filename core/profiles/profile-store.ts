@@ -25,7 +25,7 @@ export interface ProfileWrite extends ProfileScope {
   readonly happenedAt?: number;
   /** Who the user was before, by the word of an alias; comes after `identities`. */
   readonly formerly?: FormerIdentity;
-  /** Where releases before 0.3 may have stored one of `identities`: looked up beside it. Absent: nowhere else. */
+  /** Where earlier releases may have stored one of `identities`: looked up beside it. Absent: nowhere else. */
   readonly spelledBefore?: readonly SpelledBefore[];
   /** The bounds of the organization. Absent: `DEFAULT_LIMITS`. */
   readonly limits?: IdentityLimits;

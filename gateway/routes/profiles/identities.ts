@@ -76,7 +76,7 @@ export function readIdentity(
   return undefined;
 }
 
-/** The identity and the older spellings that releases before 0.3 may have stored it under. */
+/** The identity and the older spellings that earlier releases may have stored it under. */
 export function withSpellings(
   identity: Identity,
   sent: string,

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { attribute, EVENT, identitiesOf, identity, treeOf } from './people.ts';
 import type { Stage } from './stage.ts';
 
-/** As a release before 0.3 wrote it. */
+/** As an earlier release wrote it. */
 function asStored(value: string): Identity {
   return { type: 'email', value };
 }
