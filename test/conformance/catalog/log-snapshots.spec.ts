@@ -46,7 +46,8 @@ describe('the snapshot of a catalog', () => {
         return result;
       },
     } as EventLog;
-    const logger = { ...NO_LOGGER, warn: (_: object, message: string) => warnings.push(message) };
+    const say = (_: object, message: string) => warnings.push(message);
+    const logger = { ...NO_LOGGER, warn: say, error: say };
     const options = { logger, staleAfterMs: 10_000, proposeTimeoutMs: 5_000, everyMs };
     return { catalog: openWithSnapshots(watched, file, options), read, warnings };
   }
@@ -142,6 +143,37 @@ describe('the snapshot of a catalog', () => {
     expect(next.warnings).toEqual([]);
     expect(names(next.catalog)).toHaveLength(21);
     await next.catalog.close();
+  });
+
+  it('is all that is left where retention took every fact: the catalog begins from it and goes on', async () => {
+    const known = await written();
+    await log.dropBelow(TOPIC.catalog, 0, await log.end(TOPIC.catalog, 0));
+    const { catalog, warnings } = start();
+    await catalog.catchUp(5_000);
+    expect(names(catalog)).toEqual(known);
+    expect(warnings).toEqual([expect.stringContaining('lost the facts before')]);
+    await catalog.propose(renameFact('c2', 'after the loss', 1));
+    const after = names(catalog);
+    await catalog.close();
+    const again = start();
+    await again.catalog.catchUp(5_000);
+    expect(names(again.catalog)).toEqual(after);
+    await again.catalog.close();
+  });
+
+  it('does not stand for facts that it never had: with a gap behind it the catalog is not ready', async () => {
+    await written(3);
+    const between = start(log, 3_600_000);
+    await between.catalog.catchUp(5_000);
+    const old = await readFile(file);
+    await between.catalog.propose(renameFact('c1', 'later', 1));
+    await between.catalog.close();
+    await writeFile(file, old);
+    await log.dropBelow(TOPIC.catalog, 0, await log.end(TOPIC.catalog, 0));
+    const { catalog } = start();
+    await expect(catalog.catchUp(2_000)).rejects.toThrow();
+    expect(catalog.ready).toBe(false);
+    await catalog.close();
   });
 
   it('of another log is ignored with a warning', async () => {
