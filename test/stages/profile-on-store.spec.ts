@@ -6,12 +6,14 @@ import {
   NO_METRICS,
   type Profile,
   type ProfileChange,
+  type ProfileSettings,
   TOPIC,
 } from '@tributary/core';
 import { openSqliteProfileStore } from '@tributary/infra';
 import { expect, it, onTestFinished } from 'vitest';
 import { temporaryFolder } from '../helpers/folder.ts';
 import { entryOf, event, setUp } from './harness.ts';
+import { type MemoryCatalog, ORGANIZATION } from './memory-catalog.ts';
 
 const SCOPE = { org: 1, region: 'eu' };
 
@@ -22,6 +24,11 @@ function identified(offset: number, fields: Partial<CanonicalEvent>) {
   const key = `w:${one.user_id ?? one.anonymous_id}`;
   const headers = { [HEADER.type]: one.type, [HEADER.environment]: one.environment };
   return { ...entryOf(TOPIC.accepted, offset, one, headers), key };
+}
+
+function setProfiles(catalog: MemoryCatalog, profile_settings: ProfileSettings): void {
+  const fields = { name: 'o', regions: ['eu'], notification_email: null };
+  catalog.add('organization.updated', ORGANIZATION, { ...fields, profile_settings });
 }
 
 /** The stage over the embedded store, and what that published. */
@@ -38,12 +45,12 @@ async function setUpStore() {
     metrics: NO_METRICS,
   });
   onTestFinished(() => profiles.close());
-  const { run } = setUp({}, { profiles });
+  const { run, catalog } = setUp({}, { profiles });
   const of = async (type: string, value: string): Promise<Profile | undefined> =>
     (await profiles.search({ org: 1, regions: ['eu'], identities: [{ type, value }], ucids: [] }))[0];
   const names = async (type: string, value: string) =>
     (await of(type, value))?.identities.map((one) => `${one.type}=${one.value}`).sort();
-  return { profiles, run, of, names, changes };
+  return { profiles, run, catalog, of, names, changes };
 }
 
 it('gives somebody who was anonymous one profile with what both said, once they are known', async () => {
@@ -135,4 +142,52 @@ it('does not bring back who was deleted after the event was received', async () 
     identified(1, { user_id: 'u', received_at: new Date(Date.now() + 1_000).toISOString() }),
   ]);
   expect((await of('user_id', 'u'))?.attributes).toEqual([]);
+});
+
+it('took an address that an organization blocks for a person: events go on without it', async () => {
+  const { run, names, of, catalog } = await setUpStore();
+  setProfiles(catalog, {
+    blocked_identities: [{ type: 'email', value: 'Counter@shop.example', pattern: null }],
+    identity_limits: [],
+    max_user_ids_per_identity: null,
+  });
+  await run('profile', [
+    identified(0, { user_id: 'u1', traits: { email: 'counter@Shop.example', a: 1 } }),
+    identified(1, { user_id: 'u2', traits: { email: 'counter@shop.example' } }),
+    identified(2, { anonymous_id: 'd', traits: { email: 'counter@shop.example' } }),
+  ]);
+  expect(await names('email', 'counter@shop.example')).toBeUndefined();
+  expect(await names('user_id', 'u1')).toEqual(['user_id=u1']);
+  expect((await of('user_id', 'u1'))?.attributes).toMatchObject([
+    { value: 1 },
+    { value: 'counter@Shop.example' },
+  ]);
+  expect(await names('anonymous_id', 'd')).toEqual(['anonymous_id=d']);
+});
+
+it('gave whom an address came with first the events of everybody: past the bound it joins nobody, told once', async () => {
+  const { run, names, of, catalog } = await setUpStore();
+  setProfiles(catalog, { blocked_identities: [], identity_limits: [], max_user_ids_per_identity: 5 });
+  const traits = { email: 'frontdesk@hotel.example' };
+  const guests = Array.from({ length: 8 }, (_, n) => identified(n, { user_id: `guest-${n}`, traits }));
+  const emitted = [];
+  // One subject after the other, so that the first guest has the address; a part comes again after a crash.
+  for (const events of [guests.slice(0, 3), guests, guests.slice(5)])
+    for (const one of events) emitted.push(...(await run('profile', [one])));
+  const owner = await of('user_id', 'guest-0');
+  const operations = emitted.map(({ topic, value }) => ({ topic, ...JSON.parse(value) }));
+  expect(operations).toMatchObject([
+    {
+      topic: TOPIC.profileOperations,
+      name: 'set_aside',
+      by: 'stage:profile',
+      regions: ['eu'],
+      identity_types: ['email'],
+      outcome: { ucids: [owner?.ucid], complete: true },
+    },
+  ]);
+  expect(JSON.stringify(operations)).not.toContain('frontdesk');
+  await run('profile', [identified(20, { anonymous_id: 'lobby', traits })]);
+  expect(await names('anonymous_id', 'lobby')).toEqual(['anonymous_id=lobby']);
+  expect(await names('user_id', 'guest-7')).toEqual(['user_id=guest-7']);
 });

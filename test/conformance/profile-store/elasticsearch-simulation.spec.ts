@@ -70,7 +70,6 @@ describe('every promise is kept on a node that loses what it showed', () => {
       'full profiles, unlinks, deletions and crashes',
       { ...FULL, unlinkShare: 0.05, deletionShare: 0.05, people: 9, nodeCrashMs: 300 },
     ],
-    ['events of full profiles', { ...FULL, eventShare: 1, deletionShare: 0.05, people: 9 }],
     ['very few people', { deletionShare: 0.05, people: 3 }],
     ['many people', { people: 60 }],
     ['nobody crashes', { deletionShare: 0.05, nodeCrashMs: undefined, processCrashMs: undefined }],
