@@ -10,7 +10,7 @@ const entry = (fields: Partial<BlockedIdentity>): BlockedIdentity => ({
   ...fields,
 });
 function blocks(fields: Partial<BlockedIdentity>, text: string): boolean {
-  const read = readBlockList([entry(fields)]);
+  const read = readBlockList([entry(fields)], { defaultCountry: 'DE' });
   if ('faults' in read) throw new Error(JSON.stringify(read.faults));
   return read.isBlocked(identity(text));
 }
@@ -39,6 +39,9 @@ describe('a blocked identity', () => {
       'email:desk@hotel.example',
       true,
     ],
+    [{ type: 'email', value: 'desk@müller.example' }, 'email:desk@xn--mller-kva.example', true],
+    [{ type: 'phone', value: '089 636 48018' }, 'phone:+498963648018', true],
+    [{ value: '(089) 63648018' }, 'cellphone:+498963648018', true],
     [{ pattern: '^kiosk-[0-9]+$' }, 'anonymous_id:kiosk-12', true],
     [{ pattern: '^kiosk-[0-9]+$' }, 'anonymous_id:my-kiosk-12', false],
     [{ type: 'email', pattern: '@(temp|trash)\\.example$' }, 'email:a@trash.example', true],

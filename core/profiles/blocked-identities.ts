@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { compilePattern, type Pattern, readPattern } from '../contracts/patterns.ts';
 import { WorkMeter } from '../contracts/work-meter.ts';
-import { HASHED_EMAIL, namespaceOf, normaliseIdentity, RAW_EMAIL } from './identity.ts';
+import { HASHED_EMAIL, type IdentityReading, namespaceOf, normaliseIdentity, RAW_EMAIL } from './identity.ts';
 import type { Identity } from './profile.ts';
 
 /** Values that name nobody in an organization, beside those that name nobody anywhere. One of `value` and `pattern` is null. */
@@ -31,9 +31,12 @@ export type ReadBlockList =
   | { readonly isBlocked: IsBlocked }
   | { readonly faults: readonly { readonly path: string; readonly message: string }[] };
 
-/** Compiles a list, or says what is wrong with it. */
-export function readBlockList(blocked: readonly BlockedIdentity[]): ReadBlockList {
-  const list = new BlockList();
+/** Compiles a list, or says what is wrong with it. Its values are read as those of identities are. */
+export function readBlockList(
+  blocked: readonly BlockedIdentity[],
+  reading: IdentityReading = {},
+): ReadBlockList {
+  const list = new BlockList(reading);
   const faults: { path: string; message: string }[] = [];
   let size = 0;
   for (const [at, { type, value, pattern: source }] of blocked.entries()) {
@@ -55,6 +58,9 @@ export function readBlockList(blocked: readonly BlockedIdentity[]): ReadBlockLis
   return faults.length > 0 ? { faults } : { isBlocked: (identity) => list.has(identity) };
 }
 
+/** Types whose values have one spelling that is not the one they are written in; both kinds of telephone have the same. */
+const SPELLED_TYPES = [RAW_EMAIL, 'phone'];
+
 class BlockList {
   /** In lower case, by type; those of every type under ''. */
   readonly #values = new Map<string, Set<string>>();
@@ -62,11 +68,19 @@ class BlockList {
   readonly #digests = new Map<string, Set<string>>();
   readonly #patterns: { readonly type: string | null; readonly pattern: Pattern }[] = [];
 
+  readonly #reading: IdentityReading;
+
+  constructor(reading: IdentityReading) {
+    this.#reading = reading;
+  }
+
   addValue(type: string | null, value: string): void {
     const trimmed = value.trim();
-    const normalised = normaliseIdentity(type ?? RAW_EMAIL, trimmed);
-    const written = normalised.kind === 'identity' ? normalised.identity.value : trimmed;
-    const forms = new Set([trimmed, written, trimmed.toLowerCase(), trimmed.toUpperCase()]);
+    const forms = new Set([trimmed, trimmed.toLowerCase(), trimmed.toUpperCase()]);
+    for (const of of type === null ? SPELLED_TYPES : [type]) {
+      const normalised = normaliseIdentity(of, trimmed, this.#reading);
+      if (normalised.kind === 'identity') forms.add(normalised.identity.value);
+    }
     for (const form of forms) {
       addTo(this.#values, type ?? '', form.toLowerCase());
       for (const algorithm of ['md5', 'sha1', 'sha256'])

@@ -51,9 +51,10 @@ export function typeLimitsOf({ identity_limits }: ProfileSettings): readonly Typ
   return [...identity_limits, ...DEFAULT_LIMITS.types.filter(({ type }) => !own.has(type))];
 }
 
-function blockingOf({ blocked_identities }: ProfileSettings): Pick<ProfileRules, 'isBlocked'> {
+function blockingOf(settings: ProfileSettings): Pick<ProfileRules, 'isBlocked'> {
+  const { blocked_identities } = settings;
   if (blocked_identities.length === 0) return {};
-  const read = readBlockList(blocked_identities);
+  const read = readBlockList(blocked_identities, identityReadingOf(settings));
   // Lists are checked before they are stored.
   if ('faults' in read)
     throw new TypeError('the catalog holds a list of blocked identities that cannot be used');

@@ -31,6 +31,7 @@ describe('the profile settings of an organization', () => {
   it('are those of everybody until they are set, and replaced as a whole at the version that was read', async () => {
     const { owner, path, id } = await open();
     const defaults = {
+      default_country: null,
       blocked_identities: [],
       identity_limits: [{ type: 'anonymous_id', max: 300, drop_oldest: true }],
       max_user_ids_per_identity: 100,
@@ -52,6 +53,7 @@ describe('the profile settings of an organization', () => {
       { 'if-match': String(read.headers.etag) },
     );
     const wanted = {
+      default_country: null,
       blocked_identities: [
         { type: 'email', value: 'till@shop.example', pattern: null },
         { type: null, value: null, pattern: '^demo-' },

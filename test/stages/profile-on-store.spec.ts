@@ -4,6 +4,7 @@ import {
   HEADER,
   NO_LOGGER,
   NO_METRICS,
+  NO_PROFILE_SETTINGS,
   type Profile,
   type ProfileChange,
   type ProfileSettings,
@@ -147,9 +148,8 @@ it('does not bring back who was deleted after the event was received', async () 
 it('took an address that an organization blocks for a person: events go on without it', async () => {
   const { run, names, of, catalog } = await setUpStore();
   setProfiles(catalog, {
+    ...NO_PROFILE_SETTINGS,
     blocked_identities: [{ type: 'email', value: 'Counter@shop.example', pattern: null }],
-    identity_limits: [],
-    max_user_ids_per_identity: null,
   });
   await run('profile', [
     identified(0, { user_id: 'u1', traits: { email: 'counter@Shop.example', a: 1 } }),
@@ -167,7 +167,7 @@ it('took an address that an organization blocks for a person: events go on witho
 
 it('gave whom an address came with first the events of everybody: past the bound it joins nobody, told once', async () => {
   const { run, names, of, catalog } = await setUpStore();
-  setProfiles(catalog, { blocked_identities: [], identity_limits: [], max_user_ids_per_identity: 5 });
+  setProfiles(catalog, { ...NO_PROFILE_SETTINGS, max_user_ids_per_identity: 5 });
   const traits = { email: 'frontdesk@hotel.example' };
   const guests = Array.from({ length: 8 }, (_, n) => identified(n, { user_id: `guest-${n}`, traits }));
   const emitted = [];
