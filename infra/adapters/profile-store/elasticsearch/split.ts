@@ -50,15 +50,18 @@ export async function attemptSplit(
 
   const { survivor, apart, kept } = applied;
   const { deletions } = document.content;
+  // All that is written below is read before the fence: the survivor was the same then, so what is read is of this merge.
+  const past = await leadingPast(ucid, merged, documents);
+  const claims = await leadingClaims(merged, apart, documents);
   const steps = new WriteSteps(tools, view);
   const fences = [
     { kind: 'rewrite', ucid: merged.ucid } as const,
     ...fencesOfFrozen(document, undefined, view),
   ];
-  if (!(await steps.fence(fences, split)) || !(await leadPast(ucid, merged, documents))) return AGAIN;
+  if (!(await steps.fence(fences, split)) || !(await isWritten(past, documents))) return AGAIN;
   const back = { profile: apart.profile, deletions, unpublished: [], untold: true } as const;
   const version = await steps.put(ucid, redirectSource(back, undefined, merged.ucid));
-  if (version === undefined || !(await leadClaims(merged, apart, documents))) return AGAIN;
+  if (version === undefined || !(await isWritten(claims, documents))) return AGAIN;
   const commit = { document, deletions, ...survivor, splitOff: ucid };
   if (!(await commitChange(commit, steps, tools, publisher))) return AGAIN;
 
@@ -85,14 +88,25 @@ export async function attemptSplit(
 
 type Merged = SplitProfile['profile'];
 
+async function isWritten(
+  writes: readonly DocumentWrite[],
+  documents: StoreTools['documents'],
+): Promise<boolean> {
+  return writes.length === 0 || !(await documents.write(writes)).includes('conflict');
+}
+
 /**
- * Lets the ucids that became part of the one that is split off lead to the survivor, of which they are part as well.
- * What it rests on, that the survivor lists them, is durable. False when another operation wrote one of them.
+ * The ucids that became part of the one that is split off are to lead to the survivor, of which they are part as well. To
+ * be written when it is durable that the survivor lists them.
  */
-async function leadPast(ucid: string, merged: Merged, documents: StoreTools['documents']): Promise<boolean> {
+async function leadingPast(
+  ucid: string,
+  merged: Merged,
+  documents: StoreTools['documents'],
+): Promise<boolean> {
   const others = merged.linked.filter((linked) => linked !== ucid);
   const found = await documents.read(others.map(profileId));
-  const writes = found.flatMap((stored, at): readonly DocumentWrite[] => {
+  return found.flatMap((stored, at): readonly DocumentWrite[] => {
     const document = profileDocumentOf(stored);
     const isThrough =
       (document?.state === 'folded' || document?.state === 'redirect') && document.to === ucid;
@@ -100,23 +114,23 @@ async function leadPast(ucid: string, merged: Merged, documents: StoreTools['doc
     const source = foldedSource(merged.ucid);
     return [{ id: profileId(others[at] ?? ''), expected: document.stored.version, source }];
   });
-  return !(await documents.write(writes)).includes('conflict');
 }
 
 /**
- * Lets the claims of the identities that are split off lead to their profile, also those that lead there already: a late
- * tidy of the merge then conflicts. Those of the others lead to the survivor itself, not through the ucid.
+ * The claims of the identities that are split off are to lead to their profile, also those that lead there already: a late
+ * tidy of the merge, and another split, then conflict. Those of the others lead to the survivor itself, not through the
+ * ucid.
  */
-async function leadClaims(
+async function leadingClaims(
   merged: Merged,
   { profile: apart }: SplitProfile,
   documents: StoreTools['documents'],
-): Promise<boolean> {
+): Promise<readonly DocumentWrite[]> {
   const theirs = new Set(apart.identities.map((identity) => claimHash(apart, identity)));
   const names = new Set([merged.ucid, ...merged.linked]);
   const claims = merged.identities.map((identity) => claimHash(merged, identity));
   const found = await documents.read(claims.map(claimId));
-  const writes = claims.flatMap((claim, at): readonly DocumentWrite[] => {
+  return claims.flatMap((claim, at): readonly DocumentWrite[] => {
     const stored = found[at];
     const before = stored === undefined ? undefined : claimOf(stored);
     const isTheirs = theirs.has(claim);
@@ -129,7 +143,6 @@ async function leadClaims(
     const source = claimSource({ ucid, deletedAt: before.deletedAt });
     return [{ id: claimId(claim), expected: before.stored.version, source }];
   });
-  return !(await documents.write(writes)).includes('conflict');
 }
 
 function documentIn(root: Root, { org, region }: ProfileSplit): LiveDocument | RedirectDocument | undefined {

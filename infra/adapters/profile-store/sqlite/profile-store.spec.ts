@@ -59,6 +59,15 @@ describe('the file of the SQLite profiles', () => {
     consents: [],
     linking: 'merge',
   });
+  /** Writes one after the other; what each was answered with. */
+  const ucidsOf = async (...all: readonly (readonly string[])[]) => {
+    const ucids: string[] = [];
+    for (const cookies of all) {
+      const outcome = await store.upsert(write(cookies));
+      if (outcome.kind === 'written') ucids.push(outcome.profile.ucid);
+    }
+    return ucids;
+  };
   const remove = (cookies: readonly string[]) =>
     store.delete({ org: 1, regions: ['eu'], identities: write(cookies).identities, ucids: [] });
   const query = (sql: string) => {
@@ -237,6 +246,51 @@ describe('the file of the SQLite profiles', () => {
     await expect.poll(() => told.length, SOON).toBe(3);
     expect(told.slice(0, 2).map(({ ucid }) => ucid)).toEqual(ucids);
     await expect.poll(() => query('SELECT * FROM outbox'), SOON).toEqual([]);
+  });
+
+  it('of before values had an origin is opened and written: what was merged then cannot be split off', async () => {
+    const ucids = await ucidsOf(['a'], ['b'], ['a', 'b'], ['c']);
+    await store.close();
+    const database = openDatabase(join(folder, 'profiles.db'));
+    database.exec(
+      `UPDATE profiles SET body = replace(replace(body, ',"from":"${ucids[0]}"', ''), ',"from":"${ucids[1]}"', '')`,
+    );
+    database.close();
+    store = await open();
+    expect(JSON.stringify(query('SELECT body FROM profiles'))).not.toContain('from');
+    const split = (ucid = '') => store.split({ org: 1, region: 'eu', ucid });
+    expect(await split(ucids[1])).toEqual({ kind: 'refused', reason: 'unknown_origin' });
+    await store.upsert(write(['b', 'c']));
+    expect(await split(ucids[1])).toEqual({ kind: 'refused', reason: 'unknown_origin' });
+    expect(await split(ucids[3])).toMatchObject({
+      kind: 'split',
+      kept: { attributes: [['d', 'n']], identityTypes: ['cookie'] },
+    });
+  });
+
+  it('told that a ucid was gone which had been split off: changes that waited were told together', async () => {
+    await store.close();
+    store = await open(false, async () => {
+      throw new Error('nobody listens');
+    });
+    // b is split off from a, which takes c in and becomes part of the older z; y is split off and deleted apart.
+    const [z, y, a, b, , c] = await ucidsOf(['z'], ['y'], ['a'], ['b'], ['a', 'b'], ['c']);
+    const split = (ucid = '') => store.split({ org: 1, region: 'eu', ucid });
+    expect((await split(b)).kind).toBe('split');
+    await ucidsOf(['a', 'c'], ['z', 'y']);
+    expect((await split(y)).kind).toBe('split');
+    await ucidsOf(['z', 'a']);
+    await remove(['z']);
+    await store.close();
+    const told: ProfileChange[] = [];
+    store = await open(false, async (changes) => void told.push(...changes));
+    await expect.poll(() => query('SELECT * FROM outbox'), SOON).toEqual([]);
+    const gone = told.flatMap(({ kind, ucid, linked }) => (kind === 'deleted' ? [ucid, ...linked] : linked));
+    expect([...new Set(gone)].sort()).toEqual([a, c, z].sort());
+    for (const ucid of [b, y])
+      expect(told.filter((change) => change.ucid === ucid)).toMatchObject([
+        { kind: 'written', profile: { ucid } },
+      ]);
   });
 
   it('holds the changes of a transaction in few rows, and tells every one of them in its order', async () => {
