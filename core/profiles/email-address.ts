@@ -2,6 +2,7 @@ import { domainToASCII, domainToUnicode } from 'node:url';
 
 /** An address of nearly every event: letters of ASCII and nothing around it. Without `u`, no other letter matches. */
 const PLAIN = /^[a-z0-9!#$&'*+/=?^_`{|}~.-]+@[a-z0-9-]+(?:\.[a-z0-9-]+)*$/i;
+const NONE: readonly never[] = [];
 const ASCII = /^\p{ASCII}*$/u;
 /** Longer values are no addresses; twice what an identity may have, for invisible characters. */
 const MAX_CHARACTERS = 1_024;
@@ -65,6 +66,7 @@ export function formerAddresses(
   sent: string,
   breadth: 'usual' | 'every',
 ): readonly string[] {
+  if (breadth === 'usual' && PLAIN.test(sent) && !canonical.includes('xn--')) return NONE;
   const former = new Set([formerlyNormalisedAddress(sent)]);
   const at = canonical.lastIndexOf('@');
   const [local, domain] = [canonical.slice(0, at), canonical.slice(at + 1)];

@@ -1,0 +1,63 @@
+import { describe, expect, it } from 'vitest';
+import { eventWrite } from './event-write.ts';
+import { withoutOlderSpellings } from './identities.ts';
+import { recordOf } from './record.ts';
+import { identity, profile, SCOPE, World, write } from './world.ts';
+
+const OLD = 'li@bl\u00e5.example';
+const NEW = 'li@xn--bl-zia.example';
+
+/** An identify event of somebody with this address. */
+const eventOf = (email: string) =>
+  eventWrite(
+    {
+      message_id: 'm',
+      type: 'identify',
+      anonymous_id: 'd',
+      traits: { email },
+      timestamp: '2026-01-01T00:00:00.000Z',
+      received_at: '2026-01-01T00:00:00.000Z',
+      environment: 'production',
+      workspace_id: 'w',
+    },
+    SCOPE,
+    1,
+  ).write;
+
+describe('an address that is stored in an older spelling', () => {
+  it('was another person to an event', () => {
+    const world = new World();
+    world.upsert(write([`email:${OLD}`]));
+    const event = eventOf('LI@BL\u00c5.example');
+    expect(event).toMatchObject({ identities: [{ type: 'anonymous_id' }, { value: NEW }] });
+    if (event !== undefined) world.upsert(event);
+    expect(world.profiles).toHaveLength(1);
+    expect(world.ownerOf(identity(`email:${NEW}`))).toBe(world.ownerOf(identity('anonymous_id:d')));
+  });
+
+  it('is looked for by no event whose address has one spelling', () => {
+    expect(eventOf('Li@blue.example')).not.toHaveProperty('spelledBefore');
+  });
+
+  it('is shown once, with the newest of its times, as are numbers', () => {
+    const held = [
+      { type: 'cellphone', value: '+46 70 123 45 67', ts: 1 },
+      { type: 'cellphone', value: '+46701234567', ts: 2 },
+      { type: 'cellphone', value: '070-123 45 67', ts: 4 },
+      { type: 'email', value: 'eve@blue.example', ts: 3 },
+      { type: 'email', value: OLD, ts: 9 },
+      { type: 'email', value: NEW, ts: 5 },
+      { type: 'user_id', value: OLD, ts: 1 },
+    ];
+    expect(recordOf(profile('1', { identities: held })).ids).toEqual({
+      cellphone: [{ cellphone: '+46701234567', _ts: '4' }],
+      email: [
+        { email: 'eve@blue.example', _ts: '3' },
+        { email: NEW, _ts: '9' },
+      ],
+      user_id: [{ user_id: OLD, _ts: '1' }],
+    });
+    const alone = held.filter(({ value }) => value !== NEW && value !== '+46701234567');
+    expect(withoutOlderSpellings(alone)).toEqual(alone);
+  });
+});
