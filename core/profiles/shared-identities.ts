@@ -120,6 +120,7 @@ export function sharedByMerge(
   named: Profile | undefined,
 ): { readonly identities: readonly Identity[]; readonly claims: readonly IdentityClaim[] } | undefined {
   const { limits = DEFAULT_LIMITS } = write;
+  if (areFew(write, owners, named, limits)) return undefined;
   const setAside = write.identities.filter((identity, at) => {
     const owner = owners[at];
     if (owner === undefined || owner.ucid === named?.ucid || !isSetAside(owner, identity, limits))
@@ -148,6 +149,26 @@ export function sharedByMerge(
   }
   if (identities.length > 0) return { identities, claims };
   return { identities: write.identities.filter(({ type }) => type === PERSON), claims };
+}
+
+/** Nearly every write: whoever is counted twice, there are not too many, and nothing is set aside. */
+function areFew(
+  write: ProfileWrite,
+  owners: readonly (Profile | undefined)[],
+  named: Profile | undefined,
+  { user_ids: bound }: IdentityLimits,
+): boolean {
+  let users = 0;
+  for (const { type } of write.identities) if (type === PERSON) users++;
+  let last: Profile | undefined;
+  for (let at = -1; at < owners.length; at++) {
+    const profile = at < 0 ? named : owners[at];
+    if (profile === undefined || profile === last) continue;
+    if (profile.shared !== undefined) return false;
+    for (const { type } of profile.identities) if (type === PERSON) users++;
+    last = profile;
+  }
+  return users <= bound;
 }
 
 function claimantsOn({ shared, ...scope }: Profile, identity: Identity): readonly string[] {

@@ -25,7 +25,7 @@ afterAll(async () => {
 it('the guide to profiles prints what it says', async () => {
   const blocks = blocksOf('profiles', { 'http://127.0.0.1:8080': tributary.url });
   expect(blocks.map(({ language }) => language).join(' ')).toBe(
-    'sh sh sh text sh text sh text sh text sh text',
+    'sh sh sh text sh text sh text sh text sh text sh text',
   );
   for (const [at, { language, text }] of blocks.entries()) {
     if (language !== 'sh') continue;
