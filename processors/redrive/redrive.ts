@@ -96,7 +96,9 @@ export function redrive(options: RedriveOptions): BatchStage {
   };
 }
 
-function isChosen({ chosen }: RedriveOptions, { stage }: PoisonRecord): boolean {
+/** One whose entry was left out has nothing to hand over: it stays, and names the position of the entry. */
+function isChosen({ chosen }: RedriveOptions, { stage, omitted }: PoisonRecord): boolean {
+  if (omitted === true) return false;
   return chosen === undefined || chosen.has(stage);
 }
 

@@ -1,4 +1,4 @@
-import { type ContractVerdict, Overloaded, TokenBuckets, Unavailable } from '@tributary/core';
+import { type ContractVerdict, Overloaded, TokenBuckets, TooLarge, Unavailable } from '@tributary/core';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
 
@@ -60,6 +60,50 @@ describe.each([
     const answer = await producer.call('POST', './events/batch', { batch: [{ type: 'odd' }] });
     expect(answer).toMatchObject({ status: 202, body: { accepted: 0, rejected: [{ index: 0 }] } });
     expect(append).not.toHaveBeenCalled();
+  });
+});
+
+describe('while the log takes less than an event may have', () => {
+  const FILLING = 'x'.repeat(5_000);
+  const tooLarge = (message_id: string) => ({ ...item(message_id), properties: { filling: FILLING } });
+  const logIsNarrow = () => {
+    const { log } = test.dependencies;
+    const append = log.append.bind(log);
+    return vi.spyOn(log, 'append').mockImplementation(async (topic, entries) => {
+      if (entries.some(({ value }) => value.length > 5_000)) throw new TooLarge('too large');
+      return append(topic, entries);
+    });
+  };
+
+  it('the event that is too large is 413', async () => {
+    logIsNarrow();
+    const { type: _, ...body } = tooLarge('l-1');
+    expect(await producer.call('POST', './events/track', body)).toMatchObject({
+      status: 413,
+      body: { error: 'payload too large', details: [{ message: expect.stringContaining('larger') }] },
+    });
+  });
+
+  it('a batch is taken without the events that are too large', async () => {
+    const append = logIsNarrow();
+    const batch = [item('n-0'), tooLarge('n-1'), { type: 'odd' }, item('n-3'), item('n-4'), tooLarge('n-5')];
+    const answer = await producer.call('POST', './events/batch', { batch });
+    expect(answer).toMatchObject({ status: 202, body: { accepted: 3 } });
+    expect(answer.body).toMatchObject({
+      rejected: [
+        { index: 1, error: 'payload too large' },
+        { index: 2, error: 'invalid request' },
+        { index: 5, error: 'payload too large' },
+      ],
+    });
+    const taken = append.mock.calls.flatMap(([, entries], call) =>
+      append.mock.settledResults[call]?.type === 'fulfilled'
+        ? entries.map(({ value }) => (JSON.parse(value) as { message_id: string }).message_id)
+        : [],
+    );
+    expect(taken).toEqual(['n-0', 'n-3', 'n-4']);
+    const none = await producer.call('POST', './events/batch', { batch: [tooLarge('n-6')] });
+    expect(none).toMatchObject({ status: 202, body: { accepted: 0, rejected: [{ index: 0 }] } });
   });
 });
 

@@ -15,7 +15,7 @@ import type { FastifyRequest } from 'fastify';
 import { UNKNOWN } from '../../addresses/client-address.ts';
 import type { IpAddress } from '../../addresses/ip-address.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { ApiError, payloadTooLarge, unavailable } from '../../http/errors.ts';
+import { unavailable } from '../../http/errors.ts';
 import { workspaceOwners } from '../../http/owners.ts';
 import { Unconfirmed } from '../../http/unconfirmed.ts';
 import type { ShapedEvent } from './canonical.ts';
@@ -25,8 +25,7 @@ const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 
 /**
  * Makes events durable. Resolves once the log confirmed all of them but those that it takes in no case, as its operator
- * bounds it to less than an event may have: the numbers of these are the answer, and 413 where there is no other. When it
- * could not, 503 with the fields of `unconfirmed`: what a producer needs to send the same again. Their key was charged for
+ * bounds it to less than an event may have: the numbers of these are the answer. When it could not, 503 with the fields of `unconfirmed`: what a producer needs to send the same again. Their key was charged for
  * them before, by `charge`.
  */
 export type Ingest = (
@@ -113,12 +112,10 @@ export function createIngest({
     try {
       permit = unconfirmedEvents.take(owners, bytesOf(events));
       const tooLarge = await appendAll(log, key.pubsub_topic, entries);
-      if (tooLarge.length === events.length) throw payloadTooLarge('', TOO_LARGE);
       const { environment } = key;
       metrics.count('tributary_events_received_total', { environment }, events.length - tooLarge.length);
       return tooLarge;
     } catch (error) {
-      if (error instanceof ApiError) throw error;
       metrics.count('tributary_events_unconfirmed_total', {}, events.length);
       if (!(error instanceof TributaryError) || !error.retryable) throw error;
       throw unavailable(unconfirmed());

@@ -1,13 +1,13 @@
 import { EVENT_TYPES, type EventType, iso, type WriteKey } from '@tributary/core';
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { ApiError, type ErrorDetail, permissionDenied } from '../../http/errors.ts';
+import { ApiError, type ErrorDetail, payloadTooLarge, permissionDenied } from '../../http/errors.ts';
 import { whenGone } from '../../http/gone.ts';
 import { errorAnswers } from '../../http/schemas.ts';
 import { createBatchReader, itemsTooLarge, messageIds } from './batch.ts';
 import { shapeEvent } from './canonical.ts';
 import { charge } from './charge.ts';
-import { createIngest } from './ingest.ts';
+import { createIngest, TOO_LARGE } from './ingest.ts';
 import { createBatchJudge } from './judge-batch.ts';
 import {
   type BatchBody,
@@ -68,7 +68,8 @@ export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, 
           if (verdict?.outcome === 'rejected') throw blocked(verdict.breaches);
         }
         const { message_id } = shaped.event;
-        await ingest(request, key, [shaped], () => ({ message_id }));
+        const tooLarge = await ingest(request, key, [shaped], () => ({ message_id }));
+        if (tooLarge.length > 0) throw payloadTooLarge('', TOO_LARGE);
         return reply.code(202).send({ message_id, status: 'received' });
       },
     );

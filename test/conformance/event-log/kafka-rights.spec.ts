@@ -16,7 +16,9 @@ const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
 
 /** What docs/rights.md tells operators to grant, on all that begins with the prefix. */
 const GRANTS = [
-  ...(['CREATE', 'READ', 'WRITE', 'DELETE'] as const).map((right) => ['TOPIC', right] as const),
+  ...(['CREATE', 'READ', 'WRITE', 'DELETE', 'DESCRIBE_CONFIGS', 'ALTER_CONFIGS'] as const).map(
+    (right) => ['TOPIC', right] as const,
+  ),
   ['GROUP', 'READ'],
   ['TRANSACTIONAL_ID', 'WRITE'],
 ] as const;
@@ -81,10 +83,26 @@ describe.skipIf(engines() === undefined)('a Kafka that grants rights one by one'
     expect(await log.offsetAt(SOURCE, partition, 0)).toBe(0);
     await log.dropBelow(SOURCE, partition, 1);
     await eventually(async () => (await log.first(SOURCE, partition)) === 1, 'nothing is dropped');
+    // That of brokers is asked for with a right on the cluster, which need not be granted.
+    expect((await log.topicFaults()).map(({ message }) => message)).toEqual([
+      expect.stringMatching(/^offsets.retention.minutes .* not known, .*CLUSTER_AUTHORIZATION_FAILED/),
+    ]);
+    expect(await log.alterTopics()).toEqual([]);
     await log.close();
   });
 
-  const withheld = GRANTS.filter(([resource]) => LONG || resource === 'TRANSACTIONAL_ID');
+  it('says that settings are not known where it may not ask for them', async () => {
+    const { log } = await installedWith(GRANTS.filter(([, right]) => !right.endsWith('CONFIGS')));
+    await log.createTopics();
+    expect((await log.topicFaults()).map(({ message }) => message)).toContainEqual(
+      expect.stringMatching(/^the settings of topics are not known, .*TOPIC_AUTHORIZATION_FAILED/),
+    );
+    await log.close();
+  });
+
+  const withheld = GRANTS.filter(([, right]) => !right.endsWith('CONFIGS')).filter(
+    ([resource]) => LONG || resource === 'TRANSACTIONAL_ID',
+  );
   it.each(withheld)('misses each of them, and says so: %s %s', async (resource, right) => {
     const { log, said } = await installedWith(
       GRANTS.filter((grant) => grant[0] !== resource || grant[1] !== right),
