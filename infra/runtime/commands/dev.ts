@@ -12,10 +12,11 @@ import { catalogReadiness } from '../observability/readiness.ts';
 import { DEV_DEFAULTS } from '../process/dev-defaults.ts';
 import { startPatience } from '../process/patience.ts';
 import { makeFolderPrivate } from '../process/private-folder.ts';
-import { runUntilTold } from '../process/run-until-told.ts';
+import { type Leaving, runUntilTold } from '../process/run-until-told.ts';
 import { tellingFaults } from '../process/telling-faults.ts';
 import { prepareQuickstart, welcome } from '../quickstart/quickstart.ts';
 import { startAdminServer } from '../server/admin-server.ts';
+import { drain, unlessLeaving } from '../server/drain.ts';
 import { startServer } from '../server/server.ts';
 import { startStagesThread } from '../stages/thread.ts';
 import { noArguments, UsageError } from '../usage-error.ts';
@@ -38,8 +39,8 @@ export async function dev(args: readonly string[], environment: Environment): Pr
     makeFolderPrivate(config.dataFolder, logger);
     const lock = lockFolder(config.dataFolder);
     try {
-      return await runUntilTold({ logger, graceMs: config.shutdownGrace }, (closing) =>
-        serve(config, closing, logger),
+      return await runUntilTold({ logger, graceMs: config.shutdownGrace }, (closing, leaving) =>
+        serve(config, closing, leaving, logger),
       );
     } finally {
       lock.release();
@@ -47,7 +48,7 @@ export async function dev(args: readonly string[], environment: Environment): Pr
   });
 }
 
-async function serve(config: Config, closing: Closing, logger: Logger): Promise<never> {
+async function serve(config: Config, closing: Closing, leaving: Leaving, logger: Logger): Promise<never> {
   const metrics = createMetrics({ processFigures: true });
   const issuer = openDevIssuer(config);
   const oidc = closing.keep(openOidcIssuers(config, { logger, metrics }));
@@ -66,7 +67,7 @@ async function serve(config: Config, closing: Closing, logger: Logger): Promise<
   );
   await stages.running;
   const operations = {
-    readiness: () => catalogReadiness(catalog, { ...engines.said(), ...oidc.said() }),
+    readiness: () => unlessLeaving(leaving, catalogReadiness(catalog, { ...engines.said(), ...oidc.said() })),
     metrics: { main: () => metrics.snapshot(), stages: () => stages.snapshot() },
   };
   const admin = closing.keep(await startAdminServer(config, operations, logger));
@@ -75,6 +76,7 @@ async function serve(config: Config, closing: Closing, logger: Logger): Promise<
   const patience = startPatience(config.startTimeout, logger);
   const check = closing.keep(await checkStores(config, { catalog, log, logger }, patience, openProfiles));
   const quickstart = await prepareQuickstart(server.app, dependencies, issuer, config.dataFolder);
+  leaving.drain = () => drain(server, config.drain, logger);
   process.stdout.write(welcome(server.url, admin.url, quickstart));
   return Promise.race([stages.failed, check.failed]);
 }

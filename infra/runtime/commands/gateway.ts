@@ -9,9 +9,10 @@ import { catalogReadiness } from '../observability/readiness.ts';
 import { readDistributedConfig, tellOfSharedFolder } from '../process/distributed.ts';
 import { startPatience } from '../process/patience.ts';
 import { makeFolderPrivate } from '../process/private-folder.ts';
-import { runUntilTold } from '../process/run-until-told.ts';
+import { type Leaving, runUntilTold } from '../process/run-until-told.ts';
 import { tellingFaults } from '../process/telling-faults.ts';
 import { startAdminServer } from '../server/admin-server.ts';
+import { drain, unlessLeaving } from '../server/drain.ts';
 import { startServer } from '../server/server.ts';
 import { noArguments } from '../usage-error.ts';
 import type { Closing } from '../wiring/closing.ts';
@@ -28,12 +29,14 @@ export async function runGateway(args: readonly string[], environment: Environme
   makeFolderPrivate(config.dataFolder, logger);
   tellOfSharedFolder(config, logger);
   return tellingFaults('gateway', () =>
-    runUntilTold({ logger, graceMs: config.shutdownGrace }, (closing) => serve(config, closing, logger)),
+    runUntilTold({ logger, graceMs: config.shutdownGrace }, (closing, leaving) =>
+      serve(config, closing, leaving, logger),
+    ),
   );
 }
 
 /** Answers about itself from the start; the rest is 503 until Kafka answers and the catalog was read. */
-async function serve(config: Config, closing: Closing, logger: Logger): Promise<never> {
+async function serve(config: Config, closing: Closing, leaving: Leaving, logger: Logger): Promise<never> {
   const metrics = createMetrics({ processFigures: true });
   const oidc = closing.keep(openOidcIssuers(config, { logger, metrics }));
   const issuers = [...(config.devIssuer ? [openDevIssuer(config).trusted] : []), ...oidc.trusted];
@@ -45,7 +48,7 @@ async function serve(config: Config, closing: Closing, logger: Logger): Promise<
   const { catalog, log } = dependencies;
   const engines = closing.keep(watchConfiguredEngines(config, dependencies));
   const operations = {
-    readiness: () => catalogReadiness(catalog, { ...engines.said(), ...oidc.said() }),
+    readiness: () => unlessLeaving(leaving, catalogReadiness(catalog, { ...engines.said(), ...oidc.said() })),
     metrics: { main: () => metrics.snapshot() },
   };
   const admin = closing.keep(await startAdminServer(config, operations, logger));
@@ -54,6 +57,7 @@ async function serve(config: Config, closing: Closing, logger: Logger): Promise<
   await schemas.begin();
   await provideTopics(log, config, patience);
   const check = closing.keep(await checkStores(config, { catalog, log, logger }, patience, openProfiles));
+  leaving.drain = () => drain(server, config.drain, logger);
   process.stdout.write(`gateway ready at ${server.url} (metrics and readiness at ${admin.url})\n`);
   return check.failed;
 }
