@@ -6,6 +6,8 @@ import { lockFolder } from '../config/folder-lock.ts';
 import type { Config } from '../config/settings.ts';
 import { openDevIssuer } from '../issuer/dev-issuer.ts';
 import { openOidcIssuers } from '../issuer/oidc-issuers.ts';
+import { reportBuild } from '../observability/build-info.ts';
+import { EngineHealth } from '../observability/engine-health.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
 import { catalogReadiness } from '../observability/readiness.ts';
@@ -50,15 +52,17 @@ export async function dev(args: readonly string[], environment: Environment): Pr
 
 async function serve(config: Config, closing: Closing, leaving: Leaving, logger: Logger): Promise<never> {
   const metrics = createMetrics({ processFigures: true });
+  reportBuild(metrics, 'dev');
+  const health = new EngineHealth({ metrics, part: 'main' });
   const issuer = openDevIssuer(config);
   const oidc = closing.keep(openOidcIssuers(config, { logger, metrics }));
   const issuers = [issuer.trusted, ...oidc.trusted];
   const live = new MessageChannel();
   const { dependencies, schemas, openProfiles } = closing.keep(
-    await openGateway(config, issuers, { logger, metrics, liveLink: live.port1 }),
+    await openGateway(config, issuers, { logger, metrics, health, liveLink: live.port1 }),
   );
   const { catalog, log } = dependencies;
-  const engines = closing.keep(watchConfiguredEngines(config, dependencies));
+  closing.keep(watchConfiguredEngines(config, dependencies, health));
   const stages = closing.keep(
     await startStagesThread(
       { config, liveLink: live.port2 },
@@ -67,7 +71,7 @@ async function serve(config: Config, closing: Closing, leaving: Leaving, logger:
   );
   await stages.running;
   const operations = {
-    readiness: () => unlessLeaving(leaving, catalogReadiness(catalog, { ...engines.said(), ...oidc.said() })),
+    readiness: () => unlessLeaving(leaving, catalogReadiness(catalog, { ...health.said(), ...oidc.said() })),
     metrics: { main: () => metrics.snapshot(), stages: () => stages.snapshot() },
   };
   const admin = closing.keep(await startAdminServer(config, operations, logger));

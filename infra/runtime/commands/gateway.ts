@@ -3,6 +3,8 @@ import type { Environment } from '../command.ts';
 import type { Config } from '../config/settings.ts';
 import { openDevIssuer } from '../issuer/dev-issuer.ts';
 import { openOidcIssuers } from '../issuer/oidc-issuers.ts';
+import { reportBuild } from '../observability/build-info.ts';
+import { EngineHealth } from '../observability/engine-health.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
 import { catalogReadiness } from '../observability/readiness.ts';
@@ -38,17 +40,19 @@ export async function runGateway(args: readonly string[], environment: Environme
 /** Answers about itself from the start; the rest is 503 until Kafka answers and the catalog was read. */
 async function serve(config: Config, closing: Closing, leaving: Leaving, logger: Logger): Promise<never> {
   const metrics = createMetrics({ processFigures: true });
+  reportBuild(metrics, 'gateway');
+  const health = new EngineHealth({ metrics, part: 'main' });
   const oidc = closing.keep(openOidcIssuers(config, { logger, metrics }));
   const issuers = [...(config.devIssuer ? [openDevIssuer(config).trusted] : []), ...oidc.trusted];
   if (issuers.length === 0) logger.warn({}, 'no issuer is configured: ID tokens are refused');
   const patience = startPatience(config.startTimeout, logger);
   const { dependencies, schemas, openProfiles } = closing.keep(
-    await openGateway(config, issuers, { logger, metrics }),
+    await openGateway(config, issuers, { logger, metrics, health }),
   );
   const { catalog, log } = dependencies;
-  const engines = closing.keep(watchConfiguredEngines(config, dependencies));
+  closing.keep(watchConfiguredEngines(config, dependencies, health));
   const operations = {
-    readiness: () => unlessLeaving(leaving, catalogReadiness(catalog, { ...engines.said(), ...oidc.said() })),
+    readiness: () => unlessLeaving(leaving, catalogReadiness(catalog, { ...health.said(), ...oidc.said() })),
     metrics: { main: () => metrics.snapshot() },
   };
   const admin = closing.keep(await startAdminServer(config, operations, logger));

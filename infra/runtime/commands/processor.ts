@@ -2,6 +2,7 @@ import { type Logger, type NewEntry, NO_METRICS, TOPIC } from '@tributary/core';
 import { STAGE_NAMES } from '@tributary/processors';
 import type { Environment } from '../command.ts';
 import type { Config } from '../config/settings.ts';
+import { reportBuild } from '../observability/build-info.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
 import { readDistributedConfig, tellOfSharedFolder } from '../process/distributed.ts';
@@ -45,6 +46,7 @@ async function work(
   logger: Logger,
 ): Promise<never> {
   const metrics = createMetrics({ processFigures: true });
+  reportBuild(metrics, 'processor');
   let thread: StagesThread | undefined;
   const operations = {
     readiness: () => unlessLeaving(leaving, thread?.readiness() ?? STARTING),

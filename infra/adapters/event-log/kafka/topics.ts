@@ -3,7 +3,7 @@ import kafkajs, { type Admin, type ITopicConfig, type ITopicMetadata } from 'kaf
 import { pause } from '../stage-runner/waiting.ts';
 import type { KafkaClient } from './client/client.ts';
 import { clientOptions, type KafkaConnection } from './client/connection.ts';
-import { protocolErrorOf, translateKafkaError } from './client/errors.ts';
+import { connectionHint, protocolErrorOf, translateKafkaError } from './client/errors.ts';
 import { stableEnds } from './client/offsets.ts';
 
 /** A record is at most a value of 1 MiB and its headers, or in `stages.dead` both once more, as JSON inside of JSON. */
@@ -52,7 +52,7 @@ export async function createKafkaTopics(options: CreateTopicsOptions): Promise<r
     await checkLayout(admin, options);
     return created;
   } catch (thrown) {
-    throw translateKafkaError(thrown, 'making topics');
+    throw translateKafkaError(thrown, 'making topics', connectionHint(connection));
   } finally {
     await admin.disconnect().catch(() => {});
   }
