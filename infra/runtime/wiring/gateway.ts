@@ -109,9 +109,9 @@ async function openDependencies(
     closing.keep(
       await whenAvailable(`opening the ${what}`, startPatience(config.startTimeout, logger), attempt),
     );
-  const log = closing.keep(
-    // Where the log is embedded, the stages' thread drops what has expired.
-    await openEventLog(config, {
+  // Where the log is embedded, the stages' thread drops what has expired.
+  const log = await available('event log', () =>
+    openEventLog(config, {
       logger,
       metrics,
       framing: schemas.framing,
@@ -132,10 +132,10 @@ async function openDependencies(
     log,
     catalog,
     changeLimits: openChangeLimits(config),
-    counters: closing.keep(
-      await openVolumeCounters(config, { logger, busyTimeoutMs: EVENT_LOOP_PATIENCE_MS }),
+    counters: await available('volume counters', () =>
+      openVolumeCounters(config, { logger, busyTimeoutMs: EVENT_LOOP_PATIENCE_MS }),
     ),
-    history: closing.keep(await openHistory(config, logger)),
+    history: await available('history', () => openHistory(config, logger)),
     healthBoard: await available('health board', () => openHealthBoard(config, logger)),
     deduplicator: await available('deduplicator', () => openDeduplicator(config, logger)),
     reevaluations: await available('deduplicator', () => openReevaluations(config, logger)),

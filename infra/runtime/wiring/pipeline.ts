@@ -33,6 +33,7 @@ import { openSandbox } from './ports/sandbox.ts';
 import { openValueFraming } from './ports/value-framing.ts';
 import { openVolumeCounters } from './ports/volume-counters.ts';
 import { provideTopics } from './provide-topics.ts';
+import { lateSchemas } from './schemas.ts';
 import { receivedTopics } from './topics.ts';
 
 export interface PipelineTools {
@@ -68,7 +69,10 @@ export async function openPipeline(
 ): Promise<OpenPipeline> {
   const available = async <T extends { close(): Promise<void> }>(what: string, attempt: () => Promise<T>) =>
     closing.keep(await whenAvailable(`opening the ${what}`, patience, attempt));
-  const framing = await available('schemas', () => openValueFraming(config, logger));
+  // Where the registry does not answer yet, what is written to public topics waits for it, and nothing else.
+  const schemas = closing.keep(lateSchemas(() => openValueFraming(config, logger), logger));
+  await schemas.begin();
+  const { framing } = schemas;
   const log = await available('event log', () =>
     openEventLog(config, { logger, metrics, framing, dropExpired, ...(inHand && { inHand }) }),
   );
@@ -78,7 +82,7 @@ export async function openPipeline(
   const deduplicator = await available('deduplicator', () => openDeduplicator(config, logger));
   const reevaluations = await available('deduplicator', () => openReevaluations(config, logger));
   const history = await available('history', () => openHistory(config, logger));
-  const publish = publishProfileChanges(log);
+  const publish = schemas.published(publishProfileChanges(log));
   const profiles = lateProfiles(() =>
     whenAvailable('opening the profiles', startPatience(config.startTimeout, logger), () =>
       openProfileStore(config, { logger, metrics, publish }),

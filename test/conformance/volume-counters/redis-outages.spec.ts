@@ -88,6 +88,17 @@ describe.skipIf(!engines())('volume counters whose Redis fails', () => {
     expect(await counted(counters)).toBe(8);
   });
 
+  it('stayed empty after FLUSHALL until a restart: what is counted again is read', async () => {
+    const redis = await ownRedis();
+    const counters = await openCounters(redis.url);
+    await countUpTo(counters, 0, 6);
+    await command(redis.url, 'FLUSHALL');
+    await expect(counters.apply(batch(6, [increment('a', 1)]))).rejects.toThrow(Fenced);
+    expect(await counters.applied(PARTITION)).toBe(0);
+    await countUpTo(counters, 0, 9);
+    expect(await counted(counters)).toBe(9);
+  });
+
   it('go back with a replica that takes over and lags', async () => {
     const primary = await ownRedis();
     const replica = await ownRedis({ replicaOf: primary.url });
