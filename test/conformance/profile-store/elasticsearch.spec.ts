@@ -36,6 +36,31 @@ describe.skipIf(!engines())('on the engines of the run', () => {
     expect(await store.holdsProfiles(people.in('us').scope)).toBe(false);
   });
 
+  it('an index with a write block answered what the watch of engines asks: a write says why it fails', async () => {
+    const made = await harness.create(1e9);
+    const { url, prefix } = JSON.parse(made.settings) as ElasticsearchSettings;
+    const store = await harness.open(made.settings, { publish: new Published().publish });
+    onTestFinished(async () => {
+      await store.close();
+      await made.dispose();
+    });
+    const people = new People(store);
+    await people.write(['email:a@x']);
+    const block = (on: boolean) =>
+      fetch(`${url}/tributary-${prefix}profiles/_settings`, {
+        method: 'PUT',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ 'index.blocks.write': on }),
+      });
+    expect((await block(true)).status).toBe(200);
+    expect(await people.find('email:a@x')).toBeDefined();
+    await expect(people.write(['email:b@x'])).rejects.toThrow(
+      'Elasticsearch answered 403 (cluster_block_exception)',
+    );
+    expect((await block(false)).status).toBe(200);
+    await people.write(['email:b@x']);
+  });
+
   it('an index of profiles that was deleted came back empty, and nobody was told', async () => {
     const made = await harness.create(1e9);
     const { url, prefix, retentionMs } = JSON.parse(made.settings) as ElasticsearchSettings;

@@ -88,6 +88,17 @@ describe.skipIf(!engines())('volume counters whose Redis fails', () => {
     expect(await counted(counters)).toBe(8);
   });
 
+  it('looked well to a question without memory: the write that the watch of engines makes is refused', async () => {
+    const redis = await ownRedis();
+    const counters = await openCounters(redis.url);
+    await counters.touch({ keyId: 'nobody', at: 1 });
+    await command(redis.url, 'CONFIG', 'SET', 'maxmemory', '1');
+    expect(await counters.lastUsed(['nobody'])).toEqual(new Map([['nobody', 1]]));
+    await expect(counters.touch({ keyId: 'nobody', at: 2 })).rejects.toThrow(/^Redis: OOM/);
+    await command(redis.url, 'CONFIG', 'SET', 'maxmemory', '0');
+    await counters.touch({ keyId: 'nobody', at: 3 });
+  });
+
   it('stayed empty after FLUSHALL until a restart: what is counted again is read', async () => {
     const redis = await ownRedis();
     const counters = await openCounters(redis.url);
