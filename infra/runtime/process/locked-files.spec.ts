@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { NO_LOGGER, Unavailable } from '@tributary/core';
 import { expect, it, onTestFinished } from 'vitest';
-import { startPatience, whenAvailable } from '../../runtime/process/patience.ts';
-import { openSqliteVolumeCounters } from '../volume-counters/sqlite/index.ts';
-import { inTransaction, openDatabase } from './database.ts';
+import { inTransaction, openDatabase } from '../../adapters/sqlite/database.ts';
+import { openSqliteVolumeCounters } from '../../adapters/volume-counters/sqlite/index.ts';
+import { startPatience, whenAvailable } from './patience.ts';
 
 const HOLDER = `
   const database = new (require('node:sqlite').DatabaseSync)(process.argv[1]);
