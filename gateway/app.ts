@@ -120,18 +120,30 @@ function answerHalfClosed(server: Server): void {
   Object.assign(server, { httpAllowHalfOpen: true });
 }
 
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** From now on each answer ends its connection, e.g. as the server is about to close. */
+    endConnections(): void;
+  }
+}
+
 /**
  * Once the server closes, connections end with what is under way on them: one that a client keeps, and sends nothing more
  * on, would hold the close up for as long as it may be kept.
  */
 const closeSoon = fastifyPlugin(async (app) => {
   let looking: NodeJS.Timeout | undefined;
+  let ending = false;
+  app.decorate('endConnections', () => {
+    ending = true;
+  });
   app.addHook('preClose', (done) => {
+    ending = true;
     looking = setInterval(() => app.server.closeIdleConnections(), CLOSING_LOOK_MS).unref();
     done();
   });
   app.addHook('onSend', (_request, reply, payload, done) => {
-    if (looking !== undefined) reply.header('connection', 'close');
+    if (ending) reply.header('connection', 'close');
     done(null, payload);
   });
   app.addHook('onClose', async () => clearInterval(looking));

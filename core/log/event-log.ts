@@ -56,6 +56,12 @@ export interface StageLag {
   readonly topic: string;
   readonly partition: number;
   readonly lag: number;
+  /** Events in these records; on a distributed log, where a record may hold several, an estimate from what was read. */
+  readonly events: number;
+  /** Whether this process has the partition at work. */
+  readonly isOwned: boolean;
+  /** When the log took the oldest of them, epoch ms; absent where there is none, or it was not read here. */
+  readonly oldestAt?: number;
 }
 
 /**

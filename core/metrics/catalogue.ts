@@ -74,6 +74,16 @@ export const METRICS = {
     help: 'Records behind the position of a stage. What several processes say of a partition: the least is right.',
     labels: { stage, topic, partition: 'its number' },
   },
+  tributary_stage_lag_events: {
+    kind: 'gauge',
+    help: 'Events behind the position of a stage: on Kafka, where a record of a received topic holds several, an estimate from the records read before.',
+    labels: { stage, topic, partition: 'its number' },
+  },
+  tributary_stage_oldest_seconds: {
+    kind: 'gauge',
+    help: 'Age of the oldest record behind the position of a stage, since the log took it; 0 where there is none. Reported by the process that owns the partition.',
+    labels: { stage, topic, partition: 'its number' },
+  },
   tributary_stage_lag_collected_timestamp_seconds: {
     kind: 'gauge',
     help: 'When the lag of all stages of a process was last known, as Unix time; it stands still while the log does not answer.',
@@ -269,6 +279,25 @@ export const METRICS = {
   tributary_egress_refused_total: {
     kind: 'counter',
     help: 'Connections that were not made as their address is not allowed.',
+  },
+  tributary_engine_up: {
+    kind: 'gauge',
+    help: '1 where an engine answered what it was last asked, reads and writes; 0 where it did not, or refuses writes. `/readyz` of the admin port says why.',
+    labels: { engine: 'kafka, redis, elasticsearch', part: 'main, stages' },
+  },
+  tributary_engine_checked_timestamp_seconds: {
+    kind: 'gauge',
+    help: 'When an engine last answered or refused, as Unix time; it stands still while the engine hangs.',
+    labels: { engine: 'kafka, redis, elasticsearch', part: 'main, stages' },
+  },
+  tributary_build_info: {
+    kind: 'gauge',
+    help: 'Always 1: what runs.',
+    labels: {
+      version: 'of Tributary',
+      node: 'version of Node',
+      role: 'dev, gateway, processor',
+    },
   },
   tributary_metrics_collected_timestamp_seconds: {
     kind: 'gauge',

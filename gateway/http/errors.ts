@@ -22,9 +22,11 @@ export class ApiError extends Error {
       details?: readonly ErrorDetail[];
       fields?: Readonly<Record<string, unknown>>;
       retryAfterSeconds?: number;
+      /** What the caller is not told. */
+      cause?: unknown;
     } = {},
   ) {
-    super(error);
+    super(error, options.cause === undefined ? {} : { cause: options.cause });
     this.name = 'ApiError';
     this.status = status;
     this.error = error;
@@ -92,7 +94,10 @@ export function tooManyRequests(retryAfterSeconds: number): ApiError {
   return new ApiError(429, 'too many requests', { retryAfterSeconds });
 }
 
-/** 503: nothing is confirmed. `fields` may carry the ids that were assigned, to send again with. */
-export function unavailable(fields: Readonly<Record<string, unknown>> = {}): ApiError {
-  return new ApiError(503, 'unavailable', { fields, retryAfterSeconds: RETRY_AFTER_SECONDS });
+/**
+ * 503: nothing is confirmed. `fields` may carry the ids that were assigned, to send again with; `cause` is for the log
+ * alone.
+ */
+export function unavailable(fields: Readonly<Record<string, unknown>> = {}, cause?: unknown): ApiError {
+  return new ApiError(503, 'unavailable', { fields, cause, retryAfterSeconds: RETRY_AFTER_SECONDS });
 }

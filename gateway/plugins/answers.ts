@@ -44,7 +44,8 @@ export const answersPlugin = fastifyPlugin<Pick<GatewayDependencies, 'memory'>>(
     reply.raw.once('close', permit.release);
     return {
       resize(bytes) {
-        if (bytes > UNCOUNTED_BYTES && !permit.resize(bytes)) throw unavailable();
+        if (bytes > UNCOUNTED_BYTES && !permit.resize(bytes))
+          throw unavailable({}, new Error('the memory for answers is used up'));
       },
     };
   });

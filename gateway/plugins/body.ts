@@ -142,7 +142,7 @@ export const bodyPlugin = fastifyPlugin<BodyDependencies>(async (app, { metrics,
 
   function noRoom(reason: 'share' | 'ended'): Error {
     metrics.count('tributary_bodies_refused_total', { reason });
-    return unavailable();
+    return unavailable({}, new Error(`the memory for bodies is used up (${reason})`));
   }
 
   function reserve({ heldBody }: FastifyRequest, bytes: number): Error | undefined {

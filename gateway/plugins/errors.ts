@@ -15,8 +15,18 @@ import { describeValidation } from '../http/validation.ts';
 
 /** Turns whatever is thrown into the one error shape, without stacks and without library wording. */
 export const errorsPlugin = fastifyPlugin<Pick<GatewayDependencies, 'logger'>>(async (app, { logger }) => {
+  /** Each of them: how many are written is the logger's to decide. */
+  function logUnavailable({ id, routeOptions }: FastifyRequest, cause: unknown): void {
+    const { operation } = routeOptions.config;
+    logger.warn(
+      { request_id: id, operation, error: messageOf(cause) },
+      'a request is answered with 503, to be repeated',
+    );
+  }
+
   app.setErrorHandler((error: FastifyError, request: FastifyRequest, reply) => {
     const known = toApiError(error);
+    if (known?.status === 503 && known.cause !== undefined) logUnavailable(request, known.cause);
     if (known !== undefined)
       return answerError(reply, request.routeOptions.config.sdk ? inWordsOfSdks(known) : known);
     logger.error(
@@ -47,7 +57,7 @@ function toApiError(error: FastifyError | ApiError | TributaryError): ApiError |
   if (error instanceof ApiError) return error;
   // What can never be taken should have been refused before it was handed to a port: nobody foresaw it.
   if (error instanceof TooLarge) return payloadTooLarge('', 'larger than this installation takes');
-  if (error instanceof TributaryError) return error.retryable ? unavailable() : undefined;
+  if (error instanceof TributaryError) return error.retryable ? unavailable({}, error) : undefined;
   if (error.validation !== undefined)
     return invalidRequest(...describeValidation(error.validation, error.validationContext));
   switch (error.code) {

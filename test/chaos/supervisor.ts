@@ -44,7 +44,7 @@ export class Supervised {
     this.#role = name.replace(/-\d+$/, '');
     this.adminUrl = `http://127.0.0.1:${adminPort}`;
     const ports = { PORT: String(port), TRIBUTARY_ADMIN_PORT: String(adminPort) };
-    this.#env = { ...inherited(), HOST: '127.0.0.1', ...ports, ...env };
+    this.#env = { ...inherited(), HOST: '127.0.0.1', TRIBUTARY_DRAIN: '1s', ...ports, ...env };
     this.#logFile = join(logFolder, `${name}.log`);
   }
 

@@ -1,8 +1,9 @@
-import { type Labels, type Metrics, NO_METRICS } from '@tributary/core';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { type Labels, type Metrics, NO_LOGGER, NO_METRICS, Unavailable } from '@tributary/core';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { openTestGateway, type TestGateway } from '../helpers/gateway.ts';
 
 const answers: Labels[] = [];
+const warned: object[] = [];
 const timed: (readonly [seconds: number, labels: Labels | undefined])[] = [];
 const metrics: Metrics = {
   ...NO_METRICS,
@@ -16,7 +17,9 @@ const metrics: Metrics = {
 
 let test: TestGateway;
 beforeAll(async () => {
-  test = await openTestGateway({ dependencies: { metrics } });
+  test = await openTestGateway({
+    dependencies: { metrics, logger: { ...NO_LOGGER, warn: (fields) => warned.push(fields) } },
+  });
 });
 afterAll(() => test.close());
 
@@ -39,4 +42,24 @@ it('every answer is counted by its operation and status, and timed', async () =>
   ]);
   expect(timed.map(([, labels]) => labels)).toEqual(answers.map(({ operation }) => ({ operation })));
   for (const [seconds] of timed) expect(seconds).toBeGreaterThan(0);
+});
+
+it('answers of 503 were in no log: what did not answer is there, and which call met it', async () => {
+  const owner = await test.openWorkspace();
+  const wanted = { name: 'k', environment: 'production' };
+  const { key } = await owner.ok<{ key: string }>('POST', './event-keys', wanted);
+  const append = vi.spyOn(test.dependencies.log, 'append');
+  append.mockRejectedValue(new Unavailable('Kafka: appending: NOT_ENOUGH_REPLICAS'));
+  const { status } = await owner
+    .with({ token: key })
+    .call('POST', './events/track', { event: 'Paid', user_id: 'u' });
+  append.mockRestore();
+  expect(status).toBe(503);
+  expect(warned).toEqual([
+    {
+      request_id: expect.any(String),
+      operation: 'events.ingest',
+      error: 'Kafka: appending: NOT_ENOUGH_REPLICAS',
+    },
+  ]);
 });

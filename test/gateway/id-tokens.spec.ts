@@ -21,6 +21,7 @@ beforeAll(async () => {
     { ...theirs.settings, email_domains: ['theirs.example'] },
   ];
   test = await openTestGateway({ env: { TRIBUTARY_ISSUERS: JSON.stringify(issuers) } });
+  await test.issuersAnswered();
 });
 afterAll(async () => {
   await test.close();

@@ -23,6 +23,7 @@ let client: ProfileClient;
 beforeAll(async () => {
   provider = await startOidcProvider();
   test = await openTestGateway({ env: { TRIBUTARY_ISSUERS: JSON.stringify([provider.settings]) } });
+  await test.issuersAnswered();
   owner = await test.openWorkspace();
   organization = await openProfiles(owner, owner.workspaceId, sendInto(test.app));
   client = organization.client;

@@ -110,7 +110,9 @@ describe('one address or number in several spellings', () => {
     expect(local).toMatchObject({ ids: { cellphone: [{ cellphone: '06-12345678' }] } });
     expect(local.ucid).not.toBe(record.ucid);
 
-    expect(await owner.ok('PUT', settings, { default_country: 'NL' })).toMatchObject({ default_country: 'NL' });
+    expect(await owner.ok('PUT', settings, { default_country: 'NL' })).toMatchObject({
+      default_country: 'NL',
+    });
     const joined = await client.write({ cellphone: '06-12345678' });
     expect(joined).toMatchObject({ ucid: record.ucid });
     expect(joined.ids).toMatchObject({

@@ -5,6 +5,7 @@ import { NO_LOGGER, NO_METRICS, type WorkspaceRole } from '@tributary/core';
 import { createServer, type GatewayDependencies, gateway } from '@tributary/gateway';
 import { openDevIssuer, openGateway, openOidcIssuers, readConfig } from '@tributary/infra';
 import type { FastifyInstance, RouteOptions } from 'fastify';
+import { eventually } from './client.ts';
 
 /** An answer of the API. */
 export interface Injected<T = Record<string, unknown>> {
@@ -84,6 +85,8 @@ export interface TestGateway {
   readonly routes: readonly RouteOptions[];
   /** The gateway's clock; `pass` moves it. */
   readonly clock: { now(): number; pass(ms: number): void };
+  /** Resolves once each issuer of `TRIBUTARY_ISSUERS` has told its keys: on a busy machine that may take several attempts. */
+  issuersAnswered(): Promise<void>;
   /** Somebody who signed in. */
   signIn(email: string): Promise<InjectClient>;
   /** Somebody in a new workspace of their own. */
@@ -132,6 +135,13 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
     dependencies,
     routes,
     clock,
+    async issuersAnswered() {
+      await eventually(
+        () => Object.values(oidc.said()),
+        (said) => said.every((one) => one === 'answers'),
+        60_000,
+      );
+    },
     signIn,
     async openWorkspace(email = 'owner@example.com') {
       const client = await signIn(email);

@@ -15,7 +15,7 @@ export class ServerProcess {
 
   constructor(command: readonly string[], env: Readonly<Record<string, string>>) {
     this.#child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', MAIN, ...command], {
-      env: { ...inherited(), HOST: '127.0.0.1', PORT: '0', ...env },
+      env: { ...inherited(), HOST: '127.0.0.1', PORT: '0', TRIBUTARY_DRAIN: '0s', ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     this.#exited = new Promise((resolve) => this.#child.once('close', (code) => resolve(code)));

@@ -69,9 +69,12 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     },
   );
 
-  it('processor: runs the stages it was told to, and no other', async () => {
-    const server = start(['processor', '--stages', 'count,history']);
+  it('processor: did not start without a schema registry; runs the stages it was told to, and no other', async () => {
+    const server = start(['processor', '--stages', 'count,history'], {
+      SCHEMA_REGISTRY_URL: `http://127.0.0.1:${await freePort()}`,
+    });
     const url = await readyAt(server);
+    expect(server.log).toContain('what is written to public topics waits for the schema registry');
     expect(await status(`${url}/livez`)).toBe(200);
     expect(await (await fetch(`${url}/readyz`)).json()).toEqual({ status: 'ok' });
     const adminUrl = await adminOf(server);
@@ -92,6 +95,9 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
       (found) => found.size === 2,
     );
     expect([...stages].sort()).toEqual(['count', 'history']);
+    const figures = await scrape(adminUrl);
+    expect(figures).toMatch(/^tributary_build_info\{version="[^"]+",node="24\.[^"]+",role="processor"\} 1$/m);
+    expect(figures).toContain('tributary_engine_up{engine="redis",part="stages"} 1\n');
     expect(await status(`${url}/api/v1/workspaces`)).toBe(404);
     expect(await server.stop()).toBe(0);
     expect(openEntries(folder.path)).toEqual([]);
@@ -104,7 +110,7 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
       SCHEMA_REGISTRY_URL: `http://127.0.0.1:${await freePort()}`,
     });
     const url = await readyAt(server);
-    expect(server.log).toContain('profile changes wait for the schema registry');
+    expect(server.log).toContain('what is written to public topics waits for the schema registry');
     const token = await openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' }).mint('a@example.com');
     const person = new Client(url, token);
     const { id: workspaceId } = await person.post<{ id: string }>('/workspaces', { name: 'W' });

@@ -1,5 +1,6 @@
 import { openDevIssuer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { postKeptAlive, startBalancer } from '../helpers/balancer.ts';
 import { Client } from '../helpers/client.ts';
 import { clusterEnvironment, makeWorkspace, readyAt } from '../helpers/cluster.ts';
 import { engines, freshPrefix } from '../helpers/engines.ts';
@@ -21,11 +22,15 @@ describe.skipIf(engines() === undefined)('two gateways, each a process', () => {
   const processes: ServerProcess[] = [];
   let folder: Awaited<ReturnType<typeof temporaryFolder>>;
   let [here, there] = [new Client('', ''), new Client('', '')];
-  let [thereUrl, workspaceId] = ['', ''];
+  let [hereUrl, thereUrl, workspaceId] = ['', '', ''];
 
   beforeAll(async () => {
     folder = await temporaryFolder();
-    const environment = { ...clusterEnvironment(prefix), TRIBUTARY_DATA_DIR: folder.path };
+    const environment = {
+      ...clusterEnvironment(prefix),
+      TRIBUTARY_DATA_DIR: folder.path,
+      TRIBUTARY_DRAIN: '1s',
+    };
     for (const role of ['gateway', 'gateway', 'processor'])
       processes.push(new ServerProcess([role], environment));
     const [first = '', second = ''] = await Promise.all(processes.map(readyAt));
@@ -36,6 +41,7 @@ describe.skipIf(engines() === undefined)('two gateways, each a process', () => {
     workspaceId = await makeWorkspace(person, 'Two');
     here = new Client(first, idToken, workspaceId);
     there = new Client(second, idToken, workspaceId);
+    hereUrl = first;
     thereUrl = second;
   }, 60_000);
   afterAll(async () => {
@@ -58,7 +64,9 @@ describe.skipIf(engines() === undefined)('two gateways, each a process', () => {
         answers.push({ status: (await send(key)).status, sentAt });
       }
     })();
-    await expect.poll(() => answers.filter(({ status }) => status === 202).length).toBeGreaterThan(10);
+    await expect
+      .poll(() => answers.filter(({ status }) => status === 202).length, { timeout: 20_000 })
+      .toBeGreaterThan(10);
     await here.ok('DELETE', `./event-keys/${id}`);
     const revokedAt = performance.now();
     await expect.poll(() => answers.at(-1)?.status, { timeout: 5_000 }).toBe(401);
@@ -99,5 +107,27 @@ describe.skipIf(engines() === undefined)('two gateways, each a process', () => {
     await expect
       .poll(async () => (await guest.call('GET', './sources')).status, { timeout: ACTS_WITHIN_MS })
       .toBe(403);
+  });
+
+  // The last one: it ends a gateway.
+  it('refused connections as it was told to leave: it serves on until its balancer has noticed', async () => {
+    const { key } = await here.post<Key>('./event-keys', { name: 'k', environment: 'production' });
+    await expect.poll(async () => (await send(key)).status).toBe(202);
+    const balancer = await startBalancer([hereUrl, thereUrl], 100);
+    let isOver = false;
+    const load = postKeptAlive({
+      url: `${balancer.url}/api/v1/workspaces/${workspaceId}/events/track`,
+      headers: { authorization: `Bearer ${key}`, 'x-workspace-id': workspaceId },
+      clients: 8,
+      body: () => (isOver ? undefined : JSON.stringify({ event: 'E', user_id: 'u' })),
+    });
+    const leaving = processes[1]?.stop();
+    await expect.poll(async () => (await fetch(`${thereUrl}/readyz`)).status).toBe(503);
+    expect((await send(key)).status).toBe(202);
+    await expect.poll(() => balancer.ready()).toEqual([hereUrl]);
+    expect(await leaving).toBe(0);
+    isOver = true;
+    expect(await load).toEqual({ 202: expect.any(Number) });
+    await balancer.close();
   });
 });

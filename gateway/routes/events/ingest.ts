@@ -118,7 +118,7 @@ export function createIngest({
     } catch (error) {
       metrics.count('tributary_events_unconfirmed_total', {}, events.length);
       if (!(error instanceof TributaryError) || !error.retryable) throw error;
-      throw unavailable(unconfirmed());
+      throw unavailable(unconfirmed(), error);
     } finally {
       permit?.release();
     }

@@ -195,13 +195,13 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
           if (!(error instanceof DeletedInPart)) throw error;
           const answer = answerOf(error.outcome);
           await record.endInPart(resultOf(error.outcome));
-          throw unavailable(answer);
+          throw unavailable(answer, error);
         },
       );
       const answer = answerOf(outcome);
       // The profiles are gone: another call would not tell which they were.
       const orAnswer = (error: unknown) => {
-        throw error instanceof TributaryError && error.retryable ? unavailable(answer) : error;
+        throw error instanceof TributaryError && error.retryable ? unavailable(answer, error) : error;
       };
       const result = resultOf(outcome);
       await record.end(result).catch(orAnswer);

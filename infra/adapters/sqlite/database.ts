@@ -3,6 +3,7 @@ import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { Unavailable } from '@tributary/core';
+import { lockHolderOf } from './lock-holder.ts';
 
 export interface OpenOptions {
   readonly readOnly?: boolean;
@@ -14,7 +15,7 @@ export interface OpenOptions {
 
 /**
  * Opens a database file so that a committed transaction survives a power cut (WAL, `synchronous=FULL`) and readers
- * never wait for the writer. The folder is made when it is missing.
+ * never wait for the writer. The folder is made when it is missing. `Unavailable` while another process keeps it locked.
  */
 export function openDatabase(file: string, options: OpenOptions = {}): DatabaseSync {
   const readOnly = options.readOnly ?? false;
@@ -26,12 +27,13 @@ export function openDatabase(file: string, options: OpenOptions = {}): DatabaseS
   });
   if (!readOnly) {
     try {
+      // Takes a lock of the file for itself where it is not in this mode yet, and where others open or close it.
       database.exec(
         'PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000;',
       );
     } catch (error) {
       database.close();
-      throw error;
+      throw isBusy(error) ? translateSqliteError(error, file) : error;
     }
   }
   return database;
@@ -55,16 +57,20 @@ const PASSING_CODES = new Set([
   14, // SQLITE_CANTOPEN
 ]);
 
-/** `Unavailable` for faults of the disk or of contention, the error itself for everything else. */
-export function translateSqliteError(error: unknown): unknown {
-  if (error instanceof Error && PASSING_CODES.has(primaryCode(error) ?? 0))
-    return new Unavailable(`database: ${error.message}`, { cause: error });
-  return error;
+/**
+ * `Unavailable` for faults of the disk or of contention, the error itself for everything else. With `file`, the message
+ * names the process that has the lock, where it can be told.
+ */
+export function translateSqliteError(error: unknown, file?: string): unknown {
+  if (!(error instanceof Error && PASSING_CODES.has(primaryCode(error) ?? 0))) return error;
+  const holder = file !== undefined && isBusy(error) ? lockHolderOf(file) : undefined;
+  const words = holder === undefined ? error.message : `${error.message}: ${file} is held by ${holder}`;
+  return new Unavailable(`database: ${words}`, { cause: error });
 }
 
 /** True when another connection has the lock that was asked for. */
 export function isBusy(error: unknown): boolean {
-  return primaryCode(error) === SQLITE_BUSY;
+  return primaryCode(error) === SQLITE_BUSY || (error instanceof Unavailable && isBusy(error.cause));
 }
 
 function primaryCode(error: unknown): number | undefined {
@@ -85,7 +91,7 @@ export function inTransaction<T>(database: DatabaseSync, work: () => T): T {
       throw error;
     }
   } catch (error) {
-    throw translateSqliteError(error);
+    throw translateSqliteError(error, database.location() ?? undefined);
   }
 }
 

@@ -6,16 +6,19 @@ import { lockFolder } from '../config/folder-lock.ts';
 import type { Config } from '../config/settings.ts';
 import { openDevIssuer } from '../issuer/dev-issuer.ts';
 import { openOidcIssuers } from '../issuer/oidc-issuers.ts';
+import { reportBuild } from '../observability/build-info.ts';
+import { EngineHealth } from '../observability/engine-health.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
 import { catalogReadiness } from '../observability/readiness.ts';
 import { DEV_DEFAULTS } from '../process/dev-defaults.ts';
 import { startPatience } from '../process/patience.ts';
 import { makeFolderPrivate } from '../process/private-folder.ts';
-import { runUntilTold } from '../process/run-until-told.ts';
+import { type Leaving, runUntilTold } from '../process/run-until-told.ts';
 import { tellingFaults } from '../process/telling-faults.ts';
 import { prepareQuickstart, welcome } from '../quickstart/quickstart.ts';
 import { startAdminServer } from '../server/admin-server.ts';
+import { drain, unlessLeaving } from '../server/drain.ts';
 import { startServer } from '../server/server.ts';
 import { startStagesThread } from '../stages/thread.ts';
 import { noArguments, UsageError } from '../usage-error.ts';
@@ -38,8 +41,8 @@ export async function dev(args: readonly string[], environment: Environment): Pr
     makeFolderPrivate(config.dataFolder, logger);
     const lock = lockFolder(config.dataFolder);
     try {
-      return await runUntilTold({ logger, graceMs: config.shutdownGrace }, (closing) =>
-        serve(config, closing, logger),
+      return await runUntilTold({ logger, graceMs: config.shutdownGrace }, (closing, leaving) =>
+        serve(config, closing, leaving, logger),
       );
     } finally {
       lock.release();
@@ -47,17 +50,19 @@ export async function dev(args: readonly string[], environment: Environment): Pr
   });
 }
 
-async function serve(config: Config, closing: Closing, logger: Logger): Promise<never> {
+async function serve(config: Config, closing: Closing, leaving: Leaving, logger: Logger): Promise<never> {
   const metrics = createMetrics({ processFigures: true });
+  reportBuild(metrics, 'dev');
+  const health = new EngineHealth({ metrics, part: 'main' });
   const issuer = openDevIssuer(config);
   const oidc = closing.keep(openOidcIssuers(config, { logger, metrics }));
   const issuers = [issuer.trusted, ...oidc.trusted];
   const live = new MessageChannel();
   const { dependencies, schemas, openProfiles } = closing.keep(
-    await openGateway(config, issuers, { logger, metrics, liveLink: live.port1 }),
+    await openGateway(config, issuers, { logger, metrics, health, liveLink: live.port1 }),
   );
   const { catalog, log } = dependencies;
-  const engines = closing.keep(watchConfiguredEngines(config, dependencies));
+  closing.keep(watchConfiguredEngines(config, dependencies, health));
   const stages = closing.keep(
     await startStagesThread(
       { config, liveLink: live.port2 },
@@ -66,7 +71,7 @@ async function serve(config: Config, closing: Closing, logger: Logger): Promise<
   );
   await stages.running;
   const operations = {
-    readiness: () => catalogReadiness(catalog, { ...engines.said(), ...oidc.said() }),
+    readiness: () => unlessLeaving(leaving, catalogReadiness(catalog, { ...health.said(), ...oidc.said() })),
     metrics: { main: () => metrics.snapshot(), stages: () => stages.snapshot() },
   };
   const admin = closing.keep(await startAdminServer(config, operations, logger));
@@ -75,6 +80,7 @@ async function serve(config: Config, closing: Closing, logger: Logger): Promise<
   const patience = startPatience(config.startTimeout, logger);
   const check = closing.keep(await checkStores(config, { catalog, log, logger }, patience, openProfiles));
   const quickstart = await prepareQuickstart(server.app, dependencies, issuer, config.dataFolder);
+  leaving.drain = () => drain(server, config.drain, logger);
   process.stdout.write(welcome(server.url, admin.url, quickstart));
   return Promise.race([stages.failed, check.failed]);
 }

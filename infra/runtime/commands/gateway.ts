@@ -3,15 +3,18 @@ import type { Environment } from '../command.ts';
 import type { Config } from '../config/settings.ts';
 import { openDevIssuer } from '../issuer/dev-issuer.ts';
 import { openOidcIssuers } from '../issuer/oidc-issuers.ts';
+import { reportBuild } from '../observability/build-info.ts';
+import { EngineHealth } from '../observability/engine-health.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
 import { catalogReadiness } from '../observability/readiness.ts';
 import { readDistributedConfig, tellOfSharedFolder } from '../process/distributed.ts';
 import { startPatience } from '../process/patience.ts';
 import { makeFolderPrivate } from '../process/private-folder.ts';
-import { runUntilTold } from '../process/run-until-told.ts';
+import { type Leaving, runUntilTold } from '../process/run-until-told.ts';
 import { tellingFaults } from '../process/telling-faults.ts';
 import { startAdminServer } from '../server/admin-server.ts';
+import { drain, unlessLeaving } from '../server/drain.ts';
 import { startServer } from '../server/server.ts';
 import { noArguments } from '../usage-error.ts';
 import type { Closing } from '../wiring/closing.ts';
@@ -28,24 +31,28 @@ export async function runGateway(args: readonly string[], environment: Environme
   makeFolderPrivate(config.dataFolder, logger);
   tellOfSharedFolder(config, logger);
   return tellingFaults('gateway', () =>
-    runUntilTold({ logger, graceMs: config.shutdownGrace }, (closing) => serve(config, closing, logger)),
+    runUntilTold({ logger, graceMs: config.shutdownGrace }, (closing, leaving) =>
+      serve(config, closing, leaving, logger),
+    ),
   );
 }
 
 /** Answers about itself from the start; the rest is 503 until Kafka answers and the catalog was read. */
-async function serve(config: Config, closing: Closing, logger: Logger): Promise<never> {
+async function serve(config: Config, closing: Closing, leaving: Leaving, logger: Logger): Promise<never> {
   const metrics = createMetrics({ processFigures: true });
+  reportBuild(metrics, 'gateway');
+  const health = new EngineHealth({ metrics, part: 'main' });
   const oidc = closing.keep(openOidcIssuers(config, { logger, metrics }));
   const issuers = [...(config.devIssuer ? [openDevIssuer(config).trusted] : []), ...oidc.trusted];
   if (issuers.length === 0) logger.warn({}, 'no issuer is configured: ID tokens are refused');
   const patience = startPatience(config.startTimeout, logger);
   const { dependencies, schemas, openProfiles } = closing.keep(
-    await openGateway(config, issuers, { logger, metrics }),
+    await openGateway(config, issuers, { logger, metrics, health }),
   );
   const { catalog, log } = dependencies;
-  const engines = closing.keep(watchConfiguredEngines(config, dependencies));
+  closing.keep(watchConfiguredEngines(config, dependencies, health));
   const operations = {
-    readiness: () => catalogReadiness(catalog, { ...engines.said(), ...oidc.said() }),
+    readiness: () => unlessLeaving(leaving, catalogReadiness(catalog, { ...health.said(), ...oidc.said() })),
     metrics: { main: () => metrics.snapshot() },
   };
   const admin = closing.keep(await startAdminServer(config, operations, logger));
@@ -54,6 +61,7 @@ async function serve(config: Config, closing: Closing, logger: Logger): Promise<
   await schemas.begin();
   await provideTopics(log, config, patience);
   const check = closing.keep(await checkStores(config, { catalog, log, logger }, patience, openProfiles));
+  leaving.drain = () => drain(server, config.drain, logger);
   process.stdout.write(`gateway ready at ${server.url} (metrics and readiness at ${admin.url})\n`);
   return check.failed;
 }

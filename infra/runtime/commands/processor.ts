@@ -2,14 +2,16 @@ import { type Logger, type NewEntry, NO_METRICS, TOPIC } from '@tributary/core';
 import { STAGE_NAMES } from '@tributary/processors';
 import type { Environment } from '../command.ts';
 import type { Config } from '../config/settings.ts';
+import { reportBuild } from '../observability/build-info.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
 import { readDistributedConfig, tellOfSharedFolder } from '../process/distributed.ts';
 import { makeFolderPrivate } from '../process/private-folder.ts';
-import { runUntilTold } from '../process/run-until-told.ts';
+import { type Leaving, runUntilTold } from '../process/run-until-told.ts';
 import { tellingFaults } from '../process/telling-faults.ts';
 import { openSecrets } from '../secrets/secrets.ts';
 import { startAdminServer } from '../server/admin-server.ts';
+import { unlessLeaving } from '../server/drain.ts';
 import { startHealthServer } from '../server/server.ts';
 import { chosenStages } from '../stages/chosen.ts';
 import { STARTING, type StagesThread, startStagesThread } from '../stages/thread.ts';
@@ -29,8 +31,8 @@ export async function runProcessor(args: readonly string[], environment: Environ
   openSecrets(config); // a fault of the keys is told before anything is started
   tellOfSharedFolder(config, logger);
   return tellingFaults('processor', () =>
-    runUntilTold({ logger, graceMs: config.shutdownGrace }, (closing) =>
-      work(config, stages, closing, logger),
+    runUntilTold({ logger, graceMs: config.shutdownGrace }, (closing, leaving) =>
+      work(config, stages, closing, leaving, logger),
     ),
   );
 }
@@ -40,12 +42,14 @@ async function work(
   config: Config,
   stages: readonly string[] | undefined,
   closing: Closing,
+  leaving: Leaving,
   logger: Logger,
 ): Promise<never> {
   const metrics = createMetrics({ processFigures: true });
+  reportBuild(metrics, 'processor');
   let thread: StagesThread | undefined;
   const operations = {
-    readiness: () => thread?.readiness() ?? STARTING,
+    readiness: () => unlessLeaving(leaving, thread?.readiness() ?? STARTING),
     metrics: { main: () => metrics.snapshot(), stages: async () => (await thread?.snapshot()) ?? [] },
   };
   const admin = closing.keep(await startAdminServer(config, operations, logger));

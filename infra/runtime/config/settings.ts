@@ -202,6 +202,12 @@ export const SETTINGS = {
     optional(number(64, 1_000_000)),
     'Heap of the thread that runs the stages, MB. A stage that exhausts it ends the process in order, which then notes what was in hand; so it must fit into the memory of the process twice. Default: what Node gives every thread.',
   ),
+  drain: setting(
+    'TRIBUTARY_DRAIN',
+    '5s',
+    duration(0, 600_000),
+    'How long a gateway goes on serving after SIGTERM, while its /readyz says 503, so that load balancers send requests elsewhere before it closes: longer than it takes them to notice. TRIBUTARY_SHUTDOWN_GRACE begins after it, so the supervisor must wait for both. 0s closes at once, which is the default of tributary dev; Ctrl-C always does.',
+  ),
   shutdownGrace: setting(
     'TRIBUTARY_SHUTDOWN_GRACE',
     '20s',

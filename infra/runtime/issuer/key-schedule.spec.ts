@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import {
   ASK_FIRST_AFTER_MS,
   beforeUse,
+  FIRST_REST_MS,
   mayAskForUnknown,
   REFRESH_AFTER_MS,
   REST_MS,
@@ -19,7 +20,8 @@ describe('before a key is looked up', () => {
     ['use', 'asking has just failed', { gotAt: ago(ASK_FIRST_AFTER_MS), failedAt: ago(REST_MS - 1) }],
     ['ask beside', 'asking failed before', { gotAt: ago(ASK_FIRST_AFTER_MS), failedAt: ago(REST_MS) }],
     ['ask beside', 'asking failed and they are young', { gotAt: ago(REST_MS), failedAt: ago(REST_MS) }],
-    ['use', 'there are none and asking has just failed', { failedAt: ago(REST_MS - 1) }],
+    ['use', 'there are none and asking has just failed', { failedAt: ago(FIRST_REST_MS - 1) }],
+    ['ask beside', 'there are none and asking failed a second ago', { failedAt: ago(FIRST_REST_MS) }],
     ['ask first', 'there are none and asking failed before', { failedAt: ago(REST_MS) }],
   ])('%s when %s', (step, _, history) => {
     expect(beforeUse(history, NOW)).toBe(step);

@@ -14,14 +14,20 @@ export const REFRESH_AFTER_MS = 5 * 60_000;
 export const ASK_FIRST_AFTER_MS = 15 * 60_000;
 /** After a failure, and between two looks for keys that are not known, the issuer is left alone for this long. */
 export const REST_MS = 10_000;
+/** Before any keys were got, the issuer is asked again so soon: nobody can sign in meanwhile. */
+export const FIRST_REST_MS = 1_000;
 
 /**
  * What to do before a key is looked up. An issuer that is down does not hold up those it signed tokens for before:
  * keys once got stay in use for as long as it does not answer.
  */
 export function beforeUse({ gotAt, failedAt }: KeyHistory, now: number): 'use' | 'ask beside' | 'ask first' {
+  if (gotAt === undefined) {
+    if (failedAt === undefined || !isResting(failedAt, now)) return 'ask first';
+    // In nobody's name: a caller that waited for each attempt would wait long for a 503.
+    return now - failedAt < FIRST_REST_MS ? 'use' : 'ask beside';
+  }
   if (isResting(failedAt, now)) return 'use';
-  if (gotAt === undefined) return 'ask first';
   if (failedAt !== undefined) return 'ask beside';
   const age = now - gotAt;
   if (age < REFRESH_AFTER_MS) return 'use';

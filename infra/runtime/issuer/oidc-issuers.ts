@@ -2,7 +2,7 @@ import type { TrustedIssuer } from '@tributary/gateway';
 import type { Config } from '../config/settings.ts';
 import { fetchKeys } from './fetch-keys.ts';
 import { IssuerKeys, type IssuerKeysOptions } from './issuer-keys.ts';
-import { REST_MS } from './key-schedule.ts';
+import { FIRST_REST_MS } from './key-schedule.ts';
 
 /** The identity platforms of the configuration. */
 export interface OidcIssuers {
@@ -13,7 +13,7 @@ export interface OidcIssuers {
 }
 
 /** How often it is looked whether an issuer should be asked again. */
-const LOOK_MS = REST_MS;
+const LOOK_MS = FIRST_REST_MS;
 
 /**
  * Asks each issuer for its keys at once, so that a wrong address is in the log before anybody signs in, and again from

@@ -1,41 +1,48 @@
-import { messageOf } from '@tributary/core';
+import type { EngineHealth } from './engine-health.ts';
 
 /** How often engines are asked, ms. */
 const EVERY_MS = 5_000;
 
-/** Asks engines for a sign of life, so that `/readyz` can tell at once what it would have to wait for. */
+/** What an engine is asked; both reject while it does not do it. */
+export interface EngineProbe {
+  read(): Promise<unknown>;
+  /** A write that changes nothing people see. Absent: writes of the process's own work tell. */
+  write?(): Promise<unknown>;
+}
+
+/** Asks engines for a sign of life now and then, so that `/readyz` and `/metrics` know at once what they would wait for. */
 export interface EngineWatch {
-  /** What each engine said last, by its name. */
-  said(): Readonly<Record<string, string>>;
   close(): void;
 }
 
-/** `probes` reject while the engine does not answer. */
+/** An engine that is silent has one question under way, never more, and holds up no other. */
 export function watchEngines(
-  probes: Readonly<Record<string, () => Promise<unknown>>>,
+  probes: Readonly<Record<string, EngineProbe>>,
+  health: EngineHealth,
   everyMs = EVERY_MS,
 ): EngineWatch {
-  const said = new Map(Object.keys(probes).map((name) => [name, 'not asked yet']));
   const asking = new Set<string>();
-  const ask = async (name: string, probe: () => Promise<unknown>) => {
+  const ask = async (name: string, probe: EngineProbe) => {
     if (asking.has(name)) return;
     asking.add(name);
-    said.set(
-      name,
-      await probe().then(
-        () => 'answers',
-        (error: unknown) => `does not answer: ${messageOf(error)}`,
-      ),
+    health.asked(name);
+    try {
+      await probe.read();
+      health.answered(name);
+    } catch (error) {
+      health.answered(name, error);
+    }
+    await probe.write?.().then(
+      () => health.wrote(name),
+      (error: unknown) => health.wrote(name, error),
     );
     asking.delete(name);
   };
   const askAll = () => {
+    health.refresh();
     for (const [name, probe] of Object.entries(probes)) void ask(name, probe);
   };
   askAll();
   const timer = setInterval(askAll, everyMs).unref();
-  return {
-    said: () => Object.fromEntries(said),
-    close: () => clearInterval(timer),
-  };
+  return { close: () => clearInterval(timer) };
 }

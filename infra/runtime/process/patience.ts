@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Logger, messageOf, TributaryError } from '@tributary/core';
+import { translateSqliteError } from '../../adapters/sqlite/database.ts';
 
 /** What a process needs was not there in time. */
 export class NotStarted extends Error {
@@ -37,7 +38,9 @@ export async function whenAvailable<T>(
   for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(LONGEST_PAUSE_MS, pause * 2)) {
     try {
       return await attempt();
-    } catch (error) {
+    } catch (thrown) {
+      // A file that another process keeps locked is an engine that does not answer.
+      const error = translateSqliteError(thrown);
       if (!(error instanceof TributaryError) || !error.retryable) throw error;
       if (performance.now() + pause >= deadline) {
         throw new NotStarted(

@@ -16,6 +16,8 @@ export interface RunningServer {
   readonly app: FastifyInstance;
   /** Without a trailing slash. */
   readonly url: string;
+  /** From now on each answer ends its connection (`connection: close`). */
+  endConnections(): void;
   close(): Promise<void>;
 }
 
@@ -93,7 +95,12 @@ export async function listen(
   }
   const { port } = app.server.address() as AddressInfo;
   const host = config.host.includes(':') ? `[${config.host}]` : config.host;
-  return { app, url: `http://${host}:${port}`, close: () => app.close() };
+  return {
+    app,
+    url: `http://${host}:${port}`,
+    endConnections: () => app.endConnections(),
+    close: () => app.close(),
+  };
 }
 
 function optionsOf(config: ServerConfig): ServerOptions {

@@ -19,9 +19,11 @@ import {
 import { openContractWorkers } from '../../adapters/contract-workers/worker-process/index.ts';
 import { quotasOf } from '../config/quota-settings.ts';
 import type { Config } from '../config/settings.ts';
+import type { EngineHealth } from '../observability/engine-health.ts';
 import { startPatience, whenAvailable } from '../process/patience.ts';
 import { openSecrets } from '../secrets/secrets.ts';
 import { Closing } from './closing.ts';
+import { watchedLog, watchedProfiles } from './engines.ts';
 import { type LateProfiles, lateProfiles } from './late-profiles.ts';
 import { openCatalog } from './ports/catalog.ts';
 import { openConnectors } from './ports/connectors.ts';
@@ -56,6 +58,8 @@ export interface OpenGateway {
 export interface GatewayTools {
   readonly logger: Logger;
   readonly metrics: Metrics;
+  /** Where it is reported how writes end; default: nowhere. */
+  readonly health?: EngineHealth;
   /** Added to each commit of the log, ms, as if the disk were that much slower: for the bench. */
   readonly addedCommitMs?: number;
   /** Leads to the stages of this process, for the live tail. */
@@ -69,16 +73,21 @@ export async function openGateway(
   tools: GatewayTools,
 ): Promise<OpenGateway> {
   const closing = new Closing();
+  const { health } = tools;
   try {
     const schemas = closing.keep(lateSchemas(() => openValueFraming(config, tools.logger), tools.logger));
-    const { profiles, ...dependencies } = await openDependencies(
+    const { profiles, log, ...dependencies } = await openDependencies(
       config,
       issuers,
       { ...tools, schemas },
       closing,
     );
     return {
-      dependencies: { ...dependencies, profiles: profiles.store },
+      dependencies: {
+        ...dependencies,
+        log: health === undefined ? log : watchedLog(log, config, health),
+        profiles: health === undefined ? profiles.store : watchedProfiles(profiles.store, config, health),
+      },
       schemas,
       openProfiles: () => profiles.open(),
       close: () => closing.close(),
@@ -100,9 +109,9 @@ async function openDependencies(
     closing.keep(
       await whenAvailable(`opening the ${what}`, startPatience(config.startTimeout, logger), attempt),
     );
-  const log = closing.keep(
-    // Where the log is embedded, the stages' thread drops what has expired.
-    await openEventLog(config, {
+  // Where the log is embedded, the stages' thread drops what has expired.
+  const log = await available('event log', () =>
+    openEventLog(config, {
       logger,
       metrics,
       framing: schemas.framing,
@@ -123,10 +132,10 @@ async function openDependencies(
     log,
     catalog,
     changeLimits: openChangeLimits(config),
-    counters: closing.keep(
-      await openVolumeCounters(config, { logger, busyTimeoutMs: EVENT_LOOP_PATIENCE_MS }),
+    counters: await available('volume counters', () =>
+      openVolumeCounters(config, { logger, busyTimeoutMs: EVENT_LOOP_PATIENCE_MS }),
     ),
-    history: closing.keep(await openHistory(config, logger)),
+    history: await available('history', () => openHistory(config, logger)),
     healthBoard: await available('health board', () => openHealthBoard(config, logger)),
     deduplicator: await available('deduplicator', () => openDeduplicator(config, logger)),
     reevaluations: await available('deduplicator', () => openReevaluations(config, logger)),

@@ -104,7 +104,15 @@ export async function checkStores(
 ): Promise<StoresCheck> {
   const closing = new Closing();
   try {
-    const marks = await openStoreMarks(config, tools.logger, (mark) => closing.keep(mark));
+    const { catalog, logger } = tools;
+    const madeProfiles = (index: string) => {
+      if (catalog.state.organizationCount > 0)
+        logger.error(
+          { index },
+          'the index of the profiles was not there, although there are organizations, and was made, empty: if it held profiles, stop all processes, delete it and restore a snapshot',
+        );
+    };
+    const marks = await openStoreMarks(config, logger, (mark) => closing.keep(mark), madeProfiles);
     const id = await installationOf(config, tools, marks, patience);
     const steps = [
       ...marks.others.map((mark) => ({ mark, use: async () => {} })),

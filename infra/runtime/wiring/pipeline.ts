@@ -14,9 +14,11 @@ import {
 import { createPipeline, RunFigures } from '@tributary/processors';
 import type { InHandTable } from '../../adapters/event-log/suspects/in-hand-table.ts';
 import type { Config } from '../config/settings.ts';
+import type { EngineHealth } from '../observability/engine-health.ts';
 import { type Patience, startPatience, whenAvailable } from '../process/patience.ts';
 import { openSecrets } from '../secrets/secrets.ts';
 import type { Closing } from './closing.ts';
+import { watchedHistory, watchedProfiles } from './engines.ts';
 import { lateProfiles } from './late-profiles.ts';
 import { openCatalog } from './ports/catalog.ts';
 import { openConnectors } from './ports/connectors.ts';
@@ -31,11 +33,14 @@ import { openSandbox } from './ports/sandbox.ts';
 import { openValueFraming } from './ports/value-framing.ts';
 import { openVolumeCounters } from './ports/volume-counters.ts';
 import { provideTopics } from './provide-topics.ts';
+import { lateSchemas } from './schemas.ts';
 import { receivedTopics } from './topics.ts';
 
 export interface PipelineTools {
   readonly logger: Logger;
   readonly metrics: Metrics;
+  /** Where it is reported how writes end; default: nowhere. */
+  readonly health?: EngineHealth;
   /** Leads to the gateway of this process, for its live tail. */
   readonly liveLink?: MessagePort | undefined;
   /** Whether this process drops what has expired from the embedded log. Default true. */
@@ -58,13 +63,16 @@ export interface OpenPipeline {
 /** Opens every port that the stages need. What was opened is closed by `closing`, also when the rest could not be. */
 export async function openPipeline(
   config: Config,
-  { logger, metrics, liveLink: link, dropExpired = true, inHand }: PipelineTools,
+  { logger, metrics, health, liveLink: link, dropExpired = true, inHand }: PipelineTools,
   patience: Patience,
   closing: Closing,
 ): Promise<OpenPipeline> {
   const available = async <T extends { close(): Promise<void> }>(what: string, attempt: () => Promise<T>) =>
     closing.keep(await whenAvailable(`opening the ${what}`, patience, attempt));
-  const framing = await available('schemas', () => openValueFraming(config, logger));
+  // Where the registry does not answer yet, what is written to public topics waits for it, and nothing else.
+  const schemas = closing.keep(lateSchemas(() => openValueFraming(config, logger), logger));
+  await schemas.begin();
+  const { framing } = schemas;
   const log = await available('event log', () =>
     openEventLog(config, { logger, metrics, framing, dropExpired, ...(inHand && { inHand }) }),
   );
@@ -74,7 +82,7 @@ export async function openPipeline(
   const deduplicator = await available('deduplicator', () => openDeduplicator(config, logger));
   const reevaluations = await available('deduplicator', () => openReevaluations(config, logger));
   const history = await available('history', () => openHistory(config, logger));
-  const publish = publishProfileChanges(log);
+  const publish = schemas.published(publishProfileChanges(log));
   const profiles = lateProfiles(() =>
     whenAvailable('opening the profiles', startPatience(config.startTimeout, logger), () =>
       openProfileStore(config, { logger, metrics, publish }),
@@ -90,8 +98,8 @@ export async function openPipeline(
     figures: closing.keep(new RunFigures({ counters, clock: Date.now, metrics, logger })),
     deduplicator,
     reevaluations,
-    history,
-    profiles: profiles.store,
+    history: health === undefined ? history : watchedHistory(history, config, health),
+    profiles: health === undefined ? profiles.store : watchedProfiles(profiles.store, config, health),
     ...(mailer && { mailer }),
     healthBoard: await available('health board', () => openHealthBoard(config, logger)),
     liveTail: await available('live tail', () => openStagesLiveTail(config, { logger, link })),

@@ -13,8 +13,8 @@ import {
 const TRY_EVERY_MS = 5_000;
 
 /**
- * The framing of the public topics for a process that takes events and must not wait for a schema registry before it
- * does: what such a process writes to a public topic waits instead.
+ * The framing of the public topics for a process that must not wait for a schema registry before it starts: what it
+ * writes to a public topic waits instead.
  */
 export interface LateSchemas {
   readonly framing: ValueFraming;
@@ -39,7 +39,10 @@ export function lateSchemas(
 
   const tryAgainLater = (error: unknown) => {
     if (closed) return; // an attempt that was under way when it was closed
-    logger.warn({ error: messageOf(error) }, 'profile changes wait for the schema registry');
+    logger.warn(
+      { error: messageOf(error) },
+      'what is written to public topics waits for the schema registry',
+    );
     again = setTimeout(() => void attempt().catch(tryAgainLater), tryEveryMs).unref();
   };
   const attempt = async () => {

@@ -1,5 +1,6 @@
 import { type Logger, type Metrics, messageOf, type Stage, type StageRun } from '@tributary/core';
 import type { InHandTable } from '../../adapters/event-log/suspects/in-hand-table.ts';
+import { EngineHealth } from '../observability/engine-health.ts';
 import { catalogReadiness, type Readiness } from '../observability/readiness.ts';
 import { type Patience, whenAvailable } from '../process/patience.ts';
 import type { StagesStart } from '../stages/messages.ts';
@@ -46,13 +47,14 @@ async function open(
   patience: Patience,
   closing: Closing,
 ): Promise<RunningStages> {
+  const health = new EngineHealth({ metrics, part: 'stages' });
   const { log, catalog, counters, history, pipeline, openProfiles } = await openPipeline(
     config,
-    { logger, metrics, liveLink, inHand },
+    { logger, metrics, health, liveLink, inHand },
     patience,
     closing,
   );
-  const engines = closing.keep(watchConfiguredEngines(config, { log, counters, history }));
+  closing.keep(watchConfiguredEngines(config, { log, counters, history }, health));
   // A process that does not know the contracts and rules yet takes no partition from one that does.
   const check = closing.keep(await checkStores(config, { catalog, log, logger }, patience, openProfiles));
   const runs: StageRun[] = [];
@@ -62,7 +64,7 @@ async function open(
   }
   return {
     ended: Promise.race([Promise.all(runs.map((run) => run.ended)), check.failed]),
-    readiness: () => catalogReadiness(catalog, engines.said()),
+    readiness: () => catalogReadiness(catalog, health.said()),
     reportLag: () => reportLag(chosen, runs, { logger, metrics }),
     async stop() {
       await Promise.all(runs.map((run) => run.stop()));
@@ -82,8 +84,15 @@ async function reportLag(
   for (const [i, run] of runs.entries()) {
     const stage = stages[i]?.name ?? '';
     try {
-      for (const { topic, partition, lag } of await run.lag()) {
-        metrics.gauge('tributary_stage_lag', lag, { stage, topic, partition: String(partition) });
+      for (const { topic, partition, lag, events, isOwned, oldestAt } of await run.lag()) {
+        const labels = { stage, topic, partition: String(partition) };
+        metrics.gauge('tributary_stage_lag', lag, labels);
+        metrics.gauge('tributary_stage_lag_events', events, labels);
+        // The owner alone knows the age, and of what it has read.
+        if (isOwned && (lag === 0 || oldestAt !== undefined)) {
+          const seconds = oldestAt === undefined ? 0 : Math.max(0, Date.now() - oldestAt) / 1_000;
+          metrics.gauge('tributary_stage_oldest_seconds', seconds, labels);
+        } else metrics.ungauge('tributary_stage_oldest_seconds', labels);
       }
     } catch (error) {
       isKnown = false;

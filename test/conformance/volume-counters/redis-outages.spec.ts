@@ -88,6 +88,28 @@ describe.skipIf(!engines())('volume counters whose Redis fails', () => {
     expect(await counted(counters)).toBe(8);
   });
 
+  it('looked well to a question without memory: the write that the watch of engines makes is refused', async () => {
+    const redis = await ownRedis();
+    const counters = await openCounters(redis.url);
+    await counters.touch({ keyId: 'nobody', at: 1 });
+    await command(redis.url, 'CONFIG', 'SET', 'maxmemory', '1');
+    expect(await counters.lastUsed(['nobody'])).toEqual(new Map([['nobody', 1]]));
+    await expect(counters.touch({ keyId: 'nobody', at: 2 })).rejects.toThrow(/^Redis: OOM/);
+    await command(redis.url, 'CONFIG', 'SET', 'maxmemory', '0');
+    await counters.touch({ keyId: 'nobody', at: 3 });
+  });
+
+  it('stayed empty after FLUSHALL until a restart: what is counted again is read', async () => {
+    const redis = await ownRedis();
+    const counters = await openCounters(redis.url);
+    await countUpTo(counters, 0, 6);
+    await command(redis.url, 'FLUSHALL');
+    await expect(counters.apply(batch(6, [increment('a', 1)]))).rejects.toThrow(Fenced);
+    expect(await counters.applied(PARTITION)).toBe(0);
+    await countUpTo(counters, 0, 9);
+    expect(await counted(counters)).toBe(9);
+  });
+
   it('go back with a replica that takes over and lags', async () => {
     const primary = await ownRedis();
     const replica = await ownRedis({ replicaOf: primary.url });

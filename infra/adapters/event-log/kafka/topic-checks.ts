@@ -1,7 +1,7 @@
 import type { Logger, TopicFault, TopicSpec } from '@tributary/core';
 import kafkajs, { type Admin } from 'kafkajs';
 import { clientOptions, type KafkaConnection } from './client/connection.ts';
-import { protocolErrorOf, translateKafkaError } from './client/errors.ts';
+import { connectionHint, protocolErrorOf, translateKafkaError } from './client/errors.ts';
 import { type SettingFault, settingFaults } from './topic-settings.ts';
 
 const { ConfigResourceTypes } = kafkajs;
@@ -32,7 +32,7 @@ export async function withKafkaAdmin<T>(
     await admin.connect();
     return await work(admin);
   } catch (thrown) {
-    throw translateKafkaError(thrown, doing);
+    throw translateKafkaError(thrown, doing, connectionHint(connection));
   } finally {
     await admin.disconnect().catch(() => {});
   }

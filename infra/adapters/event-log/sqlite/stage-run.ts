@@ -28,6 +28,8 @@ import type { FamilyWriter } from './family-writer.ts';
  */
 const FLOW_REST: CommitRest = { after: () => 0, positionMs: 50 };
 
+const ONE_ENTRY = { maxBytes: 1, maxEntries: 1 };
+
 export interface StageRunOptions {
   readonly topics: ReadonlyMap<string, TopicSpec>;
   readonly readerOf: (spec: TopicSpec) => FamilyReader;
@@ -108,8 +110,12 @@ export class SqliteStageRun implements StageRun {
 
   async lag(): Promise<readonly StageLag[]> {
     return this.#partitions.map(({ spec, partition, loop }) => {
-      const lag = this.#options.readerOf(spec).entriesBehind(spec.name, partition, loop.committed);
-      return { topic: spec.name, partition, lag };
+      const reader = this.#options.readerOf(spec);
+      const lag = reader.entriesBehind(spec.name, partition, loop.committed);
+      const about = { topic: spec.name, partition, lag, events: lag, isOwned: true };
+      if (lag === 0) return about;
+      const [oldest] = reader.read(spec.name, partition, spec.packed, loop.committed, ONE_ENTRY);
+      return { ...about, ...(oldest === undefined ? {} : { oldestAt: oldest.entry.timestamp }) };
     });
   }
 

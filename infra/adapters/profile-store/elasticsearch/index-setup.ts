@@ -42,25 +42,27 @@ export interface ProfileIndexOptions {
 
 /**
  * Makes the index and its alias unless they are there; whoever is first makes them. Where this installation may not
- * make indices, somebody who may has to: an index with these fields, under this alias.
+ * make indices, somebody who may has to: an index with these fields, under this alias. True where it was made here.
  */
 export async function provideIndex(
   connection: ElasticsearchConnection,
   { alias, shards }: ProfileIndexOptions,
-): Promise<void> {
+): Promise<boolean> {
   const { statusCode } = await connection.call((client) =>
     client.indices.getAlias({ name: alias }, { ignore: [404], meta: true }),
   );
-  if (statusCode === 404) await makeIndex(connection, indexOf(alias, shards));
+  const isMade = statusCode === 404 && (await makeIndex(connection, indexOf(alias, shards)));
   await shardsRun(connection, alias);
+  return isMade;
 }
 
-async function makeIndex(connection: ElasticsearchConnection, index: NewIndex): Promise<void> {
+async function makeIndex(connection: ElasticsearchConnection, index: NewIndex): Promise<boolean> {
   const { statusCode, body } = await connection.call((client) =>
     client.indices.create(index, { ignore: [400], meta: true }),
   );
   const type = errorTypeOf(body);
   if (statusCode === 400 && type !== EXISTS) throw refused(400, type);
+  return statusCode !== 400;
 }
 
 /**

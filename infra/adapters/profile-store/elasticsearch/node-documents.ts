@@ -1,4 +1,4 @@
-import { InvalidInput, type ProfileScope, Unavailable } from '@tributary/core';
+import { InvalidInput, type Logger, NO_LOGGER, type ProfileScope, Unavailable } from '@tributary/core';
 import { type ElasticsearchConnection, refused } from '../../elasticsearch/index.ts';
 import { type BulkItem, resultOf } from './bulk-answers.ts';
 import { linesOf, MAX_ID_BYTES } from './bulk-lines.ts';
@@ -54,10 +54,14 @@ export class NodeDocuments implements Documents {
   readonly #index: ProfileIndexOptions;
   readonly #reads: SharedCalls<string, StoredDocument | undefined>;
   readonly #writes: SharedCalls<PreparedWrite, WriteResult | Error>;
-  #provided: Promise<void> | undefined;
+  readonly #logger: Logger;
+  #provided: Promise<boolean> | undefined;
+  /** The index was there: where it has to be made again, somebody removed it. */
+  #wasThere = false;
 
-  constructor(connection: ElasticsearchConnection, index: ProfileIndexOptions) {
+  constructor(connection: ElasticsearchConnection, index: ProfileIndexOptions, logger: Logger = NO_LOGGER) {
     this.#connection = connection;
+    this.#logger = logger;
     this.#index = index;
     this.#reads = new SharedCalls({
       send: (ids) => this.#sendReads(ids),
@@ -131,13 +135,24 @@ export class NodeDocuments implements Documents {
 
   /** Makes the index at first use, and again after it was found missing. */
   async #provide(): Promise<void> {
-    this.#provided ??= provideIndex(this.#connection, this.#index);
+    this.#provided ??= this.#provideIndex();
     try {
       await this.#provided;
     } catch (error) {
       this.#provided = undefined;
       throw error instanceof InvalidInput ? new Unavailable(error.message, { cause: error }) : error;
     }
+  }
+
+  async #provideIndex(): Promise<boolean> {
+    const isMade = await provideIndex(this.#connection, this.#index);
+    if (isMade && this.#wasThere)
+      this.#logger.error(
+        { index: this.#index.alias },
+        'the index of the profiles was removed with all profiles in it, and was made again, empty: to have them back, stop all processes, delete it and restore a snapshot',
+      );
+    this.#wasThere = true;
+    return isMade;
   }
 
   /** A document is asked for once, by how many callers ever; always the same copy answers. */

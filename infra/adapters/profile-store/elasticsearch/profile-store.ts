@@ -45,7 +45,7 @@ export async function openElasticsearchProfileStore(
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
   });
   const store = new DocumentProfileStore({
-    documents: new NodeDocuments(connection, { alias: `${indexPrefix(prefix)}profiles`, shards }),
+    documents: new NodeDocuments(connection, { alias: `${indexPrefix(prefix)}profiles`, shards }, logger),
     publish,
     clock,
     pause: (ms) => pause(ms),

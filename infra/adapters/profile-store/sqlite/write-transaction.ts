@@ -1,5 +1,4 @@
 import type { DatabaseSync } from 'node:sqlite';
-import { Unavailable } from '@tributary/core';
 import { isBusy, translateSqliteError } from '../../sqlite/database.ts';
 
 const FIRST_WAIT_MS = 0.2;
@@ -30,8 +29,7 @@ function begin(database: DatabaseSync, busyTimeoutMs: number): void {
       return;
     } catch (error) {
       if (!isBusy(error)) throw translateSqliteError(error);
-      if (performance.now() >= deadline)
-        throw new Unavailable('another writer has the profiles', { cause: error });
+      if (performance.now() >= deadline) throw translateSqliteError(error, database.location() ?? undefined);
     }
     pause(wait * (0.5 + Math.random()));
   }

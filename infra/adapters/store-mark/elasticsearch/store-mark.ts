@@ -6,7 +6,7 @@ export interface ElasticsearchStoreMarkOptions {
   readonly prefix: string;
   readonly logger: Logger;
   /** Makes the index of profiles and its alias unless they are there. */
-  readonly provide: (connection: ElasticsearchConnection, alias: string) => Promise<void>;
+  readonly provide: (connection: ElasticsearchConnection, alias: string) => Promise<unknown>;
 }
 
 interface MarkSource {

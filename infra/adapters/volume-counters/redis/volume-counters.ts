@@ -77,6 +77,8 @@ class RedisVolumeCounters implements VolumeCounters {
       await this.#enlist(client, partition);
       return applyBatch(client, this.#keys, batch);
     });
+    // The server may have lost all it held, the list of partitions with it.
+    if (stored !== undefined) this.#enlisted.delete(partition);
     if (stored !== undefined) throw new Fenced(`${partition} is applied up to ${stored}, not ${batch.from}`);
   }
 

@@ -7,21 +7,22 @@ import {
 } from '../../../adapters/catalog/log/index.ts';
 import type { Config } from '../../config/settings.ts';
 
-/** A process that heard nothing of the log for this long says that it is not ready, ms. */
-const READY_WITHIN_MS = 15_000;
-
 export interface CatalogTools {
   readonly log: EventLog;
   readonly logger: Logger;
 }
 
-/** The catalog, a fold over its topic in whatever log there is. */
+/**
+ * The catalog, a fold over its topic in whatever log there is. It is ready for as long as it is trusted: a silent log
+ * takes no gateway out of its load balancer while calls are still answered, and a gateway that has to answer every call
+ * with 503 does not stay in.
+ */
 export function openCatalog(config: Config, { log, logger }: CatalogTools): RewritableCatalog {
   const { catalogStaleness, retention: retentionMs } = config;
   return openLogCatalog({
     log,
     logger,
-    staleAfterMs: Math.min(READY_WITHIN_MS, catalogStaleness),
+    staleAfterMs: catalogStaleness,
     snapshot: { file: snapshotFile(config), retentionMs },
   });
 }

@@ -11,11 +11,12 @@ export interface StoreMarks {
   readonly others: readonly StoreMark[];
 }
 
-/** An engine need not answer yet. What was opened is for `keep` to close. */
+/** An engine need not answer yet. What was opened is for `keep` to close. `madeProfiles` runs where the index of the profiles was missing. */
 export async function openStoreMarks(
   config: Config,
   logger: Logger,
   keep: <T extends StoreMark>(opened: T) => T,
+  madeProfiles: (index: string) => void = () => {},
 ): Promise<StoreMarks> {
   const { dedupe, volume, health, history, profiles } = embeddedFolders(config);
   const { prefix, redisUrl: url, profileShards: shards } = config;
@@ -40,7 +41,9 @@ export async function openStoreMarks(
     access,
     prefix,
     logger,
-    provide: (connection, alias) => provideIndex(connection, { alias, shards }),
+    async provide(connection, alias) {
+      if (await provideIndex(connection, { alias, shards })) madeProfiles(alias);
+    },
   });
   return { profiles: keep(mark), others };
 }

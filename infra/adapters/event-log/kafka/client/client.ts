@@ -1,11 +1,11 @@
-import { type Logger, messageOf, Unavailable } from '@tributary/core';
+import { type Logger, Unavailable } from '@tributary/core';
 import Cluster from 'kafkajs/src/cluster/index.js';
 import loggers from 'kafkajs/src/loggers/index.js';
 import apiKeys from 'kafkajs/src/protocol/requests/apiKeys.js';
 import protocol from 'kafkajs/src/protocol/requests/index.js';
 import { unlessAborted } from '../../stage-runner/waiting.ts';
 import { clientOptions, type KafkaConnection } from './connection.ts';
-import { protocolErrorOf, translateKafkaError } from './errors.ts';
+import { connectionHint, protocolErrorOf, translateKafkaError } from './errors.ts';
 import './compression.ts';
 import './fresh-connections.ts';
 import './quiet-request-queues.ts';
@@ -60,9 +60,12 @@ export class KafkaClient {
   #stale = false;
   #refreshing: Promise<void> | undefined;
   #closed = false;
+  /** Given where a broker ends a connection, until one answered a call. */
+  #hint: string | undefined;
 
   constructor({ connection, requestTimeoutMs = 10_000, logger }: KafkaClientOptions) {
     this.#patienceMs = requestTimeoutMs + CONNECTED_WITHIN_MS;
+    this.#hint = connectionHint(connection);
     this.#cluster = new Cluster({
       ssl: undefined,
       sasl: undefined,
@@ -191,11 +194,13 @@ export class KafkaClient {
       this.#sockets.cut();
     }, this.#patienceMs);
     try {
-      return await unlessAborted(call(), patience.signal);
+      const answer = await unlessAborted(call(), patience.signal);
+      this.#hint = undefined;
+      return answer;
     } catch (thrown) {
       const type = protocolErrorOf(thrown);
       if (type === undefined || MOVED.test(type)) this.lookAgain();
-      throw translateKafkaError(thrown, doing);
+      throw translateKafkaError(thrown, doing, this.#hint);
     } finally {
       clearTimeout(timer);
     }
@@ -307,9 +312,4 @@ function acceptInPart({ brokerPool }: Cluster): void {
 function memberIdIn(thrown: unknown): string | undefined {
   if (!(thrown instanceof Error && thrown.name === 'KafkaJSMemberIdRequired')) return undefined;
   return 'memberId' in thrown && typeof thrown.memberId === 'string' ? thrown.memberId : undefined;
-}
-
-/** For a log line. */
-export function reason(thrown: unknown): string {
-  return protocolErrorOf(thrown) ?? messageOf(thrown);
 }

@@ -1,8 +1,8 @@
-import { type Logger, Unavailable } from '@tributary/core';
+import { type Logger, messageOf, Unavailable } from '@tributary/core';
 import assignerProtocol from 'kafkajs/src/consumer/assignerProtocol.js';
 import { type BackoffOptions, backoffMs } from '../../stage-runner/backoff.ts';
 import { pause, unlessAborted } from '../../stage-runner/waiting.ts';
-import { type KafkaClient, reason } from '../client/client.ts';
+import type { KafkaClient } from '../client/client.ts';
 import { protocolErrorOf } from '../client/errors.ts';
 import { assign, type Member } from './assignment.ts';
 import { StoredPositions } from './stored-positions.ts';
@@ -111,7 +111,7 @@ export class Membership {
         broker.leaveGroup({ groupId, memberId }),
       );
       await unlessAborted(leaving, AbortSignal.timeout(LEAVE_WITHIN_MS)).catch((thrown: unknown) =>
-        logger.warn({ group: groupId, error: reason(thrown) }, 'left without a word'),
+        logger.warn({ group: groupId, error: messageOf(thrown) }, 'left the group without telling it'),
       );
     }
   }
@@ -132,11 +132,16 @@ export class Membership {
       } catch (thrown) {
         if (this.#leaving.signal.aborted) return;
         this.#judge(thrown);
-        logger.warn({ group: groupId, error: reason(thrown) }, 'joins the group again');
-        // A change under way is joined at once.
-        if (protocolErrorOf(thrown) !== 'REBALANCE_IN_PROGRESS') {
-          await pause(backoffMs(failures++, backoff), this.#leaving.signal);
+        // A change under way is joined at once: members come and go as an operator wants it.
+        if (protocolErrorOf(thrown) === 'REBALANCE_IN_PROGRESS') {
+          logger.info({ group: groupId }, 'the members of the group change; joining it again');
+          continue;
         }
+        logger.warn(
+          { group: groupId, error: messageOf(thrown) },
+          'not a member of the group; joining it again',
+        );
+        await pause(backoffMs(failures++, backoff), this.#leaving.signal);
       }
     }
   }
@@ -151,7 +156,7 @@ export class Membership {
   #lose(why: string): void {
     if (this.#generation === undefined) return;
     const { groupId, assignee, logger } = this.#options;
-    logger.warn({ group: groupId, why }, 'lost its part of the group');
+    logger.warn({ group: groupId, error: `Kafka: ${why}` }, 'lost its part of the group');
     this.#generation = undefined;
     assignee.lose();
   }

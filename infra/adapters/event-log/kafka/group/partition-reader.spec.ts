@@ -1,4 +1,4 @@
-import { declareTopics, PLAIN_FRAMING, TOPIC, type TopicSpec } from '@tributary/core';
+import { declareTopics, PLAIN_FRAMING, pack, TOPIC, type TopicSpec } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import type { Fetched, Fetcher } from '../client/fetcher.ts';
 import type { RecordRead } from '../client/protocol.ts';
@@ -6,12 +6,12 @@ import { PartitionReader } from './partition-reader.ts';
 
 const never = new AbortController().signal;
 
-function recordAt(offset: number): RecordRead {
+function recordAt(offset: number, timestamp = 0, value = '{}'): RecordRead {
   return {
     offset: String(offset),
-    timestamp: '0',
+    timestamp: String(timestamp),
     key: Buffer.from('k'),
-    value: Buffer.from('{}'),
+    value: Buffer.from(value),
     headers: {},
     batchContext: {
       firstOffset: String(offset),
@@ -24,7 +24,7 @@ function recordAt(offset: number): RecordRead {
 }
 
 /** A reader whose questions are answered here, in turn; what is not answered waits until it is cancelled. */
-function setUp(answers: readonly (Fetched | Error)[]) {
+function setUp(answers: readonly (Fetched | Error)[], topic: string = TOPIC.accepted) {
   const waiting = [...answers];
   const asked: number[] = [];
   const fetcher: Pick<Fetcher, 'fetch'> = {
@@ -38,7 +38,7 @@ function setUp(answers: readonly (Fetched | Error)[]) {
     },
   };
   const spec = declareTopics({ partitions: 1, retentionMs: 1, retryLabels: [], dedicated: [] }).get(
-    TOPIC.accepted,
+    topic,
   ) as TopicSpec;
   const reader = new PartitionReader({
     fetcher: fetcher as Fetcher,
@@ -92,5 +92,35 @@ describe('a reader that gathers', () => {
     expect(performance.now() - startedAt).toBeLessThan(1_000);
     // Nothing is lost by it: the same is asked for again.
     expect(asked).toEqual([0, 1, 2]);
+  });
+});
+
+describe('what a reader knows of the backlog', () => {
+  const start = { offset: 0, index: 0 };
+
+  it('the age of the oldest record was that of one that was done long ago', async () => {
+    const { reader } = setUp([
+      { records: [recordAt(0, 1_000)], next: 1, end: 1 },
+      { records: [recordAt(1, 5_000), recordAt(2, 6_000)], next: 3, end: 3 },
+    ]);
+    expect(reader.oldestAt(0)).toBeUndefined();
+    const [taken] = await reader.fetch(start, never);
+    expect(reader.oldestAt(0)).toBe(1_000);
+    // Done with it; the next ones are not read yet.
+    expect(reader.oldestAt(1)).toBeUndefined();
+    await reader.fetch(taken?.after ?? start, never);
+    expect(reader.oldestAt(1)).toBe(5_000);
+    expect(reader.oldestAt(3)).toBeUndefined();
+  });
+
+  it('a backlog of many events looked like one of few records', async () => {
+    const batch = pack([`{"a":1}`, `{"a":2}`, `{"a":3}`]);
+    const { reader } = setUp(
+      [{ records: [recordAt(0, 0, batch), recordAt(1, 0, pack(['{}']))], next: 2, end: 2 }],
+      'events.production',
+    );
+    expect(reader.entriesPerRecord).toBeUndefined();
+    await reader.fetch(start, never);
+    expect(reader.entriesPerRecord).toBe(2);
   });
 });

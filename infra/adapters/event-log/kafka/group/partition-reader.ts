@@ -15,6 +15,9 @@ export interface PartitionReaderOptions {
   readonly maxBytes: number;
 }
 
+/** Answers remembered for the age of what is first not done with. */
+const MAX_MARKS = 1_024;
+
 /** A question on its way, or its answer. */
 interface Asked {
   readonly from: number;
@@ -34,6 +37,10 @@ export class PartitionReader {
   /** Between the two there is nothing to hand over. */
   #gap = { from: 0, to: 0 };
   #waiting: { readonly at: number; readonly since: number } | undefined;
+  /** The answers that were read and may not be done with; each with the time of its first entry. */
+  readonly #read: { readonly offset: number; readonly next: number; readonly timestamp: number }[] = [];
+  #records = 0;
+  #entries = 0;
 
   constructor(options: PartitionReaderOptions) {
     this.#options = options;
@@ -52,6 +59,7 @@ export class PartitionReader {
       if (!fetched) return [];
       this.#ahead = this.#ask(fetched.next);
       const taken = entriesOf(fetched.records, of, cursor);
+      this.#note(taken, fetched);
       const last = taken.at(-1);
       if (!last) {
         this.#gap.to = fetched.next;
@@ -91,6 +99,30 @@ export class PartitionReader {
   /** A position moved over what there is nothing to hand over of. */
   pastGap(offset: number): number {
     return offset === this.#gap.from ? this.#gap.to : offset;
+  }
+
+  /** Entries in a record, on average of what was read; undefined before anything was. */
+  get entriesPerRecord(): number | undefined {
+    return this.#records === 0 ? undefined : this.#entries / this.#records;
+  }
+
+  /** When the log took what is first not done with, to the answer that it came in, epoch ms; undefined where it was not read. */
+  oldestAt(done: number): number | undefined {
+    while ((this.#read[0]?.next ?? Number.POSITIVE_INFINITY) <= done) this.#read.shift();
+    return this.#read[0]?.timestamp;
+  }
+
+  #note(taken: readonly Taken[], { records, next }: Fetched): void {
+    const [first] = taken;
+    if (first === undefined) return;
+    this.#records += records.length;
+    this.#entries += taken.length;
+    const { offset } = first.entry.position;
+    // After a rewind the same is read again.
+    while ((this.#read.at(-1)?.offset ?? -1) >= offset) this.#read.pop();
+    this.#read.push({ offset, next, timestamp: first.entry.timestamp });
+    // Scrapes may be rare; the oldest is what counts.
+    if (this.#read.length > MAX_MARKS) this.#read.splice(1, MAX_MARKS / 2);
   }
 
   /** For how long an answer has lain here, ms; undefined when there is none. */

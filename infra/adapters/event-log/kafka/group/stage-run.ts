@@ -56,9 +56,11 @@ export interface KafkaStageRunOptions {
 }
 
 /** How far a partition is. */
-interface Standing extends StageLag {
+interface Standing extends Pick<StageLag, 'topic' | 'partition' | 'lag'> {
   /** Where a read-committed reader gets to. */
   readonly end: number;
+  /** Behind which everything was done. */
+  readonly done: number;
 }
 
 interface AtWork {
@@ -130,11 +132,35 @@ export class KafkaStageRun implements StageRun {
    * stage that has just emitted has no lag any more while the stable ends of what it emitted to are still behind that.
    */
   async lag(): Promise<readonly StageLag[]> {
-    return (await this.#standings(appendedEnds)).map(({ topic, partition, lag }) => ({
-      topic,
-      partition,
-      lag,
-    }));
+    const standings = await this.#standings(appendedEnds);
+    const packing = this.#packing();
+    return standings.map(({ topic, partition, lag, done }) => {
+      const events = Math.round(lag * (packing.get(topic) ?? 1));
+      const reader = this.#atWork.get(`${this.#nameOf(topic)}/${partition}`)?.reader;
+      const oldestAt = lag === 0 || reader === undefined ? undefined : reader.oldestAt(done);
+      return {
+        topic,
+        partition,
+        lag,
+        events,
+        isOwned: reader !== undefined,
+        ...(oldestAt === undefined ? {} : { oldestAt }),
+      };
+    });
+  }
+
+  /** Entries in a record of each topic, on average of what was read here. */
+  #packing(): ReadonlyMap<string, number> {
+    const read = [...this.#atWork.values()].flatMap(({ topic, reader }) => {
+      const { entriesPerRecord } = reader;
+      return entriesPerRecord === undefined ? [] : [{ topic, entriesPerRecord }];
+    });
+    return new Map(
+      [...Map.groupBy(read, ({ topic }) => topic)].map(([topic, of]) => [
+        topic,
+        of.reduce((sum, { entriesPerRecord }) => sum + entriesPerRecord, 0) / of.length,
+      ]),
+    );
   }
 
   async #standings(endsOf: typeof stableEnds): Promise<readonly Standing[]> {
@@ -156,7 +182,7 @@ export class KafkaStageRun implements StageRun {
       // One that was stored behind the end is of a topic that is gone: the stage will begin at its start.
       const done = atWork?.work.reached?.offset ?? (before <= end ? before : 0);
       const reached = atWork?.reader.pastGap(done) ?? done;
-      return { topic, partition, end, lag: Math.max(0, end - reached) };
+      return { topic, partition, end, done, lag: Math.max(0, end - reached) };
     });
   }
 
