@@ -103,7 +103,7 @@ async function leadingPast(
   ucid: string,
   merged: Merged,
   documents: StoreTools['documents'],
-): Promise<boolean> {
+): Promise<readonly DocumentWrite[]> {
   const others = merged.linked.filter((linked) => linked !== ucid);
   const found = await documents.read(others.map(profileId));
   return found.flatMap((stored, at): readonly DocumentWrite[] => {
