@@ -54,6 +54,14 @@ describe('the log in an incident', () => {
     expect(lines).toHaveLength(3);
   });
 
+  it('did not say what a start waited for, as something else had waited for the same engine', () => {
+    const { lines, logger } = opened();
+    logger.warn({ error: 'Kafka: no answer' }, 'the catalog cannot be read; trying again');
+    for (let n = 0; n < 3; n++)
+      logger.warn({ error: 'Kafka: no answer' }, 'making it: not possible yet; trying again');
+    expect(lines).toHaveLength(2);
+  });
+
   it('counts each minute of one that goes on', () => {
     const { lines, logger } = opened();
     for (let minute = 0; minute < 3; minute++) {

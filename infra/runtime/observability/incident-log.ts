@@ -7,6 +7,9 @@ const MAX_NAMED = 20;
 /** Engines and stores, as errors and messages name them: whatever waits for one of them waits for the same cause. */
 const ENGINE = /Kafka|Redis|Elasticsearch|schema registry|\bdatabase\b|\bcatalog\b/;
 
+/** As `whenAvailable` writes it. */
+const STARTING = /: not possible yet; trying again$/;
+
 /** Fields that say where a cause was met, not which one it is. */
 const PLACES = new Set([
   'stage',
@@ -99,6 +102,8 @@ function causeOf(
   const { error, ...others } = fields;
   if (typeof error !== 'string') return undefined;
   const [engine] = ENGINE.exec(error) ?? ENGINE.exec(message) ?? [];
+  // What a start waits for is news, whatever else waits for the same engine.
+  if (engine !== undefined && STARTING.test(message)) return { key: `${engine} ${message}`, cause: engine };
   if (engine !== undefined) return { key: engine, cause: engine };
   // Two destinations, or two programs, are two causes.
   const about = Object.entries(others).filter(([name]) => !PLACES.has(name));
