@@ -154,8 +154,8 @@ describe.runIf(LONG && engines() !== undefined)('what operators do to Kafka', ()
       headers.get('message-id'),
     );
     expect(ids.length - new Set(ids).size).toBe(0);
-    const volume = await owner.ok<readonly { count: number }[]>('GET', './event-volume?hours=24');
-    const counted = volume.reduce((sum, { count }) => sum + count, 0);
+    const volume = await owner.ok<readonly { event_count: number }[]>('GET', './event-volume?hours=24');
+    const counted = volume.reduce((sum, { event_count }) => sum + event_count, 0);
     const arrivals = new Map<string, number[]>();
     for (const { at, body } of webhook.calls)
       for (const { event } of body.deliveries ?? [body])
