@@ -2,20 +2,15 @@ import { Readable } from 'node:stream';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type ClientKeyScope,
-  claimWrite,
   DEFAULT_LIMITS,
   DeletedInPart,
   type Identity,
-  type IdentityClaim,
   type IdentityLimits,
   type IdentityReading,
   InvalidInput,
   identityReadingOf,
   iso,
-  isSetAside,
   MAX_PROFILE_IDENTITIES,
-  messageOf,
-  type Organization,
   type Profile,
   type ProfileDeletion,
   type ProfileDeletionOutcome,
@@ -25,7 +20,6 @@ import {
   profileRulesOf,
   recordOf,
   recordOfWrite,
-  setAsideOperation,
   TributaryError,
 } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
@@ -54,6 +48,7 @@ import {
   writeBody,
 } from './schemas.ts';
 import { readSearch } from './search.ts';
+import { noteClaims } from './shared-identities.ts';
 import { readSplit, splitAnswerOf, splitRefusal } from './split.ts';
 import { notFoundBy, readUnlink, unlinkAnswerOf, unlinkRefusal } from './unlink.ts';
 import { namesIn, placeOf, readWrite, refuseBlocked } from './write.ts';
@@ -67,7 +62,6 @@ const IN_PROFILE = 3;
  */
 export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
   const { profiles, profileNulls = 'unset', catalog, clock, requestDeletionNotice } = dependencies;
-  const { logger, metrics, recordProfileOperation } = dependencies;
   const unconfirmedWrites = new Unconfirmed();
 
   app.decorateRequest('callHeaders');
@@ -116,7 +110,7 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
       const permit = unconfirmedWrites.take([organization.id], request.bodyBytes);
       const outcome = await profiles.upsert(written).finally(permit.release);
       if (outcome.kind === 'refused') {
-        await noteClaims(request, organization, written, outcome.claims ?? []);
+        await noteClaims(request, dependencies, organization, written, outcome.claims ?? []);
         throw refusalOf(outcome, request.body, limits);
       }
       const { profile } = outcome;
@@ -317,37 +311,6 @@ export const profileRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
   /** How the values of a body are read, before it is known whether its caller may use them. */
   function readingFor({ orgId }: { readonly orgId: number }): IdentityReading {
     return identityReadingOf(catalog.state.organizationNumbered(orgId)?.profile_settings);
-  }
-
-  /**
-   * Lets the owners of identities know who else came with them, and records those that are set aside by it. The caller is
-   * refused anyway: what fails here is made up for by the next call.
-   */
-  async function noteClaims(
-    request: FastifyRequest,
-    { id: organization_id }: Organization,
-    write: ProfileWrite,
-    claims: readonly IdentityClaim[],
-  ): Promise<void> {
-    const recorded = {
-      organization_id,
-      at: iso(clock()),
-      by: authorOf(request.caller),
-      from: { address: request.clientAddress.text, request_id: request.id },
-    };
-    try {
-      for (const claim of claims) {
-        const { identity } = claim;
-        const told = await profiles.upsert(claimWrite(write, claim));
-        if (told.kind === 'refused' || !isSetAside(told.profile, identity, write.limits)) continue;
-        metrics.count('tributary_profile_identities_set_aside_total', { type: identity.type });
-        await recordProfileOperation(setAsideOperation(write, told.profile.ucid, identity, recorded));
-      }
-    } catch (error) {
-      if (!(error instanceof TributaryError && error.retryable)) throw error;
-      const fields = { organization: organization_id, request_id: request.id, error: messageOf(error) };
-      logger.warn(fields, 'an identity that too many users share is not recorded; the next call tries again');
-    }
   }
 
   /** A list of which nothing can be an identity needs no store. */

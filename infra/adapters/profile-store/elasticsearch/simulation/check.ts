@@ -1,5 +1,6 @@
-import type { Identity, IdentityLimits, Profile, Register } from '@tributary/core';
+import type { IdentityLimits, Profile, Register } from '@tributary/core';
 import { published, toldApart } from './check-published.ts';
+import { foundByEveryIdentity, nameOf, nothingLeftHalf, oneOwner, overfull } from './check-state.ts';
 import type {
   Attempt,
   DeletionAttempt,
@@ -58,46 +59,6 @@ async function destinations(
   const leadsTo = new Map<string, string | undefined>();
   for (const ucid of ucids) leadsTo.set(ucid, (await afterwards.search([], [ucid]))[0]?.ucid);
   return leadsTo;
-}
-
-const nameOf = ({ type, value }: Identity) => `${type}=${value}`;
-
-function oneOwner(live: readonly Profile[]): readonly string[] {
-  const owners = new Map<string, string[]>();
-  for (const { ucid, identities } of live) {
-    for (const identity of identities) {
-      const name = nameOf(identity);
-      owners.set(name, [...(owners.get(name) ?? []), ucid]);
-    }
-  }
-  return [...owners].flatMap(([name, ucids]) =>
-    ucids.length > 1 ? [`${name} has several owners: ${ucids.join(', ')}`] : [],
-  );
-}
-
-async function foundByEveryIdentity(
-  live: readonly Profile[],
-  afterwards: SimulationRun['afterwards'],
-): Promise<readonly string[]> {
-  const violations: string[] = [];
-  for (const profile of live) {
-    for (const identity of profile.identities) {
-      const found = await afterwards.search([identity], []);
-      if (found.length !== 1 || found[0]?.ucid !== profile.ucid)
-        violations.push(
-          `${nameOf(identity)} of ${profile.ucid} leads to ${found.map(({ ucid }) => ucid).join(', ')}`,
-        );
-    }
-  }
-  return violations;
-}
-
-/** In peace, after sweeps, no merge is under way and nothing of a deleted profile is left. */
-function nothingLeftHalf(node: SimulationRun['node']): readonly string[] {
-  return [...node.contents()].flatMap(([id, { source }]) => {
-    if (source.state === 'redirect') return [`${id} is still frozen`];
-    return source.dirty === true ? [`${id} is still dirty`] : [];
-  });
 }
 
 /** A write is done whole or not at all; one that was answered is where its answer leads, or was deleted with it. */
@@ -289,14 +250,6 @@ function namesDroppedBy(
   const types = new Set((limits?.types ?? []).map(({ type }) => type));
   const all = writes.flatMap(({ write }) => write.identities);
   return new Set(all.filter(({ type }) => types.has(type)).map(nameOf));
-}
-
-function overfull(limits: IdentityLimits | undefined, live: readonly Profile[]): readonly string[] {
-  return (limits?.types ?? []).flatMap(({ type, max }) =>
-    live
-      .filter(({ identities }) => identities.filter((identity) => identity.type === type).length > max)
-      .map(({ ucid }) => `${ucid} has more than ${max} identities of the type ${type}`),
-  );
 }
 
 /** What an answered unlink took away is not there again, unless by an explicit write that was not over before it. */
