@@ -79,7 +79,7 @@ it('never makes one of two people: not on a shared device, nor with a shared e-m
     identified(1, { user_id: 'ann', anonymous_id: 'tablet', traits: { ...home, name: 'Ann' } }),
     identified(2, { user_id: 'bob', anonymous_id: 'tablet', traits: { ...home, name: 'Bob' } }),
     identified(3, { anonymous_id: 'tablet', traits: home }),
-    identified(4, { user_id: 'bob', anonymous_id: 'phone' }),
+    identified(4, { user_id: 'bob', anonymous_id: 'device-3' }),
   ]);
   // Either was first on the device; whoever was has it, and the other keeps their own.
   const [ann, bob] = [await of('user_id', 'ann'), await of('user_id', 'bob')];
@@ -95,7 +95,7 @@ it('never makes one of two people: not on a shared device, nor with a shared e-m
   expect((await of('user_id', 'bob'))?.attributes).toContainEqual(
     expect.objectContaining({ path: ['traits', 'name'], value: 'Bob' }),
   );
-  expect(await names('user_id', 'bob')).toContain('anonymous_id=phone');
+  expect(await names('user_id', 'bob')).toContain('anonymous_id=device-3');
   expect([ann?.ucid, bob?.ucid]).toContain((await of('email', home.email))?.ucid);
 });
 
@@ -139,9 +139,11 @@ it('does not bring back who was deleted after the event was received', async () 
   });
   await run('profile', [old]);
   expect(await of('user_id', 'u')).toBeUndefined();
-  await run('profile', [
-    identified(1, { user_id: 'u', received_at: new Date(Date.now() + 1_000).toISOString() }),
-  ]);
+  const later = new Date(Date.now() + 1_000).toISOString();
+  // Received later, but of before the deletion; then one of after it.
+  await run('profile', [identified(1, { user_id: 'u', received_at: later })]);
+  expect(await of('user_id', 'u')).toBeUndefined();
+  await run('profile', [identified(2, { user_id: 'u', timestamp: later, received_at: later })]);
   expect((await of('user_id', 'u'))?.attributes).toEqual([]);
 });
 

@@ -147,7 +147,8 @@ export function writing(stage: Stage): void {
       const people = stage.people();
       const words = ['__proto__', 'constructor', 'a\0b', 'é🚀', '"\\\n\u2028', '%_*', "'; DROP TABLE"];
       const made = await people.write(
-        words.map((word, at) => `id_${at}:${word}`),
+        // A value that stands alone as `__proto__` is the leftover of a template, and names nobody.
+        words.map((word, at) => `id_${at}:v${word}`),
         { attributes: words.map((word) => ({ path: [word, word], value: word })), ts: 1 },
       );
       expect(await people.findUcid(made.ucid)).toEqual(made);
@@ -155,8 +156,8 @@ export function writing(stage: Stage): void {
         Object.fromEntries(words.map((word) => [word, Object.fromEntries([[word, word]])])),
       );
       for (const [at, word] of words.entries())
-        expect((await people.find(`id_${at}:${word}`))?.ucid).toBe(made.ucid);
-      expect(await people.find('id_2:a')).toBeUndefined();
+        expect((await people.find(`id_${at}:v${word}`))?.ucid).toBe(made.ucid);
+      expect(await people.find('id_2:va')).toBeUndefined();
     });
 
     it('that names several makes them one: the first created, with everything newest of all', async () => {
@@ -294,7 +295,7 @@ export function writing(stage: Stage): void {
       const people = stage.people();
       const made = [];
       for (let n = 0; n < 5; n++) made.push(await people.write([`cookie:c${n}`, `email:${n}@x`]));
-      const all = ['email:4@x', 'cookie:c0', 'cookie:c4', 'cookie:nobody', 'email:2@x'];
+      const all = ['email:4@x', 'cookie:c0', 'cookie:c4', 'cookie:c99', 'email:2@x'];
       expect(await people.search(all, [made[1]?.ucid ?? '', newId()])).toEqual([
         made[0],
         made[1],
@@ -302,7 +303,7 @@ export function writing(stage: Stage): void {
         made[4],
       ]);
       expect(await people.search([])).toEqual([]);
-      expect(await people.search(['cookie:nobody'], ['no-uuid'])).toEqual([]);
+      expect(await people.search(['cookie:c99'], ['no-uuid'])).toEqual([]);
     });
 
     it('takes a thousand values', async () => {
