@@ -20,8 +20,8 @@ const none = () => [];
 
 /** A type of fact without a row does not compile: what makes something names the quota it counts for. */
 const USES: { readonly [T in FactType]: UsesOf<T> } = {
+  'installation.created': none,
   // As many as the issuer has people.
-  'installation.created': () => [],
   'account.created': none,
   'account.updated': none,
   'organization.created': ({ by }, state) => organizationUses(by, state),
