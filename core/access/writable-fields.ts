@@ -37,6 +37,18 @@ export const WRITABLE_FIELDS: readonly WritableFields[] = [
     'which telephone numbers are one identity, in all profiles of the organization',
     OF_ORGANIZATION,
   ),
+  field(
+    'profile-settings',
+    'blocked_identities blocked_identities.type blocked_identities.value blocked_identities.pattern',
+    'which values name nobody, in all profiles of the organization; patterns run in linear time',
+    OF_ORGANIZATION,
+  ),
+  field(
+    'profile-settings',
+    'identity_limits identity_limits.type identity_limits.max identity_limits.drop_oldest max_user_ids_per_identity',
+    'how many identities profiles of the organization have, within the bounds of the installation',
+    OF_ORGANIZATION,
+  ),
   field('organization-members', 'email', 'gives a person a place in the organization', OF_ORGANIZATION),
   field(
     'organization-members',
