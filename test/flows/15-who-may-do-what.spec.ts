@@ -298,6 +298,7 @@ function aboutNobody(url: string): object {
   const nobody = randomUUID();
   if (url.endsWith('/_search')) return { regions: ['eu'], search: { ucid: [nobody] } };
   if (url.endsWith('/_delete')) return { region: 'eu', ids: { ucid: [nobody] } };
+  if (url.endsWith('/_unlink')) return { region: 'eu', ids: { AdId: [nobody] } };
   return { region: 'eu', ucid: nobody };
 }
 
