@@ -41,7 +41,7 @@ export default defineConfig({
     // Crashes, stops and deadlines meet a shared machine's pauses: one more try in CI, told in its report.
     retry: inCi ? 1 : 0,
     // Where an engine is gone, each test that is left would wait until its time is over, twice.
-    bail: inCi ? 50 : 0,
+    bail: inCi ? 200 : 0,
     // What holds a time says so itself; to start a cluster takes half a minute on a machine that others keep busy.
     testTimeout: 60_000,
     hookTimeout: 120_000,
