@@ -49,7 +49,7 @@ async function rowsOf(reader: pg.Client, table: string): Promise<readonly Receiv
   return rows as ReceivedBody[];
 }
 
-/** A character that no text of PostgreSQL holds. */
+/** A time that PostgreSQL cannot read. */
 export function spoil(delivery: Delivery): Delivery {
-  return { ...delivery, event: { ...delivery.event, properties: { text: 'a\u0000b' } } };
+  return { ...delivery, event: { ...delivery.event, timestamp: 'no time' } };
 }
