@@ -79,3 +79,11 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
   'headers without end': ({ path }, draw) =>
     Buffer.from(`POST ${path} HTTP/1.1\r\nhost: x\r\nx-large: ${'x'.repeat(17_000 + draw(50_000))}\r\n\r\n`),
 };
+
+/** What senders that cannot react are not refused for: `/v1` takes the event, mended, and says so in its context. */
+const MENDED: ReadonlySet<string> = new Set(['invalid UTF-8', 'deep nesting', 'a huge number']);
+
+/** Whether an attack of the kind may be answered with this status. */
+export function mayAnswer(status: number, kind: string, path: string): boolean {
+  return (status >= 400 && status < 500) || (status === 200 && path.startsWith('/v1/') && MENDED.has(kind));
+}
