@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { exactNumber, mayLoseDigits, parseExact, withDigitsOf } from './exact-numbers.ts';
+import { exactNumber, mayLoseDigits, mayUnderflow, parseExact, withDigitsOf } from './exact-numbers.ts';
 
 const rewritten = (text: string) => JSON.stringify(parseExact(text));
 
@@ -76,4 +76,14 @@ describe('what code that saw doubles made', () => {
       '{"c":7295436012854322000}',
     );
   });
+});
+
+it.each([
+  ['{"id":"7b1c3d2e-610e-4012-9c0e-123456789abc"}', false],
+  ['{"id":"5e-3104"}', false],
+  ['{"n":2.5e-310}', true],
+  ['[1,-7E-312]', true],
+  ['4e-320', true],
+])('an id with an e in it made a text slow to read: %s', (text, may) => {
+  expect(mayUnderflow(text)).toBe(may);
 });

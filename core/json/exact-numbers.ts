@@ -27,6 +27,8 @@ const RUN = 16;
 /** A run of them where a number may begin: ids and cookies inside of strings mostly are none. */
 const LONG_NUMBER = /(?:^|[\s:,[])-?[0-9][0-9.]{15}/;
 const SMALL_EXPONENT = /[0-9][eE]-[0-9]{3}/;
+/** The same where a number may begin: one UUID in twenty has the other one in it. */
+const SMALL_NUMBER = /(?:^|[\s:,[])-?[0-9][0-9.]*[eE]-[0-9]{3}/;
 
 /** Whether a JSON text may hold a number with more digits than a double keeps. Costs about 0.1 us a 450 bytes. */
 export function mayLoseDigits(text: string): boolean {
@@ -56,7 +58,7 @@ function isInRun(code: number): boolean {
 
 /** Whether a text that was parsed to a zero or a subnormal number may say another number there. */
 export function mayUnderflow(text: string): boolean {
-  return SMALL_EXPONENT.test(text);
+  return SMALL_EXPONENT.test(text) && SMALL_NUMBER.test(text);
 }
 
 /** Whether a double says so little of the number it was read from that only its text can tell. */
