@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { compilePattern, type Pattern, readPattern } from '../contracts/patterns.ts';
 import { WorkMeter } from '../contracts/work-meter.ts';
 import { HASHED_EMAIL, type IdentityReading, namespaceOf, normaliseIdentity, RAW_EMAIL } from './identity.ts';
+import { digestsOf } from './placeholders.ts';
 import type { Identity } from './profile.ts';
 
 /** Values that name nobody in an organization, beside those that name nobody anywhere. One of `value` and `pattern` is null. */
@@ -83,8 +84,7 @@ class BlockList {
     }
     for (const form of forms) {
       addTo(this.#values, type ?? '', form.toLowerCase());
-      for (const algorithm of ['md5', 'sha1', 'sha256'])
-        addTo(this.#digests, type ?? '', hash(algorithm, form));
+      for (const digest of digestsOf(form)) addTo(this.#digests, type ?? '', digest);
     }
   }
 

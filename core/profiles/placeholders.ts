@@ -92,7 +92,7 @@ const FORMAT = /\p{Cf}/gu;
 const DIGESTS: ReadonlySet<string> = new Set(
   [...WORDS, ...ZERO_UUIDS, '[object Object]', '(not set)', 'NaN', '"null"', '00']
     .flatMap((word) => [word, word.toUpperCase(), word.charAt(0).toUpperCase() + word.slice(1)])
-    .flatMap((word) => ['md5', 'sha1', 'sha256'].map((algorithm) => hash(algorithm, word))),
+    .flatMap(digestsOf),
 );
 
 /** True for a value that names nobody, in any case of letters, with blanks, quotes or brackets around it. */
@@ -125,4 +125,9 @@ export function isPlaceholderAddress(address: string): boolean {
 /** True for the hexadecimal digest of a placeholder, by an algorithm that hashed variants of a namespace name. */
 export function isPlaceholderDigest(value: string): boolean {
   return DIGESTS.has(value.toLowerCase());
+}
+
+/** The hexadecimal digests of a text by each algorithm that hashed variants of a namespace name. */
+export function digestsOf(text: string): readonly string[] {
+  return ['md5', 'sha1', 'sha256'].map((algorithm) => hash(algorithm, text));
 }
