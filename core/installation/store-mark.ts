@@ -14,7 +14,7 @@ export interface StoreMark {
   claim(installation: string): Promise<string>;
   /** The id in the mark; undefined where there is none. */
   read(): Promise<string | undefined>;
-  /** Gives the store to `installation`, whatever the mark said. */
+  /** Gives the store to `installation`; an earlier mark is replaced. */
   replace(installation: string): Promise<void>;
   /** Whether there are profiles; absent where the store holds none by its kind. */
   holdsProfiles?(): Promise<boolean>;

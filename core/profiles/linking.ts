@@ -151,7 +151,7 @@ function liveOwners(owners: readonly IdentityOwner[]): readonly (Profile | undef
   return owners.map((owner) => (owner.kind === 'live' ? owner.profile : undefined));
 }
 
-/** Of an identity that stays with its owner: the user whom the owner is to remember, or who the owner is. */
+/** Of an identity that stays with its owner: the user that the owner is to remember, or the ucid of the owner. */
 function detailsOf(
   write: ProfileWrite,
   identity: Identity,

@@ -151,7 +151,7 @@ export function sharedByMerge(
   return { identities: write.identities.filter(({ type }) => type === PERSON), claims };
 }
 
-/** Nearly every write: whoever is counted twice, there are not too many, and nothing is set aside. */
+/** Nearly every write: even with users counted twice there are not too many, and nothing is set aside. */
 function areFew(
   write: ProfileWrite,
   owners: readonly (Profile | undefined)[],

@@ -13,7 +13,7 @@ export function joinUnlinked(
   return Array.from(newest, ([hash, ts]) => ({ hash, ts })).sort((a, b) => compareText(a.hash, b.hash));
 }
 
-/** The profile without blocks on identities that it has: whatever let them in was an explicit write. */
+/** The profile without blocks on identities that it has: only an explicit write lets one in. */
 export function withoutLiftedBlocks(profile: Profile): Profile {
   // Nearly every write: nothing is copied for it.
   if (profile.unlinked === undefined) return profile;

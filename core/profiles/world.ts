@@ -81,7 +81,7 @@ export class World {
     };
   }
 
-  /** Takes the identity away from whom it belongs to; the profile, if there is one. */
+  /** Takes the identity away from its owner; the profile, if there is one. */
   unlink(one: Identity, now = 1): Profile | undefined {
     const unlinking = unlinkingOf({}, [this.ownerOf(one)], undefined);
     if (unlinking.kind === 'refused') return undefined;

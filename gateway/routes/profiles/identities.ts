@@ -57,7 +57,7 @@ export function readMeaning({ type, value }: NamedValue, reading: IdentityReadin
   return normalised.kind === 'identity' ? { ...normalised, sent: value } : undefined;
 }
 
-/** What is wrong with a type itself, whatever its values are. */
+/** What is wrong with a type itself, independent of its values. */
 export function nameFault(type: string, path: string): readonly ErrorDetail[] {
   if (type === UCID) return [];
   const normalised = normaliseIdentity(type, 'a value that an identity of any type can have');

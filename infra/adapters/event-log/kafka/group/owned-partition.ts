@@ -220,7 +220,7 @@ export class KafkaPartition implements OwnedPartition {
     return { offset: Number(found.offset), index: Number(found.metadata || 0) };
   }
 
-  /** All below is done, whoever owns the partition by now: so the record needs no generation. */
+  /** All below is done, also where another member owns the partition by now: so the record needs no generation. */
   async #store(to: Cursor): Promise<void> {
     await Promise.all([this.#storeInGroup(to), this.#options.positions.record(this.#of(), to)]);
   }

@@ -75,7 +75,7 @@ export class RecordedPositions {
     await this.#options.append([entryOf(keyOf(of), { offset, ...(index > 0 && { index }) })]);
   }
 
-  /** Records where a partition goes on, whatever stands there. */
+  /** Records the position at which a partition goes on, in place of any there. */
   async recordStart(of: StagePartition, { offset, index }: Cursor): Promise<void> {
     await this.#options.append([entryOf(keyOf(of), { offset, ...(index > 0 && { index }), begins: true })]);
   }
