@@ -1,9 +1,9 @@
 // Runs alone: it compares latencies.
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { percentile } from '../bench/table.ts';
 import { type Client, eventually } from '../helpers/client.ts';
 import { AS_SHIPPED } from '../helpers/embedded.ts';
+import { evenPace } from '../helpers/pacing.ts';
 import { Receivers } from '../helpers/receivers.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';
 import type { Webhook } from '../helpers/webhook.ts';
@@ -154,10 +154,10 @@ describe('32. Noisy tenants', () => {
   /** Sends events of the quiet workspace evenly; how long they took from the call to the webhook. */
   async function quietP99(seconds: number): Promise<number> {
     const before = hook.calls.length;
-    const startedAt = performance.now();
+    const due = evenPace(PACE);
     const sending: Promise<unknown>[] = [];
     for (let n = 0; n < PACE * seconds; n++) {
-      await sleep(Math.max(0, startedAt + (n * 1_000) / PACE - performance.now()));
+      await due(n);
       const event = { event: 'Quiet', user_id: `u${n}`, properties: { sent_at: Date.now() } };
       sending.push(tributary.producer.post('./events/track', event));
     }
@@ -176,12 +176,12 @@ describe('32. Noisy tenants', () => {
 
   /** Sends events of the noisy workspace in batches, evenly; how many. */
   async function attack({ name, properties, pace }: Attack): Promise<number> {
-    const startedAt = performance.now();
+    const due = evenPace(pace);
     const event = { type: 'track', event: name, user_id: 'n', properties };
     const size = Math.ceil(pace / BATCHES);
     let sent = 0;
     for (; sent < pace * SECONDS; sent += size) {
-      await sleep(Math.max(0, startedAt + (sent * 1_000) / pace - performance.now()));
+      await due(sent);
       await producer.post('./events/batch', { batch: Array(size).fill(event) });
     }
     return sent;
