@@ -105,7 +105,7 @@ export function eventFrom(
     source_id: source.source_id,
   } as CanonicalEvent; // the loops above looked at the other fields; an absent source_id is left out of the JSON text
   if (subjectOf(event) === '') throw new InvalidInput('neither user_id nor anonymous_id');
-  const excess = excessOf(event, exact === undefined ? output.length * BYTES_PER_UNIT : Infinity, text);
+  const excess = excessOf(event, exact === undefined ? bytesAtMost(output) : Infinity, text);
   if (excess !== undefined) throw new InvalidInput(`more than ${excess} bytes`);
   return event;
 }
@@ -136,6 +136,12 @@ function wellFormed(value: unknown): unknown {
   return Object.fromEntries(
     Object.entries(value).map(([name, member]) => [name.toWellFormed(), wellFormed(member)]),
   );
+}
+
+/** Bytes of an output as UTF-8, or more; counted only where that decides. */
+function bytesAtMost(output: string): number {
+  const most = output.length * BYTES_PER_UNIT;
+  return most + KEPT_BYTES <= MAX_EVENT_BYTES ? most : Buffer.byteLength(output);
 }
 
 /**
