@@ -32,6 +32,7 @@ import { deliver, deliverSlow } from './deliver/deliver.ts';
 import { createDeliverer } from './deliver/delivering.ts';
 import { retrySources } from './deliver/retry-sources.ts';
 import { FairShare } from './fairness/fair-share.ts';
+import { type InTurn, yielding } from './fairness/pieces.ts';
 import { SlowTurns } from './fairness/slow-turns.ts';
 import { THREAD_TIME, type ThreadTime } from './fairness/thread-time.ts';
 import { history } from './history/history.ts';
@@ -142,7 +143,7 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
 function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly ladder: Ladder }) {
   const { catalog, clock, elapsed, logger, metrics, catalogWaitMs } = parts;
   const failures = new FailureWatch({ catalog, clock, logger, limits: parts.failures });
-  const routing = (sandbox: Sandbox) => {
+  const routing = (sandbox: Sandbox, inTurn: InTurn) => {
     const transformer = new Transformer({
       sandbox,
       failures,
@@ -150,6 +151,7 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
       elapsed,
       maxEvents: parts.transformEvents,
       maxBytes: parts.transformBytes,
+      inTurn,
       refusal: (transformation) => refusalOf(catalog.state.transformation(transformation.id)),
     });
     return { catalog, transformer, metrics, catalogWaitMs };
@@ -168,7 +170,7 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
   // One for all slow queues of the process: they share a thread with each other and with the quick ones.
   const turns = new SlowTurns(elapsed, () => shares.validate.isBusy || shares.route.isBusy);
   const quick = deliver(delivering, deliveryLanes());
-  const slowRoute = routeSlow(routing(parts.slowSandbox), turns);
+  const slowRoute = routeSlow(routing(parts.slowSandbox, turns.inTurn), turns);
   return {
     validate: validate({ ...parts, threadTime }, shares.validate),
     validateSlow: validateSlow(parts, turns),
@@ -178,7 +180,7 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     audit: audit(parts),
     profile: profile(parts),
     mail: mail(parts),
-    route: route(routing(parts.sandbox), lanes(parts.slowTransformationMs), shares.route),
+    route: route(routing(parts.sandbox, yielding), lanes(parts.slowTransformationMs), shares.route),
     routeSlow: redrivenOnce(parts, 'route.slow', TOPIC.eventsSlow, slowRoute),
     replay: replay(parts, turns),
     notice: notice(parts),

@@ -59,6 +59,19 @@ describe('FairShare', () => {
     expect(slowFor()).toBe(1_000);
   });
 
+  it('each time it came back from the slow queue it had a whole burst again: one expensive event sends it back', () => {
+    const { share, time } = setUp();
+    for (let n = 0; n < 3; n++) share.charge('noisy', 4.9);
+    expect(share.sendsSlow('noisy')).toBe(false);
+    share.charge('noisy', 4.9);
+    expect(share.sendsSlow('noisy')).toBe(true);
+    time.now += 1_001;
+    share.sendsSlow('quiet');
+    expect(share.sendsSlow('noisy')).toBe(false);
+    share.charge('noisy', 4.9);
+    expect(share.sendsSlow('noisy')).toBe(true);
+  });
+
   it('a workspace that is alone for an hour harms nobody', () => {
     const share = new FairShare(() => 5, { available: () => 5 });
     for (let n = 0; n < 100; n++) {

@@ -8,6 +8,8 @@ const ORDINARY_MS = 0.2;
 const SHARE = 0.1;
 /** ...and how much of it at once, ms. */
 const BURST_MS = 15;
+/** The same for a workspace that comes back from the slow queue: a single expensive event sends it there again. */
+const BURST_AGAIN_MS = 4;
 /** For how long a workspace is sent through the slow queue, ms: the first time, and at most after it did so repeatedly. */
 const FIRST_SLOW_MS = 1_000;
 const MOST_SLOW_MS = 30_000;
@@ -77,8 +79,9 @@ export class FairShare {
     // What no other workspace was there to suffer from is not held against it.
     tenant.level = Math.min(2 * BURST_MS, Math.max(0, tenant.level - leaked) + ms - ORDINARY_MS);
     tenant.leakedAt = available;
-    if (tenant.level <= BURST_MS || now < tenant.slowUntil || this.#isAlone(now)) return;
     const isAgain = now - tenant.slowUntil < 2 * tenant.slowMs;
+    const burst = isAgain ? BURST_AGAIN_MS : BURST_MS;
+    if (tenant.level <= burst || now < tenant.slowUntil || this.#isAlone(now)) return;
     tenant.slowMs = isAgain ? Math.min(MOST_SLOW_MS, tenant.slowMs * 2) : FIRST_SLOW_MS;
     tenant.slowUntil = now + tenant.slowMs;
   }

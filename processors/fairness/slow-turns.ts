@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { Clock, Emission } from '@tributary/core';
 import { WaitingLine } from '../waiting-line.ts';
+import type { InTurn } from './pieces.ts';
 
 /** How long the slow queues hold the thread before they rest, ms; one piece of work may take a few more. */
 const SLICE_MS = 2;
@@ -49,6 +50,9 @@ export class SlowTurns {
       void this.#drain();
     });
   }
+
+  /** `run`, to be handed to a part of a stage. */
+  readonly inTurn: InTurn = (workspaceId, work, later) => this.run(workspaceId, work, later);
 
   async #drain(): Promise<void> {
     await nextTurn();

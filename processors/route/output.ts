@@ -14,6 +14,7 @@ import {
   subjectOf,
   withDigitsOf,
 } from '@tributary/core';
+import { type InTurn, pieceOf } from '../fairness/pieces.ts';
 import { shorten } from '../text.ts';
 
 /** Characters of a failure's message that are kept. */
@@ -24,9 +25,16 @@ const BYTES_PER_UNIT = 3;
 /** ...and the fields kept from the source together take less than this: ids of 100 characters and times. */
 const KEPT_BYTES = 2_048;
 
-/** What a transformation made of one event. */
+/** What a transformation made of one event. `isLarge`: more than is worth one turn of the thread. */
+export interface TransformedEvents {
+  readonly ok: true;
+  readonly events: readonly CanonicalEvent[];
+  readonly isLarge?: true;
+}
+
+/** The same, or why it made nothing that can be delivered. */
 export type Transformed =
-  | { readonly ok: true; readonly events: readonly CanonicalEvent[] }
+  | TransformedEvents
   | { readonly ok: false; readonly kind: SandboxErrorKind; readonly message: string };
 
 const TEXTS = ['event', 'name', 'group_id', 'user_id', 'anonymous_id'] as const;
@@ -44,6 +52,24 @@ export function transformedFrom(source: CanonicalEvent, result: SandboxResult, t
     if (!(error instanceof InvalidInput)) throw error;
     return { ok: false, kind: 'output', message: shorten(error.message, MESSAGE_LENGTH) };
   }
+}
+
+/** As `transformedFrom`, for many characters of outputs: some of them in each turn of the workspace. */
+export async function transformedInPieces(
+  source: CanonicalEvent,
+  result: SandboxResult & { readonly ok: true },
+  text: string,
+  inTurn: InTurn,
+): Promise<Transformed> {
+  const events: CanonicalEvent[] = [];
+  while (events.length < result.outputs.length) {
+    const outputs = pieceOf(result.outputs, events.length);
+    const read = () => transformedFrom(source, { ...result, outputs }, text);
+    const piece = await inTurn(source.workspace_id, read);
+    if (!piece.ok) return piece;
+    events.push(...piece.events);
+  }
+  return { ok: true, events, isLarge: true };
 }
 
 /**
@@ -79,7 +105,7 @@ export function eventFrom(
     source_id: source.source_id,
   } as CanonicalEvent; // the loops above looked at the other fields; an absent source_id is left out of the JSON text
   if (subjectOf(event) === '') throw new InvalidInput('neither user_id nor anonymous_id');
-  const excess = excessOf(event, exact === undefined ? output.length * BYTES_PER_UNIT : Infinity, text);
+  const excess = excessOf(event, exact === undefined ? bytesAtMost(output) : Infinity, text);
   if (excess !== undefined) throw new InvalidInput(`more than ${excess} bytes`);
   return event;
 }
@@ -110,6 +136,12 @@ function wellFormed(value: unknown): unknown {
   return Object.fromEntries(
     Object.entries(value).map(([name, member]) => [name.toWellFormed(), wellFormed(member)]),
   );
+}
+
+/** Bytes of an output as UTF-8, or more; counted only where that decides. */
+function bytesAtMost(output: string): number {
+  const most = output.length * BYTES_PER_UNIT;
+  return most + KEPT_BYTES <= MAX_EVENT_BYTES ? most : Buffer.byteLength(output);
 }
 
 /**

@@ -20,6 +20,7 @@ import {
 import { awaitCatalog } from '../causality.ts';
 import { catalogPositionOf, eventOf, verdictIn } from '../entry.ts';
 import type { FairShare } from '../fairness/fair-share.ts';
+import { type InTurn, PIECE_CHARS } from '../fairness/pieces.ts';
 import { laterMs, type SlowTurns } from '../fairness/slow-turns.ts';
 import type { PartitionLanes, Stay } from '../partition-lanes.ts';
 import {
@@ -34,6 +35,7 @@ import {
 import { shareOf } from './event-bounds.ts';
 import { type Applied, inPieces } from './in-pieces.ts';
 import { type Matching, matchAgain, matchAll, matchOf, stillTakes } from './matching.ts';
+import type { TransformedEvents } from './output.ts';
 import type { Bounds, Transformer } from './transformer.ts';
 
 export interface RouteDependencies {
@@ -72,11 +74,14 @@ export function route(
   });
 }
 
-/** Processor time that it takes to write so much, ms. */
+/** Processor time of one character of a delivery: to write, append and read it, to sign it and send it, ms. */
+const MS_PER_CHARACTER = 10e-6;
+
+/** Processor time that this thread has with so much, in route and in the stages behind it, ms. */
 function writingMs(emissions: readonly Emission[]): number {
   let characters = 0;
   for (const { value } of emissions) characters += value.length;
-  return characters * 3e-6;
+  return characters * MS_PER_CHARACTER;
 }
 
 /**
@@ -263,9 +268,34 @@ async function transform(
     return [failedTransformation(routed, rule, reason)];
   }
   if (outcome.events.length === 0 && routed.redrives > 0) return [droppedOnRedrive(routed, rule)];
-  return outcome.events.map((event, index) =>
-    toDeliver(routed, rule, deliveryOf(routed, rule, event, index)),
-  );
+  return deliveriesOf(routed, rule, outcome, transformer.inTurn);
+}
+
+/** One for each event that a transformation made; where they are large, some of them in each turn of the workspace. */
+async function deliveriesOf(
+  routed: Routed,
+  rule: Rule,
+  { events, isLarge }: Pick<TransformedEvents, 'events' | 'isLarge'>,
+  inTurn: InTurn,
+): Promise<readonly Emission[]> {
+  const emissions: Emission[] = [];
+  const nextOf = (mostChars: number) => {
+    const piece: Emission[] = [];
+    let chars = 0;
+    for (const event of events.slice(emissions.length)) {
+      if (chars >= mostChars) break;
+      const index = emissions.length + piece.length;
+      const emission = toDeliver(routed, rule, deliveryOf(routed, rule, event, index));
+      piece.push(emission);
+      chars += emission.value.length;
+    }
+    return piece;
+  };
+  if (isLarge !== true) return nextOf(Number.POSITIVE_INFINITY);
+  const { workspace_id } = routed.event;
+  while (emissions.length < events.length)
+    emissions.push(...(await inTurn(workspace_id, () => nextOf(PIECE_CHARS), laterMs)));
+  return emissions;
 }
 
 function contextOf({ entry: { headers }, event }: Routed, rule: Rule): TransformationContext {

@@ -7,6 +7,7 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
+import { type InTurn, PIECE_CHARS, yielding } from '../fairness/pieces.ts';
 import { shareOf } from './event-bounds.ts';
 import type { RunFailure } from './failure-rate.ts';
 import { Transformer } from './transformer.ts';
@@ -61,7 +62,7 @@ class HeldSandbox {
   async close(): Promise<void> {}
 }
 
-function setUp(limits: { maxEvents?: number; maxBytes?: number } = {}) {
+function setUp(limits: { maxEvents?: number; maxBytes?: number; inTurn?: InTurn } = {}) {
   const sandbox = new HeldSandbox();
   const noted: RunFailure[] = [];
   const counted: number[] = [];
@@ -73,6 +74,7 @@ function setUp(limits: { maxEvents?: number; maxBytes?: number } = {}) {
     figures: { note: (_transformation, runs) => counted.push(...runs.map(({ durationMs }) => durationMs)) },
     maxEvents: limits.maxEvents ?? 200,
     maxBytes: limits.maxBytes ?? 256 * 1024,
+    inTurn: limits.inTurn ?? yielding,
     refusal: () => state.refusal,
   });
   const run = (
@@ -161,11 +163,47 @@ describe('Transformer', () => {
     });
     const runs = Array.from({ length: 12 }, (_, i) => run(`${i}`));
     for (let call = 0; call < 9; call++) {
-      await turn();
+      while (sandbox.calls.length <= call) await turn();
       sandbox.calls[call]?.answer();
     }
     await Promise.all(runs);
     expect(sandbox.calls.map(({ size }) => size)).toEqual([4, ...Array(8).fill(1)]);
+  });
+
+  it('read 70 outputs of 25 KB in one turn of the thread: they are read in pieces, each in a turn', async () => {
+    const pieces: number[] = [];
+    const { sandbox, run } = setUp({
+      inTurn: async (workspaceId, work) => {
+        expect(workspaceId).toBe('w1');
+        const result = work();
+        pieces.push(JSON.stringify(result).length);
+        return result;
+      },
+    });
+    const text = 'y'.repeat(21_000);
+    const output = (n: number) => JSON.stringify({ ...event('out'), properties: { n, text } });
+    const outputs = Array.from({ length: 60 }, (_, n) => output(n));
+    sandbox.answerWith = () => ({ ok: true, outputs, logs: [], durationMs: 1, loadMs: 0 });
+    const large = run('large');
+    await turn();
+    sandbox.calls[0]?.answer();
+    const outcome = await large;
+    expect(outcome).toMatchObject({ ok: true, isLarge: true });
+    const events = typeof outcome === 'object' && outcome.ok ? outcome.events : [];
+    expect(events.map(({ properties }) => properties?.n)).toEqual(outputs.map((_, n) => n));
+    expect(pieces.length).toBeGreaterThan(7);
+    expect(Math.max(...pieces)).toBeLessThan(PIECE_CHARS + 30_000);
+  });
+
+  it('one bad output in a later piece fails the whole event', async () => {
+    const { sandbox, run } = setUp();
+    const good = JSON.stringify({ ...event('out'), properties: { text: 'z'.repeat(30_000) } });
+    const outputs = [...Array(9).fill(good), '{"type":"track","user_id":7}'];
+    sandbox.answerWith = () => ({ ok: true, outputs, logs: [], durationMs: 1, loadMs: 0 });
+    const outcome = run('1');
+    await turn();
+    sandbox.calls[0]?.answer();
+    expect(await outcome).toMatchObject({ ok: false, kind: 'output', message: 'user_id is not a string' });
   });
 
   it('runs nothing for a partition without room until there is some, and others meanwhile', async () => {

@@ -6,13 +6,14 @@ import type {
   StageContext,
   Transformation,
 } from '@tributary/core';
+import { type InTurn, SMALL_CHARS } from '../fairness/pieces.ts';
 import { Patience } from '../patience.ts';
 import { RecentMap } from '../recent-map.ts';
 import { CallSize, charsOf } from './call-size.ts';
 import { excessOf, type RuleShare } from './event-bounds.ts';
 import type { FailureWatch } from './failure-watch.ts';
 import { messageWithoutValues } from './message-without-values.ts';
-import { type Transformed, transformedFrom } from './output.ts';
+import { type Transformed, transformedFrom, transformedInPieces } from './output.ts';
 import { type Holder, OutputsInHand } from './outputs-in-hand.ts';
 import type { RunFigures } from './run-figures.ts';
 
@@ -29,6 +30,8 @@ export interface TransformerDependencies {
   readonly maxEvents: number;
   /** Bytes of events one sandbox call takes at most; a larger one goes alone. */
   readonly maxBytes: number;
+  /** Runs a piece of the work on large outputs. */
+  readonly inTurn: InTurn;
   /** Why no more events of the transformation may run, asked before each call; undefined when they may. */
   refusal(transformation: Transformation): string | undefined;
 }
@@ -139,6 +142,11 @@ export class Transformer {
     });
   }
 
+  /** Runs a piece of the work on large outputs. */
+  get inTurn(): InTurn {
+    return this.#dependencies.inTurn;
+  }
+
   /** All rules of an event are done, for now: its outputs are held by others, or not at all. */
   release(holder: Holder): void {
     this.#inHand.release(holder);
@@ -214,7 +222,7 @@ export class Transformer {
   }
 
   async #call({ transformation, size, waiting: all }: Program, whole: readonly Waiting[]): Promise<void> {
-    const { sandbox, failures, figures, refusal } = this.#dependencies;
+    const { sandbox, failures, figures, refusal, inTurn } = this.#dependencies;
     const refused = refusal(transformation);
     if (refused !== undefined) {
       for (const waiting of whole) waiting.resolve({ ok: false, kind: 'refused', message: refused });
@@ -232,13 +240,20 @@ export class Transformer {
       const result = results[index];
       return result?.ok === true ? excessOf(result.outputs, bounds.share) : undefined;
     });
-    const outcomes = batch.map(({ event, input, bounds, isGone }, index): Transformed => {
+    batch.forEach(({ bounds, isGone }, index) => {
+      const result = results[index];
+      if (result?.ok === true && excess[index] === undefined && !isGone)
+        this.#inHand.hold(bounds.holder, charsOf(result));
+    });
+    const outcomes: Transformed[] = [];
+    for (const [index, { event, input }] of batch.entries()) {
       const [result, tooMuch] = [results[index], excess[index]];
       if (result === undefined) throw new Error('the sandbox left a result out');
-      if (tooMuch !== undefined) return { ok: false, kind: 'output', message: tooMuch };
-      if (!isGone) this.#inHand.hold(bounds.holder, charsOf(result));
-      return transformedFrom(event, result, input.event);
-    });
+      if (tooMuch !== undefined) outcomes.push({ ok: false, kind: 'output', message: tooMuch });
+      else if (!result.ok || charsOf(result) < SMALL_CHARS)
+        outcomes.push(transformedFrom(event, result, input.event));
+      else outcomes.push(await transformedInPieces(event, result, input.event, inTurn));
+    }
     failures.note(
       transformation,
       // It is the number of rules that leaves no room: no reason to run the code no more.

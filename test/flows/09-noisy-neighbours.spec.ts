@@ -1,8 +1,8 @@
 // Runs alone: it compares paces and latencies.
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { percentile } from '../bench/table.ts';
 import { eventually } from '../helpers/client.ts';
+import { evenPace } from '../helpers/pacing.ts';
 import { Receivers } from '../helpers/receivers.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';
 import type { Behaviour, Webhook } from '../helpers/webhook.ts';
@@ -42,10 +42,10 @@ describe('9. Noisy neighbours', () => {
   /** Sends events evenly and answers how many there were. */
   async function sendEvenly(event: string, seconds: number): Promise<number> {
     const count = PACE * seconds;
-    const startedAt = performance.now();
+    const due = evenPace(PACE);
     const sending: Promise<unknown>[] = [];
     for (let n = 0; n < count; n++) {
-      await sleep(Math.max(0, startedAt + (n * 1_000) / PACE - performance.now()));
+      await due(n);
       const properties = { sent_at: Date.now() };
       sending.push(tributary.producer.post('./events/track', { event, user_id: `u${n}`, properties }));
     }

@@ -1,9 +1,9 @@
 // Runs alone: it compares latencies.
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { percentile } from '../bench/table.ts';
 import { type Client, eventually } from '../helpers/client.ts';
 import { AS_SHIPPED } from '../helpers/embedded.ts';
+import { evenPace } from '../helpers/pacing.ts';
 import { Receivers } from '../helpers/receivers.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';
 import type { Webhook } from '../helpers/webhook.ts';
@@ -11,11 +11,12 @@ import type { Webhook } from '../helpers/webhook.ts';
 const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 /** Events a second of the quiet workspace. */
 const PACE = 25;
-const SECONDS = IS_LONG ? 20 : 3;
+/** Of 1,000 events in the long form the ten slowest decide. */
+const SECONDS = IS_LONG ? 40 : 3;
 /** Batches a second of the noisy workspace. */
 const BATCHES = 10;
-/** A latency that a pause of the machine alone can make, ms. */
-const PAUSE_MS = 150;
+/** Two looks of the embedded log at its files, ms: a latency is not known more exactly. */
+const TICK_MS = 10;
 /** What the first burst of an attack may delay another workspace by, ms: it was 41 s. */
 const BURST_MS = 500;
 const RULES = IS_LONG ? 190 : 120;
@@ -143,7 +144,17 @@ describe('32. Noisy tenants', () => {
       environment: 'production',
     });
     producer = noisy.with({ token: key });
-    await quietP99(1); // warms up
+    // The first contract of a process loads the compiler.
+    await tributary.owner.post('./event-contracts', {
+      name: 'Quiet',
+      event_type: 'track',
+      event_name: 'Quiet',
+      description: null,
+      schema_definition: { properties: { sent_at: { type: 'integer' } } },
+      enforcement_mode: 'block',
+      undeclared_fields: 'allow',
+    });
+    await quietP99(IS_LONG ? 10 : 1); // warms up
     alone = await quietP99(SECONDS);
   }, 120_000);
   afterAll(async () => {
@@ -154,10 +165,10 @@ describe('32. Noisy tenants', () => {
   /** Sends events of the quiet workspace evenly; how long they took from the call to the webhook. */
   async function quietP99(seconds: number): Promise<number> {
     const before = hook.calls.length;
-    const startedAt = performance.now();
+    const due = evenPace(PACE);
     const sending: Promise<unknown>[] = [];
     for (let n = 0; n < PACE * seconds; n++) {
-      await sleep(Math.max(0, startedAt + (n * 1_000) / PACE - performance.now()));
+      await due(n);
       const event = { event: 'Quiet', user_id: `u${n}`, properties: { sent_at: Date.now() } };
       sending.push(tributary.producer.post('./events/track', event));
     }
@@ -174,14 +185,26 @@ describe('32. Noisy tenants', () => {
     return percentile(latencies, 0.99);
   }
 
+  /** Resolves when the stages have nothing left of an attack. */
+  async function caughtUp(): Promise<void> {
+    await eventually(
+      async () =>
+        [...(await tributary.metrics()).matchAll(/^tributary_stage_lag\{.*\} (\d+)$/gm)].filter(
+          ([line, lag]) => !line.includes('deliver.retry') && Number(lag) > 20,
+        ).length,
+      (behind) => behind === 0,
+      300_000,
+    );
+  }
+
   /** Sends events of the noisy workspace in batches, evenly; how many. */
   async function attack({ name, properties, pace }: Attack): Promise<number> {
-    const startedAt = performance.now();
+    const due = evenPace(pace);
     const event = { type: 'track', event: name, user_id: 'n', properties };
     const size = Math.ceil(pace / BATCHES);
     let sent = 0;
     for (; sent < pace * SECONDS; sent += size) {
-      await sleep(Math.max(0, startedAt + (sent * 1_000) / pace - performance.now()));
+      await due(sent);
       await producer.post('./events/batch', { batch: Array(size).fill(event) });
     }
     return sent;
@@ -201,14 +224,15 @@ describe('32. Noisy tenants', () => {
       const attacking = attack(one);
       const beside = await quietP99(SECONDS);
       sent.set(one.name, await attacking);
-      // Again: a shared machine may have become slower meanwhile.
+      // Again, without the attack: a shared machine may have become slower meanwhile.
+      if (IS_LONG) await caughtUp();
       const since = await quietP99(SECONDS);
       console.log(`${one.name}: p99 alone ${alone} ms and ${since} ms, beside ${beside} ms`);
       // Of 75 events the first burst alone decides, before the share of the noisy workspace is used up.
-      const most = IS_LONG ? Math.max(alone * 2, since * 2, PAUSE_MS) : BURST_MS;
+      const most = IS_LONG ? 2 * Math.max(alone, since) + TICK_MS : BURST_MS;
       expect(beside).toBeLessThan(most);
     },
-    240_000,
+    600_000,
   );
 
   it('none of the events of the noisy workspace is lost', async () => {

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { percentile } from '../bench/table.ts';
 import { type Answer, type Client, eventually } from '../helpers/client.ts';
+import { evenPace } from '../helpers/pacing.ts';
 import { Receivers } from '../helpers/receivers.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';
 
@@ -129,10 +130,10 @@ describe('33. The work of tenants at the gateway', () => {
   /** ms that each event of the quiet workspace took to be received. */
   async function sendQuietly(seconds: number): Promise<number[]> {
     const taken: number[] = [];
-    const startedAt = performance.now();
+    const due = evenPace(PACE);
     await Promise.all(
       times(PACE * seconds, async (n) => {
-        await sleep(Math.max(0, startedAt + (n * 1_000) / PACE - performance.now()));
+        await due(n);
         const sentAt = performance.now();
         await tributary.producer.post('./events/track', { event: 'Quiet', user_id: `u${n}` });
         taken.push(performance.now() - sentAt);

@@ -16,6 +16,7 @@ const writer = new SegmentWriter({
   folder,
   segmentBytes,
   segmentAgeMs,
+  busyTimeoutMs,
   open: (file) => openDatabase(file, { create: false, busyTimeoutMs }),
   onTrouble: (error) => reply({ kind: 'trouble', error: messageOf(error) }),
 });
@@ -46,4 +47,5 @@ function write(requests: readonly WriteRequest[]): void {
   } catch (error) {
     for (const { id } of requests) reply({ kind: 'failed', id, error: messageOf(error) });
   }
+  writer.checkpoint();
 }

@@ -31,7 +31,8 @@ import type {
 /** Bytes one commit costs beside its emissions. */
 const COMMIT_BYTES = 128;
 
-const MAX_GROUP_BYTES = 8 * 1024 * 1024;
+/** Bytes of one group: the commits of others that come meanwhile wait until it is durable. */
+const MAX_GROUP_BYTES = 2 * 1024 * 1024;
 
 /** The thread takes all groups that wait for it into one transaction, so a few may be on their way to it. */
 const MAX_IN_FLIGHT = 4;

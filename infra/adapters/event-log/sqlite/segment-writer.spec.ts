@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -222,6 +222,33 @@ describe('stage commits', () => {
     const both = { appends: group('a').appends, commits: [...bad.commits, ...good.commits], claims: [] };
     expect(write(writer, both)).toMatchObject({ appends: [0], commits: ['fenced', [0]] });
     expect(valuesOf(track(new FamilyReader(folder)), 'out')).toEqual(['good']);
+  });
+});
+
+describe('the write-ahead log', () => {
+  it('every tenth commit of 1.75 MB held up all others while it was checkpointed: a thread does that beside them', async () => {
+    const writer = writerOf();
+    const file = segmentFile(folder, 1);
+    const event = 'y'.repeat(12_000); // its key, too
+    const many = () => write(writer, group(...Array(40).fill(event)));
+    for (let commits = 0; commits < 15; commits++) many();
+    expect(statSync(file).size).toBeLessThan(1_000_000);
+    writer.checkpoint();
+    expect(statSync(file).size).toBeLessThan(1_000_000);
+    await expect.poll(() => statSync(file).size, { timeout: 20_000 }).toBeGreaterThan(13_000_000);
+    many();
+    expect(valuesOf(track(new FamilyReader(folder)))).toHaveLength(640);
+  });
+
+  it('a segment that was sealed is not checkpointed any more, and the next one is', async () => {
+    const writer = writerOf({ segmentBytes: 12_000_000 });
+    const event = 'z'.repeat(12_000);
+    for (let commits = 0; commits < 28; commits++) {
+      write(writer, group(...Array(40).fill(event)));
+      writer.checkpoint();
+    }
+    expect(listSegments(folder).length).toBeGreaterThan(1);
+    expect(valuesOf(track(new FamilyReader(folder)))).toHaveLength(28 * 40);
   });
 });
 

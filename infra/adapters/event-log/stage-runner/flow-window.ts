@@ -2,8 +2,11 @@ import type { Emission, Position } from '@tributary/core';
 import type { Cursor } from './cursor.ts';
 import { emissionBytes } from './emissions.ts';
 
-/** What one commit holds at most, bytes; an entry whose emissions are more goes alone. */
-export const COMMIT_BYTES = 8 * 1024 * 1024;
+/**
+ * What one commit holds at most, bytes; an entry whose emissions are more goes alone. Small, as the commits of other
+ * partitions and workspaces wait for it.
+ */
+export const COMMIT_BYTES = 2 * 1024 * 1024;
 
 /** What a finished entry behind an unfinished one weighs beside its emissions, bytes. */
 export const FINISHED_BYTES = 64;

@@ -1,9 +1,9 @@
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { messageOf, parseExact } from '@tributary/core';
 import { openDatabase } from '../../sqlite/database.ts';
+import { LogCarrier } from '../../sqlite/log-carrier.ts';
 import { carryOut } from './carry-out.ts';
 import { Erasure } from './erasure.ts';
-import { LogCarrier } from './log-carrier.ts';
 import type { StoreAnswer, StoreRequest, ThreadReply, ThreadRequest, WriterOptions } from './protocol.ts';
 import { StoredProfiles } from './stored-profiles.ts';
 import { inWriteTransaction } from './write-transaction.ts';

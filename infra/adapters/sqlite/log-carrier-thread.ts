@@ -1,5 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { openDatabase } from '../../sqlite/database.ts';
+import { openDatabase } from './database.ts';
 import type { CarrierOptions, CarrierReply, CarrierRequest } from './log-carrier.ts';
 import { WriteLog } from './write-log.ts';
 
@@ -11,7 +11,8 @@ const port = parentPort;
 const CACHE_KIB = 64;
 
 const { file, busyTimeoutMs, fewPages }: CarrierOptions = workerData;
-const database = openDatabase(file, { busyTimeoutMs });
+// The writer has the file open. If it was removed since, no empty one may take its place.
+const database = openDatabase(file, { busyTimeoutMs, create: false });
 database.exec(`PRAGMA busy_timeout = 0; PRAGMA cache_size = -${CACHE_KIB};`);
 const log = new WriteLog(database);
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { inTransaction, openDatabase } from '../../sqlite/database.ts';
+import { inTransaction, openDatabase } from './database.ts';
 import { LogCarrier } from './log-carrier.ts';
 import { WriteLog } from './write-log.ts';
 
