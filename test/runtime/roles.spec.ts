@@ -6,6 +6,7 @@ import { adminOf, clusterEnvironment, readyAt } from '../helpers/cluster.ts';
 import { engines, freshPrefix } from '../helpers/engines.ts';
 import { temporaryFolder } from '../helpers/folder.ts';
 import { freePort } from '../helpers/free-port.ts';
+import { withAdmin } from '../helpers/kafka.ts';
 import { openEntries } from '../helpers/open-entries.ts';
 import { ranHere } from '../helpers/ran-here.ts';
 import { removePrefix } from '../helpers/remove-prefix.ts';
@@ -13,6 +14,10 @@ import { scrape } from '../helpers/scrape.ts';
 import { ServerProcess } from '../helpers/server-process.ts';
 
 const isThere = engines() !== undefined;
+const DAY_MS = 24 * 60 * 60 * 1000;
+/** Kafka's number of a topic among its resources. */
+const TOPIC_RESOURCE = 2;
+const TOPIC_FORMATS = ['table', 'strimzi', 'terraform'];
 const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 /** Of what both roles do by way of the same code, the short form tries one. */
 const eitherOf = (role: string, other: string) => (IS_LONG ? [[role], [other]] : [[role]]);
@@ -35,6 +40,20 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     onTestFinished(() => server.kill());
     return server;
   }
+  /** As somebody else would have made it. */
+  const alterTopic = (name: string, settings: Readonly<Record<string, string>>) =>
+    withAdmin(engines()?.kafkaBrokers ?? '', (admin) =>
+      admin.alterConfigs({
+        validateOnly: false,
+        resources: [
+          {
+            type: TOPIC_RESOURCE,
+            name: `${prefix}${name}`,
+            configEntries: Object.entries(settings).map(([name, value]) => ({ name, value })),
+          },
+        ],
+      }),
+    );
   /** Where it answers about itself, which it does before it is ready. */
   const address = async (server: ServerProcess) =>
     (await server.logged(/"url":"([^"]+)","message":"answering about itself"/))[1] ?? '';
@@ -66,6 +85,44 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
       expect(await server.ended()).toBe(1);
       expect(server.log).toContain(`tributary ${role}: `);
       expect(server.log).toContain(`${prefix}events.production has 2 partitions, not 3`);
+    },
+  );
+
+  it.each(TOPIC_FORMATS)(
+    'topics --print --format %s: prints every topic and asks no Kafka',
+    async (format) => {
+      const run = await ranHere(['topics', '--print', '--format', format], {
+        ...environment,
+        KAFKA_BROKERS: `127.0.0.1:${await freePort()}`,
+      });
+      expect(run.code).toBe(0);
+      for (const name of ['catalog', 'events.production', 'stages.positions'])
+        expect(run.output).toContain(`${prefix}${name}`);
+    },
+  );
+
+  it('topics: refuses to print what is no format', async () => {
+    const run = await ranHere(['topics', '--print', '--format', 'pulumi'], environment);
+    expect(run.code).toBe(2);
+    expect(run.log).toContain('--format is one of table, strimzi, terraform');
+  });
+
+  it.each(eitherOf('gateway', 'processor'))(
+    '%s: a catalog that Kafka would delete after 3 days was lost for good: refuses to start until the topic is altered',
+    async (role) => {
+      await alterTopic('catalog', { 'retention.ms': String(3 * DAY_MS), 'cleanup.policy': 'delete' });
+      await alterTopic('events.production', { 'retention.ms': String(DAY_MS) });
+      const server = start([role]);
+      expect(await server.ended()).toBe(1);
+      expect(server.log).toContain(`tributary ${role}: Kafka would delete the catalog: `);
+      expect(server.log).toContain(`${prefix}catalog`);
+      const altered = await ranHere(['topics'], environment);
+      expect(altered.code).toBe(0);
+      expect(altered.output).toMatch(new RegExp(`^altered {2}.*${prefix}catalog.*retention\\.ms`, 'm'));
+      expect(altered.output).toMatch(
+        new RegExp(`^altered {2}.*${prefix}events\\.production.*retention\\.ms`, 'm'),
+      );
+      expect((await ranHere(['topics'], environment)).output).not.toContain('altered');
     },
   );
 
@@ -101,6 +158,59 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     expect(await status(`${url}/api/v1/workspaces`)).toBe(404);
     expect(await server.stop()).toBe(0);
     expect(openEntries(folder.path)).toEqual([]);
+  });
+
+  it('positions: prints where stages are, and sets a position that is lost beside those that are not', async () => {
+    const rowsOfCount = async () => {
+      const run = await ranHere(['positions'], environment);
+      expect(run.code).toBe(0);
+      const [head, ...rows] = run.output
+        .trimEnd()
+        .split('\n')
+        .map((line) => line.trimEnd().split(/ +/));
+      expect(head).toEqual(['stage', 'partition', 'group', 'recorded', 'end']);
+      return rows.filter(([stage, of]) => stage === 'count' && of?.startsWith('events.production/'));
+    };
+    const topic = 'events.production';
+    await withAdmin(engines()?.kafkaBrokers ?? '', (admin) =>
+      admin.setOffsets({
+        groupId: `${prefix}count`,
+        topic: `${prefix}${topic}`,
+        partitions: [{ partition: 1, offset: '0' }],
+      }),
+    );
+    expect(await rowsOfCount()).toEqual([
+      ['count', `${topic}/0`, 'lost', '-', '0'],
+      ['count', `${topic}/1`, '0', '-', '0'],
+    ]);
+    const set = ['positions', '--stage', 'count', '--topic', topic, '--to', 'end'];
+    expect(await ranHere([...set, '--partition', '1'], environment)).toMatchObject({
+      code: 1,
+      output: `kept     ${topic}/1 of count: its consumer group has 0\n`,
+    });
+    expect(await ranHere(set, environment)).toMatchObject({
+      code: 0,
+      output: `set      ${topic}/0 of count to 0\nkept     ${topic}/1 of count: its consumer group has 0\n`,
+    });
+    expect((await rowsOfCount()).map(([, , group, recorded]) => [group, recorded])).toEqual([
+      ['lost', '0'],
+      ['0', '-'],
+    ]);
+  });
+
+  it.each([
+    [['--stage', 'count'], '--stage, --topic and --to go together'],
+    [['--stage', 'cont', '--topic', 'events.production', '--to', 'end'], 'no stage "cont"'],
+    [['--stage', 'count', '--topic', 'events.prod', '--to', 'end'], 'no topic "events.prod"'],
+    [
+      ['--stage', 'count', '--topic', 'events.production', '--to', 'yesterday'],
+      '--to is first, end, an offset',
+    ],
+    [['--stage', 'count', '--topic', 'events.production', '--to', 'end', '--partition', '-1'], '--partition'],
+  ])('positions: refuses %j', async (options, message) => {
+    const run = await ranHere(['positions', ...options], environment);
+    expect(run.code).toBe(2);
+    expect(run.log).toContain(message);
   });
 
   it('gateway: starts without Redis, Elasticsearch and a schema registry, takes events, and says 503 for what they hold', async () => {
