@@ -59,7 +59,7 @@ export default {
       name: 'only-runtime-wires',
       comment: 'infra/index.ts is how the tests reach the adapters and the runtime.',
       severity: 'error',
-      from: { path: '^(core|gateway|processors|connectors|infra/adapters|infra/engines)/' },
+      from: { path: '^(core|gateway|processors|connectors|infra/adapters)/' },
       to: { path: '^infra/(runtime/|index[.]ts$)' },
     },
     {
@@ -78,7 +78,7 @@ export default {
           '^$1/',
           '^(core|gateway|processors|connectors|infra)/index[.]ts$',
           // A process that a test kills again and again loads one adapter in a fifth of the time that all of them take.
-          '^infra/(adapters/[^/]+/[^/]+|engines)/index[.]ts$',
+          '^infra/adapters/[^/]+/[^/]+/index[.]ts$',
         ],
       },
     },

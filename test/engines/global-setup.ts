@@ -1,4 +1,4 @@
-import type { RunningEngine } from '@tributary/infra';
+import type { RunningEngine } from './index.ts';
 import { ENGINE_VARIABLES, type Engines, engines } from '../helpers/engines.ts';
 import { ownEngines } from '../helpers/own-engines.ts';
 import { withDocumentedRights } from '../helpers/redis.ts';

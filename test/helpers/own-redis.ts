@@ -1,4 +1,4 @@
-import type { RedisOptions, RunningEngine } from '@tributary/infra';
+import type { RedisOptions, RunningEngine } from '../engines/index.ts';
 import { onTestFinished } from 'vitest';
 import { ownEngines } from './own-engines.ts';
 import { command } from './redis.ts';

@@ -1,6 +1,7 @@
 import { access, readdir, readFile, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { openDevIssuer, type RunningKafka } from '@tributary/infra';
+import { openDevIssuer } from '@tributary/infra';
+import type { RunningKafka } from '../engines/index.ts';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { Client, eventually } from '../helpers/client.ts';
 import { clusterEnvironment, readyAt } from '../helpers/cluster.ts';

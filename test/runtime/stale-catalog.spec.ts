@@ -1,5 +1,6 @@
 import { type Catalog, NO_LOGGER } from '@tributary/core';
-import { openDevIssuer, openLogCatalog, type RunningKafka, startServer } from '@tributary/infra';
+import { openDevIssuer, openLogCatalog, startServer } from '@tributary/infra';
+import type { RunningKafka } from '../engines/index.ts';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { TroubledLog } from '../conformance/catalog/troubled-log.ts';
 import { Client, eventually } from '../helpers/client.ts';

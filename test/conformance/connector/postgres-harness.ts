@@ -1,5 +1,5 @@
 import type { Delivery } from '@tributary/core';
-import type { RunningEngine } from '@tributary/infra';
+import type { RunningEngine } from '../../engines/index.ts';
 import pg from 'pg';
 import { freshPrefix } from '../../helpers/engines.ts';
 import { startFaultyProxy } from './faulty-proxy.ts';

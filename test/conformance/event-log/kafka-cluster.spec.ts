@@ -1,6 +1,6 @@
 // Runs alone in the long form: its three brokers are killed and paused, one after the other.
 import { setTimeout } from 'node:timers/promises';
-import { type RunningEngine, startKafkaCluster } from '@tributary/infra';
+import { type RunningEngine, startKafkaCluster } from '../../engines/index.ts';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { engines } from '../../helpers/engines.ts';
 import { withAdmin } from '../../helpers/kafka.ts';

@@ -1,6 +1,6 @@
 import { NO_LOGGER, NO_METRICS } from '@tributary/core';
 import { openKafkaEventLog } from '@tributary/infra/adapters/event-log/kafka';
-import type { RunningKafka } from '@tributary/infra/engines';
+import type { RunningKafka } from '../../engines/index.ts';
 import { freshPrefix } from '../../helpers/engines.ts';
 import { removeTopics } from '../../helpers/kafka.ts';
 import { ownEngines } from '../../helpers/own-engines.ts';

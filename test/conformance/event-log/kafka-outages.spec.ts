@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises';
-import type { RunningKafka } from '@tributary/infra';
+import type { RunningKafka } from '../../engines/index.ts';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { engines } from '../../helpers/engines.ts';
 import { ownEngines } from '../../helpers/own-engines.ts';

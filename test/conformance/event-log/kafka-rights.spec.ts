@@ -1,5 +1,6 @@
 import { type Logger, NO_METRICS, partitionOf } from '@tributary/core';
-import { openKafkaEventLog, type RunningKafka } from '@tributary/infra';
+import { openKafkaEventLog } from '@tributary/infra';
+import type { RunningKafka } from '../../engines/index.ts';
 import kafkajs from 'kafkajs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { engines, freshPrefix } from '../../helpers/engines.ts';

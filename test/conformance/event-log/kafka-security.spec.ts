@@ -1,10 +1,6 @@
 import { NO_LOGGER, NO_METRICS } from '@tributary/core';
-import {
-  type KafkaConnection,
-  type KafkaSecurity,
-  openKafkaEventLog,
-  type RunningKafka,
-} from '@tributary/infra';
+import { type KafkaConnection, openKafkaEventLog } from '@tributary/infra';
+import type { KafkaSecurity, RunningKafka } from '../../engines/index.ts';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { ownEngines } from '../../helpers/own-engines.ts';

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { messageOf, type ProfileStore, Unavailable } from '@tributary/core';
-import type { RunningEngine } from '@tributary/infra';
+import type { RunningEngine } from '../../engines/index.ts';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { removeIndices } from '../../helpers/elasticsearch.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
