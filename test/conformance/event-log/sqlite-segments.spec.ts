@@ -1,6 +1,7 @@
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import {
   type EventLog,
   Fenced,
@@ -206,14 +207,25 @@ describe('stages of the embedded event log', () => {
   });
 
   it('an append never waits for them: each family has a writer of its own', async () => {
-    const log = await open({ segmentBytes: 1_000_000_000, addedCommitMs: 20 });
-    const run = await log.run(
-      batchStage(async ({ entries }) => entries.map((entry) => copyOf(entry)), { maxEntries: 1 }),
-    );
-    await log.append(RECEIVED, numbered('k', 1));
+    const log = await open({ segmentBytes: 1_000_000_000 });
     await log.append(SOURCE, numbered('k', 60));
+    const locked = Promise.withResolvers<void>();
+    const run = await log.run(
+      batchStage(
+        async ({ entries }) => {
+          await locked.promise;
+          return entries.map((entry) => copyOf(entry));
+        },
+        { maxEntries: 1 },
+      ),
+    );
+    const [file = ''] = readdirSync(join(folder, 'stages')).filter((name) => name.endsWith('.db'));
+    const stages = new DatabaseSync(join(folder, 'stages', file), { timeout: 5_000 });
+    stages.exec('BEGIN IMMEDIATE');
+    locked.resolve();
     await log.append(RECEIVED, numbered('k', 1));
-    expect((await run.lag()).some(({ lag }) => lag > 30)).toBe(true);
+    expect((await run.lag()).some(({ lag }) => lag === 60)).toBe(true);
+    stages.close();
     await run.stop();
   });
 });
