@@ -50,11 +50,6 @@ export {
 } from './adapters/profile-store/elasticsearch/index.ts';
 export { NodeDocuments } from './adapters/profile-store/elasticsearch/node-documents.ts';
 export {
-  type SimulationOptions,
-  simulateProfiles,
-  violationsOf,
-} from './adapters/profile-store/elasticsearch/simulation/index.ts';
-export {
   openSqliteProfileStore,
   type SqliteProfileStoreOptions,
 } from './adapters/profile-store/sqlite/index.ts';

@@ -7,8 +7,7 @@ import {
   type ProfileWrite,
   Unavailable,
 } from '@tributary/core';
-import { DocumentProfileStore } from '../document-store.ts';
-import { Recent } from '../recent.ts';
+import { DocumentProfileStore, Recent } from '@tributary/infra/adapters/profile-store/elasticsearch';
 import { type NodeTroubles, SimulatedNode } from './simulated-node.ts';
 import { VirtualTime } from './virtual-time.ts';
 

@@ -6,7 +6,7 @@ import type {
   DocumentWrite,
   StoredDocument,
   WriteResult,
-} from '../documents.ts';
+} from '@tributary/infra/adapters/profile-store/elasticsearch';
 import type { VirtualTime } from './virtual-time.ts';
 
 export interface NodeTroubles {

@@ -1,5 +1,6 @@
-import { type SimulationOptions, simulateProfiles, violationsOf } from '@tributary/infra';
 import { describe, expect, it } from 'vitest';
+import { violationsOf } from './check.ts';
+import { type SimulationOptions, simulateProfiles } from './run.ts';
 
 const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 /** Runs of each kind; a seed that failed is run again by itself. */
