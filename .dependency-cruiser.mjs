@@ -1,6 +1,6 @@
 // The import rules of the house, default deny. test/architecture/imports.spec.ts feeds each rule a violation.
 const OURS = '^(core|gateway|processors|connectors|infra|test)/';
-const SPEC = '[.](spec|conformance)[.]ts$';
+const SPEC = '[.](spec|fixture)[.]ts$';
 const NODE_IO =
   '^(node:)?(fs|net|tls|http|https|http2|dgram|dns|child_process|worker_threads|cluster|sqlite|os|process)(/|$)';
 
@@ -65,7 +65,13 @@ export default {
     {
       name: 'nothing-imports-tests',
       severity: 'error',
-      from: { path: OURS, pathNot: '^test/' },
+      from: { path: OURS, pathNot: ['^test/', SPEC] },
+      to: { path: ['^test/', SPEC] },
+    },
+    {
+      name: 'specs-beside-the-code-import-no-room-of-tests',
+      severity: 'error',
+      from: { path: SPEC, pathNot: '^test/' },
       to: { path: '^test/' },
     },
     {

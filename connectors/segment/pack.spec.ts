@@ -13,13 +13,13 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { parseRanges } from '../egress/address-ranges.ts';
 import { createEgressGuard } from '../egress/guard.ts';
 import { createNameLookups } from '../egress/name-lookups.ts';
-import { sampleDelivery } from '../samples.ts';
+import { sampleDelivery } from '../delivery.fixture.ts';
 import { CHOSEN, type Chosen } from './chosen.ts';
 import { createSegmentConnector } from './connector.ts';
 import { describeDestination } from './description.ts';
 import { PackHost } from './host.ts';
 import { DEFINITIONS } from './index.ts';
-import { KEY, SAMPLES, SECRET } from './samples.ts';
+import { KEY, SAMPLES, SECRET } from './pack.fixture.ts';
 
 interface Request {
   readonly method: string | undefined;

@@ -17,7 +17,7 @@ import {
   workspace,
   workspaceMember,
   writeKey,
-} from '../catalog/samples.ts';
+} from '../catalog/catalog.fixture.ts';
 import { CatalogState } from '../catalog/state.ts';
 import { isUuid } from '../ids/ids.ts';
 import { applyAudited } from './apply-audited.ts';

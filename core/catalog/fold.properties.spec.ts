@@ -16,7 +16,7 @@ import {
   turned,
   workspace,
   writeKey,
-} from './samples.ts';
+} from './catalog.fixture.ts';
 import type { CatalogState, WorkspaceEntityKind } from './state.ts';
 
 /** Few ids, so that facts meet: the same id, pair, hash, version and reference come up again and again. */

@@ -16,7 +16,7 @@ import {
   WORKSPACE,
   workspace,
   writeKey,
-} from './samples.ts';
+} from './catalog.fixture.ts';
 import type { CatalogState } from './state.ts';
 
 const conflict = (reason: string) => ({ applied: false, conflict: reason });

@@ -17,7 +17,7 @@ import {
   workspace,
   workspaceMember,
   writeKey,
-} from './samples.ts';
+} from './catalog.fixture.ts';
 import { CatalogState } from './state.ts';
 
 afterEach(() => vi.restoreAllMocks());

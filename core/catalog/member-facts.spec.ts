@@ -12,7 +12,7 @@ import {
   WORKSPACE,
   workspace,
   workspaceMember,
-} from './samples.ts';
+} from './catalog.fixture.ts';
 
 const ANN = 'ann@example.com';
 const conflict = (reason: string) => ({ applied: false, conflict: reason });

@@ -16,7 +16,7 @@ import {
   workspace,
   workspaceMember,
   writeKey,
-} from './samples.ts';
+} from './catalog.fixture.ts';
 
 const ADA = 'ada';
 const EMAIL = 'ada@example.com';

@@ -12,7 +12,7 @@ import {
   organizationMember,
   workspace,
   workspaceMember,
-} from './samples.ts';
+} from './catalog.fixture.ts';
 import type { CatalogState } from './state.ts';
 
 /** Few people and places, so that facts meet. */

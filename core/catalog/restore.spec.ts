@@ -5,7 +5,7 @@ import { UnknownFact } from './fold.ts';
 import { restoreState } from './restore.ts';
 import { type CatalogEntry, CatalogGap, type RewriteRecord, rewriteRecords } from './rewrite.ts';
 import { rowsOf } from './rows.ts';
-import { AT, contract, foldAll, workspace } from './samples.ts';
+import { AT, contract, foldAll, workspace } from './catalog.fixture.ts';
 
 const FACTS = [workspace(), contract('c1')];
 const begun = (rewrite: string): RewriteRecord => ({

@@ -27,7 +27,7 @@ import {
   WORKSPACE,
   workspace,
   workspaceMember,
-} from './samples.ts';
+} from './catalog.fixture.ts';
 import type { CatalogState } from './state.ts';
 
 const BEGUN: RewriteBegun = {

@@ -20,7 +20,7 @@ import {
   workspace,
   workspaceMember,
   writeKey,
-} from './samples.ts';
+} from './catalog.fixture.ts';
 import { CatalogState } from './state.ts';
 
 const HISTORY = [

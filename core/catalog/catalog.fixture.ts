@@ -4,7 +4,7 @@ import type { Fact, FactData, FactType, Verdict } from './facts.ts';
 import { applyFact } from './fold.ts';
 import { CatalogState } from './state.ts';
 
-/** Facts for the specs of this folder: every field filled, few to choose. */
+/** Facts with every field filled. */
 export const AT = '2026-01-01T00:00:00.000Z';
 export const WORKSPACE = 'w1';
 export const ORGANIZATION = 'o1';

@@ -1,6 +1,6 @@
 import type { Delivery } from '@tributary/core';
 
-/** For specs: a delivery that was not tried yet. */
+/** A delivery before its first attempt. */
 export function sampleDelivery(id: string): Delivery {
   return {
     id,
