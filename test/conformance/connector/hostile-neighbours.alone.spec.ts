@@ -12,8 +12,8 @@ import {
   delivery,
   descriptionOf,
   destination,
-} from './harness.ts';
-import { servePlaces } from './hostile-process.ts';
+} from './suite/harness.ts';
+import { servePlaces } from './programs/hostile-process.ts';
 
 const EACH = 10;
 const PROBES = 20;

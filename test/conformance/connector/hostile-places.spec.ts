@@ -8,8 +8,8 @@ import {
   descriptionOf,
   destination,
   unhurried,
-} from './harness.ts';
-import { HOSTILE_PLACES, startServer } from './hostile-places.ts';
+} from './suite/harness.ts';
+import { HOSTILE_PLACES, startServer } from './programs/hostile-places.ts';
 
 /** Of a call, where something else ends it, and where nothing does. */
 const TIMEOUT_MS = 8_000;
