@@ -12,9 +12,9 @@ import {
 } from '@tributary/core';
 import { openSqliteProfileStore } from '@tributary/infra';
 import { expect, it, onTestFinished } from 'vitest';
-import { temporaryFolder } from '../helpers/folder.ts';
-import { entryOf, event, setUp } from './harness.ts';
-import { type MemoryCatalog, ORGANIZATION } from './memory-catalog.ts';
+import { temporaryFolder } from '../../helpers/folder.ts';
+import { entryOf, event, setUp } from '../harness.ts';
+import { type MemoryCatalog, ORGANIZATION } from '../memory-catalog.ts';
 
 const SCOPE = { org: 1, region: 'eu' };
 

@@ -9,9 +9,9 @@ import {
   TOPIC,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { entryOf, event, handedOn, START, setUp, topicsOf } from './harness.ts';
-import { WORKSPACE } from './memory-catalog.ts';
-import { openLog } from './on-log.ts';
+import { entryOf, event, handedOn, START, setUp, topicsOf } from '../harness.ts';
+import { WORKSPACE } from '../memory-catalog.ts';
+import { openLog } from '../on-log.ts';
 
 const HOUR_MS = 3_600_000;
 const RECEIVED = 'events.production';

@@ -1,6 +1,6 @@
 import { type DeliveryOutcome, type Draft, HEADER, type LogEntry, type Rule, TOPIC } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { entryOf, event, handedOn, passing, setUp, topicsOf } from './harness.ts';
+import { entryOf, event, handedOn, passing, setUp, topicsOf } from '../harness.ts';
 
 /** A rule whose deliveries fail, with one of an event waiting for its second attempt. */
 async function setUpRetrying(rule: Partial<Draft<Rule>> = {}, transformed?: string) {

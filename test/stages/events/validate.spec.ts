@@ -1,8 +1,8 @@
 import type { Contract, Draft } from '@tributary/core';
 import { HEADER, TOPIC } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { entryOf, event, setUp, topicsOf } from './harness.ts';
-import { WORKSPACE } from './memory-catalog.ts';
+import { entryOf, event, setUp, topicsOf } from '../harness.ts';
+import { WORKSPACE } from '../memory-catalog.ts';
 
 const RECEIVED = 'events.production';
 

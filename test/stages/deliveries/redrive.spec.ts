@@ -10,8 +10,8 @@ import {
 } from '@tributary/core';
 import { givenUp, REDRIVE, type RedriveOutcome, redrive } from '@tributary/processors';
 import { describe, expect, it } from 'vitest';
-import { entryOf, event, START, setUp, until } from './harness.ts';
-import { openLog } from './on-log.ts';
+import { entryOf, event, START, setUp, until } from '../harness.ts';
+import { openLog } from '../on-log.ts';
 
 type SetUp = ReturnType<typeof setUp>;
 

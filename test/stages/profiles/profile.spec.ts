@@ -1,7 +1,7 @@
 import { type CanonicalEvent, HEADER, type ProfileWriteOutcome, TOPIC, Unavailable } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { Told } from '../helpers/told.ts';
-import { entryOf, event, setUp } from './harness.ts';
+import { Told } from '../../helpers/told.ts';
+import { entryOf, event, setUp } from '../harness.ts';
 import { RecordedProfiles } from './recorded-profiles.ts';
 
 /** Accepted events as the log hands them over, each of its subject. */

@@ -8,8 +8,8 @@ import {
   TOPIC,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { entryOf, event, handedOn, setUp, topicsOf } from './harness.ts';
-import { WORKSPACE } from './memory-catalog.ts';
+import { entryOf, event, handedOn, setUp, topicsOf } from '../harness.ts';
+import { WORKSPACE } from '../memory-catalog.ts';
 
 /** A delivery that became dead, as history has it, and the entries that redrives of it begin with. */
 async function setUpDead() {

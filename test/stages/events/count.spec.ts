@@ -1,6 +1,6 @@
 import { Fenced, HEADER, TOPIC } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { entryOf, event, setUp } from './harness.ts';
+import { entryOf, event, setUp } from '../harness.ts';
 
 function accepted(...offsets: readonly number[]) {
   return offsets.map((offset) =>

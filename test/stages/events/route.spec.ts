@@ -1,7 +1,7 @@
 import { type DeliveryOutcome, HEADER, nameId, type SandboxResult, TOPIC } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { entryOf, event, handedOn, passing, START, setUp, topicsOf, until } from './harness.ts';
-import { WORKSPACE } from './memory-catalog.ts';
+import { entryOf, event, handedOn, passing, START, setUp, topicsOf, until } from '../harness.ts';
+import { WORKSPACE } from '../memory-catalog.ts';
 
 function accepted(id: string, offset = 0, headers = {}) {
   return entryOf(TOPIC.accepted, offset, event(id), headers);

@@ -1,7 +1,7 @@
 import { type DeliveryResult, HEADER, retryTopic, TOPIC } from '@tributary/core';
 import { expect, it } from 'vitest';
-import { entryOf, event, setUp, until } from './harness.ts';
-import { openLog, runOn } from './on-log.ts';
+import { entryOf, event, setUp, until } from '../harness.ts';
+import { openLog, runOn } from '../on-log.ts';
 
 const OK: DeliveryResult = { outcome: 'delivered' };
 

@@ -9,9 +9,9 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { Told } from '../helpers/told.ts';
-import { entryOf, handedOn, START, setUp } from './harness.ts';
-import { MemoryCatalog, ORGANIZATION } from './memory-catalog.ts';
+import { Told } from '../../helpers/told.ts';
+import { entryOf, handedOn, START, setUp } from '../harness.ts';
+import { MemoryCatalog, ORGANIZATION } from '../memory-catalog.ts';
 
 const ADDRESS = 'privacy@example.com';
 /** Three quarters of seven days. */

@@ -1,6 +1,6 @@
 import { type DeliveryOutcome, TOPIC } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { entryOf, event, handedOn, setUp, topicsOf } from './harness.ts';
+import { entryOf, event, handedOn, setUp, topicsOf } from '../harness.ts';
 
 const HOUR_MS = 3_600_000;
 

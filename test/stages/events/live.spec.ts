@@ -1,7 +1,7 @@
 import { type Emission, HEADER, type LogEntry, TOPIC } from '@tributary/core';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { entryOf, event, handedOn, setUp } from './harness.ts';
-import { WORKSPACE } from './memory-catalog.ts';
+import { entryOf, event, handedOn, setUp } from '../harness.ts';
+import { WORKSPACE } from '../memory-catalog.ts';
 
 const SEEN = {
   [HEADER.workspaceId]: WORKSPACE,

@@ -8,8 +8,8 @@ import {
   TOPIC,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { entryOf, event, handedOn, setUp, topicsOf } from './harness.ts';
-import { WORKSPACE } from './memory-catalog.ts';
+import { entryOf, event, handedOn, setUp, topicsOf } from '../harness.ts';
+import { WORKSPACE } from '../memory-catalog.ts';
 
 const RECEIVED = 'events.production';
 const QUIET = '00000000-0000-4000-8000-00000000aaaa';

@@ -5,7 +5,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { NO_LOGGER, NO_METRICS, type ProfileWrite, Unavailable } from '@tributary/core';
 import { openSqliteProfileStore } from '@tributary/infra';
 import { expect, it, onTestFinished } from 'vitest';
-import { temporaryFolder } from '../helpers/folder.ts';
+import { temporaryFolder } from '../../helpers/folder.ts';
 
 const write = (cookies: readonly string[]): ProfileWrite => ({
   org: 1,

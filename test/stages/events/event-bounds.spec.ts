@@ -7,8 +7,8 @@ import {
   TOPIC,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { entryOf, event, handedOn, setUp } from './harness.ts';
-import { WORKSPACE } from './memory-catalog.ts';
+import { entryOf, event, handedOn, setUp } from '../harness.ts';
+import { WORKSPACE } from '../memory-catalog.ts';
 
 /** More than a piece holds, and less than what all rules would make. */
 const MOST_OF_A_PIECE = 4 * 1024 * 1024 + 8 * 300 * 1024;

@@ -1,7 +1,7 @@
 import { type DeliveryOutcome, HEADER, TOPIC } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { entryOf, event, handedOn, setUp, topicsOf, until } from './harness.ts';
-import { WORKSPACE } from './memory-catalog.ts';
+import { entryOf, event, handedOn, setUp, topicsOf, until } from '../harness.ts';
+import { WORKSPACE } from '../memory-catalog.ts';
 
 async function setUpDelivery(options: Parameters<typeof setUp>[0] = {}) {
   const set = setUp(options);

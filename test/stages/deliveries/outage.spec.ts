@@ -1,6 +1,6 @@
 import { type Delivery, type Emission, type LogEntry, parseLadder, retryTopic, TOPIC } from '@tributary/core';
 import { expect, it } from 'vitest';
-import { entryOf, event, handedOn, START, setUp } from './harness.ts';
+import { entryOf, event, handedOn, START, setUp } from '../harness.ts';
 
 const LADDER = parseLadder(['10s', '1m', '10m', '1h', '6h']);
 const TICK_MS = process.env.TRIBUTARY_TEST_LONG === undefined ? 1_000 : 500;

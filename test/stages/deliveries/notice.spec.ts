@@ -9,9 +9,9 @@ import {
   TOPIC,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { Told } from '../helpers/told.ts';
-import { entryOf, handedOn, START, setUp, topicsOf } from './harness.ts';
-import { MemoryCatalog, ORGANIZATION, WORKSPACE } from './memory-catalog.ts';
+import { Told } from '../../helpers/told.ts';
+import { entryOf, handedOn, START, setUp, topicsOf } from '../harness.ts';
+import { MemoryCatalog, ORGANIZATION, WORKSPACE } from '../memory-catalog.ts';
 
 const BROKEN = '0198c5a2-7c1e-7b3a-9f60-2d1c5e8a4b01';
 const CHANNEL = '0198c5a2-7c1e-7b3a-9f60-2d1c5e8a4b02';

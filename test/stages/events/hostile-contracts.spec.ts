@@ -1,7 +1,7 @@
 import { checkSchema, createContractEvaluator, MAX_EVENT_BYTES } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { hostileContract, hostileEvent } from '../bench/hostile-contract-row.ts';
-import { HOSTILE_CONTRACTS } from '../bench/hostile-contracts.ts';
+import { hostileContract, hostileEvent } from '../../bench/hostile-contract-row.ts';
+import { HOSTILE_CONTRACTS } from '../../bench/hostile-contracts.ts';
 
 /** Many times what the bench sees: other code runs beside it, and nothing is warm here. A minute was usual once. */
 const MOST_MS = 100;

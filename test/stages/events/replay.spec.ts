@@ -1,8 +1,8 @@
 import { type Delivery, type Emission, eventKey, HEADER, type ReplayStep, TOPIC } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { entryOf, event, handedOn, setUp } from './harness.ts';
-import { WORKSPACE } from './memory-catalog.ts';
-import { openLog } from './on-log.ts';
+import { entryOf, event, handedOn, setUp } from '../harness.ts';
+import { WORKSPACE } from '../memory-catalog.ts';
+import { openLog } from '../on-log.ts';
 
 const HOUR_MS = 3_600_000;
 const EVENTS = 60;

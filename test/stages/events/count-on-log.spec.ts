@@ -1,7 +1,7 @@
 import { type EventLog, TOPIC } from '@tributary/core';
 import { expect, it } from 'vitest';
-import { event, type RecordedCounters, setUp, until } from './harness.ts';
-import { openLog, runOn } from './on-log.ts';
+import { event, type RecordedCounters, setUp, until } from '../harness.ts';
+import { openLog, runOn } from '../on-log.ts';
 
 async function appendEvents(log: EventLog, ids: readonly string[]): Promise<void> {
   const headers = {};
