@@ -18,9 +18,9 @@ const LONGEST: readonly string[] = [
   'test/conformance/profile-store/sqlite/conformance.spec.ts',
   'test/conformance/catalog/log/rewrite-on-kafka.spec.ts',
   'test/gateway/destinations/destination-tests.spec.ts',
-  'test/runtime/catalog-on-kafka.spec.ts',
-  'test/runtime/catalog-rewrite.spec.ts',
-  'test/runtime/stale-catalog.spec.ts',
+  'test/runtime/commands/catalog-on-kafka.spec.ts',
+  'test/runtime/commands/catalog-rewrite.spec.ts',
+  'test/runtime/cluster/stale-catalog.spec.ts',
   'test/conformance/catalog/log/rewrite.spec.ts',
   'test/flows/deliveries/down-for-an-hour.spec.ts',
   'test/flows/deliveries/paced-and-killed.long-alone.spec.ts',
@@ -33,7 +33,7 @@ const LONGEST: readonly string[] = [
   'test/sdks/browser.spec.ts',
   'test/conformance/catalog/log/conformance.spec.ts',
   'test/conformance/deduplicator/redis/conformance.spec.ts',
-  'test/runtime/dev.spec.ts',
+  'test/runtime/commands/dev.spec.ts',
   'connectors/segment/pack.spec.ts',
 ];
 

@@ -1,16 +1,16 @@
 import { connect, createServer } from 'node:net';
 import { openDevIssuer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { Client, eventually } from '../helpers/client.ts';
-import { adminOf, clusterEnvironment, readyAt } from '../helpers/cluster.ts';
-import { engines, freshPrefix } from '../helpers/engines.ts';
-import { temporaryFolder } from '../helpers/folder.ts';
-import { freePort } from '../helpers/free-port.ts';
-import { openEntries } from '../helpers/open-entries.ts';
-import { ranHere } from '../helpers/ran-here.ts';
-import { removePrefix } from '../helpers/remove-prefix.ts';
-import { scrape } from '../helpers/scrape.ts';
-import { ServerProcess } from '../helpers/server-process.ts';
+import { Client, eventually } from '../../helpers/client.ts';
+import { adminOf, clusterEnvironment, readyAt } from '../../helpers/cluster.ts';
+import { engines, freshPrefix } from '../../helpers/engines.ts';
+import { temporaryFolder } from '../../helpers/folder.ts';
+import { freePort } from '../../helpers/free-port.ts';
+import { openEntries } from '../../helpers/open-entries.ts';
+import { ranHere } from '../../helpers/ran-here.ts';
+import { removePrefix } from '../../helpers/remove-prefix.ts';
+import { scrape } from '../../helpers/scrape.ts';
+import { ServerProcess } from '../../helpers/server-process.ts';
 
 const isThere = engines() !== undefined;
 const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;

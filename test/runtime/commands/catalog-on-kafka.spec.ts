@@ -1,17 +1,17 @@
 import { access, readdir, readFile, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { openDevIssuer } from '@tributary/infra';
-import type { RunningKafka } from '../engines/index.ts';
+import type { RunningKafka } from '../../engines/index.ts';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { Client, eventually } from '../helpers/client.ts';
-import { clusterEnvironment, readyAt } from '../helpers/cluster.ts';
-import { engines, freshPrefix } from '../helpers/engines.ts';
-import { temporaryFolder } from '../helpers/folder.ts';
-import { withAdmin } from '../helpers/kafka.ts';
-import { ownEngines } from '../helpers/own-engines.ts';
-import { ranHere } from '../helpers/ran-here.ts';
-import { removePrefix } from '../helpers/remove-prefix.ts';
-import { ServerProcess } from '../helpers/server-process.ts';
+import { Client, eventually } from '../../helpers/client.ts';
+import { clusterEnvironment, readyAt } from '../../helpers/cluster.ts';
+import { engines, freshPrefix } from '../../helpers/engines.ts';
+import { temporaryFolder } from '../../helpers/folder.ts';
+import { withAdmin } from '../../helpers/kafka.ts';
+import { ownEngines } from '../../helpers/own-engines.ts';
+import { ranHere } from '../../helpers/ran-here.ts';
+import { removePrefix } from '../../helpers/remove-prefix.ts';
+import { ServerProcess } from '../../helpers/server-process.ts';
 
 const GONE = 'planted-gone-93e5@example.com';
 

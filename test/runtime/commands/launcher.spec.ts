@@ -4,9 +4,9 @@ import { delimiter, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { expect, it, onTestFinished } from 'vitest';
-import { temporaryFolder } from '../helpers/folder.ts';
+import { temporaryFolder } from '../../helpers/folder.ts';
 
-const LAUNCHER = fileURLToPath(new URL('../../infra/runtime/tributary', import.meta.url));
+const LAUNCHER = fileURLToPath(new URL('../../../infra/runtime/tributary', import.meta.url));
 const PATH_OF_TOOLS = ['/usr/bin', '/bin'].join(delimiter);
 
 /** A folder for the front of the PATH whose `node` says that it is of this version. */

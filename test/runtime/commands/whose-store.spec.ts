@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { NO_LOGGER, NO_METRICS, newId, TOPIC } from '@tributary/core';
 import { checkStores, openCatalog, openEventLog, readConfig, runCli } from '@tributary/infra';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { clusterEnvironment } from '../helpers/cluster.ts';
-import { engines, freshPrefix } from '../helpers/engines.ts';
-import { removePrefix } from '../helpers/remove-prefix.ts';
-import { ServerProcess } from '../helpers/server-process.ts';
+import { clusterEnvironment } from '../../helpers/cluster.ts';
+import { engines, freshPrefix } from '../../helpers/engines.ts';
+import { removePrefix } from '../../helpers/remove-prefix.ts';
+import { ServerProcess } from '../../helpers/server-process.ts';
 
 type Env = Readonly<Record<string, string>>;
 

@@ -1,13 +1,13 @@
 import { openDevIssuer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { postKeptAlive, startBalancer } from '../helpers/balancer.ts';
-import { Client } from '../helpers/client.ts';
-import { clusterEnvironment, makeWorkspace, readyAt } from '../helpers/cluster.ts';
-import { engines, freshPrefix } from '../helpers/engines.ts';
-import { openEventStream } from '../helpers/event-stream.ts';
-import { temporaryFolder } from '../helpers/folder.ts';
-import { removePrefix } from '../helpers/remove-prefix.ts';
-import { ServerProcess } from '../helpers/server-process.ts';
+import { postKeptAlive, startBalancer } from '../../helpers/balancer.ts';
+import { Client } from '../../helpers/client.ts';
+import { clusterEnvironment, makeWorkspace, readyAt } from '../../helpers/cluster.ts';
+import { engines, freshPrefix } from '../../helpers/engines.ts';
+import { openEventStream } from '../../helpers/event-stream.ts';
+import { temporaryFolder } from '../../helpers/folder.ts';
+import { removePrefix } from '../../helpers/remove-prefix.ts';
+import { ServerProcess } from '../../helpers/server-process.ts';
 
 /** What a revocation may take to act on every gateway, ms. */
 const ACTS_WITHIN_MS = 1_000;

@@ -2,11 +2,11 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
-import { eventually } from '../helpers/client.ts';
-import { Planted } from '../helpers/planted.ts';
-import { ranHere } from '../helpers/ran-here.ts';
-import { scrape } from '../helpers/scrape.ts';
-import { ServerProcess } from '../helpers/server-process.ts';
+import { eventually } from '../../helpers/client.ts';
+import { Planted } from '../../helpers/planted.ts';
+import { ranHere } from '../../helpers/ran-here.ts';
+import { scrape } from '../../helpers/scrape.ts';
+import { ServerProcess } from '../../helpers/server-process.ts';
 
 /** A port at which nobody answers. */
 const NOBODY = '127.0.0.1:1';

@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { temporaryFolder } from '../helpers/folder.ts';
-import { ranHere } from '../helpers/ran-here.ts';
-import { ServerProcess } from '../helpers/server-process.ts';
+import { temporaryFolder } from '../../helpers/folder.ts';
+import { ranHere } from '../../helpers/ran-here.ts';
+import { ServerProcess } from '../../helpers/server-process.ts';
 
 describe('tributary dev', () => {
   let folder: Awaited<ReturnType<typeof temporaryFolder>>;

@@ -3,8 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type RateLimiter, TokenBuckets, Unavailable } from '@tributary/core';
 import { readConfig, startServer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { Client } from '../helpers/client.ts';
-import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
+import { Client } from '../../helpers/client.ts';
+import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 
 type ServerSettings = Parameters<typeof startServer>[0];
 type Dependencies = TestGateway['dependencies'];

@@ -3,14 +3,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { HEADER, type LogEntry, TOPIC } from '@tributary/core';
 import { openDevIssuer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Client, eventually } from '../helpers/client.ts';
-import { adminOf, clusterEnvironment, makeWorkspace, readyAt } from '../helpers/cluster.ts';
-import { engines, freshPrefix } from '../helpers/engines.ts';
-import { temporaryFolder } from '../helpers/folder.ts';
-import { entriesOf } from '../helpers/log-of.ts';
-import { removePrefix } from '../helpers/remove-prefix.ts';
-import { scrape } from '../helpers/scrape.ts';
-import { ServerProcess } from '../helpers/server-process.ts';
+import { Client, eventually } from '../../helpers/client.ts';
+import { adminOf, clusterEnvironment, makeWorkspace, readyAt } from '../../helpers/cluster.ts';
+import { engines, freshPrefix } from '../../helpers/engines.ts';
+import { temporaryFolder } from '../../helpers/folder.ts';
+import { entriesOf } from '../../helpers/log-of.ts';
+import { removePrefix } from '../../helpers/remove-prefix.ts';
+import { scrape } from '../../helpers/scrape.ts';
+import { ServerProcess } from '../../helpers/server-process.ts';
 
 /** What a change of a contract may take to act on every event, ms. */
 const ACTS_WITHIN_MS = 1_000;

@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net';
 import { startServer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
+import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 
 type ServerSettings = Parameters<typeof startServer>[0];
 type Dependencies = TestGateway['dependencies'];

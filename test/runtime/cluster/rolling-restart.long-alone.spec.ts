@@ -1,14 +1,14 @@
 // Runs alone in the long form: it sends 100,000 requests while gateways are restarted. `two-gateways.spec.ts` has the short form.
 import { openDevIssuer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { postKeptAlive, startBalancer } from '../helpers/balancer.ts';
-import { Client } from '../helpers/client.ts';
-import { clusterEnvironment, makeWorkspace, readyAt } from '../helpers/cluster.ts';
-import { engines, freshPrefix } from '../helpers/engines.ts';
-import { temporaryFolder } from '../helpers/folder.ts';
-import { freePort } from '../helpers/free-port.ts';
-import { removePrefix } from '../helpers/remove-prefix.ts';
-import { ServerProcess } from '../helpers/server-process.ts';
+import { postKeptAlive, startBalancer } from '../../helpers/balancer.ts';
+import { Client } from '../../helpers/client.ts';
+import { clusterEnvironment, makeWorkspace, readyAt } from '../../helpers/cluster.ts';
+import { engines, freshPrefix } from '../../helpers/engines.ts';
+import { temporaryFolder } from '../../helpers/folder.ts';
+import { freePort } from '../../helpers/free-port.ts';
+import { removePrefix } from '../../helpers/remove-prefix.ts';
+import { ServerProcess } from '../../helpers/server-process.ts';
 
 const isLong = process.env.TRIBUTARY_TEST_LONG !== undefined;
 const [REQUESTS, LEAST_RESTARTS, CLIENTS] = [100_000, 4, 64];

@@ -2,11 +2,11 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { eventually } from '../helpers/client.ts';
-import { startEmbedded } from '../helpers/embedded.ts';
-import { temporaryFolder } from '../helpers/folder.ts';
-import { openEntries, pathsIn } from '../helpers/open-entries.ts';
-import type { Tributary } from '../helpers/running-tributary.ts';
+import { eventually } from '../../helpers/client.ts';
+import { startEmbedded } from '../../helpers/embedded.ts';
+import { temporaryFolder } from '../../helpers/folder.ts';
+import { openEntries, pathsIn } from '../../helpers/open-entries.ts';
+import type { Tributary } from '../../helpers/running-tributary.ts';
 
 const NOBODY = 65_534;
 const isRoot = process.getuid?.() === 0;

@@ -6,8 +6,8 @@ import { createConnectors } from '@tributary/connectors';
 import { confinedCommand, NO_LOGGER, NO_METRICS } from '@tributary/core';
 import { confinementOf, openIsolatedVmSandbox } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { HONEST, input, outcomes, program } from '../conformance/sandbox/suite/transformations.ts';
-import { temporaryFolder } from '../helpers/folder.ts';
+import { HONEST, input, outcomes, program } from '../../conformance/sandbox/suite/transformations.ts';
+import { temporaryFolder } from '../../helpers/folder.ts';
 
 const ATTACKS = fileURLToPath(new URL('./confined/attacks.ts', import.meta.url));
 const HERE = dirname(ATTACKS);

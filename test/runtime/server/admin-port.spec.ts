@@ -4,10 +4,10 @@ import { createServer } from 'node:net';
 import { NO_LOGGER } from '@tributary/core';
 import { adminPort, createMetrics, startAdminServer, startServer } from '@tributary/infra';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { temporaryFolder } from '../helpers/folder.ts';
-import { freePort } from '../helpers/free-port.ts';
-import { openTestGateway } from '../helpers/gateway.ts';
-import { ServerProcess } from '../helpers/server-process.ts';
+import { temporaryFolder } from '../../helpers/folder.ts';
+import { freePort } from '../../helpers/free-port.ts';
+import { openTestGateway } from '../../helpers/gateway.ts';
+import { ServerProcess } from '../../helpers/server-process.ts';
 
 /** What an answer of the public port must not hold: the parts of a process and what is wrong with them. */
 const TROUBLE = 'does not answer: connect ECONNREFUSED 10.1.2.3:6379';

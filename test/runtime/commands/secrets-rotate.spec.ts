@@ -3,10 +3,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { declareTopics, isSealed, NO_LOGGER, NO_METRICS } from '@tributary/core';
 import { openLogCatalog, openSecrets, openSqliteEventLog, readConfig } from '@tributary/infra';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { Dice } from '../chaos/dice.ts';
-import { ranHere } from '../helpers/ran-here.ts';
-import { ServerProcess } from '../helpers/server-process.ts';
-import { startTributary, type Tributary } from '../helpers/tributary.ts';
+import { Dice } from '../../chaos/dice.ts';
+import { ranHere } from '../../helpers/ran-here.ts';
+import { ServerProcess } from '../../helpers/server-process.ts';
+import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
 const DESTINATIONS = 12;
 const KILLS = process.env.TRIBUTARY_TEST_LONG ? 20 : 2;

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 
-const MAIN = fileURLToPath(new URL('../../infra/runtime/main.ts', import.meta.url));
+const MAIN = fileURLToPath(new URL('../../../infra/runtime/main.ts', import.meta.url));
 
 describe('what Node compiled of the program', () => {
   it('is there for the next start, without a word of who starts it', async () => {

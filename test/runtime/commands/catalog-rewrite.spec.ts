@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openDevIssuer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Dice } from '../chaos/dice.ts';
-import { Client, eventually } from '../helpers/client.ts';
-import { ranHere } from '../helpers/ran-here.ts';
-import { ServerProcess } from '../helpers/server-process.ts';
-import { startTributary, type Tributary } from '../helpers/tributary.ts';
+import { Dice } from '../../chaos/dice.ts';
+import { Client, eventually } from '../../helpers/client.ts';
+import { ranHere } from '../../helpers/ran-here.ts';
+import { ServerProcess } from '../../helpers/server-process.ts';
+import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
 /** What the command has told of when it is killed: right behind the step, or amid the next. */
 const KILLED_AT = ['begun', 'ended', 'awaited'] as const;

@@ -1,16 +1,16 @@
 import { type Catalog, NO_LOGGER } from '@tributary/core';
 import { openDevIssuer, openLogCatalog, startServer } from '@tributary/infra';
-import type { RunningKafka } from '../engines/index.ts';
+import type { RunningKafka } from '../../engines/index.ts';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { TroubledLog } from '../conformance/catalog/log/troubled-log.ts';
-import { Client, eventually } from '../helpers/client.ts';
-import { adminOf, readyAt } from '../helpers/cluster.ts';
-import { engines } from '../helpers/engines.ts';
-import { openEventStream } from '../helpers/event-stream.ts';
-import { temporaryFolder } from '../helpers/folder.ts';
-import { openTestGateway } from '../helpers/gateway.ts';
-import { ownEngines } from '../helpers/own-engines.ts';
-import { ServerProcess } from '../helpers/server-process.ts';
+import { TroubledLog } from '../../conformance/catalog/log/troubled-log.ts';
+import { Client, eventually } from '../../helpers/client.ts';
+import { adminOf, readyAt } from '../../helpers/cluster.ts';
+import { engines } from '../../helpers/engines.ts';
+import { openEventStream } from '../../helpers/event-stream.ts';
+import { temporaryFolder } from '../../helpers/folder.ts';
+import { openTestGateway } from '../../helpers/gateway.ts';
+import { ownEngines } from '../../helpers/own-engines.ts';
+import { ServerProcess } from '../../helpers/server-process.ts';
 
 const EVENT = { event: 'Sent', user_id: 'u1' };
 

@@ -1,8 +1,8 @@
 import { NO_LOGGER, Unavailable } from '@tributary/core';
 import { openLogCatalog, startServer } from '@tributary/infra';
 import { expect, it, onTestFinished } from 'vitest';
-import { eventually } from '../helpers/client.ts';
-import { openTestGateway } from '../helpers/gateway.ts';
+import { eventually } from '../../helpers/client.ts';
+import { openTestGateway } from '../../helpers/gateway.ts';
 
 it('does not answer 401 to a good key while the log is away and the catalog unread', async () => {
   const gateway = await openTestGateway();

@@ -1,15 +1,15 @@
 import { type Fact, TOPIC } from '@tributary/core';
 import { openDevIssuer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Client, eventually } from '../helpers/client.ts';
-import { adminOf, clusterEnvironment, makeWorkspace, readyAt } from '../helpers/cluster.ts';
-import { engines, freshPrefix } from '../helpers/engines.ts';
-import { temporaryFolder } from '../helpers/folder.ts';
-import { entriesOf } from '../helpers/log-of.ts';
-import { removePrefix } from '../helpers/remove-prefix.ts';
-import { scrape } from '../helpers/scrape.ts';
-import { ServerProcess } from '../helpers/server-process.ts';
-import { startWebhook, type Webhook } from '../helpers/webhook.ts';
+import { Client, eventually } from '../../helpers/client.ts';
+import { adminOf, clusterEnvironment, makeWorkspace, readyAt } from '../../helpers/cluster.ts';
+import { engines, freshPrefix } from '../../helpers/engines.ts';
+import { temporaryFolder } from '../../helpers/folder.ts';
+import { entriesOf } from '../../helpers/log-of.ts';
+import { removePrefix } from '../../helpers/remove-prefix.ts';
+import { scrape } from '../../helpers/scrape.ts';
+import { ServerProcess } from '../../helpers/server-process.ts';
+import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
 
 /** Enough people for every partition. */
 const PEOPLE = 16;

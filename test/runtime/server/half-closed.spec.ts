@@ -2,7 +2,7 @@ import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startServer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
+import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 
 describe('a client that closed its writing side', () => {
   let gateway: TestGateway;
