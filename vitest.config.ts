@@ -11,9 +11,7 @@ const IN_PROCESS = ['test/{gateway,stages}/**/*.spec.ts'];
 const PORTS = ['test/conformance/**/*.spec.ts'];
 const ALONE = isLong ? '{alone,long-alone}' : 'alone';
 const ALL_ALONE = [`test/**/*.${ALONE}.spec.ts`];
-const ON_CLUSTER = isLong
-  ? ['test/{flows,sdks}/**/*.spec.ts']
-  : ['test/flows/**/*.cluster.spec.ts'];
+const ON_CLUSTER = isLong ? ['test/{flows,sdks}/**/*.spec.ts'] : ['test/flows/**/*.cluster.spec.ts'];
 
 /** One more than there are cores: most of what a test does is to wait for other processes. */
 const TOGETHER = availableParallelism() + 1;

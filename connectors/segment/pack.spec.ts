@@ -10,10 +10,10 @@ import {
 } from '@tributary/core';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { sampleDelivery } from '../delivery.fixture.ts';
 import { parseRanges } from '../egress/address-ranges.ts';
 import { createEgressGuard } from '../egress/guard.ts';
 import { createNameLookups } from '../egress/name-lookups.ts';
-import { sampleDelivery } from '../delivery.fixture.ts';
 import { CHOSEN, type Chosen } from './chosen.ts';
 import { createSegmentConnector } from './connector.ts';
 import { describeDestination } from './description.ts';

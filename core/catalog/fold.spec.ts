@@ -1,6 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import type { Fact, Verdict } from './facts.ts';
-import { applyFact, UnknownFact } from './fold.ts';
 import {
   AT,
   apiKey,
@@ -17,6 +15,8 @@ import {
   workspace,
   writeKey,
 } from './catalog.fixture.ts';
+import type { Fact, Verdict } from './facts.ts';
+import { applyFact, UnknownFact } from './fold.ts';
 import type { CatalogState } from './state.ts';
 
 const conflict = (reason: string) => ({ applied: false, conflict: reason });

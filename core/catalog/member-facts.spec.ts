@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { nameId } from '../ids/ids.ts';
-import type { Fact, FactData } from './facts.ts';
 import {
   account,
   fact,
@@ -13,6 +12,7 @@ import {
   workspace,
   workspaceMember,
 } from './catalog.fixture.ts';
+import type { Fact, FactData } from './facts.ts';
 
 const ANN = 'ann@example.com';
 const conflict = (reason: string) => ({ applied: false, conflict: reason });

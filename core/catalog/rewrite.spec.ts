@@ -2,19 +2,6 @@ import { hash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { MAX_VALUE_BYTES } from '../log/event-log.ts';
-import type { Fact } from './facts.ts';
-import { applyFact } from './fold.ts';
-import {
-  type CatalogEntry,
-  CatalogGap,
-  digestOfRows,
-  isRewriteRecord,
-  type RewriteBegun,
-  RewriteReader,
-  type RewriteRecord,
-  rewriteRecords,
-} from './rewrite.ts';
-import { type CatalogRow, rowsOf } from './rows.ts';
 import {
   AT,
   account,
@@ -28,6 +15,19 @@ import {
   workspace,
   workspaceMember,
 } from './catalog.fixture.ts';
+import type { Fact } from './facts.ts';
+import { applyFact } from './fold.ts';
+import {
+  type CatalogEntry,
+  CatalogGap,
+  digestOfRows,
+  isRewriteRecord,
+  type RewriteBegun,
+  RewriteReader,
+  type RewriteRecord,
+  rewriteRecords,
+} from './rewrite.ts';
+import { type CatalogRow, rowsOf } from './rows.ts';
 import type { CatalogState } from './state.ts';
 
 const BEGUN: RewriteBegun = {

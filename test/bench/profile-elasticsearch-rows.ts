@@ -1,5 +1,10 @@
 import { NO_LOGGER, type Profile, type ProfileStore } from '@tributary/core';
-import { documentsOf, ElasticsearchConnection, NodeDocuments, openElasticsearchProfileStore } from '@tributary/infra';
+import {
+  documentsOf,
+  ElasticsearchConnection,
+  NodeDocuments,
+  openElasticsearchProfileStore,
+} from '@tributary/infra';
 import { describeMachine, enginesOf } from '../engines/index.ts';
 import { type BareDocuments, profileRows } from './profile-rows.ts';
 import type { BenchRow } from './table.ts';

@@ -12,7 +12,11 @@ export class Shell {
   #blocks = 0;
 
   constructor(env: Readonly<Record<string, string>>) {
-    this.#bash = spawn('bash', ['-s'], { cwd: ROOT, env: { ...withoutTestSettings(), ...env }, stdio: 'pipe' });
+    this.#bash = spawn('bash', ['-s'], {
+      cwd: ROOT,
+      env: { ...withoutTestSettings(), ...env },
+      stdio: 'pipe',
+    });
     for (const stream of [this.#bash.stdout, this.#bash.stderr])
       stream?.on('data', (chunk: Buffer) => {
         this.#output += chunk.toString('utf8');

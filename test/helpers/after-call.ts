@@ -1,4 +1,4 @@
-type Method = (...args: readonly unknown[]) => unknown;
+type Method = (...args: unknown[]) => unknown;
 
 /**
  * Calls `then` after each call of a method of the prototype, in this process or thread. Lets a test slow down or end a
@@ -10,7 +10,7 @@ export function afterCall<Target extends object>(
   then: (self: Target, args: readonly unknown[], result: unknown) => void,
 ): void {
   const original = target[name] as Method;
-  const value = function (this: Target, ...args: readonly unknown[]): unknown {
+  const value = function (this: Target, ...args: unknown[]): unknown {
     const result = original.apply(this, args);
     then(this, args, result);
     return result;

@@ -6,5 +6,7 @@ export function inherited(): Readonly<Record<string, string>> {
 
 /** The environment of this process for a shell that runs Tributary, which refuses variables that it does not know. */
 export function withoutTestSettings(): Readonly<Record<string, string | undefined>> {
-  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('TRIBUTARY_TEST_')));
+  return Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !name.startsWith('TRIBUTARY_TEST_')),
+  );
 }

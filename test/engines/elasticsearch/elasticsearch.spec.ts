@@ -1,8 +1,8 @@
-import type { RunningEngine } from '../index.ts';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { engines } from '../../helpers/engines.ts';
 import { ownEngines } from '../../helpers/own-engines.ts';
 import { isAlive } from '../../helpers/processes.ts';
+import type { RunningEngine } from '../index.ts';
 
 const long = Boolean(process.env.TRIBUTARY_TEST_LONG);
 

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import type { KafkaSecurity, RunningKafka } from '../index.ts';
 import { Kafka, type KafkaConfig, logLevel, type SASLOptions } from 'kafkajs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { engines } from '../../helpers/engines.ts';
 import { ownEngines } from '../../helpers/own-engines.ts';
 import { isAlive, isGone } from '../../helpers/processes.ts';
+import type { KafkaSecurity, RunningKafka } from '../index.ts';
 
 const TOPIC = 'kept';
 

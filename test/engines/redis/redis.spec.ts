@@ -1,10 +1,10 @@
 import { dirname } from 'node:path';
-import { describeMachine, enginesOf, type RunningEngine } from '../index.ts';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Child } from '../../helpers/child.ts';
 import { engines } from '../../helpers/engines.ts';
 import { ownEngines } from '../../helpers/own-engines.ts';
 import { isAlive, isGone } from '../../helpers/processes.ts';
+import { describeMachine, enginesOf, type RunningEngine } from '../index.ts';
 import { redisAnswer } from './redis-answer.ts';
 
 describe.skipIf(engines() === undefined)('a Redis of a test', () => {

@@ -6,7 +6,12 @@ import { eventually } from '../../helpers/client.ts';
 import { drained } from '../../helpers/drained.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import { type MailServer, startMailServer } from '../../helpers/mail-server.ts';
-import { openProfiles, ProfileClient, type ProfileOrganization, sendTo } from '../../helpers/profile-client.ts';
+import {
+  openProfiles,
+  ProfileClient,
+  type ProfileOrganization,
+  sendTo,
+} from '../../helpers/profile-client.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
 const ADDRESS = 'privacy@example.com';

@@ -1,5 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type InjectClient, type Injected, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import {
+  type InjectClient,
+  type Injected,
+  openTestGateway,
+  type TestGateway,
+} from '../../helpers/gateway.ts';
 
 let test: TestGateway;
 beforeAll(async () => {

@@ -44,7 +44,9 @@ describe('the description of the API', () => {
   });
 
   it('is what docs/openapi.json says', async () => {
-    await expect(`${JSON.stringify(description, null, 1)}\n`).toMatchFileSnapshot('../../../docs/openapi.json');
+    await expect(`${JSON.stringify(description, null, 1)}\n`).toMatchFileSnapshot(
+      '../../../docs/openapi.json',
+    );
   });
 
   it('has every route that is registered, and no other', () => {

@@ -1,7 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { CatalogState, type Contract, contractVersionEntries } from '@tributary/core';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import { type InjectClient, type Injected, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import {
+  type InjectClient,
+  type Injected,
+  openTestGateway,
+  type TestGateway,
+} from '../../helpers/gateway.ts';
 
 let test: TestGateway;
 let owner: InjectClient;

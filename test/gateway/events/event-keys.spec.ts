@@ -1,7 +1,12 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { makeKey } from '@tributary/core';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { DEDICATED_TOPIC, type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import {
+  DEDICATED_TOPIC,
+  type InjectClient,
+  openTestGateway,
+  type TestGateway,
+} from '../../helpers/gateway.ts';
 
 let test: TestGateway;
 let owner: InjectClient;

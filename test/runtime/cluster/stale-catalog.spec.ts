@@ -1,8 +1,8 @@
 import { type Catalog, NO_LOGGER } from '@tributary/core';
 import { openDevIssuer, openLogCatalog, startServer } from '@tributary/infra';
-import type { RunningKafka } from '../../engines/index.ts';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { TroubledLog } from '../../conformance/catalog/log/troubled-log.ts';
+import type { RunningKafka } from '../../engines/index.ts';
 import { Client, eventually } from '../../helpers/client.ts';
 import { adminOf, readyAt } from '../../helpers/cluster.ts';
 import { engines } from '../../helpers/engines.ts';

@@ -1,8 +1,8 @@
 import { access, readdir, readFile, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { openDevIssuer } from '@tributary/infra';
-import type { RunningKafka } from '../../engines/index.ts';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import type { RunningKafka } from '../../engines/index.ts';
 import { Client, eventually } from '../../helpers/client.ts';
 import { clusterEnvironment, readyAt } from '../../helpers/cluster.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';

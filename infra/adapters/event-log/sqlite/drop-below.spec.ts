@@ -67,7 +67,10 @@ const holding = (text: string) =>
 describe('a drop of records', () => {
   it('makes no file where a segment was removed after it was listed', async () => {
     const { exec } = DatabaseSync.prototype;
-    const executed = vi.spyOn(DatabaseSync.prototype, 'exec').mockImplementation(function (sql) {
+    const executed = vi.spyOn(DatabaseSync.prototype, 'exec').mockImplementation(function (
+      this: DatabaseSync,
+      sql,
+    ) {
       exec.call(this, sql);
       // While the newest is written anew, the others expire.
       if (sql === 'VACUUM') for (const expired of [1, 2]) removeSegment(folder, expired);
@@ -81,7 +84,7 @@ describe('a drop of records', () => {
   it('beside another comes after it, and neither meets a file of the other', async () => {
     const deleted: unknown[] = [];
     const { run } = StatementSync.prototype;
-    vi.spyOn(StatementSync.prototype, 'run').mockImplementation(function (...args) {
+    vi.spyOn(StatementSync.prototype, 'run').mockImplementation(function (this: StatementSync, ...args) {
       if (this.sourceSQL.startsWith('DELETE FROM')) deleted.push(args[0]);
       return run.apply(this, args);
     });

@@ -6,8 +6,8 @@ import { openLogCatalog, openSqliteEventLog } from '@tributary/infra';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { temporaryFolder } from '../../../helpers/folder.ts';
 import { contractFact, factOf, memberFact, renameFact, workspaceFact } from '../suite/harness.ts';
-import { openWithSnapshots } from './snapshots-harness.ts';
 import { digestOf } from './rewrite-contents.ts';
+import { openWithSnapshots } from './snapshots-harness.ts';
 
 const TOPICS = declareTopics({ partitions: 1, retentionMs: 60_000, retryLabels: [], dedicated: [] });
 const REWRITE = { by: 'operator:catalog', stages: [], patienceMs: 5_000 };

@@ -1,6 +1,8 @@
 import { type Catalog, type EventLog, NO_LOGGER, TOPIC, Unavailable } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Child } from '../../../helpers/child.ts';
+import { TroubledLog } from '../log/troubled-log.ts';
+import type { Told } from '../programs/proposer.ts';
 import {
   type CatalogHarness,
   type CatalogOptions,
@@ -10,8 +12,6 @@ import {
   WORKSPACE_ID,
   workspaceFact,
 } from './harness.ts';
-import type { Told } from '../programs/proposer.ts';
-import { TroubledLog } from '../log/troubled-log.ts';
 
 const KILLS = process.env.TRIBUTARY_TEST_LONG ? 20 : 2;
 const PROPOSER = new URL('../programs/proposer.ts', import.meta.url);

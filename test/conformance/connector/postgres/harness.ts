@@ -1,6 +1,6 @@
 import type { Delivery } from '@tributary/core';
-import type { RunningEngine } from '../../../engines/index.ts';
 import pg from 'pg';
+import type { RunningEngine } from '../../../engines/index.ts';
 import { freshPrefix } from '../../../helpers/engines.ts';
 import { startFaultyProxy } from '../suite/faulty-proxy.ts';
 import { type ConnectorHarness, ENGINE_CONNECTORS, type ReceivedBody } from '../suite/harness.ts';

@@ -4,9 +4,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { engines } from '../../../helpers/engines.ts';
 import { withAdmin } from '../../../helpers/kafka.ts';
 import { SOURCE, TARGET } from '../suite/harness.ts';
-import { type Installation, install } from './installation/installation.ts';
 import { numbered, readPartition } from '../suite/log-contents.ts';
 import { batchStage, copyOf, eachOf, runThrough } from '../suite/stages.ts';
+import { type Installation, install } from './installation/installation.ts';
 
 const brokers = engines()?.kafkaBrokers ?? '';
 const PARTITIONS = 2;

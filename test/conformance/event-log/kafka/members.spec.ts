@@ -3,9 +3,9 @@ import type { LogEntry } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { engines } from '../../../helpers/engines.ts';
 import { SOURCE, TARGET } from '../suite/harness.ts';
-import { type Installation, install, type Opened, timed } from './installation/installation.ts';
 import { eventually, readAll } from '../suite/log-contents.ts';
 import { batchStage, caughtUp, copyOf, eachOf, flowStage } from '../suite/stages.ts';
+import { type Installation, install, type Opened, timed } from './installation/installation.ts';
 
 const PARTITIONS = 12;
 

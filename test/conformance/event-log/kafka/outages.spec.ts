@@ -1,13 +1,13 @@
 import { setTimeout } from 'node:timers/promises';
-import type { RunningKafka } from '../../../engines/index.ts';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { RunningKafka } from '../../../engines/index.ts';
 import { engines } from '../../../helpers/engines.ts';
 import { ownEngines } from '../../../helpers/own-engines.ts';
 import { SOURCE, TARGET } from '../suite/harness.ts';
-import { byKey, firstMissing, startFeed } from './installation/feed.ts';
-import { type Installation, install, type Opened, timed } from './installation/installation.ts';
 import { eventually, numbered, readAll } from '../suite/log-contents.ts';
 import { batchStage, caughtUp, eachOf, flowStage } from '../suite/stages.ts';
+import { byKey, firstMissing, startFeed } from './installation/feed.ts';
+import { type Installation, install, type Opened, timed } from './installation/installation.ts';
 
 const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
 const PAUSE_MS = LONG ? 20_000 : 3_000;

@@ -3,9 +3,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { engines } from '../../../helpers/engines.ts';
 import { deleteTopics, withAdmin } from '../../../helpers/kafka.ts';
 import { SOURCE, TARGET } from '../suite/harness.ts';
-import { type Installation, install, type LogLine } from './installation/installation.ts';
 import { eventually, numbered, numbers, valuesOf } from '../suite/log-contents.ts';
 import { batchStage, caughtUp, copyOf, eachOf, flowStage, runThrough } from '../suite/stages.ts';
+import { type Installation, install, type LogLine } from './installation/installation.ts';
 
 const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
 const PARTITIONS = 3;

@@ -7,11 +7,11 @@ import { type LogEntry, partitionOf } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { engines } from '../../../helpers/engines.ts';
 import { withAdmin } from '../../../helpers/kafka.ts';
-import { OTHER_TARGET, SOURCE, TARGET } from '../suite/harness.ts';
-import { type Installation, install, timed } from './installation/installation.ts';
 import { isCopied, sparseBatch, sparseFlow } from '../programs/kafka-sparse-stages.ts';
+import { OTHER_TARGET, SOURCE, TARGET } from '../suite/harness.ts';
 import { eventually, numbered, numbers, readAll, valuesOf } from '../suite/log-contents.ts';
 import { batchStage, caughtUp, copyOf, eachOf } from '../suite/stages.ts';
+import { type Installation, install, timed } from './installation/installation.ts';
 
 const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
 const PARTITIONS = 4;

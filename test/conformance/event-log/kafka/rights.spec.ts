@@ -1,15 +1,15 @@
 import { type Logger, NO_METRICS, partitionOf } from '@tributary/core';
 import { openKafkaEventLog } from '@tributary/infra';
-import type { RunningKafka } from '../../../engines/index.ts';
 import kafkajs from 'kafkajs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { RunningKafka } from '../../../engines/index.ts';
 import { engines, freshPrefix } from '../../../helpers/engines.ts';
 import { withAdmin } from '../../../helpers/kafka.ts';
 import { ownEngines } from '../../../helpers/own-engines.ts';
 import { SOURCE, TARGET } from '../suite/harness.ts';
-import { topicsOf } from './installation/installation.ts';
 import { eventually, numbered, numbers, valuesOf } from '../suite/log-contents.ts';
 import { batchStage, caughtUp, eachOf, runThrough } from '../suite/stages.ts';
+import { topicsOf } from './installation/installation.ts';
 
 const { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } = kafkajs;
 

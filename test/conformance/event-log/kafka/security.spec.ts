@@ -1,13 +1,13 @@
 import { NO_LOGGER, NO_METRICS } from '@tributary/core';
 import { type KafkaConnection, openKafkaEventLog } from '@tributary/infra';
-import type { KafkaSecurity, RunningKafka } from '../../../engines/index.ts';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { KafkaSecurity, RunningKafka } from '../../../engines/index.ts';
 import { engines, freshPrefix } from '../../../helpers/engines.ts';
 import { ownEngines } from '../../../helpers/own-engines.ts';
 import { SOURCE, TARGET } from '../suite/harness.ts';
-import { timed, topicsOf } from './installation/installation.ts';
 import { numbered, numbers, valuesOf } from '../suite/log-contents.ts';
 import { batchStage, eachOf, runThrough } from '../suite/stages.ts';
+import { timed, topicsOf } from './installation/installation.ts';
 
 const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
 

@@ -12,9 +12,9 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { engines } from '../../../helpers/engines.ts';
 import { cornerOf } from '../../value-framing/confluent/registry.ts';
 import { RECEIVED, SOURCE, TARGET } from '../suite/harness.ts';
-import { type Installation, install, type Opened } from './installation/installation.ts';
 import { eventually, gate, numbered, numbers, readAll, valuesOf } from '../suite/log-contents.ts';
 import { batchStage, copyOf, eachOf, poisoned, runThrough } from '../suite/stages.ts';
+import { type Installation, install, type Opened } from './installation/installation.ts';
 
 const MIB = 1024 * 1024;
 const KIB = 1024;

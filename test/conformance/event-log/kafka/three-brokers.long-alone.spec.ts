@@ -1,15 +1,15 @@
 // Runs alone in the long form: its three brokers are killed and paused, one after the other.
 import { setTimeout } from 'node:timers/promises';
-import { type RunningEngine, startKafkaCluster } from '../../../engines/index.ts';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type RunningEngine, startKafkaCluster } from '../../../engines/index.ts';
 import { engines } from '../../../helpers/engines.ts';
 import { withAdmin } from '../../../helpers/kafka.ts';
 import { testMachine } from '../../../helpers/own-engines.ts';
 import { SOURCE, TARGET } from '../suite/harness.ts';
-import { byKey, firstMissing, startFeed } from './installation/feed.ts';
-import { type Installation, install } from './installation/installation.ts';
 import { eventually, readAll } from '../suite/log-contents.ts';
 import { batchStage, caughtUp, copyOf, flowStage } from '../suite/stages.ts';
+import { byKey, firstMissing, startFeed } from './installation/feed.ts';
+import { type Installation, install } from './installation/installation.ts';
 
 const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
 const ROUNDS = 6;

@@ -4,9 +4,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { engines, freshPrefix } from '../../../helpers/engines.ts';
 import { deleteTopics, removeTopics, withAdmin } from '../../../helpers/kafka.ts';
 import { SOURCE, TARGET } from '../suite/harness.ts';
-import { type Installation, install, topicsOf } from './installation/installation.ts';
 import { eventually, gate, numbered, numbers, readPartition, valuesOf } from '../suite/log-contents.ts';
 import { batchStage, caughtUp, copyOf, eachOf, runThrough } from '../suite/stages.ts';
+import { type Installation, install, topicsOf } from './installation/installation.ts';
 
 const PARTITIONS = 4;
 const PARTITION = partitionOf('k', PARTITIONS);

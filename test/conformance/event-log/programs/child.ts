@@ -1,9 +1,9 @@
 import { type EventLog, type Stage, type StageRun, TributaryError, Unavailable } from '@tributary/core';
 import { tell } from '../../../helpers/child.ts';
-import type { ChildLine, ChildTask } from './child-process.ts';
-import { batchCopy, flowCopy } from './copy-stages.ts';
 import type { EventLogHarness, Medium } from '../suite/harness.ts';
 import { RECEIVED, SOURCE } from '../suite/harness.ts';
+import type { ChildLine, ChildTask } from './child-process.ts';
+import { batchCopy, flowCopy } from './copy-stages.ts';
 
 /** A process that appends, or runs stages, until it is killed; SIGTERM makes it leave in order. */
 const [module, mediumText, taskText] = process.argv.slice(2);

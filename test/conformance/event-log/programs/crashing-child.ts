@@ -7,8 +7,8 @@ import {
   type SlotName,
 } from '@tributary/infra/adapters/event-log/suspects';
 import { tell } from '../../../helpers/child.ts';
-import type { CrashingThreadData } from './crashing-thread.ts';
 import type { EventLogHarness } from '../suite/harness.ts';
+import type { CrashingThreadData } from './crashing-thread.ts';
 
 /** A process whose stages run in a thread: it survives that one, notes what was in hand, and leaves. */
 const [module, mediumText] = process.argv.slice(2);

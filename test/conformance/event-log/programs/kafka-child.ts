@@ -2,8 +2,8 @@ import { setTimeout } from 'node:timers/promises';
 import { declareTopics, NO_LOGGER, NO_METRICS, type Stage } from '@tributary/core';
 import { openKafkaEventLog } from '@tributary/infra/adapters/event-log/kafka';
 import { tell } from '../../../helpers/child.ts';
-import { sparseBatch, sparseFlow } from './kafka-sparse-stages.ts';
 import { batchStage, copyOf } from '../suite/stages.ts';
+import { sparseBatch, sparseFlow } from './kafka-sparse-stages.ts';
 
 /**
  * A member of the groups of a test's stages, in a process of its own.

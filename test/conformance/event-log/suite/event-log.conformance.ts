@@ -1,8 +1,8 @@
 import type { EventLog } from '@tributary/core';
 import { afterEach, beforeEach, describe } from 'vitest';
+import { killChildren } from '../programs/child-process.ts';
 import { describeAppending } from './appending.ts';
 import { describeBatchStages } from './batch-stages.ts';
-import { killChildren } from '../programs/child-process.ts';
 import { describeCrashes } from './crashes.ts';
 import { describeDropping } from './dropping.ts';
 import { describeFlowStages } from './flow-stages.ts';

@@ -8,6 +8,7 @@ import {
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Child } from '../../../helpers/child.ts';
+import { PUT_SIZE } from '../programs/writer.ts';
 import { describeCounting, describeLeadingFacet } from './counting.ts';
 import {
   entries,
@@ -18,7 +19,6 @@ import {
   START,
   WORKSPACE_ID,
 } from './harness.ts';
-import { PUT_SIZE } from '../programs/writer.ts';
 
 const KILLS = process.env.TRIBUTARY_TEST_LONG ? 30 : 2;
 const KILLS_WITHIN_MS = 10_000 + KILLS * 15_000;

@@ -4,8 +4,8 @@ import { openInProcessLiveTail, openLinkedLiveTail } from '@tributary/infra';
 import { expect, it, onTestFinished } from 'vitest';
 import { eventually } from '../../../helpers/client.ts';
 import { batch, events, follow, LIMITS } from '../suite/harness.ts';
-import { harness, linkedHarness } from './harness.ts';
 import { liveTailConformance } from '../suite/live-tail.conformance.ts';
+import { harness, linkedHarness } from './harness.ts';
 
 liveTailConformance(harness);
 liveTailConformance(linkedHarness);

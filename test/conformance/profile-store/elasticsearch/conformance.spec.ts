@@ -3,10 +3,10 @@ import { openElasticsearchProfileStore } from '@tributary/infra/adapters/profile
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { removeIndices } from '../../../helpers/elasticsearch.ts';
 import { engines } from '../../../helpers/engines.ts';
-import { type ElasticsearchSettings, harness } from './harness.ts';
 import { Published } from '../suite/harness.ts';
 import { People } from '../suite/people.ts';
 import { profileStoreConformance } from '../suite/profile-store.conformance.ts';
+import { type ElasticsearchSettings, harness } from './harness.ts';
 
 describe.skipIf(!engines())('on the engines of the run', () => {
   profileStoreConformance(harness);

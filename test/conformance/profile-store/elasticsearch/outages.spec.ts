@@ -1,17 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { messageOf, type ProfileStore, Unavailable } from '@tributary/core';
-import type { RunningEngine } from '../../../engines/index.ts';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import type { RunningEngine } from '../../../engines/index.ts';
 import { removeIndices } from '../../../helpers/elasticsearch.ts';
 import { engines, freshPrefix } from '../../../helpers/engines.ts';
 import { ownEngines } from '../../../helpers/own-engines.ts';
-import { type ElasticsearchSettings, harness } from './harness.ts';
-import { Published, RETENTION_MS } from '../suite/harness.ts';
-import type { Traffic } from '../traffic/operations.ts';
-import { attribute, People, treeOf } from '../suite/people.ts';
-import { verdictOn } from '../traffic/verdict.ts';
 import type { WriterLine } from '../programs/writer.ts';
+import { Published, RETENTION_MS } from '../suite/harness.ts';
+import { attribute, People, treeOf } from '../suite/people.ts';
+import type { Traffic } from '../traffic/operations.ts';
+import { verdictOn } from '../traffic/verdict.ts';
 import { runWriters } from '../traffic/writers.ts';
+import { type ElasticsearchSettings, harness } from './harness.ts';
 
 const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 const TIMEOUT_MS = 1_500;

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { Published } from './harness.ts';
+import type { WriterLine } from '../programs/writer.ts';
 import type { Traffic } from '../traffic/operations.ts';
+import { verdictOn } from '../traffic/verdict.ts';
+import { isAnswer, runWriters, type WritersOptions } from '../traffic/writers.ts';
+import { Published } from './harness.ts';
 import { People } from './people.ts';
 import type { Stage } from './stage.ts';
-import { verdictOn } from '../traffic/verdict.ts';
-import type { WriterLine } from '../programs/writer.ts';
-import { isAnswer, runWriters, type WritersOptions } from '../traffic/writers.ts';
 
 const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 /** 100 writers, 10,000 operations; a small part of it otherwise. */

@@ -1,9 +1,9 @@
 import type { ProfileStore } from '@tributary/core';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { operationOf, type Traffic } from './operations.ts';
-import { harness } from '../sqlite/harness.ts';
-import { verdictOn } from './verdict.ts';
 import type { WriterLine } from '../programs/writer.ts';
+import { harness } from '../sqlite/harness.ts';
+import { operationOf, type Traffic } from './operations.ts';
+import { verdictOn } from './verdict.ts';
 
 const TRAFFIC: Traffic = {
   scope: { org: 1, region: 'eu' },

@@ -1,6 +1,6 @@
 import { type Json, type Profile, type ProfileStore, visibleAttributes } from '@tributary/core';
-import { groupOf, isMoving, type Operation, operationOf, PAIR, type Traffic } from './operations.ts';
 import type { WriterLine } from '../programs/writer.ts';
+import { groupOf, isMoving, type Operation, operationOf, PAIR, type Traffic } from './operations.ts';
 
 const SEARCHED_AT_ONCE = 100;
 

@@ -1,7 +1,7 @@
 import { Child } from '../../../helpers/child.ts';
+import type { WriterLine, WritersTask } from '../programs/writer.ts';
 import type { ProfileStoreHarness } from '../suite/harness.ts';
 import type { Traffic } from './operations.ts';
-import type { WriterLine, WritersTask } from '../programs/writer.ts';
 
 const WRITER = new URL('../programs/writer.ts', import.meta.url);
 

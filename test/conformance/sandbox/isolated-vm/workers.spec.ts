@@ -279,9 +279,13 @@ describe('The worker processes of isolated-vm', () => {
   });
 
   it('die with their host, also when stuck in user code', async () => {
-    const host = spawn(process.execPath, [fileURLToPath(new URL('../programs/doomed-host.ts', import.meta.url))], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
+    const host = spawn(
+      process.execPath,
+      [fileURLToPath(new URL('../programs/doomed-host.ts', import.meta.url))],
+      {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      },
+    );
     const [line] = (await once(host.stdout, 'data')) as [Buffer];
     const pids = JSON.parse(line.toString()) as number[];
     expect(pids).toHaveLength(2);

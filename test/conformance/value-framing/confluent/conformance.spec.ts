@@ -13,10 +13,10 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { engines } from '../../../helpers/engines.ts';
 import { event } from '../../../stages/harness.ts';
-import { answer, type Front, frontOf } from './front.ts';
-import { type Corner, cornerOf } from './registry.ts';
 import { events, profileChanges, validated } from '../suite/records.ts';
 import { valueFramingConformance } from '../suite/value-framing.conformance.ts';
+import { answer, type Front, frontOf } from './front.ts';
+import { type Corner, cornerOf } from './registry.ts';
 
 const url = engines()?.schemaRegistryUrl;
 

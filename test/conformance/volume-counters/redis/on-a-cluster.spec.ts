@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 import { engines } from '../../../helpers/engines.ts';
 import type { RedisCluster } from '../../../helpers/redis-cluster.ts';
 import { batch, DAY_MS, increment, thisHour, WORKSPACE_ID } from '../suite/harness.ts';
-import { harness, start } from './cluster-harness.ts';
 import { volumeCountersConformance } from '../suite/volume-counters.conformance.ts';
+import { harness, start } from './cluster-harness.ts';
 
 describe.skipIf(!engines())('on a real cluster', () => {
   let cluster: RedisCluster;

@@ -1,4 +1,4 @@
-import { harness } from './harness.ts';
 import { volumeCountersConformance } from '../suite/volume-counters.conformance.ts';
+import { harness } from './harness.ts';
 
 volumeCountersConformance(harness);
