@@ -1,6 +1,6 @@
 // The import rules of the house, default deny. test/architecture/imports.spec.ts feeds each rule a violation.
 const OURS = '^(core|gateway|processors|connectors|infra|test)/';
-const SPEC = '[.](spec|conformance)[.]ts$';
+const SPEC = '[.](spec|fixture)[.]ts$';
 const NODE_IO =
   '^(node:)?(fs|net|tls|http|https|http2|dgram|dns|child_process|worker_threads|cluster|sqlite|os|process)(/|$)';
 
@@ -59,13 +59,19 @@ export default {
       name: 'only-runtime-wires',
       comment: 'infra/index.ts is how the tests reach the adapters and the runtime.',
       severity: 'error',
-      from: { path: '^(core|gateway|processors|connectors|infra/adapters|infra/engines)/' },
+      from: { path: '^(core|gateway|processors|connectors|infra/adapters)/' },
       to: { path: '^infra/(runtime/|index[.]ts$)' },
     },
     {
       name: 'nothing-imports-tests',
       severity: 'error',
-      from: { path: OURS, pathNot: '^test/' },
+      from: { path: OURS, pathNot: ['^test/', SPEC] },
+      to: { path: ['^test/', SPEC] },
+    },
+    {
+      name: 'specs-beside-the-code-import-no-room-of-tests',
+      severity: 'error',
+      from: { path: SPEC, pathNot: '^test/' },
       to: { path: '^test/' },
     },
     {
@@ -78,7 +84,7 @@ export default {
           '^$1/',
           '^(core|gateway|processors|connectors|infra)/index[.]ts$',
           // A process that a test kills again and again loads one adapter in a fifth of the time that all of them take.
-          '^infra/(adapters/[^/]+/[^/]+|engines)/index[.]ts$',
+          '^infra/adapters/[^/]+/[^/]+/index[.]ts$',
         ],
       },
     },

@@ -1,20 +1,17 @@
 import { availableParallelism } from 'node:os';
 import { configDefaults, defineConfig } from 'vitest/config';
-import { aloneSpecs } from './test/alone.ts';
 import LongestFirst from './test/longest-first.ts';
 
 const inCi = process.env.CI !== undefined;
 const isLong = process.env.TRIBUTARY_TEST_LONG !== undefined;
 
+// What runs where follows from the folder of a spec and from its suffix, as CONTRIBUTING.md says.
 const UNITS = ['{core,gateway,processors,connectors,infra}/**/*.spec.ts'];
 const IN_PROCESS = ['test/{gateway,stages}/**/*.spec.ts'];
 const PORTS = ['test/conformance/**/*.spec.ts'];
-const FLOWS = ['test/flows/**/*.spec.ts'];
-const SDKS = ['test/sdks/**/*.spec.ts'];
-const ALONE = [...aloneSpecs(import.meta.dirname, isLong)];
-const ALONE_FLOWS = ALONE.filter((path) => path.startsWith('test/flows/'));
-/** Flows whose way leads through an engine; the others' is the same code on each, or chaos or a suite of a port takes it. In the long form all. */
-const CLUSTER_FLOWS = isLong ? [...FLOWS, ...SDKS] : ['test/flows/{01,06,07,19,26,28}-*.spec.ts'];
+const ALONE = isLong ? '{alone,long-alone}' : 'alone';
+const ALL_ALONE = [`test/**/*.${ALONE}.spec.ts`];
+const ON_CLUSTER = isLong ? ['test/{flows,sdks}/**/*.spec.ts'] : ['test/flows/**/*.cluster.spec.ts'];
 
 /** One more than there are cores: most of what a test does is to wait for other processes. */
 const TOGETHER = availableParallelism() + 1;
@@ -24,7 +21,7 @@ const without = (...others: readonly string[]) => [
   ...configDefaults.exclude,
   '**/data/**',
   ...others,
-  ...ALONE,
+  ...ALL_ALONE,
 ];
 const ON_ENGINES = {
   globalSetup: ['test/engines/skip-without-engines.ts'],
@@ -79,18 +76,18 @@ export default defineConfig({
           name: 'cluster',
           ...inOrder(2),
           isolate: false,
-          include: CLUSTER_FLOWS,
+          include: ON_CLUSTER,
           exclude: without(),
           ...ON_ENGINES,
         },
       },
-      { extends: true, test: { name: 'alone', ...inOrder(3, 1), include: ALONE } },
+      { extends: true, test: { name: 'alone', ...inOrder(3, 1), include: ALL_ALONE } },
       {
         extends: true,
         test: {
           name: 'cluster alone',
           ...inOrder(3, 1),
-          include: isLong ? ALONE_FLOWS : [],
+          include: isLong ? [`test/flows/**/*.${ALONE}.spec.ts`] : [],
           ...ON_ENGINES,
         },
       },

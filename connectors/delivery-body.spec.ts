@@ -1,7 +1,7 @@
 import { withEventText } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
+import { sampleDelivery } from './delivery.fixture.ts';
 import { deliveryBody, deliveryJson } from './delivery-body.ts';
-import { sampleDelivery } from './samples.ts';
 
 const EVENT = { ...sampleDelivery('a').event, properties: { 'a "quote"': '\ud83d\ude00\u2028\\', n: 1.5 } };
 const ATTEMPT = { at: '2024-02-29T12:00:00.000Z', outcome: 'retry', duration_ms: 5 } as const;

@@ -1,7 +1,7 @@
 import { type Connector, NO_LOGGER } from '@tributary/core';
 import { expect, test } from 'vitest';
+import { sampleDelivery } from './delivery.fixture.ts';
 import { neverThrowing } from './never-throwing.ts';
-import { sampleDelivery } from './samples.ts';
 
 const destination = { id: 'd1', workspaceId: 'w1', version: 1, settings: { secret: 'hidden' } };
 

@@ -1,8 +1,8 @@
 import type { Delivery, DeliveryResult } from '@tributary/core';
 import { expect, test } from 'vitest';
+import { sampleDelivery } from './delivery.fixture.ts';
 import { mayBlameSome } from './http/verdict.ts';
 import { type Part, partsOf, sendInParts } from './parts.ts';
-import { sampleDelivery } from './samples.ts';
 
 const delivery = (id: number): Delivery => sampleDelivery(String(id));
 const batchOf = (count: number): Part => [

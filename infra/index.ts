@@ -50,11 +50,6 @@ export {
 } from './adapters/profile-store/elasticsearch/index.ts';
 export { NodeDocuments } from './adapters/profile-store/elasticsearch/node-documents.ts';
 export {
-  type SimulationOptions,
-  simulateProfiles,
-  violationsOf,
-} from './adapters/profile-store/elasticsearch/simulation/index.ts';
-export {
   openSqliteProfileStore,
   type SqliteProfileStoreOptions,
 } from './adapters/profile-store/sqlite/index.ts';
@@ -67,21 +62,6 @@ export {
 } from './adapters/value-framing/confluent/index.ts';
 export { openRedisVolumeCounters } from './adapters/volume-counters/redis/index.ts';
 export { openSqliteVolumeCounters } from './adapters/volume-counters/sqlite/index.ts';
-export {
-  describeMachine,
-  type Engine,
-  EngineFailed,
-  EngineMissing,
-  enginesOf,
-  type KafkaOptions,
-  type KafkaSecurity,
-  kafkaProgram,
-  type Machine,
-  type RedisOptions,
-  type RunningEngine,
-  type RunningKafka,
-  startKafkaCluster,
-} from './engines/index.ts';
 /** Loaded when it is called: most tests run no command. */
 export const runCli: typeof import('./runtime/cli.ts').runCli = async (args, environment) =>
   (await import('./runtime/cli.ts')).runCli(args, environment);

@@ -10,16 +10,16 @@ import {
 } from '@tributary/core';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { sampleDelivery } from '../delivery.fixture.ts';
 import { parseRanges } from '../egress/address-ranges.ts';
 import { createEgressGuard } from '../egress/guard.ts';
 import { createNameLookups } from '../egress/name-lookups.ts';
-import { sampleDelivery } from '../samples.ts';
 import { CHOSEN, type Chosen } from './chosen.ts';
 import { createSegmentConnector } from './connector.ts';
 import { describeDestination } from './description.ts';
 import { PackHost } from './host.ts';
 import { DEFINITIONS } from './index.ts';
-import { KEY, SAMPLES, SECRET } from './samples.ts';
+import { KEY, SAMPLES, SECRET } from './pack.fixture.ts';
 
 interface Request {
   readonly method: string | undefined;

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { afterEach, describe, expect, it } from 'vitest';
 
-const THREAD = fileURLToPath(new URL('./samples-thread.ts', import.meta.url));
+const THREAD = fileURLToPath(new URL('./pack-thread.fixture.ts', import.meta.url));
 const IN_ANOTHER_PROCESS = `
   const { Worker } = require('node:worker_threads');
   new Worker(process.argv[1]);

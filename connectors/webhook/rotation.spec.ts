@@ -1,6 +1,6 @@
 import { Webhook } from 'standardwebhooks';
 import { expect, test } from 'vitest';
-import { sampleDelivery } from '../samples.ts';
+import { sampleDelivery } from '../delivery.fixture.ts';
 import { composeMessage } from './message.ts';
 import { rotated } from './rotation.ts';
 import { readSettings } from './settings.ts';

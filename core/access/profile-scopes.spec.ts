@@ -9,7 +9,7 @@ import {
   WORKSPACE,
   workspace,
   workspaceMember,
-} from '../catalog/samples.ts';
+} from '../catalog/catalog.fixture.ts';
 import { accountScopes, readScopes } from './profile-scopes.ts';
 
 const [READ, WRITE, DELETE] = ['profile.read', 'profile.write', 'profile.delete'] as const;

@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import type { Fact } from '../catalog/facts.ts';
 import {
   AT,
   account as accountOf,
@@ -17,7 +16,8 @@ import {
   workspace,
   workspaceMember,
   writeKey,
-} from '../catalog/samples.ts';
+} from '../catalog/catalog.fixture.ts';
+import type { Fact } from '../catalog/facts.ts';
 import { CatalogState } from '../catalog/state.ts';
 import { isUuid } from '../ids/ids.ts';
 import { applyAudited } from './apply-audited.ts';

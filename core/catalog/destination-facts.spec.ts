@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
+import { AT, destination, fact, foldAll, turned, WORKSPACE, workspace } from './catalog.fixture.ts';
 import type { ConflictReason, Fact } from './facts.ts';
-import { AT, destination, fact, foldAll, turned, WORKSPACE, workspace } from './samples.ts';
 
 const fold = (...facts: readonly Fact[]) => foldAll([workspace(), ...facts]);
 const conflict = (reason: ConflictReason) => ({ applied: false, conflict: reason });

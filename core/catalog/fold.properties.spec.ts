@@ -1,8 +1,5 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Fact } from './facts.ts';
-import { applyFact } from './fold.ts';
-import { type CatalogRow, RowsReader, rowsOf } from './rows.ts';
 import {
   apiKey,
   contract,
@@ -16,7 +13,10 @@ import {
   turned,
   workspace,
   writeKey,
-} from './samples.ts';
+} from './catalog.fixture.ts';
+import type { Fact } from './facts.ts';
+import { applyFact } from './fold.ts';
+import { type CatalogRow, RowsReader, rowsOf } from './rows.ts';
 import type { CatalogState, WorkspaceEntityKind } from './state.ts';
 
 /** Few ids, so that facts meet: the same id, pair, hash, version and reference come up again and again. */

@@ -1,6 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import type { Fact, Verdict } from './facts.ts';
-import { applyFact, UnknownFact } from './fold.ts';
 import {
   AT,
   apiKey,
@@ -16,7 +14,9 @@ import {
   WORKSPACE,
   workspace,
   writeKey,
-} from './samples.ts';
+} from './catalog.fixture.ts';
+import type { Fact, Verdict } from './facts.ts';
+import { applyFact, UnknownFact } from './fold.ts';
 import type { CatalogState } from './state.ts';
 
 const conflict = (reason: string) => ({ applied: false, conflict: reason });

@@ -1,6 +1,4 @@
 import { afterEach, expect, it, vi } from 'vitest';
-import type { Fact } from './facts.ts';
-import { applyFact } from './fold.ts';
 import {
   account,
   apiKey,
@@ -17,7 +15,9 @@ import {
   workspace,
   workspaceMember,
   writeKey,
-} from './samples.ts';
+} from './catalog.fixture.ts';
+import type { Fact } from './facts.ts';
+import { applyFact } from './fold.ts';
 import { CatalogState } from './state.ts';
 
 afterEach(() => vi.restoreAllMocks());

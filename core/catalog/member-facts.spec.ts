@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { nameId } from '../ids/ids.ts';
-import type { Fact, FactData } from './facts.ts';
 import {
   account,
   fact,
@@ -12,7 +11,8 @@ import {
   WORKSPACE,
   workspace,
   workspaceMember,
-} from './samples.ts';
+} from './catalog.fixture.ts';
+import type { Fact, FactData } from './facts.ts';
 
 const ANN = 'ann@example.com';
 const conflict = (reason: string) => ({ applied: false, conflict: reason });

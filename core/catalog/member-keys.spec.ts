@@ -1,9 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import type { OrganizationRole, WorkspaceRole } from '../access/roles.ts';
-import type { Fact, KeysDecision } from './facts.ts';
-import { applyFact } from './fold.ts';
-import { keysMadeBy } from './member-keys.ts';
-import { RowsReader, rowsOf } from './rows.ts';
 import {
   account,
   apiKey,
@@ -16,7 +12,11 @@ import {
   workspace,
   workspaceMember,
   writeKey,
-} from './samples.ts';
+} from './catalog.fixture.ts';
+import type { Fact, KeysDecision } from './facts.ts';
+import { applyFact } from './fold.ts';
+import { keysMadeBy } from './member-keys.ts';
+import { RowsReader, rowsOf } from './rows.ts';
 
 const ADA = 'ada';
 const EMAIL = 'ada@example.com';

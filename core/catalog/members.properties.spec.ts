@@ -1,9 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ORGANIZATION_ROLES, WORKSPACE_ROLES } from '../access/roles.ts';
-import { type Created, isOlder } from './creation-order.ts';
-import type { Fact } from './facts.ts';
-import { applyFact } from './fold.ts';
 import {
   account,
   fact,
@@ -12,7 +9,10 @@ import {
   organizationMember,
   workspace,
   workspaceMember,
-} from './samples.ts';
+} from './catalog.fixture.ts';
+import { type Created, isOlder } from './creation-order.ts';
+import type { Fact } from './facts.ts';
+import { applyFact } from './fold.ts';
 import type { CatalogState } from './state.ts';
 
 /** Few people and places, so that facts meet. */

@@ -1,6 +1,15 @@
 import { describe, expect, it } from 'vitest';
+import {
+  apiKey,
+  clientKey,
+  fact,
+  foldAll,
+  ORGANIZATION,
+  OWNER,
+  organization,
+  workspace,
+} from './catalog.fixture.ts';
 import type { Fact } from './facts.ts';
-import { apiKey, clientKey, fact, foldAll, ORGANIZATION, OWNER, organization, workspace } from './samples.ts';
 
 const conflict = (reason: string) => ({ applied: false, conflict: reason });
 const regions = (...words: readonly string[]) =>

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { Unavailable } from '../errors/errors.ts';
 import type { LogEntry, ReadResult } from '../log/event-log.ts';
+import { AT, contract, foldAll, workspace } from './catalog.fixture.ts';
 import { UnknownFact } from './fold.ts';
 import { restoreState } from './restore.ts';
 import { type CatalogEntry, CatalogGap, type RewriteRecord, rewriteRecords } from './rewrite.ts';
 import { rowsOf } from './rows.ts';
-import { AT, contract, foldAll, workspace } from './samples.ts';
 
 const FACTS = [workspace(), contract('c1')];
 const begun = (rewrite: string): RewriteRecord => ({

@@ -2,6 +2,19 @@ import { hash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { MAX_VALUE_BYTES } from '../log/event-log.ts';
+import {
+  AT,
+  account,
+  contract,
+  destination,
+  fact,
+  foldAll,
+  organizationMember,
+  transformation,
+  WORKSPACE,
+  workspace,
+  workspaceMember,
+} from './catalog.fixture.ts';
 import type { Fact } from './facts.ts';
 import { applyFact } from './fold.ts';
 import {
@@ -15,19 +28,6 @@ import {
   rewriteRecords,
 } from './rewrite.ts';
 import { type CatalogRow, rowsOf } from './rows.ts';
-import {
-  AT,
-  account,
-  contract,
-  destination,
-  fact,
-  foldAll,
-  organizationMember,
-  transformation,
-  WORKSPACE,
-  workspace,
-  workspaceMember,
-} from './samples.ts';
 import type { CatalogState } from './state.ts';
 
 const BEGUN: RewriteBegun = {

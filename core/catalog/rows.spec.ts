@@ -1,8 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { FOLD_VERSION } from './fold.ts';
-import { type CatalogRow, RowsReader, rowsOf } from './rows.ts';
 import {
   account,
   apiKey,
@@ -20,7 +18,9 @@ import {
   workspace,
   workspaceMember,
   writeKey,
-} from './samples.ts';
+} from './catalog.fixture.ts';
+import { FOLD_VERSION } from './fold.ts';
+import { type CatalogRow, RowsReader, rowsOf } from './rows.ts';
 import { CatalogState } from './state.ts';
 
 const HISTORY = [

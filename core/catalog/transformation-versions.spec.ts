@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { fact, foldAll, transformation, WORKSPACE, workspace } from './catalog.fixture.ts';
 import type { Fact } from './facts.ts';
 import { type CatalogRow, RowsReader, rowsOf } from './rows.ts';
-import { fact, foldAll, transformation, WORKSPACE, workspace } from './samples.ts';
 import type { CatalogState } from './state.ts';
 import { MAX_TRANSFORMATION_VERSIONS, MAX_VERSIONS_CHARS } from './transformation-versions.ts';
 

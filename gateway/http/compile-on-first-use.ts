@@ -9,7 +9,7 @@ type CompileSerializer = ReturnType<SerializerSelector.SerializerFactory>;
 
 /**
  * Fastify's own compilers, asked for a schema when a request first needs it. To compile those of all routes takes a
- * third of the processor time of a start, and most processes never serve most routes. `test/gateway/openapi.spec.ts`
+ * third of the processor time of a start, and most processes never serve most routes. `test/gateway/api/openapi.spec.ts`
  * compiles every one: a schema that cannot be compiled is found there, no longer by the start.
  */
 export function compileOnFirstUse(): SchemaController {

@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { METRICS } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { aloneSpecs } from '../alone.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -44,12 +43,23 @@ describe('the house', () => {
     expect(offenders(({ text }) => text.split('\n').length > 401)).toEqual([]);
   });
 
-  it('runs a spec alone that asks for it', () => {
-    const alone = aloneSpecs(root, true);
-    const asks = ({ file, text }: { file: string; text: string }) =>
-      file.endsWith('.spec.ts') && /^\/\/\s*runs alone\b/im.test(text);
-    expect(alone.length).toBeGreaterThan(0);
-    expect(offenders((source) => asks(source) && !alone.includes(source.file))).toEqual([]);
+  it('says in the first line of a spec why it runs alone, if its suffix says that it does', () => {
+    const REASON = /^\/\/ Runs alone(?<whenLong> in the long form)?: \S/;
+    const suffixFor = (text: string) => {
+      const reason = REASON.exec(text);
+      if (reason === null) return /^\/\/\s*runs alone\b/im.test(text) ? 'misplaced' : undefined;
+      return reason.groups?.whenLong === undefined ? 'alone' : 'long-alone';
+    };
+    const suffixOf = (file: string) => /\.((?:long-)?alone)\.spec\.ts$/.exec(file)?.[1];
+    expect(
+      offenders(({ file, text }) => file.endsWith('.spec.ts') && suffixOf(file) !== suffixFor(text)),
+    ).toEqual([]);
+  });
+
+  it('has no suffix of a spec that says nothing', () => {
+    const known =
+      /^([^.]+(\.properties)?|test\/[^.]+\.(alone|long-alone)|test\/flows\/[^.]+\.cluster)\.spec\.ts$/;
+    expect(offenders(({ file }) => file.endsWith('.spec.ts') && !known.test(file))).toEqual([]);
   });
 
   it('has no spec that no run would find', () => {

@@ -29,7 +29,7 @@ import {
 import { createPipeline, DEFAULT_PIPELINE, RunFigures } from '@tributary/processors';
 import { Agent, request } from 'undici';
 import { MemoryCatalog, WORKSPACE } from '../stages/memory-catalog.ts';
-import { RecordedProfiles } from '../stages/recorded-profiles.ts';
+import { RecordedProfiles } from '../stages/profiles/recorded-profiles.ts';
 import type { DeliverTask, DeliverTime, DeliverTimes } from './deliver-rows.ts';
 import { benchEvent } from './event.ts';
 

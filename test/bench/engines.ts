@@ -1,4 +1,4 @@
-import { describeMachine, enginesOf, type RunningEngine } from '@tributary/infra';
+import { describeMachine, enginesOf, type RunningEngine } from '../engines/index.ts';
 
 /** The engines of the rows that need them. */
 export interface BenchEngines {

@@ -17,8 +17,7 @@ const config = readConfig({ TRIBUTARY_DEV_ISSUER: '1', PORT: '0', ...process.env
 const logger = createLogger(config.logLevel, { part: 'gateway' });
 const metrics = createMetrics({ processFigures: false });
 const issuer = openDevIssuer(config);
-const addedCommitMs = Number(process.env.TRIBUTARY_TEST_ADDED_COMMIT_MS ?? 0);
-const opened = await openGateway(config, [issuer.trusted], { logger, metrics, addedCommitMs });
+const opened = await openGateway(config, [issuer.trusted], { logger, metrics });
 await opened.dependencies.log.createTopics();
 await opened.dependencies.catalog.catchUp(config.startTimeout);
 await opened.openProfiles();

@@ -5,6 +5,7 @@ import { startGateway } from './gateway.ts';
 import type { Wiring } from './installation.ts';
 import { type LoadResult, load } from './load.ts';
 import { startProcess } from './process.ts';
+import { slowCommits } from './slow-commits.ts';
 import { type BenchRow, median, perSecond } from './table.ts';
 
 interface Shape {
@@ -80,9 +81,7 @@ async function measure(
   { wiring, rounds, seconds }: GatewayRowOptions,
 ): Promise<BenchRow> {
   const installation = wiring.install();
-  const gateway = await startGateway(installation, {
-    TRIBUTARY_TEST_ADDED_COMMIT_MS: String(shape.addedCommitMs ?? 0),
-  });
+  const gateway = await startGateway(installation, slowCommits(shape.addedCommitMs ?? 0));
   const echo = await startProcess<{ url: string }>('./echo-process.ts');
   try {
     const { url, workspaceId, writeKey } = gateway.hello;

@@ -1,6 +1,7 @@
 import { Client } from '@elastic/elasticsearch';
 import { type HistoryEntry, NO_LOGGER } from '@tributary/core';
-import { describeMachine, enginesOf, openElasticsearchHistory } from '@tributary/infra';
+import { openElasticsearchHistory } from '@tributary/infra';
+import { describeMachine, enginesOf } from '../engines/index.ts';
 import { removeIndices } from '../helpers/elasticsearch.ts';
 import { freshPrefix } from '../helpers/engines.ts';
 import { type BenchRow, median, perSecond } from './table.ts';

@@ -1,12 +1,11 @@
 import { NO_LOGGER, type Profile, type ProfileStore } from '@tributary/core';
 import {
-  describeMachine,
   documentsOf,
   ElasticsearchConnection,
-  enginesOf,
   NodeDocuments,
   openElasticsearchProfileStore,
 } from '@tributary/infra';
+import { describeMachine, enginesOf } from '../engines/index.ts';
 import { type BareDocuments, profileRows } from './profile-rows.ts';
 import type { BenchRow } from './table.ts';
 

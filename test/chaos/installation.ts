@@ -1,13 +1,8 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  describeMachine,
-  enginesOf,
-  openDevIssuer,
-  type RunningEngine,
-  type RunningKafka,
-} from '@tributary/infra';
+import { openDevIssuer } from '@tributary/infra';
+import { describeMachine, enginesOf, type RunningEngine, type RunningKafka } from '../engines/index.ts';
 import { Client } from '../helpers/client.ts';
 import { freshPrefix } from '../helpers/engines.ts';
 import { GATEWAYS } from './schedule.ts';

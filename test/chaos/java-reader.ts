@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { describeMachine, kafkaProgram } from '@tributary/infra';
+import { describeMachine, kafkaProgram } from '../engines/index.ts';
 
 /** A record as Kafka's own console consumer printed it. */
 export interface PrintedRecord {

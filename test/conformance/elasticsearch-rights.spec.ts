@@ -2,12 +2,12 @@ import { Unavailable } from '@tributary/core';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { type ElasticsearchGuard, guardElasticsearch } from '../helpers/elasticsearch-guard.ts';
 import { engines } from '../helpers/engines.ts';
-import { harness as history } from './history/elasticsearch-harness.ts';
-import { historyConformance } from './history/history.conformance.ts';
-import { harness as profiles } from './profile-store/elasticsearch-harness.ts';
-import { Published, RETENTION_MS } from './profile-store/harness.ts';
-import { People } from './profile-store/people.ts';
-import { profileStoreConformance } from './profile-store/profile-store.conformance.ts';
+import { harness as history } from './history/elasticsearch/harness.ts';
+import { historyConformance } from './history/suite/history.conformance.ts';
+import { harness as profiles } from './profile-store/elasticsearch/harness.ts';
+import { Published, RETENTION_MS } from './profile-store/suite/harness.ts';
+import { People } from './profile-store/suite/people.ts';
+import { profileStoreConformance } from './profile-store/suite/profile-store.conformance.ts';
 
 /** What the names of the indices of all tests begin with; those of others do not. */
 const OURS = 'tributary-t';

@@ -6,8 +6,8 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { eventually } from '../helpers/client.ts';
 import { engines, freshPrefix } from '../helpers/engines.ts';
 import { command } from '../helpers/redis.ts';
-import { claimant } from './deduplicator/harness.ts';
-import { batch, events, WORKSPACE_ID } from './live-tail/harness.ts';
+import { claimant } from './deduplicator/suite/harness.ts';
+import { batch, events, WORKSPACE_ID } from './live-tail/suite/harness.ts';
 
 /** That the rights which docs/rights.md names are enough is seen wherever a test uses the engines: it has no others. */
 describe.skipIf(engines() === undefined)('a Redis that grants rights one by one', () => {

@@ -1,7 +1,7 @@
-import type { RunningEngine } from '@tributary/infra';
 import { ENGINE_VARIABLES, type Engines, engines } from '../helpers/engines.ts';
 import { ownEngines } from '../helpers/own-engines.ts';
 import { withDocumentedRights } from '../helpers/redis.ts';
+import type { RunningEngine } from './index.ts';
 
 /** Set once a run is known to go without: this setup is called for each of vitest's projects, and says so once. */
 const TOLD = 'none';

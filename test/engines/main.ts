@@ -2,7 +2,7 @@ import { mkdtempSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describeMachine, enginesOf, type RunningEngine } from '@tributary/infra';
+import { describeMachine, enginesOf, type RunningEngine } from './index.ts';
 
 /**
  * `npm run engines`: every engine of the cluster wiring for a person who develops. Standard output is the environment

@@ -66,7 +66,7 @@ describe('a guide', () => {
     const blocks = blocksOf('from-segment-or-rudderstack');
     const of = (wanted: string) => blocks.filter(({ language }) => language === wanted);
 
-    // The page is run by test/sdks/browser.spec.ts; the headers that nginx sends are those of test/gateway/segment-callers.spec.ts.
+    // The page is run by test/sdks/browser.spec.ts; the headers that nginx sends are those of test/gateway/events/segment-callers.spec.ts.
     it('has no block in a language that no test runs', () => {
       const languages = new Set(blocks.map(({ language }) => language));
       expect(languages).toEqual(new Set(['js', 'python', 'sh', 'json', 'html', 'nginx']));

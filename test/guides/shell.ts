@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
+import { withoutTestSettings } from '../helpers/inherited.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -11,7 +12,11 @@ export class Shell {
   #blocks = 0;
 
   constructor(env: Readonly<Record<string, string>>) {
-    this.#bash = spawn('bash', ['-s'], { cwd: ROOT, env: { ...process.env, ...env }, stdio: 'pipe' });
+    this.#bash = spawn('bash', ['-s'], {
+      cwd: ROOT,
+      env: { ...withoutTestSettings(), ...env },
+      stdio: 'pipe',
+    });
     for (const stream of [this.#bash.stdout, this.#bash.stderr])
       stream?.on('data', (chunk: Buffer) => {
         this.#output += chunk.toString('utf8');

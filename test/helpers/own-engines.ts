@@ -1,4 +1,4 @@
-import { describeMachine, enginesOf, type Machine } from '@tributary/infra/engines';
+import { describeMachine, enginesOf, type Machine } from '../engines/index.ts';
 
 /** This machine, for what lives no longer than a test. */
 export function testMachine(): Machine {

@@ -1,5 +1,5 @@
-import type { RedisOptions, RunningEngine } from '@tributary/infra';
 import { onTestFinished } from 'vitest';
+import type { RedisOptions, RunningEngine } from '../engines/index.ts';
 import { ownEngines } from './own-engines.ts';
 import { command } from './redis.ts';
 

@@ -1,4 +1,4 @@
-import { EngineMissing, type RunningEngine } from '@tributary/infra';
+import { EngineMissing, type RunningEngine } from '../engines/index.ts';
 import { ownEngines } from './own-engines.ts';
 
 /**

@@ -1,4 +1,4 @@
-import type { RunningEngine } from '@tributary/infra';
+import type { RunningEngine } from '../engines/index.ts';
 import { ownEngines } from './own-engines.ts';
 import { command, withDocumentedRights } from './redis.ts';
 

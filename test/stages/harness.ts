@@ -39,7 +39,7 @@ import {
 } from '@tributary/processors';
 import { onTestFinished } from 'vitest';
 import { MemoryCatalog, WORKSPACE } from './memory-catalog.ts';
-import { RecordedProfiles } from './recorded-profiles.ts';
+import { RecordedProfiles } from './profiles/recorded-profiles.ts';
 
 const DAY_MS = 24 * 3_600_000;
 

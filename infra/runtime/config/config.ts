@@ -14,7 +14,6 @@ export class ConfigError extends Error {
 
 /** What begins like this is meant for Tributary; not so names that a platform sets for its services, e.g. `KAFKA_PORT`. */
 const OURS = ['TRIBUTARY_', 'KAFKA_TLS', 'KAFKA_SASL', 'ELASTICSEARCH_TLS'];
-const NOT_OURS = 'TRIBUTARY_TEST_';
 
 type Key = keyof typeof SETTINGS;
 
@@ -48,7 +47,7 @@ function unknownNames(environment: Readonly<Record<string, string | undefined>>)
   const known = new Set<string>(Object.values(SETTINGS).map((setting) => setting.name));
   return Object.keys(environment)
     .filter((name) => OURS.some((start) => name.startsWith(start)))
-    .filter((name) => !name.startsWith(NOT_OURS) && !known.has(name))
+    .filter((name) => !known.has(name))
     .map((name) => `${name} is not a known variable`);
 }
 

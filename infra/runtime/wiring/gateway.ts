@@ -60,8 +60,6 @@ export interface GatewayTools {
   readonly metrics: Metrics;
   /** Where it is reported how writes end; default: nowhere. */
   readonly health?: EngineHealth;
-  /** Added to each commit of the log, ms, as if the disk were that much slower: for the bench. */
-  readonly addedCommitMs?: number;
   /** Leads to the stages of this process, for the live tail. */
   readonly liveLink?: MessagePort;
 }
@@ -101,7 +99,7 @@ export async function openGateway(
 async function openDependencies(
   config: Config,
   issuers: readonly TrustedIssuer[],
-  { logger, metrics, addedCommitMs = 0, liveLink: link, schemas }: GatewayTools & { schemas: LateSchemas },
+  { logger, metrics, liveLink: link, schemas }: GatewayTools & { schemas: LateSchemas },
   closing: Closing,
 ): Promise<Omit<GatewayDependencies, 'profiles'> & { readonly profiles: LateProfiles }> {
   const clock = Date.now;
@@ -116,7 +114,6 @@ async function openDependencies(
       metrics,
       framing: schemas.framing,
       dropExpired: false,
-      addedCommitMs,
     }),
   );
   const catalog = closing.keep(openCatalog(config, { log, logger }));

@@ -1,6 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
-import { createTestConnectors } from './harness.ts';
+import { createTestConnectors } from './suite/harness.ts';
 
 const connectors = createTestConnectors();
 /** Those of the Segment pack share a folder, speak their own formats, and are held by its spec. */
@@ -8,7 +8,7 @@ const own = [...connectors.descriptions.keys()].filter((type) => !type.startsWit
 
 describe('the registry', () => {
   it.each(own)('%s stands in its spec to the conformance suite', async (type) => {
-    const spec = await readFile(new URL(`${type}-conformance.spec.ts`, import.meta.url), 'utf8');
+    const spec = await readFile(new URL(`./${type}/conformance.spec.ts`, import.meta.url), 'utf8');
     expect(spec).toContain(`connectorConformance('${type}', `);
   });
 

@@ -1,9 +1,9 @@
 import type { LookupAddress } from 'node:dns';
 import type { ConnectorCatalog, DeliveryResult, Metrics } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { connectorOf, createTestConnectors, delivery, destination, unhurried } from './harness.ts';
-import { type RecordingServer, startRecordingServer } from './recording-server.ts';
-import { WEBHOOK_SECRET } from './webhook-harness.ts';
+import { connectorOf, createTestConnectors, delivery, destination, unhurried } from './suite/harness.ts';
+import { type RecordingServer, startRecordingServer } from './suite/recording-server.ts';
+import { WEBHOOK_SECRET } from './webhook/harness.ts';
 
 const REFUSED: DeliveryResult = { outcome: 'dead', reason: 'address not allowed' };
 const at = (...addresses: string[]): LookupAddress[] =>

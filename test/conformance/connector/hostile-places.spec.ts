@@ -1,5 +1,6 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
+import { HOSTILE_PLACES, startServer } from './programs/hostile-places.ts';
 import {
   completed,
   connectorOf,
@@ -8,8 +9,7 @@ import {
   descriptionOf,
   destination,
   unhurried,
-} from './harness.ts';
-import { HOSTILE_PLACES, startServer } from './hostile-places.ts';
+} from './suite/harness.ts';
 
 /** Of a call, where something else ends it, and where nothing does. */
 const TIMEOUT_MS = 8_000;

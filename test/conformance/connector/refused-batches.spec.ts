@@ -3,9 +3,9 @@ import { type AddressInfo, createServer } from 'node:net';
 import { gunzipSync } from 'node:zlib';
 import type { JsonObject } from '@tributary/core';
 import { afterEach, expect, it } from 'vitest';
-import { connectorOf, createTestConnectors, deliveries, destination, unhurried } from './harness.ts';
-import { answerWith, startRecordingServer } from './recording-server.ts';
-import { WEBHOOK_SECRET } from './webhook-harness.ts';
+import { connectorOf, createTestConnectors, deliveries, destination, unhurried } from './suite/harness.ts';
+import { answerWith, startRecordingServer } from './suite/recording-server.ts';
+import { WEBHOOK_SECRET } from './webhook/harness.ts';
 
 const ends: (() => unknown)[] = [];
 afterEach(async () => {

@@ -19,7 +19,7 @@ import {
   destination,
   ENGINE_CONNECTORS,
   unhurried,
-} from './harness.ts';
+} from './suite/harness.ts';
 
 const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 

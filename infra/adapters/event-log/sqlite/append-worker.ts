@@ -8,7 +8,7 @@ import { SegmentWriter } from './segment-writer.ts';
 if (!parentPort) throw new Error('append-worker.ts runs as a worker thread');
 const port: MessagePort = parentPort;
 
-const { folder, segmentBytes, segmentAgeMs, busyTimeoutMs, addedCommitMs }: WorkerOptions = workerData;
+const { folder, segmentBytes, segmentAgeMs, busyTimeoutMs }: WorkerOptions = workerData;
 
 const reply = (message: WorkerReply) => port.postMessage(message);
 
@@ -40,7 +40,6 @@ function* queued(): Generator<WorkerRequest> {
 function write(requests: readonly WriteRequest[]): void {
   try {
     const answers = writer.write(requests.map(({ group }) => group));
-    if (addedCommitMs > 0) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, addedCommitMs);
     answers.forEach((answer, i) => {
       reply({ kind: 'written', id: requests[i]?.id ?? 0, answer });
     });

@@ -16,9 +16,6 @@ import {
 /** How long readers of other processes may keep the old pages of a file in use, ms. */
 const READERS_LEAVE_WITHIN_MS = 10_000;
 
-/** What was done to a segment: its rows are gone for readers, its file is built anew, its write-ahead log is empty. */
-export type DropStep = 'deleted' | 'written anew' | 'emptied' | 'removed';
-
 interface Share {
   readonly first: number;
   readonly next: number;
@@ -30,14 +27,13 @@ interface Share {
  * and what was to be kept, with one hole in between, however often that happens. A segment that holds nothing any more
  * is removed, another is written anew; one that a drop was killed in is, too, whatever it asked for. Works in the
  * calling thread, one drop of a family after another. While an open segment is written anew, nobody can append to it.
- * `Unavailable` while others use the files. `done` is told of each step of each segment.
+ * `Unavailable` while others use the files.
  */
 export function dropSegmentsBelow(
   folder: string,
   topic: string,
   partition: number,
   offset: number,
-  done: (step: DropStep) => void = () => {},
 ): Promise<void> {
   return withDropLock(folder, async () => {
     for (const sequence of listSegments(folder).toReversed()) {
@@ -46,16 +42,14 @@ export function dropSegmentsBelow(
       let isEmpty = false;
       try {
         if (!dropRows(database, topic, partition, offset)) continue;
-        done('deleted');
         isEmpty = isOver(database);
-        if (!isEmpty) await writeAnew(database, segmentFile(folder, sequence), done);
+        if (!isEmpty) await writeAnew(database, segmentFile(folder, sequence));
       } finally {
         database.close();
       }
       if (!isEmpty) continue;
       publishNext(folder, sequence);
       removeSegment(folder, sequence);
-      done('removed');
     }
     removeRemains(folder);
   });
@@ -115,13 +109,8 @@ function isOver(database: DatabaseSync): boolean {
  * Deleted rows leave their bytes in free pages, in unused parts of pages that were split, and in the write-ahead log:
  * the file is built anew of what it holds, and the log emptied.
  */
-async function writeAnew(
-  database: DatabaseSync,
-  file: string,
-  done: (step: DropStep) => void,
-): Promise<void> {
+async function writeAnew(database: DatabaseSync, file: string): Promise<void> {
   reading(() => database.exec('VACUUM'));
-  done('written anew');
   const deadline = performance.now() + READERS_LEAVE_WITHIN_MS;
   for (;;) {
     const busy = reading(() => database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()?.busy);
@@ -130,6 +119,5 @@ async function writeAnew(
       throw new Unavailable(`${file} is read all the time: what was dropped is still in its write-ahead log`);
     await sleep(50);
   }
-  done('emptied');
   reading(() => database.exec('PRAGMA user_version = 0'));
 }

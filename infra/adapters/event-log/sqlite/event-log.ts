@@ -20,7 +20,7 @@ import { translateSqliteError } from '../../sqlite/database.ts';
 import { checkEntries } from '../append/check-entries.ts';
 import { type CrashWatch, crashWatch } from '../suspects/crash-watch.ts';
 import type { InHandTable } from '../suspects/in-hand-table.ts';
-import { type DropStep, dropSegmentsBelow } from './drop-below.ts';
+import { dropSegmentsBelow } from './drop-below.ts';
 import { FAMILIES, type Family, familyOf } from './family.ts';
 import { FamilyReader } from './family-reader.ts';
 import { FamilyWatch } from './family-watch.ts';
@@ -60,10 +60,6 @@ export interface SqliteEventLogOptions {
   readonly inHand?: InHandTable;
   /** How long `stop()` lets a stage finish what it took, ms. Default 10,000. */
   readonly stopGraceMs?: number;
-  /** Told of each step of `dropBelow`, for tests that end between them. */
-  readonly dropped?: (step: DropStep) => void;
-  /** Added to each commit, ms, for benches: as if the disk were that much slower. Default 0. */
-  readonly addedCommitMs?: number;
 }
 
 const DEFAULT_READ_BYTES = 1024 * 1024;
@@ -186,7 +182,7 @@ export class SqliteEventLog implements EventLog {
     this.#checkOpen();
     const { folder, reader } = this.#family(this.#partitionOf(topic, partition));
     if (offset > reader.end(topic, partition)) throw new InvalidInput(`${topic} does not reach to ${offset}`);
-    await dropSegmentsBelow(folder, topic, partition, offset, this.#options.dropped);
+    await dropSegmentsBelow(folder, topic, partition, offset);
     reader.tidy();
   }
 
@@ -275,13 +271,7 @@ export class SqliteEventLog implements EventLog {
   }
 
   #open(name: Family): OpenFamily {
-    const {
-      topics,
-      logger,
-      maxUnconfirmedBytes = 64 * 1024 * 1024,
-      busyTimeoutMs = 5_000,
-      addedCommitMs = 0,
-    } = this.#options;
+    const { topics, logger, maxUnconfirmedBytes = 64 * 1024 * 1024, busyTimeoutMs = 5_000 } = this.#options;
     const { segmentBytes = 256 * 1024 * 1024, segmentAgeMs = this.#segmentAge(name) } = this.#options;
     const folder = join(this.#options.folder, name);
     createFirstSegment(folder, this.#clock());
@@ -289,7 +279,7 @@ export class SqliteEventLog implements EventLog {
     const watch = new FamilyWatch(reader);
     const onDurable = (topic: string, partition: number, next: number) =>
       watch.advanced(topic, partition, next);
-    const limits = { maxUnconfirmedBytes, busyTimeoutMs, segmentBytes, segmentAgeMs, addedCommitMs };
+    const limits = { maxUnconfirmedBytes, busyTimeoutMs, segmentBytes, segmentAgeMs };
     const writer = new FamilyWriter({ folder, topics, logger, onDurable, ...limits });
     return { name, folder, segmentAgeMs, reader, watch, writer };
   }

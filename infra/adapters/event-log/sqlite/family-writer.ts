@@ -125,8 +125,8 @@ export class FamilyWriter {
   }
 
   #start(): Worker {
-    const { folder, segmentBytes, segmentAgeMs, busyTimeoutMs, addedCommitMs, logger } = this.#options;
-    const workerData: WorkerOptions = { folder, segmentBytes, segmentAgeMs, busyTimeoutMs, addedCommitMs };
+    const { folder, segmentBytes, segmentAgeMs, busyTimeoutMs, logger } = this.#options;
+    const workerData: WorkerOptions = { folder, segmentBytes, segmentAgeMs, busyTimeoutMs };
     const worker = new Worker(new URL('./append-worker.ts', import.meta.url), {
       workerData,
       execArgv: ['--report-exclude-env'],

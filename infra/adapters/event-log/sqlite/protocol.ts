@@ -61,8 +61,6 @@ export interface WorkerOptions {
   readonly segmentBytes: number;
   readonly segmentAgeMs: number;
   readonly busyTimeoutMs: number;
-  /** Added to each commit, ms: for benches, as if the disk were that much slower. */
-  readonly addedCommitMs: number;
 }
 
 export interface WriteRequest {

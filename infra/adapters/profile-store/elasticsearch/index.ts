@@ -1,1 +1,11 @@
+export { DocumentProfileStore } from './document-store.ts';
+export type {
+  DocumentQuery,
+  Documents,
+  DocumentVersion,
+  DocumentWrite,
+  StoredDocument,
+  WriteResult,
+} from './documents.ts';
 export { type ElasticsearchProfileStoreOptions, openElasticsearchProfileStore } from './profile-store.ts';
+export { Recent } from './recent.ts';

@@ -16,8 +16,6 @@ export interface EventLogTools {
   readonly dropExpired?: boolean;
   /** Where it is told which entries its stages have in hand. */
   readonly inHand?: InHandTable;
-  /** Added to each commit of the embedded log, ms, as if the disk were that much slower: for the bench. */
-  readonly addedCommitMs?: number;
 }
 
 /**
@@ -49,7 +47,7 @@ export async function openOnKafka(
 
 async function openOnSqlite(
   config: Config,
-  { logger, metrics, dropExpired = true, addedCommitMs = 0, inHand }: EventLogTools,
+  { logger, metrics, dropExpired = true, inHand }: EventLogTools,
 ): Promise<EventLog> {
   const log = await openSqliteEventLog({
     folder: embeddedFolders(config).log,
@@ -58,7 +56,6 @@ async function openOnSqlite(
     metrics,
     ...(dropExpired ? {} : { retentionEveryMs: false }),
     ...(inHand === undefined ? {} : { inHand }),
-    addedCommitMs,
   });
   try {
     await log.createTopics();

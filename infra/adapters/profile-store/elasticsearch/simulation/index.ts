@@ -1,2 +1,0 @@
-export { violationsOf } from './check.ts';
-export { type SimulationOptions, simulateProfiles } from './run.ts';

@@ -1,9 +1,0 @@
-import { describe } from 'vitest';
-import { catalogConformance } from './catalog.conformance.ts';
-import { harness } from './log-harness.ts';
-
-// Every process has a snapshot: the short form has the suite with snapshots, in `log-snapshots.spec.ts`, which is this
-// one and what a file of any age adds.
-describe.runIf(process.env.TRIBUTARY_TEST_LONG !== undefined)('without snapshots', () =>
-  catalogConformance(harness),
-);

@@ -1,0 +1,370 @@
+import { type Catalog, type EventLog, NO_LOGGER, TOPIC, Unavailable } from '@tributary/core';
+import {
+  type LogCatalogOptions,
+  openLogCatalog,
+  type RewritableCatalog,
+  type Rewritten,
+} from '@tributary/infra';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Child } from '../../../helpers/child.ts';
+import {
+  type CatalogHarness,
+  type CatalogStore,
+  contractFact,
+  destinationFact,
+  factOf,
+  keyFact,
+  renameFact,
+  WORKSPACE_ID,
+} from '../suite/harness.ts';
+import { digestOf, fill, offsetOf } from './rewrite-contents.ts';
+import { TroubledLog } from './troubled-log.ts';
+
+const REWRITER = new URL('../programs/rewriter.ts', import.meta.url);
+const STEPS = ['begun', 'piece', 'ended', 'read back', 'awaited', 'dropped'];
+const REWRITE = { by: 'operator:catalog', stages: [], patienceMs: 5_000 };
+
+/** What the catalog of any log promises about `rewrite`; `steps` are those after which one is killed. */
+export function describeRewrite(harness: CatalogHarness, steps: readonly string[] = STEPS): void {
+  describe(`the rewrite of the ${harness.name} catalog`, () => {
+    let store: CatalogStore;
+    let log: EventLog;
+    const closing: { close(): Promise<unknown> }[] = [];
+    const children: Child[] = [];
+    beforeEach(async () => {
+      store = await harness.create();
+      log = await harness.openLog(store.settings);
+    });
+    afterEach(async () => {
+      await Promise.all(children.splice(0).map((child) => child.kill()));
+      for (const each of closing.splice(0)) await each.close();
+      await log.close();
+      await store.dispose();
+    });
+
+    /** Without a snapshot: whatever it knows, it read from the log. */
+    function opened(over: LogCatalogOptions['log'] = log, logger = NO_LOGGER): RewritableCatalog {
+      const catalog = openLogCatalog({ log: over, logger, fetchWaitMs: 50, proposeTimeoutMs: 10_000 });
+      closing.push(catalog);
+      return catalog;
+    }
+    async function caughtUp<C extends Catalog>(catalog: C): Promise<C> {
+      await catalog.catchUp(10_000);
+      return catalog;
+    }
+    const fresh = async () => caughtUp(opened());
+    const first = () => log.first(TOPIC.catalog, 0);
+
+    it('leaves one who starts with the same state as one who was there, and neither hears of it', async () => {
+      const [catalog, other] = [opened(), opened()];
+      const positions = await fill(catalog);
+      await caughtUp(other);
+      const known = digestOf(catalog);
+      const { offset, dropped } = await catalog.rewrite(REWRITE);
+      expect(dropped).toBe(positions + 1);
+      expect(await first()).toBe(offset);
+      const later = await fresh();
+      for (const each of [catalog, other, later]) {
+        await caughtUp(each);
+        expect(digestOf(each)).toBe(known);
+        expect(each.ready).toBe(true);
+        expect(each.position).toBe(catalog.position);
+      }
+      // Events carry positions of before the rewrite, and are judged as before.
+      const judges = (each: Catalog) =>
+        Array.from({ length: offset + 5 }, (_, position) =>
+          each.state.contractAt(WORKSPACE_ID, 'track', 'order', position),
+        );
+      expect(judges(later)).toEqual(judges(catalog));
+      expect(new Set(judges(later).map((contract) => contract?.name)).size).toBe(4);
+    });
+
+    it('keeps what was decided: versions, names that are taken, ids that are gone, keys that are revoked', async () => {
+      const catalog = opened();
+      await fill(catalog);
+      await catalog.rewrite(REWRITE);
+      await catalog.rewrite(REWRITE);
+      const later = await fresh();
+      expect(await later.propose(contractFact('c9', 'order'))).toMatchObject({ conflict: 'taken' });
+      expect(await later.propose(renameFact('c1', 'late', 1))).toMatchObject({ conflict: 'version' });
+      expect(await later.propose(renameFact('c1', 'in time', 3))).toMatchObject({ applied: true });
+      expect(await later.propose(destinationFact('d1'))).toMatchObject({ conflict: 'taken' });
+      expect(await later.propose(factOf('destination.deleted', 'd2', {}))).toMatchObject({ applied: true });
+      expect(later.state.wasDeleted('destination', WORKSPACE_ID, 'd2')).toBe(true);
+      expect(later.state.keyByHash('h1')?.key.status).toBe('revoked');
+      expect(await later.propose(keyFact('k2', 'h1'))).toMatchObject({ conflict: 'taken' });
+      expect(digestOf(await caughtUp(catalog))).toBe(digestOf(later));
+    });
+
+    it('takes facts while it runs, and they do the same to all', async () => {
+      const [catalog, busy] = [opened(), opened()];
+      await fill(catalog);
+      await caughtUp(busy);
+      let rewriting = true;
+      let made = 0;
+      const proposing = (async () => {
+        for (; rewriting || made < 10; made++) {
+          await offsetOf(busy, contractFact(`busy-${made}`, `busy-${made}`));
+          await busy.propose(renameFact(`busy-${made}`, 'again', 1));
+          await busy.propose(contractFact(`rival-${made}`, `busy-${made}`));
+        }
+      })();
+      for (let round = 0; round < 3; round++) {
+        await catalog.rewrite(REWRITE);
+        const later = await fresh();
+        await later.waitFor(busy.position, 10_000);
+      }
+      rewriting = false;
+      await proposing;
+      const later = await fresh();
+      for (const each of [catalog, busy]) expect(digestOf(await caughtUp(each))).toBe(digestOf(later));
+      expect(later.state.entities('contract', WORKSPACE_ID).length).toBeGreaterThanOrEqual(made);
+    });
+
+    it.each(steps)('that is killed after "%s" loses nothing, and the next one is complete', async (step) => {
+      const catalog = opened();
+      await fill(catalog);
+      const known = digestOf(catalog);
+      const child = rewriter(step);
+      await child.wrote(1);
+      child.go();
+      await child.ended();
+      expect(child.lines).toEqual(['ready']);
+      expect((await first()) > 0).toBe(step === 'dropped');
+      await offsetOf(catalog, contractFact('c-late', 'late'));
+      await catalog.propose(renameFact('c-late', 'late', 1));
+      const after = digestOf(catalog);
+      expect(after).not.toBe(known);
+      expect(digestOf(await fresh())).toBe(after);
+      const again = await (await fresh()).rewrite(REWRITE);
+      expect(again.offset).toBe(await first());
+      expect(await first()).toBeGreaterThan(10);
+      expect(digestOf(await fresh())).toBe(after);
+      expect(digestOf(await caughtUp(catalog))).toBe(after);
+    });
+
+    it('beside another one is harmless, whichever is first', async () => {
+      const [one, other] = [opened(), opened()];
+      await fill(one);
+      await caughtUp(other);
+      const known = digestOf(one);
+      for (let round = 0; round < 3; round++) {
+        const rewritten = await Promise.all([one.rewrite(REWRITE), other.rewrite(REWRITE)]);
+        expect(await first()).toBe(Math.max(...rewritten.map(({ offset }) => offset)));
+        expect(digestOf(await fresh())).toBe(known);
+      }
+      for (const each of [one, other]) expect(digestOf(await caughtUp(each))).toBe(known);
+    });
+
+    it('that another one drops before its own process comes to it begins anew, and both are complete', async () => {
+      const held = holding(log);
+      const [one, other] = [opened(held.log), opened()];
+      await fill(other);
+      await caughtUp(one);
+      const known = digestOf(other);
+      // `one` has its record in the log and reads on only when the other one dropped it.
+      const appended = held.hold();
+      const begins: string[] = [];
+      const first = one.rewrite({ ...REWRITE, done: (step) => step === 'begun' && begins.push(step) });
+      const below = await appended;
+      const second = await other.rewrite(REWRITE);
+      expect(second.offset).toBeGreaterThan(below);
+      held.release();
+      expect((await first).offset).toBeGreaterThan(second.offset);
+      expect(begins).toEqual(['begun']);
+      expect(await log.first(TOPIC.catalog, 0)).toBe((await first).offset);
+      for (const each of [one, other, await fresh()]) expect(digestOf(await caughtUp(each))).toBe(known);
+    });
+
+    it.each(['begun', 'ended'])(
+      'that another one drops after "%s" begins anew, and both are complete',
+      async (at) => {
+        const [one, other] = [opened(), opened()];
+        await fill(one);
+        await caughtUp(other);
+        const known = digestOf(one);
+        const held = holding(log);
+        const slow = await caughtUp(opened(held.log));
+        const steps: string[] = [];
+        let second: Promise<Rewritten> | undefined;
+        const done = (step: string) => {
+          steps.push(step);
+          if (step !== at || second !== undefined) return;
+          // What it does next waits for the other one.
+          held.hold();
+          second = other.rewrite(REWRITE).finally(() => held.release());
+        };
+        const first = await slow.rewrite({ ...REWRITE, done });
+        expect(steps.filter((step) => step === 'begun')).toHaveLength(2);
+        expect(steps.filter((step) => step === 'read back')).toHaveLength(1);
+        expect(first.offset).toBeGreaterThan((await second)?.offset ?? Number.MAX_VALUE);
+        expect(await log.first(TOPIC.catalog, 0)).toBe(first.offset);
+        for (const each of [one, other, slow, await fresh()])
+          expect(digestOf(await caughtUp(each))).toBe(known);
+      },
+    );
+
+    it('is where one goes on that did not hear of the facts that were dropped', async () => {
+      const troubled = new TroubledLog(log);
+      const [catalog, late] = [opened(), opened(troubled)];
+      await fill(catalog);
+      await caughtUp(late);
+      troubled.failing = true;
+      await offsetOf(catalog, contractFact('c7', 'seven'));
+      await offsetOf(catalog, contractFact('c8', 'eight'));
+      await catalog.rewrite(REWRITE);
+      await offsetOf(catalog, renameFact('c8', 'renamed', 1));
+      troubled.failing = false;
+      await late.waitFor(catalog.position, 10_000);
+      expect(digestOf(late)).toBe(digestOf(catalog));
+      await expect.poll(() => late.ready).toBe(true);
+      expect((await late.propose(contractFact('c9', 'nine'))).applied).toBe(true);
+    });
+
+    it('is found also by one who hears of the drop before it hears of what came', async () => {
+      let isBlind = false;
+      const over = {
+        append: log.append.bind(log),
+        end: log.end.bind(log),
+        first: log.first.bind(log),
+        positionOf: log.positionOf.bind(log),
+        dropBelow: log.dropBelow.bind(log),
+        async read(...[topic, partition, from, options]: Parameters<EventLog['read']>) {
+          if (!isBlind || options?.waitMs === undefined) return log.read(topic, partition, from, options);
+          await new Promise((resolve) => setTimeout(resolve, 10));
+          return { entries: [], next: from };
+        },
+      };
+      const [catalog, blind] = [opened(), opened(over)];
+      await fill(catalog);
+      await caughtUp(blind);
+      isBlind = true;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      await offsetOf(catalog, contractFact('c7', 'seven'));
+      const { offset } = await catalog.rewrite(REWRITE);
+      await blind.waitFor(offset, 10_000);
+      expect(digestOf(blind)).toBe(digestOf(catalog));
+      expect(blind.ready).toBe(false);
+      isBlind = false;
+      await expect.poll(() => blind.ready, { timeout: 10_000 }).toBe(true);
+      expect(blind.fault).toBeUndefined();
+    });
+
+    describe('leaves the log as it is', () => {
+      it('while a stage has not taken what would be dropped, and says which', async () => {
+        const catalog = opened();
+        await fill(catalog);
+        const rewriting = catalog.rewrite({ ...REWRITE, stages: ['audit'], patienceMs: 300 });
+        await expect(rewriting).rejects.toThrow(/the stage audit is at 0 of the catalog, not yet at \d+/);
+        await expect(rewriting).rejects.toThrow(Unavailable);
+        expect(await first()).toBe(0);
+        const end = await log.end(TOPIC.catalog, 0);
+        const run = await log.run({
+          kind: 'batch',
+          name: 'audit',
+          reads: [{ topic: TOPIC.catalog }],
+          writes: [],
+          process: async () => [],
+        });
+        const { offset } = await catalog.rewrite({ ...REWRITE, stages: ['audit'], patienceMs: 20_000 });
+        await run.stop();
+        expect(offset).toBe(end);
+        expect(await first()).toBe(offset);
+      });
+    });
+
+    describe('facts that are missing, and no rewrite in their place,', () => {
+      async function notReady(catalog: Catalog, errors: readonly object[]): Promise<void> {
+        await expect.poll(() => catalog.fault, { timeout: 10_000 }).toMatch(/facts are missing$/);
+        expect(catalog.ready).toBe(false);
+        expect(errors).toEqual([{ position: catalog.position, error: catalog.fault }]);
+        await expect(catalog.propose(contractFact('no', 'no'))).rejects.toThrow('facts are missing');
+        await expect(catalog.waitFor(1_000, 10_000)).rejects.toThrow('facts are missing');
+      }
+      const recording = () => {
+        const errors: object[] = [];
+        return { errors, logger: { ...NO_LOGGER, error: (fields: object) => errors.push(fields) } };
+      };
+
+      it('make a start stop, loudly and for good', async () => {
+        await fill(opened());
+        await log.dropBelow(TOPIC.catalog, 0, 4);
+        const { errors, logger } = recording();
+        const catalog = opened(log, logger);
+        await notReady(catalog, errors);
+        expect(catalog.state.workspace(WORKSPACE_ID)).toBeUndefined();
+      });
+
+      it.each([
+        ['something', 1],
+        ['nothing', 0],
+      ])('make one that was behind stop, where %s is left to read', async (_, left) => {
+        const troubled = new TroubledLog(log);
+        const { errors, logger } = recording();
+        const [catalog, late] = [opened(), opened(troubled, logger)];
+        await fill(catalog);
+        await caughtUp(late);
+        const position = late.position;
+        troubled.failing = true;
+        for (let n = 0; n < 3; n++) await offsetOf(catalog, contractFact(`g${n}`, `g${n}`));
+        await log.dropBelow(TOPIC.catalog, 0, catalog.position - left);
+        troubled.failing = false;
+        await notReady(late, errors);
+        expect(late.position).toBe(position);
+      });
+
+      it('also where a rewrite begins there that was never finished', async () => {
+        await fill(opened());
+        const end = await log.end(TOPIC.catalog, 0);
+        const child = rewriter('begun');
+        await child.wrote(1);
+        child.go();
+        await child.ended();
+        await log.dropBelow(TOPIC.catalog, 0, end);
+        const { errors, logger } = recording();
+        await notReady(opened(log, logger), errors);
+      });
+    });
+
+    /** A log whose appends are made but whose reads and answers wait from `hold`, which tells of the first append, on. */
+    function holding(over: EventLog) {
+      let released: Promise<void> = Promise.resolve();
+      let release = () => {};
+      let appended = (_: number) => {};
+      const held: LogCatalogOptions['log'] = {
+        end: over.end.bind(over),
+        first: over.first.bind(over),
+        positionOf: over.positionOf.bind(over),
+        dropBelow: over.dropBelow.bind(over),
+        async append(...args) {
+          const positions = await over.append(...args);
+          appended(positions[0]?.offset ?? -1);
+          await released;
+          return positions;
+        },
+        async read(...[topic, partition, from, options]) {
+          for (;;) {
+            await released;
+            const since = released;
+            const read = await over.read(topic, partition, from, options);
+            // One that was under way when the holding began is made again.
+            if (since === released) return read;
+          }
+        },
+      };
+      const hold = () => {
+        ({ promise: released, resolve: release } = Promise.withResolvers<void>());
+        return new Promise<number>((resolve) => {
+          appended = resolve;
+        });
+      };
+      return { log: held, hold, release: () => release() };
+    }
+
+    function rewriter(step: string): Child {
+      const child = new Child(REWRITER, [harness.module, store.settings, step]);
+      children.push(child);
+      return child;
+    }
+  });
+}

@@ -1,0 +1,4 @@
+import { harness } from './harness.ts';
+import { describeRewrite } from './rewrite.conformance.ts';
+
+describeRewrite(harness);

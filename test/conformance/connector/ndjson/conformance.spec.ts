@@ -1,0 +1,4 @@
+import { connectorConformance } from '../suite/connector.conformance.ts';
+import { ndjsonHarness } from './harness.ts';
+
+connectorConformance('ndjson', ndjsonHarness);

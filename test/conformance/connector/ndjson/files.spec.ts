@@ -1,0 +1,114 @@
+import { appendFile, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { ConnectorCatalog, Delivery } from '@tributary/core';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import {
+  connectorOf,
+  createTestConnectors,
+  deliveries,
+  delivery,
+  destination,
+  type ReceivedBody,
+  unhurried,
+  WORKSPACE_ID,
+} from '../suite/harness.ts';
+
+describe('the ndjson connector, on the disk', () => {
+  let dataFolder: string;
+  let connectors: ConnectorCatalog;
+  let now: number;
+  beforeEach(async () => {
+    now = Date.parse('2024-02-29T23:59:59.000Z');
+    dataFolder = await mkdtemp(join(tmpdir(), 'tributary-ndjson-'));
+    connectors = createTestConnectors({ dataFolder, clock: () => now });
+  });
+  afterEach(async () => {
+    await connectors.close();
+    await rm(dataFolder, { recursive: true, force: true });
+  });
+
+  const folder = () => join(dataFolder, 'ndjson', WORKSPACE_ID, 'orders');
+  const send = (sent: readonly Delivery[], from = connectors) =>
+    connectorOf(from, 'ndjson').deliver(destination({ folder: 'orders' }), sent, unhurried);
+  const linesOf = async (file: string) => (await readFile(join(folder(), file), 'utf8')).split('\n');
+
+  it('writes a line each into the file of the day, in UTC', async () => {
+    const [before, after] = [delivery(), delivery()];
+    await send([before]);
+    now += 1_000;
+    await send([after]);
+    expect((await readdir(folder())).sort()).toEqual([
+      '2024-02-29-000001.ndjson',
+      '2024-03-01-000001.ndjson',
+    ]);
+    const [line, rest] = await linesOf('2024-03-01-000001.ndjson');
+    expect(JSON.parse(line ?? '')).toMatchObject({ id: after.id });
+    expect(rest).toBe('');
+  });
+
+  it('goes on with the file of the day after a restart', async () => {
+    await send(deliveries(2));
+    await connectors.close();
+    connectors = createTestConnectors({ dataFolder, clock: () => now });
+    await send(deliveries(2));
+    expect(await readdir(folder())).toEqual(['2024-02-29-000001.ndjson']);
+    expect(await linesOf('2024-02-29-000001.ndjson')).toHaveLength(5);
+  });
+
+  it('leaves a line that a crash tore alone on its line', async () => {
+    const [first, torn] = [delivery(), delivery()];
+    await send([first]);
+    await appendFile(
+      join(folder(), '2024-02-29-000001.ndjson'),
+      JSON.stringify({ id: torn.id }).slice(0, 20),
+    );
+    await send([torn]);
+    const [one, broken, two] = await linesOf('2024-02-29-000001.ndjson');
+    expect(() => JSON.parse(broken ?? '')).toThrow();
+    expect([one, two].map((line) => (JSON.parse(line ?? '') as ReceivedBody).id)).toEqual([
+      first.id,
+      torn.id,
+    ]);
+  });
+
+  it('two processes may write to one folder: every line is whole', async () => {
+    const other = createTestConnectors({ dataFolder, clock: () => now });
+    try {
+      const calls = Array.from({ length: 60 }, (_, n) =>
+        send(deliveries(20), n % 2 === 0 ? connectors : other),
+      );
+      const outcomes = (await Promise.all(calls)).flat().map(({ outcome }) => outcome);
+      expect(outcomes).toEqual(Array(1_200).fill('delivered'));
+      const lines = (await linesOf('2024-02-29-000001.ndjson')).filter((line) => line !== '');
+      expect(new Set(lines.map((line) => (JSON.parse(line) as ReceivedBody).id)).size).toBe(1_200);
+    } finally {
+      await other.close();
+    }
+  });
+
+  it('keeps workspaces apart that name the same folder', async () => {
+    await send([delivery()]);
+    const elsewhere = { ...destination({ folder: 'orders' }), workspaceId: 'another' };
+    await connectorOf(connectors, 'ndjson').deliver(elsewhere, [delivery()], unhurried);
+    expect((await readdir(join(dataFolder, 'ndjson'))).sort()).toEqual([WORKSPACE_ID, 'another'].sort());
+    expect(await linesOf('2024-02-29-000001.ndjson')).toHaveLength(2);
+  });
+
+  it.each(['../x', '..', '/etc', 'a/../../x', 'a\0b', 'a\\..\\b', ''])(
+    'the folder "%s" leads nowhere',
+    async (name) => {
+      const place = destination({ folder: name });
+      const results = await connectorOf(connectors, 'ndjson').deliver(place, [delivery()], unhurried);
+      expect(results).toEqual([{ outcome: 'dead', reason: 'the settings are not valid' }]);
+      expect(await readdir(dataFolder)).toEqual([]);
+    },
+  );
+
+  it('a workspace id that leads elsewhere leads nowhere', async () => {
+    const place = { ...destination({ folder: 'orders' }), workspaceId: '../..' };
+    const results = await connectorOf(connectors, 'ndjson').deliver(place, [delivery()], unhurried);
+    expect(results).toMatchObject([{ outcome: 'dead' }]);
+    expect(await readdir(dataFolder)).toEqual([]);
+  });
+});

@@ -1,4 +1,0 @@
-import { deduplicatorConformance } from './deduplicator.conformance.ts';
-import { harness } from './sqlite-harness.ts';
-
-deduplicatorConformance(harness);

@@ -1,0 +1,4 @@
+import { deduplicatorConformance } from '../suite/deduplicator.conformance.ts';
+import { harness } from './harness.ts';
+
+deduplicatorConformance(harness);

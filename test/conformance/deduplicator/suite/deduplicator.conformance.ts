@@ -1,0 +1,272 @@
+import type { Deduplicator } from '@tributary/core';
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Child } from '../../../helpers/child.ts';
+import { RACE_IDS, STREAM_BATCH } from '../programs/claimer.ts';
+import { claimant, type DeduplicatorHarness, type DeduplicatorStore } from './harness.ts';
+
+const WINDOW_MS = 4_000;
+const KILLS = process.env.TRIBUTARY_TEST_LONG ? 30 : 2;
+const KILLS_WITHIN_MS = 10_000 + KILLS * 15_000;
+const CLAIMER = new URL('../programs/claimer.ts', import.meta.url);
+
+/** What every `Deduplicator` promises. */
+export function deduplicatorConformance(harness: DeduplicatorHarness): void {
+  describe(`the ${harness.name} deduplicator`, () => {
+    let store: DeduplicatorStore;
+    let deduplicator: Deduplicator;
+    const children: Child[] = [];
+    beforeEach(async () => {
+      store = await harness.create(WINDOW_MS);
+      deduplicator = await store.open();
+    });
+    afterEach(async () => {
+      await Promise.all(children.splice(0).map((child) => child.kill()));
+      await deduplicator.close();
+      await store.dispose();
+    });
+
+    const claim = async (messageId: string, offset: number) =>
+      (await deduplicator.claim([claimant(messageId, offset)]))[0];
+    const start = (mode: string, firstOffset: number) => {
+      const child = new Child(CLAIMER, [harness.module, store.settings, mode, String(firstOffset)]);
+      children.push(child);
+      return child;
+    };
+
+    it('lets the first position win, and again whenever it asks again', async () => {
+      expect(await claim('a', 1)).toBe(true);
+      expect(await claim('a', 2)).toBe(false);
+      expect(await claim('a', 1)).toBe(true);
+      expect(await claim('a', 2)).toBe(false);
+    });
+
+    it('takes no order from offsets: who asked first wins', async () => {
+      expect(await claim('a', 9)).toBe(true);
+      expect(await claim('a', 1)).toBe(false);
+    });
+
+    it('answers every claim of a call in order, also those that share an id', async () => {
+      const ids = ['a', 'b', 'a', 'c', 'b'].map((id, offset) => claimant(id, offset));
+      expect(await deduplicator.claim(ids)).toEqual([true, true, false, true, false]);
+      expect(await deduplicator.claim([...ids].reverse())).toEqual([false, true, false, true, true]);
+      expect(await deduplicator.claim([claimant('d', 7), claimant('d', 7)])).toEqual([true, true]);
+    });
+
+    it('a rejected event spent its message id: any position may win it afterwards, and each answer stays', async () => {
+      const rejected = (offset: number) => claimant('a', offset, { rejected: true });
+      expect(await deduplicator.claim([rejected(1), rejected(2)])).toEqual([true, false]);
+      const topics = ['events.production'];
+      expect((await deduplicator.winner(claimant('a', 0), topics))?.offset).toBe(1);
+      expect(await deduplicator.claim([claimant('a', 3), rejected(4), claimant('a', 5)])).toEqual([
+        true,
+        false,
+        false,
+      ]);
+      expect((await deduplicator.winner(claimant('a', 0), topics))?.offset).toBe(3);
+      const other = await store.open();
+      const all = [
+        rejected(1),
+        rejected(2),
+        claimant('a', 3),
+        rejected(4),
+        claimant('a', 5),
+        claimant('b', 6),
+      ];
+      expect(await other.claim(all)).toEqual([true, false, true, false, false, true]);
+      await store.elapse(WINDOW_MS * 0.6);
+      expect(await other.claim(all)).toEqual([true, false, true, false, false, true]);
+      await other.close();
+    });
+
+    it('a rejected event does not win behind an accepted one, not even once claims of another window are asked', async () => {
+      const rejected = (id: string, offset: number) => claimant(id, offset, { rejected: true });
+      expect(await deduplicator.claim([claimant('a', 1), rejected('b', 2)])).toEqual([true, true]);
+      await store.elapse(WINDOW_MS * 0.6);
+      expect(
+        await deduplicator.claim([rejected('a', 3), rejected('b', 4), claimant('b', 5), rejected('b', 2)]),
+      ).toEqual([false, false, true, true]);
+    });
+
+    it('an id was remembered of every accepted event: only behind a rejected one of it, where that is asked for', async () => {
+      const behind = (id: string, offset: number) => claimant(id, offset, { afterRejected: true });
+      expect(await deduplicator.claim([claimant('r', 1, { rejected: true }), claimant('w', 2)])).toEqual([
+        true,
+        true,
+      ]);
+      await store.elapse(WINDOW_MS * 0.6);
+      const asked = [behind('r', 3), behind('w', 4), behind('n', 5), behind('r', 6)];
+      expect(await deduplicator.claim(asked)).toEqual([true, false, false, false]);
+      expect(await deduplicator.claim([claimant('r', 7), claimant('n', 8), behind('r', 3)])).toEqual([
+        false,
+        true,
+        true,
+      ]);
+    });
+
+    it('answers a call without claims', async () => {
+      expect(await deduplicator.claim([])).toEqual([]);
+    });
+
+    it('says who won a message, and nobody where none did or it was in another topic', async () => {
+      const position = { topic: 'events.with/slash', partition: 13, offset: 123_456_789, index: 41 };
+      const [first, second] = [claimant('a', 1, { position }), claimant('a', 2)];
+      expect(await deduplicator.claim([first, second])).toEqual([true, false]);
+      const other = await store.open();
+      const topics = ['events.production', position.topic];
+      expect(await other.winner(first, topics)).toEqual(position);
+      expect(await other.winner(claimant('b', 1), topics)).toBeUndefined();
+      expect(await other.winner(claimant('a', 1, { environment: 'development' }), topics)).toBeUndefined();
+      expect(await other.winner(claimant('a', 1, { workspaceId: 'another' }), topics)).toBeUndefined();
+      expect((await other.winner(first, ['events.production']))?.topic).not.toBe('events.production');
+      await other.close();
+    });
+
+    it('tells positions apart by each of their parts', async () => {
+      const { position } = claimant('a', 1);
+      expect(await claim('a', 1)).toBe(true);
+      for (const part of [{ topic: 'events.development' }, { partition: 1 }, { offset: 2 }, { index: 1 }]) {
+        const other = claimant('a', 1, { position: { ...position, ...part } });
+        expect(await deduplicator.claim([other])).toEqual([false]);
+      }
+    });
+
+    it('keeps workspaces and environments apart', async () => {
+      expect(await claim('a', 1)).toBe(true);
+      const workspaceId = '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a02';
+      expect(await deduplicator.claim([claimant('a', 2, { workspaceId })])).toEqual([true]);
+      expect(await deduplicator.claim([claimant('a', 3, { environment: 'development' })])).toEqual([true]);
+    });
+
+    it('takes ids of any characters as they are', async () => {
+      const ids = [
+        '',
+        ' ',
+        'a',
+        'A',
+        'a ',
+        'a\0',
+        'a\0b',
+        'é',
+        'e\u0301',
+        '🚀',
+        'x'.repeat(100),
+        '{}',
+        '1',
+        '01',
+        ':',
+        '*',
+      ];
+      const answers = await deduplicator.claim(ids.map((id, offset) => claimant(id, offset)));
+      expect(answers).toEqual(ids.map(() => true));
+      const others = await deduplicator.claim(ids.map((id, offset) => claimant(id, offset + 100)));
+      expect(others).toEqual(ids.map(() => false));
+    });
+
+    it('takes a batch as large as a stage hands it over', async () => {
+      const claims = Array.from({ length: 2_500 }, (_, offset) => claimant(`m-${offset}`, offset));
+      expect((await deduplicator.claim(claims)).every(Boolean)).toBe(true);
+      expect((await deduplicator.claim(claims)).every(Boolean)).toBe(true);
+    });
+
+    it('knows the winners after it was closed and opened again', async () => {
+      await claim('a', 1);
+      await deduplicator.close();
+      deduplicator = await store.open();
+      expect(await claim('a', 2)).toBe(false);
+      expect(await claim('a', 1)).toBe(true);
+    });
+
+    it('closes twice', async () => {
+      await deduplicator.close();
+      await deduplicator.close();
+    });
+
+    it('keeps a win for a whole window, wherever in it other claims fall', async () => {
+      const ids: string[] = [];
+      for (let step = 0; step < 4; step++) {
+        ids.push(`a-${step}`);
+        expect(await claim(`a-${step}`, step)).toBe(true);
+        await store.elapse(WINDOW_MS / 5);
+        for (const [winner, id] of ids.entries()) {
+          expect(await claim(id, 100 + step)).toBe(false);
+          expect(await claim(id, winner)).toBe(true);
+        }
+      }
+    });
+
+    it('forgets a win after one and a half windows, and then lets another win', async () => {
+      expect(await claim('a', 1)).toBe(true);
+      await store.elapse(WINDOW_MS * 1.5);
+      expect(await claim('a', 2)).toBe(true);
+      expect(await claim('a', 1)).toBe(false);
+    });
+
+    it('answers as a map that keeps the first would', async () => {
+      const step = fc.array(fc.tuple(fc.nat({ max: 8 }), fc.nat({ max: 4 })), {
+        minLength: 1,
+        maxLength: 12,
+      });
+      let run = 0;
+      await fc.assert(
+        fc.asyncProperty(fc.array(step, { maxLength: 8 }), async (calls) => {
+          const winners = new Map<string, number>();
+          run++;
+          for (const call of calls) {
+            const claims = call.map(([id, offset]) => claimant(`${run}-${id}`, offset));
+            const expected = claims.map(({ messageId, position }) => {
+              if (!winners.has(messageId)) winners.set(messageId, position.offset);
+              return winners.get(messageId) === position.offset;
+            });
+            expect(await deduplicator.claim(claims)).toEqual(expected);
+          }
+        }),
+        { numRuns: 30 },
+      );
+    });
+
+    it('lets one of several processes win each id, and the same one again', async () => {
+      const racers = [0, 1, 2].map((n) => start('race', n * 100_000 + n * 7));
+      await Promise.all(racers.map((racer) => racer.wrote(1)));
+      for (const racer of racers) racer.go();
+      const told = await Promise.all(racers.map((racer) => racer.finished()));
+      const won = (round: number) =>
+        told.map((lines) => (lines as readonly { round: number; won: string[] }[])[round]?.won ?? []);
+      expect(won(1).flat()).toHaveLength(RACE_IDS);
+      expect(new Set(won(1).flat()).size).toBe(RACE_IDS);
+      expect(won(2)).toEqual(won(1));
+    });
+
+    it(
+      'loses no win it answered to a process that is killed',
+      async () => {
+        for (let kill = 0; kill < KILLS; kill++) {
+          const first = kill * 1_000_000;
+          const child = start('stream', first);
+          await child.wrote(1 + kill * 3);
+          await child.kill();
+          const answered = (child.lines as readonly number[]).flatMap((offset) =>
+            Array.from({ length: STREAM_BATCH }, (_, i) => offset + i),
+          );
+          const claims = (by: number) => answered.map((offset) => claimant(`stream-${offset}`, offset + by));
+          expect((await deduplicator.claim(claims(500_000))).some(Boolean)).toBe(false);
+          expect((await deduplicator.claim(claims(0))).every(Boolean)).toBe(true);
+        }
+      },
+      KILLS_WITHIN_MS,
+    );
+
+    it('gives each claim of the call in which a process was killed one winner', async () => {
+      const child = start('stream', 0);
+      await child.wrote(3);
+      await child.kill();
+      const next = child.lines.length * STREAM_BATCH;
+      const ids = Array.from({ length: STREAM_BATCH }, (_, i) => next + i);
+      const original = ids.map((offset) => claimant(`stream-${offset}`, offset));
+      const other = ids.map((offset) => claimant(`stream-${offset}`, offset + 500_000));
+      const answers = await deduplicator.claim(other);
+      // The killed position wins on replay exactly where no other took over.
+      expect(await deduplicator.claim(original)).toEqual(answers.map((won) => !won));
+    });
+  });
+}

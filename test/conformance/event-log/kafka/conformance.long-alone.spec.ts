@@ -1,0 +1,11 @@
+// Runs alone in the long form: it kills who works 80 times.
+import { afterAll, beforeAll, describe } from 'vitest';
+import { engines } from '../../../helpers/engines.ts';
+import { describeEventLog } from '../suite/event-log.conformance.ts';
+import { harness, startBroker, stopBroker } from './installation/harness.ts';
+
+describe.skipIf(engines() === undefined)('on the real engine', () => {
+  beforeAll(startBroker, 60_000);
+  afterAll(stopBroker);
+  describeEventLog('Kafka', harness);
+});

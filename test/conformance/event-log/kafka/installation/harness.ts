@@ -1,0 +1,67 @@
+import { NO_LOGGER, NO_METRICS } from '@tributary/core';
+import { openKafkaEventLog } from '@tributary/infra/adapters/event-log/kafka';
+import type { RunningKafka } from '../../../../engines/index.ts';
+import { freshPrefix } from '../../../../helpers/engines.ts';
+import { removeTopics } from '../../../../helpers/kafka.ts';
+import { ownEngines } from '../../../../helpers/own-engines.ts';
+import { type EventLogHarness, type Medium, TOPICS } from '../../suite/harness.ts';
+
+let broker: RunningKafka | undefined;
+
+/** A broker for this suite alone, which pauses it. */
+export async function startBroker(): Promise<void> {
+  broker = await ownEngines().kafka.start({});
+}
+
+export async function stopBroker(): Promise<void> {
+  await broker?.stop();
+}
+
+function partsOf(medium: Medium): { brokers: string; prefix: string } {
+  const { brokers, prefix } = medium;
+  if (!brokers || !prefix) throw new Error('no brokers');
+  return { brokers, prefix };
+}
+
+export const harness: EventLogHarness = {
+  module: import.meta.url,
+  kills: 3,
+
+  async create() {
+    if (!broker) throw new Error('no broker');
+    const medium = { brokers: broker.url, prefix: freshPrefix() };
+    const log = await harness.open(medium);
+    await log.createTopics();
+    await log.close();
+    return medium;
+  },
+
+  open(medium, overrides = {}) {
+    const { brokers, prefix } = partsOf(medium);
+    return openKafkaEventLog({
+      connection: { brokers: brokers.split(','), clientId: 'conformance' },
+      prefix,
+      topics: TOPICS,
+      metrics: NO_METRICS,
+      logger: NO_LOGGER,
+      sessionTimeoutMs: 2_000,
+      appendTimeoutMs: 1_000,
+      backoff: { firstMs: 5, capMs: 100 },
+      ...overrides,
+    });
+  },
+
+  /** The broker keeps its connections and answers nobody. */
+  async outage() {
+    await broker?.pause();
+    return async () => {
+      await broker?.resume();
+    };
+  },
+
+  async destroy(medium) {
+    await broker?.resume(); // a test that failed in an outage did not
+    const { brokers, prefix } = partsOf(medium);
+    await removeTopics(brokers, prefix);
+  },
+};

@@ -1,0 +1,110 @@
+import { declareTopics, type Logger, type Metrics, type TopicSpec } from '@tributary/core';
+import {
+  type KafkaEventLogOptions,
+  type KafkaLog,
+  openKafkaEventLog,
+} from '@tributary/infra/adapters/event-log/kafka';
+import { freshPrefix } from '../../../../helpers/engines.ts';
+import { removeTopics } from '../../../../helpers/kafka.ts';
+
+export interface LogLine {
+  readonly level: 'debug' | 'info' | 'warn' | 'error';
+  readonly fields: Readonly<Record<string, unknown>>;
+  readonly message: string;
+}
+
+/** An event log opened by a test, and what it said. */
+export interface Opened {
+  readonly log: KafkaLog;
+  readonly lines: readonly LogLine[];
+  /** The sum of what was counted under a name. */
+  counted(name: string): number;
+  /** The partitions the stage has at work here, as `topic/partition`; undefined before it has its part. */
+  part(): readonly string[] | undefined;
+}
+
+export type OpenOptions = Partial<Omit<KafkaEventLogOptions, 'prefix' | 'topics' | 'metrics' | 'logger'>>;
+
+/** Topics, groups and transactional ids of one test, on brokers that others may use as well. */
+export interface Installation {
+  readonly brokers: string;
+  readonly prefix: string;
+  readonly topics: ReadonlyMap<string, TopicSpec>;
+  open(options?: OpenOptions): Promise<Opened>;
+  /** Closes what was opened and removes the topics. */
+  dispose(): Promise<void>;
+}
+
+/** The waits of production are too long for tests. */
+const QUICK: OpenOptions = {
+  sessionTimeoutMs: 2_000,
+  appendTimeoutMs: 1_000,
+  backoff: { firstMs: 5, capMs: 100 },
+};
+
+export function topicsOf(partitions: number): ReadonlyMap<string, TopicSpec> {
+  return declareTopics({ partitions, retentionMs: 3_600_000, retryLabels: ['10s'], dedicated: [] });
+}
+
+/** With the topics made. */
+export async function install(
+  brokers: string,
+  partitions = 4,
+  prefix = freshPrefix(),
+): Promise<Installation> {
+  const topics = topicsOf(partitions);
+  const opened: Opened[] = [];
+  const installation: Installation = {
+    brokers,
+    prefix,
+    topics,
+    async open(options = {}) {
+      const one = await openRecording({ brokers, prefix, topics }, options);
+      opened.push(one);
+      return one;
+    },
+    async dispose() {
+      await Promise.all(opened.map(({ log }) => log.close()));
+      await removeTopics(brokers, prefix);
+    },
+  };
+  const { log } = await installation.open();
+  await log.createTopics();
+  await log.close();
+  return installation;
+}
+
+async function openRecording(
+  { brokers, prefix, topics }: Pick<Installation, 'brokers' | 'prefix' | 'topics'>,
+  options: OpenOptions,
+): Promise<Opened> {
+  const lines: LogLine[] = [];
+  const counts = new Map<string, number>();
+  const say = (level: LogLine['level']) => (fields: object, message: string) =>
+    void lines.push({ level, fields: { ...fields }, message });
+  const logger: Logger = { debug() {}, info: say('info'), warn: say('warn'), error: say('error') };
+  const metrics: Metrics = {
+    count: (name, _labels, by = 1) => void counts.set(name, (counts.get(name) ?? 0) + by),
+    gauge() {},
+    ungauge() {},
+    observe() {},
+  };
+  const connection = { brokers: brokers.split(','), clientId: 'tests' };
+  const log = await openKafkaEventLog({ connection, prefix, topics, metrics, logger, ...QUICK, ...options });
+  return {
+    log,
+    lines,
+    counted: (name) => counts.get(name) ?? 0,
+    part: () =>
+      lines.findLast(({ message }) => message === 'has its part of the group')?.fields.part as
+        | readonly string[]
+        | undefined,
+  };
+}
+
+/** How long something takes, ms. */
+export async function timed(work: () => Promise<unknown>): Promise<number> {
+  const startedAt = performance.now();
+  await work();
+  return performance.now() - startedAt;
+}

@@ -1,0 +1,124 @@
+import { type Logger, NO_METRICS, partitionOf } from '@tributary/core';
+import { openKafkaEventLog } from '@tributary/infra';
+import kafkajs from 'kafkajs';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { RunningKafka } from '../../../engines/index.ts';
+import { engines, freshPrefix } from '../../../helpers/engines.ts';
+import { withAdmin } from '../../../helpers/kafka.ts';
+import { ownEngines } from '../../../helpers/own-engines.ts';
+import { SOURCE, TARGET } from '../suite/harness.ts';
+import { eventually, numbered, numbers, valuesOf } from '../suite/log-contents.ts';
+import { batchStage, caughtUp, eachOf, runThrough } from '../suite/stages.ts';
+import { topicsOf } from './installation/installation.ts';
+
+const { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } = kafkajs;
+
+const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
+
+/** What docs/rights.md tells operators to grant, on all that begins with the prefix. */
+const GRANTS = [
+  ...(['CREATE', 'READ', 'WRITE', 'DELETE', 'DESCRIBE_CONFIGS', 'ALTER_CONFIGS'] as const).map(
+    (right) => ['TOPIC', right] as const,
+  ),
+  ['GROUP', 'READ'],
+  ['TRANSACTIONAL_ID', 'WRITE'],
+] as const;
+type Grant = (typeof GRANTS)[number];
+
+describe.skipIf(engines() === undefined)('a Kafka that grants rights one by one', () => {
+  let kafka: RunningKafka;
+  beforeAll(async () => {
+    const settings = {
+      'authorizer.class.name': 'org.apache.kafka.metadata.authorizer.StandardAuthorizer',
+      // Who comes without a name: the broker itself, and the test.
+      'super.users': 'User:ANONYMOUS',
+    };
+    kafka = await ownEngines().kafka.start({ secured: true, settings });
+  }, 120_000);
+  afterAll(() => kafka?.stop());
+
+  async function installedWith(grants: readonly Grant[]) {
+    const { security } = kafka;
+    if (!security) throw new Error('it has no secured listeners');
+    const prefix = freshPrefix();
+    await withAdmin(kafka.url, (admin) =>
+      admin.createAcls({
+        acl: grants.map(([resource, right]) => ({
+          resourceType: AclResourceTypes[resource],
+          resourceName: prefix,
+          resourcePatternType: ResourcePatternTypes.PREFIXED,
+          principal: `User:${security.user.username}`,
+          host: '*',
+          operation: AclOperationTypes[right],
+          permissionType: AclPermissionTypes.ALLOW,
+        })),
+      }),
+    );
+    const said: string[] = [];
+    const say = (fields: object, message: string) => void said.push(`${message} ${JSON.stringify(fields)}`);
+    const logger: Logger = { debug() {}, info: say, warn: say, error: say };
+    const log = await openKafkaEventLog({
+      connection: {
+        clientId: 'tests',
+        brokers: [security.sasl],
+        sasl: { mechanism: 'plain', ...security.user },
+      },
+      prefix,
+      topics: topicsOf(2),
+      metrics: NO_METRICS,
+      logger,
+      sessionTimeoutMs: 2_000,
+      backoff: { firstMs: 5, capMs: 100 },
+    });
+    return { log, said };
+  }
+
+  it('lets all be done with those that are documented', async () => {
+    const { log } = await installedWith(GRANTS);
+    await log.createTopics();
+    await log.append(SOURCE, numbered('k', 20));
+    await runThrough(log, batchStage(eachOf(() => {})));
+    expect(await valuesOf(log, TARGET)).toEqual(numbers(20));
+    const partition = partitionOf('k', 2);
+    expect(await log.positionOf('stage', SOURCE, partition)).toBeGreaterThan(0);
+    expect(await log.offsetAt(SOURCE, partition, 0)).toBe(0);
+    await log.dropBelow(SOURCE, partition, 1);
+    await eventually(async () => (await log.first(SOURCE, partition)) === 1, 'nothing is dropped');
+    // That of brokers is asked for with a right on the cluster, which need not be granted.
+    expect((await log.topicFaults()).map(({ message }) => message)).toEqual([
+      expect.stringMatching(/^offsets.retention.minutes .* not known, .*CLUSTER_AUTHORIZATION_FAILED/),
+    ]);
+    expect(await log.alterTopics()).toEqual([]);
+    await log.close();
+  });
+
+  it('says that settings are not known where it may not ask for them', async () => {
+    const { log } = await installedWith(GRANTS.filter(([, right]) => !right.endsWith('CONFIGS')));
+    await log.createTopics();
+    expect((await log.topicFaults()).map(({ message }) => message)).toContainEqual(
+      expect.stringMatching(/^the settings of topics are not known, .*TOPIC_AUTHORIZATION_FAILED/),
+    );
+    await log.close();
+  });
+
+  const withheld = GRANTS.filter(([, right]) => !right.endsWith('CONFIGS')).filter(
+    ([resource]) => LONG || resource === 'TRANSACTIONAL_ID',
+  );
+  it.each(withheld)('misses each of them, and says so: %s %s', async (resource, right) => {
+    const { log, said } = await installedWith(
+      GRANTS.filter((grant) => grant[0] !== resource || grant[1] !== right),
+    );
+    const all = async () => {
+      await log.createTopics();
+      await log.append(SOURCE, numbered('k', 1));
+      const run = await log.run(batchStage(eachOf(() => {})));
+      await caughtUp(run, 5_000);
+      await run.stop();
+      await log.dropBelow(SOURCE, partitionOf('k', 2), 1);
+    };
+    const failure = await all().then(() => 'nothing', String);
+    expect([failure, ...said].join('\n')).toContain(`${resource}_AUTHORIZATION_FAILED`);
+    expect(failure).not.toBe('nothing');
+    await log.close();
+  });
+});

@@ -1,0 +1,59 @@
+import { setImmediate, setTimeout } from 'node:timers/promises';
+import { type BatchStage, type Emission, type FlowStage, promised } from '@tributary/core';
+import { RECEIVED, SOURCE, TARGET } from '../suite/harness.ts';
+
+/** An entry of the chaos runs: the `n`th of its key. */
+export interface Numbered {
+  readonly key: string;
+  readonly n: number;
+  readonly copy?: number;
+}
+
+/** What the batch stage emits for an entry: nothing, one or two. */
+export function copiesOf({ key, n }: Numbered): Numbered[] {
+  if (n % 7 === 0) return [];
+  return n % 5 === 0
+    ? [
+        { key, n, copy: 0 },
+        { key, n, copy: 1 },
+      ]
+    : [{ key, n, copy: 0 }];
+}
+
+function emission(topic: string, numbered: Numbered): Emission {
+  return { topic, key: numbered.key, value: JSON.stringify(numbered), headers: {} };
+}
+
+/** From the packed topic, in small batches of changing cost. */
+export function batchCopy(): BatchStage {
+  return {
+    kind: 'batch',
+    name: 'batch-copy',
+    reads: [{ topic: RECEIVED }],
+    writes: [SOURCE],
+    maxEntries: 64,
+    async process({ entries }) {
+      if (Math.random() < 0.2) await setTimeout(Math.random() * 4);
+      return entries.flatMap(({ value }) =>
+        copiesOf(JSON.parse(value)).map((copy) => emission(SOURCE, copy)),
+      );
+    },
+  };
+}
+
+/** From what the batch stage emits, finishing out of order. */
+export function flowCopy(): FlowStage {
+  return {
+    kind: 'flow',
+    name: 'flow-copy',
+    reads: [{ topic: SOURCE }],
+    writes: [TARGET],
+    windowBytes: 32 * 1024,
+    handle: promised(async ({ value }) => {
+      const dice = Math.random();
+      if (dice < 0.05) await setTimeout(Math.random() * 5);
+      else if (dice < 0.5) await setImmediate();
+      return [emission(TARGET, JSON.parse(value))];
+    }),
+  };
+}

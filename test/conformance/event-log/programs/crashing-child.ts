@@ -1,0 +1,42 @@
+import { Worker } from 'node:worker_threads';
+import { iso, TOPIC } from '@tributary/core';
+import {
+  crashEntries,
+  inHandMemory,
+  rangesInHand,
+  type SlotName,
+} from '@tributary/infra/adapters/event-log/suspects';
+import { tell } from '../../../helpers/child.ts';
+import type { EventLogHarness } from '../suite/harness.ts';
+import type { CrashingThreadData } from './crashing-thread.ts';
+
+/** A process whose stages run in a thread: it survives that one, notes what was in hand, and leaves. */
+const [module, mediumText] = process.argv.slice(2);
+if (!module || !mediumText) throw new Error('crashing-child.ts <harness module> <medium>');
+const { harness }: { harness: EventLogHarness } = await import(module);
+const medium = JSON.parse(mediumText);
+const memory = inHandMemory();
+const names = new Map<number, SlotName>();
+const workerData: CrashingThreadData = { module, medium, memory };
+const thread = new Worker(new URL('./crashing-thread.ts', import.meta.url), {
+  workerData,
+  // A small young generation: else V8 may end the whole process, which nobody here tells from a kill.
+  resourceLimits: { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 4 },
+});
+let isAsked = false;
+thread.on('message', (message: { readonly slot: number; readonly name: SlotName } | { ready: true }) => {
+  if ('slot' in message) names.set(message.slot, message.name);
+  else tell(message);
+});
+thread.on('error', () => {}); // it exits, too
+thread.on('exit', async () => {
+  if (isAsked) process.exit(0);
+  const log = await harness.open(medium);
+  await log.append(TOPIC.crashes, crashEntries(rangesInHand(memory, names), 'test', iso(Date.now())));
+  await log.close();
+  process.exit(1);
+});
+process.once('SIGTERM', () => {
+  isAsked = true;
+  thread.postMessage('leave');
+});

@@ -1,0 +1,64 @@
+import { parentPort, workerData } from 'node:worker_threads';
+import { type BatchStage, type FlowStage, type LogEntry, promised } from '@tributary/core';
+import { InHandTable, type SlotName } from '@tributary/infra/adapters/event-log/suspects';
+import { type EventLogHarness, type Medium, RECEIVED, SOURCE, TARGET } from '../suite/harness.ts';
+
+/** What the thread is started with. */
+export interface CrashingThreadData {
+  readonly module: string;
+  readonly medium: Medium;
+  readonly memory: SharedArrayBuffer;
+}
+
+/** An entry of the test; one that is deadly ends the thread that the named stage runs in. */
+export interface Deadly {
+  readonly n: number;
+  readonly deadly?: { readonly to: 'batch' | 'flow'; readonly by: 'exit' | 'heap' | 'uncaught' };
+}
+
+// Two stages in a thread that an entry may end, as the stages of a process are.
+const { module, medium, memory } = workerData as CrashingThreadData;
+const { harness }: { harness: EventLogHarness } = await import(module);
+const named = (slot: number, name: SlotName) => parentPort?.postMessage({ slot, name });
+const log = await harness.open(medium, { inHand: new InHandTable(memory, named) });
+parentPort?.on('message', () => void log.close().then(() => process.exit(0)));
+
+const batch: BatchStage = {
+  kind: 'batch',
+  name: 'batch-copy',
+  reads: [{ topic: RECEIVED }],
+  writes: [SOURCE],
+  maxEntries: 50,
+  async process({ entries }) {
+    for (const entry of entries) await meet(entry, 'batch');
+    return entries.map(({ key, value }) => ({ topic: SOURCE, key: key || 'k', value, headers: {} }));
+  },
+};
+const flow: FlowStage = {
+  kind: 'flow',
+  name: 'flow-copy',
+  reads: [{ topic: SOURCE }],
+  writes: [TARGET],
+  windowBytes: 32 * 1024,
+  handle: promised(async (entry) => {
+    await meet(entry, 'flow');
+    return [{ topic: TARGET, key: entry.key, value: entry.value, headers: {} }];
+  }),
+};
+for (const stage of [batch, flow]) await log.run(stage);
+parentPort?.postMessage({ ready: true });
+
+async function meet({ value }: LogEntry, stage: 'batch' | 'flow'): Promise<void> {
+  const { deadly } = JSON.parse(value) as Deadly;
+  if (deadly?.to !== stage) return;
+  // Later, as code that runs wild does: others are in hand by then.
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  if (deadly.by === 'exit') process.exit(7);
+  if (deadly.by === 'uncaught')
+    setImmediate(() => {
+      throw new Error('nobody catches this');
+    });
+  const held: unknown[] = [];
+  while (deadly.by === 'heap') held.push(new Array(10_000).fill({}));
+  await new Promise(() => {});
+}

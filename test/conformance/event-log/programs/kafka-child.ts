@@ -1,0 +1,41 @@
+import { setTimeout } from 'node:timers/promises';
+import { declareTopics, NO_LOGGER, NO_METRICS, type Stage } from '@tributary/core';
+import { openKafkaEventLog } from '@tributary/infra/adapters/event-log/kafka';
+import { tell } from '../../../helpers/child.ts';
+import { batchStage, copyOf } from '../suite/stages.ts';
+import { sparseBatch, sparseFlow } from './kafka-sparse-stages.ts';
+
+/**
+ * A member of the groups of a test's stages, in a process of its own.
+ * `kafka-child.ts <brokers> <prefix> <partitions> sparse | hold | hold-silently`
+ */
+const [brokers = '', prefix = '', partitions = '', what = ''] = process.argv.slice(2);
+
+const log = await openKafkaEventLog({
+  connection: { brokers: brokers.split(','), clientId: 'tests' },
+  prefix,
+  topics: declareTopics({
+    partitions: Number(partitions),
+    retentionMs: 3_600_000,
+    retryLabels: ['10s'],
+    dedicated: [],
+  }),
+  metrics: NO_METRICS,
+  logger: NO_LOGGER,
+  sessionTimeoutMs: 2_000,
+  backoff: { firstMs: 5, capMs: 100 },
+});
+process.once('SIGTERM', () => void log.close().then(() => process.exit(0)));
+const runs = await Promise.all(
+  (what === 'sparse' ? [sparseBatch(), sparseFlow()] : [holding()]).map((stage) => log.run(stage)),
+);
+await Promise.all(runs.map((run) => run.ended));
+
+/** Tells what it got, and keeps it for a moment. */
+function holding(): Stage {
+  return batchStage(async ({ entries }) => {
+    tell({ holds: entries.map(({ value }) => value) });
+    await setTimeout(200);
+    return what === 'hold' ? entries.map((entry) => copyOf(entry)) : [];
+  });
+}

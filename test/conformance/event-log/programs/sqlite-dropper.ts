@@ -1,0 +1,55 @@
+/**
+ * A process that drops records of an embedded log, for its suite: `sqlite-dropper.ts <folder> <offset> <step> <time>`.
+ * It kills itself right after the step came for that time.
+ */
+import fs from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
+import { DatabaseSync, StatementSync } from 'node:sqlite';
+import { declareTopics, NO_LOGGER, NO_METRICS, TOPIC } from '@tributary/core';
+import { openSqliteEventLog } from '@tributary/infra/adapters/event-log/sqlite';
+import { afterCall } from '../../../helpers/after-call.ts';
+
+export const TOPICS = declareTopics({ partitions: 1, retentionMs: 60_000, retryLabels: [], dedicated: [] });
+
+/**
+ * Steps of a drop, by what it does to a segment: its rows are gone for readers, its file is built anew, its write-ahead
+ * log is empty, or its files are removed.
+ */
+function afterSteps(done: (step: string) => void): void {
+  let isDeleting = false;
+  afterCall(StatementSync.prototype, 'run', ({ sourceSQL }) => {
+    if (sourceSQL.startsWith('DELETE FROM')) isDeleting = true;
+  });
+  afterCall(StatementSync.prototype, 'get', ({ sourceSQL }, _, row) => {
+    const isEmptied = sourceSQL.startsWith('PRAGMA wal_checkpoint') && Object(row).busy === 0;
+    if (isEmptied) done('emptied');
+  });
+  afterCall(DatabaseSync.prototype, 'exec', (_, [sql]) => {
+    if (sql === 'VACUUM') done('written anew');
+    if (sql !== 'COMMIT' || !isDeleting) return;
+    isDeleting = false;
+    done('deleted');
+  });
+  afterCall(fs, 'rmSync', (_, [path]) => {
+    if (/\/\d+\.db-shm$/.test(String(path))) done('removed');
+  });
+  syncBuiltinESMExports();
+}
+
+if (process.argv[1] === import.meta.filename) {
+  const [folder = '', offset = '', last = '', time = ''] = process.argv.slice(2);
+  let times = 0;
+  const log = await openSqliteEventLog({
+    folder,
+    topics: TOPICS,
+    logger: NO_LOGGER,
+    metrics: NO_METRICS,
+  });
+  afterSteps((step) => {
+    if (step !== last) return;
+    times++;
+    if (times === Number(time)) process.kill(process.pid, 'SIGKILL');
+  });
+  await log.dropBelow(TOPIC.catalog, 0, Number(offset));
+  await log.close();
+}

@@ -1,0 +1,91 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type EventLog, TOPIC } from '@tributary/core';
+import { expect, it } from 'vitest';
+import { type Child, startCrashingChild } from '../programs/child-process.ts';
+import type { Deadly } from '../programs/crashing-thread.ts';
+import { type EventLogHarness, type Medium, RECEIVED, TARGET } from './harness.ts';
+import { eventually, numbers, valuesOf } from './log-contents.ts';
+import { poisoned } from './stages.ts';
+
+const ENTRIES = 400;
+
+/** No entry ends the process more than twice, and none is blamed for what others did from outside. */
+export function describeQuarantine(
+  harness: EventLogHarness,
+  medium: () => Medium,
+  log: () => EventLog,
+): void {
+  const isLong = process.env.TRIBUTARY_TEST_LONG !== undefined;
+  const deadly = new Map<number, Deadly['deadly']>([
+    [57, { to: 'flow', by: 'heap' }],
+    ...(isLong
+      ? ([
+          [23, { to: 'batch', by: 'exit' }],
+          [200, { to: 'flow', by: 'uncaught' }],
+        ] as const)
+      : []),
+  ]);
+
+  it('ended it at every start: twice now, and the others go on', {
+    timeout: 300_000,
+  }, async () => {
+    await append(log(), deadly);
+    let deaths = 0;
+    let child = startCrashingChild(harness, medium());
+    const innocent = numbers(ENTRIES).filter((n) => !deadly.has(n));
+    const isDone = async () => (await copies(log())).length >= innocent.length;
+    while (!(await isDone())) {
+      const ended = await Promise.race([child.exited, sleep(100)]);
+      if (ended === undefined) continue;
+      expect(ended).toBe(1);
+      deaths++;
+      expect(deaths).toBeLessThanOrEqual(2 * deadly.size);
+      child = startCrashingChild(harness, medium());
+    }
+    await eventually(async () => (await poisoned(log())).length >= deadly.size, 'all are given up');
+    expect((await copies(log())).toSorted((a, b) => a - b)).toEqual(innocent);
+    expect(deaths).toBeGreaterThanOrEqual(2);
+    const records = await poisoned(log());
+    expect(
+      records.map(({ entry }) => (JSON.parse(entry.value) as Deadly).n).toSorted((a, b) => a - b),
+    ).toEqual([...deadly.keys()].toSorted((a, b) => a - b));
+    for (const { error } of records) expect(error).toContain('ended the process twice');
+    await leave(child);
+  });
+
+  it('is not what is killed from outside, however often: nothing is noted', {
+    timeout: 300_000,
+  }, async () => {
+    await append(log(), new Map());
+    for (let kill = 0; kill < 2; kill++) {
+      const child = startCrashingChild(harness, medium());
+      await child.saw(() => child.lines.length > 0);
+      await sleep(Math.random() * 40);
+      await child.kill();
+    }
+    const child = startCrashingChild(harness, medium());
+    await eventually(async () => (await copies(log())).length >= ENTRIES, 'all are copied', 60_000);
+    await leave(child);
+    expect((await copies(log())).toSorted((a, b) => a - b)).toEqual(numbers(ENTRIES));
+    expect(await log().end(TOPIC.crashes, 0)).toBe(0);
+    expect(await poisoned(log())).toEqual([]);
+  });
+}
+
+async function append(log: EventLog, deadly: ReadonlyMap<number, Deadly['deadly']>): Promise<void> {
+  const entries = numbers(ENTRIES).map((n) => {
+    const one = deadly.get(n);
+    const value: Deadly = one === undefined ? { n } : { n, deadly: one };
+    return { key: `k${n % 16}`, value: JSON.stringify(value), headers: {} };
+  });
+  await log.append(RECEIVED, entries);
+}
+
+async function copies(log: EventLog): Promise<readonly number[]> {
+  return ((await valuesOf(log, TARGET)) as Deadly[]).map(({ n }) => n);
+}
+
+async function leave(child: Child): Promise<void> {
+  child.signal('SIGTERM');
+  await child.exited;
+}

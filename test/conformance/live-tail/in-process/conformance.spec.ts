@@ -1,0 +1,49 @@
+import { MessageChannel } from 'node:worker_threads';
+import { NO_LOGGER } from '@tributary/core';
+import { openInProcessLiveTail, openLinkedLiveTail } from '@tributary/infra';
+import { expect, it, onTestFinished } from 'vitest';
+import { eventually } from '../../../helpers/client.ts';
+import { batch, events, follow, LIMITS } from '../suite/harness.ts';
+import { liveTailConformance } from '../suite/live-tail.conformance.ts';
+import { harness, linkedHarness } from './harness.ts';
+
+liveTailConformance(harness);
+liveTailConformance(linkedHarness);
+
+it('sends a thread that follows only what it follows, and a change once until it has read', async () => {
+  const { port1, port2 } = new MessageChannel();
+  const writer = openInProcessLiveTail({ logger: NO_LOGGER, limits: LIMITS, links: [port1] });
+  onTestFinished(() => writer.close());
+  let messages = 0;
+  port2.on('message', () => messages++);
+  await writer.append(batch(events(0, 100)));
+  port2.postMessage({ type: 'watch', workspaceId: 'another' });
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  for (let n = 100; n < 200; n++) await writer.append(batch(events(n, n + 1)));
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  expect(messages).toBe(0);
+  port2.postMessage({ type: 'watch', workspaceId: events(0, 1)[0]?.workspaceId });
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  for (let n = 200; n < 300; n++) await writer.append(batch(events(n, n + 1)));
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  expect(messages).toBe(1);
+});
+
+it('tells followers when the thread that keeps the tails is gone or hangs', async () => {
+  const { port1, port2 } = new MessageChannel();
+  const { port1: silent, port2: toSilent } = new MessageChannel();
+  onTestFinished(() => silent.close());
+  const writer = openInProcessLiveTail({ logger: NO_LOGGER, limits: LIMITS, links: [port1] });
+  const reader = openLinkedLiveTail({ port: port2, logger: NO_LOGGER, limits: LIMITS });
+  onTestFinished(() => reader.close());
+  const following = await follow(reader);
+  await writer.close();
+  await eventually(
+    () => following.items,
+    (items) => items.length > 0,
+  );
+  expect(following.items).toEqual([{ kind: 'interrupted' }]);
+  const hanging = openLinkedLiveTail({ port: toSilent, logger: NO_LOGGER, timeoutMs: 50 });
+  onTestFinished(() => hanging.close());
+  await expect(follow(hanging)).rejects.toMatchObject({ code: 'unavailable' });
+});

@@ -1,6 +1,0 @@
-import { describe } from 'vitest';
-import { engines } from '../../helpers/engines.ts';
-import { liveTailConformance } from './live-tail.conformance.ts';
-import { harness } from './redis-harness.ts';
-
-describe.skipIf(!engines())('on a real server', () => liveTailConformance(harness));

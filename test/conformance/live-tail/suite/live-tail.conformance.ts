@@ -1,0 +1,316 @@
+import { type LiveTail, MAX_TAIL_ID, RECENT_EVENTS, type TailLimits, Unavailable } from '@tributary/core';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { eventually } from '../../../helpers/client.ts';
+import {
+  batch,
+  events,
+  follow,
+  LIMITS,
+  type LiveTailHarness,
+  OTHER_ID,
+  said,
+  WORKSPACE_ID,
+} from './harness.ts';
+
+/** What every `LiveTail` must do. */
+export function liveTailConformance(harness: LiveTailHarness): void {
+  async function openPlace(limits: TailLimits = LIMITS) {
+    const place = await harness.create(limits);
+    onTestFinished(() => place.dispose());
+    const keep = async (opening: Promise<LiveTail>) => {
+      const tail = await opening;
+      onTestFinished(() => tail.close());
+      return tail;
+    };
+    const writer = await keep(place.openWriter());
+    return { writer, openReader: () => keep(place.openReader()) };
+  }
+
+  describe(`a live tail: ${harness.name}`, () => {
+    it('begins with the recent events, then brings each that comes, in order', async () => {
+      const { writer, openReader } = await openPlace();
+      await writer.append(batch(events(0, 150)));
+      const reader = await openReader();
+      const following = await follow(reader);
+      expect(following.data()).toEqual(said(150 - RECENT_EVENTS, 150));
+      await writer.append(batch(events(150, 151)));
+      await writer.append(batch(events(151, 170)));
+      await eventually(following.data, (data) => data.length === RECENT_EVENTS + 20);
+      expect(following.data()).toEqual(said(150 - RECENT_EVENTS, 170));
+      expect(following.items.every(({ kind }) => kind === 'event')).toBe(true);
+    });
+
+    it('begins with nothing where there is nothing', async () => {
+      const { writer, openReader } = await openPlace();
+      const following = await follow(await openReader());
+      expect(following.items).toEqual([]);
+      expect(following.place()).toBeUndefined();
+      await writer.append(batch(events(0, 1)));
+      await eventually(following.data, (data) => data.length === 1);
+      expect(following.items).toMatchObject([{ kind: 'event' }]);
+    });
+
+    it('takes a replayed batch once, however it is cut', async () => {
+      const { writer, openReader } = await openPlace();
+      expect(await writer.append(batch(events(0, 10)))).toBe(0);
+      expect(await writer.append(batch(events(0, 10)))).toBe(10);
+      expect(await writer.append(batch(events(5, 15)))).toBe(10);
+      expect(await writer.append(batch(events(2, 7)))).toBe(15);
+      expect(await writer.append(batch(events(15, 16)))).toBe(0);
+      const following = await follow(await openReader());
+      expect(following.data()).toEqual(said(0, 16));
+    });
+
+    it('takes the rest where one workspace of a batch was taken and another was not', async () => {
+      const { writer, openReader } = await openPlace();
+      const other = events(1, 2, { workspaceId: OTHER_ID });
+      await writer.append(batch(events(0, 1)));
+      await writer.append(batch([...events(0, 1), ...other, ...events(2, 3)]));
+      await writer.append(batch([...events(0, 1), ...other, ...events(2, 3)]));
+      const reader = await openReader();
+      expect((await follow(reader)).data()).toEqual(['{"n":0}', '{"n":2}']);
+      expect((await follow(reader, { workspaceId: OTHER_ID })).data()).toEqual(['{"n":1}']);
+    });
+
+    it('marks each partition for itself, and leaves gaps of offsets be', async () => {
+      const { writer, openReader } = await openPlace();
+      await writer.append(batch(events(100, 102)));
+      await writer.append(batch(events(3, 5), { partition: 1 }));
+      await writer.append(batch(events(7, 8), { topic: 'events.rejected' }));
+      await writer.append(batch(events(200, 201)));
+      const following = await follow(await openReader());
+      expect(following.data()).toEqual([100, 101, 3, 4, 7, 200].map((n) => `{"n":${n}}`));
+    });
+
+    it('takes a topic that was made anew from its start', async () => {
+      const { writer, openReader } = await openPlace();
+      await writer.append(batch(events(0, 50)));
+      expect(await writer.append(batch(events(0, 3)))).toBe(50);
+      expect(await writer.append(batch(events(0, 3), { end: 3 }))).toBe(0);
+      expect(await writer.append(batch(events(0, 3), { end: 3 }))).toBe(3);
+      const following = await follow(await openReader());
+      expect(following.data()).toEqual([...said(0, 50), ...said(0, 3)]);
+    });
+
+    it('goes on behind a place without gap or repeat, also in another process', async () => {
+      const { writer, openReader } = await openPlace();
+      await writer.append(batch(events(0, 30)));
+      const first = await follow(await openReader());
+      const place = first.events()[12]?.id ?? '';
+      expect(place).toMatch(/^[0-9a-z-]+$/);
+      expect(place.length).toBeLessThanOrEqual(MAX_TAIL_ID);
+      const last = first.place() ?? '';
+      first.close();
+      await writer.append(batch(events(30, 40)));
+      const reader = await openReader();
+      const following = await follow(reader, { after: place });
+      expect(following.data()).toEqual(said(13, 40));
+      expect((await follow(reader, { after: last })).data()).toEqual(said(30, 40));
+      expect((await follow(reader, { after: following.place() ?? '' })).items).toEqual([]);
+      const kinds = new Set(following.items.map(({ kind }) => kind));
+      expect(kinds).toEqual(new Set(['event']));
+      const ids = first.events().map(({ id }) => id);
+      expect(following.events().map(({ id }) => id)).toEqual(expect.arrayContaining(ids.slice(13)));
+      expect(new Set(ids).size).toBe(30);
+    });
+
+    it('tells who comes back too late how many are kept no more, and hands over the rest', async () => {
+      const { writer, openReader } = await openPlace();
+      const reader = await openReader();
+      await writer.append(batch(events(0, 10)));
+      const first = await follow(reader);
+      const place = first.place() ?? '';
+      first.close();
+      for (let n = 10; n < 410; n += 10) await writer.append(batch(events(n, n + 10)));
+      const following = await follow(await openReader(), { after: place });
+      const [missed, ...rest] = following.items;
+      const kept = following.data();
+      expect(missed).toEqual({ kind: 'missed', count: 400 - kept.length });
+      expect(rest).toHaveLength(kept.length);
+      expect(kept).toEqual(said(410 - kept.length, 410));
+      expect(kept.length).toBeLessThanOrEqual(LIMITS.events);
+      expect(kept.length).toBeGreaterThan(LIMITS.events / 2);
+    });
+
+    it('tells who follows and does not take, at the point where they are kept no more', async () => {
+      const { writer, openReader } = await openPlace();
+      const reader = await openReader();
+      await writer.append(batch(events(0, 10)));
+      const follower = await reader.follow(WORKSPACE_ID, { wake() {} });
+      const before = follower.take(20).length;
+      expect(before).toBeLessThan(10);
+      const quick = await follow(reader);
+      for (let n = 10; n < 1_010; n += 100) await writer.append(batch(events(n, n + 100)));
+      await eventually(quick.data, (data) => data.at(-1) === '{"n":1009}');
+      const [missed, ...rest] = follower.take(1_000_000);
+      expect(missed).toEqual({ kind: 'missed', count: 1_010 - before - rest.length });
+      expect(rest.length).toBeGreaterThan(LIMITS.events / 2);
+      expect(rest.length).toBeLessThanOrEqual(LIMITS.events);
+      expect(rest.map((item) => item.kind === 'event' && item.event.data)).toEqual(
+        said(1_010 - rest.length, 1_010),
+      );
+      expect(follower.take(1_000_000)).toEqual([]);
+      follower.close();
+    });
+
+    it.each([
+      '',
+      'nonsense',
+      '-',
+      '0-0-0',
+      'zzzz-0-3',
+      `${'9'.repeat(5)}-1-5`,
+      'a'.repeat(1_000),
+      '../..',
+      '1-1-99999999999999',
+    ])(
+      'tells whom it does not know (%j) that nobody knows what is missing, and begins with all it has',
+      async (after) => {
+        const { writer, openReader } = await openPlace();
+        await writer.append(batch(events(0, 130)));
+        const following = await follow(await openReader(), { after });
+        expect(following.items[0]).toEqual({ kind: 'missed' });
+        expect(following.data()).toEqual(said(0, 130));
+      },
+    );
+
+    it('keeps its limits with large events, whoever watches', async () => {
+      const { writer, openReader } = await openPlace();
+      const reader = await openReader();
+      const watching = await follow(reader);
+      const large = (n: number) => `{"n":${n},"x":"${'x'.repeat(5_000)}"}`;
+      for (let n = 0; n < 40; n++) await writer.append(batch(events(n, n + 1, { data: large(n) })));
+      await eventually(watching.data, (data) => data.at(-1) === large(39));
+      const kept = (await follow(await openReader(), { after: 'nonsense' })).data();
+      expect(kept.at(-1)).toBe(large(39));
+      expect(kept.join('').length).toBeLessThanOrEqual(LIMITS.characters);
+      expect(kept.length).toBeGreaterThan(3);
+    });
+
+    it('keeps one event that is larger than the limit', async () => {
+      const { writer, openReader } = await openPlace({ ...LIMITS, characters: 100 });
+      const data = `{"x":"${'x'.repeat(1_000)}"}`;
+      await writer.append(batch([...events(0, 3), ...events(3, 4, { data })]));
+      expect((await follow(await openReader())).data()).toEqual([data]);
+    });
+
+    it('takes more at once than it keeps, and numbers what it leaves out', async () => {
+      const { writer, openReader } = await openPlace();
+      const reader = await openReader();
+      const watching = await follow(reader);
+      await writer.append(batch(events(0, 5)));
+      await eventually(watching.data, (data) => data.length === 5);
+      await writer.append(batch(events(5, 1_005)));
+      await eventually(watching.data, (data) => data.at(-1) === '{"n":1004}');
+      expect(watching.items[5]).toEqual({ kind: 'missed', count: 1_000 - LIMITS.events });
+      expect(watching.data()).toEqual([...said(0, 5), ...said(1_005 - LIMITS.events, 1_005)]);
+      expect(await writer.append(batch(events(900, 1_005)))).toBe(1_005);
+    });
+
+    it('hands out about as much as is asked for, and one event at least', async () => {
+      const { writer, openReader } = await openPlace();
+      await writer.append(batch(events(0, 100)));
+      const follower = await (await openReader()).follow(WORKSPACE_ID, {
+        wake() {},
+      });
+      expect(follower.take(1)).toHaveLength(1);
+      const size = '{"n":50}'.length;
+      expect(follower.take(size * 10).length).toBeGreaterThanOrEqual(10);
+      expect(follower.take(size * 10).length).toBeLessThanOrEqual(12);
+      follower.close();
+      follower.close();
+    });
+
+    it('gives every character and the environment back as they came', async () => {
+      const { writer, openReader } = await openPlace();
+      const text = JSON.stringify({ text: 'a\nb "q" \u2028 ☃ 😀 \u0000 d{"}' });
+      await writer.append(
+        batch([...events(0, 1, { data: text, environment: 'development' }), ...events(1, 2)]),
+      );
+      const following = await follow(await openReader());
+      expect(following.events()).toMatchObject([
+        { data: text, environment: 'development' },
+        { data: '{"n":1}', environment: 'production' },
+      ]);
+    });
+
+    it('shows a workspace its own events alone', async () => {
+      const { writer, openReader } = await openPlace();
+      const reader = await openReader();
+      const [mine, others] = [await follow(reader), await follow(reader, { workspaceId: OTHER_ID })];
+      await writer.append(batch([...events(0, 3), ...events(3, 5, { workspaceId: OTHER_ID })]));
+      await eventually(
+        () => mine.data().length + others.data().length,
+        (count) => count === 5,
+      );
+      expect(mine.data()).toEqual(said(0, 3));
+      expect(others.data()).toEqual(said(3, 5));
+      const after = mine.place() ?? '';
+      const astray = await follow(reader, { workspaceId: OTHER_ID, after });
+      expect(astray.data().filter((data) => said(0, 3).includes(data))).toEqual([]);
+    });
+
+    it('brings every event once to every follower while several partitions write', async () => {
+      const { writer, openReader } = await openPlace({ ...LIMITS, events: 10_000, characters: 1_000_000 });
+      const reader = await openReader();
+      const following = await Promise.all(Array.from({ length: 5 }, () => follow(reader, { turn: 50 })));
+      await Promise.all(
+        [0, 1, 2].map(async (partition) => {
+          for (let n = 0; n < 300; n += 7) {
+            const some = events(n, Math.min(300, n + 7)).map((event) => ({
+              ...event,
+              data: `${partition}:${event.offset}`,
+            }));
+            await writer.append(batch(some, { partition }));
+          }
+        }),
+      );
+      for (const { data, items } of following) {
+        await eventually(data, (all) => all.length >= 900);
+        expect(items.filter(({ kind }) => kind !== 'event')).toEqual([]);
+        for (const partition of [0, 1, 2]) {
+          const own = data().filter((one) => one.startsWith(`${partition}:`));
+          expect(own).toEqual(Array.from({ length: 300 }, (_, n) => `${partition}:${n}`));
+        }
+      }
+    });
+
+    it('wakes nobody who closed, and follows again after all did', async () => {
+      const { writer, openReader } = await openPlace();
+      const reader = await openReader();
+      const first = await follow(reader);
+      first.close();
+      await writer.append(batch(events(0, 3)));
+      const second = await follow(reader);
+      expect(first.items).toEqual([]);
+      expect(second.data()).toEqual(said(0, 3));
+      second.close();
+      await writer.append(batch(events(3, 6)));
+      expect((await follow(reader)).data()).toEqual(said(0, 6));
+    });
+
+    it('forgets a tail to which nothing came for as long as it is kept', async () => {
+      const { writer, openReader } = await openPlace({ ...LIMITS, retentionMs: 300 });
+      await writer.append(batch(events(0, 3)));
+      const first = await follow(await openReader());
+      expect(first.data()).toEqual(said(0, 3));
+      const place = first.place() ?? '';
+      first.close();
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      const reader = await openReader();
+      const anew = await follow(reader, { after: place });
+      expect(anew.items).toEqual([{ kind: 'missed' }]);
+      await writer.append(batch(events(3, 5)));
+      await eventually(anew.data, (data) => data.length === 2);
+      expect(anew.data()).toEqual(said(3, 5));
+    });
+
+    it('refuses to be followed once it is closed', async () => {
+      const { openReader } = await openPlace();
+      const reader = await openReader();
+      await reader.close();
+      await reader.close();
+      await expect(follow(reader)).rejects.toThrow(Unavailable);
+    });
+  });
+}

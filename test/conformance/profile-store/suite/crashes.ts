@@ -1,0 +1,105 @@
+import { describe, expect, it } from 'vitest';
+import type { WriterLine } from '../programs/writer.ts';
+import type { Traffic } from '../traffic/operations.ts';
+import { verdictOn } from '../traffic/verdict.ts';
+import { isAnswer, runWriters, type WritersOptions } from '../traffic/writers.ts';
+import { Published } from './harness.ts';
+import { People } from './people.ts';
+import type { Stage } from './stage.ts';
+
+const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
+/** 100 writers, 10,000 operations; a small part of it otherwise. */
+const SIZE = LONG
+  ? { processes: 5, writersOfProcess: 20, operationsOfWriter: 100, kills: 25 }
+  : { processes: 3, writersOfProcess: 4, operationsOfWriter: 25, kills: 4 };
+/** 16 clients, 20,000 operations. */
+const MOVING_SIZE = LONG
+  ? { processes: 4, writersOfProcess: 4, operationsOfWriter: 1_250, kills: 40 }
+  : { ...SIZE, kills: 3 };
+const GROUPS = LONG ? 120 : 12;
+const WITHIN_MS = LONG ? 900_000 : 120_000;
+
+export function crashes(stage: Stage): void {
+  describe('processes of writers that are killed at any moment', () => {
+    const judge = async (
+      mix: Pick<Traffic, 'deletions' | 'events' | 'unlinks' | 'splits'>,
+      seesItsWrites: boolean,
+      size: typeof SIZE = SIZE,
+    ) => {
+      const installation = await stage.installation(60 * 60 * 1000);
+      const traffic: Traffic = {
+        scope: { org: 7, region: 'eu' },
+        seed: Math.floor(Math.random() * 1_000_000),
+        groups: GROUPS,
+        identitiesOfGroup: 8,
+        ...mix,
+      };
+      const { harness } = stage;
+      const options: WritersOptions = {
+        harness,
+        settings: installation.settings,
+        traffic,
+        seesItsWrites,
+        ...size,
+      };
+      const { lines, kills } = await runWriters(options);
+      expect(kills).toBe(size.kills);
+      const published = new Published();
+      const store = await installation.open({ publish: published.publish, tidyEveryMs: 250 });
+      const all = (): readonly WriterLine[] => [
+        ...lines,
+        ...published.changes.map(
+          ({ kind, ucid, version, linked }) =>
+            ({ kind: 'published', change: kind, ucid, version, linked }) as const,
+        ),
+      ];
+      const done = lines.filter(isAnswer).length;
+      expect(done).toBeGreaterThanOrEqual(size.processes * size.writersOfProcess * size.operationsOfWriter);
+      const splits = lines.filter((line) => line.kind === 'split' && line.outcome === 'split').length;
+      if (mix.splits !== undefined) expect(splits).toBeGreaterThan(done / 100);
+      await expect
+        .poll(async () => ({ traffic, faults: await verdictOn(store, traffic, all()) }), {
+          timeout: 30_000,
+          interval: 500,
+        })
+        .toEqual({ traffic, faults: [] });
+    };
+
+    it(
+      'leave of overlapping people one owner an identity, and the newest of each value',
+      () => judge({ deletions: 0, events: 0 }, true),
+      WITHIN_MS,
+    );
+
+    it(
+      'leave records that were deleted meanwhile whole or not at all, and events merge nobody',
+      () => judge({ deletions: 0.08, events: 0.3 }, false),
+      WITHIN_MS,
+    );
+
+    it(
+      'leave every value with the profile it was written to, where merges are undone and identities taken away',
+      () => judge({ deletions: 0, events: 0.1, unlinks: 0.05, splits: 0.2 }, false, MOVING_SIZE),
+      WITHIN_MS,
+    );
+
+    it('leave the changes they did not publish to the next one', async () => {
+      const installation = await stage.installation(60_000);
+      const published = new Published();
+      const traffic = {
+        scope: { org: 8, region: 'eu' },
+        seed: 1,
+        groups: 3,
+        identitiesOfGroup: 3,
+        deletions: 0,
+        events: 0,
+      };
+      const { harness } = stage;
+      const options = { harness, settings: installation.settings, traffic, seesItsWrites: false };
+      await runWriters({ ...options, processes: 1, writersOfProcess: 1, operationsOfWriter: 20, kills: 3 });
+      const store = await installation.open({ publish: published.publish, tidyEveryMs: 50 });
+      const made = await new People(store, traffic.scope).write(['cookie:after']);
+      await expect.poll(() => published.of(made.ucid).length, { timeout: 15_000 }).toBe(1);
+    });
+  });
+}

@@ -1,0 +1,90 @@
+import type { Json, ProfileDeletion, ProfileScope, ProfileUnlink, ProfileWrite } from '@tributary/core';
+import { Dice } from '../../../chaos/dice.ts';
+
+/** What many writers do to the same people at the same time, told by a seed: who is killed does the same again. */
+export interface Traffic {
+  readonly scope: ProfileScope;
+  readonly seed: number;
+  /** Groups of identities that writes make one in the end, three at a time or in chains. */
+  readonly groups: number;
+  readonly identitiesOfGroup: number;
+  /** Share of deletions, and of events, which keep people apart. */
+  readonly deletions: number;
+  readonly events: number;
+  /** Share of unlinks, and of splits of ucids that the writer was told of. Default none. */
+  readonly unlinks?: number;
+  readonly splits?: number;
+}
+
+/** Whether identities and values may leave a profile that stays. */
+export function isMoving({ unlinks = 0, splits = 0 }: Traffic): boolean {
+  return unlinks + splits > 0;
+}
+
+export type Operation =
+  | { readonly kind: 'write'; readonly id: string; readonly write: ProfileWrite }
+  | { readonly kind: 'delete'; readonly id: string; readonly deletion: ProfileDeletion }
+  | { readonly kind: 'unlink'; readonly id: string; readonly unlink: ProfileUnlink }
+  /** `which`: of the ucids that the writer knows. */
+  | { readonly kind: 'split'; readonly id: string; readonly which: number };
+
+/** Attributes that one write writes together: whoever shows one of them by a write shows both. */
+export const PAIR = ['left', 'right'] as const;
+
+const GROUP_ATTRIBUTES = 5;
+const TIMES = 1_000_000;
+
+/** The `n`th operation of a writer. */
+export function operationOf(traffic: Traffic, writer: number, n: number): Operation {
+  const dice = new Dice(traffic.seed * 1_000_003 + writer * 10_007 + n * 31);
+  // The first rolls of neighbouring seeds are alike.
+  for (let skipped = 0; skipped < 3; skipped++) dice.roll();
+  const id = `${writer}-${n}`;
+  const group = Math.floor(dice.between(0, traffic.groups));
+  const count = 1 + Math.floor(dice.between(0, 3));
+  const members = Array.from({ length: count }, () => Math.floor(dice.between(0, traffic.identitiesOfGroup)));
+  const distinct = [...new Set(members)];
+  if (dice.falls(traffic.deletions)) {
+    const { org, region } = traffic.scope;
+    const identities = distinct.map((member) => groupIdentity(group, member));
+    return { kind: 'delete', id, deletion: { org, regions: [region], identities, ucids: [] } };
+  }
+  const { unlinks = 0, splits = 0 } = traffic;
+  if (unlinks > 0 && dice.falls(unlinks)) {
+    const identities = [groupIdentity(group, members[0] ?? 0)];
+    return { kind: 'unlink', id, unlink: { ...traffic.scope, identities } };
+  }
+  if (splits > 0 && dice.falls(splits))
+    return { kind: 'split', id, which: Math.floor(dice.between(0, 1_000)) };
+  const isEvent = dice.falls(traffic.events);
+  const name = `a-${Math.floor(dice.between(0, GROUP_ATTRIBUTES))}`;
+  const attribute = (path: readonly string[], value: Json) => ({ path, value });
+  const write: ProfileWrite = {
+    ...traffic.scope,
+    identities: isEvent
+      ? [
+          { type: 'user_id', value: `u-${group}-${members[0]}` },
+          { type: 'anonymous_id', value: `d-${group}-${(members.at(-1) ?? 0) % 3}` },
+        ]
+      : distinct.map((member) => groupIdentity(group, member)),
+    attributes: [
+      ...PAIR.map((side) => attribute([`${name}`, side], id)),
+      // A category that is one value and an object by turns.
+      attribute(dice.falls(0.2) ? ['mixed'] : ['mixed', name], id),
+    ],
+    preferences: [{ name, value: id }],
+    consents: [{ name, value: id }],
+    ts: 1 + Math.floor(dice.between(0, TIMES)),
+    linking: isEvent ? 'keep-people-apart' : 'merge',
+  };
+  return { kind: 'write', id, write };
+}
+
+/** The group whose identities the write names: no write of another one meets it. */
+export function groupOf({ identities }: Pick<ProfileWrite, 'identities'>): string {
+  return identities[0]?.value.split('-')[1] ?? '';
+}
+
+function groupIdentity(group: number, member: number) {
+  return { type: 'cookie', value: `c-${group}-${member}` };
+}

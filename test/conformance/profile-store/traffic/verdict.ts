@@ -1,0 +1,339 @@
+import { type Json, type Profile, type ProfileStore, visibleAttributes } from '@tributary/core';
+import type { WriterLine } from '../programs/writer.ts';
+import { groupOf, isMoving, type Operation, operationOf, PAIR, type Traffic } from './operations.ts';
+
+const SEARCHED_AT_ONCE = 100;
+
+interface Written {
+  readonly operation: Extract<Operation, { kind: 'write' }>;
+  readonly ucid: string;
+  readonly leftOut: number;
+}
+
+/**
+ * What is wrong with the profiles after the traffic, by what the writers were answered; nothing when all promises were
+ * kept. Knows no store: it asks through the port, and replays the writes by itself.
+ */
+export async function verdictOn(
+  store: ProfileStore,
+  traffic: Traffic,
+  lines: readonly WriterLine[],
+): Promise<readonly string[]> {
+  const writes = writesIn(traffic, lines);
+  const gone = new Set(
+    lines.flatMap((line) =>
+      line.kind === 'published' && line.change === 'deleted' ? [line.ucid, ...line.linked] : [],
+    ),
+  );
+  const byUcid = await rootsOf(store, traffic, [...new Set(writes.map(({ ucid }) => ucid))]);
+  const live = [...new Map([...byUcid.values()].map((profile) => [profile.ucid, profile])).values()];
+  return [
+    ...lines.flatMap((line) => (line.kind === 'broken' ? [line.what] : [])),
+    ...ucidFaults(writes, byUcid, gone),
+    ...ownerFaults(live),
+    ...(await claimFaults(store, traffic, writes, byUcid)),
+    ...(isMoving(traffic)
+      ? movingFaults(live, writes, byUcid, attemptedOnce(lines))
+      : [
+          ...writes.flatMap((written) => lostBy(written, byUcid.get(written.ucid))),
+          ...live.flatMap((profile) => contentFaults(profile, writes, byUcid)),
+        ]),
+    ...publicationFaults(live, lines),
+    ...consumerFaults(live, lines),
+  ];
+}
+
+function writesIn(traffic: Traffic, lines: readonly WriterLine[]): readonly Written[] {
+  return lines.flatMap((line) => {
+    if (line.kind !== 'written') return [];
+    const operation = operationOf(traffic, line.writer, line.n);
+    return operation.kind === 'write' ? [{ operation, ucid: line.ucid, leftOut: line.leftOut }] : [];
+  });
+}
+
+/** The live profile each ucid leads to. */
+async function rootsOf(
+  store: ProfileStore,
+  { scope: { org, region } }: Traffic,
+  ucids: readonly string[],
+): Promise<ReadonlyMap<string, Profile>> {
+  const roots = new Map<string, Profile>();
+  for (let at = 0; at < ucids.length; at += SEARCHED_AT_ONCE) {
+    const some = ucids.slice(at, at + SEARCHED_AT_ONCE);
+    const found = await store.search({ org, regions: [region], identities: [], ucids: some });
+    for (const profile of found)
+      for (const ucid of some)
+        if (profile.ucid === ucid || profile.linked.includes(ucid)) roots.set(ucid, profile);
+  }
+  return roots;
+}
+
+function ucidFaults(
+  writes: readonly Written[],
+  byUcid: ReadonlyMap<string, Profile>,
+  gone: ReadonlySet<string>,
+): readonly string[] {
+  return writes
+    .filter(({ ucid }) => !byUcid.has(ucid) && !gone.has(ucid))
+    .map(({ operation, ucid }) => `${operation.id} was answered with ${ucid}, which leads to nothing`);
+}
+
+function ownerFaults(live: readonly Profile[]): readonly string[] {
+  const owners = new Map<string, string>();
+  return live.flatMap((profile) => {
+    const faults: string[] = [];
+    const persons = profile.identities.filter(({ type }) => type === 'user_id');
+    if (persons.length > 1) faults.push(`${profile.ucid} is ${persons.length} users`);
+    for (const { type, value } of profile.identities) {
+      const owner = owners.get(`${type}:${value}`);
+      if (owner !== undefined) faults.push(`${type}:${value} is owned by ${owner} and by ${profile.ucid}`);
+      owners.set(`${type}:${value}`, profile.ucid);
+    }
+    return faults;
+  });
+}
+
+/** Every identity of a live profile finds that profile, and a write's identities are on its profile. */
+async function claimFaults(
+  store: ProfileStore,
+  traffic: Traffic,
+  writes: readonly Written[],
+  byUcid: ReadonlyMap<string, Profile>,
+): Promise<readonly string[]> {
+  const { org, region } = traffic.scope;
+  const faults: string[] = [];
+  const identities = new Map(
+    writes.flatMap(({ operation: { write } }) =>
+      write.identities.map((identity) => [`${identity.type}:${identity.value}`, identity] as const),
+    ),
+  );
+  for (const [name, identity] of identities) {
+    const found = await store.search({ org, regions: [region], identities: [identity], ucids: [] });
+    if (found.length > 1) faults.push(`${name} finds ${found.length} profiles`);
+    const lists = found[0]?.identities.some(({ type, value }) => `${type}:${value}` === name);
+    if (found.length === 1 && lists !== true)
+      faults.push(`${name} finds ${found[0]?.ucid}, which has it not`);
+  }
+  for (const { operation, ucid, leftOut } of writes) {
+    const profile = byUcid.get(ucid);
+    if (profile === undefined) continue;
+    const held = new Set(profile.identities.map(({ type, value }) => `${type}:${value}`));
+    if (isMoving(traffic)) continue;
+    const missing = operation.write.identities.filter(({ type, value }) => !held.has(`${type}:${value}`));
+    if (missing.length > leftOut) faults.push(`${operation.id} lost ${missing.length} identities`);
+  }
+  return faults;
+}
+
+interface Value {
+  readonly place: string;
+  readonly ts: number;
+  readonly value: Json;
+}
+
+/** Every value a write writes, but for those of the mixed category. */
+function valuesOf({ operation: { write } }: Written): readonly Value[] {
+  const ts = write.ts ?? 0;
+  const at = (kind: string, name: string, value: Json) => ({ place: `${kind} ${name}`, ts, value });
+  return [
+    ...write.attributes
+      .filter(({ path }) => path[0] !== 'mixed')
+      .map(({ path, value }) => at('attribute', path.join('.'), value)),
+    ...write.preferences.map(({ name, value }) => at('preference', name, value)),
+    ...write.consents.map(({ name, value }) => at('consent', name, value)),
+  ];
+}
+
+function heldBy(profile: Profile): ReadonlyMap<string, Value> {
+  const at = (kind: string, name: string, ts: number, value: Json) => ({
+    place: `${kind} ${name}`,
+    ts,
+    value,
+  });
+  const values = [
+    ...profile.attributes.map(({ path, ts, value }) => at('attribute', path.join('.'), ts, value)),
+    ...profile.preferences.map(({ name, ts, value }) => at('preference', name, ts, value)),
+    ...profile.consents.map(({ name, ts, value }) => at('consent', name, ts, value)),
+  ];
+  return new Map(values.map((value) => [value.place, value]));
+}
+
+const isNewer = (one: Value, other: Value) =>
+  one.ts > other.ts || (one.ts === other.ts && JSON.stringify(one.value) > JSON.stringify(other.value));
+
+/** What a write wrote is there, or something newer. */
+function lostBy(written: Written, profile: Profile | undefined): readonly string[] {
+  if (profile === undefined) return [];
+  const held = heldBy(profile);
+  return valuesOf(written)
+    .filter((value) => {
+      const there = held.get(value.place);
+      return there === undefined || isNewer(value, there);
+    })
+    .map(({ place }) => `${written.operation.id} lost ${place}`);
+}
+
+/** What a profile shows is what a serial replay by time of the writes that were answered with it gives. */
+function contentFaults(
+  profile: Profile,
+  writes: readonly Written[],
+  byUcid: ReadonlyMap<string, Profile>,
+): readonly string[] {
+  const its = writes.filter(({ ucid }) => byUcid.get(ucid)?.ucid === profile.ucid);
+  const replayed = new Map<string, Value>();
+  for (const value of its.flatMap(valuesOf)) {
+    const before = replayed.get(value.place);
+    if (before === undefined || isNewer(value, before)) replayed.set(value.place, value);
+  }
+  const held = new Map([...heldBy(profile)].filter(([place]) => !place.startsWith('attribute mixed')));
+  const faults = [...held]
+    .filter(
+      ([place, { ts, value }]) => replayed.get(place)?.ts !== ts || replayed.get(place)?.value !== value,
+    )
+    .map(([place, { value, ts }]) => {
+      const { value: expected, ts: at } = replayed.get(place) ?? {};
+      return `${profile.ucid} has ${value} at ${ts} as ${place}, not ${expected} at ${at}`;
+    });
+  if (JSON.stringify(mixedIn(profile)) !== JSON.stringify(mixedBy(its)))
+    faults.push(
+      `${profile.ucid} has a mixed category of ${JSON.stringify(mixedIn(profile))}, not ${JSON.stringify(mixedBy(its))}`,
+    );
+  for (const name of new Set(
+    profile.attributes.filter(({ path }) => path.length === 2).map(({ path }) => path[0]),
+  )) {
+    const [left, right] = PAIR.map((side) => held.get(`attribute ${name}.${side}`)?.value);
+    if (name !== 'mixed' && left !== right) faults.push(`${profile.ucid} shows half a write in ${name}`);
+  }
+  return faults;
+}
+
+/** Which writes were sent once, as `<writer>-<n>`: of one that was sent again the first one may have been carried out too. */
+function attemptedOnce(lines: readonly WriterLine[]): (id: string) => boolean {
+  const attempts = new Map<string, number>();
+  for (const line of lines) {
+    if (line.kind !== 'begun') continue;
+    const id = `${line.writer}-${line.n}`;
+    attempts.set(id, (attempts.get(id) ?? 0) + 1);
+  }
+  return (id) => attempts.get(id) === 1;
+}
+
+/**
+ * Where values may be split off, what is there is less than a replay gives, but each value is where it was written to:
+ * in the profile that the answered ucid leads to now. The newest of its group was never replaced, so it is there.
+ */
+function movingFaults(
+  live: readonly Profile[],
+  writes: readonly Written[],
+  byUcid: ReadonlyMap<string, Profile>,
+  isOnce: (id: string) => boolean,
+): readonly string[] {
+  const byId = new Map(writes.map((written) => [written.operation.id, written]));
+  const newest = new Map<string, Value>();
+  const placeIn = ({ operation: { write } }: Written, { place }: Value) => `${groupOf(write)} ${place}`;
+  for (const written of writes)
+    for (const value of valuesOf(written)) {
+      const place = placeIn(written, value);
+      const before = newest.get(place);
+      if (before === undefined || isNewer(value, before)) newest.set(place, value);
+    }
+  const lost = writes.flatMap((written) => {
+    const profile = byUcid.get(written.ucid);
+    if (profile === undefined || !isOnce(written.operation.id)) return [];
+    const held = heldBy(profile);
+    return valuesOf(written)
+      .filter((value) => newest.get(placeIn(written, value)) === value)
+      .filter(({ place, value }) => held.get(place)?.value !== value)
+      .map(({ place }) => `${written.operation.id} lost ${place}`);
+  });
+  return [...lost, ...live.flatMap((profile) => strangersIn(profile, byId, byUcid, isOnce))];
+}
+
+/** Values of a profile that were not written to it, and halves of writes. */
+function strangersIn(
+  profile: Profile,
+  byId: ReadonlyMap<string, Written>,
+  byUcid: ReadonlyMap<string, Profile>,
+  isOnce: (id: string) => boolean,
+): readonly string[] {
+  const held = heldBy(profile);
+  const strangers = [...held.values()].flatMap(({ place, ts, value }) => {
+    const written = byId.get(String(value));
+    if (written?.operation.write.ts !== ts) return [`${profile.ucid} has ${value} at ${ts} as ${place}`];
+    const at = byUcid.get(written.ucid)?.ucid;
+    return at === profile.ucid || !isOnce(String(value))
+      ? []
+      : [`${profile.ucid} has ${value} as ${place}, which was written to ${written.ucid}, now ${at}`];
+  });
+  const names = new Set(profile.attributes.flatMap(({ path }) => (path.length === 2 ? [path[0]] : [])));
+  const halves = [...names].filter((name) => {
+    const [left, right] = PAIR.map((side) => held.get(`attribute ${name}.${side}`)?.value);
+    return name !== 'mixed' && left !== right;
+  });
+  const owned = new Set([profile.ucid, ...profile.linked]);
+  const unknown = [...profile.identities, ...profile.attributes].filter(
+    ({ from }) => from !== undefined && !owned.has(from),
+  );
+  return [
+    ...strangers,
+    ...halves.map((name) => `${profile.ucid} shows half a write in ${name}`),
+    ...unknown.map(({ from }) => `${profile.ucid} has something from ${from}, which is no part of it`),
+  ];
+}
+
+/** The category that is one value or an object, as it is shown. */
+function mixedIn(profile: Profile): readonly unknown[] {
+  return visibleAttributes(profile.attributes)
+    .filter(({ path }) => path[0] === 'mixed')
+    .map(({ path, value, ts }) => [path.join('.'), value, ts])
+    .sort();
+}
+
+/** The same, written one after the other. */
+function mixedBy(writes: readonly Written[]): readonly unknown[] {
+  const all = writes
+    .flatMap(({ operation: { write } }) =>
+      write.attributes
+        .filter(({ path }) => path[0] === 'mixed')
+        .map((one) => ({ ...one, ts: write.ts ?? 0 })),
+    )
+    .sort(
+      (a, b) =>
+        a.ts - b.ts ||
+        a.path.length - b.path.length ||
+        (JSON.stringify(a.value) < JSON.stringify(b.value) ? -1 : 1),
+    );
+  const shown = new Map<string, readonly unknown[]>();
+  for (const { path, value, ts } of all) {
+    if (path.length === 1) shown.clear();
+    else shown.delete('mixed');
+    shown.set(path.join('.'), [path.join('.'), value, ts]);
+  }
+  return [...shown.values()].sort();
+}
+
+/** A consumer that takes the newest word on each ucid, its own or that of one which lists it, knows what is there. */
+function consumerFaults(live: readonly Profile[], lines: readonly WriterLine[]): readonly string[] {
+  const own = new Map<string, number>();
+  const asLinked = new Map<string, number>();
+  for (const line of lines) {
+    if (line.kind !== 'published') continue;
+    own.set(line.ucid, Math.max(line.version, own.get(line.ucid) ?? 0));
+    for (const ucid of line.linked) asLinked.set(ucid, Math.max(line.version, asLinked.get(ucid) ?? 0));
+  }
+  const isThere = (ucid: string) => (own.get(ucid) ?? 0) > (asLinked.get(ucid) ?? 0);
+  return live.flatMap(({ ucid, linked }) => [
+    ...(isThere(ucid) ? [] : [`${ucid} is there, and was last told to be part of another`]),
+    ...linked.filter(isThere).map((one) => `${one} is part of ${ucid}, and was last told to be there`),
+  ]);
+}
+
+/** The last change of a live profile was published. */
+function publicationFaults(live: readonly Profile[], lines: readonly WriterLine[]): readonly string[] {
+  const last = new Map<string, number>();
+  for (const line of lines)
+    if (line.kind === 'published') last.set(line.ucid, Math.max(line.version, last.get(line.ucid) ?? 0));
+  return live
+    .filter(({ ucid, version }) => last.get(ucid) !== version)
+    .map(({ ucid, version }) => `${ucid} is at version ${version}, published is ${last.get(ucid)}`);
+}

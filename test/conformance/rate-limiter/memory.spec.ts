@@ -1,8 +1,0 @@
-import { openMemoryRateLimiter } from '@tributary/infra';
-import { rateLimiterConformance } from './rate-limiter.conformance.ts';
-
-rateLimiterConformance({
-  name: 'in-process',
-  open: async (perMinute) => openMemoryRateLimiter({ perMinute, clock: Date.now }),
-  dispose: async () => {},
-});

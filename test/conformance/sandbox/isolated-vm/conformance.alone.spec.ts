@@ -1,0 +1,18 @@
+// Runs alone: it holds times and pauses beside programs that eat all they get.
+import { NO_LOGGER, NO_METRICS } from '@tributary/core';
+import { openIsolatedVmSandbox } from '@tributary/infra';
+import { describeHostileCode } from '../suite/hostile.conformance.ts';
+import { describeSandbox } from '../suite/sandbox.conformance.ts';
+
+const COMMON = { metrics: NO_METRICS, logger: NO_LOGGER };
+/**
+ * Each piece of hostile code runs until a limit ends it, so the short form has smaller ones: the code, and what ends it,
+ * are the same.
+ */
+const LIMITS =
+  process.env.TRIBUTARY_TEST_LONG === undefined
+    ? { eventMs: 50, watchdogMs: 250, isolateMb: 32, recycleAboveMb: 24, processMb: 288, restMs: 50 }
+    : {};
+
+describeSandbox('isolated-vm', () => openIsolatedVmSandbox({ processes: 1, ...COMMON, restMs: 50 }));
+describeHostileCode('isolated-vm', () => openIsolatedVmSandbox({ processes: 2, ...COMMON, ...LIMITS }));

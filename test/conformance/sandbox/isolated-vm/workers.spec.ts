@@ -1,0 +1,372 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  chmodSync,
+  closeSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs';
+import { getPriority, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import {
+  type Logger,
+  type Metrics,
+  NO_LOGGER,
+  NO_METRICS,
+  type SandboxProgram,
+  Unavailable,
+} from '@tributary/core';
+import { openIsolatedVmSandbox } from '@tributary/infra';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { FLOATING_REJECTIONS, HOSTILE_REJECTIONS } from '../suite/hostile-rejections.ts';
+import { badOn, HONEST, input, inputs, outcomes, program } from '../suite/transformations.ts';
+
+/** How Linux schedules threads: see sched(7). */
+const NORMAL = 0;
+const WHEN_IDLE = 5;
+
+/** How the threads of a process are scheduled, each way once: the 41st field of `proc(5)`. */
+function policiesOf(pid = 0): readonly number[] {
+  const threads = readdirSync(`/proc/${pid}/task`);
+  const policies = threads.map((thread) => {
+    const stat = readFileSync(`/proc/${pid}/task/${thread}/stat`, 'utf8');
+    return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[38]);
+  });
+  return [...new Set(policies)];
+}
+
+type Options = Partial<Parameters<typeof openIsolatedVmSandbox>[0]>;
+
+describe('The worker processes of isolated-vm', () => {
+  const opened: { close(): Promise<void> }[] = [];
+  const open = (options: Options = {}) => {
+    const sandbox = openIsolatedVmSandbox({
+      processes: 1,
+      metrics: NO_METRICS,
+      logger: NO_LOGGER,
+      ...options,
+    });
+    opened.push(sandbox);
+    return sandbox;
+  };
+  afterEach(async () => {
+    await Promise.all(opened.splice(0).map((sandbox) => sandbox.close()));
+  });
+
+  /** Whether the program had to be loaded for an event: nothing else tells that its isolate is another. */
+  const loads = async (sandbox: ReturnType<typeof open>, one: SandboxProgram) =>
+    ((await sandbox.run(one, [input(1)]))[0]?.loadMs ?? 0) > 0;
+  const each = async (sandbox: ReturnType<typeof open>, programs: readonly SandboxProgram[]) => {
+    const loaded: boolean[] = [];
+    for (const one of programs) loaded.push(await loads(sandbox, one));
+    return loaded;
+  };
+
+  it('keep a program in one isolate of one worker', async () => {
+    const sandbox = open({ processes: 3 });
+    const one = program(HONEST);
+    expect(await each(sandbox, Array(10).fill(one))).toEqual([true, ...Array(9).fill(false)]);
+  });
+
+  it('are there from the start, or from the first call', async () => {
+    expect(open({ processes: 2 }).workerPids()).toHaveLength(2);
+    const lazy = open({ processes: 2, isLazy: true });
+    expect(lazy.workerPids()).toEqual([]);
+    expect(outcomes(await lazy.run(program(HONEST), [input(1)]))).toEqual(['ok']);
+    expect(lazy.workerPids()).toHaveLength(2);
+  });
+
+  it('share the programs, and a new worker takes the place of a lost one', async () => {
+    const sandbox = open({ processes: 2 });
+    const programs = Array.from({ length: 12 }, () => program(HONEST));
+    // All at once, before either worker is up: each waits for its own, where one after the other goes to the first.
+    expect(await Promise.all(programs.map((one) => loads(sandbox, one)))).toEqual(Array(12).fill(true));
+    const [lost, kept] = sandbox.workerPids();
+    process.kill(lost ?? 0, 'SIGKILL');
+    await vi.waitFor(() => expect(isGone(lost)).toBe(true), { timeout: 5_000, interval: 10 });
+    expect(new Set(await each(sandbox, programs))).toEqual(new Set([true, false]));
+    expect(sandbox.workerPids()).toContain(kept);
+    expect(sandbox.workerPids()).not.toContain(lost);
+  });
+
+  it('give up the least recently used isolate when they hold too many', async () => {
+    const sandbox = open({ maxIsolates: 2 });
+    const [first, second, third] = [program(HONEST), program(HONEST), program(HONEST)];
+    await each(sandbox, [first, second, first, third]);
+    expect(await each(sandbox, [first, second])).toEqual([false, true]);
+  });
+
+  it('keep the programs of an owner in one isolate, and make it anew after so many of them', async () => {
+    const sandbox = open({ maxIsolates: 1, recycleAbovePrograms: 3 });
+    const programs = Array.from({ length: 3 }, () => program(HONEST, 'owner'));
+    const [first] = programs;
+    expect(await each(sandbox, [...programs, ...programs])).toEqual([true, true, true, false, false, false]);
+    const fourth = program(HONEST, 'owner');
+    expect(await each(sandbox, first ? [fourth, first, first] : [])).toEqual([true, true, false]);
+  });
+
+  it.each([
+    ['does not end', 'for (;;);'],
+    ['takes all memory', 'const all = []; for (;;) all.push(new Array(1e5).fill(0));'],
+  ])('lose an owner’s other programs when one %s, and load them again', async (_, statements) => {
+    const sandbox = open();
+    const [good, bad] = [program(HONEST, 'owner'), badOn(statements, 'owner')];
+    expect(await each(sandbox, [good, good])).toEqual([true, false]);
+    expect(outcomes(await sandbox.run(bad, inputs(3, [1])))).toEqual([
+      'ok',
+      expect.stringMatching(/timeout|memory/),
+      'ok',
+    ]);
+    expect(await each(sandbox, [good, good])).toEqual([true, false]);
+  });
+
+  it('give an event the memory that it may have, however much the programs beside it hold', async () => {
+    const sandbox = open();
+    const buffer = (mb: number) =>
+      program(
+        `const transform = (event) => ({ ...event, n: new Uint8Array(${mb} * 2 ** 20).length })`,
+        'owner',
+      );
+    for (let n = 0; n < 20; n++) {
+      const large = `const text = ${JSON.stringify('x'.repeat(800_000) + n)};\n${HONEST}`;
+      expect(outcomes(await sandbox.run(program(large, 'owner'), [input(1)]))).toEqual(['ok']);
+    }
+    expect(outcomes(await sandbox.run(buffer(40), inputs(3)))).toEqual(['ok', 'ok', 'ok']);
+    expect(outcomes(await sandbox.run(buffer(80), inputs(2)))).toEqual(['threw', 'threw']);
+  });
+
+  describe('when nobody awaits a rejected promise', () => {
+    it.each(FLOATING_REJECTIONS)('lose nothing to $name', async ({ does, ends }) => {
+      const counts = new Map<string, number>();
+      const sandbox = open({ metrics: counting(counts) });
+      const [good, bad] = [program(HONEST, 'owner'), badOn(does, 'owner')];
+      expect(await each(sandbox, [good, bad])).toEqual([true, true]);
+      counts.clear();
+      expect(outcomes(await sandbox.run(bad, inputs(5, [0, 2])))).toEqual([
+        ends[0],
+        'ok',
+        ends[0],
+        'ok',
+        'ok',
+      ]);
+      expect([...counts.keys()].filter((name) => name.includes('slices'))).toEqual([
+        'tributary_sandbox_slices_total ended',
+      ]);
+      expect(await each(sandbox, [good, bad])).toEqual([false, false]);
+    });
+
+    it('lose nothing to one that is rejected while a later event waits', async () => {
+      const source = `async function transform(event) {
+        const late = async () => { for (let i = 0; i < 20; i++) await 0; throw new Error('late'); };
+        if (event.properties.bad) late();
+        if (event.properties.n === 3) for (let i = 0; i < 50; i++) await 0;
+        return event;
+      }`;
+      const sandbox = open();
+      const [good, bad] = [program(HONEST, 'owner'), program(source, 'owner')];
+      expect(await each(sandbox, [good, bad])).toEqual([true, true]);
+      expect(outcomes(await sandbox.run(bad, inputs(5, [0, 2])))).toEqual(Array(5).fill('ok'));
+      expect(await each(sandbox, [good, bad])).toEqual([false, false]);
+    });
+
+    it.each(HOSTILE_REJECTIONS)('blame the event alone for $name', async ({ does, ends }) => {
+      const counts = new Map<string, number>();
+      const sandbox = open({ metrics: counting(counts) });
+      const results = outcomes(await sandbox.run(badOn(does), inputs(5, [2])));
+      expect(results.toSpliced(2, 1)).toEqual(Array(4).fill('ok'));
+      expect(ends).toContain(results[2]);
+      expect(counts.get('tributary_sandbox_slices_total hung') ?? 0).toBeLessThanOrEqual(2);
+    });
+  });
+
+  it('blame a source for its faults, and not the programs beside it', async () => {
+    const sandbox = open();
+    const [good, wrong] = [program(HONEST, 'owner'), program('function transform(', 'owner')];
+    await each(sandbox, [good]);
+    expect(outcomes(await sandbox.run(wrong, [input(1)]))).toEqual(['compile']);
+    expect(outcomes(await sandbox.run(wrong, [input(2)]))).toEqual(['compile']);
+    expect(await each(sandbox, [good, good])).toEqual([true, false]);
+  });
+
+  it('make an isolate anew after so many events', async () => {
+    const sandbox = open({ recycleAfter: 3 });
+    const one = program(HONEST);
+    expect(await each(sandbox, Array(6).fill(one))).toEqual([true, false, false, false, true, false]);
+  });
+
+  it('inherit no environment and no file, and are the first the OOM killer takes', async () => {
+    const file = openSync(fileURLToPath(import.meta.url), 'r');
+    const sandbox = open();
+    await sandbox.run(program(HONEST), [input(1)]);
+    const [pid] = sandbox.workerPids();
+    expect(readFileSync(`/proc/${pid}/environ`, 'utf8')).toBe('TZ=UTC\0');
+    const held = readdirSync(`/proc/${pid}/fd`).map((fd) => readlinkSync(`/proc/${pid}/fd/${fd}`));
+    closeSync(file);
+    expect(held.length).toBeGreaterThanOrEqual(3);
+    expect(held.filter((target) => target.startsWith('/') && !target.startsWith('/dev/'))).toEqual([]);
+    expect(readFileSync(`/proc/${pid}/oom_score_adj`, 'utf8').trim()).toBe('1000');
+  });
+
+  describe.skipIf(process.getuid?.() !== 0)('where this process is root’s', () => {
+    it('run as another user where that one can read what they need, else as this process', async () => {
+      const warned: unknown[] = [];
+      const logger = { ...NO_LOGGER, warn: (fields: unknown) => warned.push(fields) } as Logger;
+      const sandbox = open({ uid: 65_534, logger });
+      expect(outcomes(await sandbox.run(program(HONEST), [input(1)]))).toEqual(['ok']);
+      const status = readFileSync(`/proc/${sandbox.workerPids()[0]}/status`, 'utf8');
+      const uid = warned.length === 0 ? '65534' : '0';
+      for (const field of ['Uid', 'Gid'])
+        expect(status).toMatch(new RegExp(`^${field}:(\\s+${uid}){4}$`, 'm'));
+      if (warned.length === 0) expect(status).toMatch(/^Groups:\s*$/m);
+    });
+
+    it('run as this process, with a warning, where another user cannot start them', async () => {
+      const folder = mkdtempSync(join(tmpdir(), 'tributary-'));
+      try {
+        const node = join(folder, 'node');
+        symlinkSync(process.execPath, node);
+        chmodSync(folder, 0o700);
+        const warned: unknown[] = [];
+        const logger = { ...NO_LOGGER, warn: (fields: unknown) => warned.push(fields) } as Logger;
+        const sandbox = open({ processes: 2, uid: 65_534, node, logger });
+        expect(outcomes(await sandbox.run(program(HONEST), [input(1)]))).toEqual(['ok']);
+        expect(readFileSync(`/proc/${sandbox.workerPids()[0]}/status`, 'utf8')).toMatch(/^Uid:(\s+0){4}$/m);
+        expect(warned).toMatchObject([{ uid: 65_534, detail: expect.stringContaining('EACCES') }]);
+      } finally {
+        rmSync(folder, { recursive: true });
+      }
+    });
+  });
+
+  it('that run code of who did harm are others, which stand back, and its other programs go there too', async () => {
+    const sandbox = open();
+    const loop = badOn('for (;;);', 'harmful');
+    expect(outcomes(await sandbox.run(loop, inputs(3, [1])))).toEqual(['ok', 'timeout', 'ok']);
+    const [first, apart] = sandbox.workerPids();
+    expect(sandbox.workerPids()).toHaveLength(2);
+    expect([first, apart].map((pid) => getPriority(pid ?? 0))).toEqual([0, 19]);
+    if (process.platform === 'linux')
+      await vi.waitFor(() => expect([first, apart].map(policiesOf)).toEqual([[NORMAL], [WHEN_IDLE]]));
+    process.kill(apart ?? 0, 'SIGSTOP');
+    const other = sandbox.run(program(HONEST, 'harmful'), [input(1)]);
+    expect(outcomes(await sandbox.run(program(HONEST, 'honest'), [input(1)]))).toEqual(['ok']);
+    const winner = Promise.race([other, sleep(100, 'still waiting')]);
+    expect(await winner).toBe('still waiting');
+    process.kill(apart ?? 0, 'SIGCONT');
+    expect(outcomes(await other)).toEqual(['ok']);
+  });
+
+  it('that are held up have others work for those who wait', async () => {
+    const sandbox = open({ processes: 2 });
+    const programs = Array.from({ length: 8 }, () => program(HONEST));
+    for (const one of programs) await sandbox.run(one, [input(1)]);
+    const [stopped] = sandbox.workerPids();
+    process.kill(stopped ?? 0, 'SIGSTOP');
+    const waiting = programs.flatMap((one) => [1, 2, 3].map((n) => sandbox.run(one, [input(n)])));
+    let done = 0;
+    for (const run of waiting) void run.then(() => ++done);
+    // Two may be on their way to the one that stands still, and the owner of the first waits for itself.
+    await vi.waitFor(() => expect(done).toBeGreaterThanOrEqual(waiting.length - 4), { timeout: 3_000 });
+    process.kill(stopped ?? 0, 'SIGCONT');
+    expect((await Promise.all(waiting)).flatMap(outcomes)).toEqual(Array(24).fill('ok'));
+  });
+
+  it('die with their host, also when stuck in user code', async () => {
+    const host = spawn(
+      process.execPath,
+      [fileURLToPath(new URL('../programs/doomed-host.ts', import.meta.url))],
+      {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      },
+    );
+    const [line] = (await once(host.stdout, 'data')) as [Buffer];
+    const pids = JSON.parse(line.toString()) as number[];
+    expect(pids).toHaveLength(2);
+    expect(pids.some(isGone)).toBe(false);
+    host.kill('SIGKILL');
+    await vi.waitFor(() => expect(pids.every(isGone)).toBe(true), { timeout: 5_000, interval: 20 });
+  });
+
+  it('are all gone once the sandbox is closed', async () => {
+    const sandbox = open({ processes: 2 });
+    await sandbox.run(program(HONEST), [input(1)]);
+    const pids = sandbox.workerPids();
+    await sandbox.close();
+    expect(pids.every(isGone)).toBe(true);
+  });
+
+  it('that never start make every call Unavailable', async () => {
+    const sandbox = open({ processes: 2, node: '/nowhere/node' });
+    await expect(sandbox.run(program(HONEST), [input(1)])).rejects.toBeInstanceOf(Unavailable);
+    await expect(sandbox.check(program(HONEST))).rejects.toBeInstanceOf(Unavailable);
+  });
+
+  it('that stop answering are killed, and only the event they stuck on fails', async () => {
+    const sandbox = open();
+    const results = await sandbox.run(badOn('const a = []; a[4e9] = 1; a.join("")'), inputs(5, [2]));
+    expect(outcomes(results)).toEqual(['ok', 'ok', 'timeout', 'ok', 'ok']);
+  });
+
+  describe('with time to spare', () => {
+    const patient = { eventMs: 10_000, watchdogMs: 20_000 };
+    it('call it memory when an isolate is full', async () => {
+      const grow = badOn('const all = []; for (;;) all.push({ n: all.length, text: "x" + all.length })');
+      const results = await open({ ...patient, isolateMb: 32, recycleAboveMb: 24 }).run(grow, inputs(5, [2]));
+      expect(outcomes(results)).toEqual(['ok', 'ok', 'memory', 'ok', 'ok']);
+    });
+
+    it('are killed for memory that no isolate counts', async () => {
+      const parse = badOn(`JSON.parse('['.repeat(2e7))`);
+      const results = await open({ ...patient, processMb: 256 }).run(parse, inputs(5, [2]));
+      expect(outcomes(results)).toEqual(['ok', 'ok', 'memory', 'ok', 'ok']);
+    });
+
+    it('let go of what an event left behind without blaming the next', async () => {
+      const leaky = program(`function transform(event) {
+        const kept = new Array(200_000).fill(event.properties.n);
+        (async () => { for (let i = 0; i < 20; i++) await kept })(); return event }`);
+      const sandbox = open(patient);
+      for (let i = 0; i < 10; i++) {
+        expect(new Set(outcomes(await sandbox.run(leaky, inputs(20))))).toEqual(new Set(['ok']));
+      }
+    });
+  });
+
+  it('are reported in metrics', async () => {
+    const counts = new Map<string, number>();
+    const sandbox = open({ metrics: counting(counts) });
+    await sandbox.run(badOn('const a = []; a[4e9] = 1; a.join("")'), inputs(3, [1]));
+    await sandbox.run(badOn('throw 1'), inputs(3, [1]));
+    expect(counts.get('tributary_sandbox_kills_total timeout')).toBe(2);
+    expect(counts.get('tributary_sandbox_events_total ok')).toBe(4);
+    expect(counts.get('tributary_sandbox_events_total timeout')).toBe(1);
+    expect(counts.get('tributary_sandbox_events_total threw')).toBe(1);
+  });
+});
+
+/** Metrics that sum what is counted, by its name and labels. */
+function counting(counts: Map<string, number>): Metrics {
+  return {
+    ...NO_METRICS,
+    count(name, labels, by = 1) {
+      const key = [name, ...Object.values(labels ?? {})].join(' ');
+      counts.set(key, (counts.get(key) ?? 0) + by);
+    },
+  };
+}
+
+/** A process whose parent is gone may stay a zombie where nobody reaps it. */
+function isGone(pid: number | undefined): boolean {
+  try {
+    return /^State:\s+[ZX]/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+  } catch {
+    return true;
+  }
+}

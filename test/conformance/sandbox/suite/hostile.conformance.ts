@@ -1,0 +1,109 @@
+import type { Sandbox } from '@tributary/core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { FLOATING_REJECTIONS, HOSTILE_REJECTIONS } from './hostile-rejections.ts';
+import { HOSTILE_SNIPPETS } from './hostile-snippets.ts';
+import { NeighbourLoad } from './neighbour-load.ts';
+import { badOn, HONEST, input, inputs, messageIn, outcomes, output, program } from './transformations.ts';
+
+/** The longest time this process may be unable to react while hostile code runs. Generous: the machine is shared. */
+const MAX_PAUSE_MS = 1_500;
+
+/** How long a neighbour is measured before hostile code comes, ms. */
+const QUIET_MS = 5_000;
+/** A p99 below this is the machine's: two cores that are also busy with other code wake a process up later, ms. */
+const LEAST_P99_MS = 10;
+const SNIPPETS = [...HOSTILE_SNIPPETS, ...FLOATING_REJECTIONS, ...HOSTILE_REJECTIONS];
+/** The workspace all of it comes from. */
+const HOSTILE = 'hostile';
+
+/** Whatever user code does: the right error for it alone, and host and neighbours go on. */
+export function describeHostileCode(engine: string, open: () => Sandbox): void {
+  describe(`Hostile code in the sandbox on ${engine}`, () => {
+    let sandbox: Sandbox;
+    let load: NeighbourLoad;
+    let quiet: number;
+    const neighbour = program(HONEST);
+    beforeAll(async () => {
+      sandbox = open();
+      load = new NeighbourLoad(sandbox);
+      await load.run(1_000);
+      quiet = (await load.run(QUIET_MS)).p99;
+      load.start();
+    });
+    afterAll(() => sandbox.close());
+
+    it.each(SNIPPETS)('$name', async ({ does, ends }) => {
+      const pause = watchPauses();
+      const results = await sandbox.run(badOn(does, HOSTILE), inputs(3, [1]));
+      expect(messageIn(results[1])).not.toContain('escaped');
+      expect(ends).toContain(outcomes(results)[1]);
+      expect(outcomes(results)[0]).toBe('ok');
+      expect(outcomes(results)[2]).toBe('ok');
+      for (const index of [0, 2]) {
+        if (results[index]?.ok) expect(output(results[index])?.user_id).toBe(`u${index}`);
+      }
+      expect(outcomes(await sandbox.run(neighbour, inputs(3)))).toEqual(['ok', 'ok', 'ok']);
+      expect(pause()).toBeLessThan(MAX_PAUSE_MS);
+    });
+
+    it('does not double the p99 of another workspace', async () => {
+      const { p99, p50, runs, failed } = await load.stop();
+      const figures = `p99 ${p99.toFixed(2)} ms beside hostile code, ${quiet.toFixed(2)} ms without; p50 ${p50.toFixed(2)} ms, ${runs} runs`;
+      console.log(`another workspace: ${figures}`);
+      expect(failed).toBe(0);
+      expect(runs).toBeGreaterThan(1_000);
+      expect(p99).toBeLessThanOrEqual(2 * Math.max(quiet, LEAST_P99_MS));
+    });
+
+    it('gives a program up that kills its process again and again, and lets its neighbour run', async () => {
+      const killer = sandbox.run(badOn('new Array(1e9).fill(0)'), inputs(50, [...Array(50).keys()]));
+      expect(outcomes(await sandbox.run(neighbour, [input(1)]))).toEqual(['ok']);
+      const results = await killer;
+      expect(new Set(outcomes(results).filter((outcome) => outcome !== 'timeout'))).toEqual(
+        new Set(outcomes(results).includes('memory') ? ['memory'] : []),
+      );
+      expect(messageIn(results.at(-1))).toContain('3 times in a row');
+    });
+
+    it('blames nobody for a process that a neighbour killed', async () => {
+      const killer = sandbox.run(badOn('new Array(1e9).fill(0)'), inputs(2, [0]));
+      const neighbours = Array.from({ length: 5 }, () => sandbox.run(program(HONEST), inputs(250)));
+      for (const results of await Promise.all(neighbours)) {
+        expect(outcomes(results).every((outcome) => outcome === 'ok')).toBe(true);
+      }
+      expect(outcomes(await killer)[1]).toBe('ok');
+    });
+
+    it('fails the events, not the host, when the source itself is hostile', async () => {
+      for (const [source, kind] of [
+        ['for (;;);', /timeout/],
+        ['new Array(1e9).fill(0)', /timeout|memory/],
+        ['const all = []; for (;;) all.push(new Array(1e6).fill(1))', /timeout|memory/],
+        ['Object.defineProperty(globalThis, "transform", { get() { for (;;); } })', /compile/],
+        ['}); for (;;); (function () {', /compile/],
+      ] as const) {
+        const results = await sandbox.run(program(source), inputs(2));
+        expect(outcomes(results)[0]).toMatch(kind);
+        expect(outcomes(results)[1]).toMatch(kind);
+      }
+      expect(outcomes(await sandbox.run(neighbour, [input(1)]))).toEqual(['ok']);
+    });
+  });
+}
+
+/** Notes how long this process could not run; answers the longest pause so far, ms. */
+function watchPauses(): () => number {
+  let last = performance.now();
+  let longest = 0;
+  const note = () => {
+    const now = performance.now();
+    longest = Math.max(longest, now - last);
+    last = now;
+  };
+  const timer = setInterval(note, 10);
+  return () => {
+    clearInterval(timer);
+    note();
+    return longest;
+  };
+}

@@ -1,0 +1,117 @@
+import { type CanonicalEvent, PUBLIC_SCHEMAS, TOPIC } from '@tributary/core';
+import { Ajv, type ValidateFunction } from 'ajv';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { event } from '../../../stages/harness.ts';
+import { events, profileChanges, validated } from '../suite/records.ts';
+
+const ajv = new Ajv({ allErrors: true });
+const validators = new Map(
+  [...PUBLIC_SCHEMAS].map(([topic, schema]): [string, ValidateFunction] => [topic, ajv.compile(schema)]),
+);
+
+/** What the schema of the topic says against a value; nothing when it takes it. */
+function objections(topic: string, value: string): readonly string[] {
+  const validator = validators.get(topic);
+  if (validator === undefined) throw new Error(`${topic} is not public`);
+  validator(JSON.parse(value));
+  return (validator.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message}`);
+}
+
+describe('the schemas of the public topics', () => {
+  it.each([
+    ['rejects', { enforcement_mode: 'block', undeclared_fields: 'block' }],
+    ['omits', { enforcement_mode: 'warn', undeclared_fields: 'omit' }],
+    ['warns', { enforcement_mode: 'warn', undeclared_fields: 'warn' }],
+    ['passes', { enforcement_mode: 'allow', undeclared_fields: 'allow' }],
+  ] as const)('take whatever validate emits where a contract %s', async (_what, terms) => {
+    const batches = fc.uniqueArray(events, {
+      minLength: 1,
+      maxLength: 50,
+      selector: (one) => one.message_id,
+    });
+    const seen = new Set<string>();
+    await fc.assert(
+      fc.asyncProperty(batches, async (batch) => {
+        for (const { topic, value } of await validated(batch, terms)) {
+          expect(objections(topic, value)).toEqual([]);
+          seen.add(topic);
+        }
+      }),
+      { numRuns: 10 },
+    );
+    expect([...seen]).toContain(terms.enforcement_mode === 'block' ? TOPIC.rejected : TOPIC.accepted);
+    expect(seen.has(TOPIC.violations)).toBe(terms.enforcement_mode !== 'allow');
+  });
+
+  it('take an event that lost its undeclared fields', async () => {
+    const sent = event('m1', { properties: { total: 3, secret: 'x' } });
+    const [accepted] = await validated([sent], { enforcement_mode: 'block', undeclared_fields: 'omit' });
+    expect(accepted).toMatchObject({ topic: TOPIC.accepted, headers: { outcome: 'omitted' } });
+    expect(accepted?.value).not.toContain('secret');
+    expect(objections(TOPIC.accepted, accepted?.value ?? '')).toEqual([]);
+  });
+
+  it.each(['message_id', 'type', 'timestamp', 'received_at', 'environment', 'workspace_id'] as const)(
+    'refuse an event without %s',
+    (field) => {
+      const { [field]: _gone, ...rest } = event('m1');
+      expect(objections(TOPIC.accepted, JSON.stringify(rest))).toHaveLength(1);
+      const rejected = { event: rest, reason: 'event blocked', violations: [] };
+      expect(objections(TOPIC.rejected, JSON.stringify(rejected))).toHaveLength(1);
+    },
+  );
+
+  it('refuse every field of an event that has another type', () => {
+    const odd: Record<keyof CanonicalEvent, null> = {
+      message_id: null,
+      type: null,
+      event: null,
+      name: null,
+      group_id: null,
+      user_id: null,
+      anonymous_id: null,
+      properties: null,
+      traits: null,
+      context: null,
+      timestamp: null,
+      received_at: null,
+      environment: null,
+      workspace_id: null,
+      source_id: null,
+    };
+    for (const field of Object.keys(odd)) {
+      const refused = objections(TOPIC.accepted, JSON.stringify({ ...event('m1'), [field]: null }));
+      expect(refused.every((objection) => objection.startsWith(`/${field} `))).toBe(true);
+      expect(refused.length).toBeGreaterThan(0);
+    }
+  });
+
+  it('refuse a violation that lacks any of its fields', async () => {
+    const [, violation] = await validated([event('m1', { properties: {} })], { undeclared_fields: 'allow' });
+    const whole = JSON.parse(violation?.value ?? '');
+    expect(Object.keys(whole).length).toBeGreaterThan(10);
+    for (const field of Object.keys(whole)) {
+      const { [field]: _gone, ...rest } = whole;
+      expect(objections(TOPIC.violations, JSON.stringify(rest))).toHaveLength(1);
+    }
+  });
+
+  it('take whatever is told of profiles, and miss each field of it', async () => {
+    const values = await profileChanges();
+    for (const value of values) expect(objections(TOPIC.profileChanges, value)).toEqual([]);
+    const { record, ...change } = JSON.parse(values[0] ?? '');
+    for (const field of Object.keys(change)) {
+      const { [field]: _gone, ...rest } = change;
+      expect(objections(TOPIC.profileChanges, JSON.stringify(rest))).toHaveLength(1);
+    }
+    for (const field of Object.keys(record)) {
+      const { [field]: _gone, ...rest } = record;
+      expect(objections(TOPIC.profileChanges, JSON.stringify({ ...change, record: rest }))).toHaveLength(1);
+    }
+  });
+
+  it('take fields that a later version adds', () => {
+    expect(objections(TOPIC.accepted, JSON.stringify({ ...event('m1'), later: 1 }))).toEqual([]);
+  });
+});

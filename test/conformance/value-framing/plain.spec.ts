@@ -1,9 +1,0 @@
-import { PLAIN_FRAMING } from '@tributary/core';
-import { valueFramingConformance } from './value-framing.conformance.ts';
-
-valueFramingConformance({
-  name: 'plain',
-  frames: false,
-  open: async () => PLAIN_FRAMING,
-  dispose: async () => {},
-});

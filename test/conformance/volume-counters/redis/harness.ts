@@ -1,0 +1,35 @@
+import { NO_LOGGER } from '@tributary/core';
+import { openRedisVolumeCounters } from '@tributary/infra/adapters/volume-counters/redis';
+import { engines, freshPrefix } from '../../../helpers/engines.ts';
+import { removeKeys } from '../../../helpers/redis.ts';
+import type { VolumeCountersHarness } from '../suite/harness.ts';
+
+interface Settings {
+  readonly url: string;
+  readonly prefix: string;
+}
+
+/** The harness of the Redis at `url`, a server or a cluster of which `cleaned` names every primary. */
+export function redisHarness(
+  name: string,
+  module: string,
+  url: () => string,
+  cleaned: () => readonly string[] = () => [url()],
+): VolumeCountersHarness {
+  return {
+    name,
+    module,
+    async create() {
+      const settings: Settings = { url: url(), prefix: freshPrefix() };
+      return {
+        settings: JSON.stringify(settings),
+        async dispose() {
+          await Promise.all(cleaned().map((primary) => removeKeys(primary, settings.prefix)));
+        },
+      };
+    },
+    open: (settings) => openRedisVolumeCounters({ ...(JSON.parse(settings) as Settings), logger: NO_LOGGER }),
+  };
+}
+
+export const harness = redisHarness('Redis', import.meta.url, () => engines()?.redisUrl ?? '');

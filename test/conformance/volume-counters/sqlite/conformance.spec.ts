@@ -1,0 +1,4 @@
+import { volumeCountersConformance } from '../suite/volume-counters.conformance.ts';
+import { harness } from './harness.ts';
+
+volumeCountersConformance(harness);

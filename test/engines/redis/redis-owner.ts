@@ -1,0 +1,7 @@
+/** A process that starts a Redis, tells of it, and waits to be killed. */
+import { dirname } from 'node:path';
+import { tell } from '../../helpers/child.ts';
+import { ownEngines } from '../../helpers/own-engines.ts';
+
+const engine = await ownEngines().redis.start();
+tell({ pid: engine.pid, folder: dirname(engine.logFile) });

@@ -1,0 +1,151 @@
+// Runs alone: it compares paces and latencies.
+import { afterEach, describe, expect, it } from 'vitest';
+import { percentile } from '../../bench/table.ts';
+import { eventually } from '../../helpers/client.ts';
+import { evenPace } from '../../helpers/pacing.ts';
+import { Receivers } from '../../helpers/receivers.ts';
+import { startTributary, type Tributary } from '../../helpers/tributary.ts';
+import type { Behaviour, Webhook } from '../../helpers/webhook.ts';
+
+const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
+const GOOD = 16;
+/** Events a second, each of which goes to every destination. */
+const PACE = 20;
+const SECONDS = IS_LONG ? 60 : 3;
+/** Events at once. */
+const BURST = 1_500;
+/** A latency that a pause of the machine alone can make, ms. */
+const PAUSE_MS = 150;
+
+const BAD: readonly (readonly [name: string, behaviour: Behaviour])[] = [
+  ['hanging', (_call, response) => void setTimeout(() => response.writeHead(204).end(), 10_000).unref()],
+  ['failing', (_call, response) => void response.writeHead(500).end()],
+  ['limiting', (_call, response) => void response.writeHead(429, { 'retry-after': '2' }).end()],
+  ['closing', (_call, response) => void response.socket?.destroy()],
+];
+
+interface Figures {
+  readonly perSecond: number;
+  readonly p50: number;
+  readonly p99: number;
+}
+
+/** One slow, broken or dead destination delays nobody else. */
+describe('Noisy neighbours', () => {
+  const receivers = new Receivers();
+  let tributary: Tributary;
+  afterEach(async () => {
+    await tributary.remove();
+    await receivers.close();
+  });
+
+  /** Sends events evenly and answers how many there were. */
+  async function sendEvenly(event: string, seconds: number): Promise<number> {
+    const count = PACE * seconds;
+    const due = evenPace(PACE);
+    const sending: Promise<unknown>[] = [];
+    for (let n = 0; n < count; n++) {
+      await due(n);
+      const properties = { sent_at: Date.now() };
+      sending.push(tributary.producer.post('./events/track', { event, user_id: `u${n}`, properties }));
+    }
+    await Promise.all(sending);
+    return count;
+  }
+
+  /** What the webhooks see of events of this name while they are sent. */
+  async function measure(event: string, good: readonly Webhook[]): Promise<Figures> {
+    await sendEvenly(event, IS_LONG ? 3 : 2); // warms up: circuits open, lanes are found
+    for (const webhook of good) (webhook.calls as unknown[]).length = 0;
+    const startedAt = Date.now();
+    const count = await sendEvenly(event, SECONDS);
+    await eventually(
+      () => Math.min(...good.map((webhook) => webhook.calls.length)),
+      (fewest) => fewest >= count,
+      30_000,
+    );
+    const calls = good.flatMap((webhook) => webhook.calls);
+    const latencies = calls.map(({ at, body }) => {
+      const { sent_at } = body.event.properties as { sent_at: number };
+      return at - sent_at;
+    });
+    const seconds = (Math.max(...calls.map(({ at }) => at)) - startedAt) / 1_000;
+    return {
+      perSecond: calls.length / seconds,
+      p50: percentile(latencies, 0.5),
+      p99: percentile(latencies, 0.99),
+    };
+  }
+
+  it('sixteen good destinations keep their pace and their latency beside four bad ones', async () => {
+    tributary = await startTributary();
+    const good = await Promise.all(Array.from({ length: GOOD }, () => receivers.open()));
+    for (const { url } of good) {
+      const id = await receivers.destinationAt(tributary, url);
+      await receivers.forward(tributary, 'Alone', id);
+      await receivers.forward(tributary, 'Beside', id);
+    }
+    const bad = await Promise.all(BAD.map(([, behaviour]) => receivers.open(behaviour)));
+    for (const { url } of bad)
+      await receivers.forward(tributary, 'Beside', await receivers.destinationAt(tributary, url));
+
+    const alone = await measure('Alone', good);
+    const beside = await measure('Beside', good);
+    const told = ({ perSecond, p50, p99 }: Figures) =>
+      `${perSecond.toFixed(0)}/s, p50 ${p50} ms, p99 ${p99} ms`;
+    const calls = bad.map((webhook, n) => `${BAD[n]?.[0]} ${webhook.calls.length}`).join(', ');
+    console.log(
+      `${GOOD} good ones: alone ${told(alone)}; beside ${told(beside)}; calls to the bad: ${calls}`,
+    );
+    for (const webhook of bad) expect(webhook.calls.length).toBeGreaterThan(0);
+    expect(beside.perSecond).toBeGreaterThan(alone.perSecond * 0.9);
+    expect(beside.p99).toBeLessThan(Math.max(alone.p99 * 2, PAUSE_MS));
+  }, 300_000);
+
+  /** How long it takes until every one of the webhooks has every event, ms. */
+  async function deliverTo(eventName: string, good: readonly Webhook[]): Promise<number> {
+    const startedAt = performance.now();
+    for (let sent = 0; sent < BURST; sent += 500) {
+      const batch = Array.from({ length: 500 }, (_, i) => ({
+        type: 'track',
+        event: eventName,
+        user_id: `u${sent + i}`,
+      }));
+      await tributary.producer.post('./events/batch', { batch });
+    }
+    await eventually(
+      () => Math.min(...good.map((webhook) => webhook.calls.length)),
+      (fewest) => fewest >= BURST,
+      90_000,
+    );
+    return performance.now() - startedAt;
+  }
+
+  // The one above says it of the short form.
+  it.runIf(IS_LONG)(
+    'four good destinations keep their pace beside four bad ones under all they can take',
+    async () => {
+      tributary = await startTributary();
+      const open = (count: number) => Promise.all(Array.from({ length: count }, () => receivers.open()));
+      const forwardTo = async (event: string, { url }: Webhook) =>
+        receivers.forward(tributary, event, await receivers.destinationAt(tributary, url));
+      const alone = await open(4);
+      for (const webhook of alone) await forwardTo('Alone', webhook);
+      await deliverTo('Alone', alone); // warms up
+      for (const webhook of alone) (webhook.calls as unknown[]).length = 0;
+      const quiet = await deliverTo('Alone', alone);
+
+      const beside = await open(4);
+      const bad = await Promise.all(BAD.map(([, behaviour]) => receivers.open(behaviour)));
+      for (const webhook of [...bad, ...beside]) await forwardTo('Beside', webhook);
+      const noisy = await deliverTo('Beside', beside);
+      console.log(
+        `good destinations: ${quiet.toFixed(0)} ms alone, ${noisy.toFixed(0)} ms beside bad ones, ${BURST} events each`,
+      );
+      for (const webhook of bad) expect(webhook.calls.length).toBeGreaterThan(0);
+      // The bad ones cost work of their own (twice the deliveries, retries); a stall would cost ten seconds a call.
+      expect(noisy).toBeLessThan(Math.max(quiet * 4, 8_000));
+    },
+    240_000,
+  );
+});

@@ -1,0 +1,146 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type DestinationTurn, type Fact, TOPIC } from '@tributary/core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { eventually } from '../../helpers/client.ts';
+import { entriesOf } from '../../helpers/log-of.ts';
+import { type MailServer, startMailServer } from '../../helpers/mail-server.ts';
+import { Receivers } from '../../helpers/receivers.ts';
+import { startTributary, type Tributary } from '../../helpers/tributary.ts';
+import type { Webhook } from '../../helpers/webhook.ts';
+
+const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
+/** In each of them all places turn bad, or well again, and everything is killed. */
+const ROUNDS = IS_LONG ? 8 : 1;
+const PLACES = IS_LONG ? 8 : 4;
+const EVENTS_EVERY_MS = 100;
+
+type Turned = Fact & { readonly type: 'destination.turned'; readonly data: DestinationTurn };
+
+/** Whatever is killed while destinations turn bad and well: the turns that the catalog took are those people hear of. */
+describe('Notices about destinations, killed', () => {
+  const receivers = new Receivers();
+  const sending = new AbortController();
+  const places: { readonly id: string; readonly webhook: Webhook }[] = [];
+  let tributary: Tributary;
+  let mails: MailServer;
+  let ops: Webhook;
+  let env: Record<string, string>;
+  let ended: Promise<void>;
+
+  beforeAll(async () => {
+    [mails, ops] = await Promise.all([startMailServer({ plain: true }), receivers.open()]);
+    env = {
+      TRIBUTARY_ALERT_AFTER: '1s',
+      TRIBUTARY_ALERT_EVERY: '100ms',
+      TRIBUTARY_RETRY_LADDER: '400ms,800ms',
+      TRIBUTARY_SMTP_URL: `smtp://127.0.0.1:${mails.port}`,
+      TRIBUTARY_MAIL_FROM: 'tributary@example.com',
+    };
+    tributary = await startTributary({ env });
+    const channel = await receivers.destinationAt(tributary, ops.url);
+    const alerts = { destination_id: channel, email: 'ops@example.com' };
+    for (let n = 0; n < PLACES; n++) {
+      const webhook = await receivers.open();
+      const id = await receivers.destinationAt(tributary, webhook.url, { alerts });
+      await receivers.forward(tributary, 'Paid', id);
+      places.push({ id, webhook });
+    }
+    ended = sendEvents();
+  });
+  afterAll(async () => {
+    sending.abort();
+    await ended;
+    await tributary.remove();
+    await Promise.all([receivers.close(), mails.stop()]);
+  });
+
+  it(`tells of every turn, and of each as one, in ${2 * ROUNDS} kills`, async () => {
+    for (let round = 0; round < ROUNDS; round++) {
+      const state = round % 2 === 0 ? 'bad' : 'well';
+      for (const { webhook } of places)
+        webhook.behave(state === 'well' ? undefined : (_call, response) => response.writeHead(503).end());
+      await killAfter(Math.random() * 1_500); // most likely before it is found out
+      await eventually(
+        () => inState(state),
+        (count) => count >= 1,
+        90_000,
+      );
+      await killAfter(Math.random() * 150); // while it is told
+      await eventually(
+        () => inState(state),
+        (count) => count === PLACES,
+        90_000,
+      );
+    }
+    sending.abort();
+    await ended;
+    const turns = await acceptedTurns();
+    const ids = turns.map(({ data }) => data.id);
+    await eventually(
+      () => new Set(toldByWebhook().map(([id]) => id)).size,
+      (count) => count >= ids.length,
+      60_000,
+    );
+    await eventually(
+      () => new Set(mailIds()).size,
+      (count) => count >= ids.length,
+      60_000,
+    );
+
+    const [told, mailed] = [toldByWebhook(), mailIds()];
+    const repeats = `repeated ${told.length - ids.length} webhooks and ${mailed.length - ids.length} mails`;
+    console.log(`${turns.length} turns of ${PLACES} destinations, ${2 * ROUNDS} kills: ${repeats}`);
+    expect(turns.length).toBeGreaterThanOrEqual(ROUNDS * PLACES);
+    expect(new Set(told.map(([id]) => id))).toEqual(new Set(ids));
+    // What comes again after a kill is the same notice under the same id, and it comes once more at most each time.
+    expect(new Set(told.map((pair) => pair.join(' '))).size).toBe(ids.length);
+    expect(new Set(mailed).size).toBe(ids.length);
+    for (const { id } of places) {
+      const states = turns.filter(({ entity }) => entity === id).map(({ data }) => data.state);
+      expect(states).toEqual(states.map((_, n) => (n % 2 === 0 ? 'bad' : 'well')));
+    }
+    for (const times of [told.length, mailed.length])
+      expect(times).toBeLessThanOrEqual(ids.length + 2 * ROUNDS * PLACES);
+  }, 900_000);
+
+  async function killAfter(ms: number): Promise<void> {
+    await sleep(ms);
+    await tributary.kill();
+    tributary = await startTributary({ folder: tributary.folder, env });
+  }
+
+  async function sendEvents(): Promise<void> {
+    for (let n = 0; !sending.signal.aborted; n++) {
+      const body = { event: 'Paid', user_id: `u${n}` };
+      await tributary.producer.call('POST', './events/track', { body }).catch(() => {}); // it is killed
+      await sleep(EVENTS_EVERY_MS);
+    }
+  }
+
+  async function inState(wanted: 'bad' | 'well'): Promise<number> {
+    const states = await Promise.all(
+      places.map(({ id }) => tributary.owner.get<{ state: string }>(`./destinations/${id}/health`)),
+    );
+    return states.filter(({ state }) => state === wanted).length;
+  }
+
+  /** The turns that the catalog took: of those proposed on the same state of a destination the first. */
+  async function acceptedTurns(): Promise<readonly Turned[]> {
+    const taken = new Map<string, number>();
+    const turns: Turned[] = [];
+    for (const { value } of await entriesOf(tributary, TOPIC.catalog)) {
+      const fact = JSON.parse(value) as Fact;
+      if (fact.type !== 'destination.turned') continue;
+      const before = taken.get(fact.entity) ?? 0;
+      if (fact.expected_version !== before) continue;
+      taken.set(fact.entity, before + 1);
+      turns.push(fact);
+    }
+    return turns;
+  }
+
+  /** Of each notice that came: the id of its turn, and the one it was sent under. */
+  const toldByWebhook = () =>
+    ops.calls.map(({ headers, body }) => [body.event.message_id, String(headers['webhook-id'])] as const);
+  const mailIds = () => mails.taken.map(({ headers }) => headers['message-id']?.[0] ?? '');
+});

@@ -1,0 +1,210 @@
+// Runs alone in the long form: it makes 100,000 deliveries and kills who makes them.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { DEFAULT_LADDER_LABELS, parseLadder, retryTopic, TOPIC } from '@tributary/core';
+import { afterEach, describe, expect, it } from 'vitest';
+import { eventually } from '../../helpers/client.ts';
+import { entriesOf } from '../../helpers/log-of.ts';
+import { mostInASecond } from '../../helpers/most-in-a-second.ts';
+import { Receivers } from '../../helpers/receivers.ts';
+import { type Recorder, startRecorder } from '../../helpers/recorder.ts';
+import { type Kill, repeatsOf } from '../../helpers/repeats.ts';
+import { startTributary, type Tributary } from '../../helpers/tributary.ts';
+
+const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
+const KILLED_DELIVERIES = IS_LONG ? 100_000 : 1_250;
+const KILLS = IS_LONG ? 12 : 1;
+const SENT_AT_ONCE = IS_LONG ? 500 : 50;
+
+/** A machine that others keep busy may take more than ten seconds for a call: it is not to be made again for that. */
+const PATIENT = { TRIBUTARY_DELIVERY_TIMEOUT: '60s' };
+/** Calls to one destination at a time, by default. */
+const CALLS_AT_A_TIME = 16;
+/** For so long the head of a lane may wait aside, with what was delivered behind it not stored; see docs/decisions/0016. */
+const STORED_WITHIN_MS = 13_000;
+
+/** Places that answer at once or after so many ms at most: three take all, one fails, one refuses. */
+const PLACES = [
+  { status: 204, delayMs: 0, batchSize: 1 },
+  { status: 204, delayMs: 20, batchSize: 1 },
+  { status: 204, delayMs: 0, batchSize: 20 },
+  { status: 500, delayMs: 0, batchSize: 1 },
+  { status: 400, delayMs: 0, batchSize: 1 },
+];
+
+/** However fast or slow a destination takes them, and whatever is killed: each delivery comes, and few come twice. */
+describe('Paced and killed', () => {
+  const receivers = new Receivers();
+  const recorders: Recorder[] = [];
+  let tributary: Tributary;
+  afterEach(async () => {
+    await tributary.remove();
+    await receivers.close();
+    for (const recorder of recorders.splice(0)) await recorder.close();
+  });
+
+  it('a destination is called no faster than it may be, and its deliveries are pending, not failed', async () => {
+    tributary = await startTributary({ env: { TRIBUTARY_RETRY_LADDER: '1s,2s,5s' } });
+    const limited = await receivers.open();
+    await receivers.forward(
+      tributary,
+      'Limited',
+      await receivers.destinationAt(tributary, limited.url, { rate_limit_per_second: 10 }),
+    );
+    const batch = Array.from({ length: 60 }, (_, n) => ({
+      type: 'track',
+      event: 'Limited',
+      user_id: `u${n}`,
+    }));
+    await tributary.producer.post('./events/batch', { batch });
+    await eventually(
+      () => limited.calls.length,
+      (calls) => calls === 60,
+      60_000,
+    );
+    const at = limited.calls.map((call) => call.at);
+    const most = mostInASecond(at);
+    const took = (at.at(-1) ?? 0) - (at[0] ?? 0);
+    console.log(`60 deliveries at 10 a second: at most ${most} in a second, all after ${took} ms`);
+    expect(most).toBeLessThanOrEqual(20); // as they arrive on a busy machine; without a limit it is all 60
+    expect(took).toBeLessThan(15_000);
+    expect(await tributary.owner.get('./deliveries?status=retrying')).toEqual([]);
+    expect(new Set(limited.deliveries().map(({ event }) => event.message_id)).size).toBe(60);
+  }, 120_000);
+
+  it(`loses none of ${KILLED_DELIVERIES} deliveries through SIGKILL (${KILLS}x), and repeats few, with their keys`, async () => {
+    tributary = await startTributary({ env: PATIENT });
+    const events = KILLED_DELIVERIES / PLACES.length;
+    for (const { status, delayMs, batchSize } of PLACES) {
+      const recorder = await startRecorder(status, delayMs);
+      recorders.push(recorder);
+      const settings = { url: recorder.url, batch_size: batchSize };
+      const destination = await receivers.destinationAt(tributary, recorder.url, { settings });
+      await receivers.forward(tributary, 'Killed', destination);
+    }
+    const good = recorders.filter((_, n) => PLACES[n]?.status === 204);
+    const taken = () => good.reduce((sum, { brought }) => sum + brought.length, 0);
+    const sending = send(events);
+    const kills: Kill[] = [];
+    const underWay: number[] = [];
+    for (let kill = 0; kill < KILLS; kill++) {
+      // Somewhere in its part of the way, so that there is always work under way, however fast the machine is.
+      const share = ((kill + 0.1 + 0.8 * Math.random()) / KILLS) * 0.9;
+      await eventually(taken, (count) => count >= share * events * good.length, 400_000);
+      await sleep(Math.random() * 30);
+      const at = Date.now();
+      await tributary.kill();
+      underWay.push(inFlight(good, at));
+      kills.push({ at, startedAt: Date.now() });
+      tributary = await startTributary({ folder: tributary.folder, env: PATIENT });
+    }
+    await sending;
+    const fewest = () => Math.min(...good.map(({ brought }) => new Set(brought.map(({ id }) => id)).size));
+    await eventually(fewest, (count) => count >= events, 400_000);
+
+    // Each kill repeats less than what was in flight, and nothing else is repeated.
+    const repeats = good.map(({ brought }) => repeatsOf(brought, kills));
+    const told = kills.map((_, n) => {
+      const all = repeats.flatMap(({ byKill }) => byKill[n] ?? []);
+      const oldestMs = Math.max(0, ...all.map(({ beforeMs }) => beforeMs));
+      return { repeated: all.length, of: underWay[n] ?? 0, oldestMs };
+    });
+    const lines = told.map(
+      ({ repeated, of, oldestMs }) => `${repeated} of ${of}, taken ${oldestMs} ms before at most`,
+    );
+    console.log(`${events * PLACES.length} deliveries, ${KILLS} kills repeated:\n  ${lines.join('\n  ')}`);
+    expect(repeats.flatMap(({ unexplained }) => unexplained)).toEqual([]);
+    for (const { repeated, of, oldestMs } of told) {
+      expect(repeated).toBeLessThan(of);
+      expect(oldestMs).toBeLessThan(STORED_WITHIN_MS);
+    }
+
+    // One delivery an event and place, always under the same key.
+    const routed = await idsIn([TOPIC.deliveries]);
+    expect(routed).toHaveLength(events * PLACES.length);
+    expect(new Set(routed).size).toBe(events * PLACES.length);
+    for (const { brought } of recorders) {
+      const ids = new Map(brought.map(({ id, messageId }) => [messageId, id]));
+      expect(new Set(brought.map(({ id }) => id)).size).toBe(ids.size);
+    }
+    for (const { brought } of [good[0], good[1]].map((one) => one ?? { brought: [] }))
+      expect(brought.filter(({ id, callId }) => id !== callId)).toEqual([]);
+
+    // Every one is delivered, in a retry topic or dead; and people are told so.
+    const delivered = good.flatMap(({ brought }) => [...new Set(brought.map(({ id }) => id))]);
+    const listed = (status: string) =>
+      eventually(
+        () => all(`status=${status}`),
+        ({ length }) => length >= events,
+        120_000,
+      );
+    const dead = (await listed('dead')).map(({ id }) => id);
+    const retrying = (await listed('retrying')).map(({ id }) => id);
+    const waiting = new Set(
+      await idsIn(parseLadder(DEFAULT_LADDER_LABELS).map(({ label }) => retryTopic(label))),
+    );
+    const buried = await idsIn([TOPIC.deliveriesDead]);
+    console.log(
+      `of ${routed.length}: ${delivered.length} delivered, ${retrying.length} in a retry topic, ${dead.length} dead`,
+    );
+    expect(buried.toSorted()).toEqual(dead.toSorted());
+    expect(retrying.filter((id) => !waiting.has(id))).toEqual([]);
+    expect([...delivered, ...retrying, ...dead].toSorted()).toEqual(routed.toSorted());
+    expect([delivered.length, retrying.length, dead.length]).toEqual([events * good.length, events, events]);
+  }, 900_000);
+
+  /** Sends so many events, whatever becomes of the server meanwhile: what may have come is sent again. */
+  async function send(events: number): Promise<void> {
+    for (let sent = 0; sent < events; ) {
+      const batch = Array.from({ length: Math.min(SENT_AT_ONCE, events - sent) }, (_, n) => {
+        const id = `k${sent + n}`;
+        return { type: 'track', event: 'Killed', user_id: id, message_id: id };
+      });
+      const status = await tributary.producer.call('POST', './events/batch', { body: { batch } }).then(
+        (answer) => answer.status,
+        () => 503,
+      );
+      if (status === 202) sent += batch.length;
+      else if (status === 503) await sleep(50);
+      else throw new Error(`a batch was answered ${status}`);
+    }
+  }
+
+  /** What was brought shortly before a kill and may not have been stored yet. */
+  function inFlight(good: readonly Recorder[], killedAt: number): number {
+    const late = good.map(
+      ({ brought }) => brought.filter(({ at }) => at > killedAt - STORED_WITHIN_MS).length,
+    );
+    return late.reduce((sum, count) => sum + count, CALLS_AT_A_TIME * good.length);
+  }
+
+  /** Ids of the deliveries of topics, each as often as it is there. */
+  async function idsIn(topics: readonly string[]): Promise<readonly string[]> {
+    const found: string[] = [];
+    for (const topic of topics)
+      for (const { value } of await entriesOf(tributary, topic)) {
+        const { delivery = undefined, id = '' } = JSON.parse(value) as {
+          delivery?: { id: string };
+          id?: string;
+        };
+        found.push(delivery?.id ?? id);
+      }
+    return found;
+  }
+
+  /** Every delivery of a list, page by page. */
+  async function all(query: string): Promise<readonly { id: string }[]> {
+    const found: { id: string }[] = [];
+    for (let path: string | undefined = `./deliveries?limit=1000&${query}`; path !== undefined; ) {
+      const answer: Awaited<ReturnType<typeof tributary.owner.call<{ id: string }[]>>> =
+        await tributary.owner.call<{ id: string }[]>('GET', path);
+      found.push(...answer.body);
+      path = nextIn(answer.headers.get('link'));
+    }
+    return found;
+  }
+});
+
+function nextIn(link: string | null): string | undefined {
+  const url = /<([^>]+)>; rel="next"/.exec(link ?? '')?.[1];
+  return url === undefined ? undefined : `./deliveries?${url.split('?')[1]}`;
+}

@@ -1,0 +1,273 @@
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { eventually } from '../../helpers/client.ts';
+import { openEventStream } from '../../helpers/event-stream.ts';
+import { startTributary, type Tributary } from '../../helpers/tributary.ts';
+
+interface Volume {
+  readonly event_type: string;
+  readonly event_name: string;
+  readonly event_count: number;
+}
+
+const UTC_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/;
+
+/** Four types of events, one by one or in batches; a 202 means that the log has them. */
+describe('Ingestion', () => {
+  let tributary: Tributary;
+  beforeAll(async () => {
+    tributary = await startTributary();
+  });
+  afterAll(() => tributary.remove());
+
+  const counted = async (type: string, name = '') =>
+    (await tributary.owner.get<readonly Volume[]>('./event-volume'))
+      .filter(({ event_type, event_name }) => event_type === type && event_name === name)
+      .reduce((sum, { event_count }) => sum + event_count, 0);
+
+  it.each([
+    [
+      'track',
+      {
+        event: 'Order Completed',
+        user_id: 'u1',
+        properties: { total: 12.5 },
+        timestamp: '2026-01-02T03:04:05Z',
+        context: {},
+      },
+    ],
+    ['identify', { user_id: 'u1', traits: { plan: 'pro' } }],
+    ['page', { anonymous_id: 'a1', name: 'Home', properties: { url: 'https://example.com' } }],
+    ['group', { user_id: 'u1', group_id: 'g1', traits: { name: 'Acme' } }],
+  ])('takes a %s event', async (type, body) => {
+    const answer = await tributary.producer.call('POST', `./events/${type}`, { body });
+    expect(answer).toMatchObject({ status: 202, body: { status: 'received' } });
+  });
+
+  it('shows every field of each type in the live view, as it was sent but for the form of its time, and adds who, where and when', async () => {
+    const { url, idToken: token, workspaceId } = tributary;
+    const stream = await openEventStream(url, { token, workspaceId });
+    onTestFinished(() => stream.close());
+    const sent = {
+      track: { event: 'All Fields', properties: { total: 12.5, lines: [{ sku: 'a' }] } },
+      identify: { traits: { plan: 'pro', address: { city: 'Rome' } } },
+      page: { name: 'Home', properties: { url: 'https://example.com', title: 'Home', referrer: '' } },
+      group: { group_id: 'g1', traits: { name: 'Acme' } },
+    };
+    const common = {
+      user_id: 'u-all',
+      anonymous_id: 'a-all',
+      timestamp: '2026-01-02T03:04:05+02:00',
+      context: { device: { type: 'phone' }, location: { country: 'IT' } },
+    };
+    for (const [type, fields] of Object.entries(sent)) {
+      const message_id = `all-${type}`;
+      await tributary.producer.post(`./events/${type}`, { ...fields, ...common, message_id });
+      const [event] = await eventually(
+        () => stream.events().filter((shown) => shown.message_id === message_id),
+        (found) => found.length > 0,
+      );
+      expect(event).toEqual({
+        ...{ type, message_id, ...fields, ...common },
+        ...{ environment: 'production', workspace_id: workspaceId },
+        timestamp: '2026-01-02T01:04:05.000Z',
+        context: { ...common.context, tributary: { timestamp: common.timestamp } },
+        received_at: expect.stringMatching(UTC_TIME),
+        ...{ outcome: 'accepted', violations: [] },
+      });
+    }
+  });
+
+  it('gives an event without a time the server’s', async () => {
+    const { url, idToken: token, workspaceId } = tributary;
+    const stream = await openEventStream(url, { token, workspaceId });
+    onTestFinished(() => stream.close());
+    const before = Date.now();
+    await tributary.producer.post('./events/track', { event: 'Timeless', user_id: 'u1' });
+    const after = Date.now();
+    const [event] = await eventually(
+      () => stream.events().filter((shown) => shown.event === 'Timeless'),
+      (found) => found.length > 0,
+    );
+    expect(event?.timestamp).toMatch(UTC_TIME);
+    expect(event?.timestamp).toBe(event?.received_at);
+    expect(Date.parse(String(event?.timestamp))).toBeGreaterThanOrEqual(before);
+    expect(Date.parse(String(event?.timestamp))).toBeLessThanOrEqual(after);
+  });
+
+  const least = { track: { event: 'Least' }, identify: {}, page: {}, group: { group_id: 'g1' } };
+
+  it.each(Object.entries(least))(
+    'takes a %s event with either id, and refuses it with none',
+    async (type, body) => {
+      const send = (fields: object) => tributary.producer.call('POST', `./events/${type}`, { body: fields });
+      for (const id of [{ user_id: 'u1' }, { anonymous_id: 'a1' }, { user_id: 'u1', anonymous_id: 'a1' }])
+        expect((await send({ ...body, ...id })).status).toBe(202);
+      for (const none of [{}, { user_id: null, anonymous_id: null }])
+        expect(await send({ ...body, ...none })).toMatchObject({
+          status: 400,
+          body: { error: 'invalid request', details: [{ message: 'user_id or anonymous_id is required' }] },
+        });
+    },
+  );
+
+  it.each([
+    ['track', '/event', {}],
+    ['track', '/traits', { ...least.track, traits: {} }],
+    ['track', '/name', { ...least.track, name: 'x' }],
+    ['identify', '/properties', { properties: {} }],
+    ['identify', '/event', { event: 'x' }],
+    ['page', '/event', { event: 'x' }],
+    ['page', '/traits', { traits: {} }],
+    ['group', '/group_id', {}],
+    ['group', '/name', { ...least.group, name: 'x' }],
+    ['group', '/properties', { ...least.group, properties: {} }],
+  ])('refuses a %s event for its %s: %j', async (type, path, fields) => {
+    const body = { ...fields, user_id: 'u1' };
+    expect(await tributary.producer.call('POST', `./events/${type}`, { body })).toMatchObject({
+      status: 400,
+      body: { error: 'invalid request', details: [{ path }] },
+    });
+  });
+
+  it('keeps the message_id it is given, and counts a repeated one once', async () => {
+    const body = { event: 'Repeated', user_id: 'u1', message_id: 'order-17' };
+    for (let time = 0; time < 5; time++) {
+      const answer = await tributary.producer.call('POST', './events/track', { body });
+      expect(answer.body).toEqual({ message_id: 'order-17', status: 'received' });
+    }
+    await tributary.producer.post('./events/track', { event: 'After', user_id: 'u1' });
+    await eventually(
+      () => counted('track', 'After'),
+      (count) => count === 1,
+    );
+    expect(await counted('track', 'Repeated')).toBe(1);
+  });
+
+  it('takes the good events of a batch and names the bad ones', async () => {
+    const batch = [
+      { type: 'track', event: 'In Batch', user_id: 'u1' },
+      { type: 'track', user_id: 'u1' },
+      { type: 'page', name: 'In Batch', anonymous_id: 'a1' },
+      { type: 'screen', user_id: 'u1' },
+      { type: 'identify', traits: {} },
+      'no object',
+    ];
+    const { status, body } = await tributary.producer.call('POST', './events/batch', { body: { batch } });
+    expect(status).toBe(202);
+    expect(body).toMatchObject({
+      accepted: 2,
+      rejected: [
+        { index: 1, error: 'invalid request', details: [{ path: '/event', message: 'is required' }] },
+        { index: 3, error: 'invalid request', details: [{ path: '/type' }] },
+        { index: 4, error: 'invalid request', details: [{ message: 'user_id or anonymous_id is required' }] },
+        { index: 5, error: 'invalid request' },
+      ],
+    });
+    await eventually(
+      () => counted('track', 'In Batch'),
+      (count) => count === 1,
+    );
+    const allBad = await tributary.producer.call('POST', './events/batch', { body: { batch: [1, 2] } });
+    expect(allBad).toMatchObject({ status: 202, body: { accepted: 0 } });
+  });
+
+  it('inflates gzip', async () => {
+    const response = await fetch(`${tributary.url}/api/v1/workspaces/${tributary.workspaceId}/events/track`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${tributary.writeKey}`,
+        'content-type': 'application/json',
+        'content-encoding': 'gzip',
+      },
+      body: gzipSync(JSON.stringify({ event: 'Compressed', user_id: 'u1' })),
+    });
+    expect(response.status).toBe(202);
+    await eventually(
+      () => counted('track', 'Compressed'),
+      (count) => count === 1,
+    );
+  });
+
+  it('shows volume by type, name and hour of receipt: accepted events, of either environment', async () => {
+    const { owner } = tributary;
+    const { key } = await owner.post<{ key: string }>('./event-keys', {
+      name: 'test',
+      environment: 'development',
+    });
+    const [production, development] = [tributary.producer, owner.with({ token: key })];
+    await owner.post('./event-contracts', {
+      name: 'Never',
+      event_type: 'track',
+      event_name: 'Never',
+      schema_definition: { properties: { total: { type: 'number', required: true } } },
+      enforcement_mode: 'block',
+      undeclared_fields: 'allow',
+    });
+    const volume = async (query = '') =>
+      (await owner.get<readonly (Volume & { hour_bucket: string })[]>(`./event-volume${query}`)).filter(
+        ({ event_name }) => ['Bought', 'Pricing', ''].includes(event_name),
+      );
+    const sums = (records: readonly Volume[]) => {
+      const found: Record<string, number> = {};
+      for (const { event_type, event_name, event_count } of records)
+        found[`${event_type}:${event_name}`] = (found[`${event_type}:${event_name}`] ?? 0) + event_count;
+      return found;
+    };
+    const before = sums(await volume());
+    const user_id = 'u-volume';
+    const track = { type: 'track', event: 'Bought', user_id, timestamp: '2020-02-02T02:02:02Z' };
+    const batch = [
+      { ...track, message_id: 'bought-1' },
+      { ...track, message_id: 'bought-1' },
+      track,
+      { type: 'track', event: 'Never', user_id },
+      { type: 'page', name: 'Pricing', user_id },
+      { type: 'page', user_id },
+      { type: 'identify', user_id },
+      { type: 'group', group_id: 'g', user_id },
+    ];
+    await production.post('./events/batch', { batch });
+    await development.post('./events/batch', { batch: [track, { type: 'page', name: 'Pricing', user_id }] });
+    const added = async (query?: string) => {
+      const now = sums(await volume(query));
+      return Object.fromEntries(
+        Object.entries(now).map(([name, count]) => [name, count - (before[name] ?? 0)]),
+      );
+    };
+    const all = { 'track:Bought': 3, 'page:Pricing': 2, 'page:': 1, 'identify:': 1, 'group:': 1 };
+    await eventually(added, (now) => Object.entries(all).every(([name, count]) => (now[name] ?? 0) >= count));
+    expect(await added()).toEqual(all);
+    expect(sums(await volume('?environment=development'))).toEqual({ 'track:Bought': 1, 'page:Pricing': 1 });
+    const hours = new Set((await volume('?hours=720')).map(({ hour_bucket }) => hour_bucket));
+    for (const hour of hours) {
+      expect(hour).toMatch(/^\d{4}-\d{2}-\d{2}T\d{2}:00:00\.000Z$/);
+      expect(Date.now() - Date.parse(hour)).toBeLessThan(2 * 3_600_000);
+    }
+    expect(await counted('track', 'Never')).toBe(0);
+  });
+
+  it('tells a contract’s verdict before it stores, when asked to', async () => {
+    await tributary.owner.post('./event-contracts', {
+      name: 'Checked',
+      event_type: 'track',
+      event_name: 'Checked',
+      schema_definition: { properties: { total: { type: 'number', required: true } } },
+      enforcement_mode: 'block',
+      undeclared_fields: 'allow',
+    });
+    const send = (properties: object) =>
+      tributary.producer.call('POST', './events/track?check=contract', {
+        body: { event: 'Checked', user_id: 'u1', properties },
+      });
+    expect(await send({ total: 'much' })).toMatchObject({
+      status: 400,
+      body: { error: 'event blocked', violations: [{ kind: 'type', path: '/total' }] },
+    });
+    expect((await send({ total: 1 })).status).toBe(202);
+    await eventually(
+      () => counted('track', 'Checked'),
+      (count) => count === 1,
+    );
+  });
+});

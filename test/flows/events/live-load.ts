@@ -1,0 +1,98 @@
+import { cpuSeconds, residentMiB } from '../../bench/usage.ts';
+import { Child } from '../../helpers/child.ts';
+import { eventually } from '../../helpers/client.ts';
+import { openEventStream } from '../../helpers/event-stream.ts';
+import type { StreamReadersTask } from '../../helpers/stream-readers.ts';
+import type { Tributary } from '../../helpers/tributary.ts';
+
+export const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
+/** How long events are sent for each figure, ms, and how often the two are measured in turns. */
+const SPAN_MS = IS_LONG ? 8_000 : 2_000;
+const ROUNDS = IS_LONG ? 5 : 2;
+const SENDERS = 8;
+const BATCH = 50;
+
+/** What sending for a while gave. */
+interface Sent {
+  /** Events a second that were answered 202. */
+  readonly rate: number;
+  /** Processor time of the process that took them, us an event. */
+  readonly cpu: number;
+}
+
+export interface LiveLoad {
+  readonly without: Sent;
+  readonly among: Sent;
+  /** The most the gateway's process took before the first streams, and in each round with them, MiB. */
+  readonly memoryBefore: number;
+  readonly memoryAmong: readonly number[];
+  /** Of one stream that is read: events it was shown, and that it was told it missed. */
+  readonly seen: number;
+  readonly missed: number;
+}
+
+/** Sends events as fast as they are taken, in turns without and with so many streams, one of which is never read. */
+export async function loadWithStreams(tributary: Tributary, count: number): Promise<LiveLoad> {
+  const { url, idToken, workspaceId, pid } = tributary;
+  const [without, among]: [Sent[], Sent[]] = [[], []];
+  await send(tributary); // warms up
+  let [memoryBefore, peak, seen, missed] = [0, 0, 0, 0];
+  const memoryAmong: number[] = [];
+  const watching = setInterval(() => {
+    peak = Math.max(peak, residentMiB(pid));
+  }, 50);
+  for (let round = 0; round < ROUNDS; round++) {
+    without.push(await send(tributary));
+    if (round === 0) memoryBefore = peak;
+    peak = 0;
+    const task: StreamReadersTask = { url, idToken, workspaceId, read: count - 2, unread: 1 };
+    const readers = new Child(new URL('../../helpers/stream-readers.ts', import.meta.url), [
+      JSON.stringify(task),
+    ]);
+    const watched = await openEventStream(url, { token: idToken, workspaceId });
+    try {
+      await readers.wrote(1);
+      among.push(await send(tributary));
+      memoryAmong.push(peak);
+      seen += watched.events().length;
+      for (const { count: told } of watched.notices('missed') as { count: number | null }[])
+        missed += told ?? 0;
+    } finally {
+      watched.close();
+      await readers.kill();
+    }
+    await eventually(
+      async () => /^tributary_live_streams(?:\{\})? (\d+)$/m.exec(await tributary.metrics())?.[1],
+      (open) => open === '0',
+    );
+  }
+  clearInterval(watching);
+  return { without: median(without), among: median(among), memoryBefore, memoryAmong, seen, missed };
+}
+
+async function send(tributary: Tributary): Promise<Sent> {
+  const [from, cpuBefore] = [performance.now(), cpuSeconds(tributary.pid)];
+  let taken = 0;
+  await Promise.all(
+    Array.from({ length: SENDERS }, async (_, sender) => {
+      while (performance.now() < from + SPAN_MS) {
+        const batch = Array.from({ length: BATCH }, (_, n) => ({
+          type: 'track',
+          event: 'Load',
+          user_id: `u${sender}-${n}`,
+          properties: { text: 'x'.repeat(300) },
+        }));
+        const { status } = await tributary.producer.call('POST', './events/batch', { body: { batch } });
+        if (status === 202) taken += BATCH;
+      }
+    }),
+  );
+  const seconds = (performance.now() - from) / 1_000;
+  return { rate: taken / seconds, cpu: ((cpuSeconds(tributary.pid) - cpuBefore) / taken) * 1e6 };
+}
+
+/** By rate, of the two in the middle the lower. */
+function median(sent: readonly Sent[]): Sent {
+  const sorted = sent.toSorted((a, b) => a.rate - b.rate);
+  return sorted[Math.floor((sorted.length - 1) / 2)] ?? { rate: Number.NaN, cpu: Number.NaN };
+}

@@ -1,0 +1,181 @@
+// Runs alone: it holds times, CPU and memory under load.
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { eventually } from '../../helpers/client.ts';
+import { type EventStream, openEventStream, type StreamOptions } from '../../helpers/event-stream.ts';
+import { startTributary, type Tributary } from '../../helpers/tributary.ts';
+import { IS_LONG, loadWithStreams } from './live-load.ts';
+
+interface Shown {
+  readonly message_id: string;
+  readonly event: string;
+  readonly outcome: string;
+  readonly violations: readonly object[];
+}
+
+const isCluster = process.env.TRIBUTARY_TEST_WIRING === 'cluster';
+const LIMITS = {
+  TRIBUTARY_LIVE_STREAMS: '600',
+  TRIBUTARY_LIVE_STREAMS_PER_WORKSPACE: '600',
+  TRIBUTARY_LIVE_STREAMS_PER_ORGANIZATION: '600',
+  TRIBUTARY_LIVE_STREAMS_PER_ACCOUNT: '600',
+};
+
+/** Events as they come in, for people who watch. */
+describe('The live stream', () => {
+  let tributary: Tributary;
+  beforeAll(async () => {
+    tributary = await startTributary({ env: LIMITS });
+  });
+  afterAll(() => tributary.remove());
+
+  async function open(options: Partial<StreamOptions> = {}): Promise<EventStream> {
+    const { url, idToken: token, workspaceId } = tributary;
+    const stream = await openEventStream(url, { token, workspaceId, ...options });
+    onTestFinished(() => stream.close());
+    expect(stream.status).toBe(200);
+    return stream;
+  }
+  const track = (event: string, properties: object = {}, message_id?: string) =>
+    tributary.producer.post('./events/track', {
+      event,
+      user_id: 'ada',
+      properties,
+      ...(message_id === undefined ? {} : { message_id }),
+    });
+  const shown = (stream: EventStream) => stream.events<Shown>();
+  const ids = (stream: EventStream) => shown(stream).map(({ message_id }) => message_id);
+
+  it('shows an event within a second of its answer', async () => {
+    const stream = await open();
+    await track('Warm Up');
+    await stream.got(1);
+    const took: number[] = [];
+    for (let n = 2; n <= 11; n++) {
+      await track('Seen');
+      const answeredAt = performance.now();
+      await stream.got(n);
+      took.push((stream.messages.at(-1)?.at ?? Number.NaN) - answeredAt);
+    }
+    console.log(
+      `an event is in the stream ${took.map((ms) => ms.toFixed(0)).join(', ')} ms after its answer`,
+    );
+    expect(Math.max(...took)).toBeLessThan(1_000);
+    expect(shown(stream).at(-1)).toMatchObject({ event: 'Seen', outcome: 'accepted', violations: [] });
+  });
+
+  it('shows what became of an event, rejected ones too, and no repeated one', async () => {
+    const contract = {
+      name: 'orders',
+      event_type: 'track',
+      schema_definition: { properties: { total: { type: 'number', required: true } } },
+      undeclared_fields: 'omit',
+    };
+    await tributary.owner.post('./event-contracts', {
+      ...contract,
+      event_name: 'Order',
+      enforcement_mode: 'block',
+    });
+    await tributary.owner.post('./event-contracts', {
+      ...contract,
+      event_name: 'Quote',
+      enforcement_mode: 'warn',
+    });
+    const stream = await open();
+    await track('Order', { total: 1 }, 'fine');
+    await track('Order', { total: 2, secret: 'x' }, 'cut');
+    await track('Order', { total: 'much' }, 'blocked');
+    await track('Quote', { total: 'much' }, 'warned');
+    await track('Order', { total: 1 }, 'fine');
+    await track('Order', { total: 3 }, 'last');
+    await eventually(
+      () => ids(stream),
+      (seen) => ['last', 'blocked'].every((id) => seen.includes(id)),
+    );
+    const of = (id: string) => shown(stream).filter(({ message_id }) => message_id === id);
+    expect(of('fine')).toMatchObject([{ outcome: 'accepted', violations: [] }]);
+    expect(of('cut')).toMatchObject([
+      {
+        outcome: 'omitted',
+        properties: { total: 2 },
+        violations: [{ kind: 'undeclared', path: '/secret', action: 'omitted', message_id: 'cut' }],
+      },
+    ]);
+    expect(of('blocked')).toMatchObject([
+      { outcome: 'rejected', properties: { total: 'much' }, violations: [{ kind: 'type', path: '/total' }] },
+    ]);
+    expect(of('warned')).toMatchObject([
+      {
+        outcome: 'warned',
+        violations: [{ kind: 'type', path: '/total', action: 'warned', event_name: 'Quote' }],
+      },
+    ]);
+  });
+
+  it('goes on where it was left, without gap or repeat', async () => {
+    const first = await open();
+    await first.got(1);
+    await track('Before', {}, 'before');
+    await eventually(
+      () => ids(first).at(-1),
+      (id) => id === 'before',
+    );
+    first.close();
+    const batch = Array.from({ length: 300 }, (_, n) => ({
+      type: 'page',
+      user_id: `u${n}`,
+      message_id: `away${n}`,
+    }));
+    await tributary.producer.post('./events/batch', { batch });
+    const second = await open({ lastEventId: first.lastEventId });
+    await second.got(300);
+    expect(second.notices('missed')).toEqual([]);
+    expect(ids(second).toSorted()).toEqual(batch.map(({ message_id }) => message_id).toSorted());
+  });
+
+  it('ends within a second when its key is revoked', async () => {
+    const { id, key } = await tributary.owner.post<{ id: string; key: string }>('./api-keys', {
+      name: 'watcher',
+    });
+    const stream = await open({ token: key });
+    await tributary.owner.ok('DELETE', `./api-keys/${id}`);
+    const answeredAt = performance.now();
+    await stream.over();
+    expect(performance.now() - answeredAt).toBeLessThan(1_000);
+    expect(stream.notices('end')).toEqual([{ reason: 'not authenticated' }]);
+  });
+
+  it('comes back after the server was started again, and tells where it cannot go on', async () => {
+    const first = await open();
+    await first.got(1);
+    await tributary.stop();
+    await first.over();
+    expect(first.notices('end')).toEqual([{ reason: 'shutting down' }]);
+    const { folder } = tributary;
+    tributary = await startTributary({ folder, env: LIMITS });
+    await track('After', {}, 'after');
+    const second = await open({ lastEventId: first.lastEventId });
+    await second.got(1);
+    expect(ids(second)).toEqual(['after']);
+    // Redis keeps the tail while gateways come and go; in one process it ends with the process.
+    expect(second.notices('missed')).toEqual(isCluster ? [] : [{ count: null }]);
+  });
+
+  it('500 streams, one of which does not read, cost bounded memory and no throughput', async () => {
+    const { without, among, memoryBefore, memoryAmong, seen, missed } = await loadWithStreams(tributary, 500);
+    const said = ({ rate, cpu }: typeof without) =>
+      `${rate.toFixed(0)} events/s, ${cpu.toFixed(0)} us of CPU each`;
+    console.log(
+      `without streams ${said(without)}; with 500 ${said(among)}; memory ${memoryBefore.toFixed(0)} MiB before, then ` +
+        `${memoryAmong.map((mib) => mib.toFixed(0)).join(', ')}; ` +
+        `one stream was shown ${seen} events and told that it missed ${missed}`,
+    );
+    // A busy machine moves rates more than the streams do: what these take of a core says it better.
+    expect(among.rate * (among.cpu - without.cpu)).toBeLessThan(0.25 * 1e6);
+    expect(among.rate / without.rate).toBeGreaterThan(IS_LONG ? 0.7 : 0.4);
+    // Half a MiB a stream, which holds for however long: the last round takes about what the middle one did.
+    const middle = memoryAmong[Math.floor((memoryAmong.length - 1) / 2)] ?? Number.NaN;
+    expect(Math.max(...memoryAmong) - memoryBefore).toBeLessThan(300);
+    expect((memoryAmong.at(-1) ?? Number.NaN) - middle).toBeLessThan(memoryAmong.length > 2 ? 75 : 200);
+    expect(seen).toBeGreaterThan(0);
+  }, 240_000);
+});

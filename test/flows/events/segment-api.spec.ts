@@ -1,0 +1,168 @@
+import { randomUUID } from 'node:crypto';
+import { gzipSync } from 'node:zlib';
+import type { CanonicalEvent, ProfileRecord } from '@tributary/core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { eventually } from '../../helpers/client.ts';
+import { drained } from '../../helpers/drained.ts';
+import { openEventStream } from '../../helpers/event-stream.ts';
+import { openProfiles, type ProfileOrganization, sendTo } from '../../helpers/profile-client.ts';
+import { startTributary, type Tributary } from '../../helpers/tributary.ts';
+
+/** A name nobody else in this file has. */
+const fresh = (name: string) => `${name}.${randomUUID()}`;
+
+/** What was made for Segment sends here by another address and a write key, and nothing it says is lost. */
+describe('The Segment API', () => {
+  let tributary: Tributary;
+  let organization: ProfileOrganization;
+  beforeAll(async () => {
+    tributary = await startTributary();
+    organization = await openProfiles(tributary.owner, tributary.workspaceId, sendTo(tributary.url));
+  });
+  afterAll(() => tributary.remove());
+
+  const basic = () => `Basic ${Buffer.from(`${tributary.writeKey}:`).toString('base64')}`;
+
+  async function post(path: string, body: object | string, headers: Readonly<Record<string, string>> = {}) {
+    const response = await fetch(tributary.url + path, {
+      method: 'POST',
+      headers: { authorization: basic(), 'content-type': 'application/json', ...headers },
+      body: typeof body === 'string' ? body : JSON.stringify(body),
+    });
+    return { status: response.status, body: await response.json() };
+  }
+  const TAKEN = { status: 200, body: { success: true } };
+
+  it('takes a batch, and whoever watches sees the events in our words, with all that was said', async () => {
+    const { url, idToken: token, workspaceId } = tributary;
+    const stream = await openEventStream(url, { token, workspaceId });
+    const userId = fresh('user');
+    const sentAt = new Date(Date.now() - 3_600_000);
+    const timestamp = new Date(sentAt.getTime() - 5_000).toISOString();
+    const common = { userId, timestamp, integrations: { All: true }, channel: 'server' };
+    const batch = [
+      { type: 'track', messageId: `${userId}-1`, event: 'Paid', properties: { total: 3 }, ...common },
+      { type: 'screen', messageId: `${userId}-2`, name: 'Basket', ...common },
+    ];
+    const context = { library: { name: 'by-hand', version: '1' } };
+    expect(await post('/v1/batch', { batch, sentAt: sentAt.toISOString(), context })).toEqual(TAKEN);
+    const seen = () => stream.events<CanonicalEvent>().filter(({ user_id }) => user_id === userId);
+    const [paid, basket] = await eventually(seen, ({ length }) => length === 2);
+    stream.close();
+    const segment = {
+      integrations: { All: true },
+      channel: 'server',
+      sentAt: sentAt.toISOString(),
+      timestamp,
+    };
+    expect(paid).toMatchObject({ type: 'track', event: 'Paid', properties: { total: 3 } });
+    expect(paid?.context).toEqual({ ...context, segment });
+    expect(basket).toMatchObject({ type: 'page', name: 'Basket', message_id: `${userId}-2` });
+    expect(basket?.context).toEqual({
+      ...context,
+      screen: { name: 'Basket' },
+      segment: { ...segment, type: 'screen' },
+    });
+    // The client's clock is an hour behind; the event happened five seconds before it was received.
+    for (const { timestamp: at = '', received_at = '' } of [
+      paid ?? {},
+      basket ?? {},
+    ] as Partial<CanonicalEvent>[])
+      expect(Date.parse(received_at) - Date.parse(at)).toBe(5_000);
+  });
+
+  it('counts an event once that an SDK sends again', async () => {
+    const event = fresh('Sent twice');
+    const call = { userId: 'u', event, messageId: fresh('m') };
+    for (let times = 0; times < 3; times++) expect(await post('/v1/track', call)).toEqual(TAKEN);
+    await drained(tributary, 30_000);
+    const volume =
+      await tributary.owner.get<readonly { event_name: string; event_count: number }[]>('./event-volume');
+    expect(volume.filter(({ event_name }) => event_name === event)).toMatchObject([{ event_count: 1 }]);
+  });
+
+  it('takes what a browser sends: plain text with the key in the body, gzip, and a beacon', async () => {
+    const call = { userId: 'u', event: 'E', writeKey: tributary.writeKey };
+    const send = (
+      path: string,
+      body: string | Uint8Array<ArrayBuffer>,
+      headers: Readonly<Record<string, string>>,
+    ) => fetch(tributary.url + path, { method: 'POST', body, headers });
+    const text = JSON.stringify(call);
+    const plain = { 'content-type': 'text/plain;charset=UTF-8' };
+    expect((await send('/v1/t', text, plain)).status).toBe(200);
+    const zipped = new Uint8Array(gzipSync(text));
+    expect((await send('/v1/t', zipped, { ...plain, 'content-encoding': 'gzip' })).status).toBe(200);
+    const { writeKey, ...rest } = call;
+    const beacon = JSON.stringify({ batch: [{ ...rest, type: 'track' }] });
+    expect((await send(`/beacon/v1/batch?writeKey=${writeKey}`, beacon, plain)).status).toBe(200);
+    expect((await send('/v1/t', JSON.stringify(rest), plain)).status).toBe(401);
+  });
+
+  it('keeps the good of a batch and names the bad', async () => {
+    const batch = [
+      { type: 'track', event: 'No one' },
+      { type: 'track', userId: 'u', event: 'Someone' },
+    ];
+    expect(await post('/v1/batch', { batch })).toMatchObject({
+      status: 200,
+      body: { success: true, rejected: [{ index: 0, details: [{ path: '/userId' }] }] },
+    });
+    expect(await post('/v1/batch', { batch: batch.slice(0, 1) })).toMatchObject({ status: 400 });
+  });
+
+  it('tells SDKs that load settings where to send', async () => {
+    const settings = await fetch(`${tributary.url}/v1/projects/${tributary.writeKey}/settings`);
+    expect(await settings.json()).toMatchObject({
+      integrations: { 'Segment.io': { apiHost: `${new URL(tributary.url).host}/v1`, protocol: 'http' } },
+    });
+    const source = await fetch(`${tributary.url}/sourceConfig`, { headers: { authorization: basic() } });
+    expect(await source.json()).toMatchObject({ source: { enabled: true } });
+  });
+
+  describe('an alias', () => {
+    async function one(type: string, value: string): Promise<ProfileRecord> {
+      const [found, ...others] = await organization.client.search({ [type]: [value] });
+      if (found === undefined || others.length > 0) throw new Error(`not one profile has this ${type}`);
+      return found;
+    }
+    async function call(path: string, body: object) {
+      expect(await post(path, body)).toEqual(TAKEN);
+      await drained(tributary, 30_000);
+    }
+    const identify = (userId: string, traits: object = {}) => call('/v1/identify', { userId, traits });
+
+    it('makes an anonymous visitor the user they became', async () => {
+      const [device, user] = [fresh('device'), fresh('user')];
+      await call('/v1/identify', { anonymousId: device, traits: { seen: 'a banner' } });
+      const before = await one('anonymous_id', device);
+      await call('/v1/alias', { previousId: device, userId: user });
+      const after = await one('user_id', user);
+      expect(after).toMatchObject({ ucid: before.ucid, profile: { traits: { seen: 'a banner' } } });
+      expect(await organization.client.search({ user_id: [device] })).toEqual([]);
+    });
+
+    it('gives a user another id', async () => {
+      const [email, id] = [fresh('ann@example'), fresh('42')];
+      await identify(email, { name: 'Ann' });
+      await call('/v1/alias', { previousId: email, userId: id });
+      expect(await one('user_id', id)).toEqual(await one('user_id', email));
+      expect(await one('user_id', id)).toMatchObject({ profile: { traits: { name: 'Ann' } } });
+    });
+
+    it('never makes one of two people: neither of two users nor of two on one device', async () => {
+      const [ann, bob, tablet] = [fresh('ann'), fresh('bob'), fresh('tablet')];
+      await identify(ann, { name: 'Ann' });
+      await identify(bob, { name: 'Bob' });
+      await call('/v1/alias', { previousId: ann, userId: bob });
+      for (const userId of [ann, bob]) await call('/v1/alias', { previousId: tablet, userId });
+      const [first, second] = [await one('user_id', ann), await one('user_id', bob)];
+      expect(first.ucid).not.toBe(second.ucid);
+      expect((await one('anonymous_id', tablet)).ucid).toBe(first.ucid);
+      expect([first.profile, second.profile]).toMatchObject([
+        { traits: { name: 'Ann' } },
+        { traits: { name: 'Bob' } },
+      ]);
+    });
+  });
+});

@@ -1,0 +1,224 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type ProfileChangeValue, type ProfileRecord, TOPIC } from '@tributary/core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { eventually } from '../../helpers/client.ts';
+import { drained } from '../../helpers/drained.ts';
+import { entriesOf } from '../../helpers/log-of.ts';
+import { openProfiles, type ProfileOrganization, sendTo } from '../../helpers/profile-client.ts';
+import { startTributary, type Tributary } from '../../helpers/tributary.ts';
+
+const KILLS = process.env.TRIBUTARY_TEST_LONG === undefined ? 1 : 10;
+
+/** A name nobody else in this file has. */
+const fresh = (name: string) => `${name}.${randomUUID()}`;
+
+/** What producers say of people with identify and group becomes profiles; who is who is decided with care. */
+describe('Profiles by events', () => {
+  let tributary: Tributary;
+  let organization: ProfileOrganization;
+  const open = async () => {
+    const { owner, workspaceId, url } = tributary;
+    organization = await openProfiles(owner, workspaceId, sendTo(url));
+  };
+  beforeAll(async () => {
+    tributary = await startTributary();
+    await open();
+  });
+  afterAll(() => tributary.remove());
+
+  /** Sends events one after the other and waits until each stage is through. */
+  async function send(...events: readonly (readonly [type: string, body: object])[]): Promise<void> {
+    for (const [type, body] of events) await tributary.producer.post(`./events/${type}`, body);
+    await drained(tributary, 30_000);
+  }
+
+  async function one(type: string, value: string): Promise<ProfileRecord> {
+    const [found, ...others] = await organization.client.search({ [type]: [value] });
+    if (found === undefined || others.length > 0) throw new Error(`not one profile has this ${type}`);
+    return found;
+  }
+  const valuesOf = ({ ids }: ProfileRecord, namespace: string) =>
+    ((ids[namespace] ?? []) as readonly Readonly<Record<string, string>>[]).map((item) => item[namespace]);
+
+  it('identify and group are found at once by what they name, traits and groups in their places', async () => {
+    const user = fresh('user');
+    const email = `${user}@example.com`;
+    await send(
+      [
+        'identify',
+        { user_id: user, traits: { email: email.toUpperCase(), phone: '+49 171 5', plan: 'pro' } },
+      ],
+      ['group', { user_id: user, group_id: 'acme', traits: { name: 'Acme', email: 'office@acme.example' } }],
+      ['group', { user_id: user, group_id: 'chess' }],
+      ['track', { user_id: user, event: 'Seen', properties: { plan: 'none' } }],
+    );
+    const record = await one('user_id', user);
+    expect(record.profile).toEqual({
+      traits: { email: email.toUpperCase(), phone: '+49 171 5', plan: 'pro', _ts: expect.any(String) },
+      groups: { acme: { name: 'Acme', email: 'office@acme.example' }, chess: {}, _ts: expect.any(String) },
+    });
+    expect(record).toMatchObject({ region: 'eu', mkt_preferences: {}, consent: {} });
+    expect(await one('email', email)).toEqual(record);
+    expect(await one('cellphone', '+49 171 5')).toEqual(record);
+    expect(await organization.client.search({ email: ['office@acme.example'] })).toEqual([]);
+  });
+
+  it('somebody anonymous becomes somebody known: one profile, with what both said', async () => {
+    const [user, device] = [fresh('user'), fresh('device')];
+    await send(['identify', { anonymous_id: device, traits: { seen: 'a banner' } }]);
+    const before = await one('anonymous_id', device);
+    await send(['identify', { user_id: user, anonymous_id: device, traits: { name: 'Ann' } }]);
+    const known = await one('user_id', user);
+    expect(known).toMatchObject({
+      ucid: before.ucid,
+      created_ts: before.created_ts,
+      profile: { traits: { seen: 'a banner', name: 'Ann' } },
+    });
+    expect(await one('anonymous_id', device)).toEqual(known);
+  });
+
+  it('a shared device and a shared e-mail address never make one of two people', async () => {
+    const [ann, bob, device] = [fresh('ann'), fresh('bob'), fresh('tablet')];
+    const email = `${fresh('family')}@example.com`;
+    await send(['identify', { user_id: ann, anonymous_id: device, traits: { email, name: 'Ann' } }]);
+    await send(['identify', { user_id: bob, anonymous_id: device, traits: { email, name: 'Bob' } }]);
+    await send(['identify', { anonymous_id: device, traits: { email, seen: 'tonight' } }]);
+    await send(['identify', { user_id: bob, anonymous_id: fresh('phone'), traits: { email } }]);
+    const [first, second] = [await one('user_id', ann), await one('user_id', bob)];
+    expect(first.ucid).not.toBe(second.ucid);
+    expect(first.profile).toMatchObject({ traits: { name: 'Ann', email, seen: 'tonight' } });
+    expect(second.profile).toMatchObject({ traits: { name: 'Bob', email } });
+    expect([valuesOf(first, 'user_id'), valuesOf(second, 'user_id')]).toEqual([[ann], [bob]]);
+    // What they share names who had it first.
+    for (const [type, value] of [
+      ['anonymous_id', device],
+      ['email', email],
+    ] as const)
+      expect((await one(type, value)).ucid).toBe(first.ucid);
+    // A person who says so makes them one.
+    const together = await organization.client.write({ user_id: ann, email: `${bob}@example.com` });
+    expect(together.ucid).toBe(first.ucid);
+  });
+
+  it('what names nobody makes no profile', async () => {
+    const user = fresh('user');
+    await send(
+      ['identify', { user_id: 'anonymous', traits: { email: 'n/a' } }],
+      ['identify', { user_id: user, anonymous_id: '0', traits: { email: 'test', phone: 4711 } }],
+    );
+    expect(Object.keys((await one('user_id', user)).ids)).toEqual(['user_id']);
+    for (const placeholder of ['anonymous', 'ANONYMOUS'])
+      expect(
+        await organization.client.call('/_search', { regions: ['eu'], search: { user_id: [placeholder] } }),
+      ).toMatchObject({ status: 400 });
+  });
+
+  it('who was deleted is gone, and comes back by what is received afterwards alone', async () => {
+    const user = fresh('user');
+    await send(['identify', { user_id: user, traits: { old: 'yes' } }]);
+    const { ucid } = await one('user_id', user);
+    expect(await organization.client.delete({ user_id: [user] })).toMatchObject({ deletedProfiles: [ucid] });
+    expect(await organization.client.search({ user_id: [user] })).toEqual([]);
+    await send(['identify', { user_id: user, traits: { anew: 'yes' } }]);
+    const back = await one('user_id', user);
+    expect(back.ucid).not.toBe(ucid);
+    expect(back.profile).toEqual({ traits: { anew: 'yes', _ts: expect.any(String) } });
+  });
+
+  it(`killed (${KILLS}x) while it writes, it has written each event, and nothing twice`, async () => {
+    const users = Array.from({ length: 200 }, (_, i) => fresh(`killed${i}`));
+    for (let kill = 0; kill < KILLS; kill++) {
+      const batch = users.flatMap((user_id, i) => [
+        { type: 'identify', user_id, traits: { [`number${kill}`]: i } },
+        { type: 'group', user_id, group_id: `g${kill}` },
+      ]);
+      await tributary.producer.post('./events/batch', { batch });
+      // Somewhere in the batch: some of what was written has no position behind it yet, and comes again.
+      await sleep(Math.random() * 300);
+      await tributary.kill();
+      tributary = await startTributary({ folder: tributary.folder });
+      await open();
+    }
+    await drained(tributary, 30_000);
+    const found = await organization.client.search({ user_id: users });
+    expect(found).toHaveLength(200);
+    const kills = Array.from({ length: KILLS }, (_, kill) => kill);
+    for (const record of found) {
+      const number = users.indexOf(valuesOf(record, 'user_id')[0] ?? '');
+      expect(record.profile).toMatchObject({
+        traits: Object.fromEntries(kills.map((kill) => [`number${kill}`, number])),
+        groups: Object.fromEntries(kills.map((kill) => [`g${kill}`, {}])),
+      });
+    }
+    // Two events a round: whatever came again has made no version more.
+    const ucids = new Set(found.map(({ ucid }) => ucid));
+    const versions = (await entriesOf(tributary, TOPIC.profileChanges))
+      .map(({ value }) => JSON.parse(value) as ProfileChangeValue)
+      .filter(({ ucid }) => ucids.has(ucid))
+      .map(({ version }) => version);
+    expect(Math.max(...versions)).toBeLessThanOrEqual(2 * KILLS);
+  }, 300_000);
+
+  it('what development sends under a customer’s id writes no profile', async () => {
+    const [user, test] = [fresh('user'), fresh('test')];
+    await send(['identify', { user_id: user, traits: { name: 'Ann' } }]);
+    const before = await one('user_id', user);
+    const { key } = await tributary.owner.post<{ key: string }>('./event-keys', {
+      name: 'test',
+      environment: 'development',
+    });
+    const developer = tributary.owner.with({ token: key });
+    for (const user_id of [user, test])
+      await developer.post('./events/identify', { user_id, traits: { name: 'Test' } });
+    await drained(tributary, 30_000);
+    expect(await one('user_id', user)).toEqual(before);
+    expect(await organization.client.search({ user_id: [test] })).toEqual([]);
+    expect(await tributary.metrics()).toMatch(
+      /^tributary_profile_events_total\{outcome="not_production"\} 2$/m,
+    );
+  });
+
+  it('profiles.changes carries every write, merge and deletion, each profile’s in order', async () => {
+    const [user, device] = [fresh('user'), fresh('device')];
+    const changesOf = async (...ucids: readonly string[]) =>
+      (await entriesOf(tributary, TOPIC.profileChanges))
+        .map(({ value, key }) => ({ ...(JSON.parse(value) as ProfileChangeValue), key }))
+        .filter(({ ucid }) => ucids.includes(ucid));
+    // What is written again before it is told may be told as one.
+    const toldOf = (ucid: string, kind: string) =>
+      eventually(
+        () => changesOf(ucid),
+        (all) => all.some((change) => change.kind === kind),
+      );
+    await send(['identify', { anonymous_id: device, traits: { step: 1 } }]);
+    await send(['identify', { user_id: user, traits: { step: 2 } }]);
+    const [older, younger] = [await one('anonymous_id', device), await one('user_id', user)];
+    for (const { ucid } of [older, younger]) await toldOf(ucid, 'written');
+    await send(['identify', { user_id: user, anonymous_id: device, traits: { step: 3 } }]);
+    const merged = await one('user_id', user);
+    await toldOf(older.ucid, 'merged');
+    await organization.client.delete({ user_id: [user] });
+    await toldOf(older.ucid, 'deleted');
+    const told = await changesOf(older.ucid, younger.ucid);
+    const common = { orgId: organization.orgId, region: 'eu', at: expect.any(Number) };
+    // At least once: what came again has a version that was seen.
+    const seen = new Map<string, number>();
+    const once = told.filter(({ ucid, version }) => {
+      const isNew = version > (seen.get(ucid) ?? 0);
+      if (isNew) seen.set(ucid, version);
+      return isNew;
+    });
+    expect(once.every(({ key, ucid }) => key === ucid)).toBe(true);
+    expect(once.filter(({ ucid }) => ucid === younger.ucid)).toMatchObject([
+      { ...common, kind: 'written', linked: [], record: younger },
+    ]);
+    expect(once.filter(({ ucid }) => ucid === older.ucid)).toMatchObject([
+      { ...common, kind: 'written', linked: [], record: older },
+      { ...common, kind: 'merged', linked: [younger.ucid], record: merged },
+      { ...common, kind: 'deleted', linked: [younger.ucid] },
+    ]);
+    const deletion = once.find(({ kind }) => kind === 'deleted');
+    expect(deletion).not.toHaveProperty('record');
+  });
+});

@@ -1,0 +1,100 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { eventually } from '../../helpers/client.ts';
+import { ServerProcess } from '../../helpers/server-process.ts';
+import { startTributary, type Tributary } from '../../helpers/tributary.ts';
+import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
+
+/** The conformance suite of the event log holds the same of a stage in the default run, without a server around it. */
+const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
+
+/** Ends the stages where they meet events of certain names. */
+const DEADLY = new URL('../../helpers/deadly-events.ts', import.meta.url).href;
+const ENV = { NODE_OPTIONS: `--import=${DEADLY}`, TRIBUTARY_STAGES_HEAP_MB: '128' };
+
+const INNOCENT = 24;
+/** Two of each; what a whole process leaves of its table may be older than the event by a tenth of a second. */
+const MOST_DEATHS = 5;
+/** Of the thread, which is noted by the process, or of the process, which is noted by the next one. */
+const TOLD = /the stages ended|FATAL ERROR/;
+
+/** An event that ends the whole process does so twice, with a supervisor that starts it again; then it is quarantined. */
+describe.runIf(IS_LONG)('Deadly events', () => {
+  let tributary: Tributary;
+  let webhook: Webhook;
+  beforeAll(async () => {
+    tributary = await startTributary({ env: ENV });
+    webhook = await startWebhook();
+  });
+  afterAll(async () => {
+    await tributary.remove();
+    await webhook.close();
+  });
+
+  it('ended it at every start: each twice now, and all others are delivered', {
+    timeout: 400_000,
+  }, async () => {
+    const { owner, producer, folder } = tributary;
+    const { id } = await owner.post<{ id: string }>('./destinations', {
+      name: 'hook',
+      type: 'webhook',
+      settings: { url: webhook.url },
+    });
+    await owner.post('./event-forwarding-rules', { name: 'all', destination_id: id });
+    const named = (event: string, n: number) => ({
+      type: 'track',
+      event,
+      user_id: `u${n}`,
+      properties: { n },
+    });
+    await producer.post('./events/batch', {
+      batch: [
+        ...Array.from({ length: INNOCENT }, (_, n) => named('Innocent', n)),
+        named('Deadly Route', 3),
+        named('Deadly Validate', 4),
+        named('Innocent', INNOCENT),
+      ],
+    });
+    const delivered = () => new Set(webhook.deliveries().map(({ event }) => Object(event.properties).n));
+    const listed = async () => {
+      const list = new ServerProcess(['redrive', '--list'], { ...tributary.environment, NODE_OPTIONS: '' });
+      await list.ended();
+      return list.output;
+    };
+    let deaths = 0;
+    /** It may end before it is ready. */
+    const restarted = async (): Promise<Tributary> => {
+      for (;;) {
+        try {
+          return await startTributary({ env: ENV, folder });
+        } catch (error) {
+          deaths += 1;
+          if (deaths > MOST_DEATHS) throw error;
+        }
+      }
+    };
+    while (
+      delivered().size <= INNOCENT ||
+      !/validate +1\b/.test(await listed()) ||
+      !/route +1\b/.test(await listed())
+    ) {
+      if (!TOLD.test(tributary.log())) {
+        await sleep(200);
+        continue;
+      }
+      deaths += 1;
+      expect(deaths).toBeLessThanOrEqual(MOST_DEATHS);
+      await tributary.stop();
+      tributary = await restarted();
+    }
+    expect(deaths).toBeGreaterThanOrEqual(2);
+    expect(await listed()).toContain('it ended the process twice');
+    const quarantined = await eventually(
+      () => tributary.metrics(),
+      (text) => text.includes('tributary_stage_quarantined_total{'),
+    );
+    expect(quarantined).toMatch(/tributary_stage_quarantined_total\{stage="(route|validate)"\} 1/);
+    // It stays up: nothing of them is left.
+    expect(tributary.log()).not.toMatch(TOLD);
+  });
+});

@@ -1,0 +1,230 @@
+import { randomInt, randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  type CanonicalEvent,
+  type EventLog,
+  eventKey,
+  HEADER,
+  iso,
+  type LogEntry,
+  NO_LOGGER,
+  NO_METRICS,
+  poisonEmission,
+  TOPIC,
+} from '@tributary/core';
+import { openEventLog, readConfig } from '@tributary/infra';
+import { givenUp, REDRIVE } from '@tributary/processors';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Dice } from '../../chaos/dice.ts';
+import { eventually } from '../../helpers/client.ts';
+import { ranHere } from '../../helpers/ran-here.ts';
+import { ServerProcess } from '../../helpers/server-process.ts';
+import { startTributary, type Tributary } from '../../helpers/tributary.ts';
+import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
+
+const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
+
+/** What a faulty release gave up goes on from there once it is handed over again, beside a server that runs. */
+describe('Redriving what stages gave up', () => {
+  let tributary: Tributary;
+  let webhook: Webhook;
+  let log: EventLog;
+  beforeAll(async () => {
+    tributary = await startTributary();
+    webhook = await startWebhook();
+    const config = readConfig(tributary.environment);
+    log = await openEventLog(config, { logger: NO_LOGGER, metrics: NO_METRICS, dropExpired: false });
+    const { id } = await tributary.owner.post<{ id: string }>('./destinations', {
+      name: 'hook',
+      type: 'webhook',
+      settings: { url: webhook.url },
+    });
+    await tributary.owner.post('./event-forwarding-rules', { name: 'all', destination_id: id });
+  });
+  afterAll(async () => {
+    await log.close();
+    await tributary.remove();
+    await webhook.close();
+  });
+
+  const command = () => new ServerProcess(['redrive'], { ...tributary.environment, LOG_LEVEL: 'warn' });
+  /** In this process; the one that is killed below has a process of its own. */
+  const ran = (...options: readonly string[]) =>
+    ranHere(['redrive', ...options], { ...tributary.environment, LOG_LEVEL: 'warn' });
+
+  /** An event as it stands in a topic that the stage reads. */
+  function entryOf(topic: string, event: string, offset: number): LogEntry {
+    const now = iso(Date.now());
+    const canonical: CanonicalEvent = {
+      message_id: randomUUID(),
+      type: 'track',
+      event,
+      user_id: `u${offset}`,
+      timestamp: now,
+      received_at: now,
+      environment: 'production',
+      workspace_id: tributary.workspaceId,
+    };
+    return {
+      key: eventKey(canonical),
+      value: JSON.stringify(canonical),
+      headers: { [HEADER.catalogPosition]: '0' },
+      position: { topic, partition: 0, offset, index: 0 },
+      timestamp: Date.now(),
+    };
+  }
+  const messageOf = (entry: LogEntry) => (JSON.parse(entry.value) as CanonicalEvent).message_id;
+  const giveUp = (records: readonly (readonly [stage: string, entry: LogEntry])[]) =>
+    log.append(
+      TOPIC.poison,
+      records.map(([stage, entry]) =>
+        poisonEmission(stage, entry, 'no total of\nundefined', iso(Date.now())),
+      ),
+    );
+  /** How far they have come who redrive: the sum of their positions. */
+  const taken = async () => {
+    const partitions = Array.from({ length: log.topics.get(TOPIC.poison)?.partitions ?? 0 }, (_, n) => n);
+    const positions = await Promise.all(
+      partitions.map((partition) => log.positionOf(REDRIVE, TOPIC.poison, partition)),
+    );
+    return positions.reduce((sum: number, position) => sum + (position ?? 0), 0);
+  };
+  const counted = async (name: string) => {
+    const rows =
+      await tributary.owner.get<readonly { readonly event_name: string; readonly event_count: number }[]>(
+        './event-volume',
+      );
+    return rows.filter((row) => row.event_name === name).reduce((sum, row) => sum + row.event_count, 0);
+  };
+  const received = (name: string) =>
+    webhook
+      .deliveries()
+      .filter(({ event }) => event.event === name)
+      .map(({ event }) => event.message_id);
+
+  it('drops what one redrove that was killed before it could', async () => {
+    await giveUp([['route', entryOf(TOPIC.accepted, 'Done', 1_000_000)]]);
+    const { last } = await givenUp(log);
+    const run = await log.run({
+      kind: 'batch',
+      name: REDRIVE,
+      reads: [{ topic: TOPIC.poison }],
+      writes: [],
+      maxEntries: 1,
+      process: async () => [],
+    });
+    await eventually(taken, (passed) => passed > 0, 60_000);
+    await run.stop();
+    const kept = async () => {
+      const partitions = [...last.keys()];
+      const left = await Promise.all(
+        partitions.map(
+          async (partition) =>
+            (await log.end(TOPIC.poison, partition)) - (await log.first(TOPIC.poison, partition)),
+        ),
+      );
+      return left.some((records) => records > 0);
+    };
+    expect(await kept()).toBe(true);
+    expect(await ran()).toMatchObject({ code: 0, output: 'stages.dead holds nothing\n' });
+    expect(await kept()).toBe(false);
+  });
+
+  it('each stage is handed its own, once, and what it gives up again is there for the next time', async () => {
+    const judged = entryOf('events.production', 'Judged', 1_000_001);
+    const routed = entryOf(TOPIC.accepted, 'Routed', 1_000_002);
+    const uncounted = entryOf(TOPIC.accepted, 'Uncounted', 0);
+    const unreadable = { ...entryOf(TOPIC.deliveries, 'Unreadable', 1_000_003), value: '{}' };
+    await giveUp([
+      ['validate', judged],
+      ['route', routed],
+      ['count', uncounted],
+      ['deliver', unreadable],
+    ]);
+    const listed = await ran('--list');
+    expect(listed.code, listed.log).toBe(0);
+    expect(listed.output).toContain('stages.dead holds 4 records\n');
+    expect(listed.output).toMatch(/^ {2}route +1 {2}\S+ - \S+ {2}the last: no total of undefined$/m);
+
+    const first = await ran();
+    expect(first.output, first.log).toContain('3 redriven, 1 given up again, 0 left\n  deliver: ');
+    expect(first.code).toBe(1);
+    await eventually(
+      () => counted('Judged'),
+      (count) => count === 1,
+    );
+    await eventually(
+      () => [...received('Judged'), ...received('Routed')],
+      (got) => [judged, routed].every((entry) => got.includes(messageOf(entry))),
+    );
+    expect(await counted('Uncounted')).toBe(1);
+
+    const second = await ran('--stages', 'validate,route');
+    expect(second.output, second.log).toContain('stages.dead holds 1 record\n');
+    expect(second.output).toContain('0 redriven, 0 given up again, 1 left\n');
+    expect(second.code).toBe(0);
+    expect((await ran('--list')).output).toContain('  deliver               1  ');
+    expect([await counted('Judged'), await counted('Routed'), await counted('Uncounted')]).toEqual([1, 0, 1]);
+    expect([received('Judged').length, received('Routed').length]).toEqual([1, 1]);
+  });
+
+  it('says what is wrong with the words of its command line', async () => {
+    const run = await ran('--stages', 'validate,redrive');
+    expect(run.code).toBe(2);
+    expect(run.log).toContain('--stages: there is no "redrive"; there are validate, validate.slow, count');
+  });
+
+  it(
+    'whenever it is killed, each record has its effect once',
+    async () => {
+      const [records, kills] = LONG ? [4_000, 8] : [400, 1];
+      const seed = randomInt(2 ** 31);
+      const dice = new Dice(seed);
+      const entries = Array.from({ length: records }, (_, n) =>
+        entryOf('events.production', 'Killed', 2_000_000 + n),
+      );
+      const uncounted = Array.from({ length: records / 4 }, (_, n) =>
+        entryOf(TOPIC.accepted, 'Counted', 3_000_000 + n),
+      );
+      await giveUp(
+        entries.flatMap((entry, n): readonly (readonly [string, LogEntry])[] => {
+          const other = n % 4 === 0 ? uncounted[n / 4] : undefined;
+          return other === undefined
+            ? [['validate', entry]]
+            : [
+                ['validate', entry],
+                ['count', other],
+              ];
+        }),
+      );
+      let killed = 0;
+      for (; killed < kills; killed++) {
+        const before = await taken();
+        const run = command();
+        await eventually(taken, (now) => now > before, 60_000);
+        await sleep(dice.between(0, 700));
+        await run.kill();
+      }
+      const began = performance.now();
+      const last = await ran();
+      const seconds = ((performance.now() - began) / 1_000).toFixed(1);
+      console.log(
+        `${records} events and ${uncounted.length} counts, ${killed} kills (seed ${seed}), the rest in ${seconds} s:`,
+      );
+      console.log(last.output.trim());
+      await eventually(
+        () => new Set(received('Killed')).size,
+        (size) => size === records,
+        60_000,
+      );
+      await eventually(
+        () => counted('Killed'),
+        (count) => count >= records,
+      );
+      expect(await counted('Killed')).toBe(records);
+      expect(await counted('Counted')).toBe(uncounted.length);
+      expect(received('Killed').length).toBe(records);
+    },
+    LONG ? 600_000 : 180_000,
+  );
+});

@@ -1,0 +1,117 @@
+import { openDevIssuer } from '@tributary/infra';
+import fc from 'fast-check';
+import type { RouteOptions } from 'fastify';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { eventually } from '../../helpers/client.ts';
+import { openTestGateway } from '../../helpers/gateway.ts';
+import { startTributary, type Tributary } from '../../helpers/tributary.ts';
+import { type Attack, everythingOf, openAttack } from '../../helpers/two-tenants/attack.ts';
+import type { Plan } from '../../helpers/two-tenants/calls.ts';
+import { randomPlan, sweep } from '../../helpers/two-tenants/plans.ts';
+import { type Exchange, openTenant, type Tenant } from '../../helpers/two-tenants/tenant.ts';
+
+const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
+const RUNS = LONG ? 10_000 : 60;
+const SEED = Number(process.env.TRIBUTARY_TEST_SEED ?? (LONG ? Date.now() % 1_000_000 : 31));
+
+/**
+ * Two tenants of one installation, with events, violations and dead deliveries. One of them calls every route with the
+ * ids of the other: the answers are those to ids that name nothing, and the other finds all as it was.
+ */
+describe(`Two tenants (seed ${SEED})`, () => {
+  let tributary: Tributary;
+  let routes: readonly RouteOptions[];
+  let victim: Tenant;
+  let attack: Attack;
+  let before: Readonly<Record<string, unknown>>;
+  beforeAll(async () => {
+    const gateway = await openTestGateway();
+    routes = gateway.routes;
+    await gateway.close();
+    tributary = await startTributary({ env: { TRUST_PROXY: '127.0.0.0/8' } });
+    const issuer = openDevIssuer({ dataFolder: tributary.folder, devIssuerKey: '' });
+    const open = async (name: string) => openTenant(exchange, await issuer.mint(`${name}@example.com`), name);
+    const [caller, other] = [await open('quetzal'), await open('axolotl')];
+    victim = { ...other, ids: { ...other.ids, deliveryId: await deliveriesOf(other) } };
+    attack = openAttack(
+      exchange,
+      { ...caller, ids: { ...caller.ids, deliveryId: await deliveriesOf(caller) } },
+      victim,
+    );
+    before = await settled();
+  }, 120_000);
+  afterAll(() => tributary.remove());
+
+  let calls = 0;
+  /** From an address of its own each time: failed authentication is throttled by address. */
+  const exchange: Exchange = async ({ method, path, headers, body }) => {
+    calls++;
+    const response = await fetch(tributary.url + path, {
+      method,
+      headers: {
+        ...headers,
+        'x-forwarded-for': `10.${(calls >> 16) & 255}.${(calls >> 8) & 255}.${calls & 255}`,
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true;
+    if (isStream) await response.body?.cancel();
+    const text = isStream ? '' : await response.text();
+    return { status: response.status, headers: Object.fromEntries(response.headers), text };
+  };
+
+  async function deliveriesOf({ tokens, ids }: Tenant): Promise<readonly string[]> {
+    const [id = ''] = ids.workspaceId;
+    const client = tributary.owner.with({ token: tokens.id_token, workspaceId: id });
+    const dead = await eventually(
+      () => client.get<readonly { id: string }[]>('./deliveries?status=dead'),
+      (listed) => listed.length > 0,
+    );
+    return dead.map((delivery) => delivery.id);
+  }
+
+  /** What the other has, once the stages are done with it. */
+  async function settled(): Promise<Readonly<Record<string, unknown>>> {
+    let seen = JSON.stringify(await everythingOf(exchange, routes, victim));
+    return eventually(
+      () => everythingOf(exchange, routes, victim),
+      (next) => {
+        const isSame = JSON.stringify(next) === seen;
+        seen = JSON.stringify(next);
+        return isSame;
+      },
+    );
+  }
+
+  it('no route tells one of the other by an id in any one place', async () => {
+    const faults: string[] = [];
+    // The other places are swept by the same calls to a gateway in process.
+    const inPaths = (plan: Plan) => plan.slots.some(({ slot }) => slot.place === 'path');
+    for (const plan of sweep(routes, LONG ? 4 : 1).filter((plan) => LONG || inPaths(plan))) {
+      const fault = await attack.faultOf(plan);
+      if (fault !== undefined) faults.push(fault);
+    }
+    expect(faults).toEqual([]);
+  }, 600_000);
+
+  it(
+    'no random call does',
+    async () => {
+      await fc.assert(
+        fc.asyncProperty(
+          randomPlan(routes, () => true),
+          async (plan) => {
+            expect(await attack.faultOf(plan)).toBeUndefined();
+          },
+        ),
+        { numRuns: RUNS, seed: SEED, endOnFailure: true },
+      );
+    },
+    LONG ? 3_600_000 : 300_000,
+  );
+
+  it('the other finds all as it was', async () => {
+    expect(await settled()).toEqual(before);
+  });
+});

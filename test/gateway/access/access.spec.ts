@@ -1,0 +1,231 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { makeKey, type Operation, PERMISSIONS, permissionOf, Unavailable } from '@tributary/core';
+import type { RouteOptions } from 'fastify';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+
+let test: TestGateway;
+let owner: InjectClient;
+let writeKey: InjectClient;
+let foreignKey: InjectClient;
+beforeAll(async () => {
+  test = await openTestGateway();
+  owner = await test.openWorkspace();
+  const { key } = await owner.ok<{ key: string }>('POST', './event-keys', {
+    name: 'Web',
+    environment: 'production',
+  });
+  writeKey = owner.with({ token: key });
+  const other = await test.openWorkspace('other@example.com');
+  foreignKey = (await other.withApiKey('admin')).with({ workspaceId: String(owner.workspaceId) });
+});
+afterAll(() => test.close());
+
+const operationOf = ({ config }: RouteOptions) => config?.operation as Operation;
+const scoped = () => test.routes.filter(({ url }) => url.includes(':workspaceId'));
+
+/** Calls a route with ids that name nothing, and no body. */
+function call(client: InjectClient, { method, url }: RouteOptions, headers: Record<string, string> = {}) {
+  const path = url
+    .replace(':workspaceId', String(owner.workspaceId))
+    .replaceAll(/:[a-zA-Z]+/g, () => randomUUID());
+  return client.call(method as 'GET', path, undefined, headers);
+}
+
+async function statuses(
+  routes: readonly RouteOptions[],
+  client: InjectClient,
+  headers?: Record<string, string>,
+): Promise<Record<string, number>> {
+  const answers: Record<string, number> = {};
+  for (const [index, route] of routes.entries()) {
+    if (index % FAILURES === 0) forget();
+    answers[`${String(route.method)} ${route.url}`] = (await call(client, route, headers)).status;
+  }
+  return answers;
+}
+
+const allOf = (routes: readonly RouteOptions[], status: number) =>
+  Object.fromEntries(routes.map(({ method, url }) => [`${String(method)} ${url}`, status]));
+
+/** Those that ask for a credential. */
+const guarded = () => test.routes.filter((route) => !permissionOf(operationOf(route)).public);
+
+/** So many an address may have in that time; there are more routes. */
+const FAILURES = 100;
+
+/** Beyond the time for which failed authentication is held against an address. */
+const forget = () => test.clock.pass(60_000);
+
+describe('every route', () => {
+  beforeEach(forget);
+
+  it('is 401 without a credential, and with one that nobody gave out', async () => {
+    const nobody = owner.with({});
+    const routes = guarded();
+    expect(await statuses(routes, nobody, { authorization: '' })).toEqual(allOf(routes, 401));
+    expect(await statuses(routes, owner.with({ token: 'trb_api_nonsense' }))).toEqual(allOf(routes, 401));
+    expect(await statuses(routes, owner.with({ token: 'a.b.c' }))).toEqual(allOf(routes, 401));
+  });
+
+  it('is 403 for a write key, but for ingestion', async () => {
+    const others = guarded().filter(
+      (route) => !permissionOf(operationOf(route)).credentials.includes('write_key'),
+    );
+    expect(others.length).toBeGreaterThan(20);
+    expect(await statuses(others, writeKey)).toEqual(allOf(others, 403));
+  });
+
+  it('is 403 for an API key of another workspace', async () => {
+    expect(await statuses(scoped(), foreignKey)).toEqual(allOf(scoped(), 403));
+  });
+
+  it('is 400 without the workspace in its header, 403 with another', async () => {
+    const routes = scoped().filter((route) =>
+      permissionOf(operationOf(route)).credentials.includes('api_key'),
+    );
+    const silent = new InjectClient(test.app, owner.token);
+    expect(await statuses(routes, silent)).toEqual(allOf(routes, 400));
+    expect(await statuses(routes, owner, { 'x-workspace-id': 'no-id' })).toEqual(allOf(routes, 400));
+    expect(await statuses(routes, owner, { 'x-workspace-id': '' })).toEqual(allOf(routes, 400));
+    expect(await statuses(routes, owner, { 'x-workspace-id': randomUUID() })).toEqual(allOf(routes, 403));
+  });
+
+  it('is 403 for a role below the one its operation needs', async () => {
+    const lacking = (roles: readonly string[]) =>
+      scoped().filter((route) => roles.includes(permissionOf(operationOf(route)).role ?? ''));
+    const viewer = await owner.withApiKey('viewer');
+    expect(await statuses(lacking(['editor', 'admin']), viewer)).toEqual(
+      allOf(lacking(['editor', 'admin']), 403),
+    );
+    const editor = await owner.withApiKey('editor');
+    expect(await statuses(lacking(['admin']), editor)).toEqual(allOf(lacking(['admin']), 403));
+  });
+
+  it('names an operation of the permission table, and every operation has a route', () => {
+    const operations = new Set(test.routes.map(operationOf));
+    expect([...operations].toSorted()).toEqual(Object.keys(PERMISSIONS).toSorted());
+  });
+
+  it('says what its success looks like', () => {
+    const silent = test.routes.filter(({ schema }) => {
+      const answers = Object.keys((schema?.response as object | undefined) ?? {});
+      return !answers.some((status) => status.startsWith('2'));
+    });
+    expect(silent.map(({ method, url }) => `${String(method)} ${url}`)).toEqual([]);
+  });
+});
+
+it('judges the credential first, then the workspace, then the body', async () => {
+  const stranger = (await test.signIn('stranger@example.com')).with({
+    workspaceId: String(owner.workspaceId),
+  });
+  const wrong = (client: InjectClient) => client.call('POST', './api-keys', { colour: 'red' });
+  expect(await wrong(stranger.with({ token: 'nonsense' }))).toMatchObject({
+    status: 401,
+    body: { error: 'not authenticated' },
+  });
+  expect(await wrong(stranger)).toMatchObject({ status: 403, body: { error: 'permission denied' } });
+  expect(await wrong(owner)).toMatchObject({ status: 400, body: { error: 'invalid request' } });
+});
+
+it('takes JSON alone on POST and PUT', async () => {
+  const rename = { name: 'Renamed', region: 'eu' };
+  const put = (headers: Record<string, string>) =>
+    owner.call('PUT', `/workspaces/${owner.workspaceId}`, rename, headers);
+  const post = (headers: Record<string, string>) => owner.call('POST', './api-keys', { name: 'x' }, headers);
+  const refused = { status: 415, body: { error: 'unsupported media type' } };
+  for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/xml', '']) {
+    expect(await put({ 'content-type': type })).toMatchObject(refused);
+    expect(await post({ 'content-type': type })).toMatchObject(refused);
+  }
+  for (const type of ['application/json', 'application/json; charset=utf-8']) {
+    expect((await put({ 'content-type': type })).status).toBe(200);
+    expect((await post({ 'content-type': type })).status).toBe(201);
+  }
+});
+
+it('has its version in its path, and is at no other', async () => {
+  for (const path of ['/workspaces', '/api/workspaces', '/api/v2/workspaces', '/v1/workspaces'])
+    expect(
+      (await test.app.inject({ url: path, headers: { authorization: `Bearer ${owner.token}` } })).statusCode,
+    ).toBe(404);
+  expect((await owner.call('GET', '/workspaces')).status).toBe(200);
+});
+
+it('carries the request’s id in every answer, and no wording of a library', async () => {
+  const missing = await owner.call('GET', '/nowhere');
+  expect(missing).toMatchObject({ status: 404, body: { error: 'not found' } });
+  expect(missing.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
+  const text = await owner.call('POST', './event-contracts', undefined, { 'content-type': 'text/plain' });
+  expect(text).toMatchObject({ status: 415, body: { error: 'unsupported media type' } });
+});
+
+it('takes an empty body on DELETE and on a POST that needs none, whatever its content type says', async () => {
+  const { id } = await owner.ok<{ id: string }>('POST', './api-keys', { name: 'x' });
+  const json = { 'content-type': 'application/json', 'content-length': '0' };
+  expect((await owner.call('DELETE', `./api-keys/${id}`, undefined, json)).status).toBe(200);
+  expect((await owner.call('POST', './deliveries/redrive', undefined, json)).status).toBe(202);
+  expect((await owner.call('POST', './deliveries/redrive')).status).toBe(202);
+  expect((await owner.call('POST', './event-contracts', undefined, json)).status).toBe(400);
+});
+
+it('is 503 while an engine does not answer, and says when to come back', async () => {
+  const read = vi.spyOn(test.dependencies.counters, 'read').mockRejectedValue(new Unavailable('down'));
+  const answer = await owner.call('GET', './event-volume');
+  read.mockRestore();
+  expect(answer).toMatchObject({ status: 503, body: { error: 'unavailable' } });
+  expect(answer.headers['retry-after']).toBe('1');
+});
+
+describe('failed authentication', () => {
+  beforeEach(forget);
+  afterEach(() => vi.restoreAllMocks());
+
+  const unknownKey = () => makeKey('write_key', randomBytes(32)).raw;
+  const asking = (token: string) => owner.with({ token }).call('GET', '/workspaces');
+  const fail = async (times: number) => {
+    for (let time = 0; time < times; time++) expect((await asking('nonsense')).status).toBe(401);
+  };
+
+  it('is throttled from 100 a minute and address', async () => {
+    await fail(100);
+    for (const token of ['nonsense', 'trb_wk_prod_nonsense', unknownKey()]) {
+      const answer = await asking(token);
+      expect(answer).toMatchObject({ status: 429, body: { error: 'too many requests' } });
+      expect(Number(answer.headers['retry-after'])).toBeGreaterThan(50);
+      expect(Number(answer.headers['retry-after'])).toBeLessThanOrEqual(60);
+    }
+    const elsewhere = await test.app.inject({ url: '/api/v1/workspaces', remoteAddress: '192.0.2.1' });
+    expect(elsewhere.statusCode).toBe(401);
+    forget();
+    expect((await asking('nonsense')).status).toBe(401);
+  });
+
+  it('costs a good key or ID token of the same address nothing', async () => {
+    await fail(100);
+    const server = await owner.withApiKey('viewer');
+    expect((await server.call('GET', './event-contracts')).status).toBe(200);
+    expect((await owner.call('GET', './event-contracts')).status).toBe(200);
+    expect((await writeKey.call('POST', './events/track', { event: 'E', user_id: 'u' })).status).toBe(202);
+  });
+
+  it('counts a key that was revoked', async () => {
+    const { id, key } = await owner.ok<{ id: string; key: string }>('POST', './api-keys', { name: 'x' });
+    await owner.ok('DELETE', `./api-keys/${id}`);
+    await fail(99);
+    expect((await asking(key)).status).toBe(401);
+    expect((await asking(key)).status).toBe(429);
+  });
+
+  it('with keys that nobody made does not let the catalog be asked without bound', async () => {
+    const catchUp = vi.spyOn(test.dependencies.catalog, 'catchUp');
+    const many = await Promise.all(Array.from({ length: 60 }, () => asking(unknownKey())));
+    expect(new Set(many.map(({ status }) => status))).toEqual(new Set([401]));
+    expect(catchUp.mock.calls.length).toBeLessThan(10);
+    await fail(40);
+    catchUp.mockClear();
+    expect((await asking(unknownKey())).status).toBe(429);
+    expect(catchUp).not.toHaveBeenCalled();
+  });
+});

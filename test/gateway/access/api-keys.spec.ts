@@ -1,0 +1,180 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { makeKey, Unavailable } from '@tributary/core';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+
+let test: TestGateway;
+let owner: InjectClient;
+beforeAll(async () => {
+  test = await openTestGateway();
+  owner = await test.openWorkspace();
+});
+afterAll(() => test.close());
+
+interface Key {
+  readonly id: string;
+  readonly key: string;
+  readonly last_used_at: string | null;
+}
+
+it('shows the raw key once', async () => {
+  const created = await owner.call<Key>('POST', './api-keys', { name: 'Server' });
+  expect(created.status).toBe(201);
+  expect(created.body).toEqual({
+    id: expect.any(String),
+    workspace_id: owner.workspaceId,
+    name: 'Server',
+    key: expect.stringMatching(/^trb_api_/),
+    key_prefix: created.body.key.slice(0, 14),
+    role: 'editor',
+    may_manage: [],
+    status: 'active',
+    expires_at: null,
+    last_used_at: null,
+    created_by: expect.any(String),
+    created_by_role: 'admin',
+    created_at: expect.any(String),
+    updated_at: expect.any(String),
+  });
+  const listed = (await owner.ok<Key[]>('GET', './api-keys')).find(({ id }) => id === created.body.id);
+  const { key, ...shown } = created.body;
+  expect(listed).toEqual(shown);
+  const stored = test.dependencies.catalog.state.entity(
+    'api_key',
+    String(owner.workspaceId),
+    created.body.id,
+  );
+  expect(JSON.stringify(stored)).not.toContain(key);
+});
+
+it('revokes for good: 401 at once, and the same answer the second time', async () => {
+  const { id, key } = await owner.ok<Key>('POST', './api-keys', { name: 'Short-lived', role: 'viewer' });
+  const holder = owner.with({ token: key });
+  expect((await holder.call('GET', './event-keys')).status).toBe(200);
+  const revoked = { status: 200, body: { id, status: 'revoked' } };
+  expect(await owner.call('DELETE', `./api-keys/${id}`)).toMatchObject(revoked);
+  expect(await holder.call('GET', './event-keys')).toMatchObject({
+    status: 401,
+    body: { error: 'not authenticated' },
+  });
+  expect(await owner.call('DELETE', `./api-keys/${id.toUpperCase()}`)).toMatchObject(revoked);
+  const listed = (await owner.ok<(Key & { status: string })[]>('GET', './api-keys')).find(
+    (shown) => shown.id === id,
+  );
+  expect(listed?.status).toBe('revoked');
+});
+
+it('is 404 for a key that is unknown, malformed or another workspace’s', async () => {
+  const other = await test.openWorkspace('other@example.com');
+  const theirs = await other.ok<Key>('POST', './api-keys', { name: 'Theirs' });
+  for (const id of [randomUUID(), 'no-id', theirs.id])
+    expect(await owner.call('DELETE', `./api-keys/${id}`)).toMatchObject({
+      status: 404,
+      body: { error: 'not found' },
+    });
+  expect((await other.with({ token: theirs.key }).call('GET', './event-keys')).status).toBe(200);
+});
+
+it('notes when a key was used, at most once a minute', async () => {
+  const { id, key } = await owner.ok<Key>('POST', './api-keys', { name: 'Used', role: 'admin' });
+  const holder = owner.with({ token: key });
+  const touch = vi.spyOn(test.dependencies.counters, 'touch');
+  await holder.ok('GET', './event-keys');
+  await holder.ok('GET', './event-keys');
+  expect(touch.mock.calls.filter(([use]) => use.keyId === id)).toHaveLength(1);
+  test.clock.pass(60_000);
+  await holder.ok('GET', './event-keys');
+  expect(touch.mock.calls.filter(([use]) => use.keyId === id)).toHaveLength(2);
+  touch.mockRestore();
+  const listed = (await owner.ok<Key[]>('GET', './api-keys')).find((shown) => shown.id === id);
+  expect(Math.abs(Date.parse(String(listed?.last_used_at)) - test.clock.now())).toBeLessThan(30_000);
+});
+
+it('notes the use of a key that was not let do what it asked', async () => {
+  const { id, key } = await owner.ok<Key>('POST', './api-keys', { name: 'Curious', role: 'viewer' });
+  expect((await owner.with({ token: key }).call('GET', './api-keys')).status).toBe(403);
+  const listed = (await owner.ok<Key[]>('GET', './api-keys')).find((shown) => shown.id === id);
+  expect(listed?.last_used_at).not.toBeNull();
+});
+
+it('is refused like a revoked one from the moment it expires, and still listed as active', async () => {
+  const expires_at = new Date(test.clock.now() + 3_600_000).toISOString();
+  const { id, key } = await owner.ok<Key>('POST', './api-keys', { name: 'For an hour', expires_at });
+  const holder = owner.with({ token: key });
+  expect((await holder.call('GET', './event-contracts')).status).toBe(200);
+  test.clock.pass(3_600_000);
+  expect(await holder.call('GET', './event-contracts')).toMatchObject({
+    status: 401,
+    body: { error: 'not authenticated' },
+  });
+  const listed = (await owner.ok<Key[]>('GET', './api-keys')).find((shown) => shown.id === id);
+  expect(listed).toMatchObject({ status: 'active', expires_at });
+  expect((await owner.call('DELETE', `./api-keys/${id}`)).body).toEqual({ id, status: 'revoked' });
+});
+
+it('was made before keys could expire: it does not', async () => {
+  const { id, key } = await owner.ok<Key>('POST', './api-keys', { name: 'Old' });
+  const { state } = test.dependencies.catalog;
+  const made = state.entity('api_key', String(owner.workspaceId), id);
+  if (made === undefined) throw new Error('no key');
+  const { version, created_at, updated_at, expires_at, ...data } = made;
+  const raw = makeKey('api_key', randomBytes(32));
+  const old = { ...data, id: randomUUID(), hash: raw.hash };
+  const from = { address: '', request_id: '' };
+  await test.dependencies.catalog.propose({
+    ...{ v: 1, type: 'api_key.created', entity: old.id, by: data.created_by, from, at: created_at },
+    data: old,
+  });
+  expect((await owner.with({ token: raw.raw }).call('GET', './event-contracts')).status).toBe(200);
+  expect((await owner.with({ token: key }).call('GET', './event-contracts')).status).toBe(200);
+  const listed = (await owner.ok<Key[]>('GET', './api-keys')).find((shown) => shown.id === old.id);
+  expect(listed).toMatchObject({ expires_at: null });
+});
+
+it('is listed while the engine that knows its last use is down, and the answer says what it does not know', async () => {
+  const { id } = await owner.ok<Key>('POST', './api-keys', { name: 'Leaked' });
+  const lastUsed = vi
+    .spyOn(test.dependencies.counters, 'lastUsed')
+    .mockRejectedValue(new Unavailable('down'));
+  for (const list of ['./api-keys', './event-keys']) {
+    const answer = await owner.call<Key[]>('GET', list);
+    expect(answer.status).toBe(200);
+    expect(answer.headers['x-unknown-fields']).toBe('last_used_at');
+    if (list === './api-keys')
+      expect(answer.body.find((key) => key.id === id)).toMatchObject({ last_used_at: null });
+  }
+  lastUsed.mockRestore();
+  const answer = await owner.call('GET', './api-keys');
+  expect(answer.headers).not.toHaveProperty('x-unknown-fields');
+});
+
+it.each([
+  [{}, '/name'],
+  [{ name: 'x', role: 'owner' }, '/role'],
+  [{ name: 'x', expires_at: '2020-01-01T00:00:00Z' }, '/expires_at'],
+  [{ name: 'x', expires_at: 'in an hour' }, '/expires_at'],
+  [{ name: 'x', expires_at: 1_900_000_000 }, '/expires_at'],
+  [{ name: 'x', key: 'trb_api_mine' }, '/key'],
+])('refuses %j', async (body, path) => {
+  expect(await owner.call('POST', './api-keys', body)).toMatchObject({
+    status: 400,
+    body: { error: 'invalid request', details: [{ path }] },
+  });
+});
+
+it('takes null for the role and the expiry', async () => {
+  expect(
+    await owner.call('POST', './api-keys', { name: 'Null', role: null, expires_at: null }),
+  ).toMatchObject({
+    status: 201,
+    body: { role: 'editor', expires_at: null },
+  });
+});
+
+it('is for admins alone', async () => {
+  const editor = await owner.withApiKey('editor');
+  expect((await editor.call('GET', './api-keys')).status).toBe(403);
+  expect((await editor.call('POST', './api-keys', { name: 'More', role: 'admin' })).status).toBe(403);
+  const admin = await owner.withApiKey('admin');
+  expect((await admin.call('GET', './api-keys')).status).toBe(200);
+});

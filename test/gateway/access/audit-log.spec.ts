@@ -1,0 +1,145 @@
+import { applyAudited, CatalogState, type Fact, newId, TOPIC } from '@tributary/core';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+
+interface Shown {
+  readonly id: string;
+  readonly at: string;
+  readonly action: string;
+  readonly actor: { readonly type: string; readonly id: string; readonly email: string | null };
+  readonly entity: { readonly type: string; readonly id: string; readonly name: string | null };
+  readonly before: object | null;
+  readonly after: object | null;
+  readonly request_id: string | null;
+}
+
+let test: TestGateway;
+let owner: InjectClient;
+let sourceId: string;
+let keyId: string;
+let changedBy: string;
+beforeAll(async () => {
+  test = await openTestGateway();
+  owner = await test.openWorkspace('owner@example.com');
+  const key = await owner.ok<{ id: string; key: string }>('POST', './api-keys', {
+    name: 'CI',
+    role: 'editor',
+  });
+  keyId = key.id;
+  const server = owner.with({ token: key.key });
+  test.clock.pass(1_000);
+  sourceId = (await owner.ok<{ id: string }>('POST', './sources', { name: 'Shop', type: 'web' })).id;
+  test.clock.pass(1_000);
+  const changed = await server.call('PUT', `./sources/${sourceId}`, { name: 'Store', type: 'web' });
+  changedBy = String(changed.headers['x-request-id']);
+  test.clock.pass(1_000);
+  await owner.ok('DELETE', `./sources/${sourceId}`);
+  await writeAuditLog();
+});
+afterAll(() => test.close());
+
+/** What the audit stage makes of the catalog. */
+async function writeAuditLog(): Promise<void> {
+  const { log, history } = test.dependencies;
+  const { entries } = await log.read(TOPIC.catalog, 0, 0);
+  const state = new CatalogState();
+  for (const { value, position } of entries) {
+    const told = applyAudited(state, JSON.parse(value) as Fact, position.offset);
+    await history.put(
+      told.map((entry) => ({
+        kind: 'audit',
+        id: entry.id,
+        workspaceId: entry.scope_id,
+        at: Date.parse(entry.at),
+        version: 1,
+        facets: {
+          actor: entry.actor.id,
+          entity_type: entry.entity.type,
+          entity_id: entry.entity.id,
+          action: entry.action,
+        },
+        body: JSON.parse(JSON.stringify(entry)),
+      })),
+    );
+  }
+}
+
+const list = (query = '') => owner.ok<Shown[]>('GET', `./audit-log${query}`);
+const actions = async (query: string) =>
+  (await list(query)).map(({ action, entity }) => `${entity.type} ${action}`);
+
+it('says who did what, when and from where, newest first', async () => {
+  const [deleted, updated, created, key, workspace, ...rest] = await list();
+  expect(rest).toEqual([]);
+  expect(updated).toEqual({
+    id: expect.any(String),
+    at: expect.any(String),
+    action: 'updated',
+    actor: { type: 'api_key', id: keyId, email: null, key_prefix: expect.stringMatching(/^trb_api_/) },
+    entity: { type: 'source', id: sourceId, name: 'Store' },
+    before: expect.objectContaining({ name: 'Shop', version: 1 }),
+    after: expect.objectContaining({ name: 'Store', version: 2 }),
+    address: '127.0.0.1',
+    request_id: changedBy,
+  });
+  expect(deleted).toMatchObject({ action: 'deleted', before: { name: 'Store' }, after: null });
+  expect(created).toMatchObject({
+    action: 'created',
+    actor: { type: 'account', email: 'owner@example.com', key_prefix: null },
+    before: null,
+  });
+  expect(key).toMatchObject({ entity: { type: 'api_key', id: keyId }, after: { hash: '***', name: 'CI' } });
+  expect(workspace).toMatchObject({ entity: { type: 'workspace', id: owner.workspaceId } });
+});
+
+it('narrows by actor, entity, action and time, and by all of them together', async () => {
+  const all = await list();
+  expect(await actions(`?actor=${keyId.toUpperCase()}`)).toEqual(['source updated']);
+  expect(await actions('?entity_type=api_key')).toEqual(['api_key created']);
+  expect(await actions(`?entity_id=${sourceId}`)).toHaveLength(3);
+  expect(await actions('?action=created')).toHaveLength(3);
+  expect(await actions('?action=created&entity_type=source')).toEqual(['source created']);
+  const [deleted, updated] = all;
+  expect(await actions(`?since=${updated?.at}&until=${deleted?.at}`)).toEqual(['source updated']);
+  const everything = `actor=${keyId}&entity_type=source&entity_id=${sourceId}&action=updated&since=${updated?.at}`;
+  expect(await actions(`?${everything}`)).toEqual(['source updated']);
+  expect(await actions(`?${everything}&until=${updated?.at}`)).toEqual([]);
+});
+
+it('goes on page by page', async () => {
+  const seen: string[] = [];
+  let next: string | undefined = './audit-log?limit=2';
+  while (next !== undefined) {
+    const page: { body: Shown[]; headers: Readonly<Record<string, unknown>> } = await owner.call<Shown[]>(
+      'GET',
+      next,
+    );
+    seen.push(...page.body.map(({ id }) => id));
+    next = /<([^>]+)>; rel="next"/.exec(String(page.headers.link))?.[1];
+  }
+  expect(seen).toEqual((await list()).map(({ id }) => id));
+});
+
+it.each([
+  'since=yesterday',
+  'until=2026-02-30',
+  'limit=0',
+  'entity_type=animal',
+  'actor=',
+  'colour=red',
+  'cursor=x',
+])('refuses %s', async (query) => {
+  expect(await owner.call('GET', `./audit-log?${query}`)).toMatchObject({
+    status: 400,
+    body: { error: 'invalid request', details: [{ path: query.split('=')[0] }] },
+  });
+});
+
+it('is for admins alone, each of their own workspace', async () => {
+  for (const role of ['viewer', 'editor'] as const)
+    expect((await (await owner.withApiKey(role)).call('GET', './audit-log')).status).toBe(403);
+  expect((await (await owner.withApiKey('admin')).call('GET', './audit-log')).status).toBe(200);
+  const other = await test.openWorkspace('other@example.com');
+  expect(await other.ok('GET', './audit-log')).toEqual([]);
+  expect((await other.with({ workspaceId: newId() }).call('GET', './audit-log')).status).toBe(403);
+});

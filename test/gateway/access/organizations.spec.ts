@@ -1,0 +1,219 @@
+import { randomUUID } from 'node:crypto';
+import { CLIENT_KEY_SCOPES, Unavailable } from '@tributary/core';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { makeClientKey, ProfileClient, sendInto } from '../../helpers/profile-client.ts';
+
+interface Organization {
+  readonly id: string;
+  readonly org_id: number;
+  readonly name: string;
+  readonly regions: readonly string[];
+}
+
+let test: TestGateway;
+let ann: InjectClient;
+beforeAll(async () => {
+  test = await openTestGateway();
+  ann = await test.signIn('ann@example.com');
+});
+afterAll(() => test.close());
+
+const away = () => Promise.reject(new Unavailable('no profiles here'));
+const NO_PROFILES = {
+  upsert: away,
+  search: away,
+  delete: away,
+  unlink: away,
+  split: away,
+  close: async () => {},
+};
+
+const make = (client: InjectClient, fields: object = {}) =>
+  client.ok<Organization>('POST', '/organizations', { name: 'Org', ...fields });
+
+describe('organizations', () => {
+  it('are created with their maker as owner and a number of their own', async () => {
+    const created = await ann.call<Organization>('POST', '/organizations', {
+      name: 'Flights',
+      regions: ['eu', 'us-east-1'],
+      notification_email: 'Ops@Example.com',
+    });
+    expect(created).toMatchObject({ status: 201, headers: { etag: '"1"' } });
+    expect(created.body).toEqual({
+      id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      org_id: expect.any(Number),
+      name: 'Flights',
+      regions: ['eu', 'us-east-1'],
+      notification_email: 'ops@example.com',
+      role: 'owner',
+      created_at: expect.stringMatching(/Z$/),
+      updated_at: expect.stringMatching(/Z$/),
+    });
+    const next = await make(ann);
+    expect(next).toMatchObject({
+      org_id: created.body.org_id + 1,
+      regions: ['eu'],
+      notification_email: null,
+    });
+    const read = await ann.call('GET', `/organizations/${created.body.id.toUpperCase()}`);
+    expect(read).toMatchObject({ status: 200, body: created.body, headers: { etag: '"1"' } });
+  });
+
+  it('are listed to their members, newest first, page by page', async () => {
+    const bea = await test.signIn('bea@example.com');
+    for (const name of ['1', '2', '3']) await make(bea, { name });
+    const page = await bea.call<Organization[]>('GET', '/organizations?limit=2');
+    expect(page.body.map(({ name }) => name)).toEqual(['3', '2']);
+    const next = /^<(.+)>; rel="next"$/.exec(String(page.headers.link))?.[1] ?? '';
+    expect((await bea.ok<Organization[]>('GET', next)).map(({ name }) => name)).toEqual(['1']);
+    expect((await bea.call('GET', '/organizations?limit=0')).status).toBe(400);
+  });
+
+  it.each([
+    [{}, '/name'],
+    [{ name: 'x', regions: [] }, '/regions'],
+    [{ name: 'x', regions: ['eu', 'eu'] }, '/regions'],
+    [{ name: 'x', regions: ['EU west'] }, '/regions/0'],
+    [{ name: 'x', regions: 'eu' }, '/regions'],
+    [{ name: 'x', notification_email: 'nobody' }, '/notification_email'],
+    [{ name: 'x', org_id: 7 }, '/org_id'],
+  ])('are not created from %j', async (body, path) => {
+    const answer = await ann.call<{ details: readonly { path: string }[] }>('POST', '/organizations', body);
+    expect(answer).toMatchObject({ status: 400, body: { error: 'invalid request' } });
+    expect(answer.body.details.map((detail) => detail.path)).toEqual([path]);
+  });
+
+  it('are replaced at the version that was read; a change that is none makes no version', async () => {
+    const { id } = await make(ann);
+    const path = `/organizations/${id}`;
+    const fields = { name: 'Renamed', regions: ['eu', 'us'], notification_email: 'ops@example.com' };
+    const changed = await ann.call('PUT', path, fields, { 'if-match': '"1"' });
+    expect(changed).toMatchObject({ status: 200, body: fields, headers: { etag: '"2"' } });
+    expect((await ann.call('PUT', path, fields, { 'if-match': '"1"' })).body).toEqual({
+      error: 'version mismatch',
+    });
+    expect((await ann.call('PUT', path, fields)).headers.etag).toBe('"2"');
+    const cleared = await ann.call('PUT', path, { name: 'Renamed', regions: ['eu'] });
+    expect(cleared).toMatchObject({ status: 200, body: { notification_email: null, regions: ['eu'] } });
+    expect(await ann.call('PUT', path, { name: 'x' })).toMatchObject({
+      status: 400,
+      body: { details: [{ path: '/regions', message: 'is required' }] },
+    });
+  });
+
+  it('keep a region while a workspace is in it', async () => {
+    const { id } = await make(ann, { regions: ['eu', 'us'] });
+    const workspace = await ann.ok<{ id: string }>('POST', '/workspaces', {
+      name: 'US',
+      organization_id: id,
+      region: 'us',
+    });
+    const onlyEu = { name: 'Org', regions: ['eu'] };
+    expect(await ann.call('PUT', `/organizations/${id}`, onlyEu)).toMatchObject({
+      status: 409,
+      body: { error: 'conflict', reason: 'in_use', causes: [{ kind: 'workspace', id: workspace.id }] },
+    });
+    await ann.with({ workspaceId: workspace.id }).ok('DELETE', `/workspaces/${workspace.id}`);
+    expect((await ann.call('PUT', `/organizations/${id}`, onlyEu)).status).toBe(200);
+  });
+
+  it('gave up a region whose people nobody could find or delete then', async () => {
+    const { id, org_id } = await make(ann, { regions: ['eu', 'ap', 'us'] });
+    const { key } = await makeClientKey(ann, id, CLIENT_KEY_SCOPES);
+    const client = new ProfileClient(sendInto(test.app), Number(org_id), {}).withKey(key);
+    const { ucid } = await client.write({ AdId: 'stays' }, { region: 'ap' });
+    const path = `/organizations/${id}`;
+    const inUse = { error: 'conflict', reason: 'in_use', causes: [{ kind: 'region', id: 'ap' }] };
+    expect(await ann.call('PUT', path, { name: 'Org', regions: ['eu'] })).toMatchObject({
+      status: 409,
+      body: inUse,
+    });
+    expect((await ann.call('PUT', path, { name: 'Org', regions: ['eu', 'ap'] })).status).toBe(200);
+    await client.delete({ ucid: [ucid] }, { region: 'ap' });
+    expect((await ann.call('PUT', path, { name: 'Org', regions: ['eu'] })).status).toBe(200);
+  });
+
+  it('gave up a region while a write to it was under way: it has it back, and is told', async () => {
+    let looks = 0;
+    const profiles = { ...NO_PROFILES, holdsProfiles: async () => ++looks > 1 };
+    const other = await openTestGateway({ dependencies: { profiles } });
+    onTestFinished(() => other.close());
+    const cid = await other.signIn('cid@example.com');
+    const { id } = await make(cid, { regions: ['eu', 'sa'] });
+    expect(await cid.call('PUT', `/organizations/${id}`, { name: 'New', regions: ['eu'] })).toMatchObject({
+      status: 409,
+      body: { reason: 'in_use', causes: [{ kind: 'region', id: 'sa' }] },
+    });
+    expect(await cid.ok('GET', `/organizations/${id}`)).toMatchObject({ regions: ['eu', 'sa'] });
+  });
+
+  it('are 403 when foreign, missing or malformed', async () => {
+    const { id } = await make(ann);
+    const stranger = await test.signIn('stranger@example.com');
+    for (const [client, path] of [
+      [stranger, id],
+      [ann, randomUUID()],
+      [ann, 'nonsense'],
+    ] as const)
+      expect(await client.call('GET', `/organizations/${path}`)).toMatchObject({
+        status: 403,
+        body: { error: 'permission denied' },
+      });
+  });
+});
+
+describe('client keys', () => {
+  interface Key {
+    readonly id: string;
+    readonly key: string;
+    readonly key_prefix: string;
+  }
+
+  it('are shown once, listed without the key, and revoked for good', async () => {
+    const { id } = await make(ann);
+    const path = `/organizations/${id}/client-keys`;
+    const scopes = ['profile.read', 'profile.write'];
+    const made = await ann.call<Key>('POST', path, { name: 'crm', scopes });
+    expect(made).toMatchObject({ status: 201, body: { organization_id: id, scopes, status: 'active' } });
+    expect(made.body.key).toMatch(/^trb_client_[0-9A-Za-z]{49}$/);
+    expect(made.body.key.startsWith(made.body.key_prefix)).toBe(true);
+    const { key, ...shown } = made.body;
+    expect(await ann.ok('GET', path)).toEqual([shown]);
+
+    const client = ann.with({ token: key });
+    expect((await client.call('GET', path)).status).toBe(403);
+    for (let time = 0; time < 2; time++)
+      expect(await ann.call('DELETE', `${path}/${shown.id}`)).toMatchObject({
+        status: 200,
+        body: { id: shown.id, status: 'revoked' },
+      });
+    expect(await client.call('GET', path)).toMatchObject({ status: 401 });
+    expect(await ann.ok('GET', path)).toMatchObject([{ id: shown.id, status: 'revoked' }]);
+  });
+
+  it('are 404 in an organization that does not have them', async () => {
+    const [mine, other] = [await make(ann), await make(ann)];
+    const scopes = ['profile.delete'];
+    const key = await ann.ok<Key>('POST', `/organizations/${mine.id}/client-keys`, { name: 'k', scopes });
+    expect((await ann.call('DELETE', `/organizations/${other.id}/client-keys/${key.id}`)).status).toBe(404);
+    expect((await ann.call('DELETE', `/organizations/${mine.id}/client-keys/nonsense`)).status).toBe(404);
+  });
+
+  it.each([
+    [{ name: 'k' }, '/scopes'],
+    [{ name: 'k', scopes: [] }, '/scopes'],
+    [{ name: 'k', scopes: ['profile.all'] }, '/scopes/0'],
+    [{ name: 'k', scopes: ['profile.read', 'profile.read'] }, '/scopes'],
+    [{ scopes: ['profile.read'] }, '/name'],
+  ])('are not created from %j', async (body, path) => {
+    const { id } = await make(ann);
+    const answer = await ann.call<{ details: readonly { path: string }[] }>(
+      'POST',
+      `/organizations/${id}/client-keys`,
+      body,
+    );
+    expect(answer.status).toBe(400);
+    expect(answer.body.details.map((detail) => detail.path)).toEqual([path]);
+  });
+});

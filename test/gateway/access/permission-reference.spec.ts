@@ -1,0 +1,14 @@
+import { describePermissions, type Operation } from '@tributary/core';
+import { expect, it } from 'vitest';
+import { openTestGateway } from '../../helpers/gateway.ts';
+
+it('docs/permissions.md is what the permission table and the routes say', async () => {
+  const { routes, close } = await openTestGateway();
+  await close();
+  const calls = routes.map(({ method, url, config }) => ({
+    method: String(method),
+    path: url.replace('/api/v1', ''),
+    operation: config?.operation as Operation,
+  }));
+  await expect(describePermissions(calls)).toMatchFileSnapshot('../../../docs/permissions.md');
+});

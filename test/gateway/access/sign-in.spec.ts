@@ -1,0 +1,239 @@
+import { type Fact, nameId, TOPIC, Unavailable } from '@tributary/core';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { eventually } from '../../helpers/client.ts';
+import { InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { type OidcProvider, type Person, startOidcProvider } from '../../helpers/oidc-provider.ts';
+
+const REFUSED = { status: 401, body: { error: 'not authenticated' } };
+const UNDECIDED = { status: 503, body: { error: 'unavailable' } };
+/** After a failure, and between looks for unknown keys, an issuer is left alone for less than this. */
+const A_REST_MS = 11_000;
+const AN_HOUR_MS = 3_600_000;
+
+let provider: OidcProvider;
+beforeEach(async () => {
+  provider = await startOidcProvider();
+});
+afterEach(() => provider.close());
+
+/** A gateway that trusts these providers. */
+async function open(trusted = [provider], folder?: string): Promise<TestGateway> {
+  const env = { TRIBUTARY_ISSUERS: JSON.stringify(trusted.map(({ settings }) => settings)) };
+  const gateway = await openTestGateway({ env, ...(folder === undefined ? {} : { folder }) });
+  onTestFinished(() => gateway.close());
+  return gateway;
+}
+
+const listing = ({ app }: TestGateway, token: string) =>
+  new InjectClient(app, token).call('GET', '/workspaces');
+
+const accountId = (subject: string) => nameId('account', provider.issuer, subject);
+const accountOf = ({ dependencies }: TestGateway, subject: string) =>
+  dependencies.catalog.state.account(accountId(subject));
+
+/** The facts about a person that are in the log, in order. */
+async function factsAbout({ dependencies }: TestGateway, subject: string): Promise<readonly Fact[]> {
+  const { entries } = await dependencies.log.read(TOPIC.catalog, 0, 0, { maxBytes: 1e6 });
+  const facts = entries.map(({ value }) => JSON.parse(value) as Fact);
+  return facts.filter(({ entity }) => entity === accountId(subject));
+}
+
+describe('the keys of a provider', () => {
+  it('may change while the gateway runs: the new one is taken at once, the old one no more', async () => {
+    const gateway = await open();
+    const before = await provider.signIn({ sub: 'ada' });
+    expect((await listing(gateway, before)).status).toBe(200);
+    await provider.rotate();
+    expect((await listing(gateway, before)).status).toBe(200); // nothing says yet that it was taken back
+    const after = await provider.signIn({ sub: 'ada' });
+    expect((await listing(gateway, after)).status).toBe(200);
+    expect(await listing(gateway, before)).toMatchObject(REFUSED);
+  });
+
+  it('that were taken back are not taken for long where nobody shows a new one', async () => {
+    const gateway = await open();
+    const stolen = await provider.signIn({ sub: 'ada' });
+    expect((await listing(gateway, stolen)).status).toBe(200);
+    await provider.rotate();
+    gateway.clock.pass(AN_HOUR_MS);
+    expect(await listing(gateway, stolen)).toMatchObject(REFUSED);
+  });
+
+  it('are not asked for more often because somebody makes them up', async () => {
+    const gateway = await open();
+    const asking = async () => listing(gateway, await provider.sign({}, { kid: crypto.randomUUID() }));
+    for (let i = 0; i < 20; i++) expect(await asking()).toMatchObject(REFUSED);
+    expect(provider.asked).toBeLessThanOrEqual(2);
+    gateway.clock.pass(A_REST_MS);
+    await Promise.all(Array.from({ length: 20 }, asking));
+    expect(provider.asked).toBeLessThanOrEqual(3);
+  });
+});
+
+describe('a provider that is down', () => {
+  it('at the start does not keep the gateway from it; sign-ins wait for the provider, keys do not', async () => {
+    const token = await provider.signIn({ sub: 'ada' });
+    await provider.goDown();
+    const gateway = await open();
+    const undecided = await listing(gateway, token);
+    expect(undecided).toMatchObject(UNDECIDED);
+    expect(undecided.headers['retry-after']).toMatch(/^[1-9]\d*$/);
+    const owner = await gateway.openWorkspace();
+    const server = await owner.withApiKey('viewer');
+    expect((await server.call('GET', './event-contracts')).status).toBe(200);
+
+    await provider.comeBack();
+    gateway.clock.pass(A_REST_MS);
+    expect((await listing(gateway, token)).status).toBe(200);
+  });
+
+  it('is missed by nobody whose key is known, for hours', async () => {
+    const gateway = await open();
+    const token = await provider.signIn({ sub: 'ada' });
+    expect((await listing(gateway, token)).status).toBe(200);
+    await provider.goDown();
+    for (let hour = 0; hour < 3; hour++) {
+      gateway.clock.pass(AN_HOUR_MS);
+      expect((await listing(gateway, token)).status).toBe(200);
+    }
+    expect(await listing(gateway, await provider.sign({}, { kid: 'perhaps a new one' }))).toMatchObject(
+      UNDECIDED,
+    );
+  });
+
+  it('leaves what can be decided without it as it is', async () => {
+    await provider.goDown();
+    const gateway = await open();
+    const now = Math.floor(Date.now() / 1000);
+    for (const changes of [{ exp: now - 100 }, { aud: 'elsewhere' }, { iat: now + 100 }])
+      expect(await listing(gateway, await provider.sign(changes))).toMatchObject(REFUSED);
+  });
+
+  it('is signed in with again once it is back, with new keys', async () => {
+    const gateway = await open();
+    expect((await listing(gateway, await provider.signIn({ sub: 'ada' }))).status).toBe(200);
+    await provider.goDown();
+    await provider.rotate();
+    const after = await provider.sign();
+    expect(await listing(gateway, after)).toMatchObject(UNDECIDED);
+    await provider.comeBack();
+    gateway.clock.pass(A_REST_MS);
+    expect((await listing(gateway, after)).status).toBe(200);
+  });
+
+  it('or takes connections and says nothing, makes nobody wait but its own people', async () => {
+    const other = await startOidcProvider();
+    onTestFinished(() => other.close());
+    const token = await provider.signIn({ sub: 'ada' });
+    provider.hang();
+    const gateway = await open([provider, other]);
+    const owner = await gateway.openWorkspace();
+    let isDecided = false;
+    const undecided = listing(gateway, token).finally(() => {
+      isDecided = true;
+    });
+    expect((await listing(gateway, await other.signIn({ sub: 'grace' }))).status).toBe(200);
+    expect((await owner.call('GET', './event-contracts')).status).toBe(200);
+    expect((await (await owner.withApiKey('viewer')).call('GET', './event-contracts')).status).toBe(200);
+    expect(isDecided).toBe(false);
+    expect(await undecided).toMatchObject(UNDECIDED);
+    const asked = performance.now();
+    expect(await listing(gateway, token)).toMatchObject(UNDECIDED);
+    expect(performance.now() - asked).toBeLessThan(1_000);
+  });
+});
+
+describe('the account of a person', () => {
+  const ada = { sub: 'ada', email: 'ada@example.com', email_verified: true };
+  const signedIn = async (gateway: TestGateway, person: Person) =>
+    expect((await listing(gateway, await provider.signIn(person))).status).toBe(200);
+
+  it('is one, also when they sign in at two gateways at once', async () => {
+    const one = await open();
+    const other = await open([provider], one.folder);
+    const token = await provider.signIn(ada);
+    const gateways = Array.from({ length: 20 }, (_, i) => (i % 2 === 0 ? one : other));
+    const answers = await Promise.all(gateways.map((gateway) => listing(gateway, token)));
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+    expect(accountOf(one, 'ada')).toMatchObject({ version: 1, email: 'ada@example.com' });
+    expect(accountOf(other, 'ada')).toEqual(accountOf(one, 'ada'));
+    expect((await factsAbout(one, 'ada')).length).toBeLessThanOrEqual(2);
+
+    const { id } = await new InjectClient(one.app, token).ok<{ id: string }>('POST', '/workspaces', {
+      name: 'W',
+    });
+    const seen = await eventually(
+      () => listing(other, token),
+      ({ body }) => Array.isArray(body) && body.length > 0,
+    );
+    expect(seen.body).toMatchObject([{ id, role: 'admin' }]);
+  });
+
+  it('costs one fact, however often they come', async () => {
+    const gateway = await open();
+    for (let i = 0; i < 3; i++) await signedIn(gateway, ada);
+    expect((await factsAbout(gateway, 'ada')).map(({ type }) => type)).toEqual(['account.created']);
+  });
+
+  it('learns a new e-mail address once it is verified, with one fact, at two gateways at once too', async () => {
+    const one = await open();
+    const other = await open([provider], one.folder);
+    await signedIn(one, { ...ada, email_verified: false });
+    expect(accountOf(one, 'ada')).toMatchObject({ email: null });
+    await signedIn(one, ada);
+    expect(accountOf(one, 'ada')).toMatchObject({ email: 'ada@example.com', version: 2 });
+    await signedIn(one, { ...ada, email: 'eve@example.com', email_verified: false });
+    await signedIn(one, { sub: 'ada' });
+    expect(accountOf(one, 'ada')).toMatchObject({ email: 'ada@example.com', version: 2 });
+
+    const married = {
+      email: 'king@example.com',
+      email_verified: true,
+      iat: Math.floor(Date.now() / 1000) + 20,
+    };
+    const token = await provider.sign(married);
+    await Promise.all([one, one, other, other].map((gateway) => listing(gateway, token)));
+    await eventually(
+      () => [one, other].map((gateway) => accountOf(gateway, 'ada')?.email),
+      (emails) => emails.every((email) => email === 'king@example.com'),
+    );
+    expect(accountOf(one, 'ada')).toEqual(accountOf(other, 'ada'));
+    expect(accountOf(one, 'ada')?.version).toBe(3);
+  });
+
+  it('does not go back to an address of an older token that is still good', async () => {
+    const gateway = await open();
+    const now = Math.floor(Date.now() / 1000);
+    const told = (email: string, iat: number) => provider.sign({ email, email_verified: true, iat });
+    const [older, newer] = [await told('old@example.com', now - 60), await told('new@example.com', now - 30)];
+    for (const token of [older, newer, older, newer, older])
+      expect((await listing(gateway, token)).status).toBe(200);
+    expect(accountOf(gateway, 'ada')).toMatchObject({ email: 'new@example.com', version: 2 });
+    expect(await factsAbout(gateway, 'ada')).toHaveLength(2);
+  });
+
+  it('lets them in while a new address cannot be noted, and takes it later', async () => {
+    const gateway = await open();
+    await signedIn(gateway, { sub: 'ada' });
+    const { catalog } = gateway.dependencies;
+    const propose = vi.spyOn(catalog, 'propose').mockRejectedValue(new Unavailable('the log is down'));
+    await signedIn(gateway, ada);
+    await signedIn(gateway, ada);
+    expect(propose).toHaveBeenCalledTimes(1);
+    propose.mockRestore();
+    gateway.clock.pass(31_000);
+    await signedIn(gateway, ada);
+    expect(accountOf(gateway, 'ada')).toMatchObject({ email: 'ada@example.com' });
+  });
+
+  it('that cannot be made yet is 503, not 401', async () => {
+    const gateway = await open();
+    const propose = vi
+      .spyOn(gateway.dependencies.catalog, 'propose')
+      .mockRejectedValue(new Unavailable('the log is down'));
+    const token = await provider.signIn(ada);
+    expect(await listing(gateway, token)).toMatchObject(UNDECIDED);
+    propose.mockRestore();
+    expect((await listing(gateway, token)).status).toBe(200);
+  });
+});

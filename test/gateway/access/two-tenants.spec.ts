@@ -1,0 +1,135 @@
+import { randomUUID } from 'node:crypto';
+import { type Delivery, entryOfOutcome } from '@tributary/core';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { type Attack, everythingOf, openAttack } from '../../helpers/two-tenants/attack.ts';
+import type { Plan } from '../../helpers/two-tenants/calls.ts';
+import { randomPlan, sweep } from '../../helpers/two-tenants/plans.ts';
+import { type Exchange, openTenant, type Tenant } from '../../helpers/two-tenants/tenant.ts';
+
+const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
+const RUNS = LONG ? 20_000 : 120;
+const SEED = Number(process.env.TRIBUTARY_TEST_SEED ?? (LONG ? Date.now() % 1_000_000 : 27));
+
+/**
+ * Two tenants of one gateway, each calling every route with the ids of the other in every place there is, and each time
+ * with ids that name nothing: no answer differs, none reveals anything, and nothing of the other changes.
+ */
+describe(`two tenants (seed ${SEED})`, () => {
+  let test: TestGateway;
+  let tenants: readonly [Tenant, Tenant];
+  let victim: Tenant;
+  let exchange: Exchange;
+  beforeAll(async () => {
+    test = await openTestGateway({ env: { TRUST_PROXY: '127.0.0.0/8' } });
+    exchange = async ({ method, path, headers, body }) => {
+      test.clock.pass(700); // failed authentication is counted by address and minute
+      const response = await test.app.inject({
+        method: method as 'GET',
+        url: path,
+        headers: { ...headers, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
+        ...(body === undefined ? {} : { payload: JSON.stringify(body) }),
+      });
+      // Few replays may run at a time: the next one would be refused for what this one is.
+      if (response.statusCode === 201 && path.endsWith('/replays')) {
+        const { id } = response.json<{ id: string }>();
+        await test.app.inject({ method: 'POST', url: `${path}/${id}/cancel`, headers });
+      }
+      return {
+        status: response.statusCode,
+        headers: response.headers as Record<string, string>,
+        text: response.body,
+      };
+    };
+    const open = async (name: string) => {
+      const { token = '' } = await test.signIn(`${name}@example.com`);
+      return withDelivery(await openTenant(exchange, token, name));
+    };
+    tenants = [await open('quetzal'), await open('axolotl')];
+  });
+  afterAll(() => test.close());
+
+  /** No stage runs here: what they would have written is put beside. */
+  async function withDelivery(tenant: Tenant): Promise<Tenant> {
+    const at = new Date().toISOString();
+    const id = randomUUID();
+    const [workspace_id = '', message_id = ''] = [tenant.ids.workspaceId[0], tenant.ids.messageId[1]];
+    const common = { environment: 'production', workspace_id } as const;
+    const delivery: Delivery = {
+      ...common,
+      id,
+      destination_id: tenant.ids.destinationId[0] ?? '',
+      rule_id: tenant.ids.ruleId[0] ?? '',
+      message_id,
+      index: 0,
+      created_at: at,
+      attempts: [{ at, outcome: 'dead', reason: tenant.canary, status: 410, duration_ms: 1 }],
+      redrives: 0,
+      event: {
+        ...common,
+        message_id,
+        type: 'track',
+        event: tenant.canary,
+        user_id: 'u',
+        timestamp: at,
+        received_at: at,
+      },
+    };
+    const outcome = { delivery, status: 'dead', reason: tenant.canary, cause: 'destination', at } as const;
+    await test.dependencies.history.put([entryOfOutcome(outcome)]);
+    return { ...tenant, ids: { ...tenant.ids, deliveryId: [id] } };
+  }
+
+  /** A stream of one's own does not end. */
+  const isBounded = ({ route, slots }: Plan) =>
+    !route.url.endsWith('/live') || slots.some(({ slot }) => slot.place === 'path');
+
+  const everythingOfVictim = () => everythingOf(exchange, test.routes, victim);
+
+  describe.each([
+    ['the first', 'the second', true],
+    ['the second', 'the first', LONG],
+  ] as const)('%s, with ids of %s', (name, _, isSwept) => {
+    let attack: Attack;
+    let before: Readonly<Record<string, unknown>>;
+    beforeAll(async () => {
+      const [caller, other] = name === 'the first' ? tenants : tenants.toReversed();
+      if (caller === undefined || other === undefined) throw new Error('there are two tenants');
+      victim = other;
+      attack = openAttack(exchange, caller, victim);
+      before = await everythingOfVictim();
+      expect(Object.keys(before).length).toBeGreaterThan(40);
+    });
+
+    it.runIf(isSwept)(
+      'is told of them by no route, in any one place',
+      async () => {
+        const faults: string[] = [];
+        for (const plan of sweep(test.routes, LONG ? 4 : 1).filter(isBounded)) {
+          const fault = await attack.faultOf(plan);
+          if (fault !== undefined) faults.push(fault);
+        }
+        expect(faults).toEqual([]);
+      },
+      300_000,
+    );
+
+    it(
+      'is told of them by no random call',
+      async () => {
+        await fc.assert(
+          fc.asyncProperty(randomPlan(test.routes, isBounded), async (plan) => {
+            expect(await attack.faultOf(plan)).toBeUndefined();
+          }),
+          { numRuns: RUNS, seed: SEED, endOnFailure: true },
+        );
+      },
+      LONG ? 3_600_000 : 300_000,
+    );
+
+    it('changes nothing of theirs', async () => {
+      expect(await everythingOfVictim()).toEqual(before);
+    });
+  });
+});

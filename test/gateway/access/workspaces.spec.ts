@@ -1,0 +1,208 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+
+let test: TestGateway;
+beforeAll(async () => {
+  test = await openTestGateway();
+});
+afterAll(() => test.close());
+
+interface Workspace {
+  readonly id: string;
+  readonly name: string;
+  readonly organization_id: string;
+}
+
+it('creates a workspace in an organization of its own, with the caller as its admin', async () => {
+  const ann = await test.signIn('ann@example.com');
+  const created = await ann.call<Workspace>('POST', '/workspaces', { name: 'Shop' });
+  expect(created.status).toBe(201);
+  expect(created.headers.etag).toBe('"1"');
+  expect(created.body).toEqual({
+    id: expect.any(String),
+    name: 'Shop',
+    organization_id: expect.any(String),
+    region: 'eu',
+    status: 'active',
+    alerts: null,
+    role: 'admin',
+    created_at: expect.stringMatching(/Z$/),
+    updated_at: expect.stringMatching(/Z$/),
+  });
+  const read = await ann.with({ workspaceId: created.body.id }).call('GET', `/workspaces/${created.body.id}`);
+  expect(read).toMatchObject({ status: 200, body: created.body });
+  expect(read.headers.etag).toBe('"1"');
+});
+
+it('takes null for what may be left out', async () => {
+  const ann = await test.signIn('ann@example.com');
+  const answer = await ann.call('POST', '/workspaces', { name: 'Null', organization_id: null, region: null });
+  expect(answer).toMatchObject({ status: 201, body: { region: 'eu' } });
+});
+
+it('adds to an organization of the caller, and to nobody else’s', async () => {
+  const bea = await test.signIn('bea@example.com');
+  const first = await bea.ok<Workspace>('POST', '/workspaces', { name: 'One' });
+  const inside = { name: 'Two', organization_id: first.organization_id };
+  expect(await bea.call('POST', '/workspaces', inside)).toMatchObject({
+    status: 201,
+    body: { organization_id: first.organization_id },
+  });
+  const stranger = await test.signIn('stranger@example.com');
+  expect(await stranger.call('POST', '/workspaces', inside)).toMatchObject({
+    status: 403,
+    body: { error: 'permission denied' },
+  });
+  expect((await bea.call('POST', '/workspaces', { ...inside, organization_id: randomUUID() })).status).toBe(
+    403,
+  );
+});
+
+it.each([
+  [{}, '/name'],
+  [{ name: '' }, '/name'],
+  [{ name: 'x'.repeat(201) }, '/name'],
+  [{ name: null }, '/name'],
+  [{ name: 5 }, '/name'],
+  [{ name: 'x', region: 'mars' }, '/region'],
+  [{ name: 'x', organization_id: 'org' }, '/organization_id'],
+  [{ name: 'x', colour: 'red' }, '/colour'],
+])('refuses %j', async (body, path) => {
+  const ann = await test.signIn('ann@example.com');
+  const answer = await ann.call<{ details: readonly { path: string }[] }>('POST', '/workspaces', body);
+  expect(answer).toMatchObject({ status: 400, body: { error: 'invalid request' } });
+  expect(answer.body.details.map((detail) => detail.path)).toEqual([path]);
+});
+
+it('lists the caller’s own, newest first, page by page', async () => {
+  const cat = await test.signIn('cat@example.com');
+  const names = ['1', '2', '3', '4', '5'];
+  for (const name of names) await cat.ok('POST', '/workspaces', { name });
+  expect((await cat.ok<Workspace[]>('GET', '/workspaces')).map(({ name }) => name)).toEqual(
+    names.toReversed(),
+  );
+  const seen: string[] = [];
+  let next: string | undefined = '/workspaces?limit=2';
+  for (let pages = 0; next !== undefined; pages++) {
+    const page: Awaited<ReturnType<typeof cat.call<Workspace[]>>> = await cat.call<Workspace[]>('GET', next);
+    seen.push(...page.body.map(({ name }) => name));
+    next = /^<(.+)>; rel="next"$/.exec(String(page.headers.link ?? ''))?.[1];
+    expect(pages).toBeLessThan(3);
+  }
+  expect(seen).toEqual(names.toReversed());
+});
+
+it.each(['limit=0', 'limit=1001', 'limit=ten', 'limit=1&limit=2', 'cursor=zzz', 'colour=red'])(
+  'refuses a list with %s',
+  async (query) => {
+    const ann = await test.signIn('ann@example.com');
+    expect(await ann.call('GET', `/workspaces?${query}`)).toMatchObject({
+      status: 400,
+      body: { error: 'invalid request', details: [{ path: query.split('=')[0] }] },
+    });
+  },
+);
+
+it('is 403 for a workspace that is foreign or missing', async () => {
+  const owner = await test.openWorkspace();
+  const stranger = (await test.signIn('stranger@example.com')).with({
+    workspaceId: String(owner.workspaceId),
+  });
+  expect((await stranger.call('GET', `/workspaces/${owner.workspaceId}`)).status).toBe(403);
+  const missing = randomUUID();
+  expect((await owner.with({ workspaceId: missing }).call('GET', `/workspaces/${missing}`)).status).toBe(403);
+  expect((await owner.call('GET', '/workspaces/no-id')).status).toBe(403);
+});
+
+it('tells an API key its own role', async () => {
+  const owner = await test.openWorkspace();
+  const viewer = await owner.withApiKey('viewer');
+  expect(await viewer.call('GET', `/workspaces/${owner.workspaceId}`)).toMatchObject({
+    status: 200,
+    body: { role: 'viewer' },
+  });
+});
+
+describe('a workspace', () => {
+  it('is renamed and moved among the regions of its organization', async () => {
+    const ann = await test.signIn('ann@example.com');
+    const organization = await ann.ok<{ id: string }>('POST', '/organizations', {
+      name: 'Org',
+      regions: ['eu', 'us'],
+    });
+    const { id } = await ann.ok<Workspace>('POST', '/workspaces', {
+      name: 'Shop',
+      organization_id: organization.id,
+    });
+    const inside = ann.with({ workspaceId: id });
+    const fields = { name: 'Moved', region: 'us' };
+    const changed = await inside.call('PUT', `/workspaces/${id}`, fields, { 'if-match': '"1"' });
+    expect(changed).toMatchObject({
+      status: 200,
+      body: { ...fields, role: 'admin' },
+      headers: { etag: '"2"' },
+    });
+    expect((await inside.call('PUT', `/workspaces/${id}`, fields, { 'if-match': '"1"' })).status).toBe(412);
+    expect((await inside.call('PUT', `/workspaces/${id}`, fields)).headers.etag).toBe('"2"');
+    const astray = await inside.call('PUT', `/workspaces/${id}`, { name: 'x', region: 'mars' });
+    expect(astray).toMatchObject({
+      status: 400,
+      body: { details: [{ path: '/region', message: 'must be one of eu, us' }] },
+    });
+    expect((await inside.call('PUT', `/workspaces/${id}`, { name: 'x' })).status).toBe(400);
+  });
+
+  it('that is archived takes nothing any more, and its admins can still see and archive it', async () => {
+    const owner = await test.openWorkspace('archivist@example.com');
+    const path = `/workspaces/${owner.workspaceId}`;
+    const server = await owner.withApiKey('admin');
+    const { key } = await owner.ok<{ key: string }>('POST', './event-keys', {
+      name: 'site',
+      environment: 'production',
+    });
+    const site = owner.with({ token: key });
+    const event = { event: 'E', user_id: 'u' };
+    expect((await site.call('POST', './events/track', event)).status).toBe(202);
+    expect((await owner.call('DELETE', path, undefined, { 'if-match': '"7"' })).status).toBe(412);
+    for (let time = 0; time < 2; time++)
+      expect(await owner.call('DELETE', path)).toMatchObject({
+        status: 200,
+        body: { id: owner.workspaceId, status: 'archived' },
+      });
+    const denied = { status: 403, body: { error: 'permission denied' } };
+    expect(await site.call('POST', './events/track', event)).toMatchObject(denied);
+    expect(await server.call('GET', path)).toMatchObject(denied);
+    expect(await server.call('GET', './event-contracts')).toMatchObject(denied);
+    expect(await owner.call('GET', './event-contracts')).toMatchObject(denied);
+    expect(await owner.call('PUT', path, { name: 'x', region: 'eu' })).toMatchObject(denied);
+    expect(await owner.ok('GET', path)).toMatchObject({ status: 'archived', role: 'admin' });
+    const stranger = await test.signIn('stranger@example.com');
+    expect((await stranger.with({ workspaceId: String(owner.workspaceId) }).call('GET', path)).status).toBe(
+      403,
+    );
+    const listed = await owner.ok<Workspace[]>('GET', '/workspaces');
+    expect(listed.map(({ id }) => id)).not.toContain(owner.workspaceId);
+    expect(await owner.ok('GET', '/workspaces?status=archived')).toMatchObject([{ id: owner.workspaceId }]);
+  });
+});
+
+it('says who is told of destinations that say nothing themselves, until a PUT leaves it out', async () => {
+  const owner = await test.openWorkspace('dan@example.com');
+  const path = `/workspaces/${owner.workspaceId}`;
+  const { id } = await owner.ok<{ id: string }>('POST', './destinations', {
+    name: 'Ops',
+    type: 'ndjson',
+    settings: { folder: 'ops' },
+  });
+  const shop = { name: 'Shop', region: 'eu' };
+  const alerts = { destination_id: id, email: 'Ops@example.com' };
+  const stored = { enabled: true, destination_id: id, email: 'ops@example.com' };
+  expect(await owner.ok('PUT', path, { ...shop, alerts })).toMatchObject({ ...shop, alerts: stored });
+  expect(await owner.ok('GET', path)).toMatchObject({ alerts: stored });
+  const unchanged = await owner.call('PUT', path, { ...shop, alerts: stored });
+  expect(unchanged.headers.etag).toBe('"2"');
+  expect(await owner.ok('PUT', path, shop)).toMatchObject({ alerts: null });
+  const missing = await owner.call('PUT', path, { ...shop, alerts: { destination_id: randomUUID() } });
+  expect(missing).toMatchObject({ status: 400, body: { details: [{ path: '/alerts/destination_id' }] } });
+});

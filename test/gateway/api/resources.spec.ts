@@ -1,0 +1,114 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+
+let test: TestGateway;
+let owner: InjectClient;
+let destination: { readonly id: string };
+beforeAll(async () => {
+  test = await openTestGateway();
+  owner = await test.openWorkspace();
+  destination = await owner.ok('POST', './destinations', {
+    name: 'Files',
+    type: 'ndjson',
+    settings: { folder: 'out' },
+  });
+});
+afterAll(() => test.close());
+
+interface Made {
+  readonly id: string;
+  readonly created_by: string;
+  readonly created_at: string;
+  readonly updated_at: string;
+}
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+const UTC_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/;
+
+const sample = { type: 'track', event: 'Paid', user_id: 'u', properties: { n: 1 } };
+
+/** Every field that may be sent, by list. */
+const written: Readonly<Record<string, () => Readonly<Record<string, unknown>>>> = {
+  'api-keys': () => ({ name: 'Server', role: 'viewer', expires_at: '2100-01-01T00:00:00.000Z' }),
+  'event-keys': () => ({
+    name: 'Site',
+    environment: 'development',
+    pubsub_topic: 'events.development',
+    source_id: null,
+  }),
+  'event-contracts': () => ({
+    name: 'Paid',
+    event_type: 'track',
+    event_name: 'Paid',
+    description: 'A sale',
+    schema_definition: { properties: { n: { type: 'number', required: true } } },
+    enforcement_mode: 'block',
+    undeclared_fields: 'omit',
+  }),
+  'event-transformations': () => ({
+    name: 'Same',
+    description: 'Changes nothing',
+    source_code: 'function transform(event) { return event; }',
+    test_input: sample,
+    test_output: sample,
+  }),
+  'event-forwarding-rules': () => ({
+    name: 'Sales',
+    destination_id: destination.id,
+    event_types: ['track'],
+    event_names: ['Paid'],
+    environments: ['production'],
+    transformation_id: null,
+    enabled: false,
+  }),
+  sources: () => ({ name: 'Shop', type: 'web', description: 'The front' }),
+};
+
+it.each(Object.keys(written))('%s show every field as it was sent, UUIDs, and times in UTC', async (list) => {
+  const sent = written[list]?.() ?? {};
+  const { status, body } = await owner.call('POST', `./${list}`, sent);
+  expect(status).toBe(201);
+  expect(body).toMatchObject({
+    ...sent,
+    id: expect.stringMatching(UUID),
+    workspace_id: owner.workspaceId,
+    created_by: expect.stringMatching(UUID),
+    created_at: expect.stringMatching(UTC_TIME),
+    updated_at: expect.stringMatching(UTC_TIME),
+  });
+  const listed = await owner.call<readonly { id: string }[]>('GET', `./${list}`);
+  expect(listed.status).toBe(200);
+  expect(listed.body.find(({ id }) => id === body.id)).toMatchObject(sent);
+});
+
+it.each(Object.keys(written))('%s name the account that made them, also by an API key', async (list) => {
+  const accountOf = async (client: InjectClient) =>
+    (await client.ok<Made>('POST', './sources', { name: 'Shop', type: 'web' })).created_by;
+  const account = await accountOf(owner);
+  expect(await accountOf(await test.openWorkspace('other@example.com'))).not.toBe(account);
+  for (const client of [owner, await owner.withApiKey('admin', ['keys'])]) {
+    const { created_by } = await client.ok<Made>('POST', `./${list}`, another(list));
+    expect(created_by).toBe(account);
+  }
+});
+
+it.each(Object.keys(written))('%s say when they were changed last, and when they were made', async (list) => {
+  const fields = another(list);
+  const made = await owner.ok<Made>('POST', `./${list}`, fields);
+  expect(made.updated_at).toBe(made.created_at);
+  expect(Math.abs(Date.parse(made.created_at) - test.clock.now())).toBeLessThan(30_000);
+  test.clock.pass(60_000);
+  // Keys change by being revoked, and by nothing else.
+  if (list.endsWith('-keys')) await owner.ok('DELETE', `./${list}/${made.id}`);
+  else await owner.ok('PUT', `./${list}/${made.id}`, { ...fields, name: 'Renamed' });
+  const changed = (await owner.ok<readonly Made[]>('GET', `./${list}`)).find(({ id }) => id === made.id);
+  expect(changed?.created_at).toBe(made.created_at);
+  expect(Date.parse(changed?.updated_at ?? '') - Date.parse(made.updated_at)).toBeGreaterThanOrEqual(60_000);
+});
+
+let others = 0;
+/** One more: there is one contract for a name. */
+function another(list: string): Readonly<Record<string, unknown>> {
+  const named = list === 'event-contracts' ? { event_name: `Paid ${++others}` } : {};
+  return { ...written[list]?.(), ...named };
+}

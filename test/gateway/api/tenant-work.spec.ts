@@ -1,0 +1,162 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+
+/**
+ * Milliseconds of processor time that one turn of the event loop may take; not of wall time, so a busy machine does not
+ * count. Parsing and storing a body of a quarter of a megabyte takes a few; compiling such a contract took seconds.
+ */
+const MOST_HELD_MS = 60;
+const times = <Item>(count: number, item: (at: number) => Item) =>
+  Array.from({ length: count }, (_, at) => item(at));
+const words = (of: number) => times(40, (at) => `w${(at * 7_919 + of * 104_729).toString(36)}`).join('|');
+
+let gateway: TestGateway;
+let owner: InjectClient;
+let producer: InjectClient;
+beforeAll(async () => {
+  gateway = await openTestGateway();
+  owner = await gateway.openWorkspace();
+  const { key } = await owner.ok<{ key: string }>('POST', './event-keys', {
+    name: 'Web',
+    environment: 'production',
+  });
+  producer = owner.with({ token: key });
+});
+afterAll(() => gateway.close());
+
+let made = 0;
+function contractOf(schema_definition: object) {
+  made += 1;
+  const event_name = `E${made}`;
+  return { name: event_name, event_type: 'track', event_name, schema_definition, enforcement_mode: 'block' };
+}
+
+/** The longest turn of the event loop while the work is done, in ms of this thread's processor time. */
+async function longestTurn(work: () => Promise<unknown>): Promise<number> {
+  let longest = 0;
+  let before = process.threadCpuUsage();
+  const look = () => {
+    const { user, system } = process.threadCpuUsage(before);
+    longest = Math.max(longest, (user + system) / 1_000);
+    before = process.threadCpuUsage();
+    next = setImmediate(look);
+  };
+  let next = setImmediate(look);
+  await work();
+  clearImmediate(next);
+  return longest;
+}
+
+const KINDS: readonly [string, (of: number) => object][] = [
+  [
+    '600 properties',
+    (of) => ({
+      properties: Object.fromEntries(times(600, (at) => [`a${of}_${at}`, { type: 'string', minLength: 1 }])),
+    }),
+  ],
+  [
+    'unevaluated properties over 200 alternatives',
+    (of) => ({
+      anyOf: times(200, (at) => ({ properties: { [`a${of}_${at}`]: { type: 'string' } } })),
+      unevaluatedProperties: false,
+    }),
+  ],
+  [
+    'patterns of many states',
+    (of) => ({
+      properties: { a: { allOf: times(45, (at) => ({ pattern: `(a|b)*a(a|b){7}${of}_${at}` })) } },
+    }),
+  ],
+  [
+    '300 patterns of 40 words, refused',
+    (of) => ({
+      patternProperties: Object.fromEntries(times(300, (at) => [`^(${words(of * 1_000 + at)})$`, {}])),
+    }),
+  ],
+  [
+    '900 properties of seven keywords, refused',
+    () => ({
+      properties: Object.fromEntries(
+        times(900, (at) => [
+          `k${at}`,
+          {
+            minLength: 1,
+            maxLength: 9,
+            minimum: 1,
+            maximum: 3,
+            multipleOf: 2,
+            uniqueItems: true,
+            format: 'date',
+          },
+        ]),
+      ),
+    }),
+  ],
+];
+
+describe('the gateway’s thread is not held', () => {
+  it.each(KINDS)('by creating, dry-running and trying contracts of %s', async (_, definition) => {
+    const create = async () => {
+      const { status, body } = await owner.call<{ id?: string }>(
+        'POST',
+        './event-contracts',
+        contractOf(definition(made)),
+      );
+      expect([201, 400]).toContain(status);
+      await owner.call('POST', './event-contracts?dry_run=true', contractOf(definition(made)));
+      if (body.id !== undefined)
+        await owner.ok('POST', `./event-contracts/${body.id}/validate`, {
+          user_id: 'u',
+          properties: { a: 'ab' },
+        });
+    };
+    await create(); // the code of the routes is compiled then
+    expect(await longestTurn(() => Promise.all(times(3, create)))).toBeLessThan(MOST_HELD_MS);
+  });
+
+  it('by events that are checked by many heavy contracts for the first time, which are judged all the same', async () => {
+    const names: string[] = [];
+    for (let n = 0; n < 12; n++) {
+      const contract = contractOf({ ...KINDS[n % 3]?.[1](1_000 + n), required: ['id'], title: `${n}` });
+      await owner.ok('POST', './event-contracts', contract);
+      names.push(contract.event_name);
+    }
+    const batch = names.flatMap((event) => [
+      { type: 'track', event, user_id: 'u', properties: {} },
+      { type: 'track', event: `${event} more`, user_id: 'u' },
+    ]);
+    let answer: { accepted?: number; rejected?: readonly { index: number; error: string }[] } = {};
+    const held = await longestTurn(async () => {
+      answer = await producer.ok('POST', './events/batch?check=contract', { batch });
+    });
+    expect(held).toBeLessThan(MOST_HELD_MS);
+    expect(answer.accepted).toBe(12);
+    expect(answer.rejected?.map(({ index }) => index)).toEqual(times(12, (n) => 2 * n));
+    const [event] = names;
+    const single = await producer.call('POST', './events/track?check=contract', { event, user_id: 'u' });
+    expect(single).toMatchObject({ status: 400, body: { error: 'event blocked' } });
+  });
+
+  it('too long by a trace of an event at 200 rules, which are evaluated in pieces', async () => {
+    const { id: destination_id } = await owner.ok<{ id: string }>('POST', './destinations', {
+      name: 'd',
+      type: 'webhook',
+      settings: { url: 'https://example.com/' },
+    });
+    const { message_id } = await producer.ok<{ message_id: string }>('POST', './events/track', {
+      event: 'Traced',
+      user_id: 'u',
+      properties: { list: times(900, (at) => at % 7) },
+    });
+    const loop = 'event.properties.list.exists(x, x > 8 && x < 3)';
+    for (let n = 0; n < 200; n++)
+      await owner.ok('POST', './event-forwarding-rules', {
+        name: `r${n}`,
+        destination_id,
+        filter: `${loop} || ${loop} || event.properties.list.size() == ${n}`,
+      });
+    const trace = () => owner.call('GET', `./events/${message_id}`);
+    expect(await trace()).toMatchObject({ status: 200 });
+    expect(await longestTurn(() => Promise.all(times(4, trace)))).toBeLessThan(MOST_HELD_MS);
+  });
+});

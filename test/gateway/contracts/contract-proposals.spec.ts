@@ -1,0 +1,240 @@
+import { type CanonicalEvent, TOPIC } from '@tributary/core';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { putJudged, trackEvent } from '../../helpers/judged-events.ts';
+
+let test: TestGateway;
+let owner: InjectClient;
+beforeAll(async () => {
+  test = await openTestGateway();
+});
+afterAll(() => test.close());
+beforeEach(async () => {
+  owner = await test.openWorkspace();
+});
+
+const event = (fields: Partial<CanonicalEvent> = {}) => trackEvent(String(owner.workspaceId), fields);
+const put = (events: readonly CanonicalEvent[], topic?: typeof TOPIC.rejected) =>
+  putJudged(test.dependencies.log, events, topic);
+const paid = {
+  name: 'Paid',
+  event_type: 'track',
+  event_name: 'Paid',
+  schema_definition: { properties: { amount: { type: 'number', required: true } } },
+  enforcement_mode: 'block',
+};
+
+interface Inferred {
+  readonly contract: { readonly schema_definition: object } | null;
+  readonly events: number;
+  readonly fields: readonly { readonly path: string; readonly seen: number; readonly required: boolean }[];
+  readonly coverage: Readonly<Record<string, unknown>>;
+}
+
+describe('an inferred contract', () => {
+  const infer = (body: object) => owner.ok<Inferred>('POST', './event-contracts/infer', body);
+
+  it('can be created as it is, and takes what it was inferred from', async () => {
+    const lines = [{ sku: 'a', n: 1 }];
+    await put([
+      ...Array.from({ length: 30 }, (_, n) => event({ properties: { amount: n / 2, lines, note: null } })),
+      event({ event: 'Other', properties: { other: 1 } }),
+    ]);
+    await put([event({ properties: { amount: 'much' } })], TOPIC.rejected);
+    const { contract, events, fields, coverage } = await infer({
+      event_type: 'track',
+      event_name: 'Paid',
+      required_ratio: 0.95,
+    });
+    expect(events).toBe(31);
+    expect(fields.map(({ path, seen, required }) => [path, seen, required])).toEqual([
+      ['/amount', 31, true],
+      ['/lines', 30, true],
+      ['/lines/*', 30, false],
+      ['/lines/*/n', 30, true],
+      ['/lines/*/sku', 30, true],
+      ['/note', 30, true],
+    ]);
+    expect(coverage).toMatchObject({ complete: true, stopped_by: null });
+    const made = await owner.call<{ id: string }>('POST', './event-contracts', contract);
+    expect(made).toMatchObject({ status: 201, body: { ...contract, version: 1 } });
+    const tried = { user_id: 'u', properties: { amount: 1, lines, note: null } };
+    expect(await owner.ok('POST', `./event-contracts/${made.body.id}/validate`, tried)).toMatchObject({
+      outcome: 'accepted',
+      violations: [],
+    });
+  });
+
+  it('is none where there was no event, and counts those of an environment and time alone', async () => {
+    await put([event({ environment: 'development' })]);
+    const body = { event_type: 'track', event_name: 'Paid' };
+    expect(await infer({ ...body, environment: 'production' })).toMatchObject({
+      contract: null,
+      events: 0,
+      fields: [],
+    });
+    expect(await infer({ ...body, environment: 'development' })).toMatchObject({ events: 1 });
+    expect(await infer({ ...body, since: new Date(Date.now() + 60_000).toISOString() })).toMatchObject({
+      events: 0,
+    });
+  });
+
+  it('for any name is made of the events whose name has no contract of its own', async () => {
+    await owner.ok('POST', './event-contracts', paid);
+    await put([event({ properties: { amount: 1 } }), event({ event: 'Seen', properties: { page: 'x' } })]);
+    expect((await infer({ event_type: 'track' })).fields.map(({ path }) => path)).toEqual(['/page']);
+  });
+
+  it('is made of as many events as were asked for, and says so', async () => {
+    await put(Array.from({ length: 20 }, () => event()));
+    expect(await infer({ event_type: 'track', event_name: 'Paid', events: 7 })).toMatchObject({
+      events: 7,
+      coverage: { complete: false, stopped_by: 'events' },
+    });
+  });
+
+  it.each([
+    [{}, '/event_type'],
+    [{ event_type: 'identify', event_name: 'x' }, '/event_name'],
+    [{ event_type: 'track', events: 0 }, '/events'],
+    [{ event_type: 'track', events: 10_001 }, '/events'],
+    [{ event_type: 'track', required_ratio: 0 }, '/required_ratio'],
+    [{ event_type: 'track', enum_max: 51 }, '/enum_max'],
+    [{ event_type: 'track', since: 'yesterday' }, '/since'],
+    [{ event_type: 'track', more: 1 }, '/more'],
+  ])('is refused as %j', async (body, path) => {
+    expect(await owner.call('POST', './event-contracts/infer', body)).toMatchObject({
+      status: 400,
+      body: { details: [{ path }] },
+    });
+  });
+});
+
+describe('a dry run', () => {
+  const good = () => event({ properties: { amount: 1 } });
+  const bad = (message_id: string) => event({ message_id, properties: { amount: 'much' } });
+
+  it('tells how many events had lost fields to another contract before', async () => {
+    await put([event({ properties: { amount: 1 } })]);
+    await putJudged(test.dependencies.log, [event({ properties: { amount: 2 } })], TOPIC.accepted, 'omitted');
+    expect(await owner.ok('POST', './event-contracts?dry_run=true', paid)).toMatchObject({
+      events: 2,
+      outcomes: { accepted: 2 },
+      coverage: { omitted: 1 },
+    });
+    expect(
+      await owner.ok('POST', './event-contracts/infer', { event_type: 'track', event_name: 'Paid' }),
+    ).toMatchObject({ events: 2, coverage: { omitted: 1 } });
+  });
+
+  it('of a contract made to be slow lets the gateway do other things all the while', async () => {
+    const wrong = { allOf: Array.from({ length: 80 }, () => ({ type: 'string' })) };
+    const slow = { ...paid, schema_definition: { properties: { list: { items: wrong } } } };
+    await put(Array.from({ length: 400 }, () => event({ properties: { list: Array(15_000).fill(1) } })));
+    const turns: number[] = [];
+    let last = performance.now();
+    const ticking = setInterval(() => {
+      turns.push(performance.now() - last);
+      last = performance.now();
+    }, 1);
+    const run = await owner.ok<{ events: number }>('POST', './event-contracts?dry_run=true', slow);
+    clearInterval(ticking);
+    expect(run.events).toBeGreaterThan(50);
+    // It gives the thread back after 5 ms and the event that is under way; the rest is for a machine that is busy.
+    expect(turns.toSorted((a, b) => a - b)[Math.floor(turns.length / 2)]).toBeLessThan(50);
+    expect(Math.max(...turns)).toBeLessThan(500);
+    expect(turns.length).toBeGreaterThan(20);
+  });
+
+  it('of a change says what recent events would have met, and stores nothing', async () => {
+    const { id } = await owner.ok<{ id: string }>('POST', './event-contracts', {
+      ...paid,
+      enforcement_mode: 'warn',
+    });
+    await put([good(), good(), bad('accepted'), event({ event: 'Other' })]);
+    await put([bad('rejected')], TOPIC.rejected);
+    const before = test.dependencies.catalog.position;
+    const run = await owner.call('PUT', `./event-contracts/${id}?dry_run=true`, paid);
+    expect(run.status).toBe(200);
+    expect(run.headers.etag).toBeUndefined();
+    expect(run.body).toEqual({
+      dry_run: true,
+      events: 4,
+      outcomes: { accepted: 2, warned: 0, omitted: 0, rejected: 2 },
+      violations: [
+        { kind: 'type', path: '/amount', message: 'must be a number', action: 'blocked', events: 2 },
+      ],
+      violations_cut: false,
+      examples: ['accepted', 'rejected'].map((message_id) => ({
+        message_id,
+        environment: 'production',
+        event_name: 'Paid',
+        received_at: expect.any(String),
+        outcome: 'rejected',
+        violations: [{ kind: 'type', path: '/amount', message: 'must be a number', action: 'blocked' }],
+      })),
+      coverage: {
+        since: expect.any(String),
+        oldest: expect.any(String),
+        newest: expect.any(String),
+        omitted: 0,
+        records: expect.any(Number),
+        bytes: expect.any(Number),
+        complete: true,
+        stopped_by: null,
+      },
+    });
+    expect(test.dependencies.catalog.position).toBe(before);
+    expect(await owner.ok('GET', `./event-contracts/${id}`)).toMatchObject({
+      version: 1,
+      enforcement_mode: 'warn',
+    });
+    // The version it tried is none: the next one judges by its own schema.
+    await owner.ok('PUT', `./event-contracts/${id}`, { ...paid, schema_definition: { properties: {} } });
+    expect(
+      await owner.ok('POST', `./event-contracts/${id}/validate`, {
+        user_id: 'u',
+        properties: { amount: 'x' },
+      }),
+    ).toMatchObject({ outcome: 'accepted' });
+  });
+
+  it('of a new contract creates none', async () => {
+    await put([good(), bad('m')]);
+    const run = await owner.call('POST', './event-contracts?dry_run=true&events=10', paid);
+    expect(run).toMatchObject({ status: 200, body: { events: 2, outcomes: { accepted: 1, rejected: 1 } } });
+    expect(await owner.ok('GET', './event-contracts')).toEqual([]);
+  });
+
+  it('is refused for what the change would be refused for', async () => {
+    const { id } = await owner.ok<{ id: string }>('POST', './event-contracts', paid);
+    const other = await owner.ok<{ id: string }>('POST', './event-contracts', {
+      ...paid,
+      event_name: 'Other',
+    });
+    const dry = (method: 'POST' | 'PUT', at: string, body: object, headers = {}) =>
+      owner.call(method, `./event-contracts${at}?dry_run=true`, body, headers);
+    expect((await dry('POST', '', paid)).status).toBe(409);
+    expect((await dry('PUT', `/${other.id}`, paid)).status).toBe(409);
+    expect((await dry('PUT', `/${id}`, paid, { 'if-match': '"7"' })).status).toBe(412);
+    expect((await dry('PUT', `/${id}`, { ...paid, schema_definition: { type: 'odd' } })).status).toBe(400);
+    await owner.ok('DELETE', `./event-contracts/${id}`);
+    expect((await dry('PUT', `/${id}`, paid)).status).toBe(409);
+    const viewer = await owner.withApiKey('viewer');
+    expect((await viewer.call('POST', './event-contracts?dry_run=true', paid)).status).toBe(403);
+  });
+
+  it.each([
+    ['dry_run=yes', 'dry_run'],
+    ['events=5', 'events'],
+    ['dry_run=false&since=2026-01-01', 'since'],
+    ['dry_run=true&events=0', 'events'],
+    ['dry_run=true&since=today', 'since'],
+    ['dry_run=true&environment=test', 'environment'],
+  ])('is refused as %s', async (query, path) => {
+    expect(await owner.call('POST', `./event-contracts?${query}`, paid)).toMatchObject({
+      status: 400,
+      body: { details: [{ path }] },
+    });
+  });
+});

@@ -1,0 +1,82 @@
+import { randomUUID } from 'node:crypto';
+import { CatalogState, type Contract, contractVersionEntries } from '@tributary/core';
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import {
+  type InjectClient,
+  type Injected,
+  openTestGateway,
+  type TestGateway,
+} from '../../helpers/gateway.ts';
+
+let test: TestGateway;
+let owner: InjectClient;
+let id: string;
+/** As the API showed each when it was the newest. */
+let shown: Contract[];
+
+beforeAll(async () => {
+  test = await openTestGateway();
+});
+afterAll(() => test.close());
+
+/** Five versions, and what the audit stage makes of their facts. */
+beforeEach(async () => {
+  owner = await test.openWorkspace();
+  const body = (name: string) => ({ name, event_type: 'track', event_name: 'Paid', schema_definition: {} });
+  shown = [await owner.ok<Contract>('POST', './event-contracts', body('1'))];
+  id = String(shown[0]?.id);
+  for (const name of ['2', '3', '4', '5'])
+    shown.push(await owner.ok<Contract>('PUT', `./event-contracts/${id}`, body(name)));
+  const entries = shown.flatMap((after, n) => contractVersionEntries(shown[n - 1], after));
+  await test.dependencies.history.put(entries);
+});
+
+/** Nothing that was replaced by now judges any more. */
+function forgetPast(): void {
+  const { state } = test.dependencies.catalog;
+  if (!(state instanceof CatalogState)) throw new Error('another state');
+  state.forgetEras('9999');
+}
+
+const at = (path = '') => `./event-contracts/${id}/versions${path}`;
+
+it.each(['the catalog', 'history'])('shows each version as it was, from %s', async (source) => {
+  if (source === 'history') forgetPast();
+  for (const version of shown) expect(await owner.ok('GET', at(`/${version.version}`))).toEqual(version);
+});
+
+it('lists them newest first, a page at a time', async () => {
+  expect(await owner.ok('GET', at())).toEqual(shown.toReversed());
+  for (const limit of [1, 2, 3, 5]) {
+    const seen: Contract[] = [];
+    for (let url: string | undefined = at(`?limit=${limit}`); url !== undefined; ) {
+      const page: Injected<Contract[]> = await owner.call('GET', url);
+      expect(page.status).toBe(200);
+      expect(page.body.length).toBeLessThanOrEqual(limit);
+      seen.push(...page.body);
+      url = /^<(.+)>; rel="next"$/.exec(String(page.headers.link))?.[1];
+    }
+    expect(seen).toEqual(shown.toReversed());
+  }
+});
+
+it('lists the newest one also while history does not know it, and when it has forgotten all', async () => {
+  const young = await owner.ok<Contract>('POST', './event-contracts', {
+    name: 'young',
+    event_type: 'identify',
+    schema_definition: {},
+  });
+  expect(await owner.ok('GET', `./event-contracts/${young.id}/versions`)).toEqual([young]);
+  expect(
+    (await owner.call('GET', `./event-contracts/${young.id}/versions?limit=1`)).headers.link,
+  ).toBeUndefined();
+});
+
+it('is 404 for what is no version, unknown, or another workspace’s', async () => {
+  for (const version of ['0', '6', '-1', '1.0', '01', 'one', '99999999999'])
+    expect((await owner.call('GET', at(`/${version}`))).status).toBe(404);
+  const other = await test.openWorkspace('other@example.com');
+  for (const path of [at(), at('/1'), `./event-contracts/${randomUUID()}/versions`])
+    expect((await other.call('GET', path)).status).toBe(404);
+  expect((await owner.call('GET', at('?cursor=none'))).status).toBe(400);
+});

@@ -1,0 +1,380 @@
+import { randomUUID } from 'node:crypto';
+import { newId } from '@tributary/core';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+
+let test: TestGateway;
+let owner: InjectClient;
+beforeAll(async () => {
+  test = await openTestGateway();
+});
+afterAll(() => test.close());
+beforeEach(async () => {
+  owner = await test.openWorkspace();
+});
+
+interface Contract {
+  readonly id: string;
+  readonly version: number;
+  readonly status: string;
+}
+
+const schema = { properties: { amount: { type: 'number', required: true } } };
+const paid = { name: 'Paid', event_type: 'track', event_name: 'Paid', schema_definition: schema };
+const create = (body: object = paid) => owner.ok<Contract>('POST', './event-contracts', body);
+
+describe('a contract', () => {
+  it('stays as it is, without a version or a fact more, when nothing of it is to change', async () => {
+    const { id } = await create();
+    const put = (body: object) => owner.call<Contract>('PUT', `./event-contracts/${id}`, body);
+    const before = test.dependencies.catalog.position;
+    for (const same of [paid, { ...paid, description: null, enforcement_mode: 'warn' }]) {
+      expect(await put(same)).toMatchObject({ status: 200, body: { version: 1 }, headers: { etag: '"1"' } });
+    }
+    expect(test.dependencies.catalog.position).toBe(before);
+    const stricter = { properties: { amount: { type: 'number', required: true, minimum: 1 } } };
+    expect((await put({ ...paid, schema_definition: stricter })).body.version).toBe(2);
+    expect((await put(paid)).body.version).toBe(3);
+  });
+
+  it('is created with the defaults for what is left out, and read back the same', async () => {
+    const created = await owner.call<Contract>('POST', './event-contracts', {
+      name: 'People',
+      event_type: 'identify',
+      schema_definition: schema,
+    });
+    expect(created.status).toBe(201);
+    expect(created.body).toEqual({
+      id: expect.any(String),
+      workspace_id: owner.workspaceId,
+      name: 'People',
+      event_type: 'identify',
+      event_name: '',
+      description: null,
+      schema_definition: schema,
+      enforcement_mode: 'warn',
+      undeclared_fields: 'allow',
+      status: 'active',
+      version: 1,
+      created_by: expect.any(String),
+      created_at: expect.any(String),
+      updated_at: expect.any(String),
+    });
+    const read = await owner.call('GET', `./event-contracts/${created.body.id}`);
+    expect(read).toMatchObject({ status: 200, body: created.body });
+    expect(read.headers.etag).toBe('"1"');
+    expect(await owner.ok('GET', './event-contracts')).toEqual([created.body]);
+  });
+
+  it('takes null for what may be left out', async () => {
+    const nothing = { event_name: null, description: null, enforcement_mode: null, undeclared_fields: null };
+    expect(await owner.call('POST', './event-contracts', { ...paid, ...nothing })).toMatchObject({
+      status: 201,
+      body: { event_name: '', description: null, enforcement_mode: 'warn', undeclared_fields: 'allow' },
+    });
+  });
+
+  it.each([
+    [{ ...paid, name: '' }, '/name'],
+    [{ ...paid, name: undefined }, '/name'],
+    [{ ...paid, event_type: undefined }, '/event_type'],
+    [{ ...paid, schema_definition: undefined }, '/schema_definition'],
+    [{ ...paid, event_type: 'alias' }, '/event_type'],
+    [{ ...paid, event_type: 'identify' }, '/event_name'],
+    [{ ...paid, schema_definition: null }, '/schema_definition'],
+    [{ ...paid, schema_definition: [] }, '/schema_definition'],
+    [{ ...paid, enforcement_mode: 'strict' }, '/enforcement_mode'],
+    [{ ...paid, undeclared_fields: 'drop' }, '/undeclared_fields'],
+    [{ ...paid, status: 'archived' }, '/status'],
+  ])('is refused as %j', async (body, path) => {
+    expect(await owner.call('POST', './event-contracts', body)).toMatchObject({
+      status: 400,
+      body: { error: 'invalid request', details: [{ path }] },
+    });
+  });
+
+  it('is refused with a schema that cannot judge, and told where', async () => {
+    for (const schema_definition of [
+      { properties: { amount: { type: 'money' } } },
+      { properties: { amount: { type: 'string', pattern: '(a)\\1' } } },
+      { $ref: 'https://example.com/schema.json' },
+    ]) {
+      const answer = await owner.call<{ details: { path: string }[] }>('POST', './event-contracts', {
+        ...paid,
+        schema_definition,
+      });
+      expect(answer.status).toBe(400);
+      for (const { path } of answer.body.details) expect(path).toMatch(/^\/schema_definition/);
+    }
+  });
+
+  it('is the only active one of its type and name', async () => {
+    const first = await create();
+    expect(await owner.call('POST', './event-contracts', paid)).toMatchObject({
+      status: 409,
+      body: { error: 'conflict', reason: 'taken', causes: [{ kind: 'contract', id: first.id }] },
+    });
+    const other = await create({ ...paid, event_name: 'Refunded' });
+    expect((await owner.call('PUT', `./event-contracts/${other.id}`, paid)).status).toBe(409);
+    await owner.ok('DELETE', `./event-contracts/${first.id}`);
+    expect((await owner.call('POST', './event-contracts', paid)).status).toBe(201);
+  });
+
+  it('is replaced by PUT, one version after the other', async () => {
+    const { id } = await create({ ...paid, description: 'first', enforcement_mode: 'block' });
+    const changed = await owner.call('PUT', `./event-contracts/${id}`, { ...paid, name: 'Paid 2' });
+    expect(changed).toMatchObject({
+      status: 200,
+      body: { id, name: 'Paid 2', description: null, enforcement_mode: 'warn', version: 2 },
+    });
+    expect(changed.headers.etag).toBe('"2"');
+  });
+
+  it('is changed only at the version that was named', async () => {
+    const { id } = await create();
+    let times = 0;
+    const put = (tag: string) =>
+      owner.call('PUT', `./event-contracts/${id}`, { ...paid, name: `Paid ${++times}` }, { 'if-match': tag });
+    expect((await put('"1"')).status).toBe(200);
+    expect(await put('"1"')).toMatchObject({ status: 412, body: { error: 'version mismatch' } });
+    expect((await put('"7", "2"')).status).toBe(200);
+    expect((await put('*')).status).toBe(200);
+    expect((await put('W/"4"')).status).toBe(200);
+    const remove = (tag: string) =>
+      owner.call('DELETE', `./event-contracts/${id}`, undefined, { 'if-match': tag });
+    expect((await remove('"1"')).status).toBe(412);
+    expect((await remove('"5"')).status).toBe(200);
+  });
+
+  it('lets one of several writers at one version win, and tells the others', async () => {
+    const { id } = await create();
+    const answers = await Promise.all(
+      [1, 2, 3, 4].map((writer) =>
+        owner.call(
+          'PUT',
+          `./event-contracts/${id}`,
+          { ...paid, name: `By ${writer}` },
+          { 'if-match': '"1"' },
+        ),
+      ),
+    );
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 412, 412, 412]);
+  });
+
+  it('is archived by DELETE, and listed only when asked for', async () => {
+    const { id } = await create();
+    const archived = { status: 200, body: { id, status: 'archived' } };
+    expect(await owner.call('DELETE', `./event-contracts/${id}`)).toMatchObject(archived);
+    expect(await owner.call('DELETE', `./event-contracts/${id}`)).toMatchObject(archived);
+    expect(await owner.ok('GET', './event-contracts')).toEqual([]);
+    expect(await owner.ok('GET', './event-contracts?status=archived')).toMatchObject([
+      { id, status: 'archived' },
+    ]);
+    expect(await owner.call('GET', `./event-contracts/${id}`)).toMatchObject(archived);
+    expect((await owner.call('PUT', `./event-contracts/${id}`, paid)).status).toBe(409);
+  });
+
+  it('is 404 when unknown, malformed or another workspace’s', async () => {
+    const { id } = await create();
+    const other = await test.openWorkspace('other@example.com');
+    for (const missing of [randomUUID(), 'no-id', id]) {
+      const at = `./event-contracts/${missing}`;
+      expect((await other.call('GET', at)).status).toBe(404);
+      expect((await other.call('PUT', at, paid)).status).toBe(404);
+      expect((await other.call('DELETE', at)).status).toBe(404);
+      expect((await other.call('GET', `${at}/violations`)).status).toBe(404);
+      expect((await other.call('POST', `${at}/validate`, {})).status).toBe(404);
+    }
+  });
+
+  it('is written by editors, read by viewers', async () => {
+    const viewer = await owner.withApiKey('viewer');
+    expect((await viewer.call('POST', './event-contracts', paid)).status).toBe(403);
+    const editor = await owner.withApiKey('editor');
+    const made = await editor.call<Contract>('POST', './event-contracts', paid);
+    expect(made.status).toBe(201);
+    expect((await viewer.call('GET', `./event-contracts/${made.body.id}`)).status).toBe(200);
+    expect((await viewer.call('DELETE', `./event-contracts/${made.body.id}`)).status).toBe(403);
+  });
+});
+
+describe('its violations', () => {
+  const violation = (contractId: string, at: number, kind: string, action = 'warned') => ({
+    kind: 'violation' as const,
+    id: newId(),
+    workspaceId: String(owner.workspaceId),
+    at,
+    version: 1,
+    facets: {
+      contract_id: contractId,
+      kind,
+      action,
+      path: '/amount',
+      contract_version: '1',
+      environment: 'production',
+    },
+    body: {
+      id: newId(),
+      workspace_id: String(owner.workspaceId),
+      environment: 'production',
+      contract_id: contractId,
+      contract_version: 1,
+      message_id: `m${at}`,
+      event_type: 'track',
+      event_name: 'Paid',
+      kind,
+      path: '/amount',
+      message: 'is required',
+      action,
+      received_at: new Date(at).toISOString(),
+    },
+  });
+  const start = Date.now() - 3_600_000; // within the retention of history
+  const seconds = (n: number) => start + n * 1_000;
+  const iso = (ms: number) => new Date(ms).toISOString();
+
+  it('are listed newest first, narrowed and paged', async () => {
+    const { id } = await create();
+    const other = await create({ ...paid, event_name: 'Other' });
+    await test.dependencies.history.put([
+      violation(id, seconds(1), 'required'),
+      violation(id, seconds(2), 'type'),
+      violation(id, seconds(3), 'required', 'blocked'),
+      violation(other.id, seconds(4), 'required'),
+    ]);
+    const messages = async (query: string) =>
+      (await owner.ok<{ message_id: string }[]>('GET', `./event-contracts/${id}/violations${query}`)).map(
+        ({ message_id }) => Number(message_id.slice(1)),
+      );
+    expect(await messages('')).toEqual([seconds(3), seconds(2), seconds(1)]);
+    expect(await messages('?kind=type')).toEqual([seconds(2)]);
+    expect(await messages('?action=blocked&path=/amount')).toEqual([seconds(3)]);
+    expect(await messages('?path=/other')).toEqual([]);
+    expect(await messages('?contract_version=1&environment=production&kind=type')).toEqual([seconds(2)]);
+    expect(await messages('?contract_version=2')).toEqual([]);
+    expect(await messages('?environment=development')).toEqual([]);
+    expect(await messages(`?since=${iso(seconds(2))}&until=${iso(seconds(3))}`)).toEqual([seconds(2)]);
+    const page = await owner.call('GET', `./event-contracts/${id}/violations?limit=2&kind=required`);
+    expect(page.headers.link).toBeUndefined();
+    const first = await owner.call<unknown[]>('GET', `./event-contracts/${id}/violations?limit=2`);
+    const next = /^<(.+)>; rel="next"$/.exec(String(first.headers.link))?.[1];
+    const second = await owner.call<unknown[]>('GET', String(next));
+    expect([first.body.length, second.body.length]).toEqual([2, 1]);
+  });
+
+  it('are counted by the hour, narrowed as they are listed', async () => {
+    const { id } = await create();
+    const hour = Math.floor(Date.now() / 3_600_000) * 3_600_000;
+    await test.dependencies.history.put([
+      violation(id, hour, 'required'),
+      violation(id, hour - 1, 'type'),
+      violation(id, hour - 2, 'required', 'blocked'),
+      violation(id, hour - 30 * 3_600_000, 'required'),
+      violation(randomUUID(), hour, 'required'),
+    ]);
+    const counts = async (query: string) => {
+      const rows = await owner.ok<{ hour_bucket: string; violation_count: number }[]>(
+        'GET',
+        `./event-contracts/${id}/violations/hourly${query}`,
+      );
+      return rows.map(({ hour_bucket, violation_count }) => [Date.parse(hour_bucket), violation_count]);
+    };
+    expect(await counts('')).toEqual([
+      [hour - 3_600_000, 2],
+      [hour, 1],
+    ]);
+    expect(await counts('?hours=1')).toEqual([[hour, 1]]);
+    expect(await counts('?kind=required&action=blocked')).toEqual([[hour - 3_600_000, 1]]);
+    expect((await counts('?hours=720&kind=required')).map(([, count]) => count)).toEqual([1, 1, 1]);
+    expect((await owner.call('GET', `./event-contracts/${id}/violations/hourly?hours=0`)).status).toBe(400);
+  });
+
+  it.each([
+    'contract_version=x',
+    'environment=odd',
+    'kind=odd',
+    'action=odd',
+    'since=today',
+    'limit=0',
+    'cursor=%00',
+  ])('refuse %s', async (query) => {
+    const { id } = await create();
+    expect(await owner.call('GET', `./event-contracts/${id}/violations?${query}`)).toMatchObject({
+      status: 400,
+      body: { details: [{ path: query.split('=')[0] }] },
+    });
+  });
+});
+
+describe('a trial', () => {
+  const validate = (id: string, event: object) =>
+    owner.call('POST', `./event-contracts/${id}/validate`, event);
+
+  it('shows a good event as it would be accepted', async () => {
+    const { id } = await create();
+    expect(await validate(id, { user_id: 'u', properties: { amount: 3 } })).toMatchObject({
+      status: 200,
+      body: {
+        outcome: 'accepted',
+        violations: [],
+        event: { type: 'track', event: 'Paid', user_id: 'u', properties: { amount: 3 } },
+      },
+    });
+  });
+
+  it('names what is wrong, by the mode of the contract', async () => {
+    const { id } = await create();
+    const bad = { event: 'Paid', user_id: 'u', properties: {} };
+    const violations = [{ kind: 'required', path: '/amount', contract_id: id, contract_version: 1 }];
+    expect(await validate(id, bad)).toMatchObject({
+      status: 200,
+      body: {
+        outcome: 'warned',
+        violations: [{ ...violations[0], action: 'warned' }],
+        event: { user_id: 'u' },
+      },
+    });
+    await owner.ok('PUT', `./event-contracts/${id}`, { ...paid, enforcement_mode: 'block' });
+    expect(await validate(id, bad)).toMatchObject({
+      status: 200,
+      body: { outcome: 'rejected', violations: [{ action: 'blocked', contract_version: 2 }], event: null },
+    });
+  });
+
+  it('shows the event without the fields that would be omitted', async () => {
+    const { id } = await create({ ...paid, undeclared_fields: 'omit' });
+    const { body } = await validate(id, { user_id: 'u', properties: { amount: 3, extra: 1 } });
+    expect(body).toMatchObject({ outcome: 'omitted', event: { properties: { amount: 3 } } });
+    expect((body.event as { properties: object }).properties).not.toHaveProperty('extra');
+  });
+
+  it('sends nothing', async () => {
+    const { id } = await create();
+    const ends = () =>
+      Promise.all([0, 1].map((partition) => test.dependencies.log.end('events.development', partition)));
+    const before = await ends();
+    await validate(id, { user_id: 'u', properties: { amount: 3 } });
+    expect(await ends()).toEqual(before);
+  });
+
+  it.each([
+    [{ properties: {} }, '/user_id'],
+    [{ user_id: 'u', colour: 'red' }, '/colour'],
+    [{ user_id: '' }, '/user_id'],
+    [{ user_id: 'u', type: 'identify' }, '/type'],
+    [{ user_id: 'u', event: 'Refunded' }, '/event'],
+    [{ user_id: 'u', timestamp: 'now' }, '/timestamp'],
+  ])('refuses %j as ingestion would, and what the contract is not for', async (event, path) => {
+    const { id } = await create();
+    expect(await validate(id, event)).toMatchObject({
+      status: 400,
+      body: { error: 'invalid request', details: [{ path }] },
+    });
+  });
+
+  it('refuses an event that is too large', async () => {
+    const { id } = await create();
+    const large = { user_id: 'u', properties: { text: 'x'.repeat(33 * 1024) } };
+    expect(await validate(id, large)).toMatchObject({ status: 413, body: { error: 'payload too large' } });
+  });
+});

@@ -1,0 +1,396 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+
+let test: TestGateway;
+let owner: InjectClient;
+beforeAll(async () => {
+  test = await openTestGateway();
+});
+afterAll(() => test.close());
+beforeEach(async () => {
+  owner = await test.openWorkspace();
+});
+
+interface Transformation {
+  readonly id: string;
+  readonly status: string;
+  readonly test_error: string | null;
+}
+
+const event = (properties: object) => ({ type: 'track', event: 'Paid', user_id: 'u', properties });
+const doubling = {
+  name: 'Double',
+  source_code: 'function transform(event) { event.properties.n *= 2; return event; }',
+  test_input: event({ n: 2 }),
+  test_output: event({ n: 4 }),
+};
+const create = (body: object = doubling) => owner.ok<Transformation>('POST', './event-transformations', body);
+
+/** A body as the text it is: `JSON.stringify` would write `1e20` as 21 digits. */
+const sendText = (method: 'POST' | 'PUT', url: string, payload: string) =>
+  test.app.inject({
+    method,
+    url,
+    payload,
+    headers: {
+      authorization: `Bearer ${owner.token}`,
+      'x-workspace-id': owner.workspaceId,
+      'content-type': 'application/json',
+    },
+  });
+
+/** An enabled rule that names a transformation. */
+async function ruleNaming(transformationId: string): Promise<{ id: string }> {
+  const destination = await owner.ok<{ id: string }>('POST', './destinations', {
+    name: 'Files',
+    type: 'ndjson',
+    settings: { folder: 'out' },
+  });
+  return owner.ok<{ id: string }>('POST', './event-forwarding-rules', {
+    name: 'All',
+    destination_id: destination.id,
+    transformation_id: transformationId,
+  });
+}
+
+describe('a transformation', () => {
+  it('stays as it is when nothing of it is to change', async () => {
+    const { id } = await create();
+    const put = (body: object) => owner.ok('PUT', `./event-transformations/${id}`, body);
+    expect(await put(doubling)).toMatchObject({ version: 1, status: 'active' });
+    expect(await put({ ...doubling, name: 'Twice' })).toMatchObject({ version: 2 });
+  });
+
+  it('is 413 in our words when it outgrows the log only by being written down', async () => {
+    const numbers = Array.from({ length: 90_000 }, () => '1e20').join(',');
+    const body = `{"name":"Grows","source_code":"function transform() {}","test_input":{"n":[${numbers}]}}`;
+    const path = `/api/v1/workspaces/${owner.workspaceId}/event-transformations`;
+    const { id } = await create();
+    for (const answer of [await sendText('POST', path, body), await sendText('PUT', `${path}/${id}`, body)]) {
+      expect(answer.statusCode).toBe(413);
+      expect(answer.json()).toEqual({
+        error: 'payload too large',
+        details: [
+          { path: '', message: expect.stringMatching(/^written down it has \d+ bytes, and 1048576/) },
+        ],
+      });
+    }
+  });
+
+  it('is active when it passes its test, and read back as it was written', async () => {
+    const created = await owner.call<Transformation>('POST', './event-transformations', doubling);
+    expect(created.status).toBe(201);
+    expect(created.body).toEqual({
+      ...doubling,
+      id: expect.any(String),
+      workspace_id: owner.workspaceId,
+      description: null,
+      status: 'active',
+      test_error: null,
+      last_error: null,
+      version: 1,
+      created_by: expect.any(String),
+      created_at: expect.any(String),
+      updated_at: expect.any(String),
+    });
+    const read = await owner.call('GET', `./event-transformations/${created.body.id}`);
+    expect(read).toMatchObject({ status: 200, body: created.body });
+    expect(read.headers.etag).toBe('"1"');
+    expect(await owner.ok('GET', './event-transformations')).toEqual([created.body]);
+  });
+
+  it('is a draft without a test, and says which part of it is missing', async () => {
+    const { test_input, test_output, ...untested } = doubling;
+    for (const [body, missing] of [
+      [untested, 'no test_input and no test_output'],
+      [{ ...untested, test_input }, 'no test_output'],
+      [{ ...untested, test_output }, 'no test_input'],
+      [{ ...doubling, test_input: null }, 'no test_input'],
+      [{ ...doubling, test_output: null }, 'no test_output'],
+    ] as const) {
+      const made = await create(body);
+      const explained = { status: 'draft', test_error: expect.stringContaining(`there is ${missing};`) };
+      expect(made).toMatchObject(explained);
+      expect(await owner.ok('GET', `./event-transformations/${made.id}`)).toMatchObject(explained);
+    }
+  });
+
+  it('is a draft that says how its test failed', async () => {
+    expect(await create({ ...doubling, test_output: event({ n: 5 }) })).toMatchObject({
+      status: 'draft',
+      test_error: 'output: differs from test_output at /properties/n',
+    });
+    const throws = 'function transform() { throw new Error("boom"); }';
+    expect(await create({ ...doubling, source_code: throws })).toMatchObject({
+      status: 'draft',
+      test_error: expect.stringContaining('boom'),
+    });
+  });
+
+  it('may return several events, or none', async () => {
+    const twice = 'function transform(event) { return [event, event]; }';
+    const [input, output] = [event({ n: 1 }), [event({ n: 1 }), event({ n: 1 })]];
+    expect(
+      await create({ ...doubling, source_code: twice, test_input: input, test_output: output }),
+    ).toMatchObject({
+      status: 'active',
+      test_output: output,
+    });
+    const none = 'function transform() { return null; }';
+    expect(await create({ ...doubling, source_code: none, test_output: [] })).toMatchObject({
+      status: 'active',
+    });
+  });
+
+  it.each(['function transform(event) {', 'const other = 1;', '}{'])(
+    'is refused with the source %j, which does not compile',
+    async (source_code) => {
+      expect(await owner.call('POST', './event-transformations', { ...doubling, source_code })).toMatchObject(
+        {
+          status: 400,
+          body: {
+            error: 'invalid request',
+            details: [{ path: '/source_code', message: expect.any(String) }],
+          },
+        },
+      );
+    },
+  );
+
+  it.each([
+    [{ ...doubling, name: undefined }, '/name'],
+    [{ ...doubling, source_code: undefined }, '/source_code'],
+    [{ ...doubling, source_code: '' }, '/source_code'],
+    [{ ...doubling, test_input: [] }, '/test_input'],
+    [{ ...doubling, test_output: 'text' }, '/test_output'],
+    [{ ...doubling, test_output: [1] }, '/test_output/0'],
+    [{ ...doubling, status: 'active' }, '/status'],
+  ])('is refused as %j', async (body, path) => {
+    expect(await owner.call('POST', './event-transformations', body)).toMatchObject({
+      status: 400,
+      body: { error: 'invalid request', details: [{ path }] },
+    });
+  });
+
+  it('is 413 when no record of the catalog could hold it', async () => {
+    const source_code = `${doubling.source_code} // ${'x'.repeat(600 * 1024)}`;
+    expect((await owner.call('POST', './event-transformations', { ...doubling, source_code })).status).toBe(
+      413,
+    );
+  });
+
+  it('is replaced by PUT, at the version that was named', async () => {
+    const { id } = await create({ ...doubling, description: 'x' });
+    const put = (body: object, tag: string) =>
+      owner.call('PUT', `./event-transformations/${id}`, body, { 'if-match': tag });
+    const triple = { ...doubling, test_output: event({ n: 6 }) };
+    expect(await put(triple, '"1"')).toMatchObject({
+      status: 200,
+      body: { status: 'draft', description: null, version: 2 },
+    });
+    expect((await put(doubling, '"1"')).status).toBe(412);
+    expect(await put(doubling, '"2"')).toMatchObject({ status: 200, body: { status: 'active', version: 3 } });
+  });
+
+  it('stays active while an enabled rule names it', async () => {
+    const { id } = await create();
+    const rule = await ruleNaming(id);
+    const failing = { ...doubling, test_output: event({ n: 5 }) };
+    expect((await owner.call('PUT', `./event-transformations/${id}`, failing)).status).toBe(409);
+    expect((await owner.call('DELETE', `./event-transformations/${id}`)).status).toBe(409);
+    expect(
+      (await owner.call('PUT', `./event-transformations/${id}`, { ...doubling, name: 'D' })).status,
+    ).toBe(200);
+    await owner.ok('DELETE', `./event-forwarding-rules/${rule.id}`);
+    expect((await owner.call('PUT', `./event-transformations/${id}`, failing)).status).toBe(200);
+  });
+
+  it('is active again by PUT after it failed in production', async () => {
+    const { id } = await create();
+    await ruleNaming(id);
+    const verdict = await test.dependencies.catalog.propose({
+      v: 1,
+      type: 'transformation.updated',
+      entity: id,
+      data: { status: 'error', last_error: 'threw: boom' },
+      by: 'stage:route',
+      from: { address: '', request_id: '' },
+      at: new Date().toISOString(),
+    });
+    expect(verdict.applied).toBe(true);
+    expect(await owner.ok('GET', `./event-transformations/${id}`)).toMatchObject({
+      status: 'error',
+      last_error: 'threw: boom',
+    });
+    expect(await owner.ok('PUT', `./event-transformations/${id}`, doubling)).toMatchObject({
+      status: 'active',
+      last_error: null,
+    });
+  });
+
+  it('is deleted once, and the same answer comes the second time', async () => {
+    const { id } = await create();
+    const deleted = { status: 200, body: { id, status: 'deleted' } };
+    expect(await owner.call('DELETE', `./event-transformations/${id}`)).toMatchObject(deleted);
+    expect(await owner.call('DELETE', `./event-transformations/${id}`)).toMatchObject(deleted);
+    expect((await owner.call('GET', `./event-transformations/${id}`)).status).toBe(404);
+    expect((await owner.call('PUT', `./event-transformations/${id}`, doubling)).status).toBe(404);
+  });
+
+  it('is 404 when unknown, malformed or another workspace’s', async () => {
+    const { id } = await create();
+    const other = await test.openWorkspace('other@example.com');
+    for (const missing of [randomUUID(), 'no-id', id]) {
+      const at = `./event-transformations/${missing}`;
+      expect((await other.call('GET', at)).status).toBe(404);
+      expect((await other.call('PUT', at, doubling)).status).toBe(404);
+      expect((await other.call('DELETE', at)).status).toBe(404);
+      expect((await other.call('POST', `${at}/test`)).status).toBe(404);
+    }
+  });
+
+  it('is written by editors', async () => {
+    const viewer = await owner.withApiKey('viewer');
+    expect((await viewer.call('POST', './event-transformations', doubling)).status).toBe(403);
+    const { id } = await create();
+    expect((await viewer.call('GET', `./event-transformations/${id}`)).status).toBe(200);
+    expect((await viewer.call('POST', `./event-transformations/${id}/test`)).status).toBe(403);
+  });
+});
+
+describe('a test run', () => {
+  const run = (id: string, body?: object) => owner.call('POST', `./event-transformations/${id}/test`, body);
+
+  it('runs what is stored on its test_input, without a body', async () => {
+    const { id } = await create();
+    expect(await run(id)).toMatchObject({
+      status: 200,
+      body: { ok: true, output: event({ n: 4 }), error: null, logs: [], duration_ms: expect.any(Number) },
+    });
+    expect((await run(id, { event: null, source_code: null })).body.output).toEqual(event({ n: 4 }));
+  });
+
+  it('runs another source on another event, and stores neither', async () => {
+    const { id } = await create();
+    const source_code =
+      'function transform(event, context) { console.log("saw", event.x); return [{ ...event, c: typeof context }, event]; }';
+    const other = { ...event({}), x: 1 };
+    const { body } = await run(id, { event: other, source_code });
+    expect(body).toMatchObject({ ok: true, output: [{ ...other, c: 'object' }, other] });
+    expect(JSON.stringify(body.logs)).toContain('saw');
+    expect(await owner.ok('GET', `./event-transformations/${id}`)).toMatchObject({ ...doubling, version: 1 });
+  });
+
+  it('answers null for an event that is dropped', async () => {
+    const { id } = await create();
+    expect(await run(id, { source_code: 'function transform() { return null; }' })).toMatchObject({
+      status: 200,
+      body: { ok: true, output: null, error: null },
+    });
+  });
+
+  it('says how it failed', async () => {
+    const { id } = await create();
+    expect(await run(id, { source_code: 'function transform() { throw new Error("boom"); }' })).toMatchObject(
+      {
+        status: 200,
+        body: { ok: false, output: null, error: expect.stringContaining('boom') },
+      },
+    );
+    expect(await run(id, { source_code: 'nonsense(' })).toMatchObject({
+      status: 200,
+      body: { ok: false, error: expect.stringMatching(/^compile: /) },
+    });
+  });
+
+  it('shows what was logged, with its level, how long it took, and where it failed', async () => {
+    const { id } = await create();
+    const source_code = `function transform(event) {
+  console.log('n', event.properties.n); console.debug('d'); console.info('i'); console.warn('w'); console.error('e');
+  return event.nothing.there; }`;
+    const { body } = await run(id, { source_code });
+    expect(body).toMatchObject({
+      ok: false,
+      line: 3,
+      column: 24,
+      error: expect.stringContaining('(line 3)'),
+    });
+    expect(body.logs).toEqual([
+      { level: 'info', text: 'n 2' },
+      { level: 'debug', text: 'd' },
+      { level: 'info', text: 'i' },
+      { level: 'warn', text: 'w' },
+      { level: 'error', text: 'e' },
+    ]);
+    expect(body.compile_ms).toBeGreaterThan(0);
+    expect(body.run_ms).toBeGreaterThanOrEqual(0);
+    const broken = await run(id, { source_code: 'function transform() {\n  return 1 +; }' });
+    expect(broken.body).toMatchObject({ ok: false, line: 2, column: 13 });
+    expect((await run(id)).body).toMatchObject({ line: null, column: null });
+  });
+
+  it('has the time of its event, UTC, and always the same numbers', async () => {
+    const { id } = await create();
+    const source_code =
+      'const transform = (event) => ({ ...event, properties: { at: new Date(), n: Math.random() } })';
+    const propertiesOf = async (body: object) =>
+      ((await run(id, { source_code, ...body })).body as { output: { properties: object } }).output
+        .properties;
+    const once = await propertiesOf({});
+    expect(once).toEqual({ at: '2026-01-01T00:00:00.000Z', n: expect.any(Number) });
+    expect(await propertiesOf({})).toEqual(once);
+    const received_at = '2026-03-04T05:06:07.089Z';
+    const other = await propertiesOf({ event: { ...event({}), received_at, message_id: 'm' } });
+    expect(other).toEqual({ at: received_at, n: expect.any(Number) });
+    expect(other).not.toMatchObject({ n: (once as { n: number }).n });
+  });
+
+  it('needs an event from somewhere', async () => {
+    const { id } = await create({ name: 'Untested', source_code: doubling.source_code });
+    expect(await run(id)).toMatchObject({ status: 400, body: { details: [{ path: '/event' }] } });
+    expect((await run(id, { event: event({ n: 1 }) })).status).toBe(200);
+    expect((await run(id, { events: [] })).status).toBe(400);
+  });
+});
+
+describe('the metrics of a transformation', () => {
+  const hour = () => Math.floor(Date.now() / 3_600_000) * 3_600_000;
+  const nothing = { runs: 0, errors: 0, dropped: 0, fanned_out: 0, outputs: 0, p50_ms: null, p99_ms: null };
+
+  it('are what its runs came to in the hours looked back to', async () => {
+    const { id } = await create();
+    const metrics = (query = '') => owner.ok('GET', `./event-transformations/${id}/metrics${query}`);
+    expect(await metrics()).toEqual({ transformation_id: id, hours: 24, ...nothing });
+    const tally = (counts: Readonly<Record<string, number>>, hoursAgo: number) => ({
+      workspaceId: owner.workspaceId ?? '',
+      transformationId: id,
+      hour: hour() - hoursAgo * 3_600_000,
+      counts,
+    });
+    await test.dependencies.counters.addRuns([
+      tally({ runs: 100, errors: 2, dropped: 3, fanned_out: 4, outputs: 105, ms10: 95, ms20: 5 }, 0),
+      tally({ runs: 7, outputs: 7, ms10: 7 }, 30),
+    ]);
+    expect(await metrics()).toEqual({
+      transformation_id: id,
+      hours: 24,
+      runs: 100,
+      errors: 2,
+      dropped: 3,
+      fanned_out: 4,
+      outputs: 105,
+      p50_ms: 0.0577,
+      p99_ms: 3.33,
+    });
+    expect(await metrics('?hours=48')).toMatchObject({ hours: 48, runs: 107 });
+    const other = await test.openWorkspace('other@example.com');
+    expect((await other.call('GET', `./event-transformations/${id}/metrics`)).status).toBe(404);
+  });
+
+  it.each(['0', '721', 'x', ''])('are 400 for hours=%s', async (hours) => {
+    const { id } = await create();
+    const answer = await owner.call('GET', `./event-transformations/${id}/metrics?hours=${hours}`);
+    expect(answer).toMatchObject({ status: 400, body: { details: [{ path: 'hours' }] } });
+  });
+});

@@ -1,0 +1,111 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+
+let test: TestGateway;
+let owner: InjectClient;
+beforeAll(async () => {
+  test = await openTestGateway();
+});
+afterAll(() => test.close());
+beforeEach(async () => {
+  owner = await test.openWorkspace();
+});
+
+const event = (properties: object) => ({ type: 'track', event: 'Paid', user_id: 'u', properties });
+const times = (factor: number) => ({
+  name: `Times ${factor}`,
+  source_code: `function transform(event) { event.properties.n *= ${factor}; return event; }`,
+  test_input: event({ n: 1 }),
+  test_output: event({ n: factor }),
+});
+
+describe('the versions of a transformation', () => {
+  let at: string;
+  beforeEach(async () => {
+    const { id } = await owner.ok<{ id: string }>('POST', './event-transformations', times(2));
+    at = `./event-transformations/${id}`;
+  });
+  const put = (body: object) => owner.ok('PUT', at, body);
+  const numbers = async () =>
+    (await owner.ok<readonly { version: number }[]>('GET', `${at}/versions`)).map(({ version }) => version);
+
+  it('are one for each change of its source or its test, newest first', async () => {
+    await put({ ...times(2), name: 'Twice' });
+    await put(times(3));
+    await put({ ...times(3), description: 'Thrice' });
+    expect(await numbers()).toEqual([3, 1]);
+    const first = await owner.ok('GET', `${at}/versions/1`);
+    const { name, ...written } = times(2);
+    expect(first).toEqual({
+      ...written,
+      version: 1,
+      created_at: expect.any(String),
+      created_by: expect.any(String),
+    });
+    expect(await owner.ok('GET', `${at}/versions`)).toMatchObject([
+      { source_code: times(3).source_code },
+      first,
+    ]);
+  });
+
+  it('are 404 where there is none of that number', async () => {
+    await put({ ...times(2), name: 'Twice' });
+    for (const version of ['2', '9', '0', '-1', '1.0', 'latest'])
+      expect((await owner.call('GET', `${at}/versions/${version}`)).status).toBe(404);
+    const other = await test.openWorkspace('other@example.com');
+    expect((await other.call('GET', `${at}/versions`)).status).toBe(404);
+    expect((await other.call('POST', `${at}/rollback`, { version: 1 })).status).toBe(404);
+  });
+
+  it('come back by a rollback, as a new version', async () => {
+    await put(times(3));
+    const back = await owner.call('POST', `${at}/rollback`, { version: 1 });
+    expect(back).toMatchObject({
+      status: 200,
+      body: { ...times(2), name: 'Times 3', status: 'active', version: 3 },
+    });
+    expect(back.headers.etag).toBe('"3"');
+    expect(await numbers()).toEqual([3, 2, 1]);
+    // There already: nothing changes.
+    expect((await owner.ok<{ version: number }>('POST', `${at}/rollback`, { version: 3 })).version).toBe(3);
+  });
+
+  it('do not come back against the version that was named, nor one that fails its test under an enabled rule', async () => {
+    await put({ ...times(3), test_output: event({ n: 7 }) });
+    await put(times(4));
+    const headers = { 'if-match': '"2"' };
+    expect((await owner.call('POST', `${at}/rollback`, { version: 1 }, headers)).status).toBe(412);
+    const destination = await owner.ok<{ id: string }>('POST', './destinations', {
+      name: 'Files',
+      type: 'ndjson',
+      settings: { folder: 'out' },
+    });
+    await owner.ok('POST', './event-forwarding-rules', {
+      name: 'All',
+      destination_id: destination.id,
+      transformation_id: at.split('/').at(-1),
+    });
+    expect((await owner.call('POST', `${at}/rollback`, { version: 2 })).status).toBe(409);
+    expect((await owner.call('POST', `${at}/rollback`, { version: 1 })).status).toBe(200);
+  });
+
+  it('come back by a number that is one of theirs alone', async () => {
+    for (const body of [{}, { version: '1' }, { version: 0 }, { version: 1.5 }, { version: 1, more: 1 }])
+      expect((await owner.call('POST', `${at}/rollback`, body)).status).toBe(400);
+    expect(await owner.call('POST', `${at}/rollback`, { version: 7 })).toMatchObject({
+      status: 400,
+      body: { details: [{ path: '/version' }] },
+    });
+  });
+
+  it('tell who wrote them, and are brought back by editors', async () => {
+    const [viewer, editor] = [await owner.withApiKey('viewer'), await owner.withApiKey('editor')];
+    await editor.ok('PUT', at, times(3));
+    expect((await viewer.call('POST', `${at}/rollback`, { version: 1 })).status).toBe(403);
+    const versions = await viewer.ok<readonly { created_by: string }[]>('GET', `${at}/versions`);
+    expect(versions.map(({ created_by }) => created_by)).toEqual([
+      expect.stringMatching(/^key:[0-9a-f-]{36}$/),
+      expect.stringMatching(/^[0-9a-f-]{36}$/),
+    ]);
+  });
+});

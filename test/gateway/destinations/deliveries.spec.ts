@@ -1,0 +1,379 @@
+import { randomUUID } from 'node:crypto';
+import {
+  type Delivery,
+  entryOfOutcome,
+  HEADER,
+  type HistoryEntry,
+  type LogEntry,
+  outcomeOfEntry,
+  TOPIC,
+  Unavailable,
+} from '@tributary/core';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { deadDelivery, type Outcome } from '../../helpers/dead-delivery.ts';
+import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+
+let test: TestGateway;
+let owner: InjectClient;
+let destinationId: string;
+let ruleId: string;
+beforeAll(async () => {
+  test = await openTestGateway();
+});
+afterAll(() => test.close());
+beforeEach(async () => {
+  owner = await test.openWorkspace();
+  destinationId = await create('destinations', { name: 'F', type: 'ndjson', settings: { folder: 'out' } });
+  ruleId = await create('event-forwarding-rules', { name: 'All', destination_id: destinationId });
+});
+
+async function create(resource: string, body: object): Promise<string> {
+  return (await owner.ok<{ id: string }>('POST', `./${resource}`, body)).id;
+}
+
+/** Within the retention of history. */
+let received = Date.now() - 6 * 3_600_000;
+
+/** An outcome as the history stage writes it down. */
+async function happened(fields: Outcome = {}, about: Partial<Delivery> = {}): Promise<Delivery> {
+  const entry = entryOf(fields, about);
+  await test.dependencies.history.put([entry]);
+  return outcomeOfEntry(entry).delivery;
+}
+
+/** A second after the one before. */
+function entryOf(fields: Outcome = {}, about: Partial<Delivery> = {}): HistoryEntry {
+  received += 1_000;
+  const of = { workspace_id: String(owner.workspaceId), destination_id: destinationId, rule_id: ruleId };
+  return deadDelivery(received, fields, { ...of, ...about });
+}
+
+interface Redriven {
+  readonly redriven: number;
+  readonly more: boolean;
+  readonly cursor: string | null;
+}
+
+interface Listed {
+  readonly id: string;
+}
+
+describe('a delivery', () => {
+  it('is shown with every attempt, in the detail with its event', async () => {
+    const { id, created_at, message_id, event } = await happened();
+    const listed = {
+      id,
+      status: 'dead',
+      environment: 'production',
+      destination_id: destinationId,
+      rule_id: ruleId,
+      message_id,
+      replay_id: null,
+      idempotency_key: id,
+      reason: 'gone',
+      cause: 'destination',
+      attempts: [
+        { at: created_at, outcome: 'dead', reason: 'gone', status: 410, response: null, duration_ms: 12 },
+      ],
+      created_at,
+      updated_at: created_at,
+      next_attempt_at: null,
+    };
+    expect(await owner.ok('GET', './deliveries')).toEqual([listed]);
+    expect(await owner.ok('GET', `./deliveries/${id}`)).toEqual({ ...listed, event });
+  });
+
+  it('is listed newest first, narrowed and paged', async () => {
+    const elsewhere = randomUUID();
+    const { cause, ...none } = { cause: undefined };
+    const dead = await happened();
+    const retrying = await happened({
+      ...none,
+      status: 'retrying',
+      next_attempt_at: '2026-01-02T00:00:00.000Z',
+    });
+    const other = await happened({}, { destination_id: elsewhere });
+    const ids = async (query: string) =>
+      (await owner.ok<Listed[]>('GET', `./deliveries${query}`)).map(({ id }) => id);
+    expect(await ids('')).toEqual([other.id, retrying.id, dead.id]);
+    expect(await ids('?status=dead')).toEqual([other.id, dead.id]);
+    expect(await ids('?status=delivered')).toEqual([]);
+    expect(await ids(`?status=dead&destination_id=${elsewhere.toUpperCase()}`)).toEqual([other.id]);
+    const first = await owner.call<Listed[]>('GET', './deliveries?limit=2');
+    const next = /^<(.+)>; rel="next"$/.exec(String(first.headers.link))?.[1];
+    expect(await owner.ok('GET', String(next))).toMatchObject([{ id: dead.id }]);
+  });
+
+  it('is listed by rule, cause, reason and time', async () => {
+    const rule = randomUUID();
+    const gone = await happened();
+    const other = await happened({ reason: 'answered 422', cause: 'expired' }, { rule_id: rule });
+    const ids = async (query: string) =>
+      (await owner.ok<Listed[]>('GET', `./deliveries?${query}`)).map(({ id }) => id);
+    expect(await ids(`rule_id=${rule}`)).toEqual([other.id]);
+    expect(await ids('cause=expired&status=dead')).toEqual([other.id]);
+    expect(await ids('reason=GON')).toEqual([gone.id]);
+    expect(await ids('reason=nothing')).toEqual([]);
+    expect(await ids(`since=${other.event.received_at}`)).toEqual([other.id]);
+    expect(await ids(`until=${other.event.received_at}`)).toEqual([gone.id]);
+  });
+
+  it('narrowed by a reason, a page that is not the last leads on', async () => {
+    const rare = await happened({ reason: 'rare' });
+    await test.dependencies.history.put(Array.from({ length: 2_100 }, () => entryOf()));
+    const first = await owner.call<Listed[]>('GET', './deliveries?reason=rare');
+    const next = /^<(.+)>; rel="next"$/.exec(String(first.headers.link))?.[1];
+    expect(first.body).toEqual([]);
+    expect(await owner.ok('GET', String(next))).toMatchObject([{ id: rare.id }]);
+  });
+
+  it('a page of the list read the events that it does not show', async () => {
+    const { id } = await happened();
+    const page = await test.dependencies.history.list({
+      kind: 'delivery',
+      workspaceId: String(owner.workspaceId),
+      limit: 1,
+    });
+    expect(JSON.stringify(page)).not.toContain('Paid');
+    expect(await owner.ok('GET', `./deliveries/${id}`)).toMatchObject({ event: { event: 'Paid' } });
+  });
+
+  it.each([
+    'status=pending',
+    'destination_id=x',
+    'limit=0',
+    'cursor=%00',
+    'rule=x',
+    'since=yesterday',
+    'cause=fate',
+  ])('refuses a list with %s', async (query) => {
+    expect(await owner.call('GET', `./deliveries?${query}`)).toMatchObject({
+      status: 400,
+      body: { details: [{ path: query.split('=')[0] }] },
+    });
+  });
+
+  it('is 404 when unknown, malformed or another workspace’s', async () => {
+    const { id } = await happened();
+    const other = await test.openWorkspace('other@example.com');
+    for (const missing of [randomUUID(), 'no-id', id]) {
+      expect((await other.call('GET', `./deliveries/${missing}`)).status).toBe(404);
+      expect((await other.call('POST', `./deliveries/${missing}/redrive`)).status).toBe(404);
+    }
+    expect(await other.ok('GET', './deliveries')).toEqual([]);
+  });
+});
+
+describe('a redrive', () => {
+  /** Entries of a topic that were appended while `work` ran. */
+  async function appended(topic: string, work: () => Promise<void>): Promise<LogEntry[]> {
+    const { log } = test.dependencies;
+    const partitions = [...Array(log.topics.get(topic)?.partitions ?? 0).keys()];
+    const ends = await Promise.all(partitions.map((partition) => log.end(topic, partition)));
+    await work();
+    const read = await Promise.all(
+      partitions.map((partition) => log.read(topic, partition, ends[partition] ?? 0)),
+    );
+    return read.flatMap(({ entries }) => entries);
+  }
+
+  const redrive = (id: string) => owner.call('POST', `./deliveries/${id}/redrive`);
+
+  it('sends a dead delivery again and shows it as retrying', async () => {
+    const { id, attempts } = await happened();
+    let outcomes: LogEntry[] = [];
+    const deliveries = await appended(TOPIC.deliveries, async () => {
+      outcomes = await appended(TOPIC.outcomes, async () => {
+        expect(await redrive(id)).toMatchObject({ status: 202, body: { redriven: 1 } });
+      });
+    });
+    expect(deliveries.map(({ value }) => JSON.parse(value))).toMatchObject([{ id, attempts, redrives: 1 }]);
+    expect(outcomes.map(({ value }) => JSON.parse(value))).toMatchObject([
+      { status: 'retrying', delivery: { id, redrives: 1 } },
+    ]);
+  });
+
+  it('transforms again what its transformation failed', async () => {
+    const { id, event } = await happened({ cause: 'transformation' });
+    const entries = await appended(TOPIC.eventsSlow, async () => {
+      expect((await redrive(id)).status).toBe(202);
+    });
+    expect(entries.map(({ value }) => JSON.parse(value))).toEqual([event]);
+    expect(entries[0]?.headers).toMatchObject({ rules: ruleId, redrives: '1' });
+  });
+
+  it('keeps the idempotency key of a replay whose transformation failed, and shows it', async () => {
+    const [replay, idempotency_key] = [randomUUID(), randomUUID()];
+    const { id } = await happened({ cause: 'transformation' }, { replay, idempotency_key });
+    expect(await owner.ok('GET', `./deliveries/${id}`)).toMatchObject({ replay_id: replay, idempotency_key });
+    const entries = await appended(TOPIC.eventsSlow, async () => {
+      expect((await redrive(id)).status).toBe(202);
+    });
+    expect(entries[0]?.headers).toMatchObject({ replay, 'replay-ids': 'first' });
+  });
+
+  it('tells the next run what the contract said, which nobody else is shown', async () => {
+    const contract = { outcome: 'warned', id: randomUUID(), version: 7 } as const;
+    const { id } = await happened({ cause: 'transformation', contract });
+    expect(await owner.ok('GET', `./deliveries/${id}`)).not.toHaveProperty('contract');
+    const entries = await appended(TOPIC.eventsSlow, async () => {
+      expect((await redrive(id)).status).toBe(202);
+    });
+    expect(entries[0]?.headers).toMatchObject({
+      outcome: 'warned',
+      'contract-id': contract.id,
+      'contract-version': '7',
+    });
+  });
+
+  it('goes where the rule goes by now, though the destination of then is gone', async () => {
+    const before = await create('destinations', { name: 'G', type: 'ndjson', settings: { folder: 'g' } });
+    const { id } = await happened({ cause: 'transformation' }, { destination_id: before });
+    const refused = await happened({}, { destination_id: before });
+    await owner.ok('DELETE', `./destinations/${before}`);
+    const entries = await appended(TOPIC.eventsSlow, async () => {
+      expect((await redrive(refused.id)).status).toBe(409);
+      expect(await redrive(id)).toMatchObject({ status: 202, body: { redriven: 1 } });
+    });
+    expect(entries).toHaveLength(1);
+  });
+
+  it('is for dead ones that can arrive', async () => {
+    const retrying = await happened({ status: 'retrying' });
+    expect(await redrive(retrying.id)).toMatchObject({
+      status: 409,
+      body: { error: 'conflict', reason: 'not_dead', causes: [] },
+    });
+    const nowhere = await happened({}, { destination_id: randomUUID() });
+    expect((await redrive(nowhere.id)).status).toBe(409);
+  });
+
+  it('takes all dead ones of a destination, by query or body', async () => {
+    const other = await create('destinations', { name: 'G', type: 'ndjson', settings: { folder: 'g' } });
+    await happened();
+    await happened();
+    await happened({ status: 'retrying' });
+    await happened({}, { destination_id: other });
+    const all = (query: string, body?: object) => owner.call('POST', `./deliveries/redrive${query}`, body);
+    const entries = await appended(TOPIC.deliveries, async () => {
+      expect(await all('', { destination_id: other, status: 'dead' })).toMatchObject({
+        status: 202,
+        body: { redriven: 1, more: false },
+      });
+      expect(await all(`?destination_id=${destinationId}`)).toMatchObject({ body: { redriven: 2 } });
+      await happened();
+      expect(await all('', { status: null, destination_id: null })).toMatchObject({ body: { redriven: 1 } });
+    });
+    expect(entries).toHaveLength(4);
+  });
+
+  it('a second call in quick succession sent it twice: it is begun and counted once', async () => {
+    const { id } = await happened();
+    await happened({ cause: 'transformation' });
+    const all = (body: object) => owner.call<Redriven>('POST', './deliveries/redrive', body);
+    let counted: readonly number[] = [];
+    const entries = await appended(TOPIC.deliveries, async () => {
+      const filters = [{ destination_id: destinationId }, {}, { cause: null }];
+      const answers = await Promise.all(filters.map((filter) => all(filter)));
+      counted = answers.map(({ body }) => body.redriven).sort();
+      expect((await redrive(id)).status).toBe(409);
+    });
+    expect(counted).toEqual([0, 0, 2]);
+    expect(entries).toHaveLength(1);
+    expect(entries[0]?.headers[HEADER.redriveOf]).toContain(id);
+  });
+
+  it('a call that failed between its appends is repeated, as the redrive of the same death', async () => {
+    const { id } = await happened();
+    const { log } = test.dependencies;
+    const really = log.append.bind(log);
+    const append = vi.spyOn(log, 'append').mockImplementation((topic, entries) => {
+      if (topic === TOPIC.outcomes) throw new Unavailable('the log does not answer');
+      return really(topic, entries);
+    });
+    const begun = await appended(TOPIC.deliveries, async () => {
+      expect((await redrive(id)).status).toBe(503);
+      append.mockRestore();
+      expect((await redrive(id)).status).toBe(202);
+    });
+    const deaths = begun.map(({ headers }) => headers[HEADER.redriveOf]);
+    expect(deaths).toEqual([deaths[0], deaths[0]]);
+  });
+
+  it('reaches what lies behind more dead ones than one call looks at, and comes to an end', async () => {
+    const redriveFrom = async (cursor: string | null) =>
+      (await owner.call<Redriven>('POST', './deliveries/redrive', { cursor })).body;
+    await happened();
+    await happened();
+    const nowhere = { destination_id: randomUUID() };
+    await test.dependencies.history.put(Array.from({ length: 5_000 }, () => entryOf({}, nowhere)));
+
+    const first = await redriveFrom(null);
+    expect(first).toEqual({ redriven: 0, more: true, cursor: expect.any(String) });
+    expect(await redriveFrom(first.cursor)).toEqual({ redriven: 2, more: false, cursor: null });
+  });
+
+  it('refuses a cursor that is none, and two of them', async () => {
+    const none = await owner.call('POST', './deliveries/redrive', { cursor: '%00' });
+    expect(none).toMatchObject({ status: 400, body: { details: [{ path: 'cursor' }] } });
+    const two = await owner.call('POST', './deliveries/redrive?cursor=YQ', { cursor: 'Yq' });
+    expect(two).toMatchObject({ status: 400, body: { details: [{ path: '/cursor' }] } });
+  });
+
+  it('names a time that is none by where it was said', async () => {
+    const inBody = await owner.call('POST', './deliveries/redrive', { since: 'yesterday' });
+    expect(inBody).toMatchObject({ status: 400, body: { details: [{ path: '/since' }] } });
+    const inQuery = await owner.call('POST', './deliveries/redrive?until=today');
+    expect(inQuery).toMatchObject({ status: 400, body: { details: [{ path: 'until' }] } });
+  });
+
+  it('refuses a filter it does not know rather than redrive everything', async () => {
+    for (const body of [{ destination: destinationId }, { status: 'delivered' }, { destination_id: 'x' }])
+      expect((await owner.call('POST', './deliveries/redrive', body)).status).toBe(400);
+    expect((await owner.call('POST', './deliveries/redrive?rule_id=x')).status).toBe(400);
+    const two = `./deliveries/redrive?destination_id=${destinationId}`;
+    expect((await owner.call('POST', two, { destination_id: randomUUID() })).status).toBe(400);
+  });
+
+  it('is for editors', async () => {
+    const { id } = await happened();
+    const viewer = await owner.withApiKey('viewer');
+    expect((await viewer.call('GET', `./deliveries/${id}`)).status).toBe(200);
+    expect((await viewer.call('POST', `./deliveries/${id}/redrive`)).status).toBe(403);
+    expect((await viewer.call('POST', './deliveries/redrive')).status).toBe(403);
+  });
+});
+
+describe('a discard', () => {
+  const discard = (id: string) => owner.call('POST', `./deliveries/${id}/discard`);
+  /** What the history stage would do with what was appended. */
+  const discarded = (id: string) =>
+    test.dependencies.history
+      .get('delivery', String(owner.workspaceId), id)
+      .then((entry) => entry && outcomeOfEntry(entry))
+      .then((dead) => dead && entryOfOutcome({ ...dead, status: 'discarded' }))
+      .then((entry) => entry && test.dependencies.history.put([entry]));
+
+  it('lets a dead delivery be: it is shown as such, and not redriven', async () => {
+    const { id } = await happened();
+    expect(await discard(id)).toMatchObject({ status: 202, body: { discarded: 1 } });
+    await discarded(id);
+    expect(await owner.ok('GET', './deliveries?status=discarded')).toMatchObject([{ id, reason: 'gone' }]);
+    expect(await owner.ok('GET', './deliveries?status=dead')).toEqual([]);
+    expect((await owner.call('POST', `./deliveries/${id}/redrive`)).status).toBe(409);
+    expect(await owner.ok('POST', './deliveries/redrive')).toMatchObject({ redriven: 0 });
+    expect(await discard(id)).toMatchObject({ status: 202 });
+  });
+
+  it('is for dead ones, by id or filter, and for editors', async () => {
+    const retrying = await happened({ status: 'retrying' });
+    expect((await discard(retrying.id)).status).toBe(409);
+    expect((await discard(randomUUID())).status).toBe(404);
+    await happened({ reason: 'answered 422' });
+    await happened({ reason: 'timeout' });
+    const some = await owner.call('POST', './deliveries/discard', { reason: '422' });
+    expect(some).toMatchObject({ status: 202, body: { discarded: 1, more: false, cursor: null } });
+    const viewer = await owner.withApiKey('viewer');
+    expect((await viewer.call('POST', './deliveries/discard')).status).toBe(403);
+  });
+});

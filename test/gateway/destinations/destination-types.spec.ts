@@ -1,0 +1,83 @@
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+
+interface DestinationType {
+  readonly type: string;
+  readonly title: string;
+  readonly settings_schema: { readonly properties: Readonly<Record<string, { writeOnly?: boolean }>> };
+  readonly secrets: readonly string[];
+  readonly max_batch: number;
+  readonly connection_test: boolean;
+  readonly presets: readonly { readonly name: string; readonly subscribe: string; readonly action: string }[];
+  readonly actions: readonly string[];
+}
+
+let test: TestGateway;
+let viewer: InjectClient;
+let owner: InjectClient;
+beforeAll(async () => {
+  test = await openTestGateway();
+  owner = await test.openWorkspace();
+  viewer = await owner.withApiKey('viewer');
+});
+afterAll(() => test.close());
+
+const types = () => viewer.ok<DestinationType[]>('GET', './destination-types');
+
+it('are all that a destination may be, each the same by its name', async () => {
+  const listed = await types();
+  const names = listed.map(({ type }) => type);
+  expect(names).toEqual([...test.dependencies.connectors.descriptions.keys()]);
+  expect(names).toEqual(expect.arrayContaining(['webhook', 'ndjson', 'postgres', 'segment-amplitude']));
+  for (const type of listed) expect(await viewer.ok('GET', `./destination-types/${type.type}`)).toEqual(type);
+  expect(await viewer.call('GET', './destination-types/pigeon')).toMatchObject({
+    status: 404,
+    body: { error: 'not found' },
+  });
+});
+
+it('tell which settings are secret, in the schema and by name', async () => {
+  for (const { type, settings_schema, secrets } of await types()) {
+    const marked = Object.entries(settings_schema.properties).filter(([, { writeOnly }]) => writeOnly);
+    expect(
+      marked.map(([name]) => name),
+      type,
+    ).toEqual(secrets);
+  }
+  expect(await viewer.ok('GET', './destination-types/webhook')).toMatchObject({
+    title: 'Webhook',
+    secrets: ['secret', 'previous_secrets', 'headers'],
+    max_batch: 100,
+    connection_test: true,
+    presets: [],
+    actions: [],
+  });
+});
+
+it('have a schema that says of settings what creating a destination says', async () => {
+  const { settings_schema } = await viewer.ok<DestinationType>('GET', './destination-types/webhook');
+  const validate = new Ajv2020({ strict: true }).compile(settings_schema);
+  const good = { url: 'https://hooks.example.com/in', batch_size: 10 };
+  for (const settings of [good, {}, { ...good, batch_size: 101 }, { ...good, colour: 'red' }]) {
+    const { status } = await owner.call('POST', './destinations', { name: 'A', type: 'webhook', settings });
+    expect(status === 201, JSON.stringify(settings)).toBe(validate(settings));
+  }
+});
+
+it('show the presets and actions of the Segment pack, and where a connection is not tested', async () => {
+  const amplitude = await viewer.ok<DestinationType>('GET', './destination-types/segment-amplitude');
+  expect(amplitude.presets).toContainEqual({
+    name: 'Page Calls',
+    subscribe: 'type = "page"',
+    action: 'logEventV2',
+  });
+  expect(amplitude.actions).toContain('logEventV2');
+  expect(amplitude).toMatchObject({ max_batch: 1, connection_test: true });
+  const braze = await viewer.ok<DestinationType>('GET', './destination-types/segment-braze');
+  expect(braze.connection_test).toBe(false);
+});
+
+it('are listed whole: there is nothing to ask for', async () => {
+  expect((await viewer.call('GET', './destination-types?limit=1')).status).toBe(400);
+});

@@ -1,0 +1,349 @@
+import { randomUUID } from 'node:crypto';
+import { type HealthReport, isSealed } from '@tributary/core';
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+
+const MASK = '********';
+
+let test: TestGateway;
+let owner: InjectClient;
+beforeAll(async () => {
+  test = await openTestGateway();
+});
+afterAll(() => test.close());
+beforeEach(async () => {
+  owner = await test.openWorkspace();
+});
+
+interface Destination {
+  readonly id: string;
+  readonly settings: Readonly<Record<string, unknown>>;
+}
+
+const url = 'https://hooks.example.com/in';
+const webhook = (settings: object = { url }) => ({ name: 'Hook', type: 'webhook', settings });
+const create = (settings: object = { url }) =>
+  owner.ok<Destination>('POST', './destinations', webhook(settings));
+const stored = (id: string) =>
+  test.dependencies.catalog.state.entity('destination', String(owner.workspaceId), id)?.settings ?? {};
+
+it('shows the secret it made once, and never again', async () => {
+  const created = await owner.call<Destination>('POST', './destinations', webhook());
+  expect(created.status).toBe(201);
+  const secret = created.body.settings.secret;
+  expect(secret).toMatch(/^whsec_/);
+  expect(created.body).toEqual({
+    id: expect.any(String),
+    workspace_id: owner.workspaceId,
+    name: 'Hook',
+    type: 'webhook',
+    settings: { url, secret },
+    enabled: true,
+    max_concurrency: null,
+    rate_limit_per_second: null,
+    paused: false,
+    paused_because: null,
+    environments: ['production', 'development'],
+    alerts: null,
+    version: 1,
+    created_by: expect.any(String),
+    created_at: expect.any(String),
+    updated_at: expect.any(String),
+  });
+  const masked = { ...created.body, settings: { url, secret: MASK } };
+  const read = await owner.call('GET', `./destinations/${created.body.id}`);
+  expect(read).toMatchObject({ status: 200, body: masked });
+  expect(read.headers.etag).toBe('"1"');
+  expect(await owner.ok('GET', './destinations')).toEqual([masked]);
+});
+
+it('keeps secrets sealed, those of the user too, and shows neither', async () => {
+  const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
+  const { id, settings } = await create({ url, secret, headers: { authorization: 'Bearer x' } });
+  expect(settings).toEqual({ url, secret: MASK, headers: MASK });
+  expect(isSealed(stored(id).secret)).toBe(true);
+  expect(isSealed(stored(id).headers)).toBe(true);
+  expect(stored(id).url).toBe(url);
+});
+
+it('keeps a secret that a PUT masks or leaves out, and takes a new one', async () => {
+  const { id } = await create();
+  const before = stored(id);
+  const put = (settings: object) => owner.call('PUT', `./destinations/${id}`, webhook(settings));
+  const next = 'https://hooks.example.com/next';
+  expect(await put({ url: next, secret: MASK })).toMatchObject({
+    status: 200,
+    body: { settings: { url: next, secret: MASK }, version: 2 },
+  });
+  expect(stored(id).secret).toEqual(before.secret);
+  expect((await put({ url })).status).toBe(200);
+  expect((await put({ url, secret: null })).status).toBe(200);
+  expect(stored(id).secret).toEqual(before.secret);
+  const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
+  expect(await put({ url, secret })).toMatchObject({ status: 200, body: { settings: { secret: MASK } } });
+  expect(stored(id).secret).not.toEqual(before.secret);
+});
+
+it('keeps no secret beside settings that it does not go with, nor for a place of somebody else', async () => {
+  const place = { url: 'https://search.example.com', index: 'events' };
+  const asked = (settings: object) => ({ name: 'Search', type: 'elasticsearch', settings });
+  const api_key = 'c2VjcmV0';
+  const { id } = await owner.ok<Destination>('POST', './destinations', asked({ ...place, api_key }));
+  const put = (settings: object) => owner.call('PUT', `./destinations/${id}`, asked(settings));
+  const user = { username: 'u', password: 'p' };
+  expect(await put({ ...place, ...user })).toMatchObject({
+    status: 400,
+    body: { details: [{ path: '/settings/api_key', message: 'must not be given beside a user' }] },
+  });
+  expect(await put({ ...place, url: 'https://mine.example.com' })).toMatchObject({
+    status: 400,
+    body: { details: [{ path: '/settings/api_key', message: 'must be stated again, as url is another' }] },
+  });
+  expect(await put({ ...place, ...user, api_key: null })).toMatchObject({ status: 200 });
+  expect(Object.keys(stored(id)).sort()).toEqual(['index', 'password', 'url', 'username']);
+  expect(await put(place)).toMatchObject({
+    status: 400,
+    body: { details: [{ path: '/settings/username', message: 'is required with a password' }] },
+  });
+});
+
+it.each([
+  [{ name: 'x', type: 'pigeon', settings: {} }, '/type'],
+  [{ name: 'x', type: 'webhook' }, '/settings/url'],
+  [{ name: 'x', type: 'webhook', settings: null }, '/settings/url'],
+  [{ name: 'x', type: 'webhook', settings: { url: 'ftp://x' } }, '/settings/url'],
+  [{ name: 'x', type: 'webhook', settings: { url, batch_size: 0 } }, '/settings/batch_size'],
+  [{ name: 'x', type: 'webhook', settings: { url, batch_size: '5' } }, '/settings/batch_size'],
+  [{ name: 'x', type: 'webhook', settings: { url, colour: 'red' } }, '/settings/colour'],
+  [{ name: 'x', type: 'webhook', settings: { url: 'https://user:pass@example.com' } }, '/settings/url'],
+  [{ name: 'x', type: 'webhook', settings: { url, secret: 'short' } }, '/settings/secret'],
+  [{ name: 'x', type: 'ndjson', settings: {} }, '/settings/folder'],
+  [{ name: 'x', type: 'ndjson', settings: { folder: '../up' } }, '/settings/folder'],
+  [{ name: '', type: 'webhook', settings: { url } }, '/name'],
+  [{ name: 'x', type: 'webhook', settings: { url }, enabled: 1 }, '/enabled'],
+  [{ name: 'x', type: 'webhook', settings: { url }, secret: 'x' }, '/secret'],
+])('refuses %j', async (body, path) => {
+  expect(await owner.call('POST', './destinations', body)).toMatchObject({
+    status: 400,
+    body: { error: 'invalid request', details: [{ path }] },
+  });
+});
+
+it('keeps its type', async () => {
+  const { id } = await create();
+  const files = { name: 'Files', type: 'ndjson', settings: { folder: 'out' } };
+  expect(await owner.call('PUT', `./destinations/${id}`, files)).toMatchObject({
+    status: 400,
+    body: { details: [{ path: '/type' }] },
+  });
+});
+
+it('is replaced by PUT, at the version that was named', async () => {
+  const { id } = await create();
+  const put = (tag: string) =>
+    owner.call('PUT', `./destinations/${id}`, { ...webhook(), enabled: false }, { 'if-match': tag });
+  expect(await put('"1"')).toMatchObject({ status: 200, body: { enabled: false, version: 2 } });
+  expect((await put('"1"')).status).toBe(412);
+});
+
+it('is deleted once, and the same answer comes the second time', async () => {
+  const { id } = await create();
+  const deleted = { status: 200, body: { id, status: 'deleted' } };
+  expect(await owner.call('DELETE', `./destinations/${id}`)).toMatchObject(deleted);
+  expect(await owner.call('DELETE', `./destinations/${id}`)).toMatchObject(deleted);
+  expect((await owner.call('GET', `./destinations/${id}`)).status).toBe(404);
+});
+
+it('is 404 when unknown, malformed or another workspace’s', async () => {
+  const { id } = await create();
+  const other = await test.openWorkspace('other@example.com');
+  for (const missing of [randomUUID(), 'no-id', id]) {
+    expect((await other.call('GET', `./destinations/${missing}`)).status).toBe(404);
+    expect((await other.call('PUT', `./destinations/${missing}`, webhook())).status).toBe(404);
+    expect((await other.call('DELETE', `./destinations/${missing}`)).status).toBe(404);
+  }
+});
+
+it('is written by editors', async () => {
+  const viewer = await owner.withApiKey('viewer');
+  expect((await viewer.call('POST', './destinations', webhook())).status).toBe(403);
+  expect((await viewer.call('GET', './destinations')).status).toBe(200);
+  const editor = await owner.withApiKey('editor');
+  expect((await editor.call('POST', './destinations', webhook())).status).toBe(201);
+});
+
+it('keeps limits of its own, which a PUT without them takes back', async () => {
+  const limits = { max_concurrency: 2, rate_limit_per_second: 0.5 };
+  const created = await owner.ok<Destination>('POST', './destinations', { ...webhook(), ...limits });
+  expect(created).toMatchObject(limits);
+  const put = (body: object) => owner.call('PUT', `./destinations/${created.id}`, { ...webhook(), ...body });
+  expect(await put({ max_concurrency: 100 })).toMatchObject({
+    status: 200,
+    body: { max_concurrency: 100, rate_limit_per_second: null },
+  });
+  expect((await put({})).body).toMatchObject({ max_concurrency: null });
+});
+
+it.each([
+  ['/max_concurrency', { max_concurrency: 0 }],
+  ['/max_concurrency', { max_concurrency: 101 }],
+  ['/max_concurrency', { max_concurrency: 1.5 }],
+  ['/max_concurrency', { max_concurrency: '5' }],
+  ['/rate_limit_per_second', { rate_limit_per_second: 0 }],
+  ['/rate_limit_per_second', { rate_limit_per_second: 1e6 }],
+])('refuses a limit that none can keep: %s %j', async (path, limits) => {
+  const answer = await owner.call('POST', './destinations', { ...webhook(), ...limits });
+  expect(answer).toMatchObject({ status: 400, body: { details: [{ path }] } });
+});
+
+it('is paused and limited to environments by PUT, and open to all again without them', async () => {
+  const { id } = await create();
+  const replace = (fields: object) => owner.ok('PUT', `./destinations/${id}`, { ...webhook(), ...fields });
+  expect(await replace({ paused: true, environments: ['production'] })).toMatchObject({
+    paused: true,
+    environments: ['production'],
+  });
+  expect(await replace({})).toMatchObject({ paused: false, environments: ['production', 'development'] });
+  const none = await owner.call('PUT', `./destinations/${id}`, { ...webhook(), environments: [] });
+  expect(none.status).toBe(400);
+});
+
+it('says who is told when it turns bad, by itself or as the organization says', async () => {
+  const ops = await create();
+  const alerts = { destination_id: ops.id.toUpperCase(), email: 'Ops@Example.com' };
+  const made = await owner.ok<Destination>('POST', './destinations', { ...webhook(), alerts });
+  expect(made).toMatchObject({
+    alerts: { enabled: true, destination_id: ops.id, email: 'ops@example.com' },
+  });
+  const put = (fields: object) => owner.ok('PUT', `./destinations/${made.id}`, { ...webhook(), ...fields });
+  expect(await put({ alerts: { enabled: false } })).toMatchObject({
+    alerts: { enabled: false, destination_id: null, email: null },
+  });
+  expect(await put({})).toMatchObject({ alerts: null });
+});
+
+it('is not told of to an address that is none, to another workspace, or to itself', async () => {
+  const { id } = await create();
+  const put = (alerts: object) => owner.call('PUT', `./destinations/${id}`, { ...webhook(), alerts });
+  const other = await test.openWorkspace('other@example.com');
+  const foreign = await other.ok<Destination>('POST', './destinations', webhook());
+  const refused: readonly (readonly [string, object])[] = [
+    ['/alerts/email', { email: 'nobody' }],
+    ['/alerts/email', { email: 'a@b.example\r\nBcc: c@d.example' }],
+    ['/alerts/destination_id', { destination_id: id }],
+    ['/alerts/destination_id', { destination_id: foreign.id }],
+    ['/alerts/destination_id', { destination_id: randomUUID() }],
+    ['/alerts/colour', { colour: 'red' }],
+  ];
+  for (const [path, alerts] of refused)
+    expect(await put(alerts)).toMatchObject({ status: 400, body: { details: [{ path }] } });
+});
+
+it('shows how it is, as people were told last; a turn changes no version', async () => {
+  const { id } = await create();
+  const health = () => owner.ok('GET', `./destinations/${id}/health`);
+  expect(await health()).toMatchObject({ state: 'well', because: null, state_since: null });
+  const at = new Date(test.clock.now()).toISOString();
+  const { catalog } = test.dependencies;
+  await catalog.propose({
+    v: 1,
+    type: 'destination.turned',
+    entity: id,
+    expected_version: 0,
+    data: {
+      id: randomUUID(),
+      state: 'bad',
+      because: 'circuit_open',
+      since: at,
+      paced_until: at,
+      delivered_per_second: 0,
+      failed_per_second: 1,
+      oldest_waiting_ms: null,
+      last_errors: [],
+    },
+    by: 'stage:deliver',
+    from: { address: '', request_id: '' },
+    at,
+  });
+  expect(await health()).toMatchObject({ state: 'bad', because: 'circuit_open', state_since: at });
+  expect((await owner.call('GET', `./destinations/${id}`)).headers.etag).toBe('"1"');
+});
+
+it('shows that processors paused it, and why, until a person lets it go on', async () => {
+  const { id } = await create();
+  const at = new Date(test.clock.now()).toISOString();
+  await test.dependencies.catalog.propose({
+    v: 1,
+    type: 'destination.updated',
+    entity: id,
+    expected_version: 1,
+    data: { paused: true, paused_because: { reason: 'gone', at } },
+    by: 'stage:deliver',
+    from: { address: '', request_id: '' },
+    at,
+  });
+  const url = `./destinations/${id}`;
+  const shown = await owner.ok<{ name: string; type: string; settings: object }>('GET', url);
+  expect(shown).toMatchObject({ paused: true, paused_because: { reason: 'gone', at } });
+  const put = (fields: object) => {
+    const { name, type, settings } = shown;
+    return owner.ok('PUT', url, { name, type, settings, ...fields });
+  };
+  expect(await put({ paused: true })).toMatchObject({ paused: true, paused_because: { reason: 'gone' } });
+  expect(await put({ paused: false })).toMatchObject({ paused: false, paused_because: null });
+  expect(await put({ paused: true })).toMatchObject({ paused: true, paused_because: null });
+});
+
+it('is tested as it is, with its secrets, and says why it cannot be reached', async () => {
+  const files = { name: 'Files', type: 'ndjson', settings: { folder: 'tested' } };
+  const { id } = await owner.ok<Destination>('POST', './destinations', files);
+  expect(await owner.ok('POST', `./destinations/${id}/test`)).toMatchObject({ ok: true, reason: null });
+  const inside = await create({ url: 'http://127.0.0.1:9/in' });
+  expect(await owner.ok('POST', `./destinations/${inside.id}/test`)).toMatchObject({
+    ok: false,
+    reason: expect.stringMatching(/./),
+    duration_ms: expect.any(Number),
+  });
+  expect((await owner.call('POST', `./destinations/${randomUUID()}/test`)).status).toBe(404);
+});
+
+it('tells how it is doing, as the processes that deliver told last', async () => {
+  const { id } = await create();
+  const rests = await owner.ok('GET', `./destinations/${id}/health`);
+  expect(rests).toMatchObject({ id, active: false, circuit: null, delivered_per_second: 0, last_errors: [] });
+  const at = test.clock.now();
+  const report: HealthReport = {
+    workspace_id: String(owner.workspaceId),
+    destination_id: id,
+    process: 'one',
+    at,
+    window_ms: 60_000,
+    delivered: 120,
+    retry: 60,
+    dead: 0,
+    put_off: 0,
+    latency: [],
+    waiting: 3,
+    under_way: 1,
+    oldest_waiting_at: at - 500,
+    circuit: 'open',
+    circuit_since: at - 1_000,
+    last_delivered_at: null,
+    last_errors: [{ at, outcome: 'retry', reason: 'answered 503', status: 503 }],
+  };
+  const told = await openTestGateway({
+    folder: test.folder,
+    dependencies: { healthBoard: { read: async () => [report] } },
+  });
+  const asking = new InjectClient(told.app, owner.token, owner.workspaceId);
+  expect(await asking.ok('GET', `./destinations/${id}/health`)).toMatchObject({
+    active: true,
+    delivered_per_second: 2,
+    failed_per_second: 1,
+    waiting: 3,
+    oldest_waiting_ms: 500,
+    circuit: 'open',
+    last_errors: [{ reason: 'answered 503', status: 503 }],
+  });
+  await told.close();
+});

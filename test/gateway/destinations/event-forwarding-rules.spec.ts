@@ -1,0 +1,266 @@
+import { randomUUID } from 'node:crypto';
+import { type CanonicalEvent, type JsonObject, TOPIC } from '@tributary/core';
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { putJudged, trackEvent } from '../../helpers/judged-events.ts';
+
+let test: TestGateway;
+let owner: InjectClient;
+let destinationId: string;
+beforeAll(async () => {
+  test = await openTestGateway();
+});
+afterAll(() => test.close());
+beforeEach(async () => {
+  owner = await test.openWorkspace();
+  destinationId = await createDestination(owner);
+});
+
+interface Entity {
+  readonly id: string;
+}
+
+async function createDestination(client: InjectClient): Promise<string> {
+  const body = { name: 'Files', type: 'ndjson', settings: { folder: 'out' } };
+  return (await client.ok<Entity>('POST', './destinations', body)).id;
+}
+
+async function createTransformation(tested: boolean): Promise<string> {
+  const sample = { type: 'track', event: 'X', user_id: 'u' };
+  const { id } = await owner.ok<Entity>('POST', './event-transformations', {
+    name: 'Same',
+    source_code: 'function transform(event) { return event; }',
+    ...(tested ? { test_input: sample, test_output: sample } : {}),
+  });
+  return id;
+}
+
+const rule = (fields: object = {}) => ({ name: 'All', destination_id: destinationId, ...fields });
+const create = (fields: object = {}) => owner.ok<Entity>('POST', './event-forwarding-rules', rule(fields));
+
+it('is created with the defaults for what is left out, and read back the same', async () => {
+  const created = await owner.call<Entity>('POST', './event-forwarding-rules', rule());
+  expect(created.status).toBe(201);
+  expect(created.body).toEqual({
+    id: expect.any(String),
+    workspace_id: owner.workspaceId,
+    name: 'All',
+    destination_id: destinationId,
+    event_types: [],
+    event_names: [],
+    environments: ['production'],
+    transformation_id: null,
+    filter: null,
+    enabled: true,
+    version: 1,
+    created_by: expect.any(String),
+    created_at: expect.any(String),
+    updated_at: expect.any(String),
+  });
+  const read = await owner.call('GET', `./event-forwarding-rules/${created.body.id}`);
+  expect(read).toMatchObject({ status: 200, body: created.body });
+  expect(read.headers.etag).toBe('"1"');
+  expect(await owner.ok('GET', './event-forwarding-rules')).toEqual([created.body]);
+});
+
+it('takes everything the specification names, and null for what may be left out', async () => {
+  const full = {
+    event_types: ['track', 'page'],
+    event_names: ['Paid'],
+    environments: ['production', 'development'],
+    transformation_id: await createTransformation(true),
+    enabled: true,
+  };
+  expect(await create(full)).toMatchObject(full);
+  const nothing = { event_types: null, event_names: null, environments: null, enabled: null };
+  expect(await create({ ...nothing, transformation_id: null })).toMatchObject({
+    event_types: [],
+    event_names: [],
+    environments: ['production'],
+    transformation_id: null,
+    enabled: true,
+  });
+});
+
+it.each([
+  [{ name: '' }, '/name'],
+  [{ name: undefined }, '/name'],
+  [{ destination_id: undefined }, '/destination_id'],
+  [{ destination_id: 'x' }, '/destination_id'],
+  [{ destination_id: randomUUID() }, '/destination_id'],
+  [{ destination_id: null }, '/destination_id'],
+  [{ event_types: ['alias'] }, '/event_types/0'],
+  [{ event_types: 'track' }, '/event_types'],
+  [{ event_types: ['track', 'track'] }, '/event_types'],
+  [{ event_names: [''] }, '/event_names/0'],
+  [{ event_types: ['group'], event_names: ['Acme'] }, '/event_names'],
+  [{ event_types: ['track', 'identify'], event_names: ['Signed Up'] }, '/event_names'],
+  [{ environments: [] }, '/environments'],
+  [{ transformation_id: randomUUID() }, '/transformation_id'],
+  [{ enabled: 'yes' }, '/enabled'],
+  [{ id: randomUUID() }, '/id'],
+])('is refused with %j', async (fields, path) => {
+  expect(await owner.call('POST', './event-forwarding-rules', rule(fields))).toMatchObject({
+    status: 400,
+    body: { error: 'invalid request', details: [{ path }] },
+  });
+});
+
+it('names nothing of another workspace', async () => {
+  const other = await test.openWorkspace('other@example.com');
+  const theirs = await createDestination(other);
+  expect(
+    await owner.call('POST', './event-forwarding-rules', rule({ destination_id: theirs })),
+  ).toMatchObject({
+    status: 400,
+    body: { details: [{ path: '/destination_id' }] },
+  });
+});
+
+it('names a draft only while it is disabled', async () => {
+  const draft = await createTransformation(false);
+  const refused = { status: 400, body: { details: [{ path: '/transformation_id' }] } };
+  const named = { transformation_id: draft };
+  expect(await owner.call('POST', './event-forwarding-rules', rule(named))).toMatchObject(refused);
+  const { id } = await create({ ...named, enabled: false });
+  const at = `./event-forwarding-rules/${id}`;
+  expect(await owner.call('PUT', at, rule(named))).toMatchObject(refused);
+  const other = rule({ ...named, name: 'Still off', enabled: false });
+  expect(await owner.call('PUT', at, other)).toMatchObject({ status: 200, body: { name: 'Still off' } });
+});
+
+it('keeps the destination it names, while it is enabled', async () => {
+  const { id } = await create();
+  expect(await owner.call('DELETE', `./destinations/${destinationId}`)).toMatchObject({
+    status: 409,
+    body: { error: 'conflict', reason: 'in_use', causes: [{ kind: 'rule', id }] },
+  });
+  await owner.ok('PUT', `./event-forwarding-rules/${id}`, rule({ enabled: false }));
+  expect((await owner.call('DELETE', `./destinations/${destinationId}`)).status).toBe(200);
+});
+
+it('is replaced by PUT, at the version that was named', async () => {
+  const { id } = await create({ event_names: ['Paid'] });
+  const put = (tag: string) =>
+    owner.call('PUT', `./event-forwarding-rules/${id}`, rule({ name: 'New' }), { 'if-match': tag });
+  expect(await put('"1"')).toMatchObject({ status: 200, body: { name: 'New', event_names: [], version: 2 } });
+  expect(await put('"1"')).toMatchObject({ status: 412, body: { error: 'version mismatch' } });
+});
+
+it('stays as it is when nothing of it is to change', async () => {
+  const { id } = await create({ event_names: ['Paid'] });
+  const put = (fields: object) => owner.ok('PUT', `./event-forwarding-rules/${id}`, rule(fields));
+  expect(await put({ event_names: ['Paid'], event_types: [], enabled: true })).toMatchObject({ version: 1 });
+  expect(await put({ event_names: ['Paid', 'Sold'] })).toMatchObject({ version: 2 });
+});
+
+it('is deleted once, at the version that was named, and the same answer comes the second time', async () => {
+  const { id } = await create();
+  const remove = (tag?: string) =>
+    owner.call('DELETE', `./event-forwarding-rules/${id}`, undefined, tag ? { 'if-match': tag } : {});
+  expect((await remove('"9"')).status).toBe(412);
+  expect(await remove('"1"')).toMatchObject({ status: 200, body: { id, status: 'deleted' } });
+  expect(await remove()).toMatchObject({ status: 200, body: { id, status: 'deleted' } });
+  expect((await owner.call('GET', `./event-forwarding-rules/${id}`)).status).toBe(404);
+});
+
+it('is 404 when unknown, malformed or another workspace’s', async () => {
+  const { id } = await create();
+  const other = await test.openWorkspace('other@example.com');
+  const theirs = { ...rule(), destination_id: await createDestination(other) };
+  for (const missing of [randomUUID(), 'no-id', id]) {
+    const at = `./event-forwarding-rules/${missing}`;
+    expect((await other.call('GET', at)).status).toBe(404);
+    expect((await other.call('PUT', at, theirs)).status).toBe(404);
+    expect((await other.call('DELETE', at)).status).toBe(404);
+  }
+});
+
+it('keeps a filter, and refuses a text that is none, saying why', async () => {
+  const filter = 'event.properties.total > 100';
+  const { id } = await create({ filter });
+  expect(await owner.ok('GET', `./event-forwarding-rules/${id}`)).toMatchObject({ filter });
+  await owner.ok('PUT', `./event-forwarding-rules/${id}`, rule());
+  expect(await owner.ok('GET', `./event-forwarding-rules/${id}`)).toMatchObject({ filter: null });
+  for (const [bad, message] of [
+    ['total > 100', 'Unknown variable: total'],
+    ['event.user_id.matches("a")', 'matches is not to be had in a filter'],
+    ['1 + 1', 'gives int, not true or false'],
+  ])
+    expect(await owner.call('POST', './event-forwarding-rules', rule({ filter: bad }))).toMatchObject({
+      status: 400,
+      body: { details: [{ path: '/filter', message }] },
+    });
+});
+
+it('tries a filter on recent accepted events, counts what it says of them, and stores nothing', async () => {
+  const made = (properties: JsonObject, fields: Partial<CanonicalEvent> = {}) =>
+    trackEvent(String(owner.workspaceId), {
+      properties,
+      event: 'Sold',
+      environment: 'production',
+      ...fields,
+    });
+  const sold = made({ qty: 4 });
+  await putJudged(test.dependencies.log, [
+    ...[sold, made({ qty: 1 }), made({ qty: 2 }), made({}), made({ qty: 'many' })],
+    made({ qty: 9 }, { event: 'Seen' }),
+    made({ qty: 9 }, { environment: 'development' }),
+    { ...made({ qty: 9 }), workspace_id: randomUUID() },
+  ]);
+  await putJudged(test.dependencies.log, [made({ qty: 9 })], TOPIC.rejected);
+  const body = { event_names: ['Sold'], filter: 'event.properties.qty * 2 > 5' };
+  const tried = await owner.ok<{ examples: object[]; failures: object[] }>(
+    'POST',
+    './event-forwarding-rules/dry-run',
+    body,
+  );
+  expect(tried).toMatchObject({ events: 5, matched: 1, not_matched: 2, failed: 2, not_evaluated: 0 });
+  expect(tried.failures).toContainEqual({ message: 'No such key: qty', events: 1 });
+  expect(tried.examples).toHaveLength(5);
+  expect(tried.examples).toContainEqual(
+    expect.objectContaining({ message_id: sold.message_id, verdict: 'matched', message: null }),
+  );
+  expect(tried).toMatchObject({ coverage: { complete: true, stopped_by: null } });
+  expect(await owner.ok('GET', './event-forwarding-rules')).toEqual([]);
+  const everything = { environments: ['production', 'development'], events: 2 };
+  expect(await owner.ok('POST', './event-forwarding-rules/dry-run', everything)).toMatchObject({
+    ...{ events: 2, matched: 2 },
+    coverage: { stopped_by: 'events' },
+  });
+  const refused = await owner.call('POST', './event-forwarding-rules/dry-run', { filter: 'qty > 1' });
+  expect(refused).toMatchObject({ status: 400, body: { details: [{ path: '/filter' }] } });
+});
+
+it('ends a dry run whose filter takes too much work', async () => {
+  const list = Array.from({ length: 900 }, () => 1);
+  const costly = Array.from({ length: 60 }, () =>
+    trackEvent(String(owner.workspaceId), { properties: { list }, environment: 'production' }),
+  );
+  await putJudged(test.dependencies.log, costly);
+  const loop = `event.properties.list.exists(x, ${Array(11).fill('x.a').join(' || ')})`;
+  const tried = await owner.ok<{ events: number; not_evaluated: number }>(
+    'POST',
+    './event-forwarding-rules/dry-run',
+    { filter: Array(4).fill(loop).join(' || ') },
+  );
+  expect(tried).toMatchObject({ events: 60, not_evaluated: 60, matched: 0 });
+});
+
+it('says of an event whether it would be forwarded, or why not', async () => {
+  const { id } = await create({ event_names: ['Paid'], filter: 'event.properties.total > 100' });
+  const paid = { type: 'track', event: 'Paid', user_id: 'u', properties: { total: 120 } };
+  const tested = (event: object, more: object = {}) =>
+    owner.ok('POST', `./event-forwarding-rules/${id}/test`, { event, ...more });
+  expect(await tested(paid)).toEqual({ matched: true, because: null, message: null });
+  expect(await tested({ ...paid, event: 'Seen' })).toMatchObject({ matched: false, because: 'event_name' });
+  expect(await tested({ ...paid, properties: { total: 1 } })).toMatchObject({ because: 'filter' });
+  expect(await tested({ ...paid, properties: {} })).toEqual({
+    matched: false,
+    because: 'filter_failed',
+    message: 'No such key: total',
+  });
+  expect(await tested(paid, { environment: 'development' })).toMatchObject({ because: 'environment' });
+  const bad = await owner.call('POST', `./event-forwarding-rules/${id}/test`, { event: { type: 'track' } });
+  expect(bad).toMatchObject({ status: 400, body: { error: 'invalid request' } });
+});

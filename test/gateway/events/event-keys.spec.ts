@@ -1,0 +1,171 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { makeKey } from '@tributary/core';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import {
+  DEDICATED_TOPIC,
+  type InjectClient,
+  openTestGateway,
+  type TestGateway,
+} from '../../helpers/gateway.ts';
+
+let test: TestGateway;
+let owner: InjectClient;
+beforeAll(async () => {
+  test = await openTestGateway();
+  owner = await test.openWorkspace();
+});
+afterAll(() => test.close());
+
+interface WriteKey {
+  readonly id: string;
+  readonly key: string;
+  readonly last_used_at: string | null;
+}
+
+it.each([
+  ['production', /^trb_wk_prod_/],
+  ['development', /^trb_wk_dev_/],
+] as const)('makes a key for %s and shows it once', async (environment, form) => {
+  const created = await owner.call<WriteKey>('POST', './event-keys', { name: 'Web', environment });
+  expect(created.status).toBe(201);
+  const { key, ...shown } = created.body;
+  expect(key).toMatch(form);
+  expect(shown).toEqual({
+    id: expect.any(String),
+    workspace_id: owner.workspaceId,
+    name: 'Web',
+    key_prefix: key.slice(0, key.lastIndexOf('_') + 7),
+    environment,
+    pubsub_topic: `events.${environment}`,
+    source_id: null,
+    collect_ip: false,
+    status: 'active',
+    last_used_at: null,
+    created_by: expect.any(String),
+    created_at: expect.any(String),
+    updated_at: expect.any(String),
+  });
+  expect((await owner.ok<WriteKey[]>('GET', './event-keys'))[0]).toEqual(shown);
+});
+
+it('writes to a dedicated topic where the operator declared it', async () => {
+  const body = { name: 'Big', environment: 'production', pubsub_topic: DEDICATED_TOPIC };
+  expect(await owner.call('POST', './event-keys', body)).toMatchObject({
+    status: 201,
+    body: { pubsub_topic: DEDICATED_TOPIC },
+  });
+  expect(await owner.call('POST', './event-keys', { ...body, pubsub_topic: null })).toMatchObject({
+    status: 201,
+    body: { pubsub_topic: 'events.production' },
+  });
+});
+
+it.each([
+  [{ name: 'x' }, '/environment'],
+  [{ name: 'x', environment: 'staging' }, '/environment'],
+  [{ name: 'x', environment: null }, '/environment'],
+  [{ environment: 'production' }, '/name'],
+  [{ name: 'x', environment: 'production', pubsub_topic: 'catalog' }, '/pubsub_topic'],
+  [{ name: 'x', environment: 'production', pubsub_topic: 'events.development' }, '/pubsub_topic'],
+])('refuses %j', async (body, path) => {
+  expect(await owner.call('POST', './event-keys', body)).toMatchObject({
+    status: 400,
+    body: { error: 'invalid request', details: [{ path }] },
+  });
+});
+
+it('names a source of its workspace, and no other', async () => {
+  const source = await owner.ok<{ id: string }>('POST', './sources', { name: 'Shop', type: 'web' });
+  const body = { name: 'Web', environment: 'production' };
+  expect(await owner.call('POST', './event-keys', { ...body, source_id: source.id })).toMatchObject({
+    status: 201,
+    body: { source_id: source.id },
+  });
+  expect(await owner.call('POST', './event-keys', { ...body, source_id: null })).toMatchObject({
+    status: 201,
+    body: { source_id: null },
+  });
+  const other = await test.openWorkspace('other@example.com');
+  const theirs = await other.ok<{ id: string }>('POST', './sources', { name: 'Theirs', type: 'web' });
+  for (const source_id of [theirs.id, randomUUID(), 'no-id', ''])
+    expect(await owner.call('POST', './event-keys', { ...body, source_id })).toMatchObject({
+      status: 400,
+      body: { error: 'invalid request', details: [{ path: '/source_id' }] },
+    });
+});
+
+it('is 503 when its topic is not declared any more: events got 500, and nobody knew why', async () => {
+  const made = await owner.ok<WriteKey>('POST', './event-keys', { name: 'Big', environment: 'production' });
+  const { catalog } = test.dependencies;
+  const stored = catalog.state.entity('write_key', String(owner.workspaceId), made.id);
+  if (stored === undefined) throw new Error('no key');
+  const { version, created_at, updated_at, ...data } = stored;
+  const { raw, hash } = makeKey('write_key', randomBytes(32));
+  const id = randomUUID();
+  const from = { address: '', request_id: '' };
+  await catalog.propose({
+    ...{ v: 1, type: 'write_key.created', entity: id, by: data.created_by, from, at: created_at },
+    data: { ...data, id, hash, pubsub_topic: 'events.closed-down' },
+  });
+  const producer = owner.with({ token: raw });
+  const event = { event: 'Clicked', user_id: 'u', message_id: 'm-1' };
+  const error = vi.spyOn(test.dependencies.logger, 'error');
+  for (let time = 0; time < 3; time++) {
+    const answer = await producer.call('POST', './events/track', event);
+    expect(answer).toMatchObject({ status: 503, body: { error: 'unavailable', message_id: 'm-1' } });
+    expect(answer.headers['retry-after']).toBe('1');
+  }
+  const batch = [{ type: 'track', ...event }, { type: 'nonsense' }];
+  expect(await producer.call('POST', './events/batch', { batch })).toMatchObject({
+    status: 503,
+    body: { error: 'unavailable', message_ids: ['m-1', null] },
+  });
+  expect(error.mock.calls).toEqual([
+    [
+      expect.objectContaining({ topic: 'events.closed-down', key_id: id }),
+      expect.stringMatching(/TRIBUTARY_TOPICS/),
+    ],
+  ]);
+  error.mockRestore();
+});
+
+it('sends events until it is revoked', async () => {
+  const { id, key } = await owner.ok<WriteKey>('POST', './event-keys', {
+    name: 'Web',
+    environment: 'production',
+  });
+  const producer = owner.with({ token: key });
+  const event = { event: 'Clicked', user_id: 'u' };
+  expect((await producer.call('POST', './events/track', event)).status).toBe(202);
+  const revoked = { status: 200, body: { id, status: 'revoked' } };
+  expect(await owner.call('DELETE', `./event-keys/${id}`)).toMatchObject(revoked);
+  expect((await producer.call('POST', './events/track', event)).status).toBe(401);
+  expect(await owner.call('DELETE', `./event-keys/${id}`)).toMatchObject(revoked);
+});
+
+it('shows when its last event came', async () => {
+  const { id } = await owner.ok<WriteKey>('POST', './event-keys', { name: 'Web', environment: 'production' });
+  const at = test.clock.now();
+  await test.dependencies.counters.apply({
+    topic: 'events.accepted',
+    partition: 0,
+    from: 0,
+    to: 1,
+    increments: [],
+    keyUses: [{ keyId: id, at }],
+  });
+  const listed = (await owner.ok<WriteKey[]>('GET', './event-keys')).find((shown) => shown.id === id);
+  expect(listed?.last_used_at).toBe(new Date(at).toISOString());
+});
+
+it('is 404 for a key that is unknown or malformed', async () => {
+  for (const id of [randomUUID(), 'no-id'])
+    expect((await owner.call('DELETE', `./event-keys/${id}`)).status).toBe(404);
+});
+
+it('is listed for viewers, made by admins', async () => {
+  const editor = await owner.withApiKey('editor');
+  expect((await editor.call('GET', './event-keys')).status).toBe(200);
+  const body = { name: 'x', environment: 'production' };
+  expect((await editor.call('POST', './event-keys', body)).status).toBe(403);
+});

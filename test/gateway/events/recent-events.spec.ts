@@ -1,0 +1,138 @@
+import { type CanonicalEvent, TOPIC } from '@tributary/core';
+import { LOOK_BUDGET, RecentEvents, type RecentEventsQuery } from '@tributary/gateway';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { putJudged, trackEvent } from '../../helpers/judged-events.ts';
+
+const STAYS = new AbortController().signal;
+
+let test: TestGateway;
+let workspaceId: string;
+beforeAll(async () => {
+  test = await openTestGateway();
+});
+afterAll(() => test.close());
+beforeEach(() => {
+  workspaceId = crypto.randomUUID();
+});
+
+const log = () => test.dependencies.log;
+const put = (...args: Parameters<typeof putJudged> extends [unknown, ...infer Rest] ? Rest : never) =>
+  putJudged(log(), ...args);
+
+async function look(changes: Partial<RecentEventsQuery> = {}, budget = {}) {
+  const seen: CanonicalEvent[] = [];
+  const recent = new RecentEvents(log(), Date.now, { ...LOOK_BUDGET, ...budget });
+  const query: RecentEventsQuery = {
+    workspaceId,
+    type: 'track',
+    since: Date.now() - 3_600_000,
+    limit: 2_000,
+    isWanted: () => true,
+    ...changes,
+  };
+  const coverage = await recent.look(query, (event) => void seen.push(event), STAYS);
+  return { coverage, seen, ids: seen.map(({ message_id }) => message_id).sort() };
+}
+
+/** Of as many people, so that they are in every partition. */
+const many = (count: number, fields: Partial<CanonicalEvent> = {}) =>
+  Array.from({ length: count }, (_, n) =>
+    trackEvent(workspaceId, { message_id: `m${String(n).padStart(5, '0')}`, user_id: `u${n}`, ...fields }),
+  );
+
+describe('recent events', () => {
+  it('are those of one workspace, type, environment and time, accepted and rejected, each once', async () => {
+    const [accepted, rejected] = [many(700), many(300, { event: 'Bad' })].map((events, of) =>
+      events.map((event) => ({ ...event, message_id: `${of}-${event.message_id}` })),
+    );
+    await put(accepted ?? []);
+    await put(rejected ?? [], TOPIC.rejected);
+    await put([
+      trackEvent('another workspace'),
+      trackEvent(workspaceId, { type: 'page', message_id: 'page' }),
+      trackEvent(workspaceId, { environment: 'development', message_id: 'dev' }),
+      trackEvent(workspaceId, { received_at: '2026-01-01T00:00:00.000Z', message_id: 'old' }),
+    ]);
+    const wanted = [...(accepted ?? []), ...(rejected ?? [])].map(({ message_id }) => message_id).sort();
+    const { ids, coverage, seen } = await look({ environment: 'production' });
+    expect(ids).toEqual(wanted);
+    const times = seen.map(({ received_at }) => received_at).sort();
+    expect(coverage).toMatchObject({
+      events: 1_000,
+      oldest: times[0],
+      newest: times.at(-1),
+      stoppedBy: null,
+    });
+    expect((await look()).ids).toEqual([...wanted, 'dev'].sort());
+    expect((await look({ isWanted: ({ event }) => event === 'Bad' })).ids).toHaveLength(300);
+  });
+
+  it('begin with the last ones, and end with as many as were asked for', async () => {
+    await put(many(4_000));
+    const { ids, coverage } = await look({ limit: 100 });
+    expect(ids).toHaveLength(100);
+    expect(Number(ids[0]?.slice(1))).toBeGreaterThan(1_000);
+    expect(coverage.stoppedBy).toBe('events');
+  });
+
+  it.each([
+    [{ maxRecords: 50 }, 'records'],
+    [{ maxBytes: 10_000 }, 'bytes'],
+    [{ maxMs: 0 }, 'time'],
+  ])('are not looked for past %j', async (budget, stoppedBy) => {
+    await put(many(500));
+    const { coverage, seen } = await look({}, budget);
+    expect(coverage.stoppedBy).toBe(stoppedBy);
+    expect(seen.length).toBeLessThan(100);
+  });
+
+  it('are looked for without reading what the log took before the time asked for', async () => {
+    await put(many(2_000));
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    const since = Date.now();
+    await put(many(3));
+    const { coverage } = await look({ since });
+    expect(coverage).toMatchObject({ events: 3, stoppedBy: null });
+    expect(coverage.records).toBeLessThan(100);
+  });
+
+  it('of a thousand others are found in bounded time, and the thread is given back meanwhile', async () => {
+    await put(Array.from({ length: 5_000 }, (_, n) => trackEvent('others', { user_id: `u${n}` })));
+    let longest = 0;
+    let last = performance.now();
+    const ticking = setInterval(() => {
+      longest = Math.max(longest, performance.now() - last);
+      last = performance.now();
+    }, 1);
+    const { coverage } = await look({
+      isWanted: () => {
+        throw new Error('none of them');
+      },
+    });
+    clearInterval(ticking);
+    expect(coverage).toMatchObject({ events: 0, stoppedBy: null });
+    expect(longest).toBeLessThan(250);
+  });
+
+  it('are looked for by two at a time: others wait, and one workspace does not keep the rest out', async () => {
+    await put(many(300));
+    const recent = new RecentEvents(log(), Date.now);
+    const ended: string[] = [];
+    const lookOf = (who: string) =>
+      recent
+        .look(
+          { workspaceId: who, type: 'track', since: 0, limit: 1e6, isWanted: () => true },
+          () => {},
+          STAYS,
+        )
+        .then(() => ended.push(who));
+    const looks = await Promise.allSettled(
+      [...Array.from({ length: 7 }, () => workspaceId), 'another'].map(lookOf),
+    );
+    expect(ended).toHaveLength(7);
+    // Behind two under way and four that wait there is no room for a seventh of the same.
+    expect(looks[6]).toMatchObject({ reason: { status: 429, retryAfterSeconds: 3 } });
+    expect(ended.indexOf('another')).toBeLessThan(4);
+  });
+});

@@ -1,0 +1,80 @@
+import { readFileSync } from 'node:fs';
+import type { CanonicalEvent } from '@tributary/core';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const CALLS = readFileSync(new URL('../../data/segment-calls/calls.ndjson', import.meta.url), 'utf8')
+  .trimEnd()
+  .split('\n')
+  .map((line) => JSON.parse(line) as Fields & { readonly type: string; readonly event?: string });
+
+let test: TestGateway;
+let headers: Readonly<Record<string, string>>;
+beforeAll(async () => {
+  test = await openTestGateway();
+  const owner = await test.openWorkspace();
+  const made = await owner.ok<{ key: string }>('POST', './event-keys', {
+    name: 'k',
+    environment: 'production',
+  });
+  headers = { authorization: `Bearer ${made.key}` };
+});
+afterAll(() => test.close());
+
+/** What the gateway gives to the log for a request. */
+async function eventsOf(url: string, payload: object): Promise<readonly CanonicalEvent[]> {
+  const append = vi.spyOn(test.dependencies.log, 'append');
+  const answer = await test.app.inject({ method: 'POST', url, headers, payload });
+  const entries = append.mock.calls.flatMap(([, given]) => given);
+  append.mockRestore();
+  expect([answer.statusCode, answer.json()]).toEqual([200, { success: true }]);
+  return entries.map(({ value }) => JSON.parse(String(value)) as CanonicalEvent);
+}
+
+describe('the calls that the Segment spec shows', () => {
+  it.each(CALLS.map((call) => [call.event ?? call.type, call] as const))(
+    '%s keeps all its fields',
+    async (_, call) => {
+      const [event] = await eventsOf(`/v1/${call.type}`, call);
+      expect(callIn(event, call)).toEqual(call);
+    },
+  );
+
+  it('are taken all in one batch', async () => {
+    const events = await eventsOf('/v1/batch', { batch: CALLS });
+    expect(events.map((event, at) => callIn(event, CALLS[at] ?? {}))).toEqual(CALLS);
+  });
+});
+
+/** The call that an event was, put together from nothing but the event; `call` says which ids it had by itself. */
+function callIn(event: CanonicalEvent | undefined, call: Fields): Fields {
+  if (event === undefined) throw new Error('there is no event');
+  const {
+    segment = {},
+    alias,
+    screen,
+    ...context
+  } = (event.context ?? {}) as Readonly<Record<string, Fields>>;
+  const { type = event.type, timestamp = event.timestamp, context: theirs, ...rest } = segment;
+  const { name: _shown, ...device } = screen ?? {};
+  const whole = { ...context, ...(screen === undefined ? {} : { screen: device }), ...(theirs as object) };
+  return Object.fromEntries(
+    Object.entries({
+      type,
+      messageId: call.messageId === undefined ? undefined : event.message_id,
+      [call.user_id === undefined ? 'userId' : 'user_id']: event.user_id,
+      anonymousId: event.anonymous_id,
+      event: event.event,
+      name: event.name,
+      groupId: event.group_id,
+      previousId: alias?.previous_id,
+      properties: event.properties,
+      traits: event.traits,
+      timestamp,
+      context: Object.keys(whole).length === 0 ? undefined : whole,
+      ...rest,
+    }).filter(([, value]) => value !== undefined),
+  );
+}

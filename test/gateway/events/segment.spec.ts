@@ -1,0 +1,383 @@
+import {
+  brotliCompressSync,
+  constants,
+  deflateRawSync,
+  deflateSync,
+  gzipSync,
+  zstdCompressSync,
+} from 'node:zlib';
+import { TokenBuckets, Unavailable } from '@tributary/core';
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { basic, openSegmentGateway, type SegmentGateway } from '../../helpers/segment-client.ts';
+
+let test: TestGateway;
+let owner: InjectClient;
+let key: string;
+let send: SegmentGateway['send'];
+beforeAll(async () => {
+  ({ test, owner, key, send } = await openSegmentGateway());
+});
+afterEach(() => vi.restoreAllMocks());
+afterAll(() => test.close());
+
+const track = { userId: 'u', event: 'Paid' };
+const TAKEN = { status: 200, body: { success: true } };
+
+describe('a call of the Segment API', () => {
+  it.each([
+    ['track', { event: 'Paid', properties: { total: 3 } }, { event: 'Paid', properties: { total: 3 } }],
+    ['identify', { traits: { plan: 'pro' } }, { traits: { plan: 'pro' } }],
+    ['page', { name: 'Home', properties: { url: '/' } }, { name: 'Home', properties: { url: '/' } }],
+    ['group', { groupId: 'g', traits: { name: 'G' } }, { group_id: 'g', traits: { name: 'G' } }],
+  ])('%s is taken at its name and at its letter', async (type, fields, ours) => {
+    for (const path of [`/v1/${type}`, `/v1/${type.slice(0, 1)}`, `/v1/${type}/`]) {
+      const sent = await send(path, { ...fields, userId: 'u', anonymousId: 'a', messageId: 'm' });
+      expect(sent).toMatchObject(TAKEN);
+      expect(sent.events).toMatchObject([
+        { ...ours, type, message_id: 'm', user_id: 'u', anonymous_id: 'a' },
+      ]);
+    }
+  });
+
+  it('screen and alias become a page and an identify that say what they were', async () => {
+    for (const path of ['/v1/screen', '/v1/s'])
+      expect((await send(path, { userId: 'u', name: 'Home' })).events).toMatchObject([
+        { type: 'page', name: 'Home', context: { screen: { name: 'Home' }, segment: { type: 'screen' } } },
+      ]);
+    for (const path of ['/v1/alias', '/v1/a'])
+      expect((await send(path, { userId: 'u', previousId: 'p' })).events).toMatchObject([
+        { type: 'identify', context: { alias: { previous_id: 'p' }, segment: { type: 'alias' } } },
+      ]);
+  });
+
+  it('has the type of its path, whatever it says', async () => {
+    expect((await send('/v1/track', { ...track, type: 'identify' })).events).toMatchObject([
+      { type: 'track' },
+    ]);
+  });
+
+  it('that lacks what its type needs is 400, in the words of who sent it', async () => {
+    const sent = await send('/v1/track', { event: 'E' });
+    expect(sent).toMatchObject({
+      status: 400,
+      body: {
+        error: 'invalid request',
+        code: 'invalid_request',
+        message: 'invalid request: /userId userId or anonymousId is required',
+        details: [{ path: '/userId', message: 'userId or anonymousId is required' }],
+      },
+      events: [],
+    });
+    expect(await send('/v1/group', { userId: 'u' })).toMatchObject({
+      status: 400,
+      body: { details: [{ path: '/groupId', message: 'is required' }] },
+    });
+    expect(await send('/v1/track', '[]')).toMatchObject({ status: 400, body: { code: 'invalid_request' } });
+    expect(await send('/v1/track', '{"event":')).toMatchObject({
+      status: 400,
+      body: { code: 'invalid_request' },
+    });
+  });
+
+  it('that is too large is 413', async () => {
+    const large = { ...track, properties: { text: 'x'.repeat(33 * 1024) } };
+    expect(await send('/v1/track', large)).toMatchObject({
+      status: 413,
+      body: { code: 'payload_too_large' },
+    });
+  });
+
+  it('gets a message id where it has none', async () => {
+    expect((await send('/v1/track', track)).events[0]?.message_id).toMatch(/^[0-9a-f-]{36}$/);
+  });
+
+  it('has its time by the server’s clock', async () => {
+    const { events } = await send('/v1/track', {
+      ...track,
+      timestamp: '2020-01-01T00:00:00Z',
+      sentAt: '2020-01-01T00:00:04Z',
+    });
+    const [{ timestamp = '', received_at = '' } = {}] = events;
+    expect(Date.parse(received_at) - Date.parse(timestamp)).toBe(4_000);
+  });
+});
+
+describe('a body', () => {
+  it.each([
+    'text/plain',
+    'text/plain;charset=UTF-8',
+    'application/x-www-form-urlencoded',
+    'application/json',
+  ])('of %s is JSON, plain or in gzip', async (type) => {
+    const text = JSON.stringify(track);
+    expect(await send('/v1/track', text, { ...basic(key), 'content-type': type })).toMatchObject(TAKEN);
+    expect(
+      await send('/v1/track', gzipSync(text), {
+        ...basic(key),
+        'content-type': type,
+        'content-encoding': 'gzip',
+      }),
+    ).toMatchObject(TAKEN);
+    expect(await send('/v1/track', 'a=b', { ...basic(key), 'content-type': type })).toMatchObject({
+      status: 400,
+    });
+  });
+
+  it.each([
+    undefined,
+    'application/octet-stream',
+    'text/json; charset=utf-8',
+    'application/x-json',
+    'application/vnd.events+json',
+  ])('was 415 that says %s of its type', async (type) => {
+    const headers = { ...basic(key), ...(type === undefined ? {} : { 'content-type': type }) };
+    const body = Buffer.from(JSON.stringify(track));
+    const answer = await test.app.inject({ method: 'POST', url: '/v1/track', headers, payload: body });
+    expect([answer.statusCode, answer.json()]).toEqual([200, { success: true }]);
+  });
+
+  it.each([
+    ['x-gzip', gzipSync],
+    ['X-GZIP', gzipSync],
+    ['deflate', deflateSync],
+    ['deflate', deflateRawSync],
+    ['deflate', (text: string) => deflateRawSync(text, { level: 0 })],
+    ['identity', (text: string) => text],
+    ['', (text: string) => text],
+    ['BR', brotliCompressSync],
+    ['zstd', zstdCompressSync],
+    ['identity, Gzip', gzipSync],
+    ['gzip, gzip', (text: string) => gzipSync(gzipSync(text))],
+    ['zstd,deflate', (text: string) => deflateSync(zstdCompressSync(text))],
+  ])('was refused that is %s, with a byte order mark or without', async (encoding, encoded) => {
+    for (const mark of ['', '\ufeff'])
+      expect(
+        await send('/v1/track', encoded(`${mark}${JSON.stringify(track)}`), {
+          ...basic(key),
+          'content-type': 'application/json',
+          'content-encoding': encoding,
+        }),
+      ).toMatchObject(TAKEN);
+    const withKey = `\ufeff${JSON.stringify({ ...track, writeKey: key })}`;
+    const inBody = { 'content-type': 'application/json', 'content-encoding': encoding };
+    expect(await send('/v1/track', encoded(withKey), inBody)).toMatchObject(TAKEN);
+  });
+
+  it('with a byte order mark was no JSON to the platform API', async () => {
+    const url = `/api/v1/workspaces/${owner.workspaceId}/events/track`;
+    const text = `\ufeff${JSON.stringify({ event: 'E', user_id: 'u' })}`;
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+    expect(await send(url, text, headers)).toMatchObject({ status: 202 });
+    const encoded = { ...headers, 'content-encoding': 'gzip' };
+    expect(await send(url, gzipSync(text), encoded)).toMatchObject({ status: 202 });
+  });
+
+  it('that inflates beyond its limit is 413 in every encoding, and one in unknown encodings 415', async () => {
+    const bomb = Buffer.alloc(5 * 1024 * 1024, ' ');
+    const sendAs = (encoding: string, payload: Buffer) =>
+      send('/v1/track', payload, {
+        ...basic(key),
+        'content-type': 'application/json',
+        'content-encoding': encoding,
+      });
+    for (const [encoding, payload] of [
+      ['zstd', zstdCompressSync(bomb)],
+      ['br', brotliCompressSync(bomb, { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } })],
+      ['gzip, gzip', gzipSync(gzipSync(bomb))],
+    ] as const)
+      expect(await sendAs(encoding, payload), encoding).toMatchObject({ status: 413 });
+    for (const encoding of ['compress', 'gzip, snappy', 'gzip, gzip, gzip'])
+      expect(await sendAs(encoding, gzipSync('{}')), encoding).toMatchObject({ status: 415 });
+    // A window of 128 MiB, which a frame of 8 bytes may ask for.
+    const window = Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x88, 0x01, 0x00]);
+    expect(await sendAs('zstd', window)).toMatchObject({ status: 400 });
+  });
+
+  it('of other types is 415, and the platform API takes JSON alone', async () => {
+    expect(await send('/v1/track', 'x', { ...basic(key), 'content-type': 'application/xml' })).toMatchObject({
+      status: 415,
+    });
+    const url = `/api/v1/workspaces/${owner.workspaceId}/events/track`;
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'text/plain' };
+    expect(await send(url, { event: 'E', user_id: 'u' }, headers)).toMatchObject({ status: 415 });
+  });
+});
+
+describe('a batch', () => {
+  const good = { type: 'track', ...track };
+
+  it.each(['/v1/batch', '/v1/b', '/v1/import', '/beacon/v1/batch'])(
+    'at %s takes calls of all types',
+    async (path) => {
+      const batch = [
+        good,
+        { type: 'identify', userId: 'u' },
+        { type: 'page', userId: 'u' },
+        { type: 'screen', userId: 'u' },
+        { type: 'group', userId: 'u', groupId: 'g' },
+        { type: 'alias', userId: 'u', previousId: 'p' },
+      ];
+      const sent = await send(path, { batch, sentAt: new Date().toISOString() });
+      expect(sent).toMatchObject(TAKEN);
+      expect(sent.events.map(({ type }) => type)).toEqual([
+        'track',
+        'identify',
+        'page',
+        'page',
+        'group',
+        'identify',
+      ]);
+    },
+  );
+
+  it('takes the good and names the bad, so that SDKs send none again', async () => {
+    const batch = [
+      { type: 'nonsense', userId: 'u' },
+      good,
+      'text',
+      { type: 'track', userId: {}, event: 'E' },
+    ];
+    const sent = await send('/v1/batch', { batch });
+    expect(sent).toMatchObject({
+      status: 200,
+      body: {
+        success: true,
+        rejected: [
+          {
+            index: 0,
+            error: 'invalid request',
+            details: [
+              { path: '/type', message: 'must be one of track, identify, page, screen, group, alias' },
+            ],
+          },
+          { index: 2 },
+          { index: 3, details: [{ path: '/userId', message: 'userId or anonymousId is required' }] },
+        ],
+      },
+    });
+    expect(sent.events).toHaveLength(1);
+  });
+
+  it('of bad ones alone is 400, and an empty one is nothing', async () => {
+    expect(await send('/v1/batch', { batch: [{ type: 'track' }] })).toMatchObject({
+      status: 400,
+      body: { error: 'invalid request', rejected: [{ index: 0 }] },
+      events: [],
+    });
+    expect(await send('/v1/batch', { batch: [] })).toMatchObject({ ...TAKEN, events: [] });
+  });
+
+  it('keeps what it says of itself with each of its events, and never its write key', async () => {
+    const said = { messageId: 'the batch’s', sequence: 3, channel: 'server', writeKey: key };
+    const { status, events } = await send('/v1/batch', { batch: [good, good], ...said });
+    const { writeKey, ...kept } = said;
+    expect(status).toBe(200);
+    expect(events.map(({ context }) => context)).toEqual([
+      { segment: { batch: kept } },
+      { segment: { batch: kept } },
+    ]);
+    expect(JSON.stringify(events)).not.toContain(writeKey);
+  });
+
+  it('is as large as if each of its events said what it says for all of them', async () => {
+    const refused = {
+      status: 413,
+      body: { code: 'payload_too_large', details: [{ path: '' }] },
+      events: [],
+    };
+    const large = {
+      batch: Array.from({ length: 2_500 }, () => good),
+      context: { text: 'x'.repeat(3_000_000) },
+    };
+    const begun = process.cpuUsage();
+    expect(await send('/v1/batch', large)).toMatchObject(refused);
+    const { user, system } = process.cpuUsage(begun);
+    expect((user + system) / 1_000_000).toBeLessThan(5); // it took minutes while each event was made first
+    expect(await send('/v1/batch', { ...large, context: { text: 'x'.repeat(2_000) } })).toMatchObject(
+      refused,
+    );
+    expect(await send('/v1/batch', { ...large, context: { text: 'x' } })).toMatchObject(TAKEN);
+  });
+
+  it('that is none, or of too many, is 400', async () => {
+    expect(await send('/v1/batch', track)).toMatchObject({ status: 400 });
+    expect(await send('/v1/batch', { batch: {} })).toMatchObject({ status: 400 });
+    const many = Array.from({ length: 2_501 }, () => good);
+    expect(await send('/v1/batch', { batch: many })).toMatchObject({ status: 400, events: [] });
+  });
+
+  it('is 429 with Retry-After, and none of it taken, for a key that sends more than it may', async () => {
+    let now = 0;
+    const events = new TokenBuckets({ perSecond: 1, burst: 2, clock: () => now });
+    const limited = await openTestGateway({ folder: test.folder, dependencies: { limits: { events } } });
+    onTestFinished(() => limited.close());
+    const batchOf = async (size: number) =>
+      limited.app.inject({
+        method: 'POST',
+        url: '/v1/batch',
+        headers: basic(key),
+        payload: { batch: Array.from({ length: size }, () => good) },
+      });
+    expect((await batchOf(2)).statusCode).toBe(200);
+    const refused = await batchOf(1);
+    expect([refused.statusCode, refused.headers['retry-after']]).toEqual([429, '1']);
+    expect(refused.json()).toMatchObject({ error: 'too many requests', code: 'too_many_requests' });
+    now += 1_000;
+    expect((await batchOf(1)).statusCode).toBe(200);
+  });
+
+  it('is 503 with Retry-After, and the ids to send again with, while the log does not answer', async () => {
+    const append = vi.spyOn(test.dependencies.log, 'append').mockRejectedValue(new Unavailable('down'));
+    const answer = await test.app.inject({
+      method: 'POST',
+      url: '/v1/batch',
+      headers: basic(key),
+      payload: { batch: [{ ...good, messageId: 'm' }] },
+    });
+    expect(append).toHaveBeenCalled();
+    expect([answer.statusCode, answer.headers['retry-after']]).toEqual([503, '1']);
+    expect(answer.json()).toEqual({
+      error: 'unavailable',
+      code: 'unavailable',
+      message: 'unavailable',
+      message_ids: ['m'],
+    });
+  });
+});
+
+describe('the address that events come from', () => {
+  const PLACE = '203.0.113.77';
+  const sendFrom = async (of: object, context?: object) => {
+    const { key: raw } = await owner.ok<{ key: string }>('POST', './event-keys', {
+      name: 'pages',
+      environment: 'production',
+      ...of,
+    });
+    const append = vi.spyOn(test.dependencies.log, 'append').mockClear();
+    for (const [url, headers, payload] of [
+      ['/v1/track', basic(raw), { ...track, context }],
+      [
+        `/api/v1/workspaces/${owner.workspaceId}/events/track`,
+        { authorization: `Bearer ${raw}` },
+        { user_id: 'u', event: 'Paid', context: context ?? null },
+      ],
+    ] as const)
+      await test.app.inject({ method: 'POST', url, headers, payload, remoteAddress: PLACE });
+    return append.mock.calls
+      .flatMap(([, entries]) => entries)
+      .map(({ value }) => (JSON.parse(value) as { context?: { ip?: unknown } }).context?.ip);
+  };
+
+  it('is told by a key that says so, unless the event has one or is to have none', async () => {
+    expect(await sendFrom({ collect_ip: true })).toEqual([PLACE, PLACE]);
+    expect(await sendFrom({ collect_ip: true }, { locale: 'de' })).toEqual([PLACE, PLACE]);
+    expect(await sendFrom({ collect_ip: true }, { ip: '0.0.0.0' })).toEqual(['0.0.0.0', '0.0.0.0']);
+    expect(await sendFrom({ collect_ip: true }, { ip: null })).toEqual([null, null]);
+  });
+
+  it('is told by no other key', async () => {
+    expect(await sendFrom({})).toEqual([undefined, undefined]);
+    expect(await sendFrom({ collect_ip: false }, { locale: 'de' })).toEqual([undefined, undefined]);
+  });
+});

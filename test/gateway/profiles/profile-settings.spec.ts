@@ -1,0 +1,177 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { type ProfileOperation, TOPIC } from '@tributary/core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { openProfiles, type ProfileClient, sendInto } from '../../helpers/profile-client.ts';
+
+interface Refusal {
+  readonly error: string;
+  readonly details: readonly { readonly path: string; readonly message: string }[];
+}
+
+let test: TestGateway;
+beforeAll(async () => {
+  test = await openTestGateway();
+});
+afterAll(() => test.close());
+
+/** An organization of its own, its settings and its profiles. */
+async function open(): Promise<{ owner: InjectClient; path: string; client: ProfileClient; id: string }> {
+  const owner = await test.openWorkspace(`${randomUUID()}@example.com`);
+  const { client, id } = await openProfiles(owner, owner.workspaceId, sendInto(test.app));
+  return { owner, client, id, path: `/organizations/${id}/profile-settings` };
+}
+
+const refused = (details: readonly object[]) => ({
+  status: 400,
+  body: { error: 'invalid request', details },
+});
+
+describe('the profile settings of an organization', () => {
+  it('are those of everybody until they are set, and replaced as a whole at the version that was read', async () => {
+    const { owner, path, id } = await open();
+    const defaults = {
+      default_country: null,
+      blocked_identities: [],
+      identity_limits: [{ type: 'anonymous_id', max: 300, drop_oldest: true }],
+      max_user_ids_per_identity: 100,
+    };
+    const read = await owner.call('GET', path);
+    expect(read).toMatchObject({
+      status: 200,
+      body: defaults,
+      headers: { etag: expect.stringMatching(/^"\d+"$/) },
+    });
+    const changed = await owner.call<object>(
+      'PUT',
+      path,
+      {
+        blocked_identities: [{ type: 'email', value: 'till@shop.example' }, { pattern: '^demo-' }],
+        identity_limits: [{ type: 'cookie', max: 40, drop_oldest: true }],
+        max_user_ids_per_identity: 7,
+      },
+      { 'if-match': String(read.headers.etag) },
+    );
+    const wanted = {
+      default_country: null,
+      blocked_identities: [
+        { type: 'email', value: 'till@shop.example', pattern: null },
+        { type: null, value: null, pattern: '^demo-' },
+      ],
+      identity_limits: [{ type: 'cookie', max: 40, drop_oldest: true }, ...defaults.identity_limits],
+      max_user_ids_per_identity: 7,
+    };
+    expect(changed).toMatchObject({ status: 200, body: wanted });
+    const stale = await owner.call('PUT', path, {}, { 'if-match': String(read.headers.etag) });
+    expect(stale).toMatchObject({ status: 412 });
+    // A change of the organization leaves them as they are.
+    await owner.ok('PUT', `/organizations/${id}`, { name: 'Renamed', regions: ['eu'] });
+    expect((await owner.call('GET', path)).body).toEqual(wanted);
+    expect(await owner.ok('PUT', path, {})).toEqual(defaults);
+    expect((await owner.call('GET', `/organizations/${id}`)).body).toMatchObject({ name: 'Renamed' });
+  });
+
+  it('are changed by admins of the organization alone', async () => {
+    const { owner, path } = await open();
+    const stranger = await test.signIn('settings-stranger@example.com');
+    expect(await stranger.call('GET', path)).toMatchObject({ status: 403 });
+    const key = await owner.withApiKey('admin');
+    expect(await key.call('PUT', path, {})).toMatchObject({ status: 403 });
+  });
+
+  it.each<[object, readonly string[]]>([
+    [{ blocked_identities: [{ type: 'email' }] }, ['/blocked_identities/0']],
+    [{ blocked_identities: [{ value: 'a' }, { pattern: 'a(?!b)' }] }, ['/blocked_identities/1/pattern']],
+    [
+      { blocked_identities: [{ pattern: '[' }, { pattern: 'x*' }] },
+      ['/blocked_identities/0/pattern', '/blocked_identities/1/pattern'],
+    ],
+    [{ blocked_identities: [{ type: 'ucid', value: 'a' }] }, ['/blocked_identities/0/type']],
+    [{ blocked_identities: Array(501).fill({ value: 'a' }) }, ['/blocked_identities']],
+    [{ blocked_identities: Array(51).fill({ pattern: 'abc' }) }, ['/blocked_identities']],
+    [{ blocked_identities: [{ pattern: 'a'.repeat(201) }] }, ['/blocked_identities/0/pattern']],
+    [{ identity_limits: [{ type: 'email', max: 3, drop_oldest: true }] }, ['/identity_limits/0/drop_oldest']],
+    [
+      {
+        identity_limits: [
+          { type: 'a', max: 3 },
+          { type: 'a', max: 4 },
+        ],
+      },
+      ['/identity_limits/1/type'],
+    ],
+    [{ identity_limits: [{ type: 'a', max: 0 }] }, ['/identity_limits/0/max']],
+    [{ max_user_ids_per_identity: 1_001 }, ['/max_user_ids_per_identity']],
+    [{ blocked: [] }, ['/blocked']],
+  ])('are refused with %j', async (body, paths) => {
+    const { owner, path } = await open();
+    const { status, body: refusal } = await owner.call<Refusal>('PUT', path, body);
+    expect({ status, paths: refusal.details.map((detail) => detail.path) }).toEqual({ status: 400, paths });
+  });
+});
+
+describe('a write of a value that the organization blocks', () => {
+  it('joined strangers, as only placeholders of everybody were known: 400, in both shapes and by its hash', async () => {
+    const { owner, path, client } = await open();
+    const first = await client.write({ email: 'Till@shop.example', crm: 'c-1' });
+    await owner.ok('PUT', path, {
+      blocked_identities: [{ type: 'email', value: 'till@shop.example' }, { pattern: '^demo-[0-9]+$' }],
+    });
+    const message = 'names nobody: the organization blocks it';
+    const sha256 = createHash('sha256').update('till@shop.example').digest('hex');
+    for (const [body, at] of [
+      [{ region: 'eu', ids: { crm: 'c-2', email: 'TILL@shop.example' } }, '/ids/email'],
+      [{ region: 'eu', ids: { email_sha256_lowercase: sha256 } }, '/ids/email_sha256_lowercase'],
+      [{ regions: ['eu'], search: { AdId: ['demo-17'], crm: ['c-2'] } }, '/search/AdId/0'],
+    ] as const)
+      expect(await client.call('', body)).toMatchObject(refused([{ path: at, message }]));
+    expect(await client.search({ crm: ['c-2'] })).toEqual([]);
+    // What was joined before can be found and taken apart.
+    expect(await client.search({ email: ['till@shop.example'] })).toEqual([first]);
+    const unlinked = await client.call('/_unlink', { region: 'eu', ids: { email: ['till@shop.example'] } });
+    expect(unlinked).toMatchObject({ status: 200, body: { ucids: [first.ucid] } });
+    expect((await client.write({ email: 'other@shop.example', AdId: 'demo-x' })).ucid).not.toBe(first.ucid);
+  });
+});
+
+describe('a value of more users than the bound', () => {
+  it('joined all of them: past the bound it is 400 and named, and recorded once for the audit log', async () => {
+    const { owner, path, client, id } = await open();
+    await owner.ok('PUT', path, { max_user_ids_per_identity: 2 });
+    const made = await client.write({ user_id: 'p1', cellphone: '+49 30 1234' });
+    await client.write({ user_id: 'p2', cellphone: '+49 30 1234' });
+    for (const user_id of ['p3', 'p4'])
+      expect(
+        await client.call('', { region: 'eu', ids: { user_id, cellphone: '+49 30 1234' } }),
+      ).toMatchObject(
+        refused([
+          { path: '/ids/cellphone', message: 'would join more than 2 different user_ids and is set aside' },
+        ]),
+      );
+    expect(await client.search({ user_id: ['p3', 'p4'] })).toEqual([]);
+    await client.write({ user_id: 'p3', email: 'p3@example.com' });
+    const { entries } = await test.dependencies.log.read(TOPIC.profileOperations, 0, 0, { maxBytes: 1e6 });
+    const operations = entries
+      .map(({ value }) => JSON.parse(value) as ProfileOperation)
+      .filter(({ organization_id, name }) => organization_id === id && name === 'set_aside');
+    expect(operations).toMatchObject([
+      {
+        identity_types: ['cellphone'],
+        outcome: { ucids: [made.ucid], complete: true },
+        by: expect.stringMatching(/^key:/),
+      },
+    ]);
+    expect(JSON.stringify(operations)).not.toContain('1234');
+  });
+
+  it('of a type that the organization bounds is 400 past its own bound', async () => {
+    const { owner, path, client } = await open();
+    await owner.ok('PUT', path, { identity_limits: [{ type: 'email', max: 1 }] });
+    await client.write({ user_id: 'q', email: 'q1@example.com' });
+    const more = await client.call<Refusal>('', {
+      region: 'eu',
+      ids: { user_id: 'q', email: 'q2@example.com' },
+    });
+    expect([more.status, more.body.details[0]?.path]).toEqual([400, '/ids']);
+  });
+});

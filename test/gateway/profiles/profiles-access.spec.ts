@@ -1,0 +1,271 @@
+import { CLIENT_KEY_SCOPES, type ClientKeyScope } from '@tributary/core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { type OidcProvider, startOidcProvider } from '../../helpers/oidc-provider.ts';
+import {
+  makeClientKey,
+  openProfiles,
+  PROFILE_CALLS,
+  type ProfileClient,
+  type ProfileOrganization,
+  sendInto,
+} from '../../helpers/profile-client.ts';
+
+const [WRITE, READ, DELETE] = CLIENT_KEY_SCOPES;
+const NOT_KNOWN = { status: 401, body: { error: 'not authenticated' } };
+const DENIED = { status: 403, body: { error: 'permission denied' } };
+
+let provider: OidcProvider;
+let test: TestGateway;
+let owner: InjectClient;
+let organization: ProfileOrganization;
+let client: ProfileClient;
+beforeAll(async () => {
+  provider = await startOidcProvider();
+  test = await openTestGateway({ env: { TRIBUTARY_ISSUERS: JSON.stringify([provider.settings]) } });
+  await test.issuersAnswered();
+  owner = await test.openWorkspace();
+  organization = await openProfiles(owner, owner.workspaceId, sendInto(test.app));
+  client = organization.client;
+});
+afterAll(async () => {
+  await test.close();
+  await provider.close();
+});
+
+/** What a caller is let do, in a region. */
+async function allowed(caller: ProfileClient, region = 'eu'): Promise<readonly ClientKeyScope[]> {
+  const done: ClientKeyScope[] = [];
+  for (const scope of CLIENT_KEY_SCOPES) {
+    const [path, body] = PROFILE_CALLS[scope];
+    const there = 'region' in body ? { ...body, region } : { ...body, regions: [region] };
+    const { status, body: answer } = await caller.call(path, there);
+    if (status === 200) done.push(scope);
+    else expect({ status, body: answer }).toEqual(DENIED);
+  }
+  return done;
+}
+
+const SETS = Array.from({ length: 7 }, (_, n) =>
+  CLIENT_KEY_SCOPES.filter((_scope, bit) => ((n + 1) >> bit) % 2 === 1),
+);
+
+describe('a client key', () => {
+  it.each(SETS.map((set) => [set.join(','), set] as const))(
+    'with %s does what the header names of it, and never more',
+    async (_, granted) => {
+      const { key } = await makeClientKey(owner, organization.id, granted);
+      for (const named of SETS)
+        expect(await allowed(client.withKey(key, named.join(',')))).toEqual(
+          granted.filter((scope) => named.includes(scope)),
+        );
+    },
+  );
+
+  it('may stand in the header Authorization as well', async () => {
+    const bearer = { apikey: '', authorization: `Bearer ${organization.key}` };
+    expect((await client.call(...PROFILE_CALLS[READ], bearer)).status).toBe(200);
+  });
+
+  it('of another organization is 403 here, also for a region that there is not', async () => {
+    const other = await test.openWorkspace('other@example.com');
+    const elsewhere = await openProfiles(other, other.workspaceId, sendInto(test.app));
+    const intruder = elsewhere.client.naming(organization.orgId);
+    expect(await allowed(intruder)).toEqual([]);
+    expect(await allowed(intruder, 'mars')).toEqual([]);
+    expect(await allowed(client.naming(1_000_000))).toEqual([]);
+  });
+
+  it('is refused from the moment it is revoked', async () => {
+    const { id, key } = await makeClientKey(owner, organization.id, CLIENT_KEY_SCOPES);
+    expect(await allowed(client.withKey(key))).toEqual(CLIENT_KEY_SCOPES);
+    await owner.ok('DELETE', `/organizations/${organization.id}/client-keys/${id}`);
+    expect(await client.withKey(key).call(...PROFILE_CALLS[READ])).toMatchObject(NOT_KNOWN);
+  });
+
+  it('with an orgId beside it that is not the body’s is 403, with one that is no number 400', async () => {
+    const [path, body] = PROFILE_CALLS[READ];
+    const answers = [String(organization.orgId), '999999', 'x', '1.5', '-1'].map(
+      async (orgId) => (await client.call(path, body, { orgId })).status,
+    );
+    expect(await Promise.all(answers)).toEqual([200, 403, 400, 400, 400]);
+  });
+});
+
+describe('a credential', () => {
+  it.each([
+    ['is missing', { apikey: '' }],
+    ['is no key', { apikey: 'nonsense' }],
+    ['is a key that nobody made', { apikey: `trb_client_${'x'.repeat(49)}` }],
+    ['is no token', { apikey: '', authorization: 'Bearer nonsense' }],
+    ['is of another scheme', { apikey: '', authorization: 'Basic eDp5' }],
+  ])('that %s is 401', async (_, headers) => {
+    for (const call of Object.values(PROFILE_CALLS))
+      expect(await client.call(...call, headers)).toMatchObject(NOT_KNOWN);
+  });
+
+  it('is that of the header apikey where there is one, whatever stands beside it', async () => {
+    const token = `Bearer ${owner.token}`;
+    const orgId = String(organization.orgId);
+    const call = PROFILE_CALLS[READ];
+    expect((await client.call(...call, { apikey: '', authorization: token, orgId })).status).toBe(200);
+    expect(await client.call(...call, { apikey: 'nonsense', authorization: token, orgId })).toMatchObject(
+      NOT_KNOWN,
+    );
+    expect(await client.call(...call, { apikey: String(owner.token), orgId })).toMatchObject(NOT_KNOWN);
+    const { key } = await makeClientKey(owner, organization.id, [WRITE]);
+    expect(await client.call(...call, { apikey: key, authorization: token, orgId })).toMatchObject(DENIED);
+  });
+
+  it('of a workspace is of the wrong kind here: 403', async () => {
+    const server = await owner.withApiKey('admin');
+    const { key } = await owner.ok<{ key: string }>('POST', './event-keys', {
+      name: 'k',
+      environment: 'production',
+    });
+    for (const raw of [String(server.token), key]) {
+      expect(await allowed(client.withKey(raw))).toEqual([]);
+      expect(await allowed(client.withToken(raw))).toEqual([]);
+    }
+  });
+
+  it('of profiles opens nothing else', async () => {
+    const holder = owner.with({ token: organization.key });
+    expect(await holder.call('GET', './sources')).toMatchObject(DENIED);
+    const { statusCode } = await test.app.inject({
+      url: '/api/v1/organizations',
+      headers: { apikey: organization.key },
+    });
+    expect(statusCode).toBe(401);
+  });
+});
+
+describe('the header scopes', () => {
+  it.each([
+    ['missing', ''],
+    ['a word there is not', 'profile.admin'],
+    ['one there is and one there is not', `${READ},everything`],
+    ['separated by blanks', `${READ} ${WRITE}`],
+    ['empty at its end', `${READ},`],
+  ])('is 400 when it is %s', async (_, scopes) => {
+    expect(await client.call(...PROFILE_CALLS[READ], { scopes })).toMatchObject({
+      status: 400,
+      body: { error: 'invalid request', details: [{ path: 'scopes', message: expect.any(String) }] },
+    });
+  });
+
+  it('may hold blanks around its commas', async () => {
+    expect((await client.call(...PROFILE_CALLS[READ], { scopes: ` ${WRITE} , ${READ}` })).status).toBe(200);
+  });
+});
+
+describe('of several things that are wrong', () => {
+  const bad = { region: 7 };
+
+  it('the credential is told first, then headers and body, then that it may not', async () => {
+    const stranger = client.withToken(String((await test.signIn('stranger@example.com')).token), READ);
+    expect(await client.call('', bad, { apikey: 'nonsense', scopes: '' })).toMatchObject(NOT_KNOWN);
+    expect((await stranger.call('', bad, { scopes: '' })).status).toBe(400);
+    expect((await stranger.call('', bad)).status).toBe(400);
+    expect(await stranger.call('', { region: 'mars', ids: { AdId: 'x' } })).toMatchObject(DENIED);
+    expect((await client.call('', { region: 'mars', ids: { AdId: 'x' } })).status).toBe(400);
+  });
+});
+
+describe('an ID token', () => {
+  const invite = (place: string, email: string, role: string) =>
+    owner.ok('POST', `${place}/members`, { email, role });
+  const signedIn = async (email: string) => client.withToken(String((await test.signIn(email)).token));
+  const inOrganization = () => `/organizations/${organization.id}`;
+  const inWorkspace = () => `/workspaces/${owner.workspaceId}`;
+
+  it('needs the header orgId, which must be that of the body', async () => {
+    const me = await signedIn('owner@example.com');
+    expect(await me.call(...PROFILE_CALLS[READ], { orgId: '' })).toMatchObject({
+      status: 400,
+      body: { details: [{ path: 'orgId' }] },
+    });
+    expect(await me.call(...PROFILE_CALLS[READ], { orgId: String(organization.orgId + 1) })).toMatchObject(
+      DENIED,
+    );
+    expect(await me.naming(organization.orgId + 1).call(...PROFILE_CALLS[READ])).toMatchObject(DENIED);
+  });
+
+  it.each([
+    ['owner', CLIENT_KEY_SCOPES],
+    ['admin', CLIENT_KEY_SCOPES],
+    ['member', [READ]],
+  ] as const)('of a person who is %s of the organization does %j, in every region', async (role, scopes) => {
+    const email = `organization-${role}@example.com`;
+    await invite(inOrganization(), email, role);
+    for (const region of ['eu', 'us']) expect(await allowed(await signedIn(email), region)).toEqual(scopes);
+  });
+
+  it.each([
+    ['admin', CLIENT_KEY_SCOPES],
+    ['editor', [WRITE, READ]],
+    ['viewer', [READ]],
+  ] as const)('of a person who is %s of a workspace does %j, in its region alone', async (role, scopes) => {
+    const email = `workspace-${role}@example.com`;
+    await invite(inWorkspace(), email, role);
+    expect(await allowed(await signedIn(email))).toEqual(scopes);
+    expect(await allowed(await signedIn(email), 'us')).toEqual([]);
+    await invite(inOrganization(), email, 'member');
+    expect(await allowed(await signedIn(email))).toEqual(scopes);
+    expect(await allowed(await signedIn(email), 'us')).toEqual([READ]);
+  });
+
+  it('is narrowed by the header as a key is', async () => {
+    const token = String(owner.token);
+    expect(await allowed(client.withToken(token, READ))).toEqual([READ]);
+    expect(await allowed(client.withToken(token, `${WRITE},${DELETE}`))).toEqual([WRITE, DELETE]);
+  });
+
+  it('of a stranger does nothing, and of a member nothing once they were removed', async () => {
+    expect(await allowed(await signedIn('nobody@example.com'))).toEqual([]);
+    const { id } = await owner.ok<{ id: string }>('POST', `${inOrganization()}/members`, {
+      email: 'gone@example.com',
+      role: 'admin',
+    });
+    expect(await allowed(await signedIn('gone@example.com'))).toEqual(CLIENT_KEY_SCOPES);
+    await owner.ok('DELETE', `${inOrganization()}/members/${id}`);
+    expect(await allowed(await signedIn('gone@example.com'))).toEqual([]);
+  });
+
+  it.each([
+    [{ scope: 'openid profile profile.read' }, [READ]],
+    [{ scopes: ['profile.write', 'profile.delete'] }, [WRITE, DELETE]],
+    [{ scope: 'profile.bogus' }, []],
+    [{ scope: 'openid profile' }, CLIENT_KEY_SCOPES],
+    [{}, CLIENT_KEY_SCOPES],
+  ] as const)('that claims %j does %j for an owner', async (claims, scopes) => {
+    const person = { email: 'ada@provider.example', email_verified: true };
+    const ada = async () => client.withToken(await provider.sign({ ...person, ...claims }));
+    const members = await owner.ok<readonly { email: string }[]>('GET', `${inOrganization()}/members`);
+    if (!members.some(({ email }) => email === person.email)) {
+      expect(await allowed(await ada())).toEqual([]); // whatever it claims
+      await invite(inOrganization(), person.email, 'owner');
+    }
+    expect(await allowed(await ada())).toEqual(scopes);
+  });
+
+  it.each([
+    ['an organization', 'member', ['profile.read', 'profile.write', 'profile.delete'], [READ]],
+    ['a workspace', 'viewer', ['profile.delete', 'profile.read'], [READ]],
+    ['a workspace', 'editor', ['profile.write', 'profile.delete'], [WRITE]],
+    ['a workspace', 'viewer', ['profile.write'], []],
+  ] as const)(
+    'of somebody who is in %s as %s and claims %j does what both allow: %j',
+    async (kind, role, claimed, scopes) => {
+      const email = `${role}-${claimed.length}-${kind.replaceAll(' ', '-')}@provider.example`;
+      await invite(kind === 'a workspace' ? inWorkspace() : inOrganization(), email, role);
+      const sign = (claims: object) => provider.sign({ sub: email, email, email_verified: true, ...claims });
+      for (const claims of [
+        { scope: claimed.join(' ') },
+        { scopes: claimed },
+        { scopes: `openid,${claimed.join(',')}` },
+      ])
+        expect(await allowed(client.withToken(await sign(claims)))).toEqual(scopes);
+    },
+  );
+});

@@ -1,0 +1,251 @@
+import {
+  CLIENT_KEY_SCOPES,
+  DeletedInPart,
+  InvalidInput,
+  type Profile,
+  recordOf,
+  TOPIC,
+  Unavailable,
+} from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { makeClientKey, PROFILE_CALLS } from '../../helpers/profile-client.ts';
+import { openProfileGateway as open } from '../../helpers/profile-gateway.ts';
+
+const SEARCH = PROFILE_CALLS['profile.read'];
+const SECONDS = /^[1-9]\d*$/;
+
+describe('the profile API', () => {
+  it('has its version in its path, and is at no other', async () => {
+    const { gateway, client } = await open();
+    for (const url of [
+      '/cdp/users',
+      '/cdp/v2/users',
+      '/v1/users',
+      '/users',
+      '/api/v1/users',
+      '/api/v1/cdp/v1/users',
+    ])
+      expect((await gateway.app.inject({ method: 'POST', url, headers: client.headers })).statusCode).toBe(
+        404,
+      );
+    for (const method of ['GET', 'PUT', 'DELETE'] as const)
+      expect(
+        (await gateway.app.inject({ method, url: '/cdp/v1/users', headers: client.headers })).statusCode,
+      ).toBe(405);
+    expect((await client.call(...SEARCH)).status).toBe(200);
+  });
+
+  it.each([
+    ['could take no attribute, preference or consent away', {}, { home: { floor: 2 }, plan: undefined }],
+    [
+      'keeps null as an attribute where the installation says so',
+      { TRIBUTARY_PROFILE_NULLS: 'keep' },
+      { home: { city: null, floor: 2 }, plan: null },
+    ],
+  ])('%s', async (_, env, expected) => {
+    const { client } = await open({ env });
+    const ids = { AdId: 'nulls' };
+    await client.write(ids, {
+      upsert: {
+        profile: { home: { city: 'Turin', floor: 2 }, plan: 'pro' },
+        mkt_preferences: { sms: 'yes', mail: 'no' },
+        consent: { ads: 'no', terms: 'yes' },
+      },
+    });
+    const written = await client.write(ids, {
+      upsert: {
+        profile: { home: { city: null }, plan: null },
+        mkt_preferences: { sms: null },
+        consent: { ads: null },
+      },
+    });
+    expect(written.profile).toEqual({ ...expected, home: { ...expected.home, _ts: expect.any(String) } });
+    expect(Object.keys(written.mkt_preferences)).toEqual(['mail']);
+    expect(Object.keys(written.consent)).toEqual(['terms']);
+    const edited = await client.write(ids, {
+      upsert: { profile: { home: { ...Object(written.profile.home), city: 'Pisa' } } },
+    });
+    expect(edited.profile.home).toMatchObject({ city: 'Pisa', floor: 2 });
+  });
+
+  it('limits the calls of a key where that is configured: 429, and when to come again', async () => {
+    const { owner, organization, client } = await open({ env: { TRIBUTARY_CALL_RATE: '20' } });
+    const { key } = await makeClientKey(owner, organization.id, CLIENT_KEY_SCOPES);
+    const answers = [];
+    for (let n = 0; n < 21; n++) answers.push(await client.call(...SEARCH));
+    expect(answers.map(({ status }) => status)).toEqual([...Array(20).fill(200), 429]);
+    expect(answers.at(-1)?.body).toEqual({ error: 'too many requests' });
+    expect(answers.at(-1)?.headers.get('retry-after')).toMatch(SECONDS);
+    expect((await client.withKey(key).call(...SEARCH)).status).toBe(200);
+  });
+
+  it('lets pages of configured origins send the headers of the profile API', async () => {
+    const { gateway } = await open({ env: { TRIBUTARY_CORS_ORIGINS: 'https://app.example' } });
+    const { headers } = await gateway.app.inject({
+      method: 'OPTIONS',
+      url: '/cdp/v1/users/_search',
+      headers: { origin: 'https://app.example', 'access-control-request-method': 'POST' },
+    });
+    expect(headers['access-control-allow-origin']).toBe('https://app.example');
+    expect(String(headers['access-control-allow-headers']).split(', ')).toEqual(
+      expect.arrayContaining(['apikey', 'scopes', 'orgid']),
+    );
+  });
+
+  it('is 503 while the engine of the profiles does not answer, and says when to come back', async () => {
+    const away = () => Promise.reject(new Unavailable('the engine is away'));
+    const profiles = {
+      upsert: away,
+      search: away,
+      delete: away,
+      unlink: away,
+      split: away,
+      holdsProfiles: away,
+      close: async () => {},
+    };
+    const { client } = await open({ dependencies: { profiles } });
+    for (const call of Object.values(PROFILE_CALLS)) {
+      const answer = await client.call(...call);
+      expect(answer).toMatchObject({ status: 503, body: { error: 'unavailable' } });
+      expect(answer.headers.get('retry-after')).toMatch(SECONDS);
+    }
+  });
+
+  it('is 503 where the engine went away in the midst of a deletion, and tells who is deleted', async () => {
+    const away = () => Promise.reject(new Unavailable('the engine is away'));
+    const inPart = () => Promise.reject(new DeletedInPart('away', { deleted: ['gone'], notFound: [2] }));
+    const profiles = {
+      upsert: away,
+      search: away,
+      delete: inPart,
+      unlink: away,
+      split: away,
+      holdsProfiles: away,
+      close: async () => {},
+    };
+    const { client } = await open({ dependencies: { profiles } });
+    expect(await client.call('/_delete', { region: 'eu', ids: { AdId: ['a', 'b', 'c'] } })).toMatchObject({
+      status: 503,
+      body: {
+        error: 'unavailable',
+        ucids: ['gone'],
+        deletedProfiles: ['gone'],
+        profilesNotFound: ['c'],
+      },
+    });
+  });
+
+  it('is 400 where a search finds more than the store reads, and says what to do', async () => {
+    const away = () => Promise.reject(new Unavailable('the engine is away'));
+    const tooMuch = () => Promise.reject(new InvalidInput('finds more than can be read'));
+    const profiles = {
+      upsert: away,
+      search: tooMuch,
+      delete: away,
+      unlink: away,
+      split: away,
+      holdsProfiles: away,
+      close: async () => {},
+    };
+    const { client } = await open({ dependencies: { profiles } });
+    expect(await client.call(...PROFILE_CALLS['profile.read'])).toMatchObject({
+      status: 400,
+      body: { details: [{ path: '/search', message: 'finds more than can be read' }] },
+    });
+  });
+});
+
+describe('the answer to a search', () => {
+  const found = (count: number) =>
+    Array.from(
+      { length: count },
+      (_, n): Profile => ({
+        org: 1,
+        region: 'eu',
+        ucid: `01890000-0000-7000-8000-${String(n).padStart(12, '0')}`,
+        created_ts: 1,
+        updated_ts: 1,
+        version: 1,
+        identities: [],
+        attributes: [{ path: ['text'], value: 'x'.repeat(1e6), ts: 1 }],
+        preferences: [],
+        consents: [],
+        linked: [],
+      }),
+    );
+
+  /** The answer of a gateway whose store finds so many profiles of a megabyte. */
+  async function answerWith(count: number) {
+    const away = () => Promise.reject(new Unavailable('the engine is away'));
+    const profiles = {
+      upsert: away,
+      search: async () => found(count),
+      delete: away,
+      unlink: away,
+      split: away,
+      holdsProfiles: away,
+      close: async () => {},
+    };
+    const { client } = await open({ dependencies: { profiles } });
+    return client.call<unknown>(...SEARCH);
+  }
+
+  it('comes whole, in however many pieces', async () => {
+    const { status, headers, body } = await answerWith(3);
+    expect({ status, type: headers.get('content-type') }).toEqual({
+      status: 200,
+      type: 'application/json; charset=utf-8',
+    });
+    expect(body).toEqual(found(3).map(recordOf));
+  });
+
+  it('of more than 32 MiB is 400: to be asked for in parts', async () => {
+    expect(await answerWith(34)).toMatchObject({
+      status: 400,
+      body: { error: 'invalid request', details: [{ path: '/search' }] },
+    });
+  });
+});
+
+describe('the mail about a deletion', () => {
+  it('is queued when the body says so, with counts and without anybody’s name', async () => {
+    const { gateway, organization, client } = await open();
+    const queued = async () => {
+      const { entries } = await gateway.dependencies.log.read(TOPIC.mail, 0, 0, { maxBytes: 1e6 });
+      return entries.map(({ value }) => JSON.parse(value) as unknown);
+    };
+    await client.write({ AdId: 'a' });
+    await client.delete({ AdId: ['a'] });
+    await client.delete({ AdId: ['b'] }, { sendEmailNotification: false });
+    expect(await queued()).toEqual([]);
+    await client.write({ AdId: 'a' });
+    await client.delete({ AdId: ['a', 'b', ' a'] }, { sendEmailNotification: true });
+    expect(await queued()).toEqual([
+      {
+        id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+        organization_id: organization.id,
+        regions: ['eu'],
+        at: expect.stringMatching(/Z$/),
+        by: `key:${organization.keyId}`,
+        counts: { requested: 2, deleted: 1, not_found: 1 },
+      },
+    ]);
+  });
+
+  it('is not lost, nor what was deleted: where it cannot be queued the 503 tells, and the call may be repeated', async () => {
+    const requestDeletionNotice = () => Promise.reject(new Unavailable('the log is away'));
+    const { client } = await open({ dependencies: { requestDeletionNotice } });
+    const { ucid } = await client.write({ AdId: 'a' });
+    const body = { region: 'eu', ids: { AdId: ['a', ' b'] } };
+    const answer = await client.call('/_delete', { ...body, sendEmailNotification: true });
+    expect(answer.status).toBe(503);
+    expect(answer.body).toEqual({
+      error: 'unavailable',
+      ucids: [ucid],
+      deletedProfiles: [ucid],
+      profilesNotFound: [' b'],
+    });
+    expect(answer.headers.get('retry-after')).toMatch(SECONDS);
+    expect((await client.call('/_delete', body)).status).toBe(200);
+  });
+});

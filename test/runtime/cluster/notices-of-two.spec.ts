@@ -1,0 +1,96 @@
+import { type Fact, TOPIC } from '@tributary/core';
+import { openDevIssuer } from '@tributary/infra';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Client, eventually } from '../../helpers/client.ts';
+import { adminOf, clusterEnvironment, makeWorkspace, readyAt } from '../../helpers/cluster.ts';
+import { engines, freshPrefix } from '../../helpers/engines.ts';
+import { temporaryFolder } from '../../helpers/folder.ts';
+import { entriesOf } from '../../helpers/log-of.ts';
+import { removePrefix } from '../../helpers/remove-prefix.ts';
+import { scrape } from '../../helpers/scrape.ts';
+import { ServerProcess } from '../../helpers/server-process.ts';
+import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
+
+/** Enough people for every partition. */
+const PEOPLE = 16;
+
+describe.skipIf(engines() === undefined)('two processors that deliver to one destination', () => {
+  const prefix = freshPrefix();
+  const processes: ServerProcess[] = [];
+  const environment: Record<string, string> = {};
+  let folder: Awaited<ReturnType<typeof temporaryFolder>>;
+  let crm: Webhook;
+  let ops: Webhook;
+  let owner = new Client('');
+  let producer = new Client('');
+  let processors: readonly string[] = [];
+
+  beforeAll(async () => {
+    [folder, crm, ops] = await Promise.all([temporaryFolder(), startWebhook(), startWebhook()]);
+    Object.assign(environment, clusterEnvironment(prefix), {
+      TRIBUTARY_DATA_DIR: folder.path,
+      TRIBUTARY_ALERT_AFTER: '2s',
+      TRIBUTARY_RETRY_LADDER: '500ms,1s',
+    });
+    for (const command of [['gateway'], ['processor'], ['processor']])
+      processes.push(new ServerProcess(command, environment));
+    const [gateway = ''] = await Promise.all(processes.map(readyAt));
+    processors = await Promise.all(processes.slice(1).map(adminOf));
+    const issuer = openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' });
+    const person = new Client(gateway, await issuer.mint('two@example.com'));
+    owner = person.with({ workspaceId: await makeWorkspace(person, 'Two') });
+    const { key } = await owner.post<{ key: string }>('./event-keys', {
+      name: 'k',
+      environment: 'production',
+    });
+    producer = owner.with({ token: key });
+  }, 60_000);
+  afterAll(async () => {
+    await Promise.all(processes.map((one) => one.stop()));
+    await Promise.all([crm.close(), ops.close()]);
+    await removePrefix(prefix);
+    await folder.remove();
+  });
+
+  const failed = async (adminUrl: string) => {
+    const text = await scrape(adminUrl);
+    const counts = text.matchAll(/^tributary_deliveries_total\{[^}]*outcome="retry"[^}]*\} (\d+)$/gm);
+    return [...counts].reduce((sum, [, count]) => sum + Number(count), 0);
+  };
+  const named = async (name: string, url: string, more: object = {}) =>
+    owner.post<{ id: string }>('./destinations', { name, type: 'webhook', settings: { url }, ...more });
+
+  it('find it bad both, and one notice is sent', async () => {
+    const { id: channel } = await named('Ops', ops.url);
+    const { id } = await named('CRM', crm.url, { alerts: { destination_id: channel } });
+    await owner.post('./event-forwarding-rules', {
+      name: 'all',
+      destination_id: id,
+      event_types: [],
+      event_names: [],
+      transformation_id: null,
+      enabled: true,
+    });
+    crm.behave((_call, response) => response.writeHead(503).end());
+    for (let n = 0; n < PEOPLE; n++)
+      await producer.post('./events/track', { event: 'Paid', user_id: `u${n}` });
+    await eventually(
+      () => Promise.all(processors.map(failed)),
+      (counts) => counts.every((count) => count > 0),
+      30_000,
+    );
+    await eventually(
+      () => ops.calls.length,
+      (count) => count > 0,
+      30_000,
+    );
+    await new Promise((resolve) => setTimeout(resolve, 3_000));
+    const facts = (await entriesOf({ environment }, TOPIC.catalog)).map(
+      ({ value }) => JSON.parse(value) as Fact,
+    );
+    const turns = facts.filter(({ type }) => type === 'destination.turned');
+    expect(turns.length).toBeGreaterThanOrEqual(1);
+    expect(new Set(turns.map(({ expected_version }) => expected_version))).toEqual(new Set([0]));
+    expect(ops.deliveries().map(({ event }) => event.event)).toEqual(['Destination Bad']);
+  }, 90_000);
+});

@@ -1,0 +1,321 @@
+import { connect, createServer } from 'node:net';
+import { openDevIssuer } from '@tributary/infra';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { Client, eventually } from '../../helpers/client.ts';
+import { adminOf, clusterEnvironment, readyAt } from '../../helpers/cluster.ts';
+import { engines, freshPrefix } from '../../helpers/engines.ts';
+import { temporaryFolder } from '../../helpers/folder.ts';
+import { freePort } from '../../helpers/free-port.ts';
+import { withAdmin } from '../../helpers/kafka.ts';
+import { openEntries } from '../../helpers/open-entries.ts';
+import { ranHere } from '../../helpers/ran-here.ts';
+import { removePrefix } from '../../helpers/remove-prefix.ts';
+import { scrape } from '../../helpers/scrape.ts';
+import { ServerProcess } from '../../helpers/server-process.ts';
+
+const isThere = engines() !== undefined;
+const DAY_MS = 24 * 60 * 60 * 1000;
+/** Kafka's number of a topic among its resources. */
+const TOPIC_RESOURCE = 2;
+const TOPIC_FORMATS = ['table', 'strimzi', 'terraform'];
+const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
+/** Of what both roles do by way of the same code, the short form tries one. */
+const eitherOf = (role: string, other: string) => (IS_LONG ? [[role], [other]] : [[role]]);
+
+describe.skipIf(!isThere)('the roles of a cluster', () => {
+  const prefix = freshPrefix();
+  let folder: Awaited<ReturnType<typeof temporaryFolder>>;
+  let environment: Readonly<Record<string, string>>;
+  beforeAll(async () => {
+    folder = await temporaryFolder();
+    environment = { ...clusterEnvironment(prefix), TRIBUTARY_DATA_DIR: folder.path, LOG_LEVEL: 'info' };
+  });
+  afterAll(async () => {
+    await removePrefix(prefix);
+    await folder.remove();
+  });
+
+  function start(command: readonly string[], env: Readonly<Record<string, string>> = {}): ServerProcess {
+    const server = new ServerProcess(command, { ...environment, ...env });
+    onTestFinished(() => server.kill());
+    return server;
+  }
+  /** As somebody else would have made it. */
+  const alterTopic = (name: string, settings: Readonly<Record<string, string>>) =>
+    withAdmin(engines()?.kafkaBrokers ?? '', (admin) =>
+      admin.alterConfigs({
+        validateOnly: false,
+        resources: [
+          {
+            type: TOPIC_RESOURCE,
+            name: `${prefix}${name}`,
+            configEntries: Object.entries(settings).map(([name, value]) => ({ name, value })),
+          },
+        ],
+      }),
+    );
+  /** Where it answers about itself, which it does before it is ready. */
+  const address = async (server: ServerProcess) =>
+    (await server.logged(/"url":"([^"]+)","message":"answering about itself"/))[1] ?? '';
+  const status = async (url: string) => (await fetch(url)).status;
+
+  it('topics: creates what is missing and says what was there', async () => {
+    const first = start(['topics']);
+    expect(await first.ended()).toBe(0);
+    expect(first.output).toContain(`created  ${prefix}events.production, 2 partitions\n`);
+    expect(first.output).toContain(`created  ${prefix}catalog, 1 partition\n`);
+    expect(first.log).toContain('FEWER THAN THREE REPLICAS');
+    const second = await ranHere(['topics'], environment);
+    expect(second.code).toBe(0);
+    expect(second.output).toContain(`exists   ${prefix}events.production, 2 partitions\n`);
+    expect(second.output).not.toContain('created');
+  });
+
+  it('topics: says in a sentence that they are laid out otherwise', async () => {
+    const run = await ranHere(['topics'], { ...environment, TRIBUTARY_PARTITIONS: '3' });
+    expect(run.code).toBe(1);
+    expect(run.log).toContain(`tributary topics: `);
+    expect(run.log).toContain(`${prefix}events.production has 2 partitions, not 3`);
+  });
+
+  it.each(eitherOf('gateway', 'processor'))(
+    '%s: says in a sentence that the topics are laid out otherwise',
+    async (role) => {
+      const server = start([role], { TRIBUTARY_PARTITIONS: '3' });
+      expect(await server.ended()).toBe(1);
+      expect(server.log).toContain(`tributary ${role}: `);
+      expect(server.log).toContain(`${prefix}events.production has 2 partitions, not 3`);
+    },
+  );
+
+  it.each(TOPIC_FORMATS)(
+    'topics --print --format %s: prints every topic and asks no Kafka',
+    async (format) => {
+      const run = await ranHere(['topics', '--print', '--format', format], {
+        ...environment,
+        KAFKA_BROKERS: `127.0.0.1:${await freePort()}`,
+      });
+      expect(run.code).toBe(0);
+      for (const name of ['catalog', 'events.production', 'stages.positions'])
+        expect(run.output).toContain(`${prefix}${name}`);
+    },
+  );
+
+  it('topics: refuses to print what is no format', async () => {
+    const run = await ranHere(['topics', '--print', '--format', 'pulumi'], environment);
+    expect(run.code).toBe(2);
+    expect(run.log).toContain('--format is one of table, strimzi, terraform');
+  });
+
+  it.each(eitherOf('gateway', 'processor'))(
+    '%s: a catalog that Kafka would delete after 3 days was lost for good: refuses to start until the topic is altered',
+    async (role) => {
+      await alterTopic('catalog', { 'retention.ms': String(3 * DAY_MS), 'cleanup.policy': 'delete' });
+      await alterTopic('events.production', { 'retention.ms': String(DAY_MS) });
+      const server = start([role]);
+      expect(await server.ended()).toBe(1);
+      expect(server.log).toContain(`tributary ${role}: Kafka would delete the catalog: `);
+      expect(server.log).toContain(`${prefix}catalog`);
+      const altered = await ranHere(['topics'], environment);
+      expect(altered.code).toBe(0);
+      expect(altered.output).toMatch(new RegExp(`^altered {2}.*${prefix}catalog.*retention\\.ms`, 'm'));
+      expect(altered.output).toMatch(
+        new RegExp(`^altered {2}.*${prefix}events\\.production.*retention\\.ms`, 'm'),
+      );
+      expect((await ranHere(['topics'], environment)).output).not.toContain('altered');
+    },
+  );
+
+  it('processor: did not start without a schema registry; runs the stages it was told to, and no other', async () => {
+    const server = start(['processor', '--stages', 'count,history'], {
+      SCHEMA_REGISTRY_URL: `http://127.0.0.1:${await freePort()}`,
+    });
+    const url = await readyAt(server);
+    expect(server.log).toContain('what is written to public topics waits for the schema registry');
+    expect(await status(`${url}/livez`)).toBe(200);
+    expect(await (await fetch(`${url}/readyz`)).json()).toEqual({ status: 'ok' });
+    const adminUrl = await adminOf(server);
+    expect(await (await fetch(`${adminUrl}/readyz`)).json()).toMatchObject({
+      status: 'ready',
+      checks: {
+        catalog: 'caught up',
+        kafka: expect.any(String),
+        redis: expect.any(String),
+        elasticsearch: expect.any(String),
+      },
+    });
+    const stages = await eventually(
+      async () => {
+        const text = await scrape(adminUrl);
+        return new Set([...text.matchAll(/^tributary_stage_lag\{stage="([^"]+)"/gm)].map(([, name]) => name));
+      },
+      (found) => found.size === 2,
+    );
+    expect([...stages].sort()).toEqual(['count', 'history']);
+    const figures = await scrape(adminUrl);
+    expect(figures).toMatch(/^tributary_build_info\{version="[^"]+",node="24\.[^"]+",role="processor"\} 1$/m);
+    expect(figures).toContain('tributary_engine_up{engine="redis",part="stages"} 1\n');
+    expect(await status(`${url}/api/v1/workspaces`)).toBe(404);
+    expect(await server.stop()).toBe(0);
+    expect(openEntries(folder.path)).toEqual([]);
+  });
+
+  it('positions: prints where stages are, and sets a position that is lost beside those that are not', async () => {
+    const rowsOfCount = async () => {
+      const run = await ranHere(['positions'], environment);
+      expect(run.code).toBe(0);
+      const [head, ...rows] = run.output
+        .trimEnd()
+        .split('\n')
+        .map((line) => line.trimEnd().split(/ +/));
+      expect(head).toEqual(['stage', 'partition', 'group', 'recorded', 'end']);
+      return rows.filter(([stage, of]) => stage === 'count' && of?.startsWith('events.production/'));
+    };
+    const topic = 'events.production';
+    await withAdmin(engines()?.kafkaBrokers ?? '', (admin) =>
+      admin.setOffsets({
+        groupId: `${prefix}count`,
+        topic: `${prefix}${topic}`,
+        partitions: [{ partition: 1, offset: '0' }],
+      }),
+    );
+    expect(await rowsOfCount()).toEqual([
+      ['count', `${topic}/0`, 'lost', '-', '0'],
+      ['count', `${topic}/1`, '0', '-', '0'],
+    ]);
+    const set = ['positions', '--stage', 'count', '--topic', topic, '--to', 'end'];
+    expect(await ranHere([...set, '--partition', '1'], environment)).toMatchObject({
+      code: 1,
+      output: `kept     ${topic}/1 of count: its consumer group has 0\n`,
+    });
+    expect(await ranHere(set, environment)).toMatchObject({
+      code: 0,
+      output: `set      ${topic}/0 of count to 0\nkept     ${topic}/1 of count: its consumer group has 0\n`,
+    });
+    expect((await rowsOfCount()).map(([, , group, recorded]) => [group, recorded])).toEqual([
+      ['lost', '0'],
+      ['0', '-'],
+    ]);
+  });
+
+  it.each([
+    [['--stage', 'count'], '--stage, --topic and --to go together'],
+    [['--stage', 'cont', '--topic', 'events.production', '--to', 'end'], 'no stage "cont"'],
+    [['--stage', 'count', '--topic', 'events.prod', '--to', 'end'], 'no topic "events.prod"'],
+    [
+      ['--stage', 'count', '--topic', 'events.production', '--to', 'yesterday'],
+      '--to is first, end, an offset',
+    ],
+    [['--stage', 'count', '--topic', 'events.production', '--to', 'end', '--partition', '-1'], '--partition'],
+  ])('positions: refuses %j', async (options, message) => {
+    const run = await ranHere(['positions', ...options], environment);
+    expect(run.code).toBe(2);
+    expect(run.log).toContain(message);
+  });
+
+  it('gateway: starts without Redis, Elasticsearch and a schema registry, takes events, and says 503 for what they hold', async () => {
+    const server = start(['gateway'], {
+      REDIS_URL: `redis://127.0.0.1:${await freePort()}`,
+      ELASTICSEARCH_URL: `http://127.0.0.1:${await freePort()}`,
+      SCHEMA_REGISTRY_URL: `http://127.0.0.1:${await freePort()}`,
+    });
+    const url = await readyAt(server);
+    expect(server.log).toContain('what is written to public topics waits for the schema registry');
+    const token = await openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' }).mint('a@example.com');
+    const person = new Client(url, token);
+    const { id: workspaceId } = await person.post<{ id: string }>('/workspaces', { name: 'W' });
+    const owner = person.with({ workspaceId });
+    const { key } = await owner.post<{ key: string }>('./event-keys', {
+      name: 'k',
+      environment: 'production',
+    });
+    const sent = await owner
+      .with({ token: key })
+      .call('POST', './events/track', { body: { event: 'E', user_id: 'u' } });
+    expect(sent.status).toBe(202);
+    const volume = await owner.call('GET', './event-volume');
+    expect(volume).toMatchObject({ status: 503, body: { error: 'unavailable' } });
+    expect(volume.headers.get('retry-after')).toMatch(/^\d+$/);
+    const deliveries = await owner.call('GET', './deliveries');
+    expect(deliveries).toMatchObject({ status: 503, body: { error: 'unavailable' } });
+    const adminUrl = await adminOf(server);
+    const readyz = await eventually(
+      async () => (await fetch(`${adminUrl}/readyz`)).json() as Promise<{ checks: Record<string, string> }>,
+      ({ checks }) => !Object.values(checks).includes('not asked yet'),
+    );
+    expect(readyz).toMatchObject({
+      status: 'ready',
+      checks: {
+        kafka: 'answers',
+        redis: expect.stringMatching(/^does not answer/),
+        elasticsearch: expect.stringMatching(/^does not answer/),
+      },
+    });
+    expect(await server.stop()).toBe(0);
+  });
+
+  it.each([
+    ['gateway', ['gateway']],
+    ['processor', ['processor', '--stages', 'history']],
+  ])('%s: waits for Kafka, alive and not ready, and starts once it is there', async (_, command) => {
+    const port = await freePort();
+    const server = start(command, { KAFKA_BROKERS: `127.0.0.1:${port}` });
+    const url = await address(server);
+    await server.logged(/not possible yet; trying again/);
+    expect(await status(`${url}/livez`)).toBe(200);
+    expect(await status(`${url}/readyz`)).toBe(503);
+    await startBootstrap(port);
+    await readyAt(server);
+    await eventually(
+      () => status(`${url}/readyz`),
+      (code) => code === 200,
+    );
+    expect(await server.stop()).toBe(0);
+  });
+
+  /** Leads to the broker of the run, which tells its own address to whoever asks. */
+  async function startBootstrap(port: number): Promise<void> {
+    const [host, brokerPort] = (engines()?.kafkaBrokers ?? '').split(':');
+    const server = createServer((socket) => {
+      const broker = connect(Number(brokerPort), host);
+      socket.pipe(broker).pipe(socket);
+      for (const end of [socket, broker]) end.on('error', () => end.destroy());
+    }).listen(port, '127.0.0.1');
+    await new Promise((resolve) => server.once('listening', resolve));
+    onTestFinished(() => void server.close());
+  }
+});
+
+describe('the roles of a cluster without Kafka', () => {
+  it.each(eitherOf('processor', 'gateway'))(
+    '%s: gives up in a sentence once the time is over',
+    async (role) => {
+      const folder = await temporaryFolder();
+      onTestFinished(() => folder.remove());
+      const server = new ServerProcess([role], {
+        KAFKA_BROKERS: `127.0.0.1:${await freePort()}`,
+        TRIBUTARY_DATA_DIR: folder.path,
+        TRIBUTARY_DEV_ISSUER: '1',
+        TRIBUTARY_START_TIMEOUT: '2s',
+      });
+      expect(await server.ended()).toBe(1);
+      expect(server.log).toMatch(
+        new RegExp(`tributary ${role}: .* not possible within TRIBUTARY_START_TIMEOUT \\(2 s\\)`),
+      );
+    },
+  );
+
+  it.each([['gateway'], ['processor'], ['topics']])('%s: refuses to start without brokers', async (role) => {
+    const run = await ranHere([role], {});
+    expect(run.code).toBe(2);
+    expect(run.log).toContain('KAFKA_BROKERS is needed');
+  });
+
+  it('processor: refuses a stage that is none and names those there are', async () => {
+    const run = await ranHere(['processor', '--stages', 'validate,rout'], {});
+    expect(run.code).toBe(2);
+    expect(run.log).toMatch(
+      /there is no "rout"; there are validate, validate\.slow, count, .*deliver\.retry/,
+    );
+  });
+});

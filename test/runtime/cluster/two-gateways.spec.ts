@@ -1,0 +1,133 @@
+import { openDevIssuer } from '@tributary/infra';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { postKeptAlive, startBalancer } from '../../helpers/balancer.ts';
+import { Client } from '../../helpers/client.ts';
+import { clusterEnvironment, makeWorkspace, readyAt } from '../../helpers/cluster.ts';
+import { engines, freshPrefix } from '../../helpers/engines.ts';
+import { openEventStream } from '../../helpers/event-stream.ts';
+import { temporaryFolder } from '../../helpers/folder.ts';
+import { removePrefix } from '../../helpers/remove-prefix.ts';
+import { ServerProcess } from '../../helpers/server-process.ts';
+
+/** What a revocation may take to act on every gateway, ms. */
+const ACTS_WITHIN_MS = 1_000;
+
+interface Key {
+  readonly id: string;
+  readonly key: string;
+}
+
+describe.skipIf(engines() === undefined)('two gateways, each a process', () => {
+  const prefix = freshPrefix();
+  const processes: ServerProcess[] = [];
+  let folder: Awaited<ReturnType<typeof temporaryFolder>>;
+  let [here, there] = [new Client('', ''), new Client('', '')];
+  let [hereUrl, thereUrl, workspaceId] = ['', '', ''];
+
+  beforeAll(async () => {
+    folder = await temporaryFolder();
+    const environment = {
+      ...clusterEnvironment(prefix),
+      TRIBUTARY_DATA_DIR: folder.path,
+      TRIBUTARY_DRAIN: '1s',
+    };
+    for (const role of ['gateway', 'gateway', 'processor'])
+      processes.push(new ServerProcess([role], environment));
+    const [first = '', second = ''] = await Promise.all(processes.map(readyAt));
+    const idToken = await openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' }).mint(
+      'two@example.com',
+    );
+    const person = new Client(first, idToken);
+    workspaceId = await makeWorkspace(person, 'Two');
+    here = new Client(first, idToken, workspaceId);
+    there = new Client(second, idToken, workspaceId);
+    hereUrl = first;
+    thereUrl = second;
+  }, 60_000);
+  afterAll(async () => {
+    await Promise.all(processes.map((one) => one.stop()));
+    await removePrefix(prefix);
+    await folder.remove();
+  });
+
+  const streamThere = (token: string) => openEventStream(thereUrl, { token, workspaceId });
+  const send = (key: string) =>
+    there.with({ token: key }).call('POST', './events/track', { body: { event: 'E', user_id: 'u' } });
+
+  it('a write key that one revokes is refused by the other within a second, in the midst of its events', async () => {
+    const { id, key } = await here.post<Key>('./event-keys', { name: 'k', environment: 'production' });
+    const answers: { readonly status: number; readonly sentAt: number }[] = [];
+    let sending = true;
+    const producer = (async () => {
+      while (sending) {
+        const sentAt = performance.now();
+        answers.push({ status: (await send(key)).status, sentAt });
+      }
+    })();
+    await expect
+      .poll(() => answers.filter(({ status }) => status === 202).length, { timeout: 20_000 })
+      .toBeGreaterThan(10);
+    await here.ok('DELETE', `./event-keys/${id}`);
+    const revokedAt = performance.now();
+    await expect.poll(() => answers.at(-1)?.status, { timeout: 5_000 }).toBe(401);
+    sending = false;
+    await producer;
+    const taken = answers.filter(({ status }) => status === 202).at(-1)?.sentAt ?? 0;
+    expect(taken - revokedAt).toBeLessThan(ACTS_WITHIN_MS);
+    const lastTaken = answers.findLastIndex(({ status }) => status === 202);
+    expect(new Set(answers.slice(0, lastTaken + 1).map(({ status }) => status))).toEqual(new Set([202]));
+  });
+
+  it('a stream at one ends within a second when its key is revoked at the other', async () => {
+    const { id, key } = await here.post<Key>('./api-keys', { name: 'watcher' });
+    const writer = await here.post<Key>('./event-keys', { name: 'w', environment: 'production' });
+    const stream = await streamThere(key);
+    await send(writer.key);
+    await stream.got(1);
+    await here.ok('DELETE', `./api-keys/${id}`);
+    const revokedAt = performance.now();
+    await stream.over();
+    expect(performance.now() - revokedAt).toBeLessThan(ACTS_WITHIN_MS);
+    expect(stream.notices('end')).toEqual([{ reason: 'not authenticated' }]);
+    expect((await streamThere(key)).status).toBe(401);
+  });
+
+  it('a member that one removes is refused by the other within a second', async () => {
+    const issuer = openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' });
+    const token = await issuer.mint('guest@example.com');
+    const guest = there.with({ token });
+    const { id } = await here.post<{ id: string }>('./members', {
+      email: 'guest@example.com',
+      role: 'viewer',
+    });
+    await expect
+      .poll(async () => (await guest.call('GET', './sources')).status, { timeout: ACTS_WITHIN_MS })
+      .toBe(200);
+    await here.ok('DELETE', `./members/${id}`);
+    await expect
+      .poll(async () => (await guest.call('GET', './sources')).status, { timeout: ACTS_WITHIN_MS })
+      .toBe(403);
+  });
+
+  // The last one: it ends a gateway.
+  it('refused connections as it was told to leave: it serves on until its balancer has noticed', async () => {
+    const { key } = await here.post<Key>('./event-keys', { name: 'k', environment: 'production' });
+    await expect.poll(async () => (await send(key)).status).toBe(202);
+    const balancer = await startBalancer([hereUrl, thereUrl], 100);
+    let isOver = false;
+    const load = postKeptAlive({
+      url: `${balancer.url}/api/v1/workspaces/${workspaceId}/events/track`,
+      headers: { authorization: `Bearer ${key}`, 'x-workspace-id': workspaceId },
+      clients: 8,
+      body: () => (isOver ? undefined : JSON.stringify({ event: 'E', user_id: 'u' })),
+    });
+    const leaving = processes[1]?.stop();
+    await expect.poll(async () => (await fetch(`${thereUrl}/readyz`)).status).toBe(503);
+    expect((await send(key)).status).toBe(202);
+    await expect.poll(() => balancer.ready()).toEqual([hereUrl]);
+    expect(await leaving).toBe(0);
+    isOver = true;
+    expect(await load).toEqual({ 202: expect.any(Number) });
+    await balancer.close();
+  });
+});

@@ -1,0 +1,155 @@
+import { randomInt } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { declareTopics, isSealed, NO_LOGGER, NO_METRICS } from '@tributary/core';
+import { openLogCatalog, openSecrets, openSqliteEventLog, readConfig } from '@tributary/infra';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { Dice } from '../../chaos/dice.ts';
+import { ranHere } from '../../helpers/ran-here.ts';
+import { ServerProcess } from '../../helpers/server-process.ts';
+import { startTributary, type Tributary } from '../../helpers/tributary.ts';
+
+const DESTINATIONS = 12;
+const KILLS = process.env.TRIBUTARY_TEST_LONG ? 20 : 2;
+/** How long one of them runs before it is killed, ms: from before it reads the catalog until after it has ended. */
+const KILLED_AFTER = [400, 1_900] as const;
+
+interface Made {
+  readonly id: string;
+  readonly headers: string;
+}
+
+describe('tributary secrets rotate', () => {
+  let tributary: Tributary;
+  let made: readonly Made[];
+  beforeAll(async () => {
+    tributary = await startTributary();
+  });
+  beforeEach(async () => {
+    const all: Made[] = [];
+    for (let n = 0; n < DESTINATIONS; n++) {
+      const headers = { authorization: `token ${n}` };
+      const settings = { url: `https://example.com/${n}`, headers };
+      const body = { name: `d${n}`, type: 'webhook', settings, enabled: true };
+      const { id } = await tributary.owner.post<{ id: string }>('./destinations', body);
+      all.push({ id, headers: JSON.stringify(headers) });
+    }
+    made = all;
+  });
+  afterAll(() => tributary.remove());
+
+  const command = () => new ServerProcess(['secrets', 'rotate'], { TRIBUTARY_DATA_DIR: tributary.folder });
+  const runHere = (words: readonly string[], env: Readonly<Record<string, string>> = {}) =>
+    ranHere(words, { TRIBUTARY_DATA_DIR: tributary.folder, ...env });
+
+  async function rotated(): Promise<string> {
+    const run = await runHere(['secrets', 'rotate']);
+    expect(run.code, run.log).toBe(0);
+    return run.output;
+  }
+
+  /** What the catalog holds now: the keys in use, and each destination opened with the ring of the folder. */
+  async function look() {
+    const topics = declareTopics({ partitions: 4, retentionMs: 3_600_000, retryLabels: [], dedicated: [] });
+    const folder = `${tributary.folder}/log`;
+    const log = await openSqliteEventLog({
+      folder,
+      topics,
+      logger: NO_LOGGER,
+      metrics: NO_METRICS,
+      retentionEveryMs: false,
+    });
+    const catalog = openLogCatalog({ log, logger: NO_LOGGER });
+    await catalog.catchUp(10_000);
+    const secrets = openSecrets(
+      readConfig({ TRIBUTARY_DATA_DIR: tributary.folder, TRIBUTARY_DEV_ISSUER: '1' }),
+    );
+    const found = made.map(({ id }) => catalog.state.destination(id));
+    const kids = new Set(
+      found.flatMap((destination) =>
+        Object.values(destination?.settings ?? {}).flatMap((value) =>
+          isSealed(value) ? [value.$sealed.split('.')[0]] : [],
+        ),
+      ),
+    );
+    const opened = found.map((each) => each && secrets.unseal(each).settings);
+    const names = found.map((each) => each?.name);
+    await catalog.close();
+    await log.close();
+    return { kids: [...kids], opened, names };
+  }
+
+  it('seals everything under a new key beside a running server, which goes on with it', async () => {
+    const before = await look();
+    expect(before.kids).toEqual(['local']);
+    const run = command();
+    expect(await run.ended(), run.log).toBe(0);
+    const { output } = run;
+    expect(output).toMatch(new RegExp(`^${DESTINATIONS} destinations sealed anew under local-[0-9a-f]{8}\n`));
+    expect(output).toContain('local: nothing is sealed under it; it may go');
+    const after = await look();
+    expect(after.kids).toHaveLength(1);
+    expect(after.kids).not.toEqual(before.kids);
+    expect(after.opened).toEqual(before.opened);
+    expect(after.opened.map((settings) => JSON.stringify(settings?.headers))).toEqual(
+      made.map(({ headers }) => headers),
+    );
+
+    // The server that was running all the while seals under the new key too.
+    const body = { name: 'later', type: 'webhook', settings: { url: 'https://example.com' }, enabled: true };
+    const { id } = await tributary.owner.post<{ id: string }>('./destinations', body);
+    made = [{ id, headers: '' }];
+    expect((await look()).kids).toEqual(after.kids);
+  });
+
+  it('may be killed at any moment beside people who edit, and be run again until it is done', async () => {
+    const { opened } = await look();
+    let editing = true;
+    const edits = (async () => {
+      for (let n = 0; editing; n++) {
+        const one = made[n % made.length];
+        const path = `./destinations/${one?.id}`;
+        const stored = await tributary.owner.get<{ type: string; settings: { url: string } }>(path);
+        const body = { name: `edited ${n}`, type: stored.type, settings: stored.settings, enabled: true };
+        const { status } = await tributary.owner.call('PUT', path, { body });
+        // A rotation that came between is a conflict, as any other change would be.
+        expect([200, 409]).toContain(status);
+      }
+    })();
+    const seed = randomInt(2 ** 31);
+    const dice = new Dice(seed);
+    console.log(`the times of the kills are of seed ${seed}`);
+    for (let kill = 0; kill < KILLS; kill++) {
+      const run = command();
+      await sleep(dice.between(...KILLED_AFTER));
+      await run.kill();
+    }
+    await rotated();
+    editing = false;
+    await edits;
+    const last = await rotated();
+    expect(last).toMatch(/^\d+ destinations? sealed anew under /);
+    const after = await look();
+    expect(after.kids).toHaveLength(1);
+    expect(after.opened).toEqual(opened);
+    expect(after.names.some((name) => name?.startsWith('edited'))).toBe(true);
+  }, 120_000);
+
+  it('refuses where a secret opens with no key, names the destination and changes nothing', async () => {
+    const before = await look();
+    const strange = `k9:${Buffer.alloc(32, 7).toString('base64')}`;
+    const run = await runHere(['secrets', 'rotate'], { TRIBUTARY_SECRET_KEYS: strange });
+    expect(run.code).toBe(1);
+    for (const { id } of made) expect(run.log).toContain(`destination ${id} `);
+    expect(run.log).toContain('unknown_key');
+    expect(run.log).not.toContain(strange.slice(3, 12));
+    expect((await look()).kids).toEqual(before.kids);
+  });
+
+  it('does nothing else', async () => {
+    for (const words of [['secrets'], ['secrets', 'forget'], ['secrets', 'rotate', 'all']]) {
+      const run = await runHere(words);
+      expect(run.code).toBe(2);
+      expect(run.log).toContain('rotate');
+    }
+  });
+});

@@ -1,0 +1,136 @@
+import { type DeliveryOutcome, TOPIC } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { entryOf, event, handedOn, setUp, topicsOf } from '../harness.ts';
+
+const HOUR_MS = 3_600_000;
+
+async function setUpPaused() {
+  const set = setUp({ expiryMs: 24 * HOUR_MS });
+  set.catalog.addDestination('place');
+  set.catalog.addRule('rule', 'place');
+  const [routed] = await set.run('route', [entryOf(TOPIC.accepted, 0, event('m'))]);
+  const calls: string[] = [];
+  set.world.deliver = ({ id }) => {
+    calls.push(id);
+    return { outcome: 'delivered' };
+  };
+  const pause = (paused: boolean) => set.catalog.add('destination.updated', 'place', { paused });
+  return { ...set, pause, calls, routed };
+}
+
+const outcomeIn = (value: string | undefined) => JSON.parse(value ?? '') as DeliveryOutcome;
+
+describe('a paused destination', () => {
+  it('gets nothing; its deliveries wait without an attempt, and are delivered once it goes on', async () => {
+    const { run, pause, calls, routed } = await setUpPaused();
+    pause(true);
+    const held = await run('deliver', [handedOn(routed)]);
+    expect(topicsOf(held)[1]).toBe(TOPIC.outcomes);
+    expect(held[0]?.topic).toMatch(/^deliveries\.retry\./);
+    expect(outcomeIn(held[1]?.value)).toMatchObject({
+      status: 'retrying',
+      reason: 'the destination is paused',
+      delivery: { attempts: [] },
+    });
+    expect(calls).toEqual([]);
+
+    pause(false);
+    const delivered = await run('deliver.retry', [handedOn(held[0])]);
+    expect(outcomeIn(delivered[0]?.value)).toMatchObject({ status: 'delivered' });
+    expect(calls).toHaveLength(1);
+  });
+
+  it('lets nothing expire, and what waited has all its time once it goes on', async () => {
+    const { run, pause, routed, time, world } = await setUpPaused();
+    pause(true);
+    let waiting = handedOn(routed);
+    for (let days = 0; days < 10; days++) {
+      const [again] = await run(days === 0 ? 'deliver' : 'deliver.retry', [waiting]);
+      expect(again?.topic).toMatch(/^deliveries\.retry\./);
+      waiting = handedOn(again);
+      time.pass(24 * HOUR_MS);
+    }
+    pause(false);
+    world.deliver = () => ({ outcome: 'retry', reason: 'HTTP 503' });
+    time.pass(-23 * HOUR_MS);
+    const failed = await run('deliver.retry', [waiting]);
+    expect(outcomeIn(failed[1]?.value)).toMatchObject({ status: 'retrying', reason: 'HTTP 503' });
+  });
+
+  it('holds what waited for a call when it was paused', async () => {
+    const { run, pause, routed, calls } = await setUpPaused();
+    const running = run('deliver', [handedOn(routed)]);
+    pause(true);
+    expect((await running)[0]?.topic).toMatch(/^deliveries\.retry\./);
+    expect(calls).toEqual([]);
+  });
+});
+
+describe('a destination that answered 410 Gone was posted to again and again', () => {
+  async function setUpGone() {
+    const set = await setUpPaused();
+    set.world.deliver = ({ id }) => {
+      set.calls.push(id);
+      return { outcome: 'dead', reason: 'answered 410', status: 410 };
+    };
+    const place = () => set.catalog.state.destination('place');
+    const [again] = await set.run('deliver', [handedOn(set.routed)]);
+    return { ...set, place, again: handedOn(again) };
+  }
+
+  it('is paused, says why, and its deliveries wait with the one that met the 410', async () => {
+    const { run, place, again, calls, pause, world } = await setUpGone();
+    await expect.poll(() => place()?.paused).toBe(true);
+    expect(place()).toMatchObject({ paused_because: { reason: 'gone' }, condition: { because: 'gone' } });
+    const held = await run('deliver.retry', [again]);
+    expect(outcomeIn(held[1]?.value)).toMatchObject({
+      status: 'retrying',
+      reason: 'the destination is paused: it answered 410 Gone',
+      delivery: { attempts: [{ outcome: 'retry', status: 410 }] },
+    });
+    expect(calls).toHaveLength(1);
+
+    world.deliver = () => ({ outcome: 'delivered' });
+    pause(false);
+    const [delivered] = await run('deliver.retry', [handedOn(held[0])]);
+    expect(outcomeIn(delivered?.value)).toMatchObject({ status: 'delivered' });
+  });
+
+  it('has people told, once', async () => {
+    const { catalog, run, place, routed } = await setUpGone();
+    await run('deliver', [handedOn(routed)]);
+    await expect.poll(() => place()?.paused).toBe(true);
+    await run('deliver', [handedOn(routed)]);
+    expect(catalog.proposed.map(({ type }) => type)).toEqual(['destination.turned', 'destination.updated']);
+    expect(catalog.proposed[0]).toMatchObject({
+      data: { state: 'bad', because: 'gone', last_errors: [{ reason: 'answered 410', status: 410 }] },
+    });
+  });
+
+  it('what a service answers to one event through the Segment pack paused all of it', async () => {
+    const { run, routed, catalog, world } = await setUpPaused();
+    catalog.add('destination.updated', 'place', { type: 'segment-pushwoosh' });
+    world.deliver = () => ({ outcome: 'dead', reason: 'push answered 410', status: 410 });
+    const [dead] = await run('deliver', [handedOn(routed)]);
+    expect(outcomeIn(dead?.value)).toMatchObject({ status: 'dead', reason: 'push answered 410' });
+    expect(catalog.proposed).toEqual([]);
+    expect(catalog.state.destination('place')?.paused).toBeFalsy();
+  });
+
+  it('is left alone where it was changed meanwhile: it may be another place', async () => {
+    const set = await setUpPaused();
+    const [answer, come] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    set.world.deliver = async () => {
+      come.resolve();
+      await answer.promise;
+      return { outcome: 'dead', reason: 'answered 410', status: 410 };
+    };
+    const under = set.run('deliver', [handedOn(set.routed)]);
+    await come.promise;
+    set.catalog.add('destination.updated', 'place', { name: 'elsewhere' });
+    answer.resolve();
+    expect(topicsOf(await under)[0]).toBe('deliveries.retry.10s');
+    expect(set.catalog.proposed).toEqual([]);
+    expect(set.catalog.state.destination('place')?.paused).toBeFalsy();
+  });
+});

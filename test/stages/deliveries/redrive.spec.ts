@@ -1,0 +1,210 @@
+import {
+  type EventLog,
+  HEADER,
+  iso,
+  poisonEmission,
+  promised,
+  type Stage,
+  TOPIC,
+  Unavailable,
+} from '@tributary/core';
+import { givenUp, REDRIVE, type RedriveOutcome, redrive } from '@tributary/processors';
+import { describe, expect, it } from 'vitest';
+import { entryOf, event, START, setUp, until } from '../harness.ts';
+import { openLog } from '../on-log.ts';
+
+type SetUp = ReturnType<typeof setUp>;
+
+/** What one redrive came to. */
+interface Told {
+  readonly outcome: RedriveOutcome;
+  readonly stage: string | undefined;
+  readonly error: string | undefined;
+}
+
+const AT = iso(START);
+const RECEIVED = 'events.production';
+
+const accepted = (id: string, offset = 0) => entryOf(TOPIC.accepted, offset, event(id));
+const received = (id: string, offset = 0) => entryOf(RECEIVED, offset, event(id));
+
+/** Puts there what a release gave up that could not take these entries. */
+async function giveUp(
+  log: EventLog,
+  ...records: readonly (readonly [stage: string, entry: ReturnType<typeof entryOf>])[]
+): Promise<void> {
+  await log.append(
+    TOPIC.poison,
+    records.map(([stage, entry]) => poisonEmission(stage, entry, 'broken', AT)),
+  );
+}
+
+/** Redrives all that is there now, as the command does. */
+async function redriven(
+  log: EventLog,
+  { stages, counters }: Pick<SetUp, 'stages' | 'counters'>,
+  chosen?: readonly string[],
+): Promise<readonly Told[]> {
+  const { last } = await givenUp(log);
+  const told: Told[] = [];
+  const run = await log.run(
+    redrive({
+      stages,
+      counters,
+      clock: () => START,
+      ...(chosen && { chosen: new Set(chosen) }),
+      last,
+      told: (outcome, record, error) => told.push({ outcome, stage: record?.stage, error }),
+    }),
+  );
+  const end = last.get(0) ?? -1;
+  await until(async () => ((await log.positionOf(REDRIVE, TOPIC.poison, 0)) ?? 0) > end);
+  await run.stop();
+  return told;
+}
+
+async function valuesOf(log: EventLog, topic: string): Promise<readonly unknown[]> {
+  const { entries } = await log.read(topic, 0, 0);
+  return entries.map(({ value }) => JSON.parse(value));
+}
+
+/** What is on `stages.dead` from an offset on. */
+async function textsOf(log: EventLog, from: number): Promise<readonly string[]> {
+  const texts: string[] = [];
+  for (let next = from; next < (await log.end(TOPIC.poison, 0)); ) {
+    const read = await log.read(TOPIC.poison, 0, next);
+    for (const { key, value, headers } of read.entries) texts.push(JSON.stringify([key, value, headers]));
+    next = read.next;
+  }
+  return texts;
+}
+
+const counted = ({ counters }: SetUp) =>
+  counters.batches.flatMap(({ increments }) => increments).reduce((sum, { count }) => sum + count, 0);
+
+/** The stages, of which one takes nothing any more. */
+function withBroken({ stages }: SetUp, name: string): readonly Stage[] {
+  const broken = async () => {
+    throw new Error('still broken');
+  };
+  return stages.map((stage) => {
+    if (stage.name !== name) return stage;
+    return stage.kind === 'batch' ? { ...stage, process: broken } : { ...stage, handle: promised(broken) };
+  });
+}
+
+describe('redrive', () => {
+  it('gives each stage what it gave up: an event goes on from there as if nothing had been', async () => {
+    const set = setUp();
+    set.catalog.addDestination('place');
+    set.catalog.addRule('rule', 'place');
+    const log = await openLog();
+    await giveUp(log, ['validate', received('judged', 7)], ['route', accepted('routed', 3)]);
+    expect((await redriven(log, set)).map(({ outcome }) => outcome)).toEqual(['redriven', 'redriven']);
+    expect(await valuesOf(log, TOPIC.accepted)).toMatchObject([{ message_id: 'judged' }]);
+    expect(await valuesOf(log, TOPIC.deliveries)).toMatchObject([{ message_id: 'routed', created_at: AT }]);
+    expect((await givenUp(log)).stages).toEqual([]);
+  });
+
+  it('is the same event to what knows it by its position, and a repeated one elsewhere is none', async () => {
+    const set = setUp();
+    const log = await openLog();
+    await set.run('validate', [received('first', 4)]); // claimed, then given up, say, by what came after
+    await set.run('validate', [received('second', 9)]);
+    await giveUp(log, ['validate', received('first', 4)], ['validate', received('second', 4)]);
+    await redriven(log, set);
+    expect(await valuesOf(log, TOPIC.accepted)).toMatchObject([{ message_id: 'first' }]);
+  });
+
+  it('counts what was not counted, once, although its partition was counted past it', async () => {
+    const set = setUp();
+    const log = await openLog();
+    await set.run('count', [accepted('other', 0), accepted('later', 9)]);
+    const rejected = entryOf(TOPIC.rejected, 2, { event: event('rejected') });
+    await giveUp(log, ['count', accepted('a', 3)], ['live', accepted('a', 3)], ['count', rejected]);
+    await giveUp(log, ['count', accepted('b', 5)]);
+    await redriven(log, set);
+    expect(counted(set)).toBe(4);
+    // As after a crash before the commit.
+    const again = redrive({ ...set, clock: () => START, last: new Map(), told: () => {} });
+    const { entries } = await log.read(TOPIC.poison, 0, 0);
+    for (const entry of entries)
+      await again.process(
+        { topic: TOPIC.poison, partition: 0, entries: [entry] },
+        { signal: new AbortController().signal },
+      );
+    expect(counted(set)).toBe(4);
+    await giveUp(log, ['count', accepted('c', 1)]);
+    await redriven(log, set);
+    expect(counted(set)).toBe(5);
+  });
+
+  it('puts what is given up again behind the rest, with what was wrong this time, and tries it once', async () => {
+    const set = setUp();
+    const log = await openLog();
+    await giveUp(log, ['route', accepted('a', 1)], ['profile', accepted('b', 2)], ['gone', accepted('c')]);
+    const told = await redriven(log, { ...set, stages: withBroken(set, 'route') });
+    expect(told).toEqual([
+      { outcome: 'given up', stage: 'route', error: 'still broken' },
+      { outcome: 'redriven', stage: 'profile', error: undefined },
+      { outcome: 'given up', stage: 'gone', error: 'there is no stage "gone"' },
+    ]);
+    const left = await givenUp(log);
+    expect(left.stages).toEqual([
+      { stage: 'route', records: 1, from: AT, to: AT, error: 'still broken' },
+      { stage: 'gone', records: 1, from: AT, to: AT, error: 'there is no stage "gone"' },
+    ]);
+    expect(await redriven(log, set)).toMatchObject([{ outcome: 'redriven' }, { outcome: 'given up' }]);
+  });
+
+  it('leaves what was not chosen, and what it cannot read, as it is', async () => {
+    const set = setUp();
+    const log = await openLog();
+    // JSON inside of JSON: more than may be appended.
+    await log.append(TOPIC.accepted, [{ key: 'k', value: JSON.stringify('"'.repeat(500_000)), headers: {} }]);
+    const broken = withBroken(set, 'route').find(({ name }) => name === 'route');
+    const run = await log.run(broken ?? expect.fail());
+    await until(async () => (await log.end(TOPIC.poison, 0)) > 0);
+    await run.stop();
+    await giveUp(log, ['validate', received('v')]);
+    await log.append(TOPIC.poison, [{ key: 'k', value: '{"stage":"route"}', headers: {} }]);
+    const before = await textsOf(log, 0);
+    const end = await log.end(TOPIC.poison, 0);
+    const told = await redriven(log, set, ['validate']);
+    expect(told.map(({ outcome }) => outcome)).toEqual(['left', 'redriven', 'left']);
+    const after = await textsOf(log, end);
+    expect(after.length).toBe(2);
+    expect([after[0] === before[0], after[1] === before[2]]).toEqual([true, true]);
+    expect((await givenUp(log)).stages.map(({ stage }) => stage)).toEqual(['route', undefined]);
+  });
+
+  it('waits for an engine that does not answer', async () => {
+    const set = setUp();
+    const log = await openLog();
+    const headers = { [HEADER.catalogPosition]: String(set.catalog.position + 1) };
+    await giveUp(log, ['validate', entryOf(RECEIVED, 3, event('later'), headers)]);
+    let asked = 0;
+    set.catalog.waitFor = async () => {
+      if (++asked < 3) throw new Unavailable('not yet');
+    };
+    expect(await redriven(log, set)).toMatchObject([{ outcome: 'redriven' }]);
+    expect(asked).toBe(3);
+  });
+
+  it('says nothing of the order of events in the slow lane, which others keep', async () => {
+    const set = setUp({ slowTransformationMs: 0 });
+    set.catalog.addDestination('place');
+    set.catalog.addTransformation('tx');
+    set.catalog.addRule('rule', 'place', { transformation_id: 'tx' });
+    const never = Promise.withResolvers<never>();
+    set.world.transform = () => never.promise;
+    const log = await openLog();
+    await giveUp(log, ['route', accepted('a', 5)]);
+    await redriven(log, set);
+    const { entries } = await log.read(TOPIC.eventsSlow, 0, 0);
+    expect(entries.map(({ headers }) => headers)).toEqual([
+      expect.objectContaining({ [HEADER.rules]: 'rule' }),
+    ]);
+    expect(entries[0]?.headers).not.toHaveProperty(HEADER.acceptedOffset);
+  });
+});

@@ -1,0 +1,118 @@
+import { Fenced, HEADER, TOPIC } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { entryOf, event, setUp } from '../harness.ts';
+
+function accepted(...offsets: readonly number[]) {
+  return offsets.map((offset) =>
+    entryOf(TOPIC.accepted, offset, event(`m${offset}`), { [HEADER.keyId]: 'k' }),
+  );
+}
+
+const APPLIED = `${TOPIC.accepted}/0`;
+
+describe('count', () => {
+  it('asks once for what was applied, then goes on from it', async () => {
+    const { run, counters } = setUp();
+    await run('count', accepted(0, 1, 2));
+    await run('count', accepted(3));
+    expect(counters.asked).toBe(1);
+    expect(counters.batches).toMatchObject([
+      { from: 0, to: 3, increments: [{ count: 3 }], keyUses: [{ keyId: 'k' }] },
+      { from: 3, to: 4, increments: [{ count: 1 }] },
+    ]);
+  });
+
+  it('counts of a replayed batch what was not applied', async () => {
+    const { run, counters } = setUp();
+    counters.offsets.set(APPLIED, 2);
+    await run('count', accepted(0, 1, 2, 3));
+    await run('count', accepted(2, 3));
+    expect(counters.batches).toMatchObject([{ from: 2, to: 4, increments: [{ count: 2 }] }]);
+  });
+
+  it('rewinds when the counters lost what they had', async () => {
+    const { run, counters } = setUp();
+    await run('count', accepted(0, 1, 2));
+    counters.offsets.set(APPLIED, 1);
+    await expect(run('count', accepted(3))).rejects.toMatchObject({ code: 'fenced' });
+    await expect(run('count', accepted(3))).rejects.toMatchObject({ code: 'rewind', offset: 1 });
+    await run('count', accepted(1, 2, 3));
+    expect(counters.batches.at(-1)).toMatchObject({ from: 1, to: 4, increments: [{ count: 3 }] });
+  });
+
+  it('rewound for ever over a gap in the offsets, which control records leave', async () => {
+    const { run, counters } = setUp();
+    const first = new AbortController();
+    await expect(run('count', accepted(2, 3), first.signal)).rejects.toMatchObject({
+      code: 'rewind',
+      offset: 0,
+    });
+    first.abort();
+    await run('count', accepted(2, 3));
+    expect(counters.batches).toMatchObject([{ from: 0, to: 4, increments: [{ count: 2 }] }]);
+  });
+
+  it('stopped counting for ever when the log was wiped and the counters stayed', async () => {
+    const { run, counters } = setUp();
+    counters.offsets.set(APPLIED, 500);
+    const handed = (...offsets: readonly number[]) =>
+      run('count', accepted(...offsets), undefined, async () => 4);
+    await handed(0, 1);
+    await handed(2, 3);
+    expect(counters.batches).toMatchObject([
+      { from: 500, to: 2, increments: [{ count: 2 }] },
+      { from: 2, to: 4, increments: [{ count: 2 }] },
+    ]);
+  });
+
+  it('notices while at work that the log was wiped', async () => {
+    const { run, counters } = setUp();
+    await run('count', accepted(0, 1, 2));
+    await run('count', accepted(0, 1), undefined, async () => 2);
+    await run('count', accepted(0, 1), undefined, async () => 2);
+    expect(counters.batches).toMatchObject([
+      { from: 0, to: 3 },
+      { from: 3, to: 2, increments: [{ count: 2 }] },
+    ]);
+  });
+
+  it('counted twice what another process had counted since the end was asked for', async () => {
+    const { run, counters } = setUp();
+    let end = 2;
+    const asked = counters.applied.bind(counters);
+    counters.applied = async (partition) => {
+      // Another owner of the partition was quicker.
+      end = 5;
+      counters.offsets.set(APPLIED, 5);
+      return asked(partition);
+    };
+    await run('count', accepted(0, 1), undefined, async () => end);
+    expect(counters.batches).toEqual([]);
+  });
+
+  it('asks again after the partition was lost', async () => {
+    const { run, counters } = setUp();
+    const owned = new AbortController();
+    await run('count', accepted(0), owned.signal);
+    owned.abort();
+    counters.offsets.set(APPLIED, 5);
+    await run('count', accepted(5));
+    expect(counters.asked).toBe(2);
+  });
+
+  it('asks again when it does not know whether a batch was applied', async () => {
+    const { run, counters } = setUp();
+    const apply = counters.apply.bind(counters);
+    counters.apply = async (batch) => {
+      await apply(batch);
+      counters.apply = apply;
+      throw new Fenced('the answer was lost');
+    };
+    await expect(run('count', accepted(0, 1))).rejects.toThrow('lost');
+    await run('count', accepted(0, 1, 2));
+    expect(counters.batches).toMatchObject([
+      { from: 0, to: 2 },
+      { from: 2, to: 3, increments: [{ count: 1 }] },
+    ]);
+  });
+});

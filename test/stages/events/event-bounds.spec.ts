@@ -1,0 +1,153 @@
+import {
+  type BatchStage,
+  type DeliveryOutcome,
+  type Emission,
+  HEADER,
+  type SandboxResult,
+  TOPIC,
+} from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { entryOf, event, handedOn, setUp } from '../harness.ts';
+import { WORKSPACE } from '../memory-catalog.ts';
+
+/** More than a piece holds, and less than what all rules would make. */
+const MOST_OF_A_PIECE = 4 * 1024 * 1024 + 8 * 300 * 1024;
+
+/** `count` rules whose transformation returns so many outputs of so many characters. */
+function setUpFlood(rules: number, outputs: number, chars: number) {
+  const set = setUp();
+  set.catalog.addDestination('place');
+  set.catalog.addTransformation('tx');
+  for (let rule = 0; rule < rules; rule++)
+    set.catalog.addRule(`rule${rule}`, 'place', { transformation_id: 'tx' });
+  const pad = 'z'.repeat(chars);
+  set.world.transform = (_source, { event: text }): SandboxResult => {
+    const output = JSON.stringify({ ...JSON.parse(text), properties: { pad } });
+    return {
+      ok: true,
+      outputs: Array.from({ length: outputs }, () => output),
+      logs: [],
+      durationMs: 1,
+      loadMs: 0,
+    };
+  };
+  return set;
+}
+
+function bytesOf(emissions: readonly Emission[]): number {
+  return emissions.reduce((bytes, { value }) => bytes + value.length, 0);
+}
+
+/** All that an event becomes, piece by piece, with the bytes of each piece. */
+async function pieces({ run }: Pick<ReturnType<typeof setUp>, 'run'>, value: object) {
+  const all: Emission[] = [];
+  const sizes: number[] = [];
+  let made = await run('route', [entryOf(TOPIC.accepted, 0, value)]);
+  for (;;) {
+    sizes.push(bytesOf(made));
+    const left = made.find(({ topic }) => topic === TOPIC.eventsSlow);
+    all.push(...made.filter((emission) => emission !== left));
+    if (left === undefined) return { all, sizes };
+    made = await run('route.slow', [handedOn(left)]);
+  }
+}
+
+const CONTRACT_ID = '00000000-0000-4000-8000-0000000000c1';
+
+const reasonOf = ({ value }: Emission) => (JSON.parse(value) as DeliveryOutcome).reason;
+const rulesOf = (emissions: readonly Emission[]) =>
+  new Set(emissions.map(({ value }) => JSON.parse(value).rule_id ?? JSON.parse(value).delivery.rule_id));
+
+describe('one event over all rules of its workspace', () => {
+  it('held all it became at once: it comes in pieces, each rule once, and the same on a replay', async () => {
+    // 150 rules, 7 outputs of 30 KB each: 31 MB, all within its shares.
+    const set = setUpFlood(150, 7, 30_000);
+    const { all, sizes } = await pieces(set, event('m'));
+    expect(all).toHaveLength(150 * 7);
+    expect(all.every(({ topic }) => topic === TOPIC.deliveries)).toBe(true);
+    expect(rulesOf(all).size).toBe(150);
+    expect(sizes.length).toBeGreaterThan(5);
+    for (const size of sizes) expect(size).toBeLessThan(MOST_OF_A_PIECE);
+    const again = await pieces(set, event('m'));
+    expect(again.all.map(({ value }) => JSON.parse(value).id)).toEqual(
+      all.map(({ value }) => JSON.parse(value).id),
+    );
+  });
+
+  it('became a hundred times its share: each of its rules is dead with the reason, in pieces too', async () => {
+    const set = setUpFlood(150, 100, 30_000);
+    const { all, sizes } = await pieces(set, event('m', { properties: { large: 'x'.repeat(30_000) } }));
+    expect(all).toHaveLength(150);
+    expect(all.every(({ topic }) => topic === TOPIC.deliveriesDead)).toBe(true);
+    for (const emission of all) expect(reasonOf(emission)).toContain('each of its 150 rules may make 66');
+    expect(sizes.length).toBeGreaterThan(1);
+    for (const size of sizes) expect(size).toBeLessThan(MOST_OF_A_PIECE);
+  });
+
+  it('one rule alone may make all that a transformation may, and so does a redrive of one', async () => {
+    const { all } = await pieces(setUpFlood(1, 100, 30_000), event('m'));
+    expect(all).toHaveLength(100);
+    const set = setUpFlood(150, 100, 30_000);
+    const redriven = entryOf(TOPIC.eventsSlow, 0, event('m'), {
+      [HEADER.rules]: 'rule7',
+      [HEADER.redrives]: '1',
+    });
+    expect(await set.run('route.slow', [redriven])).toHaveLength(100);
+  });
+
+  it('what leaves no room for others is no failure of the transformation', async () => {
+    const set = setUpFlood(150, 100, 30_000);
+    for (let n = 0; n < 3; n++) await pieces(set, event(`m${n}`));
+    expect(set.catalog.state.transformation('tx')?.status).toBe('active');
+  });
+});
+
+describe('a batch of events with many violations', () => {
+  it('made of a batch a hundred times its size: it ends where that is enough for one commit', async () => {
+    const { stages, catalog, world } = setUp();
+    catalog.add('contract.created', CONTRACT_ID, {
+      id: CONTRACT_ID,
+      workspace_id: WORKSPACE,
+      name: 'orders',
+      event_type: 'track',
+      event_name: 'Order Placed',
+      description: null,
+      schema_definition: {},
+      enforcement_mode: 'block',
+      undeclared_fields: 'allow',
+      status: 'active',
+      created_by: 'a',
+    });
+    const message = 'm'.repeat(480);
+    world.evaluate = () => ({
+      outcome: 'rejected',
+      breaches: Array.from({ length: 100 }, (_, n) => ({
+        kind: 'required' as const,
+        path: `/${n}`,
+        message,
+        action: 'blocked' as const,
+      })),
+    });
+    const validate = stages.find((stage): stage is BatchStage => stage.name === 'validate');
+    const entries = Array.from({ length: 400 }, (_, n) =>
+      entryOf('events.production', n, event(`m${n}`), { [HEADER.catalogPosition]: String(catalog.position) }),
+    );
+    let done = 0;
+    let batches = 0;
+    while (done < entries.length) {
+      const batch = { topic: 'events.production', partition: 0, entries: entries.slice(done) };
+      let taken = batch.entries.length;
+      const emissions = await validate?.process(batch, {
+        signal: new AbortController().signal,
+        endBatch: (first) => {
+          taken = first;
+        },
+      });
+      expect(bytesOf(emissions ?? [])).toBeLessThan(5 * 1024 * 1024);
+      expect(emissions?.filter(({ topic }) => topic === TOPIC.rejected)).toHaveLength(taken);
+      done += taken;
+      batches += 1;
+    }
+    expect(batches).toBeGreaterThan(3);
+  });
+});

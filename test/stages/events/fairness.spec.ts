@@ -1,0 +1,300 @@
+import {
+  type Contract,
+  type Draft,
+  type Emission,
+  HEADER,
+  type LogEntry,
+  MATCH,
+  TOPIC,
+} from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { entryOf, event, handedOn, setUp, topicsOf } from '../harness.ts';
+import { WORKSPACE } from '../memory-catalog.ts';
+
+const RECEIVED = 'events.production';
+const QUIET = '00000000-0000-4000-8000-00000000aaaa';
+
+const CONTRACT: Draft<Contract> = {
+  id: '00000000-0000-4000-8000-0000000000c7',
+  workspace_id: WORKSPACE,
+  name: 'costly',
+  event_type: 'track',
+  event_name: 'Order Placed',
+  description: null,
+  schema_definition: {},
+  enforcement_mode: 'block',
+  undeclared_fields: 'allow',
+  status: 'active',
+  created_by: 'a',
+};
+
+const idsOf = (emissions: readonly Emission[]) =>
+  emissions.map(({ topic, value }) => `${topic} ${(JSON.parse(value) as { message_id: string }).message_id}`);
+const handed = (emissions: readonly Emission[]): readonly LogEntry[] =>
+  emissions.map((emission, offset) => handedOn(emission, offset));
+
+describe('validate, beside a workspace whose contract takes long', () => {
+  function setUpCostly() {
+    const set = setUp();
+    set.catalog.add('contract.created', CONTRACT.id, CONTRACT);
+    set.world.evaluate = () => {
+      set.time.pass(3);
+      return { outcome: 'accepted', breaches: [] };
+    };
+    const headers = { [HEADER.catalogPosition]: String(set.catalog.position) };
+    const costly = (count: number, from = 0) =>
+      Array.from({ length: count }, (_, n) => entryOf(RECEIVED, from + n, event(`n${from + n}`), headers));
+    return { ...set, costly };
+  }
+  const quiet = (offset: number) => entryOf(RECEIVED, offset, event(`q${offset}`, { workspace_id: QUIET }));
+
+  it('events of one workspace held up everybody’s: beyond its share they go to the slow queue', async () => {
+    const { run, time, costly } = setUpCostly();
+    const began = time.elapsed;
+    const emissions = await run('validate', [quiet(0), ...costly(500, 1), quiet(501)]);
+    expect(time.elapsed - began).toBeLessThan(100);
+    const slow = emissions.filter(({ topic }) => topic === TOPIC.receivedSlow);
+    expect(slow.length).toBeGreaterThan(450);
+    expect(idsOf(emissions)).toEqual([
+      'events.accepted q0',
+      ...costly(500, 1).map(
+        (_, n) => `${n < 500 - slow.length ? TOPIC.accepted : TOPIC.receivedSlow} n${n + 1}`,
+      ),
+      'events.accepted q501',
+    ]);
+    const judged = await run('validate.slow', handed(slow));
+    expect(idsOf(judged)).toEqual(slow.map((_, n) => `events.accepted n${501 - slow.length + n}`));
+    expect(judged[0]?.headers).toMatchObject({
+      [HEADER.contractId]: CONTRACT.id,
+      [HEADER.outcome]: 'accepted',
+    });
+  });
+
+  it('an event that was sent on is judged once, whatever is repeated and whichever copy is first', async () => {
+    const { run, time, costly } = setUpCostly();
+    const batch = [quiet(0), ...costly(300, 1)];
+    const once = await run('validate', batch);
+    // A crash before the commit: the batch is handed over again, and this time all of it goes to the slow queue.
+    const again = await run('validate', batch);
+    const bySlow = again.filter(({ topic }) => topic === TOPIC.receivedSlow);
+    expect(bySlow.length).toBeGreaterThan(once.filter(({ topic }) => topic === TOPIC.receivedSlow).length);
+    // A copy that comes once the workspace is back in the quick queue, before the slow one is done.
+    time.pass(60_000);
+    const copies = costly(2, 299).map((entry, n) => ({
+      ...entry,
+      position: { ...entry.position, offset: 900 + n },
+    }));
+    // Nobody knows the verdict on what waits in the slow queue, so a copy that is judged first takes the id.
+    const early = await run('validate', copies);
+    const isSlow = ({ topic }: { readonly topic: string }) => topic === TOPIC.receivedSlow;
+    const judged = await run('validate.slow', handed(bySlow));
+    expect(idsOf([...judged, ...early.filter((emission) => !isSlow(emission))]).toSorted()).toEqual(
+      costly(300, 1)
+        .map((_, n) => `events.accepted n${n + 1}`)
+        .toSorted(),
+    );
+    expect(early.some((emission) => !isSlow(emission))).toBe(true);
+    // The slow queue is handed over again after a crash, and gives the same.
+    expect(await run('validate.slow', handed(bySlow))).toEqual(judged);
+    // Copies that were sent to the slow queue each: the first one wins.
+    expect(
+      await run(
+        'validate.slow',
+        handed(bySlow).map((entry) => ({
+          ...entry,
+          headers: { ...entry.headers, [HEADER.receivedPosition]: `${RECEIVED}/0/5000/0` },
+        })),
+      ),
+    ).toEqual([]);
+  });
+
+  it('the slow queue judges as of the catalog position that the event carries', async () => {
+    const { run, catalog, costly } = setUpCostly();
+    const emissions = await run('validate', [quiet(0), ...costly(200, 1)]);
+    const slow = handed(emissions.filter(({ topic }) => topic === TOPIC.receivedSlow));
+    catalog.add('contract.updated', CONTRACT.id, { ...CONTRACT, status: 'archived' });
+    const [judged] = await run('validate.slow', slow.slice(0, 1));
+    expect(judged?.headers).toMatchObject({ [HEADER.contractVersion]: '1' });
+  });
+});
+
+describe('route, beside a workspace whose filters take long', () => {
+  const list = Array.from({ length: 700 }, (_, n) => n);
+  const costly = 'event.properties.list.exists(x, x == -7)';
+
+  function setUpCostly(rules = 400) {
+    const set = setUp();
+    set.catalog.addDestination('place');
+    for (let n = 0; n < rules; n++)
+      set.catalog.addRule(`rule${String(n).padStart(4, '0')}`, 'place', { filter: costly });
+    set.catalog.addRule('unfiltered', 'place');
+    return set;
+  }
+  const accepted = (offset: number, fields: object = {}) =>
+    entryOf(TOPIC.accepted, offset, event(`m${offset}`, { properties: { list }, ...fields }));
+  const quiet = (offset: number) => accepted(offset, { workspace_id: QUIET });
+
+  it('a thousand filters held up everybody’s events: they are evaluated up to a budget, the rest is one dead delivery', async () => {
+    const { run } = setUpCostly(1_000);
+    const emissions = await run('route', [accepted(0)]);
+    expect(topicsOf(emissions)).toEqual([TOPIC.deliveriesDead, TOPIC.deliveries]);
+    const [dead, delivered] = emissions.map(({ value }) => JSON.parse(value));
+    expect(dead).toMatchObject({ status: 'dead', cause: 'filter_not_evaluated' });
+    expect(dead.reason).toMatch(
+      /^filter not evaluated: the filters of the rules of this workspace take too much work for this event; nor 9\d\d later rules$/,
+    );
+    expect(delivered.rule_id).toBe('unfiltered');
+    expect(await run('route', [accepted(0)])).toEqual(emissions);
+  });
+
+  it('beyond its share the events of the workspace go to the slow queue unmatched, and come to the same there', async () => {
+    const { run } = setUpCostly();
+    await run('route', [quiet(0)]);
+    const first = await run('route', [accepted(1)]);
+    const rest = await run(
+      'route',
+      Array.from({ length: 50 }, (_, n) => accepted(2 + n)),
+    );
+    const slow = rest.filter(({ topic }) => topic === TOPIC.eventsSlow);
+    expect(slow.length).toBeGreaterThan(30);
+    expect(slow[0]?.headers).toMatchObject({ [HEADER.match]: MATCH.all });
+    expect(slow[0]?.headers).not.toHaveProperty(HEADER.rules);
+    const [entry] = handed(slow).slice(-1);
+    if (entry === undefined) throw new Error('nothing was sent on');
+    const there = await run('route.slow', [entry]);
+    const shape = (emissions: readonly Emission[]) =>
+      emissions.map(({ topic, value }) => {
+        const { delivery, ...outcome } = JSON.parse(value);
+        return [topic, outcome.rule_id ?? delivery.rule_id, outcome.reason, outcome.cause];
+      });
+    expect(shape(there)).toEqual(shape(first));
+    expect(topicsOf(await run('route', [quiet(60)]))).toEqual([]);
+  });
+
+  it('a redrive evaluates the rules that were not evaluated, as far as its own budget goes', async () => {
+    const { run } = setUpCostly(60);
+    const redriven = (rule: string, match: string) =>
+      entryOf(TOPIC.eventsSlow, 0, event('m', { properties: { list } }), {
+        [HEADER.rules]: rule,
+        [HEADER.redrives]: '1',
+        [HEADER.match]: match,
+      });
+    const [dead] = await run('route', [accepted(0)]);
+    const first: string = JSON.parse(dead?.value ?? '').delivery.rule_id;
+    const emissions = await run('route.slow', [redriven(first, MATCH.from)]);
+    const outcomes = emissions.map(({ topic, value }) => [topic, JSON.parse(value)] as const);
+    expect(outcomes[0]).toMatchObject([
+      TOPIC.outcomes,
+      {
+        status: 'delivered',
+        reason: 'its rule does not take the event',
+        delivery: { rule_id: first, redrives: 1 },
+      },
+    ]);
+    expect(outcomes[1]).toMatchObject([TOPIC.deliveriesDead, { cause: 'filter_not_evaluated' }]);
+    const next = Number(outcomes[1]?.[1].delivery.rule_id.slice(4));
+    expect(next).toBeGreaterThan(Number(first.slice(4)) + 10);
+    const last = await run('route.slow', [redriven('rule0055', MATCH.from)]);
+    expect(topicsOf(last)).toEqual([TOPIC.outcomes]);
+  });
+
+  it('a redrive of rules that were not evaluated sent the event again by one without a filter, behind them', async () => {
+    const { run, catalog } = setUpCostly(60);
+    const [dead, delivered] = await run('route', [accepted(0)]);
+    expect(JSON.parse(delivered?.value ?? '').rule_id).toBe('unfiltered');
+    const { rule_id } = JSON.parse(dead?.value ?? '').delivery;
+    const redriven = entryOf(TOPIC.eventsSlow, 0, event('m0', { properties: { list } }), {
+      [HEADER.rules]: rule_id,
+      [HEADER.redrives]: '1',
+      [HEADER.match]: MATCH.from,
+    });
+    catalog.add('rule.updated', rule_id, { filter: null });
+    const again = await run('route.slow', [redriven]);
+    expect(
+      again.filter(({ topic }) => topic === TOPIC.deliveries).map(({ value }) => JSON.parse(value).rule_id),
+    ).toEqual([rule_id]);
+  });
+
+  it('a rule that alone takes too long left the rules behind it to two dead deliveries, and to both redrives', async () => {
+    const { run, catalog } = setUpCostly(0);
+    const long = { properties: { list: Array.from({ length: 15_000 }, (_, n) => n) } };
+    catalog.addRule('z1', 'place', { filter: Array.from({ length: 4 }, () => costly).join(' || ') });
+    catalog.addRule('z2', 'place', { filter: 'event.event != "none"' });
+    const [dead] = await run('route', [accepted(0, long)]);
+    const { delivery, reason } = JSON.parse(dead?.value ?? '{}');
+    expect([delivery?.rule_id, reason]).toEqual(['z1', expect.stringContaining('nor 1 later rule')]);
+    const redriven = entryOf(TOPIC.eventsSlow, 0, event('m0', long), {
+      [HEADER.rules]: 'z1',
+      [HEADER.redrives]: '1',
+      [HEADER.match]: MATCH.from,
+    });
+    const again = await run('route.slow', [redriven]);
+    expect(again.map(({ value }) => JSON.parse(value))).toMatchObject([
+      { reason, delivery: { rule_id: 'z1', redrives: 1 } },
+    ]);
+  });
+});
+
+describe('a filter that fails', () => {
+  const failing = { filter: 'event.properties.coupon.size() > 3' };
+
+  function setUpFailing() {
+    const set = setUp();
+    set.catalog.addDestination('place');
+    set.catalog.addRule('rule', 'place', failing);
+    return set;
+  }
+  const redriven = (properties: object) =>
+    entryOf(TOPIC.eventsSlow, 0, event('m', { properties: { ...properties } }), {
+      [HEADER.rules]: 'rule',
+      [HEADER.redrives]: '1',
+      [HEADER.match]: MATCH.named,
+    });
+
+  it('was only counted: its event is a dead delivery with the reason', async () => {
+    const { run } = setUpFailing();
+    const emissions = await run('route', [entryOf(TOPIC.accepted, 0, event('m'))]);
+    expect(topicsOf(emissions)).toEqual([TOPIC.deliveriesDead]);
+    expect(JSON.parse(emissions[0]?.value ?? '')).toMatchObject({
+      status: 'dead',
+      cause: 'filter_failed',
+      reason: 'filter: No such key: coupon',
+      delivery: { rule_id: 'rule', destination_id: 'place', event: event('m') },
+    });
+  });
+
+  it('a redrive evaluates it again: it delivers, is done with, or is dead once more', async () => {
+    const { run } = setUpFailing();
+    const [delivered] = await run('route.slow', [redriven({ coupon: 'SPRING' })]);
+    expect(delivered?.topic).toBe(TOPIC.deliveries);
+    expect(JSON.parse(delivered?.value ?? '')).toMatchObject({ redrives: 1, rule_id: 'rule' });
+    const [settled] = await run('route.slow', [redriven({ coupon: 'x' })]);
+    expect(JSON.parse(settled?.value ?? '')).toMatchObject({
+      status: 'delivered',
+      delivery: { redrives: 1 },
+    });
+    const [dead] = await run('route.slow', [redriven({})]);
+    expect(dead?.topic).toBe(TOPIC.deliveriesDead);
+    expect(JSON.parse(dead?.value ?? '')).toMatchObject({
+      cause: 'filter_failed',
+      delivery: { redrives: 1 },
+    });
+  });
+
+  it('makes no dead delivery for a destination that is closed', async () => {
+    const { run, catalog } = setUp();
+    catalog.addDestination('place', { enabled: false });
+    catalog.addRule('rule', 'place', failing);
+    expect(await run('route', [entryOf(TOPIC.accepted, 0, event('m'))])).toEqual([]);
+  });
+
+  it('a thousand of them make no thousand dead deliveries of one event', async () => {
+    const { run, catalog } = setUp();
+    catalog.addDestination('place');
+    for (let n = 0; n < 1_000; n++) catalog.addRule(`rule${n}`, 'place', failing);
+    const emissions = await run('route', [entryOf(TOPIC.accepted, 0, event('m'))]);
+    expect(emissions.length).toBeGreaterThan(10);
+    expect(emissions.length).toBeLessThan(60);
+    expect(JSON.parse(emissions.at(-1)?.value ?? '')).toMatchObject({ cause: 'filter_not_evaluated' });
+  });
+});

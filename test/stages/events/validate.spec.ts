@@ -1,0 +1,196 @@
+import type { Contract, Draft } from '@tributary/core';
+import { HEADER, TOPIC } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { entryOf, event, setUp, topicsOf } from '../harness.ts';
+import { WORKSPACE } from '../memory-catalog.ts';
+
+const RECEIVED = 'events.production';
+
+const CONTRACT: Draft<Contract> = {
+  id: '00000000-0000-4000-8000-0000000000c1',
+  workspace_id: WORKSPACE,
+  name: 'orders',
+  event_type: 'track',
+  event_name: 'Order Placed',
+  description: null,
+  schema_definition: {},
+  enforcement_mode: 'block',
+  undeclared_fields: 'allow',
+  status: 'active',
+  created_by: 'a',
+};
+
+describe('validate', () => {
+  it('keeps the digits of large numbers where a contract takes other fields out', async () => {
+    const { run, catalog, world } = setUp();
+    catalog.add('contract.created', CONTRACT.id, CONTRACT);
+    world.evaluate = ({ properties }) => {
+      const { extra: _, ...subject } = properties ?? {};
+      return { outcome: 'omitted', breaches: [], subject };
+    };
+    const { properties: _, ...rest } = event('big');
+    const properties = '{"order":6412589630147852369,"lines":[{"id":0.1234567890123456789}]';
+    const text = `${JSON.stringify(rest).slice(0, -1)},"properties":${properties},"extra":1}}`;
+    const [accepted] = await run('validate', [
+      entryOf(RECEIVED, 0, text, { [HEADER.catalogPosition]: String(catalog.position) }),
+    ]);
+    expect(accepted?.value).toContain(`${properties}}`);
+    expect(accepted?.value).not.toContain('extra');
+  });
+
+  it('drops a repeated message id, and drops the same one on a replay', async () => {
+    const { run } = setUp();
+    const entries = [
+      entryOf(RECEIVED, 0, event('a')),
+      entryOf(RECEIVED, 1, event('b')),
+      entryOf(RECEIVED, 2, event('a', { event: 'Again' })),
+    ];
+    const once = await run('validate', entries);
+    expect(once.map(({ value }) => JSON.parse(value).message_id)).toEqual(['a', 'b']);
+    expect(await run('validate', entries)).toEqual(once);
+    expect(await run('validate', entries.slice(2))).toEqual([]);
+  });
+
+  it('takes the same message id of another environment for another event', async () => {
+    const { run } = setUp();
+    const entries = [
+      entryOf(RECEIVED, 0, event('a')),
+      entryOf(RECEIVED, 1, event('a', { environment: 'development' })),
+    ];
+    expect(await run('validate', entries)).toHaveLength(2);
+  });
+
+  it('judges by the contract as of the position the event carries', async () => {
+    const { run, catalog, world } = setUp();
+    const before = catalog.position;
+    catalog.add('contract.created', CONTRACT.id, CONTRACT);
+    world.evaluate = () => ({
+      outcome: 'rejected',
+      breaches: [{ kind: 'required', path: '/total', message: 'is missing', action: 'blocked' }],
+    });
+    const emissions = await run('validate', [
+      entryOf(RECEIVED, 0, event('a'), { [HEADER.catalogPosition]: String(before) }),
+      entryOf(RECEIVED, 1, event('b'), { [HEADER.catalogPosition]: String(before + 1) }),
+    ]);
+    expect(topicsOf(emissions)).toEqual([TOPIC.accepted, TOPIC.rejected, TOPIC.violations]);
+    expect(emissions[1]?.headers).toMatchObject({ outcome: 'rejected', 'contract-version': '1' });
+  });
+
+  describe('of an event that its contract rejects', () => {
+    function setUpStrict() {
+      const set = setUp();
+      set.catalog.add('contract.created', CONTRACT.id, CONTRACT);
+      set.world.evaluate = ({ properties }) =>
+        properties?.total === undefined
+          ? {
+              outcome: 'rejected',
+              breaches: [{ kind: 'required', path: '/total', message: 'is missing', action: 'blocked' }],
+            }
+          : { outcome: 'accepted', breaches: [] };
+      const headers = { [HEADER.catalogPosition]: String(set.catalog.position) };
+      const at = (offset: number, id: string, properties = {}) =>
+        entryOf(RECEIVED, offset, event(id, { event: 'Order Placed', properties }), headers);
+      const bad = (offset: number) => at(offset, 'order-31');
+      const good = (offset: number) => at(offset, 'order-31', { total: 12 });
+      return { ...set, bad, good };
+    }
+
+    it('the message id stayed spent, and the corrected event was dropped: in the same batch and in a later one', async () => {
+      for (const cut of [1, 2, 3]) {
+        const { run, bad, good } = setUpStrict();
+        const entries = [bad(0), bad(1), good(2), good(3), bad(4)];
+        const before = await run('validate', entries.slice(0, cut));
+        const emissions = [...before, ...(await run('validate', entries.slice(cut)))];
+        expect(topicsOf(emissions)).toEqual([TOPIC.rejected, TOPIC.violations, TOPIC.accepted]);
+      }
+    });
+
+    it('gives the same after a crash between the claims and the commit, whatever was claimed since', async () => {
+      const { run, bad, good } = setUpStrict();
+      const once = await run('validate', [bad(0)]);
+      expect(topicsOf(await run('validate', [good(1)]))).toEqual([TOPIC.accepted]);
+      expect(await run('validate', [bad(0)])).toEqual(once);
+      expect(topicsOf(await run('validate', [bad(0), good(1), good(2)]))).toEqual([
+        TOPIC.rejected,
+        TOPIC.violations,
+        TOPIC.accepted,
+      ]);
+    });
+
+    it('is dropped where an accepted event has the id already', async () => {
+      const { run, bad, good } = setUpStrict();
+      expect(topicsOf(await run('validate', [good(0), bad(1)]))).toEqual([TOPIC.accepted]);
+      expect(await run('validate', [bad(2)])).toEqual([]);
+    });
+  });
+
+  describe('of a batch whose contract is slow', () => {
+    function setUpSlow() {
+      const set = setUp();
+      set.catalog.add('contract.created', CONTRACT.id, CONTRACT);
+      let judged = 0;
+      set.world.evaluate = ({ message_id }) => {
+        judged += 1;
+        set.time.pass(3);
+        return { outcome: message_id.endsWith('7') ? 'warned' : 'accepted', breaches: [] };
+      };
+      const headers = { [HEADER.catalogPosition]: String(set.catalog.position) };
+      const entries = Array.from({ length: 30 }, (_, n) =>
+        entryOf(RECEIVED, n, event(n === 20 ? 'm19' : `m${n}`), headers),
+      );
+      return { ...set, entries, judged: () => judged };
+    }
+
+    it('held the thread until all of it was judged: others work in between, and the verdicts keep their order', async () => {
+      const { run, entries, judged } = setUpSlow();
+      const seen: number[] = [];
+      const look = () => {
+        seen.push(judged());
+        ticking = setImmediate(look);
+      };
+      let ticking = setImmediate(look);
+      const emissions = await run('validate', entries);
+      clearImmediate(ticking);
+      seen.push(judged());
+      const steps = seen.map((count, n) => count - (seen[n - 1] ?? 0));
+      expect(Math.max(...steps)).toBeLessThanOrEqual(2);
+      expect(judged()).toBe(30);
+      expect(emissions.map(({ value, headers }) => [JSON.parse(value).message_id, headers.outcome])).toEqual(
+        entries.flatMap((_, n) => (n === 20 ? [] : [[`m${n}`, n % 10 === 7 ? 'warned' : 'accepted']])),
+      );
+    });
+
+    it('is judged no further once its partition is lost, and the same wherever it comes again', async () => {
+      const { run, entries, judged, world } = setUpSlow();
+      const lost = new AbortController();
+      const { evaluate } = world;
+      world.evaluate = (one) => {
+        if (one.message_id === 'm9') lost.abort();
+        return evaluate(one);
+      };
+      await expect(run('validate', entries, lost.signal)).rejects.toMatchObject({ code: 'unavailable' });
+      expect(judged()).toBeLessThan(13);
+      expect(await run('validate', entries)).toEqual(await run('validate', entries));
+    });
+  });
+
+  it('is unavailable, and emits nothing, while its catalog is behind an event', async () => {
+    const { run, catalog } = setUp();
+    const ahead = { [HEADER.catalogPosition]: String(catalog.position + 1) };
+    const validating = run('validate', [entryOf(RECEIVED, 0, event('a'), ahead)]);
+    await expect(validating).rejects.toMatchObject({ code: 'unavailable' });
+  });
+
+  it.each([
+    ['no JSON', '{'],
+    ['a list', '[]'],
+    ['no message id', { ...event('a'), message_id: '' }],
+    ['no known type', { ...event('a'), type: 'alias' }],
+    ['no known environment', { ...event('a'), environment: 'staging' }],
+    ['no time', { ...event('a'), received_at: 'now' }],
+  ])('throws for an entry with %s, so that it alone is given up', async (_name, value) => {
+    const { run } = setUp();
+    const validating = run('validate', [entryOf(RECEIVED, 0, value)]);
+    await expect(validating).rejects.toMatchObject({ code: 'invalid_input' });
+  });
+});
