@@ -1,17 +1,20 @@
 import { isUuid, NO_METRICS } from '@tributary/core';
-import type { Environment } from '../command.ts';
-import { readConfig } from '../config/config.ts';
+import { InvalidArgumentError } from 'commander';
+import { type Environment, readConfig } from '../config/config.ts';
 import { createLogger } from '../observability/logger.ts';
 import { DEV_DEFAULTS } from '../process/dev-defaults.ts';
 import { startPatience, whenAvailable } from '../process/patience.ts';
 import { makeFolderPrivate } from '../process/private-folder.ts';
 import { tellingFaults } from '../process/telling-faults.ts';
-import { parseOptions, UsageError } from '../usage-error.ts';
 import { Closing } from '../wiring/closing.ts';
 import { installationOf } from '../wiring/installation.ts';
 import { openCatalog } from '../wiring/ports/catalog.ts';
 import { openEventLog } from '../wiring/ports/event-log.ts';
 import { openStoreMarks } from '../wiring/ports/store-marks.ts';
+
+export interface AdoptStoresOptions {
+  readonly from: string;
+}
 
 /** What `--from` says for stores without a mark beside a new catalog. */
 const UNMARKED = 'none';
@@ -21,10 +24,9 @@ const UNMARKED = 'none';
  * one's, with all their data. Stores of yet another installation are left, with code 1. `none`: names the installation of
  * a new catalog although there is data already. Stop the processes that use the stores before.
  */
-export async function adoptStores(args: readonly string[], environment: Environment): Promise<number> {
-  const { from } = parseOptions(args, { from: { type: 'string' } });
-  if (from === undefined || (from !== UNMARKED && !isUuid(from)))
-    throw new UsageError('--from says whose stores they were: an id of an installation, or none');
+export async function adoptStores({ from }: AdoptStoresOptions, environment: Environment): Promise<number> {
+  if (from !== UNMARKED && !isUuid(from))
+    throw new InvalidArgumentError('--from must be the id of an installation, or none');
   const asked = readConfig({ LOG_LEVEL: 'warn', ...environment });
   const config = asked.kafkaBrokers.length > 0 ? asked : readConfig({ ...DEV_DEFAULTS, ...environment });
   const logger = createLogger(config.logLevel, { part: 'adopt-stores' });

@@ -1,7 +1,6 @@
 import { MessageChannel } from 'node:worker_threads';
 import { type Logger, TOPIC } from '@tributary/core';
-import type { Environment } from '../command.ts';
-import { readConfig } from '../config/config.ts';
+import { ConfigError, type Environment, readConfig } from '../config/config.ts';
 import { lockFolder } from '../config/folder-lock.ts';
 import type { Config } from '../config/settings.ts';
 import { openDevIssuer } from '../issuer/dev-issuer.ts';
@@ -21,7 +20,6 @@ import { startAdminServer } from '../server/admin-server.ts';
 import { drain, unlessLeaving } from '../server/drain.ts';
 import { startServer } from '../server/server.ts';
 import { startStagesThread } from '../stages/thread.ts';
-import { noArguments, UsageError } from '../usage-error.ts';
 import type { Closing } from '../wiring/closing.ts';
 import { watchConfiguredEngines } from '../wiring/engines.ts';
 import { openGateway } from '../wiring/gateway.ts';
@@ -31,11 +29,10 @@ import { checkStores } from '../wiring/installation.ts';
  * `tributary dev`: everything in one process, on SQLite where the environment names no engines. Leaves on SIGTERM or
  * SIGINT after finishing what it took.
  */
-export async function dev(args: readonly string[], environment: Environment): Promise<number> {
-  noArguments(args);
+export async function dev(environment: Environment): Promise<number> {
   const config = readConfig({ ...DEV_DEFAULTS, ...environment });
   if (!config.devIssuer)
-    throw new UsageError('it lives of the development issuer, which TRIBUTARY_DEV_ISSUER=0 switches off');
+    throw new ConfigError(['TRIBUTARY_DEV_ISSUER=0 switches off the development issuer, which this needs']);
   const logger = createLogger(config.logLevel, { part: 'gateway' });
   return tellingFaults('dev', async () => {
     makeFolderPrivate(config.dataFolder, logger);

@@ -1,5 +1,5 @@
 import type { Logger } from '@tributary/core';
-import type { Environment } from '../command.ts';
+import type { Environment } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { openDevIssuer } from '../issuer/dev-issuer.ts';
 import { openOidcIssuers } from '../issuer/oidc-issuers.ts';
@@ -16,7 +16,6 @@ import { tellingFaults } from '../process/telling-faults.ts';
 import { startAdminServer } from '../server/admin-server.ts';
 import { drain, unlessLeaving } from '../server/drain.ts';
 import { startServer } from '../server/server.ts';
-import { noArguments } from '../usage-error.ts';
 import type { Closing } from '../wiring/closing.ts';
 import { watchConfiguredEngines } from '../wiring/engines.ts';
 import { openGateway } from '../wiring/gateway.ts';
@@ -24,8 +23,7 @@ import { checkStores } from '../wiring/installation.ts';
 import { provideTopics } from '../wiring/provide-topics.ts';
 
 /** `tributary gateway`: the HTTP side alone, one of any number of processes. Leaves on SIGTERM or SIGINT. */
-export async function runGateway(args: readonly string[], environment: Environment): Promise<number> {
-  noArguments(args);
+export async function runGateway(environment: Environment): Promise<number> {
   const config = readDistributedConfig(environment);
   const logger = createLogger(config.logLevel, { part: 'gateway' });
   makeFolderPrivate(config.dataFolder, logger);

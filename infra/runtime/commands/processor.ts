@@ -1,6 +1,6 @@
 import { type Logger, type NewEntry, NO_METRICS, TOPIC } from '@tributary/core';
 import { STAGE_NAMES } from '@tributary/processors';
-import type { Environment } from '../command.ts';
+import type { Environment } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { reportBuild } from '../observability/build-info.ts';
 import { createLogger } from '../observability/logger.ts';
@@ -13,18 +13,17 @@ import { openSecrets } from '../secrets/secrets.ts';
 import { startAdminServer } from '../server/admin-server.ts';
 import { unlessLeaving } from '../server/drain.ts';
 import { startHealthServer } from '../server/server.ts';
-import { chosenStages } from '../stages/chosen.ts';
 import { STARTING, type StagesThread, startStagesThread } from '../stages/thread.ts';
-import { parseOptions } from '../usage-error.ts';
 import type { Closing } from '../wiring/closing.ts';
 import { openEventLog } from '../wiring/ports/event-log.ts';
+import { chosenStages, type StagesOptions } from './stages-option.ts';
 
 /**
  * `tributary processor [--stages a,b]`: all stages or some, as one of any number of processes that share their
  * partitions. Leaves on SIGTERM or SIGINT; ends with code 1 when a stage died, to be started again.
  */
-export async function runProcessor(args: readonly string[], environment: Environment): Promise<number> {
-  const stages = chosenStages(parseOptions(args, { stages: { type: 'string' } }).stages);
+export async function runProcessor(options: StagesOptions, environment: Environment): Promise<number> {
+  const stages = chosenStages(options);
   const config = readDistributedConfig(environment);
   const logger = createLogger(config.logLevel, { part: 'processor' });
   makeFolderPrivate(config.dataFolder, logger);

@@ -7,8 +7,7 @@ import {
   type RedriveOutcome,
   redrive as redriveStage,
 } from '@tributary/processors';
-import type { Environment } from '../command.ts';
-import { readConfig } from '../config/config.ts';
+import { type Environment, readConfig } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { createLogger } from '../observability/logger.ts';
 import { DEV_DEFAULTS } from '../process/dev-defaults.ts';
@@ -16,15 +15,18 @@ import { startPatience, whenAvailable } from '../process/patience.ts';
 import { makeFolderPrivate } from '../process/private-folder.ts';
 import { tellingFaults } from '../process/telling-faults.ts';
 import { openSecrets } from '../secrets/secrets.ts';
-import { chosenStages } from '../stages/chosen.ts';
-import { parseOptions } from '../usage-error.ts';
 import { Closing } from '../wiring/closing.ts';
 import { checkStores } from '../wiring/installation.ts';
 import { openPipeline } from '../wiring/pipeline.ts';
 import { openEventLog } from '../wiring/ports/event-log.ts';
+import { chosenStages, type StagesOptions } from './stages-option.ts';
 
 const LOOK_EVERY_MS = 200;
 const LONGEST_TEXT = 200;
+
+export interface RedriveOptions extends StagesOptions {
+  readonly list?: true;
+}
 
 /** What became of the records, and why some were given up again. */
 interface Redriven {
@@ -38,9 +40,8 @@ interface Redriven {
  * whatever made them fail was mended; or says what there is. Code 1 where some of it was given up again. Safe to kill and
  * to run again.
  */
-export async function redrive(args: readonly string[], environment: Environment): Promise<number> {
-  const options = parseOptions(args, { stages: { type: 'string' }, list: { type: 'boolean' } });
-  const chosen = chosenStages(options.stages);
+export async function redrive(options: RedriveOptions, environment: Environment): Promise<number> {
+  const chosen = chosenStages(options);
   const config = configOf(environment);
   const closing = new Closing();
   return tellingFaults('redrive', async () => {

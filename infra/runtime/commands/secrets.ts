@@ -1,6 +1,5 @@
 import { NO_METRICS } from '@tributary/core';
-import type { Environment } from '../command.ts';
-import { readConfig } from '../config/config.ts';
+import { type Environment, readConfig } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { createLogger } from '../observability/logger.ts';
 import { startPatience } from '../process/patience.ts';
@@ -9,7 +8,6 @@ import { tellingFaults } from '../process/telling-faults.ts';
 import { addKeyToFile, hasKeyFile } from '../secrets/key-file.ts';
 import { type Rotation, rotateSecrets, secretsByKey } from '../secrets/rotation.ts';
 import { type KeySettings, readKeyRing } from '../secrets/secrets.ts';
-import { UsageError } from '../usage-error.ts';
 import { catchUp } from '../wiring/catch-up.ts';
 import { Closing } from '../wiring/closing.ts';
 import { openCatalog } from '../wiring/ports/catalog.ts';
@@ -20,8 +18,7 @@ import { openEventLog } from '../wiring/ports/event-log.ts';
  * what is left under the others. Where the keys are a file of the data folder, a new one is put first, unless a run
  * before this one did and was not finished.
  */
-export async function secrets(args: readonly string[], environment: Environment): Promise<number> {
-  if (args.length !== 1 || args[0] !== 'rotate') throw new UsageError('there is one thing to do: rotate');
+export async function rotateAllSecrets(environment: Environment): Promise<number> {
   const config = readConfig({ LOG_LEVEL: 'warn', ...environment });
   const keys = { ...config, devIssuer: config.devIssuer || hasKeyFile(config.dataFolder) };
   readKeyRing(keys); // a fault of the keys is told before anything is opened

@@ -1,7 +1,10 @@
 import { combinationFaults } from './combinations.ts';
 import { type Config, SETTINGS } from './settings.ts';
 
-/** Everything that is wrong with the environment, said at once. */
+/** The environment variables of a process. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Everything that is wrong with the environment, reported at once. */
 export class ConfigError extends Error {
   readonly problems: readonly string[];
 
@@ -23,7 +26,7 @@ type Key = keyof typeof SETTINGS;
  * says why a variable must be there, of those this process cannot do without.
  */
 export function readConfig(
-  environment: Readonly<Record<string, string | undefined>>,
+  environment: Environment,
   needed: Readonly<Partial<Record<Key, string>>> = {},
 ): Config {
   const problems: string[] = [];
@@ -44,7 +47,7 @@ export function readConfig(
   return values as Config; // every key of SETTINGS was parsed above
 }
 
-function unknownNames(environment: Readonly<Record<string, string | undefined>>): readonly string[] {
+function unknownNames(environment: Environment): readonly string[] {
   const known = new Set<string>(Object.values(SETTINGS).map((setting) => setting.name));
   return Object.keys(environment)
     .filter((name) => OURS.some((start) => name.startsWith(start)))

@@ -1,6 +1,5 @@
 import type { Logger } from '@tributary/core';
-import type { Environment } from '../command.ts';
-import { readConfig } from '../config/config.ts';
+import { type Environment, readConfig } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 
 /** The configuration of a role that is one of several processes on one Kafka. */
