@@ -149,6 +149,7 @@ export * from './sandbox/transformation-input.ts';
 export * from './sasl/scram.ts';
 export * from './secrets/key-ring.ts';
 export * from './secrets/seal.ts';
+export * from './time/backoff.ts';
 export * from './time/canonical-time.ts';
 export * from './time/clock.ts';
 export * from './time/held-thread.ts';

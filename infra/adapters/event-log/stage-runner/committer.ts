@@ -1,4 +1,6 @@
 import {
+  type Backoff,
+  backoffMs,
   type Emission,
   Fenced,
   type Logger,
@@ -7,7 +9,6 @@ import {
   type Position,
   TributaryError,
 } from '@tributary/core';
-import { type BackoffOptions, backoffMs } from './backoff.ts';
 import { type Cursor, compareCursors } from './cursor.ts';
 import { PartitionLost } from './failure.ts';
 import { pause } from './waiting.ts';
@@ -34,7 +35,7 @@ export interface CommitterOptions {
    */
   readonly commit: (from: Cursor, to: Cursor, emissions: readonly Emission[]) => Promise<void>;
   readonly rest?: CommitRest | undefined;
-  readonly backoff: BackoffOptions;
+  readonly backoff: Backoff;
   readonly metrics: Metrics;
   readonly logger: Logger;
 }

@@ -1,4 +1,5 @@
 import {
+  type Backoff,
   type Clock,
   type Emission,
   iso,
@@ -12,7 +13,6 @@ import {
   type StageContext,
 } from '@tributary/core';
 import type { InHand } from '../suspects/in-hand-table.ts';
-import type { BackoffOptions } from './backoff.ts';
 import type { Committer } from './committer.ts';
 
 /** What the work on one partition needs, whatever the engine. */
@@ -30,7 +30,7 @@ export interface Work {
   readonly stopping: AbortSignal;
   /** What the log tells every stage of this partition. */
   readonly context: StageContext;
-  readonly backoff: BackoffOptions;
+  readonly backoff: Backoff;
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly logger: Logger;

@@ -1,4 +1,5 @@
 import {
+  type Backoff,
   type Clock,
   InvalidInput,
   type Logger,
@@ -12,7 +13,6 @@ import {
   type TopicSpec,
   type ValueFraming,
 } from '@tributary/core';
-import type { BackoffOptions } from '../../stage-runner/backoff.ts';
 import type { CrashWatch } from '../../suspects/crash-watch.ts';
 import { KafkaClient } from '../client/client.ts';
 import type { KafkaConnection } from '../client/connection.ts';
@@ -49,7 +49,7 @@ export interface KafkaStageRunOptions {
   readonly fetchBytes: number;
   readonly maxUncommitted: number;
   readonly crashes: CrashWatch;
-  readonly backoff: BackoffOptions;
+  readonly backoff: Backoff;
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly logger: Logger;
