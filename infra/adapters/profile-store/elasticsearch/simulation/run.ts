@@ -7,8 +7,8 @@ import {
   type ProfileWrite,
   Unavailable,
 } from '@tributary/core';
+import { LRUCache } from 'lru-cache';
 import { DocumentProfileStore } from '../document-store.ts';
-import { Recent } from '../recent.ts';
 import { type NodeTroubles, SimulatedNode } from './simulated-node.ts';
 import { VirtualTime } from './virtual-time.ts';
 
@@ -202,7 +202,7 @@ class Run {
       },
       logger: NO_LOGGER,
       retentionMs: RETENTION_MS,
-      hints: new Recent(20),
+      hints: new LRUCache<string, string>({ max: 20 }),
     });
     process.store = store;
     return process as SimulatedProcess;
