@@ -3,10 +3,10 @@ import { STAGE_NAMES } from '@tributary/processors';
 import { InvalidArgumentError } from 'commander';
 import type { KafkaLog, KnownPosition } from '../../adapters/event-log/kafka/index.ts';
 import type { Environment } from '../config/config.ts';
+import { readClusterConfig } from '../config/roles.ts';
 import { createLogger } from '../observability/logger.ts';
-import { readDistributedConfig } from '../process/distributed.ts';
-import { startPatience, whenAvailable } from '../process/patience.ts';
-import { tellingFaults } from '../process/telling-faults.ts';
+import { startDeadline, untilAvailable } from '../process/await-engines.ts';
+import { reportErrors } from '../process/report-errors.ts';
 import { openOnKafka } from '../wiring/ports/event-log.ts';
 
 export interface PositionsOptions {
@@ -34,15 +34,15 @@ interface Choice {
  */
 export async function positions(options: PositionsOptions, environment: Environment): Promise<number> {
   const choice = choiceOf(options);
-  const config = readDistributedConfig(environment);
+  const config = readClusterConfig(environment);
   const logger = createLogger(config.logLevel, { part: 'positions' });
-  return tellingFaults('positions', async () => {
+  return reportErrors('positions', async () => {
     const log = await openOnKafka(config, { logger, metrics: NO_METRICS });
     try {
-      const patience = startPatience(config.startTimeout, logger);
+      const deadline = startDeadline(config.startTimeout, logger);
       const known = () => log.positionsOf(STAGE_NAMES);
       if (choice !== undefined) return await set(log, choice);
-      process.stdout.write(table(await whenAvailable('reading the positions', patience, known)));
+      process.stdout.write(table(await untilAvailable('reading the positions', deadline, known)));
       return 0;
     } finally {
       await log.close();

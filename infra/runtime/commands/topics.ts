@@ -2,10 +2,10 @@ import { NO_METRICS, type TopicSpec } from '@tributary/core';
 import { InvalidArgumentError } from 'commander';
 import { positionsSpec } from '../../adapters/event-log/kafka/index.ts';
 import { type Environment, readConfig } from '../config/config.ts';
+import { readClusterConfig } from '../config/roles.ts';
 import { createLogger } from '../observability/logger.ts';
-import { readDistributedConfig } from '../process/distributed.ts';
-import { startPatience, whenAvailable } from '../process/patience.ts';
-import { tellingFaults } from '../process/telling-faults.ts';
+import { startDeadline, untilAvailable } from '../process/await-engines.ts';
+import { reportErrors } from '../process/report-errors.ts';
 import { openOnKafka } from '../wiring/ports/event-log.ts';
 import { configuredTopics } from '../wiring/topics.ts';
 import { type TopicFormat, textOfTopics } from './topics-text.ts';
@@ -26,17 +26,17 @@ export async function makeTopics(options: TopicsOptions, environment: Environmen
   if (options.print === true) return printTopics(options, environment);
   if (options.format !== undefined || options.cluster !== undefined)
     throw new InvalidArgumentError('--format and --cluster need --print');
-  const config = readDistributedConfig(environment);
+  const config = readClusterConfig(environment);
   const logger = createLogger(config.logLevel, { part: 'topics' });
-  return tellingFaults('topics', async () => {
+  return reportErrors('topics', async () => {
     const log = await openOnKafka(config, { logger, metrics: NO_METRICS });
-    const patience = startPatience(config.startTimeout, logger);
+    const deadline = startDeadline(config.startTimeout, logger);
     try {
-      const created = await whenAvailable('creating the topics', patience, () => log.createTopics());
+      const created = await untilAvailable('creating the topics', deadline, () => log.createTopics());
       process.stdout.write(report(log.topics, new Set(created), config.prefix));
-      const altered = await whenAvailable('altering the topics', patience, () => log.alterTopics());
+      const altered = await untilAvailable('altering the topics', deadline, () => log.alterTopics());
       for (const line of altered) process.stdout.write(`altered  ${line}\n`);
-      const left = await whenAvailable('checking the topics', patience, () => log.topicFaults());
+      const left = await untilAvailable('checking the topics', deadline, () => log.topicFaults());
       for (const { message } of left) process.stderr.write(`warning  ${message}\n`);
       return left.some(({ losesCatalog }) => losesCatalog) ? 1 : 0;
     } finally {

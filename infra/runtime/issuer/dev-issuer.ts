@@ -9,8 +9,8 @@ import { join } from 'node:path';
 import { nameId } from '@tributary/core';
 import type { TrustedIssuer } from '@tributary/gateway';
 import { createLocalJWKSet, SignJWT } from 'jose';
-import { createOnce } from '../config/create-once.ts';
 import type { Config } from '../config/settings.ts';
+import { createOnce } from '../process/create-once.ts';
 
 const ISSUER = 'tributary-dev';
 const AUDIENCE = 'tributary';

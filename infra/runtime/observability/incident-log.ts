@@ -7,7 +7,7 @@ const MAX_NAMED = 20;
 /** Engines and stores, as errors and messages name them: whatever waits for one of them waits for the same cause. */
 const ENGINE = /Kafka|Redis|Elasticsearch|schema registry|\bdatabase\b|\bcatalog\b/;
 
-/** As `whenAvailable` writes it. */
+/** As `untilAvailable` writes it. */
 const STARTING = /: not possible yet; trying again$/;
 
 /** Fields that say where a cause was met, not which one it is. */

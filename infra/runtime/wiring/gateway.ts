@@ -20,9 +20,9 @@ import { openContractWorkers } from '../../adapters/contract-workers/worker-proc
 import { quotasOf } from '../config/quota-settings.ts';
 import type { Config } from '../config/settings.ts';
 import type { EngineHealth } from '../observability/engine-health.ts';
-import { startPatience, whenAvailable } from '../process/patience.ts';
+import { startDeadline, untilAvailable } from '../process/await-engines.ts';
+import { CleanupStack } from '../process/cleanup-stack.ts';
 import { openSecrets } from '../secrets/secrets.ts';
-import { Closing } from './closing.ts';
 import { watchedLog, watchedProfiles } from './engines.ts';
 import { type LateProfiles, lateProfiles } from './late-profiles.ts';
 import { openCatalog } from './ports/catalog.ts';
@@ -72,15 +72,15 @@ export async function openGateway(
   issuers: readonly TrustedIssuer[],
   tools: GatewayTools,
 ): Promise<OpenGateway> {
-  const closing = new Closing();
+  const cleanup = new CleanupStack();
   const { health } = tools;
   try {
-    const schemas = closing.keep(lateSchemas(() => openValueFraming(config, tools.logger), tools.logger));
+    const schemas = cleanup.use(lateSchemas(() => openValueFraming(config, tools.logger), tools.logger));
     const { profiles, log, ...dependencies } = await openDependencies(
       config,
       issuers,
       { ...tools, schemas },
-      closing,
+      cleanup,
     );
     return {
       dependencies: {
@@ -90,10 +90,10 @@ export async function openGateway(
       },
       schemas,
       openProfiles: () => profiles.open(),
-      close: () => closing.close(),
+      close: () => cleanup.close(),
     };
   } catch (error) {
-    await closing.close();
+    await cleanup.close();
     throw error;
   }
 }
@@ -102,12 +102,12 @@ async function openDependencies(
   config: Config,
   issuers: readonly TrustedIssuer[],
   { logger, metrics, addedCommitMs = 0, liveLink: link, schemas }: GatewayTools & { schemas: LateSchemas },
-  closing: Closing,
+  cleanup: CleanupStack,
 ): Promise<Omit<GatewayDependencies, 'profiles'> & { readonly profiles: LateProfiles }> {
   const clock = Date.now;
   const available = async <T extends { close(): Promise<void> }>(what: string, attempt: () => Promise<T>) =>
-    closing.keep(
-      await whenAvailable(`opening the ${what}`, startPatience(config.startTimeout, logger), attempt),
+    cleanup.use(
+      await untilAvailable(`opening the ${what}`, startDeadline(config.startTimeout, logger), attempt),
     );
   // Where the log is embedded, the stages' thread drops what has expired.
   const log = await available('event log', () =>
@@ -119,15 +119,15 @@ async function openDependencies(
       addedCommitMs,
     }),
   );
-  const catalog = closing.keep(openCatalog(config, { log, logger }));
+  const catalog = cleanup.use(openCatalog(config, { log, logger }));
   const publish = schemas.published(publishProfileChanges(log));
-  // Others may be opening or closing the same folder at the moment it is opened.
+  // Others may be opening or cleanup the same folder at the moment it is opened.
   const profiles = lateProfiles(() =>
-    whenAvailable('opening the profiles', startPatience(config.startTimeout, logger), () =>
+    untilAvailable('opening the profiles', startDeadline(config.startTimeout, logger), () =>
       openProfileStore(config, { logger, metrics, publish }),
     ),
   );
-  closing.keep(profiles.store);
+  cleanup.use(profiles.store);
   return {
     log,
     catalog,
@@ -142,7 +142,7 @@ async function openDependencies(
     profiles,
     requestDeletionNotice: queueDeletionNotices(log, catalog),
     recordProfileOperation: recordProfileOperations(log, catalog),
-    liveTail: closing.keep(await openGatewayLiveTail(config, { logger, link })),
+    liveTail: cleanup.use(await openGatewayLiveTail(config, { logger, link })),
     liveLimits: {
       streams: config.liveStreams,
       workspaceStreams: config.liveWorkspaceStreams,
@@ -150,9 +150,9 @@ async function openDependencies(
       accountStreams: config.liveAccountStreams,
     },
     // Compiles and tests what people write; one process is enough, and it never shares a queue with the stages.
-    sandbox: closing.keep(openSandbox(config, { logger, metrics }, { processes: 1, isLazy: true })),
-    connectors: closing.keep(openConnectors(config, { logger, metrics })),
-    contracts: closing.keep(openContractWorkers({ logger })),
+    sandbox: cleanup.use(openSandbox(config, { logger, metrics }, { processes: 1, isLazy: true })),
+    connectors: cleanup.use(openConnectors(config, { logger, metrics })),
+    contracts: cleanup.use(openContractWorkers({ logger })),
     evaluateLight: createLightEvaluator({ maxBytes: LIGHT_CONTRACTS_BYTES }),
     identity: createIdentityVerifier(issuers, () => new Date()),
     ...openSecrets(config),
@@ -163,7 +163,7 @@ async function openDependencies(
     profileNulls: config.profileNulls,
     dedicatedTopics: config.dedicatedTopics,
     topicTenants: config.topicTenants,
-    limits: await openLimits(config, logger, closing),
+    limits: await openLimits(config, logger, cleanup),
     ...(config.publicUrl === undefined ? {} : { publicUrl: config.publicUrl }),
     crossOrigin: { origins: config.corsOrigins, ingestionOrigins: config.corsEventOrigins },
   };
@@ -181,11 +181,11 @@ function openChangeLimits(config: Config): ChangeLimits {
 /** Events a bucket holds at least: those of the largest batch. */
 const LARGEST_BATCH = 2_500;
 
-async function openLimits(config: Config, logger: Logger, closing: Closing): Promise<Limits> {
+async function openLimits(config: Config, logger: Logger, cleanup: CleanupStack): Promise<Limits> {
   const { eventRate } = config;
   const calls = await openRateLimiter(config, logger);
   return {
-    ...(calls === undefined ? {} : { calls: closing.keep(calls) }),
+    ...(calls === undefined ? {} : { calls: cleanup.use(calls) }),
     ...(eventRate === undefined
       ? {}
       : {

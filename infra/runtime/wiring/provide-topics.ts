@@ -1,6 +1,6 @@
 import { type EventLog, TributaryError } from '@tributary/core';
 import type { Config } from '../config/settings.ts';
-import { type Patience, whenAvailable } from '../process/patience.ts';
+import { type StartDeadline, untilAvailable } from '../process/await-engines.ts';
 
 /** The catalog's topic is set up so that Kafka deletes facts of it: a process that went on would lose accounts and keys. */
 export class CatalogAtRisk extends TributaryError {
@@ -13,16 +13,16 @@ export class CatalogAtRisk extends TributaryError {
  * made it, or another configuration. The embedded log has its topics once it is open, and no such settings.
  * `CatalogAtRisk` where the catalog would be lost.
  */
-export async function provideTopics(log: EventLog, config: Config, patience: Patience): Promise<void> {
+export async function provideTopics(log: EventLog, config: Config, deadline: StartDeadline): Promise<void> {
   if (config.kafkaBrokers.length === 0) return;
-  if (config.createTopics) await whenAvailable('creating the topics', patience, () => log.createTopics());
-  await checkTopics(log, patience);
+  if (config.createTopics) await untilAvailable('creating the topics', deadline, () => log.createTopics());
+  await checkTopics(log, deadline);
 }
 
-async function checkTopics(log: EventLog, patience: Patience): Promise<void> {
-  const faults = await whenAvailable(
+async function checkTopics(log: EventLog, deadline: StartDeadline): Promise<void> {
+  const faults = await untilAvailable(
     'checking the topics',
-    patience,
+    deadline,
     async () => (await log.topicFaults?.()) ?? [],
   );
   const fatal = faults.filter(({ losesCatalog }) => losesCatalog).map(({ message }) => message);
@@ -31,7 +31,7 @@ async function checkTopics(log: EventLog, patience: Patience): Promise<void> {
       `Kafka would delete the catalog: ${fatal.join('; ')}. Alter the topic, or have \`tributary topics\` do it, and start again`,
     );
   if (faults.length > 0)
-    patience.logger.warn(
+    deadline.logger.warn(
       { faults: faults.map(({ message }) => message) },
       'Kafka is set up otherwise than Tributary is configured; `tributary topics` alters the topics',
     );
