@@ -1,4 +1,4 @@
-import { duration, list, number, optional, type Parsed } from './parse.ts';
+import { duration, list, number, optional, type Parsed, rate } from './parse.ts';
 import { setting } from './setting.ts';
 
 const DAY = 86_400_000;
@@ -8,14 +8,14 @@ export const LIMIT_SETTINGS = {
   eventRate: setting(
     'TRIBUTARY_EVENT_RATE',
     '',
-    optional(number(1, 10_000_000)),
+    optional(rate(10_000_000)),
     'Events a second that one write key may send to one gateway; more is answered 429. Default: any number.',
   ),
   callRate: setting(
     'TRIBUTARY_CALL_RATE',
     '',
-    optional(number(1, 10_000_000)),
-    'Permitted calls a minute of one credential, of everything but events; counted by all gateways together with REDIS_URL, else by each. Default: any number.',
+    optional(rate(10_000_000)),
+    'Permitted calls a second of one credential, of everything but events, and at once as many as a minute allows; counted by all gateways together with REDIS_URL, else by each. Default: any number.',
   ),
   corsOrigins: setting(
     'TRIBUTARY_CORS_ORIGINS',

@@ -31,14 +31,24 @@ export function number(min: number, max: number): (value: string) => Parsed<numb
   };
 }
 
+/** How many a second, e.g. `10` or `0.5`. */
+export function rate(max: number): (value: string) => Parsed<number> {
+  return (value) => {
+    const parsed = Number(value);
+    return /^\d{1,9}(\.\d{1,3})?$/.test(value) && parsed > 0 && parsed <= max
+      ? { ok: true, value: parsed }
+      : { ok: false, message: `must be a number a second, above 0 and up to ${max}` };
+  };
+}
+
 /** A number with a unit, e.g. `10s`; the answer is in the unit whose factor is 1. */
-export function size(
+function quantity(
   units: Readonly<Record<string, number>>,
   min: number,
   max: number,
 ): (value: string) => Parsed<number> {
   return (value) => {
-    const match = /^(\d{1,9})([a-z]+)$/.exec(value);
+    const match = /^(\d{1,9})([A-Za-z]+)$/.exec(value);
     const factor = units[match?.[2] ?? ''];
     const parsed = Number(match?.[1]) * (factor ?? Number.NaN);
     return parsed >= min && parsed <= max
@@ -54,14 +64,20 @@ const HOUR = 3_600_000;
 
 /** A length of time, in ms, from `min` to `max`. */
 export function duration(min: number, max: number): (value: string) => Parsed<number> {
-  return size({ ms: 1, s: 1_000, m: 60_000, h: HOUR, d: 24 * HOUR }, min, max);
+  return quantity({ ms: 1, s: 1_000, m: 60_000, h: HOUR, d: 24 * HOUR }, min, max);
+}
+
+/** An amount of memory, in MiB, from `min` to `max`. */
+export function memory(min: number, max: number): (value: string) => Parsed<number> {
+  return quantity({ MiB: 1, GiB: 1_024 }, min, max);
 }
 
 export function flag(): (value: string) => Parsed<boolean> {
-  return (value) =>
-    value === '1' || value === '0'
-      ? { ok: true, value: value === '1' }
-      : { ok: false, message: 'must be 0 or 1' };
+  return (value) => {
+    if (value === 'true' || value === '1') return { ok: true, value: true };
+    if (value === 'false' || value === '0') return { ok: true, value: false };
+    return { ok: false, message: 'must be true or false (1 or 0)' };
+  };
 }
 
 /** What `inner` makes of it; undefined where the variable is absent. */

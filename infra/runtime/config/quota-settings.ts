@@ -1,5 +1,5 @@
 import { QUOTA_NAMES, QUOTAS, type QuotaName, type Quotas } from '@tributary/core';
-import { number } from './parse.ts';
+import { number, rate } from './parse.ts';
 import { type Setting, setting } from './setting.ts';
 
 type QuotaKey<Name extends QuotaName = QuotaName> = `quota:${Name}`;
@@ -23,14 +23,14 @@ const ONE_EACH = Object.fromEntries(
 export const QUOTA_SETTINGS = {
   changeRate: setting(
     'TRIBUTARY_CHANGE_RATE',
-    '600',
-    number(1, 10_000_000),
-    'Changes a minute of one workspace, or of what an organization has beside its workspaces, that one gateway takes; more is answered 429. A change of more than 16 KiB counts for one each 16 KiB. What removes something is not counted.',
+    '10',
+    rate(10_000_000),
+    'Changes a second of one workspace, or of what an organization has beside its workspaces, that one gateway takes, and at once as many as a minute allows; more is answered 429. A change of more than 16 KiB counts for one each 16 KiB. What removes something is not counted.',
   ),
   accountChangeRate: setting(
     'TRIBUTARY_CHANGE_RATE_PER_ACCOUNT',
-    '1200',
-    number(1, 10_000_000),
+    '20',
+    rate(10_000_000),
     'The same of one account and the keys it made, in all workspaces.',
   ),
   ...ONE_EACH,

@@ -57,12 +57,12 @@ export async function startStagesThread(
     await noteInTime(noteCrash(crashEntries(ranges, reason, iso(Date.now()))), reason, logger);
   const inHand = inHandMemory();
   const workerData: StagesThreadData = { ...start, inHand };
-  const { stagesHeapMb } = start.config;
+  const { stagesHeapMib } = start.config;
   const worker = new Worker(new URL('./worker.ts', import.meta.url), {
     workerData,
     transferList: start.liveLink === undefined ? [] : [start.liveLink],
     name: 'stages',
-    ...(stagesHeapMb === undefined ? {} : { resourceLimits: { maxOldGenerationSizeMb: stagesHeapMb } }),
+    ...(stagesHeapMib === undefined ? {} : { resourceLimits: { maxOldGenerationSizeMb: stagesHeapMib } }),
   });
   const partitions = new Map<number, SlotName>();
   evidence.begin(inHand, partitions);

@@ -170,7 +170,8 @@ async function openDependencies(
 }
 
 function openChangeLimits(config: Config): ChangeLimits {
-  const { changeRate: perScope, accountChangeRate: perAccount } = config;
+  // By the minute, as its answers report them.
+  const [perScope, perAccount] = [config.changeRate * 60, config.accountChangeRate * 60];
   return new ChangeLimits({
     quotas: quotasOf(config),
     rates: { perScope, perAccount },

@@ -108,7 +108,7 @@ export async function openPipeline(
     metrics,
     receivedTopics: receivedTopics(config),
     options: {
-      retryLabels: config.retryLadder,
+      retryLabels: config.retrySchedule,
       expiryMs: config.retryExpiry,
       retentionMs: config.retention,
       profileNulls: config.profileNulls,

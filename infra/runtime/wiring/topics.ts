@@ -6,7 +6,7 @@ export function configuredTopics(config: Config): ReadonlyMap<string, TopicSpec>
   return declareTopics({
     partitions: config.partitions,
     retentionMs: config.retention,
-    retryLabels: config.retryLadder,
+    retryLabels: config.retrySchedule,
     dedicated: config.dedicatedTopics,
   });
 }
