@@ -154,7 +154,7 @@ export class ConditionWatch {
       at: iso(now),
     });
     if (!verdict.applied) return;
-    metrics.count('tributary_destination_turns_total', { state });
+    metrics.count('tributary_destination_health_changes_total', { state });
     logger.warn({ destination: destination.id, state, because }, 'a destination turned');
   }
 }

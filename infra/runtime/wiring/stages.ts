@@ -86,13 +86,13 @@ async function reportLag(
     try {
       for (const { topic, partition, lag, events, isOwned, oldestAt } of await run.lag()) {
         const labels = { stage, topic, partition: String(partition) };
-        metrics.gauge('tributary_stage_lag', lag, labels);
+        metrics.gauge('tributary_stage_lag_records', lag, labels);
         metrics.gauge('tributary_stage_lag_events', events, labels);
         // The owner alone knows the age, and of what it has read.
         if (isOwned && (lag === 0 || oldestAt !== undefined)) {
           const seconds = oldestAt === undefined ? 0 : Math.max(0, Date.now() - oldestAt) / 1_000;
-          metrics.gauge('tributary_stage_oldest_seconds', seconds, labels);
-        } else metrics.ungauge('tributary_stage_oldest_seconds', labels);
+          metrics.gauge('tributary_stage_lag_seconds', seconds, labels);
+        } else metrics.ungauge('tributary_stage_lag_seconds', labels);
       }
     } catch (error) {
       isKnown = false;

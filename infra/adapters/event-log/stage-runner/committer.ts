@@ -127,7 +127,7 @@ export class Committer {
 
   #noteTaken(tookMs: number): void {
     const { metrics, stage, rest } = this.#options;
-    metrics.observe('tributary_stage_commit_seconds', tookMs / 1_000, { stage });
+    metrics.observe('tributary_stage_commit_duration_seconds', tookMs / 1_000, { stage });
     if (rest === undefined) return;
     this.#lastRestMs = rest.after(tookMs);
     const now = performance.now();

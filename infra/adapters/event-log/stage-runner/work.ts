@@ -39,7 +39,7 @@ export interface Work {
 /** Gives an entry up: what to emit in place of the stage's own emissions. */
 export function giveUp(work: Work, entry: LogEntry, thrown: unknown): readonly Emission[] {
   const { stage, metrics, logger } = work;
-  metrics.count('tributary_stage_poison_total', { stage });
+  metrics.count('tributary_stage_dead_letters_total', { stage });
   const error = messageOf(thrown);
   logger.error({ stage, position: entry.position, error }, 'entry given up');
   return [poisonEmission(stage, entry, error, iso(work.clock()))];
@@ -56,7 +56,7 @@ export function withoutEntry(
 
 /** Gives an entry up whose emissions are too large, once only its position is known. */
 export function giveUpTooLarge(work: Work, position: Position, key: string, thrown: unknown): Emission {
-  work.metrics.count('tributary_stage_poison_total', { stage: work.stage });
+  work.metrics.count('tributary_stage_dead_letters_total', { stage: work.stage });
   work.logger.error({ stage: work.stage, position, error: messageOf(thrown) }, 'entry given up');
   return withoutEntry(work, { position, key }, thrown);
 }

@@ -144,7 +144,7 @@ export class Publisher {
   #report(): void {
     const { metrics, outbox, logger } = this.#options;
     try {
-      metrics.gauge('tributary_profile_changes_waiting', outbox.waiting());
+      metrics.gauge('tributary_profile_changes_pending', outbox.waiting());
     } catch (error) {
       logger.warn({ error: messageOf(error) }, 'waiting profile changes are not known');
     }

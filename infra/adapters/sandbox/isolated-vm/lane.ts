@@ -197,7 +197,7 @@ export class Lane {
 
   #record({ stop, wallMs }: Report): void {
     this.#settings.metrics.count('tributary_sandbox_slices_total', { stop });
-    this.#settings.metrics.observe('tributary_sandbox_slice_seconds', wallMs / 1000);
+    this.#settings.metrics.observe('tributary_sandbox_slice_duration_seconds', wallMs / 1000);
   }
 
   /** Looks at the worker as long as something is under way. */

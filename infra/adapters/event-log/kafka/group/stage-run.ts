@@ -349,7 +349,7 @@ export class KafkaStageRun implements StageRun {
     const waiting = this.#atWork.get(name)?.reader.waiting(performance.now());
     if (!isStuck(waiting, end)) return;
     const { metrics, logger } = this.#options;
-    metrics.count('tributary_stage_stuck_total', { stage: this.#stage.name, topic });
+    metrics.count('tributary_stage_partition_restarts_total', { stage: this.#stage.name, topic });
     logger.error(
       { stage: this.#stage.name, topic, partition, lag, end, ...waiting },
       'stuck; begins the partition anew',
