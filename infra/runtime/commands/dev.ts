@@ -9,7 +9,7 @@ import { reportBuild } from '../observability/build-info.ts';
 import { EngineHealth } from '../observability/engine-health.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
-import { catalogReadiness } from '../observability/readiness.ts';
+import { catalogReadiness } from '../observability/operations.ts';
 import { startDeadline } from '../process/await-engines.ts';
 import type { CleanupStack } from '../process/cleanup-stack.ts';
 import { lockFolder } from '../process/folder-lock.ts';

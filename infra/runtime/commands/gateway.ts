@@ -8,7 +8,7 @@ import { reportBuild } from '../observability/build-info.ts';
 import { EngineHealth } from '../observability/engine-health.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
-import { catalogReadiness } from '../observability/readiness.ts';
+import { catalogReadiness } from '../observability/operations.ts';
 import { startDeadline } from '../process/await-engines.ts';
 import type { CleanupStack } from '../process/cleanup-stack.ts';
 import { makeFolderPrivate } from '../process/private-folder.ts';
@@ -20,7 +20,7 @@ import { startServer } from '../server/server.ts';
 import { watchConfiguredEngines } from '../wiring/engines.ts';
 import { openGateway } from '../wiring/gateway.ts';
 import { checkStores } from '../wiring/installation.ts';
-import { provideTopics } from '../wiring/provide-topics.ts';
+import { provideTopics } from '../wiring/topics.ts';
 
 /** `tributary gateway`: the HTTP side alone, one of any number of processes. Leaves on SIGTERM or SIGINT. */
 export async function runGateway(environment: Environment): Promise<number> {

@@ -1,7 +1,18 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { NULL_MEANINGS } from '@tributary/core';
-import { duration, flag, list, number, oneOf, optional, type Parsed, pemFile, text } from './parse.ts';
-import { secret, setting } from './setting.ts';
+import {
+  duration,
+  flag,
+  list,
+  number,
+  oneOf,
+  optional,
+  type Parsed,
+  pemFile,
+  secret,
+  setting,
+  text,
+} from './setting.ts';
 
 /** The variables that choose and reach the distributed adapters. Where one is absent, its ports are on SQLite. */
 export const ENGINE_SETTINGS = {

@@ -1,7 +1,6 @@
 import { SIGNATURE_ALGORITHMS } from '@tributary/core';
 import { isSafeUrl } from '../issuer/provider-url.ts';
-import type { Parsed } from './parse.ts';
-import { setting } from './setting.ts';
+import { type Parsed, setting } from './setting.ts';
 
 /** An identity platform people sign in with. */
 export interface IssuerSettings {

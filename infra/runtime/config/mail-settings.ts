@@ -1,7 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import { normalizeEmail } from '@tributary/core';
-import { optional, type Parsed, pemFile, text } from './parse.ts';
-import { secret, setting } from './setting.ts';
+import { optional, type Parsed, pemFile, secret, setting, text } from './setting.ts';
 
 /** Where a mail server is. */
 export interface SmtpAddress {

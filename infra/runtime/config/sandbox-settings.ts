@@ -1,5 +1,4 @@
-import { duration, memory, number } from './parse.ts';
-import { setting } from './setting.ts';
+import { duration, memory, number, setting } from './setting.ts';
 
 /** What transformations may take of a machine. */
 export const SANDBOX_SETTINGS = {

@@ -11,8 +11,9 @@ import {
 } from '@tributary/core';
 import { ENGINE_SETTINGS } from './engine-settings.ts';
 import { ISSUER_SETTINGS } from './issuer-settings.ts';
-import { LIMIT_SETTINGS } from './limit-settings.ts';
+import { LIMIT_SETTINGS, QUOTA_SETTINGS } from './limit-settings.ts';
 import { MAIL_SETTINGS } from './mail-settings.ts';
+import { SANDBOX_SETTINGS } from './sandbox-settings.ts';
 import {
   attempt,
   duration,
@@ -23,11 +24,11 @@ import {
   oneOf,
   optional,
   type Parsed,
+  type Setting,
+  secret,
+  setting,
   text,
-} from './parse.ts';
-import { QUOTA_SETTINGS } from './quota-settings.ts';
-import { SANDBOX_SETTINGS } from './sandbox-settings.ts';
-import { type Setting, secret, setting } from './setting.ts';
+} from './setting.ts';
 
 const HOUR = 3_600_000;
 

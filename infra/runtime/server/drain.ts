@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '@tributary/core';
-import type { Readiness } from '../observability/readiness.ts';
+import type { Readiness } from '../observability/operations.ts';
 import type { Shutdown } from '../process/run-until-signalled.ts';
 import type { RunningServer } from './server.ts';
 

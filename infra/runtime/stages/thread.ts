@@ -7,7 +7,7 @@ import {
   type SlotName,
 } from '../../adapters/event-log/suspects/in-hand-table.ts';
 import type { MetricsSnapshot } from '../observability/metrics.ts';
-import type { Readiness } from '../observability/readiness.ts';
+import type { Readiness } from '../observability/operations.ts';
 import { CrashEvidence } from './crash-evidence.ts';
 import type { FromStages, StagesStart, StagesThreadData, ToStages } from './messages.ts';
 

@@ -17,27 +17,28 @@ import {
   type TrustedIssuer,
 } from '@tributary/gateway';
 import { openContractWorkers } from '../../adapters/contract-workers/worker-process/index.ts';
-import { quotasOf } from '../config/quota-settings.ts';
+import { quotasOf } from '../config/limit-settings.ts';
 import type { Config } from '../config/settings.ts';
 import type { EngineHealth } from '../observability/engine-health.ts';
 import { startDeadline, untilAvailable } from '../process/await-engines.ts';
 import { CleanupStack } from '../process/cleanup-stack.ts';
 import { openSecrets } from '../secrets/secrets.ts';
 import { watchedLog, watchedProfiles } from './engines.ts';
-import { type LateProfiles, lateProfiles } from './late-profiles.ts';
 import { openCatalog } from './ports/catalog.ts';
-import { openConnectors } from './ports/connectors.ts';
-import { openDeduplicator, openReevaluations } from './ports/deduplicator.ts';
 import { openEventLog } from './ports/event-log.ts';
-import { openHealthBoard } from './ports/health-board.ts';
 import { openHistory } from './ports/history.ts';
 import { openGatewayLiveTail } from './ports/live-tail.ts';
-import { openProfileStore } from './ports/profile-store.ts';
-import { openRateLimiter } from './ports/rate-limiter.ts';
+import { openConnectors } from './ports/outbound.ts';
+import { type LateProfiles, lateProfiles, openProfileStore } from './ports/profile-store.ts';
 import { openSandbox } from './ports/sandbox.ts';
-import { openValueFraming } from './ports/value-framing.ts';
-import { openVolumeCounters } from './ports/volume-counters.ts';
-import { type LateSchemas, lateSchemas } from './schemas.ts';
+import {
+  openDeduplicator,
+  openHealthBoard,
+  openRateLimiter,
+  openReevaluations,
+  openVolumeCounters,
+} from './ports/shared-state.ts';
+import { type LateSchemas, lateSchemas, openValueFraming } from './schemas.ts';
 
 /** How long a write of the gateway's own thread may wait for one of the stages', which holds up every answer. */
 const EVENT_LOOP_PATIENCE_MS = 25;

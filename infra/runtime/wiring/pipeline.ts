@@ -19,22 +19,21 @@ import { type StartDeadline, startDeadline, untilAvailable } from '../process/aw
 import type { CleanupStack } from '../process/cleanup-stack.ts';
 import { openSecrets } from '../secrets/secrets.ts';
 import { watchedHistory, watchedProfiles } from './engines.ts';
-import { lateProfiles } from './late-profiles.ts';
 import { openCatalog } from './ports/catalog.ts';
-import { openConnectors } from './ports/connectors.ts';
-import { openDeduplicator, openReevaluations } from './ports/deduplicator.ts';
 import { openEventLog } from './ports/event-log.ts';
-import { openHealthBoard } from './ports/health-board.ts';
 import { openHistory } from './ports/history.ts';
 import { openStagesLiveTail } from './ports/live-tail.ts';
-import { openMailer } from './ports/mailer.ts';
-import { openProfileStore } from './ports/profile-store.ts';
+import { openConnectors, openMailer } from './ports/outbound.ts';
+import { lateProfiles, openProfileStore } from './ports/profile-store.ts';
 import { openSandbox } from './ports/sandbox.ts';
-import { openValueFraming } from './ports/value-framing.ts';
-import { openVolumeCounters } from './ports/volume-counters.ts';
-import { provideTopics } from './provide-topics.ts';
-import { lateSchemas } from './schemas.ts';
-import { receivedTopics } from './topics.ts';
+import {
+  openDeduplicator,
+  openHealthBoard,
+  openReevaluations,
+  openVolumeCounters,
+} from './ports/shared-state.ts';
+import { lateSchemas, openValueFraming } from './schemas.ts';
+import { provideTopics, receivedTopics } from './topics.ts';
 
 export interface PipelineTools {
   readonly logger: Logger;

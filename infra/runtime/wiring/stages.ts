@@ -1,7 +1,7 @@
 import { type Logger, type Metrics, messageOf, type Stage, type StageRun } from '@tributary/core';
 import type { InHandTable } from '../../adapters/event-log/suspects/in-hand-table.ts';
 import { EngineHealth } from '../observability/engine-health.ts';
-import { catalogReadiness, type Readiness } from '../observability/readiness.ts';
+import { catalogReadiness, type Readiness } from '../observability/operations.ts';
 import { type StartDeadline, untilAvailable } from '../process/await-engines.ts';
 import { CleanupStack } from '../process/cleanup-stack.ts';
 import type { StagesStart } from '../stages/messages.ts';
