@@ -1,4 +1,4 @@
-import type { CounterName, GaugeName, HistogramName, LabelsOf } from './catalogue.ts';
+import type { CounterName, GaugeName, HistogramName, LabelsOf } from './metric-catalogue.ts';
 
 export type Labels = Readonly<Record<string, string>>;
 
