@@ -39,7 +39,7 @@ export function deliveryId(
   return replayId === undefined ? nameId(ruleId, of) : nameId(ruleId, of, replayId);
 }
 
-/** When an id of version 7 was made, epoch ms by the clock of who made it; undefined for every other text. */
+/** When an id of version 7 was made, epoch ms by the clock of its maker; undefined for every other text. */
 export function timeOfId(id: string): number | undefined {
   if (!validate(id) || version(id) !== 7) return undefined;
   return Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16);

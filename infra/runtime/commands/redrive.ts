@@ -119,7 +119,7 @@ function note(
   if (stage !== undefined && error !== undefined) errors.set(stage, error);
 }
 
-/** Until all that was found was taken, here or by who redrives elsewhere at the same time. */
+/** Waits until all records found were taken, by this process or by another redrive at the same time. */
 async function passed(log: EventLog, { last }: GivenUp): Promise<void> {
   const left = new Map(last);
   for (;;) {
@@ -140,7 +140,7 @@ async function isPast(log: EventLog, partition: number, offset: number): Promise
 }
 
 /**
- * What was redriven is nobody's any more: where an event is would be answered by it, and Kafka forgets the position of a
+ * Drops redriven records from the topic: the trace of an event would still find them, and Kafka forgets the position of a
  * group that is hardly ever there sooner than the records.
  */
 async function dropPassed(log: EventLog): Promise<void> {
@@ -172,7 +172,7 @@ function describeRedriven({ outcomes, errors }: Redriven): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** Messages may hold what somebody sent, and a record what whoever may write to the topic put there. */
+/** Error messages may quote input, and records are as written to the topic: both are untrusted text. */
 function oneLine(text: string): string {
   return text.replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').slice(0, LONGEST_TEXT);
 }

@@ -13,7 +13,7 @@ export interface IssuerSettings {
 
 const DEFAULT_ALGORITHMS = ['RS256', 'PS256', 'ES256', 'EdDSA'];
 
-/** The variables that say whom people may sign in with. */
+/** The issuers of ID tokens that are accepted. */
 export const ISSUER_SETTINGS = {
   issuers: setting(
     'TRIBUTARY_ISSUERS',

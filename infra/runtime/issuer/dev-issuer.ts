@@ -17,10 +17,10 @@ const AUDIENCE = 'tributary';
 const ALGORITHM = 'ES256';
 const LIFETIME_SECONDS = 3600;
 
-/** Mints ID tokens for people who try Tributary out. Never on in production: whoever has its key is anybody. */
+/** Mints ID tokens for people who try Tributary out. Never on in production: its key signs in as anybody. */
 export interface DevIssuer {
   readonly trusted: TrustedIssuer;
-  /** An ID token of one hour for a person, who is the same for the same address. */
+  /** An ID token of one hour for a person; the same address is the same person. */
   mint(email: string, now?: Date): Promise<string>;
 }
 

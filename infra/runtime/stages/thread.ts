@@ -71,7 +71,7 @@ export async function startStagesThread(
   const running = Promise.withResolvers<void>();
   const stopped = Promise.withResolvers<void>();
   const failed = Promise.withResolvers<never>();
-  for (const { promise } of [running, failed]) promise.catch(() => {}); // whoever starts it may look later
+  for (const { promise } of [running, failed]) promise.catch(() => {}); // the caller may look later
   let readiness = STARTING;
   let gone = false;
   let isTerminated = false;
@@ -85,7 +85,7 @@ export async function startStagesThread(
     running.reject(error);
     failed.reject(error);
   };
-  /** The thread ended although nobody asked it to: the entries in hand are noted before the process leaves. */
+  /** The thread ended although it was not asked to: the entries in hand are noted before the process leaves. */
   const ended = async (code: number) => {
     gone = true;
     report([]);

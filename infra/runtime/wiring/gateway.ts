@@ -49,7 +49,7 @@ const LIGHT_CONTRACTS_BYTES = 64 * 1024 * 1024;
 /** The ports of a gateway, and how to close them. */
 export interface OpenGateway {
   readonly dependencies: GatewayDependencies;
-  /** To be begun once the process answers about itself; nobody has to wait for them. */
+  /** To be begun once the process answers about itself; need not be awaited. */
   readonly schemas: Pick<LateSchemas, 'begin'>;
   /** Opens the profiles, whose store has to be checked before; until then their calls are `Unavailable`. */
   openProfiles(): Promise<void>;

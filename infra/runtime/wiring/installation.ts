@@ -160,7 +160,7 @@ function foreignText(store: string, found: string, id: string): string {
 
 function checkLater(steps: readonly Step[], id: string, logger: Logger, cleanup: CleanupStack): StoresCheck {
   const failed = Promise.withResolvers<never>();
-  failed.promise.catch(() => {}); // whoever started the check may look later
+  failed.promise.catch(() => {}); // the caller may look later
   let left = steps;
   let timer: NodeJS.Timeout | undefined;
   let checking: Promise<void> = Promise.resolve();

@@ -48,7 +48,7 @@ export interface PipelineTools {
   readonly inHand?: InHandTable;
 }
 
-/** The stages, and those of their ports that who runs them needs too. The catalog has not caught up yet. */
+/** The stages, and those of their ports that their runner needs too. The catalog has not caught up yet. */
 export interface OpenPipeline {
   readonly pipeline: readonly Stage[];
   readonly log: EventLog;

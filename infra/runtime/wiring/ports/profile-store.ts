@@ -41,7 +41,7 @@ export async function openProfileStore(
   });
 }
 
-/** The profiles of a process that must not touch their store before it is known whose it is. */
+/** The profiles of a process that must not touch their store before its owner is checked. */
 export interface LateProfiles {
   /** `Unavailable` until it was opened. */
   readonly store: ProfileStore;
@@ -65,7 +65,7 @@ export function lateProfiles(openStore: () => Promise<ProfileStore>): LateProfil
       split: async (split) => needed().split(split),
       holdsProfiles: async (scope) => needed().holdsProfiles(scope),
       async close() {
-        await opening?.catch(() => {}); // told to whoever opened it
+        await opening?.catch(() => {}); // reported to the caller of `open`
         await opened?.close();
       },
     },
