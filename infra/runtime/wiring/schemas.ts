@@ -89,7 +89,7 @@ export async function openValueFraming(config: Config, logger: Logger): Promise<
     schemaRegistryPassword: password,
   } = config;
   if (url === undefined) return PLAIN_FRAMING;
-  const { openConfluentFraming } = await import('../../../adapters/value-framing/confluent/index.ts');
+  const { openConfluentFraming } = await import('../../adapters/value-framing/confluent/index.ts');
   return openConfluentFraming({
     url,
     ...(username === undefined || password === undefined ? {} : { username, password }),
