@@ -47,9 +47,9 @@ type Run = <Options>(
 
 /** Each command is loaded when it runs: the short ones need little of what a server does. */
 function describeProgram(environment: Environment, run: Run): Command {
-  const program = setUp(new Command('tributary').exitOverride()).description(
-    'A customer-data pipeline: durable events in, unified profiles and reliable deliveries out.',
-  );
+  const program = setUp(new Command('tributary').exitOverride())
+    .description('A customer-data pipeline: durable events in, unified profiles and reliable deliveries out.')
+    .showHelpAfterError();
 
   add(program, 'dev', 'run everything in one process on this machine, with the development issuer').action(
     run(async () => (await import('./commands/dev.ts')).dev(environment)),
@@ -91,11 +91,11 @@ function describeProgram(environment: Environment, run: Run): Command {
         (await import('./commands/redrive.ts')).redrive(options, environment),
       ),
     );
-  const secrets = add(program, 'secrets', 'maintain the secrets of destinations');
+  const secrets = add(program, 'secrets', 'maintain the secrets of destinations').showHelpAfterError();
   add(secrets, 'rotate', 'seal all secrets under the first key').action(
     run(async () => (await import('./commands/secrets.ts')).rotateAllSecrets(environment)),
   );
-  const catalog = add(program, 'catalog', 'maintain the catalog');
+  const catalog = add(program, 'catalog', 'maintain the catalog').showHelpAfterError();
   add(catalog, 'rewrite', 'drop the history of the catalog and keep its state').action(
     run(async () => (await import('./commands/catalog.ts')).rewriteCatalog(environment)),
   );

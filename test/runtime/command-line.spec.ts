@@ -36,6 +36,15 @@ describe('the command line', () => {
     expect(version.output).toMatch(/^\d+\.\d+\.\d+( \([0-9a-f]{12}\))?\n$/);
   });
 
+  it.each(['unknown', 'secrets turn', 'catalog'])(
+    'prints the commands that there are after "%s"',
+    async (line) => {
+      const { code, log } = await run(line);
+      expect(code).toBe(2);
+      expect(log).toMatch(/^ {2}(redrive|rotate|rewrite) /m);
+    },
+  );
+
   it.each([
     ['unknown', "tributary: unknown command 'unknown'"],
     ['dev --loud', "tributary dev: unknown option '--loud'"],
