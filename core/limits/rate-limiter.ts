@@ -4,7 +4,7 @@
  * Promises: of the calls of one name, at most the limit and what came back since pass in any stretch of time, however
  * many processes ask the same limiter; after a minute without a call the whole limit may be had at once.
  *
- * Errors: `Unavailable` when the engine behind it does not answer; nobody knows then whether the call was counted.
+ * Errors: `Unavailable` when the engine behind it does not answer; whether the call was counted is then unknown.
  * An implementer must not make callers of different names wait for each other, nor remember idle names for good.
  */
 export interface RateLimiter {

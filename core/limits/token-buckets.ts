@@ -12,7 +12,7 @@ export interface TokenBucketsOptions {
 
 const MAX_BUCKETS = 100_000;
 
-/** A token bucket a name. A bucket that is full again costs no memory for long. */
+/** One token bucket for each name. A bucket that is full again is forgotten when room is needed. */
 export class TokenBuckets {
   readonly #options: TokenBucketsOptions;
   /** When each bucket will be full again, epoch ms; one that is not here is full. */
@@ -50,7 +50,7 @@ export class TokenBuckets {
 
 /**
  * When a bucket is full again after tokens worth `seconds` were taken of it, and how long to wait where they are not
- * there. More than a whole bucket is given to whoever finds it full, else it could never be had; a clock set back never
+ * there. More than a whole bucket is granted where the bucket is full, else it never could be; a clock set back never
  * makes a bucket emptier than empty.
  */
 function afterTaking(

@@ -141,7 +141,7 @@ export const bodyPlugin = fastifyPlugin<BodyDependencies>(async (app, { metrics,
   }
 
   function noRoom(reason: 'share' | 'ended'): Error {
-    metrics.count('tributary_bodies_refused_total', { reason });
+    metrics.count('tributary_http_bodies_refused_total', { reason });
     return unavailable({}, new Error(`the memory for bodies is used up (${reason})`));
   }
 

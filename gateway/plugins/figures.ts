@@ -14,7 +14,7 @@ export const figuresPlugin = fastifyPlugin<Pick<GatewayDependencies, 'metrics'>>
     const { operation = NONE } = request.routeOptions.config;
     metrics.count('tributary_http_requests_total', { operation, status: String(reply.statusCode) });
     if (operation !== WATCHED)
-      metrics.observe('tributary_http_request_seconds', reply.elapsedTime / 1_000, { operation });
+      metrics.observe('tributary_http_request_duration_seconds', reply.elapsedTime / 1_000, { operation });
     done();
   });
 });

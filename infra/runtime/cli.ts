@@ -1,77 +1,145 @@
-import type { Command, Environment } from './command.ts';
-import { ConfigError } from './config/config.ts';
-import { UsageError } from './usage-error.ts';
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import type { AdoptStoresOptions } from './commands/adopt-stores.ts';
+import type { PositionsOptions } from './commands/positions.ts';
+import type { RedriveOptions } from './commands/redrive.ts';
+import type { StagesOptions } from './commands/stages-option.ts';
+import type { TokenOptions } from './commands/token.ts';
+import type { TopicsOptions } from './commands/topics.ts';
+import type { TopicFormat } from './commands/topics-text.ts';
+import { ConfigError, describeConfig, type Environment } from './config/config.ts';
+import { buildVersion } from './observability/build-info.ts';
 
-/** Each is loaded when it is asked for: the short ones need little of what a server does. */
-const COMMANDS: Readonly<Record<string, Command>> = {
-  dev: {
-    summary: 'everything in one process on this machine, development issuer on',
-    load: async () => (await import('./commands/dev.ts')).dev,
-  },
-  gateway: {
-    summary: 'the HTTP side alone, on Kafka',
-    load: async () => (await import('./commands/gateway.ts')).runGateway,
-  },
-  processor: {
-    summary: 'all stages, or some: --stages a,b; on Kafka',
-    load: async () => (await import('./commands/processor.ts')).runProcessor,
-  },
-  topics: {
-    summary: 'create the topics on Kafka, mend their settings; --print: say what they are',
-    load: async () => (await import('./commands/topics.ts')).makeTopics,
-  },
-  positions: {
-    summary: 'say where stages are on Kafka, or set where one goes on whose position is lost',
-    load: async () => (await import('./commands/positions.ts')).positions,
-  },
-  secrets: {
-    summary: 'rotate: seal all secrets under the first key',
-    load: async () => (await import('./commands/secrets.ts')).secrets,
-  },
-  catalog: {
-    summary: 'rewrite: drop all history of the catalog, keep its state',
-    load: async () => (await import('./commands/catalog.ts')).catalog,
-  },
-  redrive: {
-    summary: 'hand what stages gave up to them again: --stages a,b; --list: say what there is',
-    load: async () => (await import('./commands/redrive.ts')).redrive,
-  },
-  'adopt-stores': {
-    summary: 'give stores of another installation to this one: --from <its id>, or none',
-    load: async () => (await import('./commands/adopt-stores.ts')).adoptStores,
-  },
-  token: {
-    summary: 'print an ID token of the development issuer: --email a@b.c',
-    load: async () => (await import('./commands/token.ts')).printToken,
-  },
-  config: {
-    summary: 'print the reference of all environment variables',
-    load: async () => (await import('./commands/config.ts')).printConfig,
-  },
-};
+/** The exit code for a wrong command line or configuration. */
+const WRONG_USE = 2;
 
-/** Runs one command; says what is wrong on standard error without a stack. */
+const TOPIC_FORMATS: readonly TopicFormat[] = ['table', 'strimzi', 'terraform'];
+const STAGES = ['--stages <names>', 'stages, separated by commas (default: all of them)'] as const;
+
+/**
+ * Runs one command and resolves to its exit code: 0 when it is done, 1 when it failed or left something undone, 2 for a
+ * wrong command line or configuration, which is reported on standard error without a stack.
+ */
 export async function runCli(args: readonly string[], environment: Environment): Promise<number> {
-  const [name = 'help', ...rest] = args;
-  const command = COMMANDS[name];
-  if (command === undefined) {
-    const asked = name === 'help' || name === '--help' || name === '-h';
-    (asked ? process.stdout : process.stderr).write(usage(asked ? undefined : name));
-    return asked ? 0 : 2;
-  }
+  let exitCode = 0;
+  let name = '';
+  const program = describeProgram(environment, (execute) => async (options, command) => {
+    name = pathOf(command);
+    exitCode = await execute(options);
+  });
   try {
-    const run = await command.load();
-    return await run(rest, environment);
+    await program.parseAsync(args.length === 0 ? ['--help'] : args, { from: 'user' });
+    return exitCode;
   } catch (error) {
-    if (!(error instanceof ConfigError) && !(error instanceof UsageError)) throw error;
-    process.stderr.write(`tributary ${name}: ${error.message}\n`);
-    return 2;
+    if (error instanceof InvalidArgumentError || error instanceof ConfigError) {
+      process.stderr.write(`${name}: ${error.message}\n`);
+      return WRONG_USE;
+    }
+    // Thrown by commander, which has written its message or the help already.
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USE;
+    throw error;
   }
 }
 
-function usage(unknown: string | undefined): string {
-  const lines = Object.entries(COMMANDS).map(
-    ([name, { summary }]) => `  tributary ${name.padEnd(12)} ${summary}`,
+/** Wraps a command for `Command.action`. */
+type Run = <Options>(
+  execute: (options: Options) => Promise<number>,
+) => (options: Options, command: Command) => Promise<void>;
+
+/** Each command is loaded when it runs: the short ones need little of what a server does. */
+function describeProgram(environment: Environment, run: Run): Command {
+  const program = setUp(new Command('tributary').exitOverride())
+    .description('A customer-data pipeline: durable events in, unified profiles and reliable deliveries out.')
+    .showHelpAfterError();
+
+  add(program, 'dev', 'run everything in one process on this machine, with the development issuer').action(
+    run(async () => (await import('./commands/dev.ts')).dev(environment)),
   );
-  return `${unknown === undefined ? '' : `tributary: no command "${unknown}"\n`}usage:\n${lines.join('\n')}\n`;
+  add(program, 'gateway', 'run the HTTP side alone, on Kafka').action(
+    run(async () => (await import('./commands/gateway.ts')).runGateway(environment)),
+  );
+  add(program, 'processor', 'run all stages, or some of them, on Kafka')
+    .option(...STAGES)
+    .action(
+      run<StagesOptions>(async (options) =>
+        (await import('./commands/processor.ts')).runProcessor(options, environment),
+      ),
+    );
+  add(program, 'topics', 'create the missing topics on Kafka and correct the settings of the others')
+    .option('--print', 'print the declared topics instead; asks no Kafka')
+    .addOption(new Option('--format <format>', 'with --print (default: table)').choices(TOPIC_FORMATS))
+    .option('--cluster <name>', 'with --print: the Kafka resource of Strimzi (default: my-cluster)')
+    .action(
+      run<TopicsOptions>(async (options) =>
+        (await import('./commands/topics.ts')).makeTopics(options, environment),
+      ),
+    );
+  add(program, 'positions', 'print the positions of all stages on Kafka, or set one that is lost')
+    .option('--stage <name>', 'the stage whose position is set, with --topic and --to')
+    .option('--topic <name>', 'the topic that it reads, without the prefix')
+    .option('--partition <number>', 'one partition (default: all whose position is lost)')
+    .option('--to <position>', 'first, end, an offset, or a time (ISO 8601)')
+    .action(
+      run<PositionsOptions>(async (options) =>
+        (await import('./commands/positions.ts')).positions(options, environment),
+      ),
+    );
+  add(program, 'redrive', 'hand dead-lettered entries to their stages again')
+    .option(...STAGES)
+    .option('--list', 'print what there is and why it failed, and redrive nothing')
+    .action(
+      run<RedriveOptions>(async (options) =>
+        (await import('./commands/redrive.ts')).redrive(options, environment),
+      ),
+    );
+  const secrets = add(program, 'secrets', 'maintain the secrets of destinations').showHelpAfterError();
+  add(secrets, 'rotate', 'seal all secrets under the first key').action(
+    run(async () => (await import('./commands/secrets.ts')).rotateAllSecrets(environment)),
+  );
+  const catalog = add(program, 'catalog', 'maintain the catalog').showHelpAfterError();
+  add(catalog, 'rewrite', 'drop the history of the catalog and keep its state').action(
+    run(async () => (await import('./commands/catalog.ts')).rewriteCatalog(environment)),
+  );
+  add(program, 'adopt-stores', 'give stores of another installation to this one, with all their data')
+    .requiredOption('--from <id>', 'id of that installation, or none for stores without one')
+    .action(
+      run<AdoptStoresOptions>(async (options) =>
+        (await import('./commands/adopt-stores.ts')).adoptStores(options, environment),
+      ),
+    );
+  add(program, 'token', 'print an ID token of the development issuer')
+    .requiredOption('--email <address>', 'the person it is for')
+    .action(
+      run<TokenOptions>(async (options) =>
+        (await import('./commands/token.ts')).printToken(options, environment),
+      ),
+    );
+  add(program, 'config', 'print the reference of all settings').action(
+    run(async () => {
+      process.stdout.write(`${describeConfig()}\n`);
+      return 0;
+    }),
+  );
+  return program;
+}
+
+function add(parent: Command, name: string, description: string): Command {
+  return setUp(parent.command(name)).description(description);
+}
+
+/** What all commands have: `--version`, whose text is made when it is asked for, and the form of their errors. */
+function setUp(command: Command): Command {
+  const path = pathOf(command);
+  return command
+    .option('-V, --version', 'print the version and the commit')
+    .on('option:version', () => {
+      process.stdout.write(`${buildVersion()}\n`);
+      throw new CommanderError(0, 'commander.version', '');
+    })
+    .showHelpAfterError(`See ${path} --help`)
+    .configureOutput({ outputError: (text, write) => write(text.replace(/^error:/, `${path}:`)) });
+}
+
+/** The words that call a command, e.g. `tributary secrets rotate`. */
+function pathOf(command: Command): string {
+  return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
 }

@@ -7,5 +7,5 @@ keepCompiled();
 // Loaded after it: what is imported above is compiled before any of this runs.
 const { runCli } = await import('./cli.ts');
 
-// Exits although something may still run: a start that failed half-way has threads nobody waits for.
+// Exits although something may still run: a start that failed half-way has left threads behind.
 process.exit(await runCli(process.argv.slice(2), process.env));

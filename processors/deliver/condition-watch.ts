@@ -19,7 +19,7 @@ import {
   toldOf,
   turnDue,
 } from '@tributary/core';
-import { RecentMap } from '../recent-map.ts';
+import { LRUCache } from 'lru-cache';
 import type { DestinationReport } from './destination-calls.ts';
 import { liveReports } from './live-reports.ts';
 import { ReportRounds } from './report-rounds.ts';
@@ -63,7 +63,7 @@ interface Seen {
 export class ConditionWatch {
   readonly #dependencies: ConditionWatchDependencies;
   readonly #rounds: ReportRounds;
-  readonly #streaks = new RecentMap<string, Streak>(REMEMBERED);
+  readonly #streaks = new LRUCache<string, Streak>({ max: REMEMBERED });
   #isDown = false;
 
   constructor(dependencies: ConditionWatchDependencies, reports: () => readonly DestinationReport[]) {
@@ -128,7 +128,7 @@ export class ConditionWatch {
     const told = toldOf(condition);
     const due = turnDue(told, streak, clock(), limits);
     if (due !== undefined) await this.#propose({ destination, health }, streak, due.pacedUntil);
-    else if (streak.state === 'well' && told?.state !== 'bad') this.#streaks.take(id);
+    else if (streak.state === 'well' && told?.state !== 'bad') this.#streaks.delete(id);
   }
 
   /** A conflict means that another process said so first. */
@@ -154,7 +154,7 @@ export class ConditionWatch {
       at: iso(now),
     });
     if (!verdict.applied) return;
-    metrics.count('tributary_destination_turns_total', { state });
+    metrics.count('tributary_destination_health_changes_total', { state });
     logger.warn({ destination: destination.id, state, because }, 'a destination turned');
   }
 }

@@ -318,7 +318,7 @@ export class DestinationCalls {
   #note({ target }: Call, results: readonly DeliveryResult[], durationMs: number, ended: number): void {
     const { metrics, clock } = this.#options;
     const connector = target.type;
-    metrics.observe('tributary_delivery_seconds', durationMs / 1_000, { connector });
+    metrics.observe('tributary_delivery_request_duration_seconds', durationMs / 1_000, { connector });
     let from = 0;
     for (let to = 1; to <= results.length; to++) {
       const result = results[from];

@@ -67,7 +67,7 @@ export class GoneDestinations {
       at,
     } as const;
     const turned = await catalog.propose(this.#turned(destination, proposed));
-    if (turned.applied) metrics.count('tributary_destination_turns_total', { state: 'bad' });
+    if (turned.applied) metrics.count('tributary_destination_health_changes_total', { state: 'bad' });
     const paused = await catalog.propose({
       ...proposed,
       type: 'destination.updated',

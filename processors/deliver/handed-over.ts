@@ -1,5 +1,5 @@
 import type { Delivery, DeliveryAttempt } from '@tributary/core';
-import { RecentMap } from '../recent-map.ts';
+import { LRUCache } from 'lru-cache';
 import type { Interest } from './interest.ts';
 import type { Settlement } from './settlement.ts';
 
@@ -26,7 +26,7 @@ export interface UnderWay {
  * ended, begins again, which is the at-least-once that destinations are promised.
  */
 export class HandedOver {
-  readonly #deliveries = new RecentMap<string, UnderWay>(KEPT);
+  readonly #deliveries = new LRUCache<string, UnderWay>({ max: KEPT });
 
   get isEmpty(): boolean {
     return this.#deliveries.size === 0;
@@ -44,7 +44,10 @@ export class HandedOver {
 
   /** This very try of the delivery, once; undefined when it is not known. */
   take(delivery: Delivery): UnderWay | undefined {
-    return this.#deliveries.take(tryOf(delivery));
+    const key = tryOf(delivery);
+    const underWay = this.#deliveries.get(key);
+    this.#deliveries.delete(key);
+    return underWay;
   }
 }
 

@@ -73,10 +73,12 @@ it('processes that deliver to one destination share its limits, and leave them t
 it('has figures of the first hundred destinations under their own names, and of the others together', async () => {
   const { gauges, tellerOf } = setUp();
   await tellerOf('p1').tell(Array.from({ length: 150 }, (_, n) => reportOf(`d${n}`)));
-  expect(gauges.get('tributary_destination_waiting d99')).toBe(1);
-  expect(gauges.get('tributary_destination_waiting other')).toBe(50);
-  expect(gauges.get('tributary_destination_oldest_waiting_seconds other')).toBe(2);
-  const names = [...gauges.keys()].filter((key) => key.startsWith('tributary_destination_waiting '));
+  expect(gauges.get('tributary_destination_deliveries_pending d99')).toBe(1);
+  expect(gauges.get('tributary_destination_deliveries_pending other')).toBe(50);
+  expect(gauges.get('tributary_destination_oldest_pending_seconds other')).toBe(2);
+  const names = [...gauges.keys()].filter((key) =>
+    key.startsWith('tributary_destination_deliveries_pending '),
+  );
   expect(names).toHaveLength(101);
 });
 
@@ -88,9 +90,9 @@ it('the figures of a destination that was forgotten stayed for good: they end, a
     ...Array.from({ length: 100 }, (_, n) => reportOf(`d${n}`)),
   ]);
   expect(gauges.get('tributary_destination_circuits_open down')).toBe(1);
-  expect(gauges.get('tributary_destination_waiting other')).toBe(1);
+  expect(gauges.get('tributary_destination_deliveries_pending other')).toBe(1);
   await teller.tell([reportOf('d99')]);
-  expect(gauges.get('tributary_destination_waiting d99')).toBe(1);
+  expect(gauges.get('tributary_destination_deliveries_pending d99')).toBe(1);
   expect(new Set([...gauges.keys()].map((key) => key.split(' ')[1]))).toEqual(new Set(['d99']));
   await teller.tell([]);
   expect([...gauges.keys()]).toEqual([]);

@@ -118,18 +118,18 @@ export class HealthTeller {
       }
       for (const quantile of [0.5, 0.99]) {
         const ms = worst(({ latency }) => latencyPercentile(latency, quantile) ?? 0);
-        gauge('tributary_destination_attempt_seconds', ms / 1_000, { quantile: String(quantile) });
+        gauge('tributary_destination_attempt_duration_seconds', ms / 1_000, { quantile: String(quantile) });
       }
       gauge(
-        'tributary_destination_waiting',
+        'tributary_destination_deliveries_pending',
         sum(({ waiting }) => waiting),
       );
       gauge(
-        'tributary_destination_under_way',
+        'tributary_destination_deliveries_in_flight',
         sum(({ under_way }) => under_way),
       );
       gauge(
-        'tributary_destination_oldest_waiting_seconds',
+        'tributary_destination_oldest_pending_seconds',
         worst(({ oldest_waiting_at: at }) => (at === null ? 0 : now - at)) / 1_000,
       );
       gauge(

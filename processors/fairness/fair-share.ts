@@ -1,5 +1,5 @@
 import type { Clock } from '@tributary/core';
-import { RecentMap } from '../recent-map.ts';
+import { LRUCache } from 'lru-cache';
 import type { ThreadTime } from './thread-time.ts';
 
 /** Processor time that an event may take without being charged for it, ms: many times what an ordinary event takes. */
@@ -38,7 +38,7 @@ interface Tenant {
 export class FairShare {
   readonly #elapsed: Clock;
   readonly #available: Clock;
-  readonly #tenants = new RecentMap<string, Tenant>(REMEMBERED);
+  readonly #tenants = new LRUCache<string, Tenant>({ max: REMEMBERED });
   /** The workspace of the latest event. */
   #latest = '';
   /** Whether events of more than one workspace came since that was last asked, and when it was so. */

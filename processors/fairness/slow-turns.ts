@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { Clock, Emission } from '@tributary/core';
-import { WaitingLine } from '../waiting-line.ts';
+import Denque from 'denque';
 import type { InTurn } from './pieces.ts';
 
 /** How long the slow queues hold the thread before they rest, ms; one piece of work may take a few more. */
@@ -18,7 +18,7 @@ export class SlowTurns {
   readonly #elapsed: Clock;
   readonly #isBusy: () => boolean;
   /** Work that waits, by workspace. The first workspace has the next turn. */
-  readonly #lines = new Map<string, WaitingLine<() => void>>();
+  readonly #lines = new Map<string, Denque<() => void>>();
   #laterMs = 0;
   #isRunning = false;
 
@@ -34,9 +34,9 @@ export class SlowTurns {
    */
   run<T>(workspaceId: string, work: () => T, later: (result: T) => number = () => 0): Promise<T> {
     return new Promise((resolve, reject) => {
-      const line = this.#lines.get(workspaceId) ?? new WaitingLine<() => void>();
+      const line = this.#lines.get(workspaceId) ?? new Denque<() => void>();
       this.#lines.set(workspaceId, line);
-      line.join(() => {
+      line.push(() => {
         try {
           const result = work();
           this.#laterMs += later(result);
@@ -72,10 +72,10 @@ export class SlowTurns {
 
   #takeTurn(): void {
     for (const [workspaceId, line] of this.#lines) {
-      const work = line.first;
+      const work = line.peekFront();
       line.shift();
       this.#lines.delete(workspaceId);
-      if (line.size > 0) this.#lines.set(workspaceId, line); // behind the others
+      if (line.length > 0) this.#lines.set(workspaceId, line); // behind the others
       work?.();
       return;
     }

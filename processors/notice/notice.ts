@@ -57,7 +57,7 @@ async function tell(dependencies: NoticeDependencies, entry: LogEntry): Promise<
   const emissions = emissionsOf(catalog, destination, told, entry);
   const ways = emissions.map(({ topic }) => (topic === TOPIC.mail ? 'mail' : 'delivery'));
   for (const way of ways.length === 0 ? ['nobody'] : ways)
-    metrics.count('tributary_destination_notices_total', { state: turn.state, way });
+    metrics.count('tributary_destination_health_alerts_total', { state: turn.state, way });
   const about = { destination: destination.id, notice: id, state: turn.state, ways };
   logger.info(
     about,

@@ -1,5 +1,5 @@
 import { type Catalog, type Clock, iso, type Logger, messageOf, type Transformation } from '@tributary/core';
-import { RecentMap } from '../recent-map.ts';
+import { LRUCache } from 'lru-cache';
 import {
   afterRuns,
   type FailureLimits,
@@ -32,7 +32,7 @@ interface Watched {
  */
 export class FailureWatch {
   readonly #dependencies: FailureWatchDependencies;
-  readonly #watched = new RecentMap<string, Watched>(WATCHED);
+  readonly #watched = new LRUCache<string, Watched>({ max: WATCHED });
 
   constructor(dependencies: FailureWatchDependencies) {
     this.#dependencies = dependencies;

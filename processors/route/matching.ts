@@ -112,7 +112,7 @@ function match(
         emissions = [...emissions, notTakenOnRedrive(routed, rule)];
     } else if (!isDue(subjectAt(rule), rule, state)) continue;
     else if (mismatch.because === 'filter_failed') {
-      metrics.count('tributary_rule_filters_failed_total', {});
+      metrics.count('tributary_rule_filter_failures_total', {});
       emissions = [...emissions, undecided(subjectAt(rule), rule, mismatch)];
     } else {
       firstNotEvaluated ??= { rule, mismatch };

@@ -97,7 +97,7 @@ export class RunFigures {
     for (const { outcome, durationMs } of runs) {
       const label = labelOf(outcome);
       outcomes.set(label, (outcomes.get(label) ?? 0) + 1);
-      metrics.observe('tributary_transformation_run_seconds', durationMs / 1000, { transformation });
+      metrics.observe('tributary_transformation_run_duration_seconds', durationMs / 1000, { transformation });
     }
     for (const [outcome, count] of outcomes)
       metrics.count('tributary_transformation_runs_total', { transformation, outcome }, count);

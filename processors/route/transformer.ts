@@ -6,9 +6,9 @@ import type {
   StageContext,
   Transformation,
 } from '@tributary/core';
+import { LRUCache } from 'lru-cache';
 import { type InTurn, SMALL_CHARS } from '../fairness/pieces.ts';
 import { Patience } from '../patience.ts';
-import { RecentMap } from '../recent-map.ts';
 import { CallSize, charsOf } from './call-size.ts';
 import { excessOf, type RuleShare } from './event-bounds.ts';
 import type { FailureWatch } from './failure-watch.ts';
@@ -87,7 +87,7 @@ interface Taken {
 export class Transformer {
   readonly #dependencies: TransformerDependencies;
   readonly #programs = new Map<string, Program>();
-  readonly #sizes = new RecentMap<string, CallSize>(KNOWN_PROGRAMS);
+  readonly #sizes = new LRUCache<string, CallSize>({ max: KNOWN_PROGRAMS });
   readonly #patience: Patience;
   readonly #inHand = new OutputsInHand();
 

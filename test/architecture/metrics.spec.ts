@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { describeMetrics, METRICS, type MetricDescription } from '@tributary/core';
+import { METRICS, type MetricDescription } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 
@@ -14,8 +14,30 @@ interface Rules {
   }[];
 }
 
-it('docs/metrics.md is what the catalogue says', async () => {
+const INTRODUCTION = [
+  '# Metrics',
+  'Every process reports its own at `/metrics` of its admin port (`TRIBUTARY_ADMIN_PORT`), for Prometheus, computed at most once a second; add up the values of several processes, except for lag. Made from `core/observability/metric-catalogue.ts`; `test/architecture/metrics.spec.ts` keeps it up to date, and writes it anew when run with `-u`. A metric exists from its first use on; histograms are in seconds. Besides these there are the metrics of the process, `process_…` and `nodejs_…`. [infra/deploy/alerts.yaml](../infra/deploy/alerts.yaml) has alert rules.',
+];
+
+/** Every metric with its labels, in Markdown. */
+function describeMetrics(): string {
+  const rows = Object.entries<MetricDescription>(METRICS).map(([name, { kind, help, labels = {} }]) => {
+    const described = Object.entries(labels).map(([label, meaning]) => `\`${label}\`: ${meaning}`);
+    return `| \`${name}\` | ${kind} | ${help} | ${described.join('; ')} |`;
+  });
+  const table = ['| name | kind | what it is | labels |', '|---|---|---|---|', ...rows];
+  return `${[...INTRODUCTION, table.join('\n')].join('\n\n')}\n`;
+}
+
+it('docs/metrics.md is made of the catalogue', async () => {
   await expect(describeMetrics()).toMatchFileSnapshot('../../docs/metrics.md');
+});
+
+it.each(Object.entries<MetricDescription>(METRICS))('%s is named as Prometheus advises', (name, { kind }) => {
+  expect(name).toMatch(/^tributary(_[a-z]+)+$/);
+  expect(name.endsWith('_total')).toBe(kind === 'counter');
+  expect(name.endsWith('_duration_seconds') && kind !== 'gauge').toBe(kind === 'histogram');
+  expect(name).not.toMatch(/_(ms|millis|milliseconds|minutes|hours|kb|mb)(_|$)/);
 });
 
 describe('alerts', async () => {

@@ -45,6 +45,8 @@ export async function startCluster(
 /** Records behind the ends over all stages of a processor. */
 export async function lagOf(processor: ServerProcess): Promise<number> {
   const text = await scrape(await adminOf(processor));
-  const lags = [...text.matchAll(/^tributary_stage_lag\{[^}]*\} (\d+)/gm)].map(([, lag]) => Number(lag));
+  const lags = [...text.matchAll(/^tributary_stage_lag_records\{[^}]*\} (\d+)/gm)].map(([, lag]) =>
+    Number(lag),
+  );
   return lags.reduce((sum, lag) => sum + lag, 0);
 }

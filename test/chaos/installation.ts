@@ -143,7 +143,7 @@ export class Installation {
       TRIBUTARY_PARTITIONS: String(this.#options.partitions),
       TRIBUTARY_DEV_ISSUER: '1',
       TRIBUTARY_EGRESS_ALLOW: '127.0.0.0/8',
-      TRIBUTARY_RETRY_LADDER: '1s,5s',
+      TRIBUTARY_RETRY_SCHEDULE: '1s,5s',
       // A busy machine's disk must not make most deliveries repeated ones.
       TRIBUTARY_DELIVERY_TIMEOUT: '30s',
       TRIBUTARY_SANDBOX_PROCESSES: '1',

@@ -5,7 +5,7 @@
  */
 function leastLags(metrics: string): ReadonlyMap<string, number> {
   const lags = new Map<string, number>();
-  for (const [, labels = '', lag] of metrics.matchAll(/^tributary_stage_lag\{(.*)\} (\d+)$/gm))
+  for (const [, labels = '', lag] of metrics.matchAll(/^tributary_stage_lag_records\{(.*)\} (\d+)$/gm))
     lags.set(labels, Math.min(Number(lag), lags.get(labels) ?? Number.POSITIVE_INFINITY));
   return lags;
 }

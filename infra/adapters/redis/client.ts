@@ -1,3 +1,4 @@
+import { backoffMs } from '@tributary/core';
 import { Cluster, Redis } from 'ioredis';
 import type { RedisAddress } from './address.ts';
 
@@ -5,7 +6,7 @@ import type { RedisAddress } from './address.ts';
 export type RedisClient = Redis | Cluster;
 
 /** The longest wait before the next attempt to connect, ms: so soon after it is back it is used again. */
-const MAX_RECONNECT_MS = 1_000;
+const RECONNECT = { firstMs: 50, capMs: 1_000 };
 
 /**
  * A client that does not connect before it is told to, fails every command at once while there is no connection, sends
@@ -72,7 +73,7 @@ function credentialsOf({ username, password, tls }: RedisAddress) {
 }
 
 function reconnectDelay(attempt: number): number {
-  return Math.min(50 * 2 ** Math.min(attempt - 1, 10), MAX_RECONNECT_MS);
+  return backoffMs(attempt - 1, RECONNECT);
 }
 
 /** A primary that became a replica: the name leads to the new one, once it is looked up again. */

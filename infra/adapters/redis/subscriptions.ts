@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Logger, messageOf } from '@tributary/core';
+import { backoffMs, type Logger, messageOf } from '@tributary/core';
 import type { Redis } from 'ioredis';
 import { parseRedisAddress, type RedisAddress } from './address.ts';
 import { createSubscriber } from './client.ts';
@@ -7,7 +7,7 @@ import { createSubscriber } from './client.ts';
 const DEFAULT_TIMEOUT_MS = 5_000;
 /** How often a connection on which nobody says anything is asked whether it is still there, ms. */
 const PING_EVERY_MS = 5_000;
-const LONGEST_PAUSE_MS = 1_000;
+const BACKOFF = { firstMs: 50, capMs: 1_000 };
 
 export interface RedisSubscriptionsOptions {
   /** See `parseRedisAddress`. */
@@ -62,8 +62,7 @@ export class RedisSubscriptions {
     for (let node = 0; this.#isNeeded; node++) {
       const isHeard = await this.#listen(node);
       failures = isHeard ? 0 : failures + 1;
-      if (this.#isNeeded)
-        await sleep(Math.min(50 * 2 ** Math.min(failures, 10), LONGEST_PAUSE_MS), undefined, { ref: false });
+      if (this.#isNeeded) await sleep(backoffMs(failures, BACKOFF), undefined, { ref: false });
     }
     this.#isRunning = false;
   }

@@ -1,17 +1,20 @@
 import { isUuid, NO_METRICS } from '@tributary/core';
-import type { Environment } from '../command.ts';
-import { readConfig } from '../config/config.ts';
+import { InvalidArgumentError } from 'commander';
+import type { Environment } from '../config/config.ts';
+import { readCommandConfig } from '../config/roles.ts';
 import { createLogger } from '../observability/logger.ts';
-import { DEV_DEFAULTS } from '../process/dev-defaults.ts';
-import { startPatience, whenAvailable } from '../process/patience.ts';
+import { startDeadline, untilAvailable } from '../process/await-engines.ts';
+import { CleanupStack } from '../process/cleanup-stack.ts';
 import { makeFolderPrivate } from '../process/private-folder.ts';
-import { tellingFaults } from '../process/telling-faults.ts';
-import { parseOptions, UsageError } from '../usage-error.ts';
-import { Closing } from '../wiring/closing.ts';
+import { reportErrors } from '../process/report-errors.ts';
 import { installationOf } from '../wiring/installation.ts';
 import { openCatalog } from '../wiring/ports/catalog.ts';
 import { openEventLog } from '../wiring/ports/event-log.ts';
 import { openStoreMarks } from '../wiring/ports/store-marks.ts';
+
+export interface AdoptStoresOptions {
+  readonly from: string;
+}
 
 /** What `--from` says for stores without a mark beside a new catalog. */
 const UNMARKED = 'none';
@@ -21,29 +24,27 @@ const UNMARKED = 'none';
  * one's, with all their data. Stores of yet another installation are left, with code 1. `none`: names the installation of
  * a new catalog although there is data already. Stop the processes that use the stores before.
  */
-export async function adoptStores(args: readonly string[], environment: Environment): Promise<number> {
-  const { from } = parseOptions(args, { from: { type: 'string' } });
-  if (from === undefined || (from !== UNMARKED && !isUuid(from)))
-    throw new UsageError('--from says whose stores they were: an id of an installation, or none');
-  const asked = readConfig({ LOG_LEVEL: 'warn', ...environment });
-  const config = asked.kafkaBrokers.length > 0 ? asked : readConfig({ ...DEV_DEFAULTS, ...environment });
+export async function adoptStores({ from }: AdoptStoresOptions, environment: Environment): Promise<number> {
+  if (from !== UNMARKED && !isUuid(from))
+    throw new InvalidArgumentError('--from must be the id of an installation, or none');
+  const config = readCommandConfig(environment);
   const logger = createLogger(config.logLevel, { part: 'adopt-stores' });
-  const closing = new Closing();
-  return tellingFaults('adopt-stores', async () => {
+  const cleanup = new CleanupStack();
+  return reportErrors('adopt-stores', async () => {
     try {
       makeFolderPrivate(config.dataFolder, logger);
-      const patience = startPatience(config.startTimeout, logger);
-      const log = closing.keep(
+      const deadline = startDeadline(config.startTimeout, logger);
+      const log = cleanup.use(
         await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }),
       );
-      const catalog = closing.keep(openCatalog(config, { log, logger }));
-      const marks = await openStoreMarks(config, logger, (mark) => closing.keep(mark));
-      const id = await installationOf(config, { catalog, log, logger }, marks, patience, from === UNMARKED);
+      const catalog = cleanup.use(openCatalog(config, { log, logger }));
+      const marks = await openStoreMarks(config, logger, (mark) => cleanup.use(mark));
+      const id = await installationOf(config, { catalog, log, logger }, marks, deadline, from === UNMARKED);
       let code = 0;
       for (const mark of [marks.profiles, ...marks.others]) {
-        const found = await whenAvailable(`reading the mark of ${mark.store}`, patience, () => mark.read());
+        const found = await untilAvailable(`reading the mark of ${mark.store}`, deadline, () => mark.read());
         const isMeant = found === from.toLowerCase();
-        if (isMeant) await whenAvailable(`marking ${mark.store}`, patience, () => mark.replace(id));
+        if (isMeant) await untilAvailable(`marking ${mark.store}`, deadline, () => mark.replace(id));
         const isOther = found !== undefined && found !== id && !isMeant;
         if (isOther) code = 1;
         const state = isMeant
@@ -57,7 +58,7 @@ export async function adoptStores(args: readonly string[], environment: Environm
       }
       return code;
     } finally {
-      await closing.close();
+      await cleanup.close();
     }
   });
 }

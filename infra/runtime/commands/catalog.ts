@@ -1,16 +1,13 @@
 import { NO_METRICS } from '@tributary/core';
 import { CATALOG_STAGES } from '@tributary/processors';
 import type { Rewritten } from '../../adapters/catalog/log/index.ts';
-import type { Environment } from '../command.ts';
-import { readConfig } from '../config/config.ts';
+import { type Environment, readConfig } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { createLogger } from '../observability/logger.ts';
-import { startPatience } from '../process/patience.ts';
+import { catchUp, startDeadline } from '../process/await-engines.ts';
+import { CleanupStack } from '../process/cleanup-stack.ts';
 import { makeFolderPrivate } from '../process/private-folder.ts';
-import { tellingFaults } from '../process/telling-faults.ts';
-import { UsageError } from '../usage-error.ts';
-import { catchUp } from '../wiring/catch-up.ts';
-import { Closing } from '../wiring/closing.ts';
+import { reportErrors } from '../process/report-errors.ts';
 import { openCatalog, removeSnapshot } from '../wiring/ports/catalog.ts';
 import { openEventLog } from '../wiring/ports/event-log.ts';
 
@@ -18,27 +15,26 @@ import { openEventLog } from '../wiring/ports/event-log.ts';
  * `tributary catalog rewrite`: puts the state of the catalog into its topic as rows and drops the facts it came from,
  * beside whatever runs, so that what is not in the state any more is nowhere. Safe to run again at any time.
  */
-export async function catalog(args: readonly string[], environment: Environment): Promise<number> {
-  if (args.length !== 1 || args[0] !== 'rewrite') throw new UsageError('there is one thing to do: rewrite');
+export async function rewriteCatalog(environment: Environment): Promise<number> {
   const config = readConfig({ LOG_LEVEL: 'warn', ...environment });
-  const closing = new Closing();
-  return tellingFaults('catalog', async () => {
+  const cleanup = new CleanupStack();
+  return reportErrors('catalog', async () => {
     try {
-      const rewritten = await rewrite(config, closing);
+      const rewritten = await rewrite(config, cleanup);
       process.stdout.write(describe(rewritten, config));
       return 0;
     } finally {
-      await closing.close();
+      await cleanup.close();
     }
   });
 }
 
-async function rewrite(config: Config, closing: Closing): Promise<Rewritten> {
+async function rewrite(config: Config, cleanup: CleanupStack): Promise<Rewritten> {
   const logger = createLogger(config.logLevel, { part: 'catalog' });
   makeFolderPrivate(config.dataFolder, logger);
-  const log = closing.keep(await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }));
-  const opened = closing.keep(openCatalog(config, { log, logger }));
-  await catchUp(opened, startPatience(config.startTimeout, logger));
+  const log = cleanup.use(await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }));
+  const opened = cleanup.use(openCatalog(config, { log, logger }));
+  await catchUp(opened, startDeadline(config.startTimeout, logger));
   const rewritten = await opened.rewrite({
     by: 'operator:catalog',
     stages: CATALOG_STAGES,

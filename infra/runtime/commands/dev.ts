@@ -1,8 +1,7 @@
 import { MessageChannel } from 'node:worker_threads';
 import { type Logger, TOPIC } from '@tributary/core';
-import type { Environment } from '../command.ts';
-import { readConfig } from '../config/config.ts';
-import { lockFolder } from '../config/folder-lock.ts';
+import { ConfigError, type Environment } from '../config/config.ts';
+import { readDevConfig } from '../config/roles.ts';
 import type { Config } from '../config/settings.ts';
 import { openDevIssuer } from '../issuer/dev-issuer.ts';
 import { openOidcIssuers } from '../issuer/oidc-issuers.ts';
@@ -10,19 +9,18 @@ import { reportBuild } from '../observability/build-info.ts';
 import { EngineHealth } from '../observability/engine-health.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
-import { catalogReadiness } from '../observability/readiness.ts';
-import { DEV_DEFAULTS } from '../process/dev-defaults.ts';
-import { startPatience } from '../process/patience.ts';
+import { catalogReadiness } from '../observability/operations.ts';
+import { startDeadline } from '../process/await-engines.ts';
+import type { CleanupStack } from '../process/cleanup-stack.ts';
+import { lockFolder } from '../process/folder-lock.ts';
 import { makeFolderPrivate } from '../process/private-folder.ts';
-import { type Leaving, runUntilTold } from '../process/run-until-told.ts';
-import { tellingFaults } from '../process/telling-faults.ts';
+import { reportErrors } from '../process/report-errors.ts';
+import { runUntilSignalled, type Shutdown } from '../process/run-until-signalled.ts';
 import { prepareQuickstart, welcome } from '../quickstart/quickstart.ts';
 import { startAdminServer } from '../server/admin-server.ts';
-import { drain, unlessLeaving } from '../server/drain.ts';
+import { drain, unlessShuttingDown } from '../server/drain.ts';
 import { startServer } from '../server/server.ts';
 import { startStagesThread } from '../stages/thread.ts';
-import { noArguments, UsageError } from '../usage-error.ts';
-import type { Closing } from '../wiring/closing.ts';
 import { watchConfiguredEngines } from '../wiring/engines.ts';
 import { openGateway } from '../wiring/gateway.ts';
 import { checkStores } from '../wiring/installation.ts';
@@ -31,18 +29,17 @@ import { checkStores } from '../wiring/installation.ts';
  * `tributary dev`: everything in one process, on SQLite where the environment names no engines. Leaves on SIGTERM or
  * SIGINT after finishing what it took.
  */
-export async function dev(args: readonly string[], environment: Environment): Promise<number> {
-  noArguments(args);
-  const config = readConfig({ ...DEV_DEFAULTS, ...environment });
+export async function dev(environment: Environment): Promise<number> {
+  const config = readDevConfig(environment);
   if (!config.devIssuer)
-    throw new UsageError('it lives of the development issuer, which TRIBUTARY_DEV_ISSUER=0 switches off');
+    throw new ConfigError(['TRIBUTARY_DEV_ISSUER=0 switches off the development issuer, which this needs']);
   const logger = createLogger(config.logLevel, { part: 'gateway' });
-  return tellingFaults('dev', async () => {
+  return reportErrors('dev', async () => {
     makeFolderPrivate(config.dataFolder, logger);
     const lock = lockFolder(config.dataFolder);
     try {
-      return await runUntilTold({ logger, graceMs: config.shutdownGrace }, (closing, leaving) =>
-        serve(config, closing, leaving, logger),
+      return await runUntilSignalled({ logger, graceMs: config.shutdownGrace }, (cleanup, shutdown) =>
+        serve(config, cleanup, shutdown, logger),
       );
     } finally {
       lock.release();
@@ -50,20 +47,25 @@ export async function dev(args: readonly string[], environment: Environment): Pr
   });
 }
 
-async function serve(config: Config, closing: Closing, leaving: Leaving, logger: Logger): Promise<never> {
+async function serve(
+  config: Config,
+  cleanup: CleanupStack,
+  shutdown: Shutdown,
+  logger: Logger,
+): Promise<never> {
   const metrics = createMetrics({ processFigures: true });
   reportBuild(metrics, 'dev');
   const health = new EngineHealth({ metrics, part: 'main' });
   const issuer = openDevIssuer(config);
-  const oidc = closing.keep(openOidcIssuers(config, { logger, metrics }));
+  const oidc = cleanup.use(openOidcIssuers(config, { logger, metrics }));
   const issuers = [issuer.trusted, ...oidc.trusted];
   const live = new MessageChannel();
-  const { dependencies, schemas, openProfiles } = closing.keep(
+  const { dependencies, schemas, openProfiles } = cleanup.use(
     await openGateway(config, issuers, { logger, metrics, health, liveLink: live.port1 }),
   );
   const { catalog, log } = dependencies;
-  closing.keep(watchConfiguredEngines(config, dependencies, health));
-  const stages = closing.keep(
+  cleanup.use(watchConfiguredEngines(config, dependencies, health));
+  const stages = cleanup.use(
     await startStagesThread(
       { config, liveLink: live.port2 },
       { logger, noteCrash: (entries) => log.append(TOPIC.crashes, entries) },
@@ -71,16 +73,17 @@ async function serve(config: Config, closing: Closing, leaving: Leaving, logger:
   );
   await stages.running;
   const operations = {
-    readiness: () => unlessLeaving(leaving, catalogReadiness(catalog, { ...health.said(), ...oidc.said() })),
+    readiness: () =>
+      unlessShuttingDown(shutdown, catalogReadiness(catalog, { ...health.said(), ...oidc.said() })),
     metrics: { main: () => metrics.snapshot(), stages: () => stages.snapshot() },
   };
-  const admin = closing.keep(await startAdminServer(config, operations, logger));
-  const server = closing.keep(await startServer(config, dependencies, operations));
+  const admin = cleanup.use(await startAdminServer(config, operations, logger));
+  const server = cleanup.use(await startServer(config, dependencies, operations));
   await schemas.begin();
-  const patience = startPatience(config.startTimeout, logger);
-  const check = closing.keep(await checkStores(config, { catalog, log, logger }, patience, openProfiles));
+  const deadline = startDeadline(config.startTimeout, logger);
+  const check = cleanup.use(await checkStores(config, { catalog, log, logger }, deadline, openProfiles));
   const quickstart = await prepareQuickstart(server.app, dependencies, issuer, config.dataFolder);
-  leaving.drain = () => drain(server, config.drain, logger);
+  shutdown.drain = () => drain(server, config.drain, logger);
   process.stdout.write(welcome(server.url, admin.url, quickstart));
   return Promise.race([stages.failed, check.failed]);
 }

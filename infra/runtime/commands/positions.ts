@@ -1,15 +1,22 @@
 import { NO_METRICS } from '@tributary/core';
 import { STAGE_NAMES } from '@tributary/processors';
+import { InvalidArgumentError } from 'commander';
 import type { KafkaLog, KnownPosition } from '../../adapters/event-log/kafka/index.ts';
-import type { Environment } from '../command.ts';
+import type { Environment } from '../config/config.ts';
+import { readClusterConfig } from '../config/roles.ts';
 import { createLogger } from '../observability/logger.ts';
-import { readDistributedConfig } from '../process/distributed.ts';
-import { startPatience, whenAvailable } from '../process/patience.ts';
-import { tellingFaults } from '../process/telling-faults.ts';
-import { parseOptions, UsageError } from '../usage-error.ts';
+import { startDeadline, untilAvailable } from '../process/await-engines.ts';
+import { reportErrors } from '../process/report-errors.ts';
 import { openOnKafka } from '../wiring/ports/event-log.ts';
 
-/** Where a stage is to go on. */
+export interface PositionsOptions {
+  readonly stage?: string;
+  readonly topic?: string;
+  readonly partition?: string;
+  readonly to?: string;
+}
+
+/** The position at which a stage is to continue. */
 type Target = 'first' | 'end' | { readonly offset: number } | { readonly at: number };
 
 interface Choice {
@@ -25,17 +32,17 @@ interface Choice {
  * that wait as their position is lost, beside whatever runs: they look for it every two seconds. Partitions that have a
  * position stay as they are. Code 1 where none could be set.
  */
-export async function positions(args: readonly string[], environment: Environment): Promise<number> {
-  const choice = choiceOf(args);
-  const config = readDistributedConfig(environment);
+export async function positions(options: PositionsOptions, environment: Environment): Promise<number> {
+  const choice = choiceOf(options);
+  const config = readClusterConfig(environment);
   const logger = createLogger(config.logLevel, { part: 'positions' });
-  return tellingFaults('positions', async () => {
+  return reportErrors('positions', async () => {
     const log = await openOnKafka(config, { logger, metrics: NO_METRICS });
     try {
-      const patience = startPatience(config.startTimeout, logger);
+      const deadline = startDeadline(config.startTimeout, logger);
       const known = () => log.positionsOf(STAGE_NAMES);
       if (choice !== undefined) return await set(log, choice);
-      process.stdout.write(table(await whenAvailable('reading the positions', patience, known)));
+      process.stdout.write(table(await untilAvailable('reading the positions', deadline, known)));
       return 0;
     } finally {
       await log.close();
@@ -43,20 +50,14 @@ export async function positions(args: readonly string[], environment: Environmen
   });
 }
 
-function choiceOf(args: readonly string[]): Choice | undefined {
-  const { stage, topic, partition, to } = parseOptions(args, {
-    stage: { type: 'string' },
-    topic: { type: 'string' },
-    partition: { type: 'string' },
-    to: { type: 'string' },
-  });
+function choiceOf({ stage, topic, partition, to }: PositionsOptions): Choice | undefined {
   if (stage === undefined && topic === undefined && partition === undefined && to === undefined)
     return undefined;
   if (stage === undefined || topic === undefined || to === undefined)
-    throw new UsageError('--stage, --topic and --to go together');
-  if (!STAGE_NAMES.some((name) => name === stage)) throw new UsageError(`no stage "${stage}"`);
+    throw new InvalidArgumentError('--stage, --topic and --to go together');
+  if (!STAGE_NAMES.some((name) => name === stage)) throw new InvalidArgumentError(`no stage "${stage}"`);
   if (partition !== undefined && !/^\d{1,6}$/.test(partition))
-    throw new UsageError('--partition is a number');
+    throw new InvalidArgumentError('--partition is a number');
   return {
     stage,
     topic,
@@ -69,7 +70,7 @@ function targetOf(to: string): Target {
   if (to === 'first' || to === 'end') return to;
   if (/^\d{1,15}$/.test(to)) return { offset: Number(to) };
   const at = Date.parse(to);
-  if (Number.isNaN(at)) throw new UsageError('--to is first, end, an offset, or a time (ISO 8601)');
+  if (Number.isNaN(at)) throw new InvalidArgumentError('--to is first, end, an offset, or a time (ISO 8601)');
   return { at };
 }
 
@@ -77,7 +78,7 @@ async function set(log: KafkaLog, { stage, topic, partition, to }: Choice): Prom
   const count = log.topics.get(topic)?.partitions ?? 0;
   const all = Array.from({ length: count }, (_, number) => number);
   const chosen = partition === undefined ? all : all.filter((number) => number === partition);
-  if (chosen.length === 0) throw new UsageError(`no topic "${topic}", or no such partition`);
+  if (chosen.length === 0) throw new InvalidArgumentError(`no topic "${topic}", or no such partition`);
   let changed = 0;
   for (const number of chosen) {
     const stored = await log.positionOf(stage, topic, number);

@@ -1,38 +1,37 @@
 import { type Logger, type NewEntry, NO_METRICS, TOPIC } from '@tributary/core';
 import { STAGE_NAMES } from '@tributary/processors';
-import type { Environment } from '../command.ts';
+import type { Environment } from '../config/config.ts';
+import { readClusterConfig, warnOfSharedFolder } from '../config/roles.ts';
 import type { Config } from '../config/settings.ts';
 import { reportBuild } from '../observability/build-info.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
-import { readDistributedConfig, tellOfSharedFolder } from '../process/distributed.ts';
+import type { CleanupStack } from '../process/cleanup-stack.ts';
 import { makeFolderPrivate } from '../process/private-folder.ts';
-import { type Leaving, runUntilTold } from '../process/run-until-told.ts';
-import { tellingFaults } from '../process/telling-faults.ts';
+import { reportErrors } from '../process/report-errors.ts';
+import { runUntilSignalled, type Shutdown } from '../process/run-until-signalled.ts';
 import { openSecrets } from '../secrets/secrets.ts';
 import { startAdminServer } from '../server/admin-server.ts';
-import { unlessLeaving } from '../server/drain.ts';
+import { unlessShuttingDown } from '../server/drain.ts';
 import { startHealthServer } from '../server/server.ts';
-import { chosenStages } from '../stages/chosen.ts';
 import { STARTING, type StagesThread, startStagesThread } from '../stages/thread.ts';
-import { parseOptions } from '../usage-error.ts';
-import type { Closing } from '../wiring/closing.ts';
 import { openEventLog } from '../wiring/ports/event-log.ts';
+import { chosenStages, type StagesOptions } from './stages-option.ts';
 
 /**
  * `tributary processor [--stages a,b]`: all stages or some, as one of any number of processes that share their
  * partitions. Leaves on SIGTERM or SIGINT; ends with code 1 when a stage died, to be started again.
  */
-export async function runProcessor(args: readonly string[], environment: Environment): Promise<number> {
-  const stages = chosenStages(parseOptions(args, { stages: { type: 'string' } }).stages);
-  const config = readDistributedConfig(environment);
+export async function runProcessor(options: StagesOptions, environment: Environment): Promise<number> {
+  const stages = chosenStages(options);
+  const config = readClusterConfig(environment);
   const logger = createLogger(config.logLevel, { part: 'processor' });
   makeFolderPrivate(config.dataFolder, logger);
   openSecrets(config); // a fault of the keys is told before anything is started
-  tellOfSharedFolder(config, logger);
-  return tellingFaults('processor', () =>
-    runUntilTold({ logger, graceMs: config.shutdownGrace }, (closing, leaving) =>
-      work(config, stages, closing, leaving, logger),
+  warnOfSharedFolder(config, logger);
+  return reportErrors('processor', () =>
+    runUntilSignalled({ logger, graceMs: config.shutdownGrace }, (cleanup, shutdown) =>
+      work(config, stages, cleanup, shutdown, logger),
     ),
   );
 }
@@ -41,21 +40,21 @@ export async function runProcessor(args: readonly string[], environment: Environ
 async function work(
   config: Config,
   stages: readonly string[] | undefined,
-  closing: Closing,
-  leaving: Leaving,
+  cleanup: CleanupStack,
+  shutdown: Shutdown,
   logger: Logger,
 ): Promise<never> {
   const metrics = createMetrics({ processFigures: true });
   reportBuild(metrics, 'processor');
   let thread: StagesThread | undefined;
   const operations = {
-    readiness: () => unlessLeaving(leaving, thread?.readiness() ?? STARTING),
+    readiness: () => unlessShuttingDown(shutdown, thread?.readiness() ?? STARTING),
     metrics: { main: () => metrics.snapshot(), stages: async () => (await thread?.snapshot()) ?? [] },
   };
-  const admin = closing.keep(await startAdminServer(config, operations, logger));
-  const server = closing.keep(await startHealthServer(config, operations));
+  const admin = cleanup.use(await startAdminServer(config, operations, logger));
+  const server = cleanup.use(await startHealthServer(config, operations));
   logger.info({ adminUrl: admin.url, url: server.url }, 'answering about itself');
-  thread = closing.keep(
+  thread = cleanup.use(
     await startStagesThread(
       { config, ...(stages === undefined ? {} : { stages }) },
       { logger, noteCrash: (entries) => noteCrash(config, entries, logger) },

@@ -7,24 +7,26 @@ import {
   type RedriveOutcome,
   redrive as redriveStage,
 } from '@tributary/processors';
-import type { Environment } from '../command.ts';
-import { readConfig } from '../config/config.ts';
+import type { Environment } from '../config/config.ts';
+import { readCommandConfig } from '../config/roles.ts';
 import type { Config } from '../config/settings.ts';
 import { createLogger } from '../observability/logger.ts';
-import { DEV_DEFAULTS } from '../process/dev-defaults.ts';
-import { startPatience, whenAvailable } from '../process/patience.ts';
+import { startDeadline, untilAvailable } from '../process/await-engines.ts';
+import { CleanupStack } from '../process/cleanup-stack.ts';
 import { makeFolderPrivate } from '../process/private-folder.ts';
-import { tellingFaults } from '../process/telling-faults.ts';
+import { reportErrors } from '../process/report-errors.ts';
 import { openSecrets } from '../secrets/secrets.ts';
-import { chosenStages } from '../stages/chosen.ts';
-import { parseOptions } from '../usage-error.ts';
-import { Closing } from '../wiring/closing.ts';
 import { checkStores } from '../wiring/installation.ts';
 import { openPipeline } from '../wiring/pipeline.ts';
 import { openEventLog } from '../wiring/ports/event-log.ts';
+import { chosenStages, type StagesOptions } from './stages-option.ts';
 
 const LOOK_EVERY_MS = 200;
 const LONGEST_TEXT = 200;
+
+export interface RedriveOptions extends StagesOptions {
+  readonly list?: true;
+}
 
 /** What became of the records, and why some were given up again. */
 interface Redriven {
@@ -38,54 +40,53 @@ interface Redriven {
  * whatever made them fail was mended; or says what there is. Code 1 where some of it was given up again. Safe to kill and
  * to run again.
  */
-export async function redrive(args: readonly string[], environment: Environment): Promise<number> {
-  const options = parseOptions(args, { stages: { type: 'string' }, list: { type: 'boolean' } });
-  const chosen = chosenStages(options.stages);
-  const config = configOf(environment);
-  const closing = new Closing();
-  return tellingFaults('redrive', async () => {
+export async function redrive(options: RedriveOptions, environment: Environment): Promise<number> {
+  const chosen = chosenStages(options);
+  const config = readCommandConfig(environment);
+  const cleanup = new CleanupStack();
+  return reportErrors('redrive', async () => {
     try {
       if (options.list === true) {
-        process.stdout.write(describeGivenUp(await list(config, closing)));
+        process.stdout.write(describeGivenUp(await list(config, cleanup)));
         return 0;
       }
-      return await run(config, chosen, closing);
+      return await run(config, chosen, cleanup);
     } finally {
-      await closing.close();
+      await cleanup.close();
     }
   });
 }
 
-/** Where there are no brokers, everything is in the process of `dev`, and this is as free as that one. */
-function configOf(environment: Environment): Config {
-  const config = readConfig({ LOG_LEVEL: 'warn', ...environment });
-  return config.kafkaBrokers.length > 0 ? config : readConfig({ ...DEV_DEFAULTS, ...environment });
-}
-
-async function list(config: Config, closing: Closing): Promise<GivenUp> {
+async function list(config: Config, cleanup: CleanupStack): Promise<GivenUp> {
   const logger = createLogger(config.logLevel, { part: 'redrive' });
   makeFolderPrivate(config.dataFolder, logger);
-  const log = closing.keep(await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }));
-  return whenAvailable('reading stages.dead', startPatience(config.startTimeout, logger), () => givenUp(log));
+  const log = cleanup.use(await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }));
+  return untilAvailable('reading stages.dead', startDeadline(config.startTimeout, logger), () =>
+    givenUp(log),
+  );
 }
 
-async function run(config: Config, chosen: readonly string[] | undefined, closing: Closing): Promise<number> {
+async function run(
+  config: Config,
+  chosen: readonly string[] | undefined,
+  cleanup: CleanupStack,
+): Promise<number> {
   const logger = createLogger(config.logLevel, { part: 'redrive' });
   makeFolderPrivate(config.dataFolder, logger);
   openSecrets(config); // a fault of the keys is told before anything is opened
-  const patience = startPatience(config.startTimeout, logger);
+  const deadline = startDeadline(config.startTimeout, logger);
   const tools = { logger, metrics: NO_METRICS, dropExpired: false };
   const { log, catalog, counters, pipeline, openProfiles } = await openPipeline(
     config,
     tools,
-    patience,
-    closing,
+    deadline,
+    cleanup,
   );
-  const found = await whenAvailable('reading stages.dead', patience, () => givenUp(log));
+  const found = await untilAvailable('reading stages.dead', deadline, () => givenUp(log));
   process.stdout.write(describeGivenUp(found));
   const redriven: Redriven = { outcomes: new Map(), errors: new Map() };
   if (found.last.size > 0) {
-    closing.keep(await checkStores(config, { catalog, log, logger }, patience, openProfiles));
+    cleanup.use(await checkStores(config, { catalog, log, logger }, deadline, openProfiles));
     const stage = redriveStage({
       stages: pipeline,
       counters,
@@ -94,7 +95,7 @@ async function run(config: Config, chosen: readonly string[] | undefined, closin
       last: found.last,
       told: (outcome, record, error) => note(redriven, outcome, record?.stage, error),
     });
-    const running = await whenAvailable('running the redrive', patience, () => log.run(stage));
+    const running = await untilAvailable('running the redrive', deadline, () => log.run(stage));
     try {
       await Promise.race([running.ended, passed(log, found)]);
     } finally {
@@ -102,8 +103,8 @@ async function run(config: Config, chosen: readonly string[] | undefined, closin
     }
   }
   // Also where nothing was found: one that was killed may have left this to do.
-  const more = startPatience(config.startTimeout, logger);
-  await whenAvailable('dropping what was redriven', more, () => dropPassed(log));
+  const more = startDeadline(config.startTimeout, logger);
+  await untilAvailable('dropping what was redriven', more, () => dropPassed(log));
   if (found.last.size > 0) process.stdout.write(describeRedriven(redriven));
   return redriven.errors.size > 0 ? 1 : 0;
 }
@@ -118,7 +119,7 @@ function note(
   if (stage !== undefined && error !== undefined) errors.set(stage, error);
 }
 
-/** Until all that was found was taken, here or by who redrives elsewhere at the same time. */
+/** Waits until all records found were taken, by this process or by another redrive at the same time. */
 async function passed(log: EventLog, { last }: GivenUp): Promise<void> {
   const left = new Map(last);
   for (;;) {
@@ -139,7 +140,7 @@ async function isPast(log: EventLog, partition: number, offset: number): Promise
 }
 
 /**
- * What was redriven is nobody's any more: where an event is would be answered by it, and Kafka forgets the position of a
+ * Drops redriven records from the topic: the trace of an event would still find them, and Kafka forgets the position of a
  * group that is hardly ever there sooner than the records.
  */
 async function dropPassed(log: EventLog): Promise<void> {
@@ -171,7 +172,7 @@ function describeRedriven({ outcomes, errors }: Redriven): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** Messages may hold what somebody sent, and a record what whoever may write to the topic put there. */
+/** Error messages may quote input, and records are as written to the topic: both are untrusted text. */
 function oneLine(text: string): string {
   return text.replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').slice(0, LONGEST_TEXT);
 }

@@ -1,17 +1,14 @@
 import { NO_METRICS } from '@tributary/core';
-import type { Environment } from '../command.ts';
-import { readConfig } from '../config/config.ts';
+import { type Environment, readConfig } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { createLogger } from '../observability/logger.ts';
-import { startPatience } from '../process/patience.ts';
+import { catchUp, startDeadline } from '../process/await-engines.ts';
+import { CleanupStack } from '../process/cleanup-stack.ts';
 import { makeFolderPrivate } from '../process/private-folder.ts';
-import { tellingFaults } from '../process/telling-faults.ts';
+import { reportErrors } from '../process/report-errors.ts';
 import { addKeyToFile, hasKeyFile } from '../secrets/key-file.ts';
 import { type Rotation, rotateSecrets, secretsByKey } from '../secrets/rotation.ts';
 import { type KeySettings, readKeyRing } from '../secrets/secrets.ts';
-import { UsageError } from '../usage-error.ts';
-import { catchUp } from '../wiring/catch-up.ts';
-import { Closing } from '../wiring/closing.ts';
 import { openCatalog } from '../wiring/ports/catalog.ts';
 import { openEventLog } from '../wiring/ports/event-log.ts';
 
@@ -20,29 +17,28 @@ import { openEventLog } from '../wiring/ports/event-log.ts';
  * what is left under the others. Where the keys are a file of the data folder, a new one is put first, unless a run
  * before this one did and was not finished.
  */
-export async function secrets(args: readonly string[], environment: Environment): Promise<number> {
-  if (args.length !== 1 || args[0] !== 'rotate') throw new UsageError('there is one thing to do: rotate');
+export async function rotateAllSecrets(environment: Environment): Promise<number> {
   const config = readConfig({ LOG_LEVEL: 'warn', ...environment });
   const keys = { ...config, devIssuer: config.devIssuer || hasKeyFile(config.dataFolder) };
   readKeyRing(keys); // a fault of the keys is told before anything is opened
-  const closing = new Closing();
-  return tellingFaults('secrets', async () => {
+  const cleanup = new CleanupStack();
+  return reportErrors('secrets', async () => {
     try {
-      const rotation = await rotate(config, keys, closing);
+      const rotation = await rotate(config, keys, cleanup);
       process.stdout.write(describe(rotation, [...readKeyRing(keys).keys()]));
       return 0;
     } finally {
-      await closing.close();
+      await cleanup.close();
     }
   });
 }
 
-async function rotate(config: Config, keys: KeySettings, closing: Closing): Promise<Rotation> {
+async function rotate(config: Config, keys: KeySettings, cleanup: CleanupStack): Promise<Rotation> {
   const logger = createLogger(config.logLevel, { part: 'secrets' });
   makeFolderPrivate(config.dataFolder, logger);
-  const log = closing.keep(await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }));
-  const catalog = closing.keep(openCatalog(config, { log, logger }));
-  await catchUp(catalog, startPatience(config.startTimeout, logger));
+  const log = cleanup.use(await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }));
+  const catalog = cleanup.use(openCatalog(config, { log, logger }));
+  await catchUp(catalog, startDeadline(config.startTimeout, logger));
   if (keys.secretKeys === '') {
     const [first] = readKeyRing(keys).keys();
     const isUnfinished = [...secretsByKey(catalog.state).keys()].some((kid) => kid !== first);

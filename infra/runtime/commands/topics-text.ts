@@ -1,12 +1,7 @@
 import type { TopicSpec } from '@tributary/core';
 import { settingsOf } from '../../adapters/event-log/kafka/index.ts';
 
-export const TOPIC_FORMATS = ['table', 'strimzi', 'terraform'] as const;
-export type TopicFormat = (typeof TOPIC_FORMATS)[number];
-
-export function isTopicFormat(format: string): format is TopicFormat {
-  return TOPIC_FORMATS.some((known) => known === format);
-}
+export type TopicFormat = 'table' | 'strimzi' | 'terraform';
 
 export interface TopicsToPrint {
   readonly topics: readonly TopicSpec[];

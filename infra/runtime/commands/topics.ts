@@ -1,15 +1,20 @@
 import { NO_METRICS, type TopicSpec } from '@tributary/core';
+import { InvalidArgumentError } from 'commander';
 import { positionsSpec } from '../../adapters/event-log/kafka/index.ts';
-import type { Environment } from '../command.ts';
-import { readConfig } from '../config/config.ts';
+import { type Environment, readConfig } from '../config/config.ts';
+import { readClusterConfig } from '../config/roles.ts';
 import { createLogger } from '../observability/logger.ts';
-import { readDistributedConfig } from '../process/distributed.ts';
-import { startPatience, whenAvailable } from '../process/patience.ts';
-import { tellingFaults } from '../process/telling-faults.ts';
-import { parseOptions, UsageError } from '../usage-error.ts';
+import { startDeadline, untilAvailable } from '../process/await-engines.ts';
+import { reportErrors } from '../process/report-errors.ts';
 import { openOnKafka } from '../wiring/ports/event-log.ts';
 import { configuredTopics } from '../wiring/topics.ts';
-import { isTopicFormat, TOPIC_FORMATS, textOfTopics } from './topics-text.ts';
+import { type TopicFormat, textOfTopics } from './topics-text.ts';
+
+export interface TopicsOptions {
+  readonly print?: true;
+  readonly format?: TopicFormat;
+  readonly cluster?: string;
+}
 
 /**
  * `tributary topics`: creates the declared topics that are missing, alters settings of others that Tributary cannot do
@@ -17,26 +22,21 @@ import { isTopicFormat, TOPIC_FORMATS, textOfTopics } from './topics-text.ts';
  * people (`--format table`) or for tools that make topics (`strimzi`, `terraform`). Code 1 where Kafka does not answer in
  * time, has topics that do not fit the configuration, or still has a setting that loses records.
  */
-export async function makeTopics(args: readonly string[], environment: Environment): Promise<number> {
-  const options = parseOptions(args, {
-    print: { type: 'boolean' },
-    format: { type: 'string' },
-    cluster: { type: 'string' },
-  });
+export async function makeTopics(options: TopicsOptions, environment: Environment): Promise<number> {
   if (options.print === true) return printTopics(options, environment);
   if (options.format !== undefined || options.cluster !== undefined)
-    throw new UsageError('--format and --cluster go with --print');
-  const config = readDistributedConfig(environment);
+    throw new InvalidArgumentError('--format and --cluster need --print');
+  const config = readClusterConfig(environment);
   const logger = createLogger(config.logLevel, { part: 'topics' });
-  return tellingFaults('topics', async () => {
+  return reportErrors('topics', async () => {
     const log = await openOnKafka(config, { logger, metrics: NO_METRICS });
-    const patience = startPatience(config.startTimeout, logger);
+    const deadline = startDeadline(config.startTimeout, logger);
     try {
-      const created = await whenAvailable('creating the topics', patience, () => log.createTopics());
+      const created = await untilAvailable('creating the topics', deadline, () => log.createTopics());
       process.stdout.write(report(log.topics, new Set(created), config.prefix));
-      const altered = await whenAvailable('altering the topics', patience, () => log.alterTopics());
+      const altered = await untilAvailable('altering the topics', deadline, () => log.alterTopics());
       for (const line of altered) process.stdout.write(`altered  ${line}\n`);
-      const left = await whenAvailable('checking the topics', patience, () => log.topicFaults());
+      const left = await untilAvailable('checking the topics', deadline, () => log.topicFaults());
       for (const { message } of left) process.stderr.write(`warning  ${message}\n`);
       return left.some(({ losesCatalog }) => losesCatalog) ? 1 : 0;
     } finally {
@@ -45,16 +45,10 @@ export async function makeTopics(args: readonly string[], environment: Environme
   });
 }
 
-interface PrintOptions {
-  readonly format?: string;
-  readonly cluster?: string;
-}
-
 function printTopics(
-  { format = 'table', cluster = 'my-cluster' }: PrintOptions,
+  { format = 'table', cluster = 'my-cluster' }: TopicsOptions,
   environment: Environment,
 ): number {
-  if (!isTopicFormat(format)) throw new UsageError(`--format is one of ${TOPIC_FORMATS.join(', ')}`);
   const config = readConfig(environment);
   const declared = configuredTopics(config);
   const topics = [...declared.values(), positionsSpec(declared)];

@@ -53,16 +53,16 @@ function retentionFaults({
   retention,
   historyRetention,
   retryExpiry,
-  retryLadder,
+  retrySchedule,
   dedupeWindow,
 }: Partial<Config>): readonly string[] {
   const faults: string[] = [];
   if (retention === undefined) return faults;
-  if (retryExpiry !== undefined && retryLadder !== undefined) {
-    const longest = Math.max(...parseLadder(retryLadder).map(({ ms }) => ms));
+  if (retryExpiry !== undefined && retrySchedule !== undefined) {
+    const longest = Math.max(...parseLadder(retrySchedule).map(({ ms }) => ms));
     if (retention < retryExpiry + longest * (1 + MAX_JITTER)) {
       faults.push(
-        'TRIBUTARY_RETENTION must be longer than TRIBUTARY_RETRY_EXPIRY and the longest step of TRIBUTARY_RETRY_LADDER together',
+        'TRIBUTARY_RETENTION must be longer than TRIBUTARY_RETRY_EXPIRY and the longest step of TRIBUTARY_RETRY_SCHEDULE together',
       );
     }
   }

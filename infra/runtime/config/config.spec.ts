@@ -1,5 +1,10 @@
-import { describe, expect, it } from 'vitest';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { ConfigError, describeConfig, readConfig } from './config.ts';
+import type { Setting } from './setting.ts';
+import { SETTINGS } from './settings.ts';
 
 const SOMEBODY = '0198c5a2-7c1e-7b3a-9f60-2d1c5e8a4b70';
 
@@ -36,7 +41,7 @@ describe('configuration', () => {
     ['tenants of a topic that is not there', { TRIBUTARY_TOPIC_TENANTS: `vip=${SOMEBODY}` }, 'names "vip"'],
     ['tenants that are none', { TRIBUTARY_TOPICS: 'vip', TRIBUTARY_TOPIC_TENANTS: 'vip=acme' }, 'form'],
     ['a topic without its tenants', { TRIBUTARY_TOPICS: 'vip', TRIBUTARY_TOPIC_TENANTS: 'vip=' }, 'form'],
-    ['a ladder that is none', { TRIBUTARY_RETRY_LADDER: '1m,10s' }, 'TRIBUTARY_RETRY_LADDER'],
+    ['a retry schedule that goes back', { TRIBUTARY_RETRY_SCHEDULE: '1m,10s' }, 'TRIBUTARY_RETRY_SCHEDULE'],
     ['ranges that are none', { TRIBUTARY_EGRESS_ALLOW: 'foo' }, 'TRIBUTARY_EGRESS_ALLOW'],
     ['a key that is none', { TRIBUTARY_DEV_ISSUER_KEY: 'foo' }, 'is no private JWK'],
     [
@@ -60,6 +65,50 @@ describe('configuration', () => {
     expect(read('https://collect.shop.example/')).toBe('https://collect.shop.example');
     for (const wrong of ['collect.shop.example', 'ftp://a.example', 'https://a.example/v1', 'https://*'])
       expect(() => read(wrong), wrong).toThrow('TRIBUTARY_PUBLIC_URL');
+  });
+
+  it.each(['1', 'true'])('takes %s for a switch that is on, and its default in any form for absent', (on) => {
+    expect(readConfig({ TRIBUTARY_DEV_ISSUER: on }).devIssuer).toBe(true);
+    expect(readConfig({ KAFKA_TLS: '0' }).kafkaTls).toBe(false);
+    expect(() => readConfig({ KAFKA_TLS: 'yes' })).toThrow('KAFKA_TLS must be true or false');
+  });
+
+  it('counts rates by the second, with parts of one, and memory with its unit', () => {
+    const config = readConfig({ TRIBUTARY_CALL_RATE: '0.5', TRIBUTARY_STAGES_HEAP: '2GiB' });
+    expect(config).toMatchObject({ callRate: 0.5, stagesHeapMib: 2_048, sandboxMemory: 64 });
+    const wrong = {
+      TRIBUTARY_CALL_RATE: '30/m',
+      TRIBUTARY_SANDBOX_MEMORY: '64',
+      TRIBUTARY_STAGES_HEAP: '1MiB',
+    };
+    for (const name of Object.keys(wrong)) expect(() => readConfig(wrong), name).toThrow(name);
+  });
+
+  it('reads every secret from a file, and never repeats what is in it', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'tributary-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const [file, empty] = [join(folder, 'secret'), join(folder, 'empty')];
+    writeFileSync(file, 'redis://:hidden@r:6379\n');
+    writeFileSync(empty, '\n');
+    expect(readConfig({ REDIS_URL_FILE: file }).redisUrl).toBe('redis://:hidden@r:6379');
+    const secrets = Object.values<Setting<unknown>>(SETTINGS).filter(({ isSecret }) => isSecret);
+    expect(secrets.map(({ name }) => name)).toContain('TRIBUTARY_SECRET_KEYS');
+    for (const { name } of secrets) {
+      expect(() => readConfig({ [`${name}_FILE`]: empty }), name).toThrow(`${name}_FILE must name a file`);
+      const both = () => readConfig({ [name]: 'hidden', [`${name}_FILE`]: file });
+      expect(both, name).toThrow(`${name} and ${name}_FILE exclude each other`);
+      expect(both, name).not.toThrow('hidden');
+    }
+    expect(() => readConfig({ PORT_FILE: file, TRIBUTARY_PREFIX_FILE: file })).toThrow(
+      'TRIBUTARY_PREFIX_FILE is not a known variable',
+    );
+  });
+
+  it('has a file for what is named like a password or a key', () => {
+    const named = Object.values<Setting<unknown>>(SETTINGS).filter(({ name }) =>
+      /^(?!TRIBUTARY_QUOTA_).*(PASSWORD|_KEYS?)$/.test(name),
+    );
+    expect(named.filter(({ isSecret }) => isSecret !== true)).toEqual([]);
   });
 
   it('treats an empty variable as absent', () => {

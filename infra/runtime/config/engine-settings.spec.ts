@@ -137,13 +137,19 @@ describe('the variables of the engines', () => {
 
   it('read PEM files, and say which is none without a word of what it holds', () => {
     const tls = { ...KAFKA, KAFKA_TLS: '1' };
-    const wrong = problems({ ...tls, KAFKA_TLS_CA: keyFile, KAFKA_TLS_CERT: join(folder, 'gone.pem') });
+    const wrong = problems({
+      ...tls,
+      KAFKA_TLS_CA_FILE: keyFile,
+      KAFKA_TLS_CERT_FILE: join(folder, 'gone.pem'),
+    });
     expect(wrong).toEqual([
-      `KAFKA_TLS_CA must name a PEM file: ${keyFile} is none`,
-      `KAFKA_TLS_CERT must name a file that can be read, not ${join(folder, 'gone.pem')}`,
-      'KAFKA_TLS_CERT needs KAFKA_TLS_KEY',
+      `KAFKA_TLS_CA_FILE must name a PEM file: ${keyFile} is none`,
+      `KAFKA_TLS_CERT_FILE must name a file that can be read, not ${join(folder, 'gone.pem')}`,
+      'KAFKA_TLS_CERT_FILE needs KAFKA_TLS_KEY_FILE',
     ]);
-    expect(problems({ ...tls, KAFKA_TLS_KEY: keyFile })).toEqual(['KAFKA_TLS_KEY needs KAFKA_TLS_CERT']);
+    expect(problems({ ...tls, KAFKA_TLS_KEY_FILE: keyFile })).toEqual([
+      'KAFKA_TLS_KEY_FILE needs KAFKA_TLS_CERT_FILE',
+    ]);
   });
 
   it('tell faults of combinations together with all others', () => {
@@ -159,7 +165,7 @@ describe('the variables of the engines', () => {
   it('are in the reference', () => {
     for (const name of [
       'KAFKA_BROKERS',
-      'KAFKA_TLS_CA',
+      'KAFKA_TLS_CA_FILE',
       'REDIS_URL',
       'ELASTICSEARCH_URL',
       'TRIBUTARY_PREFIX',

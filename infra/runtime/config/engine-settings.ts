@@ -1,7 +1,18 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { NULL_MEANINGS } from '@tributary/core';
-import { duration, flag, list, number, oneOf, optional, type Parsed, pemFile, text } from './parse.ts';
-import { setting } from './setting.ts';
+import {
+  duration,
+  flag,
+  list,
+  number,
+  oneOf,
+  optional,
+  type Parsed,
+  pemFile,
+  secret,
+  setting,
+  text,
+} from './setting.ts';
 
 /** The variables that choose and reach the distributed adapters. Where one is absent, its ports are on SQLite. */
 export const ENGINE_SETTINGS = {
@@ -11,24 +22,24 @@ export const ENGINE_SETTINGS = {
     brokers(),
     'Kafka for the event log, as host:port,... of some brokers; without it the log is on SQLite.',
   ),
-  kafkaTls: setting('KAFKA_TLS', '0', flag(), 'With 1, connections to Kafka are encrypted.'),
+  kafkaTls: setting('KAFKA_TLS', 'false', flag(), 'With true, connections to Kafka are encrypted.'),
   kafkaTlsCa: setting(
-    'KAFKA_TLS_CA',
+    'KAFKA_TLS_CA_FILE',
     '',
     optional(pemFile((pem) => new X509Certificate(pem))),
     'PEM file of the authority that signed the certificates of Kafka; default: those Node knows.',
   ),
   kafkaTlsCert: setting(
-    'KAFKA_TLS_CERT',
+    'KAFKA_TLS_CERT_FILE',
     '',
     optional(pemFile((pem) => new X509Certificate(pem))),
-    'PEM file of the certificate shown to Kafka, with KAFKA_TLS_KEY.',
+    'PEM file of the certificate shown to Kafka, with KAFKA_TLS_KEY_FILE.',
   ),
   kafkaTlsKey: setting(
-    'KAFKA_TLS_KEY',
+    'KAFKA_TLS_KEY_FILE',
     '',
     optional(pemFile((pem) => createPrivateKey(pem))),
-    'PEM file of the private key of KAFKA_TLS_CERT.',
+    'PEM file of the private key of KAFKA_TLS_CERT_FILE.',
   ),
   kafkaSaslMechanism: setting(
     'KAFKA_SASL_MECHANISM',
@@ -37,7 +48,7 @@ export const ENGINE_SETTINGS = {
     'How to sign in to Kafka: plain (with KAFKA_TLS only sensible), scram-sha-256 or scram-sha-512.',
   ),
   kafkaSaslUsername: setting('KAFKA_SASL_USERNAME', '', optional(text()), 'Who signs in to Kafka.'),
-  kafkaSaslPassword: setting('KAFKA_SASL_PASSWORD', '', optional(text()), 'The password of that user.'),
+  kafkaSaslPassword: secret('KAFKA_SASL_PASSWORD', optional(text()), 'The password of that user.'),
   kafkaSessionTimeout: setting(
     'KAFKA_SESSION_TIMEOUT',
     '6s',
@@ -52,9 +63,9 @@ export const ENGINE_SETTINGS = {
   ),
   createTopics: setting(
     'TRIBUTARY_CREATE_TOPICS',
-    '1',
+    'true',
     flag(),
-    'With 0, only `tributary topics` creates topics on Kafka; a process waits until they are there.',
+    'With false, only `tributary topics` creates topics on Kafka; a process waits until they are there.',
   ),
   replication: setting(
     'TRIBUTARY_REPLICATION',
@@ -62,9 +73,8 @@ export const ENGINE_SETTINGS = {
     optional(number(1, 32)),
     'Copies of each topic on Kafka; default: 3, or one a broker where there are fewer.',
   ),
-  redisUrl: setting(
+  redisUrl: secret(
     'REDIS_URL',
-    '',
     optional(redisUrls()),
     'Redis for deduplication, volume and the live stream, as redis://[user:password@]host:port[/database] or rediss:// (TLS), comma-separated for the nodes of a cluster; without it they are on SQLite.',
   ),
@@ -86,9 +96,8 @@ export const ENGINE_SETTINGS = {
     oneOf(NULL_MEANINGS),
     'What null means as an attribute of a profile, in a write and as a trait of an event: unset takes the attribute away, keep stores null as its value. A preference or consent of null is always taken away.',
   ),
-  elasticsearchApiKey: setting(
+  elasticsearchApiKey: secret(
     'ELASTICSEARCH_API_KEY',
-    '',
     optional(text()),
     'The API key that signs in to Elasticsearch, in its encoded form.',
   ),
@@ -98,14 +107,9 @@ export const ENGINE_SETTINGS = {
     optional(text()),
     'Who signs in to Elasticsearch, instead of an API key.',
   ),
-  elasticsearchPassword: setting(
-    'ELASTICSEARCH_PASSWORD',
-    '',
-    optional(text()),
-    'The password of that user.',
-  ),
+  elasticsearchPassword: secret('ELASTICSEARCH_PASSWORD', optional(text()), 'The password of that user.'),
   elasticsearchTlsCa: setting(
-    'ELASTICSEARCH_TLS_CA',
+    'ELASTICSEARCH_TLS_CA_FILE',
     '',
     optional(pemFile((pem) => new X509Certificate(pem))),
     'PEM file of the authority that signed the certificates of Elasticsearch; default: those Node knows.',
@@ -122,12 +126,7 @@ export const ENGINE_SETTINGS = {
     optional(text()),
     'Who signs in to the schema registry.',
   ),
-  schemaRegistryPassword: setting(
-    'SCHEMA_REGISTRY_PASSWORD',
-    '',
-    optional(text()),
-    'The password of that user.',
-  ),
+  schemaRegistryPassword: secret('SCHEMA_REGISTRY_PASSWORD', optional(text()), 'The password of that user.'),
 } as const;
 
 function brokers(): (value: string) => Parsed<readonly string[]> {

@@ -1,7 +1,6 @@
 import { SIGNATURE_ALGORITHMS } from '@tributary/core';
 import { isSafeUrl } from '../issuer/provider-url.ts';
-import type { Parsed } from './parse.ts';
-import { setting } from './setting.ts';
+import { type Parsed, setting } from './setting.ts';
 
 /** An identity platform people sign in with. */
 export interface IssuerSettings {
@@ -14,7 +13,7 @@ export interface IssuerSettings {
 
 const DEFAULT_ALGORITHMS = ['RS256', 'PS256', 'ES256', 'EdDSA'];
 
-/** The variables that say whom people may sign in with. */
+/** The issuers of ID tokens that are accepted. */
 export const ISSUER_SETTINGS = {
   issuers: setting(
     'TRIBUTARY_ISSUERS',

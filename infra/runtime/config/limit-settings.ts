@@ -1,5 +1,5 @@
-import { duration, list, number, optional, type Parsed } from './parse.ts';
-import { setting } from './setting.ts';
+import { QUOTA_NAMES, QUOTAS, type QuotaName, type Quotas } from '@tributary/core';
+import { duration, list, number, optional, type Parsed, rate, type Setting, setting } from './setting.ts';
 
 const DAY = 86_400_000;
 
@@ -8,14 +8,14 @@ export const LIMIT_SETTINGS = {
   eventRate: setting(
     'TRIBUTARY_EVENT_RATE',
     '',
-    optional(number(1, 10_000_000)),
+    optional(rate(10_000_000)),
     'Events a second that one write key may send to one gateway; more is answered 429. Default: any number.',
   ),
   callRate: setting(
     'TRIBUTARY_CALL_RATE',
     '',
-    optional(number(1, 10_000_000)),
-    'Permitted calls a minute of one credential, of everything but events; counted by all gateways together with REDIS_URL, else by each. Default: any number.',
+    optional(rate(10_000_000)),
+    'Permitted calls a second of one credential, of everything but events, and at once as many as a minute allows; counted by all gateways together with REDIS_URL, else by each. Default: any number.',
   ),
   corsOrigins: setting(
     'TRIBUTARY_CORS_ORIGINS',
@@ -91,4 +91,42 @@ function publicUrl(): (value: string) => Parsed<string> {
 
 function isOrigin(text: string): boolean {
   return /^https?:\/\/[^*]+$/.test(text) && URL.canParse(text) && new URL(text).origin === text;
+}
+
+type QuotaKey<Name extends QuotaName = QuotaName> = `quota:${Name}`;
+
+const keyOf = <Name extends QuotaName>(name: Name): QuotaKey<Name> => `quota:${name}`;
+
+/** One for each quota; more than it is answered 409, and what is there already stays. */
+const ONE_EACH = Object.fromEntries(
+  QUOTA_NAMES.map((name) => [
+    keyOf(name),
+    setting(
+      `TRIBUTARY_QUOTA_${name.toUpperCase()}`,
+      String(QUOTAS[name].fallback),
+      number(0, 100_000_000_000),
+      `${QUOTAS[name].counts}, at most.`,
+    ),
+  ]),
+) as { readonly [Key in QuotaKey]: Setting<number> };
+
+/** How much tenants may put into the catalog, and how fast. */
+export const QUOTA_SETTINGS = {
+  changeRate: setting(
+    'TRIBUTARY_CHANGE_RATE',
+    '10',
+    rate(10_000_000),
+    'Changes a second of one workspace, or of what an organization has beside its workspaces, that one gateway takes, and at once as many as a minute allows; more is answered 429. A change of more than 16 KiB counts for one each 16 KiB. What removes something is not counted.',
+  ),
+  accountChangeRate: setting(
+    'TRIBUTARY_CHANGE_RATE_PER_ACCOUNT',
+    '20',
+    rate(10_000_000),
+    'The same of one account and the keys it made, in all workspaces.',
+  ),
+  ...ONE_EACH,
+} as const;
+
+export function quotasOf(config: { readonly [Key in QuotaKey]: number }): Quotas {
+  return Object.fromEntries(QUOTA_NAMES.map((name) => [name, config[keyOf(name)]])) as Quotas;
 }

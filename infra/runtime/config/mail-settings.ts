@@ -1,7 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import { normalizeEmail } from '@tributary/core';
-import { optional, type Parsed, pemFile, text } from './parse.ts';
-import { setting } from './setting.ts';
+import { optional, type Parsed, pemFile, secret, setting, text } from './setting.ts';
 
 /** Where a mail server is. */
 export interface SmtpAddress {
@@ -20,9 +19,9 @@ export const MAIL_SETTINGS = {
     'Mail server, as smtp://host[:587] (encrypted by STARTTLS, with TRIBUTARY_SMTP_USERNAME always) or smtps://host[:465]; without it mails wait, and are given up at three quarters of TRIBUTARY_RETENTION.',
   ),
   smtpUsername: setting('TRIBUTARY_SMTP_USERNAME', '', optional(text()), 'Who signs in to the mail server.'),
-  smtpPassword: setting('TRIBUTARY_SMTP_PASSWORD', '', optional(text()), 'The password of that user.'),
+  smtpPassword: secret('TRIBUTARY_SMTP_PASSWORD', optional(text()), 'The password of that user.'),
   smtpTlsCa: setting(
-    'TRIBUTARY_SMTP_TLS_CA',
+    'TRIBUTARY_SMTP_TLS_CA_FILE',
     '',
     optional(pemFile((pem) => new X509Certificate(pem))),
     'PEM file of the authority that signed the certificate of the mail server; default: those Node knows.',

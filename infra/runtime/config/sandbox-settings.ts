@@ -1,5 +1,4 @@
-import { duration, number } from './parse.ts';
-import { setting } from './setting.ts';
+import { duration, memory, number, setting } from './setting.ts';
 
 /** What transformations may take of a machine. */
 export const SANDBOX_SETTINGS = {
@@ -17,9 +16,9 @@ export const SANDBOX_SETTINGS = {
   ),
   sandboxMemory: setting(
     'TRIBUTARY_SANDBOX_MEMORY',
-    '64',
-    number(16, 512),
-    'MB of memory that a transformation may take. A process that runs transformations takes four times as much and 256 MB at most.',
+    '64MiB',
+    memory(16, 512),
+    'Memory that a transformation may take, up to 512MiB. A process that runs transformations takes four times as much and 256 MiB at most.',
   ),
   sandboxUid: setting(
     'TRIBUTARY_SANDBOX_UID',

@@ -1,4 +1,5 @@
-import type { Parsed } from './parse.ts';
+import { readFileSync } from 'node:fs';
+import { messageOf } from '@tributary/core';
 
 /** One variable of the environment: what it means, its default as a person would write it, how it is read. */
 export interface Setting<T> {
@@ -6,6 +7,8 @@ export interface Setting<T> {
   readonly description: string;
   /** Shown in the reference, and parsed when the variable is absent. */
   readonly fallback: string;
+  /** A secret may also be in the file that `<name>_FILE` names. */
+  readonly isSecret?: true;
   parse(value: string): Parsed<T>;
 }
 
@@ -16,4 +19,133 @@ export function setting<T>(
   description: string,
 ): Setting<T> {
   return { name, description, fallback, parse };
+}
+
+/** A setting without a default that is, or may hold, a secret. */
+export function secret<T>(
+  name: string,
+  parse: (value: string) => Parsed<T>,
+  description: string,
+): Setting<T> {
+  return {
+    ...setting(name, '', parse, `${description} Or \`${name}_FILE\`: the file that holds it.`),
+    isSecret: true,
+  };
+}
+
+/** A variable's value, or what is wrong with it in a person's words. */
+export type Parsed<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly message: string };
+
+export function text(): (value: string) => Parsed<string> {
+  return (value) => ({ ok: true, value });
+}
+
+/** A comma-separated list; empty parts are left out. */
+export function list(): (value: string) => Parsed<readonly string[]> {
+  return (value) => ({
+    ok: true,
+    value: value
+      .split(',')
+      .map((part) => part.trim())
+      .filter((part) => part !== ''),
+  });
+}
+
+/** A whole number within bounds. */
+export function number(min: number, max: number): (value: string) => Parsed<number> {
+  return (value) => {
+    const parsed = Number(value);
+    return /^\d{1,12}$/.test(value) && parsed >= min && parsed <= max
+      ? { ok: true, value: parsed }
+      : { ok: false, message: `must be a whole number from ${min} to ${max}` };
+  };
+}
+
+/** How many a second, e.g. `10` or `0.5`. */
+export function rate(max: number): (value: string) => Parsed<number> {
+  return (value) => {
+    const parsed = Number(value);
+    return /^\d{1,9}(\.\d{1,3})?$/.test(value) && parsed > 0 && parsed <= max
+      ? { ok: true, value: parsed }
+      : { ok: false, message: `must be a number a second, above 0 and up to ${max}` };
+  };
+}
+
+/** A number with a unit, e.g. `10s`; the answer is in the unit whose factor is 1. */
+function quantity(
+  units: Readonly<Record<string, number>>,
+  min: number,
+  max: number,
+): (value: string) => Parsed<number> {
+  return (value) => {
+    const match = /^(\d{1,9})([A-Za-z]+)$/.exec(value);
+    const factor = units[match?.[2] ?? ''];
+    const parsed = Number(match?.[1]) * (factor ?? Number.NaN);
+    return parsed >= min && parsed <= max
+      ? { ok: true, value: parsed }
+      : {
+          ok: false,
+          message: `must be a number with a unit (${Object.keys(units).join(', ')}), within bounds`,
+        };
+  };
+}
+
+const HOUR = 3_600_000;
+
+/** A length of time, in ms, from `min` to `max`. */
+export function duration(min: number, max: number): (value: string) => Parsed<number> {
+  return quantity({ ms: 1, s: 1_000, m: 60_000, h: HOUR, d: 24 * HOUR }, min, max);
+}
+
+/** An amount of memory, in MiB, from `min` to `max`. */
+export function memory(min: number, max: number): (value: string) => Parsed<number> {
+  return quantity({ MiB: 1, GiB: 1_024 }, min, max);
+}
+
+export function flag(): (value: string) => Parsed<boolean> {
+  return (value) => {
+    if (value === 'true' || value === '1') return { ok: true, value: true };
+    if (value === 'false' || value === '0') return { ok: true, value: false };
+    return { ok: false, message: 'must be true or false (1 or 0)' };
+  };
+}
+
+/** What `inner` makes of it; undefined where the variable is absent. */
+export function optional<T>(inner: (value: string) => Parsed<T>): (value: string) => Parsed<T | undefined> {
+  return (value) => (value === '' ? { ok: true, value: undefined } : inner(value));
+}
+
+/** One of a few words. */
+export function oneOf<const W extends string>(words: readonly W[]): (value: string) => Parsed<W> {
+  return (value) => {
+    const word = words.find((known) => known === value);
+    return word === undefined
+      ? { ok: false, message: `must be one of ${words.join(', ')}` }
+      : { ok: true, value: word };
+  };
+}
+
+/** `parsed`, unless `check` throws. The message is `fault`, else what was thrown. */
+export function attempt<T>(check: () => unknown, parsed: Parsed<T>, fault?: string): Parsed<T> {
+  try {
+    check();
+    return parsed;
+  } catch (error) {
+    return { ok: false, message: fault ?? messageOf(error) };
+  }
+}
+
+/** The text of a PEM file; `check` throws when it is none of the wanted kind. The message never holds the text. */
+export function pemFile(check: (pem: string) => unknown): (value: string) => Parsed<string> {
+  return (path) => {
+    let pem: string;
+    try {
+      pem = readFileSync(path, 'utf8');
+    } catch {
+      return { ok: false, message: `must name a file that can be read, not ${path}` };
+    }
+    return attempt(() => check(pem), { ok: true, value: pem }, `must name a PEM file: ${path} is none`);
+  };
 }

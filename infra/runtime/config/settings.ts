@@ -11,12 +11,24 @@ import {
 } from '@tributary/core';
 import { ENGINE_SETTINGS } from './engine-settings.ts';
 import { ISSUER_SETTINGS } from './issuer-settings.ts';
-import { LIMIT_SETTINGS } from './limit-settings.ts';
+import { LIMIT_SETTINGS, QUOTA_SETTINGS } from './limit-settings.ts';
 import { MAIL_SETTINGS } from './mail-settings.ts';
-import { attempt, duration, flag, list, number, oneOf, optional, type Parsed, text } from './parse.ts';
-import { QUOTA_SETTINGS } from './quota-settings.ts';
 import { SANDBOX_SETTINGS } from './sandbox-settings.ts';
-import { type Setting, setting } from './setting.ts';
+import {
+  attempt,
+  duration,
+  flag,
+  list,
+  memory,
+  number,
+  oneOf,
+  optional,
+  type Parsed,
+  type Setting,
+  secret,
+  setting,
+  text,
+} from './setting.ts';
 
 const HOUR = 3_600_000;
 
@@ -58,20 +70,18 @@ export const SETTINGS = {
   ),
   devIssuer: setting(
     'TRIBUTARY_DEV_ISSUER',
-    '0',
+    'false',
     flag(),
-    'With 1, ID tokens of the development issuer are taken.',
+    'With true, ID tokens of the development issuer are taken.',
   ),
-  devIssuerKey: setting(
+  devIssuerKey: secret(
     'TRIBUTARY_DEV_ISSUER_KEY',
-    '',
     privateJwk(),
     'Private JWK (JSON, ES256) of the development issuer; default: made once in the data folder.',
   ),
   ...ISSUER_SETTINGS,
-  secretKeys: setting(
+  secretKeys: secret(
     'TRIBUTARY_SECRET_KEYS',
-    '',
     text(),
     'Keys that seal destination secrets: <kid>:<base64 of 32 bytes>,...; the first seals. Default with the development issuer: made once in the data folder.',
   ),
@@ -111,10 +121,10 @@ export const SETTINGS = {
     duration(60_000, 30 * 24 * HOUR),
     'How long a message_id is remembered.',
   ),
-  retryLadder: setting(
-    'TRIBUTARY_RETRY_LADDER',
+  retrySchedule: setting(
+    'TRIBUTARY_RETRY_SCHEDULE',
     '10s,1m,10m,1h,6h',
-    ladder(),
+    retrySchedule(),
     'Delays between attempts of a delivery, one topic each; the last repeats until expiry.',
   ),
   retryExpiry: setting(
@@ -196,11 +206,11 @@ export const SETTINGS = {
     duration(1_000, 24 * HOUR),
     'How long a starting process waits for the engines to answer and the catalog to be read.',
   ),
-  stagesHeapMb: setting(
-    'TRIBUTARY_STAGES_HEAP_MB',
+  stagesHeapMib: setting(
+    'TRIBUTARY_STAGES_HEAP',
     '',
-    optional(number(64, 1_000_000)),
-    'Heap of the thread that runs the stages, MB. A stage that exhausts it ends the process in order, which then notes what was in hand; so it must fit into the memory of the process twice. Default: what Node gives every thread.',
+    optional(memory(64, 1_000_000)),
+    'Heap of the thread that runs the stages, e.g. 512MiB. A stage that exhausts it ends the process in order, which then notes what was in hand; so it must fit into the memory of the process twice. Default: what Node gives every thread.',
   ),
   drain: setting(
     'TRIBUTARY_DRAIN',
@@ -261,7 +271,7 @@ function topicTenants(): (value: string) => Parsed<ReadonlyMap<string, ReadonlyS
   };
 }
 
-function ladder(): (value: string) => Parsed<readonly string[]> {
+function retrySchedule(): (value: string) => Parsed<readonly string[]> {
   const labels = list();
   return (value) => {
     const parsed = labels(value);

@@ -9,18 +9,18 @@ import { join } from 'node:path';
 import { nameId } from '@tributary/core';
 import type { TrustedIssuer } from '@tributary/gateway';
 import { createLocalJWKSet, SignJWT } from 'jose';
-import { createOnce } from '../config/create-once.ts';
 import type { Config } from '../config/settings.ts';
+import { createOnce } from '../process/create-once.ts';
 
 const ISSUER = 'tributary-dev';
 const AUDIENCE = 'tributary';
 const ALGORITHM = 'ES256';
 const LIFETIME_SECONDS = 3600;
 
-/** Mints ID tokens for people who try Tributary out. Never on in production: whoever has its key is anybody. */
+/** Mints ID tokens for people who try Tributary out. Never on in production: its key signs in as anybody. */
 export interface DevIssuer {
   readonly trusted: TrustedIssuer;
-  /** An ID token of one hour for a person, who is the same for the same address. */
+  /** An ID token of one hour for a person; the same address is the same person. */
   mint(email: string, now?: Date): Promise<string>;
 }
 

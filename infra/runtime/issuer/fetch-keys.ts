@@ -44,7 +44,7 @@ function objectOf(value: unknown, url: string): Readonly<Record<string, unknown>
   return value as Readonly<Record<string, unknown>>;
 }
 
-/** Follows no redirect: who may say what our keys are is who was configured. */
+/** Follows no redirect: only the configured address may name the keys. */
 async function fetchJson(url: string, signal: AbortSignal): Promise<unknown> {
   let text: string;
   try {

@@ -47,7 +47,7 @@ export class IssuerKeys {
     return key;
   };
 
-  /** Asks the issuer, or joins who does; never rejects. */
+  /** Asks the issuer, or joins the request under way; never rejects. */
   ask(): Promise<void> {
     this.#asking ??= this.#fetch().finally(() => {
       this.#asking = undefined;
@@ -60,7 +60,7 @@ export class IssuerKeys {
     await this.#asking;
   }
 
-  /** Asks the issuer if it is time to, in nobody's name. */
+  /** Asks the issuer if it is time to, in the background. */
   refresh(): void {
     if (beforeUse(this.#history, this.#options.now()) !== 'use') void this.ask();
   }

@@ -14,7 +14,7 @@ export const REFRESH_AFTER_MS = 5 * 60_000;
 export const ASK_FIRST_AFTER_MS = 15 * 60_000;
 /** After a failure, and between two looks for keys that are not known, the issuer is left alone for this long. */
 export const REST_MS = 10_000;
-/** Before any keys were got, the issuer is asked again so soon: nobody can sign in meanwhile. */
+/** Before any keys were got, the issuer is asked again so soon: until then every sign-in fails. */
 export const FIRST_REST_MS = 1_000;
 
 /**
@@ -24,7 +24,7 @@ export const FIRST_REST_MS = 1_000;
 export function beforeUse({ gotAt, failedAt }: KeyHistory, now: number): 'use' | 'ask beside' | 'ask first' {
   if (gotAt === undefined) {
     if (failedAt === undefined || !isResting(failedAt, now)) return 'ask first';
-    // In nobody's name: a caller that waited for each attempt would wait long for a 503.
+    // In the background: a caller that waited for each attempt would wait long for a 503.
     return now - failedAt < FIRST_REST_MS ? 'use' : 'ask beside';
   }
   if (isResting(failedAt, now)) return 'use';

@@ -1,5 +1,5 @@
 /**
- * Whether keys may be fetched from here: whoever can change them on their way signs in as anybody, so only encrypted,
+ * Whether keys may be fetched from here: an attacker that changes them on their way signs in as anybody, so only encrypted,
  * or from this machine itself.
  */
 export function isSafeUrl(url: URL): boolean {

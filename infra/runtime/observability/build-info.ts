@@ -1,10 +1,25 @@
-import { readFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import type { Metrics } from '@tributary/core';
 
-const PACKAGE = new URL('../../package.json', import.meta.url);
+const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
 
-/** Says at `/metrics` what runs. */
+/** Reports at `/metrics` what runs. */
 export function reportBuild(metrics: Metrics, role: 'dev' | 'gateway' | 'processor'): void {
-  const { version } = JSON.parse(readFileSync(PACKAGE, 'utf8')) as { readonly version: string };
-  metrics.gauge('tributary_build_info', 1, { version, node: process.versions.node, role });
+  metrics.gauge('tributary_build_info', 1, { version: packageVersion(), node: process.versions.node, role });
+}
+
+/** The version, with the commit where this is a clone. */
+export function buildVersion(): string {
+  const commit = existsSync(join(ROOT, '.git'))
+    ? spawnSync('git', ['-C', ROOT, 'rev-parse', '--short=12', 'HEAD'], { encoding: 'utf8' })
+    : undefined;
+  return commit?.status === 0 ? `${packageVersion()} (${commit.stdout.trim()})` : packageVersion();
+}
+
+function packageVersion(): string {
+  const manifest = readFileSync(join(ROOT, 'infra', 'package.json'), 'utf8');
+  return (JSON.parse(manifest) as { readonly version: string }).version;
 }

@@ -1,6 +1,5 @@
 import type { Logger } from '@tributary/core';
 import { type DestinationStream, pino } from 'pino';
-import { oneLineACause } from './incident-log.ts';
 
 /** JSON logs on standard error, so that standard output stays for what commands print; one line a cause and minute. */
 export function createLogger(
@@ -14,4 +13,115 @@ export function createLogger(
     destination,
   );
   return oneLineACause(logger);
+}
+
+const WINDOW_MS = 60_000;
+/** Distinct messages and stages that a summary names. */
+const MAX_NAMED = 20;
+
+/** Engines and stores, as errors and messages name them: whatever waits for one of them waits for the same cause. */
+const ENGINE = /Kafka|Redis|Elasticsearch|schema registry|\bdatabase\b|\bcatalog\b/;
+
+/** As `untilAvailable` writes it. */
+const STARTING = /: not possible yet; trying again$/;
+
+/** Fields that say where a cause was met, not which one it is. */
+const PLACES = new Set([
+  'stage',
+  'group',
+  'topic',
+  'partition',
+  'position',
+  'repetition',
+  'entries',
+  'part',
+  'store',
+  'request_id',
+  'operation',
+]);
+
+interface Incident {
+  readonly cause: string;
+  readonly messages: Map<string, number>;
+  readonly stages: Set<string>;
+  repeated: number;
+}
+
+/**
+ * A logger with one line a cause and minute. The first warning of a cause is logged at once; those that follow are
+ * counted, and each minute in which there were any one line says how many, with which messages and for which stages.
+ * With the level debug each of them is there as well.
+ *
+ * A cause is an engine that does not do what it was asked, or else the text of an error with its message. Warnings
+ * without an error, errors and all other levels are logged as they come; an INFO that repeats all its fields within a
+ * minute is left out, e.g. each connection's word that its engine answers again.
+ */
+export function oneLineACause(logger: Logger, windowMs = WINDOW_MS): Logger {
+  const incidents = new Map<string, Incident>();
+  const told = new Set<string>();
+
+  const summarize = (key: string, incident: Incident) => {
+    const { cause, repeated, messages, stages } = incident;
+    incidents.delete(key);
+    if (repeated === 0) return;
+    logger.warn(
+      {
+        cause,
+        repeated,
+        messages: Object.fromEntries(messages),
+        ...(stages.size === 0 ? {} : { stages: [...stages] }),
+      },
+      `${cause}: the same cause again within ${windowMs / 1_000} s`,
+    );
+    begin(key, cause);
+  };
+  const begin = (key: string, cause: string) => {
+    const incident: Incident = { cause, messages: new Map(), stages: new Set(), repeated: 0 };
+    incidents.set(key, incident);
+    setTimeout(() => summarize(key, incident), windowMs).unref();
+  };
+
+  return {
+    debug: (fields, message) => logger.debug(fields, message),
+    error: (fields, message) => logger.error(fields, message),
+    info(fields, message) {
+      const key = `${message} ${JSON.stringify(fields)}`;
+      if (told.has(key)) return logger.debug(fields, message);
+      told.add(key);
+      setTimeout(() => told.delete(key), windowMs).unref();
+      logger.info(fields, message);
+    },
+    warn(fields, message) {
+      const found = causeOf(fields as Readonly<Record<string, unknown>>, message);
+      if (found === undefined) return logger.warn(fields, message);
+      const incident = incidents.get(found.key);
+      if (incident === undefined) {
+        begin(found.key, found.cause);
+        return logger.warn(fields, message);
+      }
+      incident.repeated++;
+      if (incident.messages.has(message) || incident.messages.size < MAX_NAMED)
+        incident.messages.set(message, (incident.messages.get(message) ?? 0) + 1);
+      if ('stage' in fields && typeof fields.stage === 'string' && incident.stages.size < MAX_NAMED)
+        incident.stages.add(fields.stage);
+      logger.debug(fields, message);
+    },
+  };
+}
+
+/** Undefined for a warning that names no error. */
+function causeOf(
+  fields: Readonly<Record<string, unknown>>,
+  message: string,
+): { readonly key: string; readonly cause: string } | undefined {
+  const { error, ...others } = fields;
+  if (typeof error !== 'string') return undefined;
+  const [engine] = ENGINE.exec(error) ?? ENGINE.exec(message) ?? [];
+  // What a start waits for is news, whatever else waits for the same engine.
+  if (engine !== undefined && STARTING.test(message)) return { key: `${engine} ${message}`, cause: engine };
+  if (engine !== undefined) return { key: engine, cause: engine };
+  // Two destinations, or two programs, are two causes.
+  const about = Object.entries(others).filter(([name]) => !PLACES.has(name));
+  const text = error.replace(/\d+/g, '#');
+  return { key: `${message} ${text} ${JSON.stringify(about)}`, cause: error };
 }

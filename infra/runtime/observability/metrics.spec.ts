@@ -6,14 +6,18 @@ it('says of each figure what it is, and adds up those of several threads', async
   const threads = [0, 1].map(() => createMetrics({ processFigures: false }));
   for (const metrics of threads) {
     metrics.count('tributary_events_replayed_total', {}, 2);
-    metrics.observe('tributary_stage_commit_seconds', 0.003, { stage: 'route' });
+    metrics.observe('tributary_stage_commit_duration_seconds', 0.003, { stage: 'route' });
   }
-  threads[0]?.gauge('tributary_stage_lag', 7, { stage: 'route', topic: 'events.accepted', partition: '0' });
+  threads[0]?.gauge('tributary_stage_lag_records', 7, {
+    stage: 'route',
+    topic: 'events.accepted',
+    partition: '0',
+  });
   const { body } = await exposition(await Promise.all(threads.map((metrics) => metrics.snapshot())));
   expect(body).toContain(
-    `# HELP tributary_stage_lag ${METRICS.tributary_stage_lag.help}\n# TYPE tributary_stage_lag gauge\n` +
-      'tributary_stage_lag{stage="route",topic="events.accepted",partition="0"} 7\n',
+    `# HELP tributary_stage_lag_records ${METRICS.tributary_stage_lag_records.help}\n# TYPE tributary_stage_lag_records gauge\n` +
+      'tributary_stage_lag_records{stage="route",topic="events.accepted",partition="0"} 7\n',
   );
   expect(body).toContain('tributary_events_replayed_total 4\n');
-  expect(body).toContain('tributary_stage_commit_seconds_bucket{le="0.005",stage="route"} 2\n');
+  expect(body).toContain('tributary_stage_commit_duration_seconds_bucket{le="0.005",stage="route"} 2\n');
 });

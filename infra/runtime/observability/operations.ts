@@ -1,6 +1,5 @@
-import type { Logger } from '@tributary/core';
+import type { Catalog, Logger } from '@tributary/core';
 import type { FastifyPluginAsync } from 'fastify';
-import type { Readiness } from './readiness.ts';
 import { createScrape, type MetricSources } from './scrape.ts';
 
 /** What a process reports about itself. */
@@ -38,3 +37,28 @@ export const adminRoutes: FastifyPluginAsync<Operations & { readonly logger: Log
     return reply.type(contentType).send(body);
   });
 };
+
+/** Whether a process may be given work; `checks` says why, per part. Only configuration and catalog gate. */
+export interface Readiness {
+  readonly ready: boolean;
+  readonly checks: Readonly<Record<string, string>>;
+}
+
+/** As far as the catalog goes. `engines` are reported and gate nothing: an outage takes no process out. */
+export function catalogReadiness(
+  catalog: Pick<Catalog, 'ready' | 'age' | 'fault'>,
+  engines: Readonly<Record<string, string>> = {},
+): Readiness {
+  return { ready: catalog.ready, checks: { catalog: wordsFor(catalog), ...engines } };
+}
+
+/** Below this a process that is not ready is thought to be reading, not to be cut off, ms. */
+const SILENCE_MS = 5_000;
+
+function wordsFor({ ready, age, fault }: Pick<Catalog, 'ready' | 'age' | 'fault'>): string {
+  if (ready) return 'caught up';
+  if (fault !== undefined) return fault;
+  return Number.isFinite(age) && age > SILENCE_MS
+    ? `nothing heard of the log for ${Math.round(age / 1_000)} s`
+    : 'catching up';
+}

@@ -1,7 +1,7 @@
 import { constants, enableCompileCache } from 'node:module';
 import { fileURLToPath } from 'node:url';
 
-/** Beside the packages, where who may write may change the program as well; elsewhere others could put code into it. */
+/** Beside the packages: write access there already allows to change the program. Elsewhere others could put code into it. */
 const FOLDER = fileURLToPath(new URL('../../../node_modules/.cache/compiled', import.meta.url));
 
 /**

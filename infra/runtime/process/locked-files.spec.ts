@@ -7,7 +7,7 @@ import { NO_LOGGER, Unavailable } from '@tributary/core';
 import { expect, it, onTestFinished } from 'vitest';
 import { inTransaction, openDatabase } from '../../adapters/sqlite/database.ts';
 import { openSqliteVolumeCounters } from '../../adapters/volume-counters/sqlite/index.ts';
-import { startPatience, whenAvailable } from './patience.ts';
+import { startDeadline, untilAvailable } from './await-engines.ts';
 
 const HOLDER = `
   const database = new (require('node:sqlite').DatabaseSync)(process.argv[1]);
@@ -43,7 +43,7 @@ it('"database is locked" named nobody: a process that was stopped had the lock',
 
 it('a start ended as another process had a file of the data folder locked: it waits as for an engine', async () => {
   const { folder, holder } = await lockedFile('volume.db');
-  const opening = whenAvailable('opening the volume counters', startPatience(30_000, NO_LOGGER), async () =>
+  const opening = untilAvailable('opening the volume counters', startDeadline(30_000, NO_LOGGER), async () =>
     openSqliteVolumeCounters({ folder, clock: Date.now, busyTimeoutMs: 10 }),
   );
   let isOpen = false;

@@ -37,7 +37,7 @@ interface Findings {
 /**
  * Takes the permissions of other users from everything in the data folder: releases before 0.2 created it readable by
  * every user of the machine. What was corrected, and what could not be, is logged with the path and the mode. The folder
- * itself comes first, so that nobody replaces an entry during the walk. Nothing here stops a start.
+ * itself comes first, so that no other user replaces an entry during the walk. Nothing here stops a start.
  */
 export function makeFolderPrivate(folder: string, logger: Logger): void {
   const findings: Findings = { corrected: [], foreign: [], open: [] };

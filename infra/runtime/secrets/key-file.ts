@@ -2,8 +2,8 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { existsSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { SECRET_KEY_BYTES } from '@tributary/core';
-import { createOnce } from '../config/create-once.ts';
-import { lockFolder } from '../config/folder-lock.ts';
+import { createOnce } from '../process/create-once.ts';
+import { lockFolder } from '../process/folder-lock.ts';
 
 /** The keys of a data folder, in the form of `TRIBUTARY_SECRET_KEYS`, as JSON text. */
 export function keyFile(dataFolder: string): string {

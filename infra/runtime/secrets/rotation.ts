@@ -33,7 +33,7 @@ export interface RotationTools {
 }
 
 const CATCH_UP_MS = 30_000;
-/** Somebody may change a destination between a look and the fact about it; nobody does so this often. */
+/** Attempts for one destination: each conflicts only where the destination was changed meanwhile. */
 const MAX_TRIES = 100;
 
 /**

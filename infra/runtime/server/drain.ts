@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '@tributary/core';
-import type { Readiness } from '../observability/readiness.ts';
-import type { Leaving } from '../process/run-until-told.ts';
+import type { Readiness } from '../observability/operations.ts';
+import type { Shutdown } from '../process/run-until-signalled.ts';
 import type { RunningServer } from './server.ts';
 
 /**
- * Serves on for `ms` after the process was told to leave, while `/readyz` says 503: until load balancers have polled it
+ * Serves on for `ms` after the signal to shut down, while `/readyz` says 503: until load balancers have polled it
  * and send new requests elsewhere. In the second half each answer ends its connection (`connection: close`), so that
  * clients whose connections stay where they were opened, as behind a TCP balancer, move as well. Connections that are
  * still open after that are idle.
@@ -22,7 +22,7 @@ export async function drain(
   await sleep(ms / 2);
 }
 
-/** A process that was told to leave is not ready, whatever its parts say. */
-export function unlessLeaving({ isLeaving }: Leaving, readiness: Readiness): Readiness {
-  return isLeaving ? { ready: false, checks: { process: 'leaving', ...readiness.checks } } : readiness;
+/** A process that shuts down is not ready, whatever its parts report. */
+export function unlessShuttingDown({ hasBegun }: Shutdown, readiness: Readiness): Readiness {
+  return hasBegun ? { ready: false, checks: { process: 'shutting down', ...readiness.checks } } : readiness;
 }

@@ -1,4 +1,5 @@
 import type { AddressInfo } from 'node:net';
+import { type Catalog, Unavailable } from '@tributary/core';
 import {
   createServer,
   type GatewayDependencies,
@@ -6,10 +7,9 @@ import {
   type ServerOptions,
   unknownPathsPlugin,
 } from '@tributary/gateway';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, onRequestHookHandler } from 'fastify';
 import type { Config } from '../config/settings.ts';
 import { healthRoutes, type Operations } from '../observability/operations.ts';
-import { whileTrusted } from './while-trusted.ts';
 
 /** A server on a port. */
 export interface RunningServer {
@@ -112,5 +112,23 @@ function optionsOf(config: ServerConfig): ServerOptions {
     ...(keepAliveTimeout === undefined ? {} : { keepAliveTimeoutMs: keepAliveTimeout }),
     ...(maxConnections === undefined ? {} : { maxConnections }),
     ...(hsts === undefined ? {} : { hstsSeconds: Math.floor(hsts / 1_000) }),
+  };
+}
+
+/**
+ * Refuses requests with `Unavailable` while the catalog is not to be trusted: until it was read once, and whenever
+ * nothing was heard of the log for longer than `staleAfterMs`. A gateway that does not know its keys yet would answer
+ * 401 to good ones, and producers throw away what is refused for good; one that is cut off would go on taking keys that
+ * were revoked elsewhere. A shorter silence changes nothing: what is in memory goes on to be right about what it knows.
+ */
+export function whileTrusted(
+  catalog: Pick<Catalog, 'ready' | 'age'>,
+  staleAfterMs: number,
+): onRequestHookHandler {
+  let caughtUp = false;
+  return (_request, _reply, done) => {
+    caughtUp ||= catalog.ready;
+    if (!caughtUp) return done(new Unavailable('the catalog is being read'));
+    done(catalog.age <= staleAfterMs ? undefined : new Unavailable('the catalog is too old to be trusted'));
   };
 }

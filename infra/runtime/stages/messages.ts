@@ -2,7 +2,7 @@ import type { MessagePort } from 'node:worker_threads';
 import type { SlotName } from '../../adapters/event-log/suspects/in-hand-table.ts';
 import type { Config } from '../config/settings.ts';
 import type { MetricsSnapshot } from '../observability/metrics.ts';
-import type { Readiness } from '../observability/readiness.ts';
+import type { Readiness } from '../observability/operations.ts';
 
 /** What the process hands the thread of its stages at the start. */
 export interface StagesStart {

@@ -7,7 +7,7 @@ import {
   type SlotName,
 } from '../../adapters/event-log/suspects/in-hand-table.ts';
 import type { MetricsSnapshot } from '../observability/metrics.ts';
-import type { Readiness } from '../observability/readiness.ts';
+import type { Readiness } from '../observability/operations.ts';
 import { CrashEvidence } from './crash-evidence.ts';
 import type { FromStages, StagesStart, StagesThreadData, ToStages } from './messages.ts';
 
@@ -57,12 +57,12 @@ export async function startStagesThread(
     await noteInTime(noteCrash(crashEntries(ranges, reason, iso(Date.now()))), reason, logger);
   const inHand = inHandMemory();
   const workerData: StagesThreadData = { ...start, inHand };
-  const { stagesHeapMb } = start.config;
+  const { stagesHeapMib } = start.config;
   const worker = new Worker(new URL('./worker.ts', import.meta.url), {
     workerData,
     transferList: start.liveLink === undefined ? [] : [start.liveLink],
     name: 'stages',
-    ...(stagesHeapMb === undefined ? {} : { resourceLimits: { maxOldGenerationSizeMb: stagesHeapMb } }),
+    ...(stagesHeapMib === undefined ? {} : { resourceLimits: { maxOldGenerationSizeMb: stagesHeapMib } }),
   });
   const partitions = new Map<number, SlotName>();
   evidence.begin(inHand, partitions);
@@ -71,7 +71,7 @@ export async function startStagesThread(
   const running = Promise.withResolvers<void>();
   const stopped = Promise.withResolvers<void>();
   const failed = Promise.withResolvers<never>();
-  for (const { promise } of [running, failed]) promise.catch(() => {}); // whoever starts it may look later
+  for (const { promise } of [running, failed]) promise.catch(() => {}); // the caller may look later
   let readiness = STARTING;
   let gone = false;
   let isTerminated = false;
@@ -85,7 +85,7 @@ export async function startStagesThread(
     running.reject(error);
     failed.reject(error);
   };
-  /** The thread ended although nobody asked it to: the entries in hand are noted before the process leaves. */
+  /** The thread ended although it was not asked to: the entries in hand are noted before the process leaves. */
   const ended = async (code: number) => {
     gone = true;
     report([]);

@@ -4,7 +4,7 @@ import { messageOf } from '@tributary/core';
 import { InHandTable } from '../../adapters/event-log/suspects/in-hand-table.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
-import { startPatience } from '../process/patience.ts';
+import { startDeadline } from '../process/await-engines.ts';
 import { openStages, type RunningStages } from '../wiring/stages.ts';
 import type { FromStages, StagesThreadData, ToStages } from './messages.ts';
 
@@ -48,8 +48,8 @@ parentPort?.on('message', async (message: ToStages) => {
 });
 
 try {
-  const patience = startPatience(start.config.startTimeout, logger);
-  stages = await openStages(start, { logger, metrics, inHand }, patience);
+  const deadline = startDeadline(start.config.startTimeout, logger);
+  stages = await openStages(start, { logger, metrics, inHand }, deadline);
   const { readiness } = stages;
   const tell = () => send({ type: 'readiness', readiness: readiness() });
   tell();

@@ -25,7 +25,7 @@ export function watchConfiguredEngines(
         : {
             redis: {
               read: () => counters.lastUsed(['nobody']),
-              // Of a key that nobody has: a server without memory answers reads.
+              // A key that does not exist: a server without memory still answers reads.
               write: () => counters.touch({ keyId: 'nobody', at: Date.now() }),
             },
           }),

@@ -17,27 +17,28 @@ import {
   type TrustedIssuer,
 } from '@tributary/gateway';
 import { openContractWorkers } from '../../adapters/contract-workers/worker-process/index.ts';
-import { quotasOf } from '../config/quota-settings.ts';
+import { quotasOf } from '../config/limit-settings.ts';
 import type { Config } from '../config/settings.ts';
 import type { EngineHealth } from '../observability/engine-health.ts';
-import { startPatience, whenAvailable } from '../process/patience.ts';
+import { startDeadline, untilAvailable } from '../process/await-engines.ts';
+import { CleanupStack } from '../process/cleanup-stack.ts';
 import { openSecrets } from '../secrets/secrets.ts';
-import { Closing } from './closing.ts';
 import { watchedLog, watchedProfiles } from './engines.ts';
-import { type LateProfiles, lateProfiles } from './late-profiles.ts';
 import { openCatalog } from './ports/catalog.ts';
-import { openConnectors } from './ports/connectors.ts';
-import { openDeduplicator, openReevaluations } from './ports/deduplicator.ts';
 import { openEventLog } from './ports/event-log.ts';
-import { openHealthBoard } from './ports/health-board.ts';
 import { openHistory } from './ports/history.ts';
 import { openGatewayLiveTail } from './ports/live-tail.ts';
-import { openProfileStore } from './ports/profile-store.ts';
-import { openRateLimiter } from './ports/rate-limiter.ts';
+import { openConnectors } from './ports/outbound.ts';
+import { type LateProfiles, lateProfiles, openProfileStore } from './ports/profile-store.ts';
 import { openSandbox } from './ports/sandbox.ts';
-import { openValueFraming } from './ports/value-framing.ts';
-import { openVolumeCounters } from './ports/volume-counters.ts';
-import { type LateSchemas, lateSchemas } from './schemas.ts';
+import {
+  openDeduplicator,
+  openHealthBoard,
+  openRateLimiter,
+  openReevaluations,
+  openVolumeCounters,
+} from './ports/shared-state.ts';
+import { type LateSchemas, lateSchemas, openValueFraming } from './schemas.ts';
 
 /** How long a write of the gateway's own thread may wait for one of the stages', which holds up every answer. */
 const EVENT_LOOP_PATIENCE_MS = 25;
@@ -48,7 +49,7 @@ const LIGHT_CONTRACTS_BYTES = 64 * 1024 * 1024;
 /** The ports of a gateway, and how to close them. */
 export interface OpenGateway {
   readonly dependencies: GatewayDependencies;
-  /** To be begun once the process answers about itself; nobody has to wait for them. */
+  /** To be begun once the process answers about itself; need not be awaited. */
   readonly schemas: Pick<LateSchemas, 'begin'>;
   /** Opens the profiles, whose store has to be checked before; until then their calls are `Unavailable`. */
   openProfiles(): Promise<void>;
@@ -70,15 +71,15 @@ export async function openGateway(
   issuers: readonly TrustedIssuer[],
   tools: GatewayTools,
 ): Promise<OpenGateway> {
-  const closing = new Closing();
+  const cleanup = new CleanupStack();
   const { health } = tools;
   try {
-    const schemas = closing.keep(lateSchemas(() => openValueFraming(config, tools.logger), tools.logger));
+    const schemas = cleanup.use(lateSchemas(() => openValueFraming(config, tools.logger), tools.logger));
     const { profiles, log, ...dependencies } = await openDependencies(
       config,
       issuers,
       { ...tools, schemas },
-      closing,
+      cleanup,
     );
     return {
       dependencies: {
@@ -88,10 +89,10 @@ export async function openGateway(
       },
       schemas,
       openProfiles: () => profiles.open(),
-      close: () => closing.close(),
+      close: () => cleanup.close(),
     };
   } catch (error) {
-    await closing.close();
+    await cleanup.close();
     throw error;
   }
 }
@@ -100,12 +101,12 @@ async function openDependencies(
   config: Config,
   issuers: readonly TrustedIssuer[],
   { logger, metrics, liveLink: link, schemas }: GatewayTools & { schemas: LateSchemas },
-  closing: Closing,
+  cleanup: CleanupStack,
 ): Promise<Omit<GatewayDependencies, 'profiles'> & { readonly profiles: LateProfiles }> {
   const clock = Date.now;
   const available = async <T extends { close(): Promise<void> }>(what: string, attempt: () => Promise<T>) =>
-    closing.keep(
-      await whenAvailable(`opening the ${what}`, startPatience(config.startTimeout, logger), attempt),
+    cleanup.use(
+      await untilAvailable(`opening the ${what}`, startDeadline(config.startTimeout, logger), attempt),
     );
   // Where the log is embedded, the stages' thread drops what has expired.
   const log = await available('event log', () =>
@@ -116,15 +117,15 @@ async function openDependencies(
       dropExpired: false,
     }),
   );
-  const catalog = closing.keep(openCatalog(config, { log, logger }));
+  const catalog = cleanup.use(openCatalog(config, { log, logger }));
   const publish = schemas.published(publishProfileChanges(log));
-  // Others may be opening or closing the same folder at the moment it is opened.
+  // Other processes may be opening or closing the same folder at the moment it is opened.
   const profiles = lateProfiles(() =>
-    whenAvailable('opening the profiles', startPatience(config.startTimeout, logger), () =>
+    untilAvailable('opening the profiles', startDeadline(config.startTimeout, logger), () =>
       openProfileStore(config, { logger, metrics, publish }),
     ),
   );
-  closing.keep(profiles.store);
+  cleanup.use(profiles.store);
   return {
     log,
     catalog,
@@ -139,7 +140,7 @@ async function openDependencies(
     profiles,
     requestDeletionNotice: queueDeletionNotices(log, catalog),
     recordProfileOperation: recordProfileOperations(log, catalog),
-    liveTail: closing.keep(await openGatewayLiveTail(config, { logger, link })),
+    liveTail: cleanup.use(await openGatewayLiveTail(config, { logger, link })),
     liveLimits: {
       streams: config.liveStreams,
       workspaceStreams: config.liveWorkspaceStreams,
@@ -147,9 +148,9 @@ async function openDependencies(
       accountStreams: config.liveAccountStreams,
     },
     // Compiles and tests what people write; one process is enough, and it never shares a queue with the stages.
-    sandbox: closing.keep(openSandbox(config, { logger, metrics }, { processes: 1, isLazy: true })),
-    connectors: closing.keep(openConnectors(config, { logger, metrics })),
-    contracts: closing.keep(openContractWorkers({ logger })),
+    sandbox: cleanup.use(openSandbox(config, { logger, metrics }, { processes: 1, isLazy: true })),
+    connectors: cleanup.use(openConnectors(config, { logger, metrics })),
+    contracts: cleanup.use(openContractWorkers({ logger })),
     evaluateLight: createLightEvaluator({ maxBytes: LIGHT_CONTRACTS_BYTES }),
     identity: createIdentityVerifier(issuers, () => new Date()),
     ...openSecrets(config),
@@ -160,14 +161,15 @@ async function openDependencies(
     profileNulls: config.profileNulls,
     dedicatedTopics: config.dedicatedTopics,
     topicTenants: config.topicTenants,
-    limits: await openLimits(config, logger, closing),
+    limits: await openLimits(config, logger, cleanup),
     ...(config.publicUrl === undefined ? {} : { publicUrl: config.publicUrl }),
     crossOrigin: { origins: config.corsOrigins, ingestionOrigins: config.corsEventOrigins },
   };
 }
 
 function openChangeLimits(config: Config): ChangeLimits {
-  const { changeRate: perScope, accountChangeRate: perAccount } = config;
+  // By the minute, as its answers report them.
+  const [perScope, perAccount] = [config.changeRate * 60, config.accountChangeRate * 60];
   return new ChangeLimits({
     quotas: quotasOf(config),
     rates: { perScope, perAccount },
@@ -178,11 +180,11 @@ function openChangeLimits(config: Config): ChangeLimits {
 /** Events a bucket holds at least: those of the largest batch. */
 const LARGEST_BATCH = 2_500;
 
-async function openLimits(config: Config, logger: Logger, closing: Closing): Promise<Limits> {
+async function openLimits(config: Config, logger: Logger, cleanup: CleanupStack): Promise<Limits> {
   const { eventRate } = config;
   const calls = await openRateLimiter(config, logger);
   return {
-    ...(calls === undefined ? {} : { calls: closing.keep(calls) }),
+    ...(calls === undefined ? {} : { calls: cleanup.use(calls) }),
     ...(eventRate === undefined
       ? {}
       : {

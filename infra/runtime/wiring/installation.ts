@@ -10,9 +10,8 @@ import {
   TributaryError,
 } from '@tributary/core';
 import type { Config } from '../config/settings.ts';
-import { type Patience, whenAvailable } from '../process/patience.ts';
-import { catchUp } from './catch-up.ts';
-import { Closing } from './closing.ts';
+import { catchUp, type StartDeadline, untilAvailable } from '../process/await-engines.ts';
+import { CleanupStack } from '../process/cleanup-stack.ts';
 import { openStoreMarks, type StoreMarks } from './ports/store-marks.ts';
 import { receivedTopics } from './topics.ts';
 
@@ -38,18 +37,18 @@ export async function installationOf(
   config: Config,
   { catalog, log }: InstallationTools,
   marks: StoreMarks,
-  patience: Patience,
+  deadline: StartDeadline,
   takeAll = false,
 ): Promise<string> {
-  await catchUp(catalog, patience);
+  await catchUp(catalog, deadline);
   const known = catalog.state.installation;
   if (known !== undefined) return known;
   if (!takeAll && catalog.state.organizationCount === 0) {
-    const holding = await whenAvailable('looking for data of another installation', patience, () =>
+    const holding = await untilAvailable('looking for data of another installation', deadline, () =>
       firstHolding(config, log, marks.profiles),
     );
     // Another process may have named the installation meanwhile, and taken events since.
-    await catchUp(catalog, patience);
+    await catchUp(catalog, deadline);
     const named = catalog.state.installation;
     if (named !== undefined) return named;
     if (holding !== undefined && catalog.state.organizationCount === 0)
@@ -58,7 +57,7 @@ export async function installationOf(
       );
   }
   const id = newId();
-  await whenAvailable('naming the installation', patience, () =>
+  await untilAvailable('naming the installation', deadline, () =>
     catalog.propose({
       v: 1,
       type: 'installation.created',
@@ -99,10 +98,10 @@ export interface StoresCheck {
 export async function checkStores(
   config: Config,
   tools: InstallationTools,
-  patience: Patience,
+  deadline: StartDeadline,
   openProfiles: () => Promise<void>,
 ): Promise<StoresCheck> {
-  const closing = new Closing();
+  const cleanup = new CleanupStack();
   try {
     const { catalog, logger } = tools;
     const madeProfiles = (index: string) => {
@@ -112,16 +111,16 @@ export async function checkStores(
           'the index of the profiles was not there, although there are organizations, and was made, empty: if it held profiles, stop all processes, delete it and restore a snapshot',
         );
     };
-    const marks = await openStoreMarks(config, logger, (mark) => closing.keep(mark), madeProfiles);
-    const id = await installationOf(config, tools, marks, patience);
+    const marks = await openStoreMarks(config, logger, (mark) => cleanup.use(mark), madeProfiles);
+    const id = await installationOf(config, tools, marks, deadline);
     const steps = [
       ...marks.others.map((mark) => ({ mark, use: async () => {} })),
       { mark: marks.profiles, use: openProfiles },
     ];
     const left = await checkAll(steps, id, tools.logger);
-    return checkLater(left, id, tools.logger, closing);
+    return checkLater(left, id, tools.logger, cleanup);
   } catch (error) {
-    await closing.close();
+    await cleanup.close();
     throw error;
   }
 }
@@ -159,9 +158,9 @@ function foreignText(store: string, found: string, id: string): string {
   return `${store} belongs to the installation ${found} and the catalog is of ${id}: check the addresses and TRIBUTARY_PREFIX; to give the store with all its data to this installation, run \`tributary adopt-stores --from ${found}\``;
 }
 
-function checkLater(steps: readonly Step[], id: string, logger: Logger, closing: Closing): StoresCheck {
+function checkLater(steps: readonly Step[], id: string, logger: Logger, cleanup: CleanupStack): StoresCheck {
   const failed = Promise.withResolvers<never>();
-  failed.promise.catch(() => {}); // whoever started the check may look later
+  failed.promise.catch(() => {}); // the caller may look later
   let left = steps;
   let timer: NodeJS.Timeout | undefined;
   let checking: Promise<void> = Promise.resolve();
@@ -184,7 +183,7 @@ function checkLater(steps: readonly Step[], id: string, logger: Logger, closing:
       isClosed = true;
       clearTimeout(timer);
       await checking;
-      await closing.close();
+      await cleanup.close();
     },
   };
 }

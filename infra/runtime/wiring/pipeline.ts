@@ -15,26 +15,25 @@ import { createPipeline, RunFigures } from '@tributary/processors';
 import type { InHandTable } from '../../adapters/event-log/suspects/in-hand-table.ts';
 import type { Config } from '../config/settings.ts';
 import type { EngineHealth } from '../observability/engine-health.ts';
-import { type Patience, startPatience, whenAvailable } from '../process/patience.ts';
+import { type StartDeadline, startDeadline, untilAvailable } from '../process/await-engines.ts';
+import type { CleanupStack } from '../process/cleanup-stack.ts';
 import { openSecrets } from '../secrets/secrets.ts';
-import type { Closing } from './closing.ts';
 import { watchedHistory, watchedProfiles } from './engines.ts';
-import { lateProfiles } from './late-profiles.ts';
 import { openCatalog } from './ports/catalog.ts';
-import { openConnectors } from './ports/connectors.ts';
-import { openDeduplicator, openReevaluations } from './ports/deduplicator.ts';
 import { openEventLog } from './ports/event-log.ts';
-import { openHealthBoard } from './ports/health-board.ts';
 import { openHistory } from './ports/history.ts';
 import { openStagesLiveTail } from './ports/live-tail.ts';
-import { openMailer } from './ports/mailer.ts';
-import { openProfileStore } from './ports/profile-store.ts';
+import { openConnectors, openMailer } from './ports/outbound.ts';
+import { lateProfiles, openProfileStore } from './ports/profile-store.ts';
 import { openSandbox } from './ports/sandbox.ts';
-import { openValueFraming } from './ports/value-framing.ts';
-import { openVolumeCounters } from './ports/volume-counters.ts';
-import { provideTopics } from './provide-topics.ts';
-import { lateSchemas } from './schemas.ts';
-import { receivedTopics } from './topics.ts';
+import {
+  openDeduplicator,
+  openHealthBoard,
+  openReevaluations,
+  openVolumeCounters,
+} from './ports/shared-state.ts';
+import { lateSchemas, openValueFraming } from './schemas.ts';
+import { provideTopics, receivedTopics } from './topics.ts';
 
 export interface PipelineTools {
   readonly logger: Logger;
@@ -49,7 +48,7 @@ export interface PipelineTools {
   readonly inHand?: InHandTable;
 }
 
-/** The stages, and those of their ports that who runs them needs too. The catalog has not caught up yet. */
+/** The stages, and those of their ports that their runner needs too. The catalog has not caught up yet. */
 export interface OpenPipeline {
   readonly pipeline: readonly Stage[];
   readonly log: EventLog;
@@ -60,42 +59,42 @@ export interface OpenPipeline {
   openProfiles(): Promise<void>;
 }
 
-/** Opens every port that the stages need. What was opened is closed by `closing`, also when the rest could not be. */
+/** Opens every port that the stages need. What was opened is closed by `cleanup`, also when the rest could not be. */
 export async function openPipeline(
   config: Config,
   { logger, metrics, health, liveLink: link, dropExpired = true, inHand }: PipelineTools,
-  patience: Patience,
-  closing: Closing,
+  deadline: StartDeadline,
+  cleanup: CleanupStack,
 ): Promise<OpenPipeline> {
   const available = async <T extends { close(): Promise<void> }>(what: string, attempt: () => Promise<T>) =>
-    closing.keep(await whenAvailable(`opening the ${what}`, patience, attempt));
+    cleanup.use(await untilAvailable(`opening the ${what}`, deadline, attempt));
   // Where the registry does not answer yet, what is written to public topics waits for it, and nothing else.
-  const schemas = closing.keep(lateSchemas(() => openValueFraming(config, logger), logger));
+  const schemas = cleanup.use(lateSchemas(() => openValueFraming(config, logger), logger));
   await schemas.begin();
   const { framing } = schemas;
   const log = await available('event log', () =>
     openEventLog(config, { logger, metrics, framing, dropExpired, ...(inHand && { inHand }) }),
   );
-  const catalog = closing.keep(openCatalog(config, { log, logger }));
-  await provideTopics(log, config, patience);
+  const catalog = cleanup.use(openCatalog(config, { log, logger }));
+  await provideTopics(log, config, deadline);
   const counters = await available('volume counters', () => openVolumeCounters(config, { logger }));
   const deduplicator = await available('deduplicator', () => openDeduplicator(config, logger));
   const reevaluations = await available('deduplicator', () => openReevaluations(config, logger));
   const history = await available('history', () => openHistory(config, logger));
   const publish = schemas.published(publishProfileChanges(log));
   const profiles = lateProfiles(() =>
-    whenAvailable('opening the profiles', startPatience(config.startTimeout, logger), () =>
+    untilAvailable('opening the profiles', startDeadline(config.startTimeout, logger), () =>
       openProfileStore(config, { logger, metrics, publish }),
     ),
   );
-  closing.keep(profiles.store);
+  cleanup.use(profiles.store);
   const mailer = await openMailer(config);
-  if (mailer !== undefined) closing.keep(mailer);
+  if (mailer !== undefined) cleanup.use(mailer);
   const pipeline = createPipeline({
     log,
     catalog,
     counters,
-    figures: closing.keep(new RunFigures({ counters, clock: Date.now, metrics, logger })),
+    figures: cleanup.use(new RunFigures({ counters, clock: Date.now, metrics, logger })),
     deduplicator,
     reevaluations,
     history: health === undefined ? history : watchedHistory(history, config, health),
@@ -103,12 +102,12 @@ export async function openPipeline(
     ...(mailer && { mailer }),
     healthBoard: await available('health board', () => openHealthBoard(config, logger)),
     liveTail: await available('live tail', () => openStagesLiveTail(config, { logger, link })),
-    ...localPorts(config, { logger, metrics }, closing),
+    ...localPorts(config, { logger, metrics }, cleanup),
     logger,
     metrics,
     receivedTopics: receivedTopics(config),
     options: {
-      retryLabels: config.retryLadder,
+      retryLabels: config.retrySchedule,
       expiryMs: config.retryExpiry,
       retentionMs: config.retention,
       profileNulls: config.profileNulls,
@@ -128,16 +127,16 @@ export async function openPipeline(
 }
 
 /** The ports that need no engine. */
-function localPorts(config: Config, { logger, metrics }: PipelineTools, closing: Closing) {
+function localPorts(config: Config, { logger, metrics }: PipelineTools, cleanup: CleanupStack) {
   const clock = Date.now;
   const sandbox = (isLazy: boolean) =>
-    closing.keep(openSandbox(config, { logger, metrics }, { processes: config.sandboxProcesses, isLazy }));
+    cleanup.use(openSandbox(config, { logger, metrics }, { processes: config.sandboxProcesses, isLazy }));
   return {
     contracts: createContractEvaluator(),
     sandbox: sandbox(false),
     // What goes there waits for its turn anyway, and most installations never have anything that slow.
     slowSandbox: sandbox(true),
-    connectors: closing.keep(openConnectors(config, { logger, metrics })),
+    connectors: cleanup.use(openConnectors(config, { logger, metrics })),
     unseal: openSecrets(config).unseal,
     clock,
     elapsed: () => performance.now(),

@@ -1,10 +1,10 @@
 import { type Logger, type Metrics, messageOf, type Stage, type StageRun } from '@tributary/core';
 import type { InHandTable } from '../../adapters/event-log/suspects/in-hand-table.ts';
 import { EngineHealth } from '../observability/engine-health.ts';
-import { catalogReadiness, type Readiness } from '../observability/readiness.ts';
-import { type Patience, whenAvailable } from '../process/patience.ts';
+import { catalogReadiness, type Readiness } from '../observability/operations.ts';
+import { type StartDeadline, untilAvailable } from '../process/await-engines.ts';
+import { CleanupStack } from '../process/cleanup-stack.ts';
 import type { StagesStart } from '../stages/messages.ts';
-import { Closing } from './closing.ts';
 import { watchConfiguredEngines } from './engines.ts';
 import { checkStores } from './installation.ts';
 import { openPipeline } from './pipeline.ts';
@@ -30,13 +30,13 @@ interface StagesTools {
 export async function openStages(
   start: StagesStart,
   tools: StagesTools,
-  patience: Patience,
+  deadline: StartDeadline,
 ): Promise<RunningStages> {
-  const closing = new Closing();
+  const cleanup = new CleanupStack();
   try {
-    return await open(start, tools, patience, closing);
+    return await open(start, tools, deadline, cleanup);
   } catch (error) {
-    await closing.close();
+    await cleanup.close();
     throw error;
   }
 }
@@ -44,23 +44,23 @@ export async function openStages(
 async function open(
   { config, stages, liveLink }: StagesStart,
   { logger, metrics, inHand }: StagesTools,
-  patience: Patience,
-  closing: Closing,
+  deadline: StartDeadline,
+  cleanup: CleanupStack,
 ): Promise<RunningStages> {
   const health = new EngineHealth({ metrics, part: 'stages' });
   const { log, catalog, counters, history, pipeline, openProfiles } = await openPipeline(
     config,
     { logger, metrics, health, liveLink, inHand },
-    patience,
-    closing,
+    deadline,
+    cleanup,
   );
-  closing.keep(watchConfiguredEngines(config, { log, counters, history }, health));
+  cleanup.use(watchConfiguredEngines(config, { log, counters, history }, health));
   // A process that does not know the contracts and rules yet takes no partition from one that does.
-  const check = closing.keep(await checkStores(config, { catalog, log, logger }, patience, openProfiles));
+  const check = cleanup.use(await checkStores(config, { catalog, log, logger }, deadline, openProfiles));
   const runs: StageRun[] = [];
   const chosen = pipeline.filter(({ name }) => stages === undefined || stages.includes(name));
   for (const stage of chosen) {
-    runs.push(await whenAvailable(`running the stage ${stage.name}`, patience, () => log.run(stage)));
+    runs.push(await untilAvailable(`running the stage ${stage.name}`, deadline, () => log.run(stage)));
   }
   return {
     ended: Promise.race([Promise.all(runs.map((run) => run.ended)), check.failed]),
@@ -68,7 +68,7 @@ async function open(
     reportLag: () => reportLag(chosen, runs, { logger, metrics }),
     async stop() {
       await Promise.all(runs.map((run) => run.stop()));
-      await closing.close();
+      await cleanup.close();
     },
   };
 }
@@ -86,13 +86,13 @@ async function reportLag(
     try {
       for (const { topic, partition, lag, events, isOwned, oldestAt } of await run.lag()) {
         const labels = { stage, topic, partition: String(partition) };
-        metrics.gauge('tributary_stage_lag', lag, labels);
+        metrics.gauge('tributary_stage_lag_records', lag, labels);
         metrics.gauge('tributary_stage_lag_events', events, labels);
         // The owner alone knows the age, and of what it has read.
         if (isOwned && (lag === 0 || oldestAt !== undefined)) {
           const seconds = oldestAt === undefined ? 0 : Math.max(0, Date.now() - oldestAt) / 1_000;
-          metrics.gauge('tributary_stage_oldest_seconds', seconds, labels);
-        } else metrics.ungauge('tributary_stage_oldest_seconds', labels);
+          metrics.gauge('tributary_stage_lag_seconds', seconds, labels);
+        } else metrics.ungauge('tributary_stage_lag_seconds', labels);
       }
     } catch (error) {
       isKnown = false;

@@ -39,7 +39,7 @@ describe('Nothing secret where it does not belong', () => {
     tributary = await startTributary({
       env: {
         LOG_LEVEL: 'trace',
-        TRIBUTARY_RETRY_LADDER: '100ms',
+        TRIBUTARY_RETRY_SCHEDULE: '100ms',
         TRIBUTARY_RETRY_EXPIRY: '1s',
         TRIBUTARY_SECRET_KEYS: `planted:${sealing}`,
         ...(onCluster ? { TRIBUTARY_PREFIX: prefix } : {}),
@@ -281,7 +281,7 @@ describe('Nothing secret where it does not belong', () => {
     const config = readConfig({
       ...environment,
       TRIBUTARY_DATA_DIR: tributary.folder,
-      TRIBUTARY_RETRY_LADDER: '100ms',
+      TRIBUTARY_RETRY_SCHEDULE: '100ms',
     });
     const log = await openEventLog(config, { logger: NO_LOGGER, metrics: NO_METRICS, dropExpired: false });
     try {

@@ -19,7 +19,7 @@ describe('Dead deliveries, and destinations that are paused', () => {
   let destinationId: string;
   let ruleId: string;
   beforeAll(async () => {
-    tributary = await startTributary({ env: { TRIBUTARY_RETRY_LADDER: '300ms,600ms' } });
+    tributary = await startTributary({ env: { TRIBUTARY_RETRY_SCHEDULE: '300ms,600ms' } });
     webhook = await startWebhook();
     destinationId = await make('destinations', destination());
     ruleId = await make('event-forwarding-rules', { name: 'all', destination_id: destinationId });

@@ -37,7 +37,7 @@ describe('Down for an hour', () => {
   });
 
   it('its backlog is drained at a bounded rate, each delivery once, and the events of others do not wait for it', async () => {
-    tributary = await startTributary({ env: { TRIBUTARY_RETRY_LADDER: LADDER.join(',') } });
+    tributary = await startTributary({ env: { TRIBUTARY_RETRY_SCHEDULE: LADDER.join(',') } });
     const place = await receivers.open();
     const limits = { rate_limit_per_second: RATE, max_concurrency: CALLS_AT_A_TIME };
     const destination = await receivers.destinationAt(tributary, place.url, limits);

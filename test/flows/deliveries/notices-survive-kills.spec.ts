@@ -32,7 +32,7 @@ describe('Notices about destinations, killed', () => {
     env = {
       TRIBUTARY_ALERT_AFTER: '1s',
       TRIBUTARY_ALERT_EVERY: '100ms',
-      TRIBUTARY_RETRY_LADDER: '400ms,800ms',
+      TRIBUTARY_RETRY_SCHEDULE: '400ms,800ms',
       TRIBUTARY_SMTP_URL: `smtp://127.0.0.1:${mails.port}`,
       TRIBUTARY_MAIL_FROM: 'tributary@example.com',
     };

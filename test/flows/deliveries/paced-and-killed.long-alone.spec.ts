@@ -43,7 +43,7 @@ describe('Paced and killed', () => {
   });
 
   it('a destination is called no faster than it may be, and its deliveries are pending, not failed', async () => {
-    tributary = await startTributary({ env: { TRIBUTARY_RETRY_LADDER: '1s,2s,5s' } });
+    tributary = await startTributary({ env: { TRIBUTARY_RETRY_SCHEDULE: '1s,2s,5s' } });
     const limited = await receivers.open();
     await receivers.forward(
       tributary,

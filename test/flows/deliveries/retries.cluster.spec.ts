@@ -19,7 +19,7 @@ describe('Deliveries that fail', () => {
     // The ladder and its end are scaled from hours to seconds.
     tributary = await startTributary({
       env: {
-        TRIBUTARY_RETRY_LADDER: '200ms,400ms',
+        TRIBUTARY_RETRY_SCHEDULE: '200ms,400ms',
         TRIBUTARY_RETRY_EXPIRY: '2s',
         TRIBUTARY_DELIVERY_TIMEOUT: '500ms',
       },

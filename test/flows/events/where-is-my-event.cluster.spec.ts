@@ -42,7 +42,7 @@ describe('Where is my event', () => {
   let destinationId: string;
   beforeAll(async () => {
     tributary = await startTributary({
-      env: { TRIBUTARY_RETRY_LADDER: '300ms,600ms', TRIBUTARY_RETRY_EXPIRY: '1500ms' },
+      env: { TRIBUTARY_RETRY_SCHEDULE: '300ms,600ms', TRIBUTARY_RETRY_EXPIRY: '1500ms' },
     });
     webhook = await startWebhook((call, response) => {
       const { event } = call.body.event as { event?: string };

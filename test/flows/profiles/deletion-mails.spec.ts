@@ -32,7 +32,7 @@ describe('Mails about deletions', () => {
     TRIBUTARY_SMTP_URL: `smtp://127.0.0.1:${server.port}`,
     TRIBUTARY_SMTP_USERNAME: USER.username,
     TRIBUTARY_SMTP_PASSWORD: USER.password,
-    TRIBUTARY_SMTP_TLS_CA: authority,
+    TRIBUTARY_SMTP_TLS_CA_FILE: authority,
     TRIBUTARY_MAIL_FROM: 'tributary@example.com',
   });
   async function restart(env: Readonly<Record<string, string>>): Promise<void> {

@@ -10,7 +10,7 @@ const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 
 /** Ends the stages where they meet events of certain names. */
 const DEADLY = new URL('../../helpers/deadly-events.ts', import.meta.url).href;
-const ENV = { NODE_OPTIONS: `--import=${DEADLY}`, TRIBUTARY_STAGES_HEAP_MB: '128' };
+const ENV = { NODE_OPTIONS: `--import=${DEADLY}`, TRIBUTARY_STAGES_HEAP: '128MiB' };
 
 const INNOCENT = 24;
 /** Two of each; what a whole process leaves of its table may be older than the event by a tenth of a second. */

@@ -14,7 +14,7 @@ import { ProfileClient, sendTo } from '../../helpers/profile-client.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
 /** A disk that others keep busy takes more than ten seconds for a delivery to a file, and what fails twice waits minutes. */
-const PATIENT = { TRIBUTARY_DELIVERY_TIMEOUT: '60s', TRIBUTARY_RETRY_LADDER: '1s,5s,10s' };
+const PATIENT = { TRIBUTARY_DELIVERY_TIMEOUT: '60s', TRIBUTARY_RETRY_SCHEDULE: '1s,5s,10s' };
 const DRAINED_WITHIN_MS = 180_000;
 
 const KILLS = process.env.TRIBUTARY_TEST_LONG === undefined ? 2 : 15;

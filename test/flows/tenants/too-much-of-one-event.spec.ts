@@ -19,7 +19,7 @@ describe('Too much of one event', () => {
   beforeAll(async () => {
     // Little enough that what the event would come to, 180 MB, ends the process.
     tributary = await startTributary({
-      env: { ...AS_SHIPPED, TRIBUTARY_STAGES_HEAP_MB: '160', TRIBUTARY_SANDBOX_TIME: '1s' },
+      env: { ...AS_SHIPPED, TRIBUTARY_STAGES_HEAP: '160MiB', TRIBUTARY_SANDBOX_TIME: '1s' },
     });
     webhook = await startWebhook();
   });

@@ -14,7 +14,7 @@ const HOSTILE = {
 
 const isLong = process.env.TRIBUTARY_TEST_LONG !== undefined;
 /** Each runs until a limit ends it: in the short form a smaller one does. */
-const LIMITS = isLong ? {} : { TRIBUTARY_SANDBOX_TIME: '40ms', TRIBUTARY_SANDBOX_MEMORY: '32' };
+const LIMITS = isLong ? {} : { TRIBUTARY_SANDBOX_TIME: '40ms', TRIBUTARY_SANDBOX_MEMORY: '32MiB' };
 /** Five that are stopped in a row make the transformation one in error; those after them are not run. */
 const HARMFUL = isLong ? 20 : 8;
 

@@ -11,7 +11,7 @@ const metrics: Metrics = {
     if (name === 'tributary_http_requests_total') answers.push(labels ?? {});
   },
   observe(name, seconds, labels) {
-    if (name === 'tributary_http_request_seconds') timed.push([seconds, labels]);
+    if (name === 'tributary_http_request_duration_seconds') timed.push([seconds, labels]);
   },
 };
 

@@ -30,7 +30,7 @@ describe.skipIf(engines() === undefined)('two processors that deliver to one des
     Object.assign(environment, clusterEnvironment(prefix), {
       TRIBUTARY_DATA_DIR: folder.path,
       TRIBUTARY_ALERT_AFTER: '2s',
-      TRIBUTARY_RETRY_LADDER: '500ms,1s',
+      TRIBUTARY_RETRY_SCHEDULE: '500ms,1s',
     });
     for (const command of [['gateway'], ['processor'], ['processor']])
       processes.push(new ServerProcess(command, environment));

@@ -147,7 +147,9 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     const stages = await eventually(
       async () => {
         const text = await scrape(adminUrl);
-        return new Set([...text.matchAll(/^tributary_stage_lag\{stage="([^"]+)"/gm)].map(([, name]) => name));
+        return new Set(
+          [...text.matchAll(/^tributary_stage_lag_records\{stage="([^"]+)"/gm)].map(([, name]) => name),
+        );
       },
       (found) => found.size === 2,
     );

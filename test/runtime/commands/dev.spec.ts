@@ -52,11 +52,11 @@ describe('tributary dev', () => {
     // And this one is told to leave twice, while a request holds it up: it ends at once.
     const socket = await endlessRequest(nextUrl);
     next.signal('SIGTERM');
-    await next.logged(/"message":"leaving"/);
+    await next.logged(/"message":"shutting down"/);
     const again = setInterval(() => next.signal('SIGTERM'), 200);
     expect(await next.ended()).toBe(1);
     clearInterval(again);
-    expect(next.log).toContain('told again');
+    expect(next.log).toContain('a second signal');
     socket.destroy();
   }, 120_000);
 
@@ -64,7 +64,7 @@ describe('tributary dev', () => {
     const { server, url } = await dev({ TRIBUTARY_SHUTDOWN_GRACE: '300ms' });
     const socket = await endlessRequest(url);
     expect(await server.stop()).toBe(1);
-    expect(server.log).toContain('the grace is over');
+    expect(server.log).toContain('TRIBUTARY_SHUTDOWN_GRACE is over');
     socket.destroy();
   });
 });

@@ -26,12 +26,12 @@ async function start(env: Env, act?: (log: Awaited<ReturnType<typeof openEventLo
   try {
     await log.createTopics();
     await act?.(log);
-    const patience = {
-      deadline: performance.now() + 30_000,
+    const deadline = {
+      at: performance.now() + 30_000,
       startTimeoutMs: 30_000,
       logger: NO_LOGGER,
     };
-    const check = await checkStores(config, { catalog, log, logger: NO_LOGGER }, patience, async () => {
+    const check = await checkStores(config, { catalog, log, logger: NO_LOGGER }, deadline, async () => {
       opened++;
     });
     await check.close();

@@ -143,7 +143,7 @@ describe('notice', () => {
     for (const emission of emissions) await run('mail', [handedOn(emission)]);
     expect(sent.map(({ to }) => to)).toEqual(expected);
     const way = expected.length === 0 ? 'nobody' : 'mail';
-    expect(told.counts[`tributary_destination_notices_total{state=bad,way=${way}}`]).toBe(1);
+    expect(told.counts[`tributary_destination_health_alerts_total{state=bad,way=${way}}`]).toBe(1);
   });
 
   it('tells as the workspace says where the destination says nothing, but none of itself', async () => {

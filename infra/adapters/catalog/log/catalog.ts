@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   applyFact,
+  backoffMs,
   type Catalog,
   type CatalogEntry,
   CatalogGap,
@@ -51,8 +52,7 @@ export interface LogCatalogOptions {
 const PARTITION = 0;
 /** One fetch is folded without a pause: small enough that nothing else waits long. */
 const FETCH_BYTES = 512 * 1024;
-const FIRST_BACKOFF_MS = 50;
-const LONGEST_BACKOFF_MS = 2_000;
+const BACKOFF = { firstMs: 50, capMs: 2_000 };
 
 /** A catalog whose history may be replaced by its state. */
 export interface RewritableCatalog extends Catalog {
@@ -343,8 +343,7 @@ class LogCatalog implements RewritableCatalog {
     if (this.#failures === 0 && expected)
       this.#options.logger.warn(fields, 'the catalog cannot be read; trying again');
     if (!expected) this.#options.logger.error(fields, 'reading the catalog failed; trying again');
-    const ms = Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** Math.min(this.#failures, 10));
-    this.#failures++;
+    const ms = backoffMs(this.#failures++, BACKOFF);
     await sleep(ms, undefined, { signal: this.#closing.signal }).catch(() => undefined);
   }
 }

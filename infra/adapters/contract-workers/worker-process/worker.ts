@@ -1,4 +1,5 @@
 import { type CanonicalEvent, type Contract, checkSchema, createContractEvaluator } from '@tributary/core';
+import { LRUCache } from 'lru-cache';
 import type { ContractTask, TaskAnswer } from './messages.ts';
 
 /** The process in which contracts are compiled and evaluated: one task at a time. It ends with its parent. */
@@ -10,7 +11,7 @@ const MAX_KEPT = 200;
 /** What the compiled contracts may weigh. */
 const maxCompiledBytes = Number(process.argv[2]);
 const evaluator = createContractEvaluator({ maxCompiled: MAX_KEPT, maxBytes: maxCompiledBytes });
-const kept = new Map<number, Contract>();
+const kept = new LRUCache<number, Contract>({ max: MAX_KEPT });
 
 process.on('message', (task) => answer(answerTo(task as ContractTask)));
 process.on('disconnect', () => process.exit());
@@ -26,17 +27,9 @@ function answerTo(task: ContractTask): TaskAnswer {
   return { kind: 'evaluated', verdicts: events.map((event) => evaluator.evaluate(contract, event)) };
 }
 
-function forgetOldest(): void {
-  const [oldest] = kept.keys();
-  if (oldest !== undefined) kept.delete(oldest);
-}
-
 /** The contract of a task, kept as one object: the evaluator knows what it compiled by that. */
 function contractOf({ key, contract }: Extract<ContractTask, { kind: 'evaluate' }>): Contract | undefined {
   const known = kept.get(key) ?? (contract === undefined ? undefined : (JSON.parse(contract) as Contract));
-  if (known === undefined) return undefined;
-  kept.delete(key);
-  kept.set(key, known);
-  if (kept.size > MAX_KEPT) forgetOldest();
+  if (known !== undefined) kept.set(key, known);
   return known;
 }

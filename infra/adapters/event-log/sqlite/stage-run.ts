@@ -1,4 +1,5 @@
 import {
+  type Backoff,
   type Clock,
   Fenced,
   InvalidInput,
@@ -11,7 +12,6 @@ import {
   TOPIC,
   type TopicSpec,
 } from '@tributary/core';
-import type { BackoffOptions } from '../stage-runner/backoff.ts';
 import type { CommitRest } from '../stage-runner/committer.ts';
 import type { Cursor } from '../stage-runner/cursor.ts';
 import { PartitionLost } from '../stage-runner/failure.ts';
@@ -36,7 +36,7 @@ export interface StageRunOptions {
   readonly watchOf: (spec: TopicSpec) => FamilyWatch;
   /** The writer of the family that holds stages' emissions and positions. */
   readonly writer: FamilyWriter;
-  readonly backoff: BackoffOptions;
+  readonly backoff: Backoff;
   readonly fetchBytes: number;
   readonly maxUncommitted: number;
   readonly crashes: CrashWatch;

@@ -1,5 +1,11 @@
-import { type BatchStage, type Emission, type LogEntry, messageOf, TooLarge } from '@tributary/core';
-import { backoffMs } from './backoff.ts';
+import {
+  type BatchStage,
+  backoffMs,
+  type Emission,
+  type LogEntry,
+  messageOf,
+  TooLarge,
+} from '@tributary/core';
 import type { Taken } from './cursor.ts';
 import { checkEmissions } from './emissions.ts';
 import { failureOf } from './failure.ts';

@@ -1,4 +1,6 @@
 import {
+  type Backoff,
+  backoffMs,
   type Emission,
   Fenced,
   type Logger,
@@ -7,7 +9,6 @@ import {
   type Position,
   TributaryError,
 } from '@tributary/core';
-import { type BackoffOptions, backoffMs } from './backoff.ts';
 import { type Cursor, compareCursors } from './cursor.ts';
 import { PartitionLost } from './failure.ts';
 import { pause } from './waiting.ts';
@@ -34,7 +35,7 @@ export interface CommitterOptions {
    */
   readonly commit: (from: Cursor, to: Cursor, emissions: readonly Emission[]) => Promise<void>;
   readonly rest?: CommitRest | undefined;
-  readonly backoff: BackoffOptions;
+  readonly backoff: Backoff;
   readonly metrics: Metrics;
   readonly logger: Logger;
 }
@@ -126,7 +127,7 @@ export class Committer {
 
   #noteTaken(tookMs: number): void {
     const { metrics, stage, rest } = this.#options;
-    metrics.observe('tributary_stage_commit_seconds', tookMs / 1_000, { stage });
+    metrics.observe('tributary_stage_commit_duration_seconds', tookMs / 1_000, { stage });
     if (rest === undefined) return;
     this.#lastRestMs = rest.after(tookMs);
     const now = performance.now();

@@ -1,5 +1,11 @@
-import { type Emission, type FlowStage, messageOf, POISON_ATTEMPTS, TooLarge } from '@tributary/core';
-import { backoffMs } from './backoff.ts';
+import {
+  backoffMs,
+  type Emission,
+  type FlowStage,
+  messageOf,
+  POISON_ATTEMPTS,
+  TooLarge,
+} from '@tributary/core';
 import type { Cursor, Taken } from './cursor.ts';
 import { checkEmissions } from './emissions.ts';
 import { failureOf } from './failure.ts';

@@ -1,5 +1,7 @@
 import {
+  type Backoff,
   type BatchStage,
+  backoffMs,
   type Clock,
   type Emission,
   type FlowStage,
@@ -14,7 +16,6 @@ import {
 import type { Suspects } from '../suspects/crash-notes.ts';
 import type { CrashWatch } from '../suspects/crash-watch.ts';
 import type { InHand } from '../suspects/in-hand-table.ts';
-import { type BackoffOptions, backoffMs } from './backoff.ts';
 import { quarantineTaken, workBatch } from './batch-work.ts';
 import { type CommitRest, Committer } from './committer.ts';
 import { type Cursor, earlier, type Taken } from './cursor.ts';
@@ -66,7 +67,7 @@ export interface LoopOptions {
   readonly stopping: AbortSignal;
   /** Fires when what was taken is to be dropped. */
   readonly leaving: AbortSignal;
-  readonly backoff: BackoffOptions;
+  readonly backoff: Backoff;
   readonly fetchBytes: number;
   readonly maxUncommitted: number;
   readonly crashes: CrashWatch;

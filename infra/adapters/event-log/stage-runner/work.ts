@@ -1,4 +1,5 @@
 import {
+  type Backoff,
   type Clock,
   type Emission,
   iso,
@@ -12,7 +13,6 @@ import {
   type StageContext,
 } from '@tributary/core';
 import type { InHand } from '../suspects/in-hand-table.ts';
-import type { BackoffOptions } from './backoff.ts';
 import type { Committer } from './committer.ts';
 
 /** What the work on one partition needs, whatever the engine. */
@@ -30,7 +30,7 @@ export interface Work {
   readonly stopping: AbortSignal;
   /** What the log tells every stage of this partition. */
   readonly context: StageContext;
-  readonly backoff: BackoffOptions;
+  readonly backoff: Backoff;
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly logger: Logger;
@@ -39,7 +39,7 @@ export interface Work {
 /** Gives an entry up: what to emit in place of the stage's own emissions. */
 export function giveUp(work: Work, entry: LogEntry, thrown: unknown): readonly Emission[] {
   const { stage, metrics, logger } = work;
-  metrics.count('tributary_stage_poison_total', { stage });
+  metrics.count('tributary_stage_dead_letters_total', { stage });
   const error = messageOf(thrown);
   logger.error({ stage, position: entry.position, error }, 'entry given up');
   return [poisonEmission(stage, entry, error, iso(work.clock()))];
@@ -56,7 +56,7 @@ export function withoutEntry(
 
 /** Gives an entry up whose emissions are too large, once only its position is known. */
 export function giveUpTooLarge(work: Work, position: Position, key: string, thrown: unknown): Emission {
-  work.metrics.count('tributary_stage_poison_total', { stage: work.stage });
+  work.metrics.count('tributary_stage_dead_letters_total', { stage: work.stage });
   work.logger.error({ stage: work.stage, position, error: messageOf(thrown) }, 'entry given up');
   return withoutEntry(work, { position, key }, thrown);
 }

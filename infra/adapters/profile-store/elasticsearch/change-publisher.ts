@@ -1,4 +1,10 @@
-import { type Logger, messageOf, type ProfileChange, type PublishProfileChanges } from '@tributary/core';
+import {
+  backoffMs,
+  type Logger,
+  messageOf,
+  type ProfileChange,
+  type PublishProfileChanges,
+} from '@tributary/core';
 import { ChangeLedger } from './change-ledger.ts';
 import type { Pending } from './document-forms.ts';
 import type { Documents, DocumentVersion } from './documents.ts';
@@ -14,7 +20,7 @@ const CHARACTERS_A_CALL = 1024 * 1024;
 /** Of changes that wait while the log does not answer; those beyond are left to the sweeper. */
 const MAX_WAITING = 20_000;
 const MAX_WAITING_CHARACTERS = 64 * 1024 * 1024;
-const LONGEST_PAUSE_MS = 5_000;
+const BACKOFF = { firstMs: 100, capMs: 5_000 };
 /** How long the log may take for the last changes. */
 const CLOSING_MS = 2_000;
 
@@ -155,7 +161,7 @@ export class ChangePublisher {
         if (failures === 0)
           this.#options.logger.warn({ error: messageOf(error) }, 'changes of profiles wait to be published');
         if (this.#closed) return;
-        await this.#options.pause(Math.min(LONGEST_PAUSE_MS, 100 * 2 ** failures++));
+        await this.#options.pause(backoffMs(failures++, BACKOFF));
         continue;
       }
       failures = 0;

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache';
 import {
   type DeletedDocument,
   type LiveDocument,
@@ -5,7 +6,6 @@ import {
   type RedirectDocument,
 } from './document-forms.ts';
 import type { Documents, DocumentVersion } from './documents.ts';
-import { Recent } from './recent.ts';
 import { AGAIN, type Again } from './restarts.ts';
 import type { Root } from './roots.ts';
 
@@ -21,12 +21,12 @@ type Settling = LiveDocument | RedirectDocument | DeletedDocument;
 export class DurableVersions {
   readonly #documents: Documents;
   readonly #clock: () => number;
-  readonly #known: Recent<string, DocumentVersion>;
+  readonly #known: LRUCache<string, DocumentVersion>;
 
   constructor(documents: Documents, clock: () => number, limit: number) {
     this.#documents = documents;
     this.#clock = clock;
-    this.#known = new Recent(limit);
+    this.#known = new LRUCache({ max: limit });
   }
 
   note(ucid: string, version: DocumentVersion): void {

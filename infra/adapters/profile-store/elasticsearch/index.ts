@@ -8,4 +8,3 @@ export type {
   WriteResult,
 } from './documents.ts';
 export { type ElasticsearchProfileStoreOptions, openElasticsearchProfileStore } from './profile-store.ts';
-export { Recent } from './recent.ts';

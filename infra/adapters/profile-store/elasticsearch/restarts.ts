@@ -1,4 +1,4 @@
-import { Unavailable } from '@tributary/core';
+import { backoffMs, Unavailable } from '@tributary/core';
 
 /** Somebody else wrote what this attempt relied on; whatever it did may be done again. */
 export const AGAIN = Symbol('again');
@@ -12,7 +12,8 @@ export interface Restarting {
 
 /** How long others may be faster before a call gives up. */
 const PATIENCE_MS = 15_000;
-const LONGEST_PAUSE_MS = 200;
+/** The longest of the random pauses. */
+const BACKOFF = { firstMs: 2, capMs: 200 };
 
 /** Attempts until one comes through, with growing random pauses. `Unavailable` where others are faster all the time. */
 export async function untilDone<T>(
@@ -25,6 +26,6 @@ export async function untilDone<T>(
     if (outcome !== AGAIN) return outcome as T;
     if (clock() - startedAt > PATIENCE_MS)
       throw new Unavailable('the profile is written by too many others at once');
-    await pause(random() * Math.min(LONGEST_PAUSE_MS, 2 << Math.min(attempts, 10)));
+    await pause(random() * backoffMs(attempts, BACKOFF));
   }
 }

@@ -1,5 +1,5 @@
 import { setTimeout as pause, setImmediate as turn } from 'node:timers/promises';
-import { type Logger, type Metrics, messageOf, type PublishProfileChanges } from '@tributary/core';
+import { backoffMs, type Logger, type Metrics, messageOf, type PublishProfileChanges } from '@tributary/core';
 import type { Outbox, Unpublished } from './outbox.ts';
 import type { PublishingRight } from './publishing-right.ts';
 
@@ -62,19 +62,18 @@ export class Publisher {
 
   async #run(): Promise<void> {
     const reporting = setInterval(() => this.#report(), REPORT_MS).unref();
-    let wait = BACKOFF.firstMs;
+    let failures = 0;
     while (!this.#closing.signal.aborted) {
       try {
         await this.#publishAll();
-        wait = BACKOFF.firstMs;
+        failures = 0;
         await this.#pause(GATHER_MS);
         await this.#rest(LOOK_MS);
       } catch (error) {
         this.#options.logger.warn({ error: messageOf(error) }, 'profile changes wait to be published');
         this.#giveUpRight();
         this.#woken = true;
-        await this.#pause(wait);
-        wait = Math.min(BACKOFF.capMs, wait * 2);
+        await this.#pause(backoffMs(failures++, BACKOFF));
       }
     }
     clearInterval(reporting);
@@ -145,7 +144,7 @@ export class Publisher {
   #report(): void {
     const { metrics, outbox, logger } = this.#options;
     try {
-      metrics.gauge('tributary_profile_changes_waiting', outbox.waiting());
+      metrics.gauge('tributary_profile_changes_pending', outbox.waiting());
     } catch (error) {
       logger.warn({ error: messageOf(error) }, 'waiting profile changes are not known');
     }

@@ -1,8 +1,8 @@
 import type { DatabaseSync } from 'node:sqlite';
+import { backoffMs } from '@tributary/core';
 import { isBusy, translateSqliteError } from '../../sqlite/database.ts';
 
-const FIRST_WAIT_MS = 0.2;
-const LONGEST_WAIT_MS = 4;
+const BACKOFF = { firstMs: 0.2, capMs: 4 };
 
 /**
  * Runs `work` in one write transaction; blocks the calling thread while another writes, `Unavailable` after
@@ -23,7 +23,7 @@ export function inWriteTransaction<T>(database: DatabaseSync, busyTimeoutMs: num
 
 function begin(database: DatabaseSync, busyTimeoutMs: number): void {
   const deadline = performance.now() + busyTimeoutMs;
-  for (let wait = FIRST_WAIT_MS; ; wait = Math.min(LONGEST_WAIT_MS, wait * 2)) {
+  for (let attempt = 0; ; attempt++) {
     try {
       database.exec('BEGIN IMMEDIATE');
       return;
@@ -31,7 +31,7 @@ function begin(database: DatabaseSync, busyTimeoutMs: number): void {
       if (!isBusy(error)) throw translateSqliteError(error);
       if (performance.now() >= deadline) throw translateSqliteError(error, database.location() ?? undefined);
     }
-    pause(wait * (0.5 + Math.random()));
+    pause(backoffMs(attempt, BACKOFF) * (0.5 + Math.random()));
   }
 }
 

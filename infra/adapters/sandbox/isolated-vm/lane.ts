@@ -1,4 +1,4 @@
-import { type ChildUser, type Logger, type Metrics, Unavailable } from '@tributary/core';
+import { backoffMs, type ChildUser, type Logger, type Metrics, Unavailable } from '@tributary/core';
 import type { Frame } from './frames.ts';
 import type { SandboxLimits } from './limits.ts';
 import { READY, type Report, taskFrame } from './messages.ts';
@@ -40,8 +40,7 @@ const SLOW_MS = 20;
 const MAX_FAILED_STARTS = 3;
 /** Programs a lane remembers to have sent. */
 const MAX_KNOWN = 10_000;
-const FIRST_BACKOFF_MS = 50;
-const MAX_BACKOFF_MS = 5_000;
+const BACKOFF = { firstMs: 50, capMs: 5_000 };
 
 /**
  * One worker at a time and what waits for it. A worker answers in the order it was asked, so that whatever kills it is
@@ -198,7 +197,7 @@ export class Lane {
 
   #record({ stop, wallMs }: Report): void {
     this.#settings.metrics.count('tributary_sandbox_slices_total', { stop });
-    this.#settings.metrics.observe('tributary_sandbox_slice_seconds', wallMs / 1000);
+    this.#settings.metrics.observe('tributary_sandbox_slice_duration_seconds', wallMs / 1000);
   }
 
   /** Looks at the worker as long as something is under way. */
@@ -268,7 +267,7 @@ export class Lane {
 
   #startLater(detail: string): void {
     this.#failedStarts += 1;
-    const waitMs = Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (this.#failedStarts - 1));
+    const waitMs = backoffMs(this.#failedStarts - 1, BACKOFF);
     this.#settings.logger.error({ detail, failed: this.#failedStarts }, 'a sandbox worker did not start');
     if (this.isDown) this.#rejectAll(downError());
     this.#startTimer = setTimeout(() => this.#start(), waitMs);

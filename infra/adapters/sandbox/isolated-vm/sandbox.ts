@@ -52,7 +52,7 @@ export function openIsolatedVmSandbox(options: IsolatedVmSandboxOptions): Isolat
       const call = new Call(program, inputs, captureLogs, limits, pace);
       lanes.submit(call);
       const results = await call.results;
-      metrics.observe('tributary_sandbox_run_seconds', (performance.now() - began) / 1000);
+      metrics.observe('tributary_sandbox_run_duration_seconds', (performance.now() - began) / 1000);
       countOutcomes(metrics, results);
       return results;
     },

@@ -1,3 +1,5 @@
+import { LRUCache } from 'lru-cache';
+
 /** How long an owner's programs run apart after one did harm, ms; twice as long each time it does so again soon. */
 const FIRST_MS = 30_000;
 const LONGEST_MS = 600_000;
@@ -14,16 +16,12 @@ interface Penalty {
  * down. Once an owner has done no harm for the length of its penalty it runs with the others again.
  */
 export class Standing {
-  readonly #penalties = new Map<string, Penalty>();
+  readonly #penalties = new LRUCache<string, Penalty>({ max: REMEMBERED });
 
   /** A program of the owner did harm at `now` (ms that never go back). */
   harmed(owner: string, now: number): void {
-    const known = this.#penalties.get(owner);
-    this.#penalties.delete(owner);
-    const lengthMs = lengthOf(known, now);
+    const lengthMs = lengthOf(this.#penalties.get(owner), now);
     this.#penalties.set(owner, { until: now + lengthMs, lengthMs });
-    const [oldest] = this.#penalties.keys();
-    if (this.#penalties.size > REMEMBERED && oldest !== undefined) this.#penalties.delete(oldest);
   }
 
   isApart(owner: string, now: number): boolean {

@@ -39,7 +39,7 @@ async function openOnRedis(config: Config, url: string, logger: Logger): Promise
   return openRedisLiveTail({ url, prefix: config.prefix, logger });
 }
 
-/** Where nobody could follow: the stage goes on, and who asks is told that it cannot be had. */
+/** For processes without a gateway to follow it: the stage goes on, and requests are refused. */
 const NO_LIVE_TAIL: LiveTail = {
   append: async () => 0,
   async follow() {

@@ -175,9 +175,9 @@ export function describeRunning(harness: EventLogHarness, medium: () => Medium, 
       }),
     );
     await measured.close();
-    expect(counted.get('tributary_stage_poison_total')).toBe(1);
+    expect(counted.get('tributary_stage_dead_letters_total')).toBe(1);
     expect(counted.get('tributary_stage_batches_total')).toBeGreaterThan(0);
-    expect(counted.get('tributary_stage_commit_seconds')).toBeGreaterThan(0);
+    expect(counted.get('tributary_stage_commit_duration_seconds')).toBeGreaterThan(0);
   });
 
   it('goes on after an outage of the engine, and gives nothing up for it', async () => {

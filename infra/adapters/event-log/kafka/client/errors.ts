@@ -34,7 +34,7 @@ export function connectionHint({ tls, sasl }: Pick<KafkaConnection, 'tls' | 'sas
   const expected = [
     tls === undefined
       ? 'TLS (KAFKA_TLS=1)'
-      : 'no TLS (KAFKA_TLS=0), or a certificate of the client (KAFKA_TLS_CERT)',
+      : 'no TLS (KAFKA_TLS=0), or a certificate of the client (KAFKA_TLS_CERT_FILE)',
     sasl === undefined ? 'a sign-in (KAFKA_SASL_MECHANISM)' : 'another KAFKA_SASL_MECHANISM',
   ];
   return `does this listener expect ${expected.join(', or ')}?`;

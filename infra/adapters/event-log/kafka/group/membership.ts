@@ -1,6 +1,5 @@
-import { type Logger, messageOf, Unavailable } from '@tributary/core';
+import { type Backoff, backoffMs, type Logger, messageOf, Unavailable } from '@tributary/core';
 import assignerProtocol from 'kafkajs/src/consumer/assignerProtocol.js';
-import { type BackoffOptions, backoffMs } from '../../stage-runner/backoff.ts';
 import { pause, unlessAborted } from '../../stage-runner/waiting.ts';
 import type { KafkaClient } from '../client/client.ts';
 import { protocolErrorOf } from '../client/errors.ts';
@@ -35,7 +34,7 @@ export interface MembershipOptions {
   readonly sessionTimeoutMs: number;
   readonly rebalanceTimeoutMs: number;
   readonly heartbeatMs: number;
-  readonly backoff: BackoffOptions;
+  readonly backoff: Backoff;
   readonly logger: Logger;
 }
 

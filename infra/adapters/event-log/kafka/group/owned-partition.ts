@@ -106,7 +106,7 @@ export class KafkaPartition implements OwnedPartition {
       // The same again, after a failure, is told once.
       const missed = first - Math.max(from.offset, this.#missedUntil);
       if (missed > 0) {
-        metrics.count('tributary_stage_missed_total', { stage, topic }, missed);
+        metrics.count('tributary_stage_missed_records_total', { stage, topic }, missed);
         logger.error(
           { stage, topic, partition, from: from.offset, to: first },
           'retention was faster than the stage',

@@ -1,4 +1,6 @@
 import {
+  type Backoff,
+  backoffMs,
   type Clock,
   type Logger,
   type Metrics,
@@ -7,7 +9,6 @@ import {
   type Stage,
   TributaryError,
 } from '@tributary/core';
-import { type BackoffOptions, backoffMs } from '../../stage-runner/backoff.ts';
 import type { Cursor } from '../../stage-runner/cursor.ts';
 import { PartitionLost } from '../../stage-runner/failure.ts';
 import { PartitionLoop } from '../../stage-runner/partition-loop.ts';
@@ -27,7 +28,7 @@ export interface PartitionWorkOptions {
   readonly fetchBytes: number;
   readonly maxUncommitted: number;
   readonly crashes: CrashWatch;
-  readonly backoff: BackoffOptions;
+  readonly backoff: Backoff;
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly logger: Logger;

@@ -1,4 +1,5 @@
 import {
+  type Backoff,
   type Clock,
   InvalidInput,
   type Logger,
@@ -12,7 +13,6 @@ import {
   type TopicSpec,
   type ValueFraming,
 } from '@tributary/core';
-import type { BackoffOptions } from '../../stage-runner/backoff.ts';
 import type { CrashWatch } from '../../suspects/crash-watch.ts';
 import { KafkaClient } from '../client/client.ts';
 import type { KafkaConnection } from '../client/connection.ts';
@@ -49,7 +49,7 @@ export interface KafkaStageRunOptions {
   readonly fetchBytes: number;
   readonly maxUncommitted: number;
   readonly crashes: CrashWatch;
-  readonly backoff: BackoffOptions;
+  readonly backoff: Backoff;
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly logger: Logger;
@@ -349,7 +349,7 @@ export class KafkaStageRun implements StageRun {
     const waiting = this.#atWork.get(name)?.reader.waiting(performance.now());
     if (!isStuck(waiting, end)) return;
     const { metrics, logger } = this.#options;
-    metrics.count('tributary_stage_stuck_total', { stage: this.#stage.name, topic });
+    metrics.count('tributary_stage_partition_restarts_total', { stage: this.#stage.name, topic });
     logger.error(
       { stage: this.#stage.name, topic, partition, lag, end, ...waiting },
       'stuck; begins the partition anew',

@@ -1,5 +1,5 @@
 import type { Emission, TopicSpec, ValueFraming } from '@tributary/core';
-import { TooLarge, Unavailable } from '@tributary/core';
+import { backoffMs, TooLarge, Unavailable } from '@tributary/core';
 import { type PartitionRecords, RecordPacker } from '../../append/record-packer.ts';
 import { pause } from '../../stage-runner/waiting.ts';
 import type { KafkaClient } from '../client/client.ts';
@@ -12,6 +12,7 @@ const TRANSACTION_TIMEOUT_MS = 15_000;
 
 /** How long what the previous transaction left to be finished is waited for, ms. */
 const CONCURRENT_PATIENCE_MS = 30_000;
+const CONCURRENT_BACKOFF = { firstMs: 2, capMs: 100 };
 
 /** The position to store with a transaction. */
 export interface StoredPosition {
@@ -214,13 +215,13 @@ export class Transactions {
   async #overConcurrent<T>(call: () => Promise<T>): Promise<T> {
     const giveUpAt = performance.now() + CONCURRENT_PATIENCE_MS;
     const never = new AbortController().signal;
-    for (let waitMs = 2; ; waitMs = Math.min(waitMs * 2, 100)) {
+    for (let attempt = 0; ; attempt++) {
       try {
         return await call();
       } catch (thrown) {
         if (protocolErrorOf(thrown) !== 'CONCURRENT_TRANSACTIONS' || performance.now() > giveUpAt)
           throw thrown;
-        await pause(waitMs, never);
+        await pause(backoffMs(attempt, CONCURRENT_BACKOFF), never);
       }
     }
   }

@@ -7,7 +7,8 @@ import {
   type ProfileWrite,
   Unavailable,
 } from '@tributary/core';
-import { DocumentProfileStore, Recent } from '@tributary/infra/adapters/profile-store/elasticsearch';
+import { DocumentProfileStore } from '@tributary/infra/adapters/profile-store/elasticsearch';
+import { LRUCache } from 'lru-cache';
 import { type NodeTroubles, SimulatedNode } from './simulated-node.ts';
 import { VirtualTime } from './virtual-time.ts';
 
@@ -201,7 +202,7 @@ class Run {
       },
       logger: NO_LOGGER,
       retentionMs: RETENTION_MS,
-      hints: new Recent(20),
+      hints: new LRUCache<string, string>({ max: 20 }),
     });
     process.store = store;
     return process as SimulatedProcess;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { hashKey, type KeyKind, makeKey, parseKey } from './key.ts';
+import { hashKey, isUsable, type KeyKind, makeKey, parseKey } from './key.ts';
 
 const random = fc.uint8Array({ minLength: 32, maxLength: 32 });
 const kind = fc.constantFrom<KeyKind>('write_key', 'api_key', 'client_key');
@@ -59,4 +59,20 @@ describe('keys', () => {
     expect(parseKey('')).toBeUndefined();
     expect(parseKey('x'.repeat(1_000_000))).toBeUndefined();
   });
+});
+
+const END = '2026-01-01T00:00:00.000Z';
+const end = Date.parse(END);
+
+it('is good until it is revoked or expires, and never after', () => {
+  expect(isUsable({ status: 'active' }, end)).toBe(true);
+  expect(isUsable({ status: 'active', expires_at: null }, end)).toBe(true);
+  expect(isUsable({ status: 'active', expires_at: END }, end - 1)).toBe(true);
+  expect(isUsable({ status: 'active', expires_at: END }, end)).toBe(false);
+  expect(isUsable({ status: 'revoked', expires_at: END }, end - 1)).toBe(false);
+  expect(isUsable({ status: 'revoked' }, end)).toBe(false);
+});
+
+it('is not good for ever because of a time that is none', () => {
+  expect(isUsable({ status: 'active', expires_at: 'soon' }, end)).toBe(false);
 });

@@ -1,6 +1,6 @@
 import { InvalidInput, NO_LOGGER, Unavailable } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { NotStarted, startPatience, whenAvailable } from './patience.ts';
+import { NotStarted, startDeadline, untilAvailable } from './await-engines.ts';
 
 describe('waiting for an engine', () => {
   it('tries again until it answers, and logs what it waits for', async () => {
@@ -10,7 +10,7 @@ describe('waiting for an engine', () => {
       warn: (fields: object, message: string) => logged.push([fields, message]),
     };
     let attempts = 0;
-    const answer = await whenAvailable('opening it', startPatience(10_000, logger), async () => {
+    const answer = await untilAvailable('opening it', startDeadline(10_000, logger), async () => {
       attempts++;
       if (attempts < 3) throw new Unavailable('nobody is there');
       return 'here';
@@ -25,7 +25,7 @@ describe('waiting for an engine', () => {
     const never = async () => {
       throw new Unavailable('nobody is there');
     };
-    const waiting = whenAvailable('opening it', startPatience(150, NO_LOGGER), never);
+    const waiting = untilAvailable('opening it', startDeadline(150, NO_LOGGER), never);
     await expect(waiting).rejects.toThrow(NotStarted);
     await expect(waiting).rejects.toThrow(
       'opening it: not possible within TRIBUTARY_START_TIMEOUT (0.15 s): nobody is there',
@@ -34,7 +34,7 @@ describe('waiting for an engine', () => {
 
   it('does not try again what no repetition heals', async () => {
     let attempts = 0;
-    const waiting = whenAvailable('opening it', startPatience(10_000, NO_LOGGER), async () => {
+    const waiting = untilAvailable('opening it', startDeadline(10_000, NO_LOGGER), async () => {
       attempts++;
       throw new InvalidInput('wrong');
     });

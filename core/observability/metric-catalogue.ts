@@ -1,28 +1,31 @@
-/** One figure that processes tell at `/metrics`. */
+/**
+ * One metric that processes report at `/metrics`. Names follow Prometheus: one prefix, base units, `_total` for counters and
+ * `_duration_seconds` for histograms.
+ */
 export interface MetricDescription {
   readonly kind: 'counter' | 'gauge' | 'histogram';
   readonly help: string;
-  /** What each label says. Values are of bounded sets. */
+  /** What each label means. Values are of bounded sets. */
   readonly labels?: Readonly<Record<string, string>>;
 }
 
-const stage = 'whose group it is';
+const stage = 'name of the stage';
 const topic = 'without the prefix';
 const destination = 'id, for the first hundred of a process; the others together are `other`';
 const transformation = 'id, for the first hundred of a process; the others together are `other`';
 const connector = 'the kind of destination';
 
-/** Every figure there is, by its name. */
+/** Every metric, by its name. */
 export const METRICS = {
   tributary_http_requests_total: {
     kind: 'counter',
-    help: 'Answers to requests.',
+    help: 'Responses to HTTP requests.',
     labels: {
       operation: 'as in docs/permissions.md, `none` where nothing is there',
       status: 'of the answer',
     },
   },
-  tributary_http_request_seconds: {
+  tributary_http_request_duration_seconds: {
     kind: 'histogram',
     help: 'From the headers of a request to the end of its answer; live streams are left out.',
     labels: { operation: 'as in docs/permissions.md, `none` where nothing is there' },
@@ -46,9 +49,9 @@ export const METRICS = {
     help: 'Calls of SDKs that were answered as taken, as their protocol asks, and are no events.',
     labels: { error: 'what is wrong with them' },
   },
-  tributary_bodies_refused_total: {
+  tributary_http_bodies_refused_total: {
     kind: 'counter',
-    help: 'Bodies that were answered with 503 for want of memory.',
+    help: 'Request bodies that were answered with 503 as their memory budget was used up.',
     labels: {
       reason:
         'share: its sender held its share of the memory; ended: it came slowly and a sender below its share needed the memory',
@@ -56,7 +59,7 @@ export const METRICS = {
   },
   tributary_rate_limit_unchecked_total: {
     kind: 'counter',
-    help: 'Calls that passed unchecked as the rate limiter did not answer.',
+    help: 'Calls that were let through unchecked as the rate limiter did not answer.',
   },
   tributary_live_streams: { kind: 'gauge', help: 'Live streams that are open.' },
   tributary_live_events_sent_total: { kind: 'counter', help: 'Events that live streams were sent.' },
@@ -69,9 +72,9 @@ export const METRICS = {
     help: 'Times the keys of an OpenID Connect issuer were fetched.',
     labels: { issuer: 'its URL', outcome: 'answered, failed' },
   },
-  tributary_stage_lag: {
+  tributary_stage_lag_records: {
     kind: 'gauge',
-    help: 'Records behind the position of a stage. What several processes say of a partition: the least is right.',
+    help: 'Records behind the position of a stage. Where several processes report a partition, the least is right.',
     labels: { stage, topic, partition: 'its number' },
   },
   tributary_stage_lag_events: {
@@ -79,7 +82,7 @@ export const METRICS = {
     help: 'Events behind the position of a stage: on Kafka, where a record of a received topic holds several, an estimate from the records read before.',
     labels: { stage, topic, partition: 'its number' },
   },
-  tributary_stage_oldest_seconds: {
+  tributary_stage_lag_seconds: {
     kind: 'gauge',
     help: 'Age of the oldest record behind the position of a stage, since the log took it; 0 where there is none. Reported by the process that owns the partition.',
     labels: { stage, topic, partition: 'its number' },
@@ -91,27 +94,27 @@ export const METRICS = {
   },
   tributary_stage_batches_total: {
     kind: 'counter',
-    help: 'Batches that a stage was handed.',
+    help: 'Batches handed to a stage.',
     labels: { stage },
   },
-  tributary_stage_commit_seconds: {
+  tributary_stage_commit_duration_seconds: {
     kind: 'histogram',
-    help: 'How long the log took to commit what a stage emitted with the positions behind it.',
+    help: 'How long the log took to commit the output of a stage with its positions.',
     labels: { stage },
   },
-  tributary_stage_poison_total: {
+  tributary_stage_dead_letters_total: {
     kind: 'counter',
-    help: 'Entries that a stage gave up after three attempts: they are on `stages.dead`, see `tributary redrive`.',
+    help: 'Entries that a stage dead-lettered after three attempts: they are on `stages.dead`, see `tributary redrive`.',
     labels: { stage },
   },
   tributary_stage_quarantined_total: {
     kind: 'counter',
-    help: 'Entries among them that were not handed over any more, as they had ended the process twice.',
+    help: 'Entries among them that were not tried again, as they had ended the process twice.',
     labels: { stage },
   },
-  tributary_stage_missed_total: {
+  tributary_stage_missed_records_total: {
     kind: 'counter',
-    help: 'Records that retention dropped before a stage came to them.',
+    help: 'Records that retention dropped before a stage read them.',
     labels: { stage, topic },
   },
   tributary_stage_position_unknown: {
@@ -119,14 +122,14 @@ export const METRICS = {
     help: '1 for a partition that a stage does not read as its position is lost: see `tributary positions`. Absent otherwise.',
     labels: { stage, topic, partition: 'its number' },
   },
-  tributary_stage_stuck_total: {
+  tributary_stage_partition_restarts_total: {
     kind: 'counter',
-    help: 'Partitions that a stage began anew as it did not get on, though there was more.',
+    help: 'Restarts of a partition that made no progress although there were more records.',
     labels: { stage, topic },
   },
   tributary_events_validated_total: {
     kind: 'counter',
-    help: 'Received events that were judged.',
+    help: 'Received events that were validated.',
     labels: { outcome: 'accepted, warned, omitted, rejected, duplicate' },
   },
   tributary_events_counted_total: { kind: 'counter', help: 'Events added to the volume.', labels: { topic } },
@@ -137,10 +140,10 @@ export const METRICS = {
   },
   tributary_events_routed_total: {
     kind: 'counter',
-    help: 'What events became on their way to destinations: deliveries, dead ones, and what goes to the slow lane.',
+    help: 'Records that routing made of events: deliveries, dead deliveries, and events for the slow queue.',
     labels: { topic },
   },
-  tributary_rule_filters_failed_total: {
+  tributary_rule_filter_failures_total: {
     kind: 'counter',
     help: 'Times the filter of a rule failed on an event, which is then a dead delivery of the rule.',
   },
@@ -187,7 +190,7 @@ export const METRICS = {
     help: 'Values of events that are no identities.',
     labels: { reason: 'placeholder, not_text, too_long, blocked' },
   },
-  tributary_profile_changes_waiting: {
+  tributary_profile_changes_pending: {
     kind: 'gauge',
     help: 'Changes of profiles, on SQLite, that are not on `profiles.changes` yet.',
   },
@@ -201,7 +204,7 @@ export const METRICS = {
     help: 'Events that a transformation was run for.',
     labels: { transformation, outcome: 'ok, dropped, fanned_out, or how it failed' },
   },
-  tributary_transformation_run_seconds: {
+  tributary_transformation_run_duration_seconds: {
     kind: 'histogram',
     help: 'How long a transformation took for an event.',
     labels: { transformation },
@@ -211,16 +214,16 @@ export const METRICS = {
     help: 'Events that user code was run for.',
     labels: { outcome: 'ok, or how it failed' },
   },
-  tributary_sandbox_run_seconds: {
+  tributary_sandbox_run_duration_seconds: {
     kind: 'histogram',
     help: 'How long a call of the sandbox took, with the wait for a worker.',
   },
   tributary_sandbox_slices_total: {
     kind: 'counter',
-    help: 'Stretches that workers ran user code for.',
-    labels: { stop: 'why a stretch ended' },
+    help: 'Slices of time in which workers ran user code.',
+    labels: { stop: 'why a slice ended' },
   },
-  tributary_sandbox_slice_seconds: { kind: 'histogram', help: 'How long a stretch took.' },
+  tributary_sandbox_slice_duration_seconds: { kind: 'histogram', help: 'How long a slice took.' },
   tributary_sandbox_kills_total: {
     kind: 'counter',
     help: 'Workers that user code took down, or that were killed for it.',
@@ -231,7 +234,7 @@ export const METRICS = {
     help: 'Attempts to deliver, and attempts that were not made.',
     labels: { outcome: 'delivered, retry, dead; not made: circuit_open, put_aside', connector },
   },
-  tributary_delivery_seconds: {
+  tributary_delivery_request_duration_seconds: {
     kind: 'histogram',
     help: 'How long a call to a destination took, whatever it carried.',
     labels: { connector },
@@ -241,39 +244,39 @@ export const METRICS = {
     help: 'Deliveries of the last minute to a destination, a second.',
     labels: { destination, outcome: 'delivered, retry, dead, put_off' },
   },
-  tributary_destination_attempt_seconds: {
+  tributary_destination_attempt_duration_seconds: {
     kind: 'gauge',
-    help: 'How long attempts of the last minute took.',
+    help: 'How long delivery attempts of the last minute took.',
     labels: { destination, quantile: '0.5, 0.99' },
   },
-  tributary_destination_waiting: {
+  tributary_destination_deliveries_pending: {
     kind: 'gauge',
-    help: 'Deliveries in this process that wait for their turn.',
+    help: 'Deliveries of this process that are queued.',
     labels: { destination },
   },
-  tributary_destination_under_way: {
+  tributary_destination_deliveries_in_flight: {
     kind: 'gauge',
-    help: 'Deliveries in this process that are being sent.',
+    help: 'Deliveries of this process that are being sent.',
     labels: { destination },
   },
-  tributary_destination_oldest_waiting_seconds: {
+  tributary_destination_oldest_pending_seconds: {
     kind: 'gauge',
-    help: 'For how long the oldest of those waits.',
+    help: 'For how long the oldest queued delivery has been waiting.',
     labels: { destination },
   },
   tributary_destination_circuits_open: {
     kind: 'gauge',
-    help: 'Circuits that are open or tried out: 1, or how many of `other`.',
+    help: 'Circuit breakers that are open or half-open: 1, or how many of `other`.',
     labels: { destination },
   },
-  tributary_destination_turns_total: {
+  tributary_destination_health_changes_total: {
     kind: 'counter',
-    help: 'Destinations that turned.',
+    help: 'Changes in the health of destinations.',
     labels: { state: 'bad, well' },
   },
-  tributary_destination_notices_total: {
+  tributary_destination_health_alerts_total: {
     kind: 'counter',
-    help: 'Notices of that.',
+    help: 'Alerts about such changes.',
     labels: { state: 'bad, well', way: 'delivery, mail, nobody' },
   },
   tributary_egress_refused_total: {
@@ -314,7 +317,7 @@ export type CounterName = NameOf<'counter'>;
 export type GaugeName = NameOf<'gauge'>;
 export type HistogramName = NameOf<'histogram'>;
 
-/** The labels that a figure is told with. */
+/** The labels that a metric is reported with. */
 export type LabelsOf<Name extends keyof typeof METRICS> = (typeof METRICS)[Name] extends {
   readonly labels: infer Said;
 }

@@ -1,9 +1,9 @@
 /** What was opened, to be closed in the reverse order. */
-export class Closing {
+export class CleanupStack {
   readonly #steps: (() => Promise<void> | void)[] = [];
 
-  /** Remembers how to close what was just opened, and hands it on. */
-  keep<T extends { close(): Promise<void> | void }>(opened: T): T {
+  /** Closes it later; returns it. */
+  use<T extends { close(): Promise<void> | void }>(opened: T): T {
     this.#steps.push(() => opened.close());
     return opened;
   }

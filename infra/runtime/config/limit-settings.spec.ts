@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { DEFAULT_QUOTAS, QUOTA_NAMES, QUOTAS } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { readConfig } from './config.ts';
-import { quotasOf } from './quota-settings.ts';
+import { quotasOf } from './limit-settings.ts';
 import { SETTINGS } from './settings.ts';
 
 const document = readFileSync(new URL('../../../docs/limits.md', import.meta.url), 'utf8');

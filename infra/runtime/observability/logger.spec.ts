@@ -1,6 +1,6 @@
 import type { Logger } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { oneLineACause } from './incident-log.ts';
+import { oneLineACause } from './logger.ts';
 
 interface Line {
   readonly level: string;
