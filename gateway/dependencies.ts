@@ -25,10 +25,10 @@ import type {
   TokenBuckets,
   VolumeCounters,
 } from '@tributary/core';
-import type { ChangeLimits } from './http/change-limits.ts';
-import type { IdentityVerifier } from './identity/identity.ts';
-import type { CrossOriginOptions } from './plugins/cross-origin.ts';
+import type { IdentityVerifier } from './authentication/id-tokens.ts';
+import type { ChangeLimits } from './limits/change-limits.ts';
 import type { LiveLimits } from './routes/events-live/limits.ts';
+import type { CrossOriginOptions } from './server/cross-origin.ts';
 
 /** What callers may do in a stretch of time; what is absent is not limited. */
 export interface Limits {

@@ -1,4 +1,5 @@
 import swagger from '@fastify/swagger';
+import swaggerUi from '@fastify/swagger-ui';
 import type { CredentialKind } from '@tributary/core';
 import type { FastifySchema } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
@@ -6,7 +7,7 @@ import { completeDocument } from './complete.ts';
 import { documentedSchema, type SCHEME_OF, type SCHEMES_OF_SDKS } from './operation.ts';
 
 /** Where the description is. */
-export const OPENAPI_PATH = '/openapi.json';
+const OPENAPI_PATH = '/openapi.json';
 
 const INFO = {
   title: 'Tributary',
@@ -74,5 +75,36 @@ export const openapiPlugin = fastifyPlugin(async (app) => {
   app.get(OPENAPI_PATH, { schema: { hide: true } }, (_request, reply) => {
     text ??= JSON.stringify(app.swagger());
     return reply.type('application/json; charset=utf-8').send(text);
+  });
+});
+
+/** Where people read the description. */
+const REFERENCE_PATH = '/docs';
+
+/** `GET /docs`: the description to read and to try, with all that the page needs: it asks no other server for anything. */
+export const referencePage = fastifyPlugin(async (app) => {
+  await app.register(swaggerUi, {
+    routePrefix: REFERENCE_PATH,
+    theme: { title: 'Tributary: the API' },
+    uiConfig: {
+      layout: 'BaseLayout',
+      validatorUrl: null,
+      deepLinking: true,
+      docExpansion: 'none',
+      displayOperationId: true,
+      persistAuthorization: false,
+      tryItOutEnabled: false,
+    },
+    staticCSP: {
+      'default-src': "'none'",
+      'script-src': "'self'",
+      'style-src': "'self' 'unsafe-inline'",
+      'img-src': "'self' data:",
+      'font-src': "'self'",
+      'connect-src': "'self'",
+      'base-uri': "'none'",
+      'form-action': "'none'",
+      'frame-ancestors': "'none'",
+    },
   });
 });

@@ -6,8 +6,7 @@ import {
   permissionOf,
 } from '@tributary/core';
 import type { FastifySchema } from 'fastify';
-import { errorBody } from '../http/schemas.ts';
-import { documented } from './documented.ts';
+import { DOCUMENTED, errorBody } from '../resources/schemas.ts';
 
 /** Credential kinds and the security schemes of the description. */
 export const SCHEME_OF = {
@@ -21,7 +20,7 @@ export const SCHEME_OF = {
 export const SCHEMES_OF_SDKS = ['writeKeyAsUser', SCHEME_OF.write_key, 'writeKeyInQuery'] as const;
 
 /** What is known of a route where it is registered. */
-export interface DocumentedRoute {
+interface DocumentedRoute {
   readonly url: string;
   readonly schema: FastifySchema;
   readonly operation: Operation | undefined;
@@ -61,7 +60,7 @@ function ownAnswers(response: unknown): Readonly<Record<string, unknown>> {
 }
 
 /** The resource a path is about: the last word of it that names one of a kind. */
-export function tagOf(url: string): string {
+function tagOf(url: string): string {
   if (url.startsWith('/cdp/')) return 'profiles';
   const [first = '', , ofScope = first] = url.replace('/api/v1/', '').split('/');
   return ofScope;
@@ -88,4 +87,19 @@ function parametersOf(url: string, params: unknown) {
       ),
     },
   };
+}
+
+type Schema = Readonly<Record<string, unknown>>;
+
+/** A schema as the description tells it: a copy with what `documentedAs` adds, at any depth. */
+export function documented(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(documented);
+  if (typeof schema !== 'object' || schema === null) return schema;
+  const { [DOCUMENTED]: added, ...own } = schema as Schema;
+  return Object.fromEntries(
+    Object.entries({ ...own, ...(added as Schema | undefined) }).map(([key, value]) => [
+      key,
+      documented(value),
+    ]),
+  );
 }

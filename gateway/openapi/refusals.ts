@@ -1,4 +1,4 @@
-import { errorBody } from '../http/schemas.ts';
+import { errorBody } from '../resources/schemas.ts';
 import type { Answer } from './document.ts';
 
 /** How an operation may be refused, as its component is called. */

@@ -10,7 +10,7 @@ import {
   type RejectedEvent,
   TOPIC,
 } from '@tributary/core';
-import { Turns } from '../http/turns.ts';
+import { Turns } from '../limits/fair-semaphore.ts';
 import { Backwards } from './backwards.ts';
 
 /** What one look may take. */

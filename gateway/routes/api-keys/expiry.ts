@@ -1,6 +1,6 @@
 import { iso } from '@tributary/core';
-import { invalidRequest } from '../../http/errors.ts';
-import { parseTime } from '../../http/times.ts';
+import { invalidRequest } from '../../errors/api-error.ts';
+import { parseTime } from '../../resources/values.ts';
 
 /** When a new key is to expire, in UTC; null for never. 400 for what is no time, and for one that is not to come. */
 export function expiryOf(wanted: string | undefined, now: number): string | null {

@@ -1,7 +1,7 @@
 import { type CatalogView, KEY_GRANTS, type KeyGrant, type WorkspaceRole } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
-import { administersOrganization } from '../../http/caller.ts';
-import { invalidRequest, permissionDenied } from '../../http/errors.ts';
+import { administersOrganization } from '../../authentication/caller.ts';
+import { invalidRequest, permissionDenied } from '../../errors/api-error.ts';
 
 /**
  * What a new API key may manage. Only an admin of the organization allows it, by ID token (403), and only for a key with

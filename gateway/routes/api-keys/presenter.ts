@@ -1,6 +1,6 @@
 import type { ApiKey, CatalogView } from '@tributary/core';
 import type { Static } from 'typebox';
-import { lastUse } from '../../http/keys.ts';
+import { lastUse } from '../keys/key-resource.ts';
 import type { apiKeyResource } from './schemas.ts';
 
 /**

@@ -1,10 +1,9 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { entityOf, revokeKey } from '../../http/entities.ts';
-import { makeKeyFields, NEVER_USED, readLastUses } from '../../http/keys.ts';
-import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
-import { propose } from '../../http/propose.ts';
-import { closed, errorAnswers, goneAs, pathOf } from '../../http/schemas.ts';
+import { entityOf, propose, revokeKey } from '../../resources/catalog-entities.ts';
+import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
+import { closed, errorAnswers, goneAs, pathOf } from '../../resources/schemas.ts';
+import { makeKeyFields, NEVER_USED, readLastUses } from '../keys/key-resource.ts';
 import { expiryOf } from './expiry.ts';
 import { grantsOf } from './grants.ts';
 import { presentApiKey } from './presenter.ts';

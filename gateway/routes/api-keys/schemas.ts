@@ -1,7 +1,7 @@
 import { KEY_GRANTS, type KeyGrant, WORKSPACE_ROLES } from '@tributary/core';
 import { type TSchema, Type } from 'typebox';
-import { keyFields, rawKey } from '../../http/keys.ts';
-import { closed, listOf, name, nullable, oneOf, optional, time } from '../../http/schemas.ts';
+import { closed, listOf, name, nullable, oneOf, optional, time } from '../../resources/schemas.ts';
+import { keyFields, rawKey } from '../keys/key-resource.ts';
 
 const grants = Type.Unsafe<readonly KeyGrant[]>({
   type: 'array',

@@ -1,7 +1,7 @@
 import type { HistoryQuery } from '@tributary/core';
 import type { Static } from 'typebox';
-import { pageRequest } from '../../http/lists.ts';
-import { parseTime } from '../../http/times.ts';
+import { pageRequest } from '../../resources/pagination.ts';
+import { parseTime } from '../../resources/values.ts';
 import type { auditQuery } from './schemas.ts';
 
 const NARROWING = ['actor', 'entity_type', 'entity_id', 'action'] as const;

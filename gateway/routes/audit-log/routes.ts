@@ -1,8 +1,8 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { linkNext, withCursor } from '../../http/lists.ts';
-import { errorAnswers, organizationPathOf, pathOf } from '../../http/schemas.ts';
+import { linkNext, withCursor } from '../../resources/pagination.ts';
+import { errorAnswers, organizationPathOf, pathOf } from '../../resources/schemas.ts';
 import { presentAuditEntry } from './presenter.ts';
 import { auditEntriesOf } from './query.ts';
 import { auditList, auditQuery } from './schemas.ts';

@@ -1,8 +1,8 @@
 import { AUDIT_ACTOR_TYPES, AUDITED_TYPES } from '@tributary/core';
 import { Type } from 'typebox';
-import { pageQuery } from '../../http/lists.ts';
-import { closed, freeObject, listOf, nullable, oneOf, time, uuid } from '../../http/schemas.ts';
-import { timeText } from '../../http/times.ts';
+import { pageQuery } from '../../resources/pagination.ts';
+import { closed, freeObject, listOf, nullable, oneOf, time, uuid } from '../../resources/schemas.ts';
+import { timeText } from '../../resources/values.ts';
 
 const word = (description: string) => Type.String({ minLength: 1, maxLength: 200, description });
 

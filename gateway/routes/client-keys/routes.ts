@@ -1,13 +1,13 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { type ClientKey, makeKey, newId } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
+import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { accountOf } from '../../http/caller.ts';
-import { notFound } from '../../http/errors.ts';
-import { KEY_BYTES } from '../../http/keys.ts';
-import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
-import { propose } from '../../http/propose.ts';
-import { closed, errorAnswers, goneAs, organizationPathOf } from '../../http/schemas.ts';
+import { notFound } from '../../errors/api-error.ts';
+import { propose } from '../../resources/catalog-entities.ts';
+import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
+import { closed, errorAnswers, goneAs, organizationPathOf } from '../../resources/schemas.ts';
+import { KEY_BYTES } from '../keys/key-resource.ts';
 import { presentClientKey } from './presenter.ts';
 import { clientKeyBody, clientKeyList, createdClientKey } from './schemas.ts';
 

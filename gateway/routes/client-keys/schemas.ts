@@ -1,7 +1,7 @@
 import { CLIENT_KEY_SCOPES, type ClientKeyScope, ORGANIZATION_ROLES } from '@tributary/core';
 import { type TSchema, Type } from 'typebox';
-import { keyFields, rawKey } from '../../http/keys.ts';
-import { closed, listOf, name, nullable, oneOf, uuid } from '../../http/schemas.ts';
+import { closed, listOf, name, nullable, oneOf, uuid } from '../../resources/schemas.ts';
+import { keyFields, rawKey } from '../keys/key-resource.ts';
 
 const scope = oneOf(CLIENT_KEY_SCOPES);
 

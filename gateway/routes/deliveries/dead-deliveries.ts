@@ -1,6 +1,6 @@
 import { type DeliveryOutcome, deathOf, type NewEntry, outcomeOfEntry, TOPIC } from '@tributary/core';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { withCursor } from '../../http/lists.ts';
+import { withCursor } from '../../resources/pagination.ts';
 import { discardOf } from './discard.ts';
 import { type DeliveryFilter, meant, narrowed } from './filter.ts';
 import { canRedrive, redriveOf } from './redrive.ts';

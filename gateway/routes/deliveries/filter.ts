@@ -1,8 +1,8 @@
 import { DEAD_CAUSES, type HistoryQuery, type ListedOutcome } from '@tributary/core';
 import { Type } from 'typebox';
-import { invalidRequest } from '../../http/errors.ts';
-import { oneOf, optional } from '../../http/schemas.ts';
-import { parseTime, timeText } from '../../http/times.ts';
+import { invalidRequest } from '../../errors/api-error.ts';
+import { oneOf, optional } from '../../resources/schemas.ts';
+import { parseTime, timeText } from '../../resources/values.ts';
 
 /** What narrows a list of deliveries, or says which of the dead are meant. Query and body take the same. */
 const fields = {

@@ -1,5 +1,5 @@
 import { type History, type ListedOutcome, listedOutcomeOf } from '@tributary/core';
-import { type PageRequest, withCursor } from '../../http/lists.ts';
+import { type PageRequest, withCursor } from '../../resources/pagination.ts';
 import { type DeliveryFilter, meant, narrowed } from './filter.ts';
 
 /** Entries one call looks at for a reason, at most, and how many of them at a time. */

@@ -1,7 +1,16 @@
 import { DEAD_CAUSES, ENVIRONMENTS } from '@tributary/core';
 import { Type } from 'typebox';
-import { pageQuery } from '../../http/lists.ts';
-import { closed, freeObject, listOf, nullable, oneOf, optional, time, uuid } from '../../http/schemas.ts';
+import { pageQuery } from '../../resources/pagination.ts';
+import {
+  closed,
+  freeObject,
+  listOf,
+  nullable,
+  oneOf,
+  optional,
+  time,
+  uuid,
+} from '../../resources/schemas.ts';
 import { filterBody, filterQuery } from './filter.ts';
 
 const STATUSES = ['retrying', 'delivered', 'dead', 'discarded'] as const;

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { notFound } from '../../http/errors.ts';
-import { closed, errorAnswers, pathOf } from '../../http/schemas.ts';
+import { notFound } from '../../errors/api-error.ts';
+import { closed, errorAnswers, pathOf } from '../../resources/schemas.ts';
 import { presentType } from './presenter.ts';
 import { destinationType, destinationTypeList } from './schemas.ts';
 

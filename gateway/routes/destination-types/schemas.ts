@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { freeObject, listOf } from '../../http/schemas.ts';
+import { freeObject, listOf } from '../../resources/schemas.ts';
 
 const preset = Type.Object({
   name: Type.String({ description: 'As `presets` of the settings names it.' }),

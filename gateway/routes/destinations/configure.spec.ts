@@ -6,7 +6,7 @@ import {
   protects,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { ApiError } from '../../http/errors.ts';
+import { ApiError } from '../../errors/api-error.ts';
 import { createConfigurator } from './configure.ts';
 import { MASK } from './secrets.ts';
 

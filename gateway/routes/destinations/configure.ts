@@ -1,6 +1,6 @@
 import { type ConnectorDescription, type Destination, exposuresOf, type JsonObject } from '@tributary/core';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { invalidRequest } from '../../http/errors.ts';
+import { invalidRequest } from '../../errors/api-error.ts';
 import { keptSecrets, statedSettings } from './secrets.ts';
 import { createSettingsChecker } from './settings.ts';
 

@@ -1,16 +1,20 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { type ConnectorDescription, ENVIRONMENTS, mergeHealth, newId } from '@tributary/core';
 import type { Static } from 'typebox';
+import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { alertsIn } from '../../http/alerts.ts';
-import { accountOf } from '../../http/caller.ts';
-import { deleteEntity, entityOf } from '../../http/entities.ts';
-import { invalidRequest } from '../../http/errors.ts';
-import { whenGone } from '../../http/gone.ts';
-import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
-import { propose } from '../../http/propose.ts';
-import { closed, errorAnswers, goneAs, MAX_RESOURCE_BYTES, noBody, pathOf } from '../../http/schemas.ts';
-import { checkVersion, tagVersion } from '../../http/versions.ts';
+import { invalidRequest } from '../../errors/api-error.ts';
+import { whenGone } from '../../limits/fair-semaphore.ts';
+import { alertsIn } from '../../resources/alerts.ts';
+import {
+  checkVersion,
+  deleteEntity,
+  entityOf,
+  propose,
+  tagVersion,
+} from '../../resources/catalog-entities.ts';
+import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
+import { closed, errorAnswers, goneAs, MAX_RESOURCE_BYTES, noBody, pathOf } from '../../resources/schemas.ts';
 import { createConfigurator } from './configure.ts';
 import { presentHealth } from './health.ts';
 import { presentDestination } from './presenter.ts';

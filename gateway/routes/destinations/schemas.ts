@@ -6,7 +6,7 @@ import {
   MIN_CALLS_PER_SECOND,
 } from '@tributary/core';
 import { Type } from 'typebox';
-import { alertsBody, alertsResource } from '../../http/alerts.ts';
+import { alertsBody, alertsResource } from '../../resources/alerts.ts';
 import {
   closed,
   freeObject,
@@ -20,7 +20,7 @@ import {
   times,
   uuid,
   version,
-} from '../../http/schemas.ts';
+} from '../../resources/schemas.ts';
 
 const type = Type.String({ description: 'The connector that speaks to it.' });
 

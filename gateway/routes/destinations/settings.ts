@@ -1,8 +1,8 @@
 import { type ConnectorDescription, isSealed, type JsonObject } from '@tributary/core';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
-import type { ErrorDetail } from '../../http/errors.ts';
-import { describeValidation } from '../../http/validation.ts';
+import type { ErrorDetail } from '../../errors/api-error.ts';
+import { describeValidation } from '../../errors/validation.ts';
 
 /**
  * What is wrong with settings in clear, by the connector's schema and then by its own check. What only looks sealed is

@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type ConnectionTest, type Destination, messageOf } from '@tributary/core';
 import type { Static } from 'typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { conflict } from '../../http/errors.ts';
-import { type TurnBounds, Turns } from '../../http/turns.ts';
+import { conflict } from '../../errors/api-error.ts';
+import { type TurnBounds, Turns } from '../../limits/fair-semaphore.ts';
 import type { destinationTestResult } from './schemas.ts';
 
 /** Beyond the connector's own timeout: one that does not keep it must not hold a request for ever, ms. */

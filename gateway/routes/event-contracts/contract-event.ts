@@ -1,6 +1,6 @@
 import { type CanonicalEvent, type Contract, eventName, type JsonObject } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
-import { invalidRequest } from '../../http/errors.ts';
+import { invalidRequest } from '../../errors/api-error.ts';
 import { readTrialEvent } from '../events/trial-event.ts';
 
 /** An event to try a contract on; 400 also for one that the contract would never be asked about. */

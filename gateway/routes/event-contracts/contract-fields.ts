@@ -1,6 +1,6 @@
 import { type Contract, type ContractWorkers, contractSubject } from '@tributary/core';
 import type { Static } from 'typebox';
-import { type ErrorDetail, invalidRequest } from '../../http/errors.ts';
+import { type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
 import type { contractBody } from './schemas.ts';
 
 /** What a body says of a contract, defaults filled in. */

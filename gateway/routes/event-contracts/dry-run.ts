@@ -9,10 +9,9 @@ import {
   MAX_EVENTS_A_TASK,
 } from '@tributary/core';
 import type { Static } from 'typebox';
-import { conflict, invalidRequest } from '../../http/errors.ts';
-import { parseInteger } from '../../http/integers.ts';
-import { parseTime } from '../../http/times.ts';
+import { conflict, invalidRequest } from '../../errors/api-error.ts';
 import type { Coverage, RecentEventsQuery } from '../../recent-events/recent-events.ts';
+import { parseInteger, parseTime } from '../../resources/values.ts';
 import { lookBack, presentCoverage, type Sight } from './look-back.ts';
 import { type changeQuery, type dryRunResult, EVENTS } from './schemas.ts';
 

@@ -1,7 +1,7 @@
 import { ContractInference } from '@tributary/core';
 import type { Static } from 'typebox';
-import { invalidRequest } from '../../http/errors.ts';
-import { parseTime } from '../../http/times.ts';
+import { invalidRequest } from '../../errors/api-error.ts';
+import { parseTime } from '../../resources/values.ts';
 import { nameFaults } from './contract-fields.ts';
 import { lookBack, presentCoverage, type Sight } from './look-back.ts';
 import { EVENTS, type inferenceBody, type inferenceResult } from './schemas.ts';

@@ -1,5 +1,5 @@
 import type { CatalogView, Contract } from '@tributary/core';
-import { ApiError } from '../../http/errors.ts';
+import { ApiError } from '../../errors/api-error.ts';
 
 /**
  * Bytes of JSON that the past versions of one workspace's contracts may come to, while they may still judge: every

@@ -2,15 +2,20 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { iso, newId } from '@tributary/core';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
+import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { accountOf } from '../../http/caller.ts';
-import { entityOf, isAlready } from '../../http/entities.ts';
-import { whenGone } from '../../http/gone.ts';
-import { linkNext, pageOf, pageRequest } from '../../http/lists.ts';
-import { propose } from '../../http/propose.ts';
-import { errorAnswers, goneAs, MAX_RESOURCE_BYTES, pathOf } from '../../http/schemas.ts';
-import { checkVersion, namesVersion, tagVersion } from '../../http/versions.ts';
+import { whenGone } from '../../limits/fair-semaphore.ts';
 import { RecentEvents } from '../../recent-events/recent-events.ts';
+import {
+  checkVersion,
+  entityOf,
+  isAlready,
+  namesVersion,
+  propose,
+  tagVersion,
+} from '../../resources/catalog-entities.ts';
+import { linkNext, pageOf, pageRequest } from '../../resources/pagination.ts';
+import { errorAnswers, goneAs, MAX_RESOURCE_BYTES, pathOf } from '../../resources/schemas.ts';
 import { verdictOn } from '../events/verdict.ts';
 import { readContractEvent } from './contract-event.ts';
 import { contractFields } from './contract-fields.ts';

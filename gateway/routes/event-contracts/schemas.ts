@@ -7,9 +7,7 @@ import {
   VIOLATION_KINDS,
 } from '@tributary/core';
 import { Type } from 'typebox';
-import { hoursText } from '../../http/hours.ts';
-import { type IntegerRule, integerText } from '../../http/integers.ts';
-import { pageQuery } from '../../http/lists.ts';
+import { pageQuery } from '../../resources/pagination.ts';
 import {
   closed,
   description,
@@ -25,8 +23,8 @@ import {
   times,
   uuid,
   version,
-} from '../../http/schemas.ts';
-import { timeText } from '../../http/times.ts';
+} from '../../resources/schemas.ts';
+import { hoursText, type IntegerRule, integerText, timeText } from '../../resources/values.ts';
 
 const eventType = oneOf(EVENT_TYPES);
 const eventName = Type.String({

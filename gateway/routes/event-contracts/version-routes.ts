@@ -1,9 +1,9 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { entityOf } from '../../http/entities.ts';
-import { notFound } from '../../http/errors.ts';
-import { linkNext, pageRequest, withCursor } from '../../http/lists.ts';
-import { errorAnswers, pathOf } from '../../http/schemas.ts';
+import { notFound } from '../../errors/api-error.ts';
+import { entityOf } from '../../resources/catalog-entities.ts';
+import { linkNext, pageRequest, withCursor } from '../../resources/pagination.ts';
+import { errorAnswers, pathOf } from '../../resources/schemas.ts';
 import { presentContract } from './presenter.ts';
 import { contractList, contractResource, versionsQuery } from './schemas.ts';
 import { versionOf, versionsOf } from './versions.ts';

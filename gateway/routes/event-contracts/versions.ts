@@ -5,7 +5,7 @@ import {
   type History,
   type HistoryEntry,
 } from '@tributary/core';
-import type { Page, PageRequest } from '../../http/lists.ts';
+import type { Page, PageRequest } from '../../resources/pagination.ts';
 
 /** The cursor of the page behind the newest version, where that filled the first one by itself. */
 const BEHIND_NEWEST = 'past';

@@ -1,8 +1,8 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { entityOf } from '../../http/entities.ts';
-import { linkNext, withCursor } from '../../http/lists.ts';
-import { errorAnswers, pathOf } from '../../http/schemas.ts';
+import { entityOf } from '../../resources/catalog-entities.ts';
+import { linkNext, withCursor } from '../../resources/pagination.ts';
+import { errorAnswers, pathOf } from '../../resources/schemas.ts';
 import { presentViolation, presentViolationCount } from './presenter.ts';
 import { violationCounts, violationHoursQuery, violationList, violationQuery } from './schemas.ts';
 import { countsOf, violationIn, violationsOf } from './violations.ts';

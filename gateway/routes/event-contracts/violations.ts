@@ -1,9 +1,7 @@
 import type { HistoryCountQuery, HistoryEntry, HistoryQuery, Violation } from '@tributary/core';
 import type { Static } from 'typebox';
-import { HOURS, lookBack } from '../../http/hours.ts';
-import { parseInteger } from '../../http/integers.ts';
-import { pageRequest } from '../../http/lists.ts';
-import { parseTime } from '../../http/times.ts';
+import { pageRequest } from '../../resources/pagination.ts';
+import { HOURS, lookBack, parseInteger, parseTime } from '../../resources/values.ts';
 import type { violationHoursQuery, violationQuery } from './schemas.ts';
 
 type ContractId = { readonly id: string; readonly workspace_id: string };

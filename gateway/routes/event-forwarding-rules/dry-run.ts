@@ -8,9 +8,9 @@ import {
   MAX_FILTER_WORK,
 } from '@tributary/core';
 import type { Static } from 'typebox';
-import { invalidRequest } from '../../http/errors.ts';
-import { parseTime } from '../../http/times.ts';
+import { invalidRequest } from '../../errors/api-error.ts';
 import type { RecentEvents } from '../../recent-events/recent-events.ts';
+import { parseTime } from '../../resources/values.ts';
 import { presentCoverage } from '../event-contracts/look-back.ts';
 import { EVENTS } from '../event-contracts/schemas.ts';
 import type { ruleDryRunBody, ruleDryRunResult } from './schemas.ts';

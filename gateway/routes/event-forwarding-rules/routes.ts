@@ -1,14 +1,19 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { closedTo, iso, mismatchOf, newId } from '@tributary/core';
+import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { accountOf } from '../../http/caller.ts';
-import { deleteEntity, entityOf, isAlready } from '../../http/entities.ts';
-import { whenGone } from '../../http/gone.ts';
-import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
-import { propose } from '../../http/propose.ts';
-import { closed, errorAnswers, goneAs, MAX_RESOURCE_BYTES, pathOf } from '../../http/schemas.ts';
-import { checkVersion, tagVersion } from '../../http/versions.ts';
+import { whenGone } from '../../limits/fair-semaphore.ts';
 import { RecentEvents } from '../../recent-events/recent-events.ts';
+import {
+  checkVersion,
+  deleteEntity,
+  entityOf,
+  isAlready,
+  propose,
+  tagVersion,
+} from '../../resources/catalog-entities.ts';
+import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
+import { closed, errorAnswers, goneAs, MAX_RESOURCE_BYTES, pathOf } from '../../resources/schemas.ts';
 import { readTrialEvent } from '../events/trial-event.ts';
 import { dryRunOfFilter } from './dry-run.ts';
 import { presentRule } from './presenter.ts';

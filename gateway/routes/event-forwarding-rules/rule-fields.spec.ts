@@ -1,6 +1,6 @@
 import type { CatalogView } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { ApiError } from '../../http/errors.ts';
+import { ApiError } from '../../errors/api-error.ts';
 import { checkReferences, ruleFields } from './rule-fields.ts';
 
 const minimal = { name: 'All', destination_id: 'DE' };

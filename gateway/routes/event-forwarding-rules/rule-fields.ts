@@ -1,6 +1,6 @@
 import { type CatalogView, type EventType, faultOfFilter, type Rule } from '@tributary/core';
 import type { Static } from 'typebox';
-import { type ErrorDetail, invalidRequest } from '../../http/errors.ts';
+import { type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
 import type { ruleBody } from './schemas.ts';
 
 /** Types of events that `event_names` can speak of. */

@@ -13,8 +13,8 @@ import {
   times,
   uuid,
   version,
-} from '../../http/schemas.ts';
-import { timeText } from '../../http/times.ts';
+} from '../../resources/schemas.ts';
+import { timeText } from '../../resources/values.ts';
 import { coverage, EVENTS, SINCE } from '../event-contracts/schemas.ts';
 
 const MAX_EVENT_NAMES = 1_000;

@@ -1,6 +1,6 @@
 import type { WriteKey } from '@tributary/core';
 import type { Static } from 'typebox';
-import { lastUse } from '../../http/keys.ts';
+import { lastUse } from '../keys/key-resource.ts';
 import type { writeKeyResource } from './schemas.ts';
 
 /** `uses` holds the last use of keys, epoch ms. The hash stays inside. */

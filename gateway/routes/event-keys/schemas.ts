@@ -1,7 +1,7 @@
 import { ENVIRONMENTS } from '@tributary/core';
 import { Type } from 'typebox';
-import { keyFields, rawKey } from '../../http/keys.ts';
-import { closed, listOf, name, nullable, oneOf, optional, uuid } from '../../http/schemas.ts';
+import { closed, listOf, name, nullable, oneOf, optional, uuid } from '../../resources/schemas.ts';
+import { keyFields, rawKey } from '../keys/key-resource.ts';
 
 const topic = Type.String({ description: 'The received topic its events go to.' });
 

@@ -1,5 +1,5 @@
 import type { CatalogView } from '@tributary/core';
-import { invalidRequest } from '../../http/errors.ts';
+import { invalidRequest } from '../../errors/api-error.ts';
 
 /** The source a new write key names, if any. 400 for one that its workspace does not have. */
 export function sourceNamed(

@@ -1,6 +1,6 @@
 import { type Environment, receivedTopic, type Workspace } from '@tributary/core';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { invalidRequest } from '../../http/errors.ts';
+import { invalidRequest } from '../../errors/api-error.ts';
 
 /**
  * The declared topics that write keys of a workspace may name. One that is another tenant's is as good as missing: a

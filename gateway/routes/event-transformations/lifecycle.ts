@@ -8,7 +8,7 @@ import {
   type Transformation,
   transformationInput,
 } from '@tributary/core';
-import { invalidRequest } from '../../http/errors.ts';
+import { invalidRequest } from '../../errors/api-error.ts';
 import { firstDifference } from './difference.ts';
 import { failureOf, untestedBecause } from './presenter.ts';
 

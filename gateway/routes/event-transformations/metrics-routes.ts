@@ -1,9 +1,8 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { entityOf } from '../../http/entities.ts';
-import { HOURS, lookBack } from '../../http/hours.ts';
-import { parseInteger } from '../../http/integers.ts';
-import { errorAnswers, pathOf } from '../../http/schemas.ts';
+import { entityOf } from '../../resources/catalog-entities.ts';
+import { errorAnswers, pathOf } from '../../resources/schemas.ts';
+import { HOURS, lookBack, parseInteger } from '../../resources/values.ts';
 import { presentFigures } from './presenter.ts';
 import { metricsQuery, transformationMetrics } from './schemas.ts';
 

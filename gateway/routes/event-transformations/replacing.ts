@@ -1,9 +1,7 @@
 import type { Transformation } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { entityOf, isAlready } from '../../http/entities.ts';
-import { propose } from '../../http/propose.ts';
-import { checkVersion } from '../../http/versions.ts';
+import { checkVersion, entityOf, isAlready, propose } from '../../resources/catalog-entities.ts';
 import { standingOf } from './lifecycle.ts';
 
 /** What a change of a transformation may bring. */

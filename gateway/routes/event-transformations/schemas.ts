@@ -1,6 +1,5 @@
 import { type JsonObject, SANDBOX_LOG_LEVELS } from '@tributary/core';
 import { Type } from 'typebox';
-import { hoursText } from '../../http/hours.ts';
 import {
   closed,
   description,
@@ -15,7 +14,8 @@ import {
   times,
   uuid,
   version,
-} from '../../http/schemas.ts';
+} from '../../resources/schemas.ts';
+import { hoursText } from '../../resources/values.ts';
 
 const sourceCode = Type.String({
   minLength: 1,

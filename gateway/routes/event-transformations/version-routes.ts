@@ -1,10 +1,9 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { entityOf } from '../../http/entities.ts';
-import { invalidRequest, notFound } from '../../http/errors.ts';
-import { errorAnswers, pathOf } from '../../http/schemas.ts';
-import { tagVersion } from '../../http/versions.ts';
+import { invalidRequest, notFound } from '../../errors/api-error.ts';
+import { entityOf, tagVersion } from '../../resources/catalog-entities.ts';
+import { errorAnswers, pathOf } from '../../resources/schemas.ts';
 import { presentTransformation, presentVersion } from './presenter.ts';
 import { replace } from './replacing.ts';
 import {

@@ -1,8 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { HOURS, lookBack } from '../../http/hours.ts';
-import { parseInteger } from '../../http/integers.ts';
-import { errorAnswers, pathOf } from '../../http/schemas.ts';
+import { errorAnswers, pathOf } from '../../resources/schemas.ts';
+import { HOURS, lookBack, parseInteger } from '../../resources/values.ts';
 import { presentVolume } from './presenter.ts';
 import { volumeQuery, volumeRecords } from './schemas.ts';
 

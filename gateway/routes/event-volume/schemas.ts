@@ -1,7 +1,7 @@
 import { ENVIRONMENTS, EVENT_TYPES } from '@tributary/core';
 import { Type } from 'typebox';
-import { hoursText } from '../../http/hours.ts';
-import { closed, listOf, oneOf, time } from '../../http/schemas.ts';
+import { closed, listOf, oneOf, time } from '../../resources/schemas.ts';
+import { hoursText } from '../../resources/values.ts';
 
 export const volumeQuery = closed({
   hours: hoursText,

@@ -1,11 +1,10 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { ENVIRONMENTS } from '@tributary/core';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { ApiError } from '../../http/errors.ts';
-import { whenGone } from '../../http/gone.ts';
-import { errorAnswers, pathOf } from '../../http/schemas.ts';
-import { parseTime } from '../../http/times.ts';
-import { Turns } from '../../http/turns.ts';
+import { ApiError } from '../../errors/api-error.ts';
+import { Turns, whenGone } from '../../limits/fair-semaphore.ts';
+import { errorAnswers, pathOf } from '../../resources/schemas.ts';
+import { parseTime } from '../../resources/values.ts';
 import { Look } from './look.ts';
 import { presentWhereabouts } from './presenter.ts';
 import { whereaboutsQuery, whereaboutsResource } from './schemas.ts';

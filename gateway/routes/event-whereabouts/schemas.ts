@@ -1,7 +1,7 @@
 import { DEAD_CAUSES, ENVIRONMENTS, MISMATCHES } from '@tributary/core';
 import { Type } from 'typebox';
-import { closed, freeObject, listOf, nullable, oneOf, time, uuid } from '../../http/schemas.ts';
-import { timeText } from '../../http/times.ts';
+import { closed, freeObject, listOf, nullable, oneOf, time, uuid } from '../../resources/schemas.ts';
+import { timeText } from '../../resources/values.ts';
 import { attempt } from '../deliveries/schemas.ts';
 
 export const whereaboutsQuery = closed({

@@ -1,5 +1,5 @@
 import type { KeptEvent, TailItem } from '@tributary/core';
-import type { Refusal } from '../../plugins/still-admitted.ts';
+import type { Refusal } from '../../authentication/access.ts';
 
 /** Between these a client waits before it connects again, ms: those that were cut off together come back apart. */
 const RETRY_MS = [1_000, 3_000] as const;

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import type { Environment, TailFollower } from '@tributary/core';
-import type { Admitted } from '../../plugins/still-admitted.ts';
+import type { Admitted } from '../../authentication/access.ts';
 import { commentFrame, type EndReason, endFrame, eventFrame, noticeFrame, openingFrame } from './frames.ts';
 
 /** Bytes that wait for the connection before no more are made for it. */

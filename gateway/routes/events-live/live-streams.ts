@@ -1,10 +1,10 @@
 import type { ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { Environment } from '@tributary/core';
+import { type Admitted, refusalNow } from '../../authentication/access.ts';
+import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { accountOf } from '../../http/caller.ts';
-import { unavailable } from '../../http/errors.ts';
-import { type Admitted, refusalNow } from '../../plugins/still-admitted.ts';
+import { unavailable } from '../../errors/api-error.ts';
 import { COMMENT_EVERY_MS, PATIENCE_MS } from './limits.ts';
 import { LiveStream } from './live-stream.ts';
 import { type Place, Places } from './places.ts';

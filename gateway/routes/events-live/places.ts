@@ -1,4 +1,4 @@
-import { ApiError } from '../../http/errors.ts';
+import { ApiError } from '../../errors/api-error.ts';
 import type { LiveLimits } from './limits.ts';
 
 /** When to try again where there are too many, seconds. */

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { errorAnswers, pathOf } from '../../http/schemas.ts';
+import { errorAnswers, pathOf } from '../../resources/schemas.ts';
 import { LiveStreams } from './live-streams.ts';
 import { liveBody, liveQuery } from './schemas.ts';
 

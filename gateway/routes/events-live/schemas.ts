@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import { ENVIRONMENTS } from '@tributary/core';
 import { Type } from 'typebox';
-import { closed, documentedAs, oneOf } from '../../http/schemas.ts';
+import { closed, documentedAs, oneOf } from '../../resources/schemas.ts';
 
 export const liveQuery = closed({
   environment: Type.Optional(oneOf(ENVIRONMENTS, 'Default: both.')),

@@ -1,11 +1,11 @@
 import { EVENT_TYPES, type EventType, iso, type WriteKey } from '@tributary/core';
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import type { ErrorDetail } from '../../http/errors.ts';
-import { detailOf } from '../../http/json.ts';
-import { DOCUMENTED } from '../../http/schemas.ts';
-import type { TolerantBody } from '../../http/tolerant-json.ts';
-import { describeValidation } from '../../http/validation.ts';
+import type { ErrorDetail } from '../../errors/api-error.ts';
+import { describeValidation } from '../../errors/validation.ts';
+import { detailOf } from '../../request-body/parse-json.ts';
+import type { TolerantBody } from '../../request-body/tolerant-json.ts';
+import { DOCUMENTED } from '../../resources/schemas.ts';
 import { type ShapedEvent, shapeEvent } from './canonical.ts';
 import { TOO_LARGE } from './ingest.ts';
 import { batchItems, type EventBody } from './schemas.ts';

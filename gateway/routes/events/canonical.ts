@@ -9,7 +9,7 @@ import {
   newId,
   type WriteKey,
 } from '@tributary/core';
-import type { ErrorDetail } from '../../http/errors.ts';
+import type { ErrorDetail } from '../../errors/api-error.ts';
 import { withNote } from './note.ts';
 import type { EventBody } from './schemas.ts';
 

@@ -12,12 +12,11 @@ import {
   type WriteKey,
 } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
-import { UNKNOWN } from '../../addresses/client-address.ts';
-import type { IpAddress } from '../../addresses/ip-address.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { unavailable } from '../../http/errors.ts';
-import { workspaceOwners } from '../../http/owners.ts';
-import { Unconfirmed } from '../../http/unconfirmed.ts';
+import { unavailable } from '../../errors/api-error.ts';
+import { Unconfirmed, workspaceOwners } from '../../limits/memory-budgets.ts';
+import { UNKNOWN } from '../../server/client-address.ts';
+import type { IpAddress } from '../../server/ip-address.ts';
 import type { ShapedEvent } from './canonical.ts';
 import { createUndeclaredTopics } from './undeclared-topics.ts';
 
@@ -26,7 +25,7 @@ const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 /**
  * Makes events durable. Resolves once the log confirmed all of them but those that it takes in no case, as its operator
  * bounds it to less than an event may have: the numbers of these are the answer. When it could not, 503 with the fields of `unconfirmed`: what a producer needs to send the same again. Their key was charged for
- * them before, by `charge`.
+ * them before, by `consumeEventQuota`.
  */
 export type Ingest = (
   request: FastifyRequest,

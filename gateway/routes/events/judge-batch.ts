@@ -1,5 +1,5 @@
 import { type Contract, type ContractVerdict, HeldThread, MAX_EVENTS_A_TASK } from '@tributary/core';
-import { Turns } from '../../http/turns.ts';
+import { Turns } from '../../limits/fair-semaphore.ts';
 import type { BatchEvent, ReadBatch, RejectedItem } from './batch.ts';
 import { type ContractDependencies, contractFor } from './verdict.ts';
 

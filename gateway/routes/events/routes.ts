@@ -1,12 +1,12 @@
 import { EVENT_TYPES, type EventType, iso, type WriteKey } from '@tributary/core';
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { ApiError, type ErrorDetail, payloadTooLarge, permissionDenied } from '../../http/errors.ts';
-import { whenGone } from '../../http/gone.ts';
-import { errorAnswers } from '../../http/schemas.ts';
+import { ApiError, type ErrorDetail, payloadTooLarge, permissionDenied } from '../../errors/api-error.ts';
+import { whenGone } from '../../limits/fair-semaphore.ts';
+import { consumeEventQuota } from '../../limits/rate-limits.ts';
+import { errorAnswers } from '../../resources/schemas.ts';
 import { createBatchReader, itemsTooLarge, messageIds } from './batch.ts';
 import { shapeEvent } from './canonical.ts';
-import { charge } from './charge.ts';
 import { createIngest, TOO_LARGE } from './ingest.ts';
 import { createBatchJudge } from './judge-batch.ts';
 import {
@@ -56,7 +56,7 @@ export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, 
       },
       async (request, reply) => {
         const key = writeKeyOf(request);
-        charge(dependencies, key, 1);
+        consumeEventQuota(dependencies, key, 1);
         const isExact = request.tolerantBody !== undefined;
         const receivedAt = iso(dependencies.clock());
         const shaped = shapeEvent(type satisfies EventType, request.body, key, receivedAt, isExact);
@@ -90,7 +90,7 @@ export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, 
     async (request, reply) => {
       const key = writeKeyOf(request);
       const { batch } = request.body;
-      charge(dependencies, key, batch.length);
+      consumeEventQuota(dependencies, key, batch.length);
       const { tolerantBody: found } = request;
       const read = readBatch(
         batch,

@@ -1,7 +1,7 @@
 import { type EventType, type JsonObject, VIOLATION_KINDS } from '@tributary/core';
 import { type Static, type TSchema, Type } from 'typebox';
-import { closed, documentedAs, listOf, nullable, oneOf } from '../../http/schemas.ts';
-import { DATE_OR_TIME } from '../../http/times.ts';
+import { closed, documentedAs, listOf, nullable, oneOf } from '../../resources/schemas.ts';
+import { DATE_OR_TIME } from '../../resources/values.ts';
 
 /** What a producer sends for one event. `null` means the same as absent. */
 export interface EventBody {

@@ -1,7 +1,7 @@
 import { type CanonicalEvent, EVENT_TYPES, type JsonObject, type WriteKey } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
-import { ApiError, invalidRequest } from '../../http/errors.ts';
-import { describeValidation } from '../../http/validation.ts';
+import { ApiError, invalidRequest } from '../../errors/api-error.ts';
+import { describeValidation } from '../../errors/validation.ts';
 import { shapeEvent } from './canonical.ts';
 import { batchItems, type EventBody } from './schemas.ts';
 

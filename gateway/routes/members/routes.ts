@@ -8,15 +8,13 @@ import {
   newId,
 } from '@tributary/core';
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
+import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { accountOf } from '../../http/caller.ts';
-import { readEmail } from '../../http/emails.ts';
-import { isUnchanged } from '../../http/entities.ts';
-import { notFound, permissionDenied } from '../../http/errors.ts';
-import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
-import { propose } from '../../http/propose.ts';
-import { closed, errorAnswers, listOf } from '../../http/schemas.ts';
-import { checkVersion, tagVersion } from '../../http/versions.ts';
+import { notFound, permissionDenied } from '../../errors/api-error.ts';
+import { checkVersion, isUnchanged, propose, tagVersion } from '../../resources/catalog-entities.ts';
+import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
+import { closed, errorAnswers, listOf } from '../../resources/schemas.ts';
+import { readEmail } from '../../resources/values.ts';
 import { presentMember, presentMemberKey } from './presenter.ts';
 import {
   changedMember,

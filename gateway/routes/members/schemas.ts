@@ -1,6 +1,16 @@
 import { Type } from 'typebox';
-import { email } from '../../http/emails.ts';
-import { closed, goneAs, listOf, name, nullable, oneOf, optional, times, uuid } from '../../http/schemas.ts';
+import {
+  closed,
+  goneAs,
+  listOf,
+  name,
+  nullable,
+  oneOf,
+  optional,
+  times,
+  uuid,
+} from '../../resources/schemas.ts';
+import { email } from '../../resources/values.ts';
 
 export function memberBody<const Role extends string>(roles: readonly Role[]) {
   return closed(

@@ -13,9 +13,9 @@ import {
   type WorkspaceRole,
 } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
-import { permissionDenied } from '../../http/errors.ts';
-import type { Proposal } from '../../http/propose.ts';
-import { organizationPathOf, pathOf } from '../../http/schemas.ts';
+import { permissionDenied } from '../../errors/api-error.ts';
+import type { Proposal } from '../../resources/catalog-entities.ts';
+import { organizationPathOf, pathOf } from '../../resources/schemas.ts';
 
 /** What a new member is whatever it is a member of. */
 export interface NewMemberFields {

@@ -17,12 +17,17 @@ import {
 } from '@tributary/core';
 import { type Static, type TSchema, Type } from 'typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { isUnchanged } from '../../http/entities.ts';
-import { type ErrorDetail, invalidRequest } from '../../http/errors.ts';
-import { propose } from '../../http/propose.ts';
-import { closed, errorAnswers, listOf, nullable, optional, organizationPathOf } from '../../http/schemas.ts';
-import { MAX_DETAILS } from '../../http/validation.ts';
-import { checkVersion, tagVersion } from '../../http/versions.ts';
+import { type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
+import { MAX_DETAILS } from '../../errors/validation.ts';
+import { checkVersion, isUnchanged, propose, tagVersion } from '../../resources/catalog-entities.ts';
+import {
+  closed,
+  errorAnswers,
+  listOf,
+  nullable,
+  optional,
+  organizationPathOf,
+} from '../../resources/schemas.ts';
 
 const MAX_TYPES = 50;
 const MAX_USER_IDS = 1_000;

@@ -1,15 +1,13 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { newId, type Organization } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
+import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { accountOf } from '../../http/caller.ts';
-import { readEmail } from '../../http/emails.ts';
-import { isUnchanged } from '../../http/entities.ts';
-import { conflict, permissionDenied } from '../../http/errors.ts';
-import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
-import { propose } from '../../http/propose.ts';
-import { closed, errorAnswers, organizationPathOf } from '../../http/schemas.ts';
-import { checkVersion, tagVersion } from '../../http/versions.ts';
+import { conflict, permissionDenied } from '../../errors/api-error.ts';
+import { checkVersion, isUnchanged, propose, tagVersion } from '../../resources/catalog-entities.ts';
+import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
+import { closed, errorAnswers, organizationPathOf } from '../../resources/schemas.ts';
+import { readEmail } from '../../resources/values.ts';
 import { DEFAULT_REGION } from '../workspaces/organization.ts';
 import { presentOrganization } from './presenter.ts';
 import {

@@ -1,7 +1,7 @@
 import { ORGANIZATION_ROLES } from '@tributary/core';
 import { type TSchema, Type } from 'typebox';
-import { email } from '../../http/emails.ts';
-import { closed, listOf, name, nullable, oneOf, optional, times, uuid } from '../../http/schemas.ts';
+import { closed, listOf, name, nullable, oneOf, optional, times, uuid } from '../../resources/schemas.ts';
+import { email } from '../../resources/values.ts';
 
 const MAX_REGIONS = 50;
 

@@ -1,7 +1,7 @@
 import { accountScopes, type CatalogView, type ClientKeyScope, type Organization } from '@tributary/core';
-import type { Caller } from '../../http/caller.ts';
-import { invalidRequest, permissionDenied } from '../../http/errors.ts';
-import { MAX_DETAILS } from '../../http/validation.ts';
+import type { Caller } from '../../authentication/caller.ts';
+import { invalidRequest, permissionDenied } from '../../errors/api-error.ts';
+import { MAX_DETAILS } from '../../errors/validation.ts';
 import type { CallHeaders } from './call-headers.ts';
 
 /** A region as a body names it. */

@@ -6,7 +6,7 @@ import {
   type NewAttribute,
   type NullMeaning,
 } from '@tributary/core';
-import type { ErrorDetail } from '../../http/errors.ts';
+import type { ErrorDetail } from '../../errors/api-error.ts';
 
 /** The member of a category that is its time and no attribute. */
 const TIME = '_ts';

@@ -1,6 +1,6 @@
 import { MAX_PROFILE_BYTES, MAX_PROFILE_IDENTITIES, type NewAttribute } from '@tributary/core';
 import type { Static } from 'typebox';
-import { type ApiError, invalidRequest, payloadTooLarge } from '../../http/errors.ts';
+import { type ApiError, invalidRequest, payloadTooLarge } from '../../errors/api-error.ts';
 import type { writeBody } from './schemas.ts';
 
 type Upsert = NonNullable<Static<typeof writeBody>['upsert']>;

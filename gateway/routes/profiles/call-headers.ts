@@ -1,6 +1,6 @@
 import { CLIENT_KEY_SCOPES, type ClientKeyScope, readScopes } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
-import { type ErrorDetail, invalidRequest } from '../../http/errors.ts';
+import { type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
 
 /** What a call says of itself beside its credential. */
 export interface CallHeaders {

@@ -1,7 +1,7 @@
 import { type Identity, type IdentityReading, identityKey } from '@tributary/core';
 import type { Static } from 'typebox';
-import { type ErrorDetail, invalidRequest } from '../../http/errors.ts';
-import { MAX_DETAILS } from '../../http/validation.ts';
+import { type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
+import { MAX_DETAILS } from '../../errors/validation.ts';
 import type { NamedRegion } from './admission.ts';
 import { nameFault, readMeaning, valuesOf, withSpellings } from './identities.ts';
 import { eitherRegions } from './regions.ts';

@@ -8,7 +8,7 @@ import {
   MAX_IDENTITY_CHARACTERS,
   normaliseIdentity,
 } from '@tributary/core';
-import type { ErrorDetail } from '../../http/errors.ts';
+import type { ErrorDetail } from '../../errors/api-error.ts';
 
 /** Names a profile by itself; no type of identity. */
 export const UCID = 'ucid';

@@ -1,7 +1,7 @@
 import { iso, messageOf, newId, type ProfileOperation, type ProfileOperationOutcome } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
+import { authorOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { authorOf } from '../../http/caller.ts';
 
 /** What the caller of an operation asked for. */
 type Asked = Pick<ProfileOperation, 'name' | 'organization_id' | 'regions' | 'identity_types' | 'requested'>;

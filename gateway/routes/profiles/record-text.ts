@@ -1,5 +1,5 @@
 import { HeldThread, type Profile, recordOf } from '@tributary/core';
-import { invalidRequest } from '../../http/errors.ts';
+import { invalidRequest } from '../../errors/api-error.ts';
 
 /** Records of one answer at most, bytes: 1,000 values may find a gigabyte. */
 export const MAX_FOUND_BYTES = 32 * 1024 * 1024;

@@ -1,4 +1,4 @@
-import type { ErrorDetail } from '../../http/errors.ts';
+import type { ErrorDetail } from '../../errors/api-error.ts';
 import type { NamedRegion } from './admission.ts';
 
 /** The regions of a list, each once, with their places. */

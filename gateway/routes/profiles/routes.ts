@@ -23,11 +23,11 @@ import {
   TributaryError,
 } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
+import { authorOf, type Caller } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { authorOf, type Caller } from '../../http/caller.ts';
-import { type ApiError, invalidRequest, unavailable } from '../../http/errors.ts';
-import { errorAnswers } from '../../http/schemas.ts';
-import { Unconfirmed } from '../../http/unconfirmed.ts';
+import { type ApiError, invalidRequest, unavailable } from '../../errors/api-error.ts';
+import { Unconfirmed } from '../../limits/memory-budgets.ts';
+import { errorAnswers } from '../../resources/schemas.ts';
 import { type Admission, admit, type NamedRegion } from './admission.ts';
 import { tooLarge } from './bounds.ts';
 import { readCallHeaders } from './call-headers.ts';

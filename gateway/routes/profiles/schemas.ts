@@ -1,5 +1,5 @@
 import { type TSchema, Type } from 'typebox';
-import { closed, documentedAs, freeObject, listOf, nullable, optional } from '../../http/schemas.ts';
+import { closed, documentedAs, freeObject, listOf, nullable, optional } from '../../resources/schemas.ts';
 
 /** Profiles that one call deletes at most, by identities or ucids. */
 export const MAX_DELETED = 400;

@@ -1,7 +1,7 @@
 import { distinctIdentities, type Identity, type IdentityReading, type Profile } from '@tributary/core';
 import type { Static } from 'typebox';
-import { type ErrorDetail, invalidRequest } from '../../http/errors.ts';
-import { MAX_DETAILS } from '../../http/validation.ts';
+import { type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
+import { MAX_DETAILS } from '../../errors/validation.ts';
 import type { NamedRegion } from './admission.ts';
 import { countOf, readValues, valuesOf, withSpellings } from './identities.ts';
 import { regionsOf } from './regions.ts';

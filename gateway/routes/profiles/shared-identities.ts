@@ -10,8 +10,8 @@ import {
   TributaryError,
 } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
+import { authorOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { authorOf } from '../../http/caller.ts';
 
 /**
  * Lets the owners of identities know who else came with them, and records those that are set aside by it. The caller is

@@ -1,6 +1,6 @@
 import { below, type KeptPlaces, type ProfileSplitOutcome, type SplitRefusal } from '@tributary/core';
 import type { Static } from 'typebox';
-import { type ApiError, conflict, type ErrorDetail, invalidRequest } from '../../http/errors.ts';
+import { type ApiError, conflict, type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
 import type { NamedRegion } from './admission.ts';
 import { tooLarge } from './bounds.ts';
 import { readUcid } from './identities.ts';

@@ -7,8 +7,8 @@ import {
   type UnlinkRefusal,
 } from '@tributary/core';
 import type { Static } from 'typebox';
-import { type ApiError, type ErrorDetail, invalidRequest } from '../../http/errors.ts';
-import { MAX_DETAILS } from '../../http/validation.ts';
+import { type ApiError, type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
+import { MAX_DETAILS } from '../../errors/validation.ts';
 import type { NamedRegion } from './admission.ts';
 import { refuseManyIdentities, tooLarge } from './bounds.ts';
 import { countOf, readIdentity, readUcid, valuesOf, withSpellings } from './identities.ts';

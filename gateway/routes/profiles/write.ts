@@ -8,8 +8,8 @@ import {
   type SpelledBefore,
 } from '@tributary/core';
 import type { Static } from 'typebox';
-import { type ErrorDetail, invalidRequest } from '../../http/errors.ts';
-import { MAX_DETAILS } from '../../http/validation.ts';
+import { type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
+import { MAX_DETAILS } from '../../errors/validation.ts';
 import type { NamedRegion } from './admission.ts';
 import { readAttributes } from './attributes.ts';
 import { refuseHeavyValues, refuseManyIdentities, refuseManyValues } from './bounds.ts';

@@ -1,5 +1,5 @@
 import { type Catalog, type HistoryEntry, MAX_RUNNING_REPLAYS, type Replay } from '@tributary/core';
-import { quotaExceeded } from '../../http/change-limits.ts';
+import { quotaExceeded } from '../../limits/change-limits.ts';
 import { mayGoOn, type StepSources, stepsOf } from './steps.ts';
 
 /** Replays known to have ended that are remembered: what has ended need not be asked for again. */

@@ -1,7 +1,7 @@
 import { DEFAULT_REPLAY_RATE, ENVIRONMENTS, EVENT_TYPES, MAX_REPLAY_RATE } from '@tributary/core';
 import { Type } from 'typebox';
-import { closed, listOf, nullable, oneOf, optional, time, uuid } from '../../http/schemas.ts';
-import { timeText } from '../../http/times.ts';
+import { closed, listOf, nullable, oneOf, optional, time, uuid } from '../../resources/schemas.ts';
+import { timeText } from '../../resources/values.ts';
 
 /** Replays are kept for good, so what one may hold is bounded. */
 const MAX_EVENT_NAMES = 20;

@@ -1,5 +1,5 @@
 import type { JsonObject } from '@tributary/core';
-import type { Fault } from '../../http/tolerant-json.ts';
+import type { Fault } from '../../request-body/tolerant-json.ts';
 
 /**
  * What was changed of a call so that it could be taken; `context.tributary.changed` of its event lists it. `path` is a JSON

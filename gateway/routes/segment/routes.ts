@@ -1,12 +1,12 @@
 import { iso, MAX_EVENT_BYTES, type WriteKey } from '@tributary/core';
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import { sdkCredentialOf } from '../../authentication/credentials.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { ApiError, payloadTooLarge, permissionDenied, unsupportedMediaType } from '../../http/errors.ts';
-import { errorAnswers } from '../../http/schemas.ts';
-import { MAX_BODY_BYTES } from '../../plugins/body.ts';
-import { sdkCredentialOf } from '../../plugins/sdk-credentials.ts';
+import { ApiError, payloadTooLarge, permissionDenied, unsupportedMediaType } from '../../errors/api-error.ts';
+import { consumeEventQuota } from '../../limits/rate-limits.ts';
+import { MAX_BODY_BYTES } from '../../request-body/body-plugin.ts';
+import { errorAnswers } from '../../resources/schemas.ts';
 import { createBatchReader, itemsTooLarge, messageIds, type RejectedItem } from '../events/batch.ts';
-import { charge } from '../events/charge.ts';
 import { createIngest } from '../events/ingest.ts';
 import type { Call } from './call.ts';
 import { changesOf } from './changes.ts';
@@ -95,7 +95,7 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
   /** Takes the calls that can be taken, and answers which cannot. */
   async function take(request: FastifyRequest, { calls, call, frame, frameBytes }: SentCalls) {
     const key = writeKeyOf(request);
-    charge(dependencies, key, calls.length);
+    consumeEventQuota(dependencies, key, calls.length);
     const receivedAt = iso(dependencies.clock());
     const { tolerantBody: found } = request;
     const ofBody = changesOf(found?.faults ?? [], call === undefined ? 'body' : 'call');

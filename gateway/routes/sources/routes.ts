@@ -1,12 +1,17 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { newId } from '@tributary/core';
+import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { accountOf } from '../../http/caller.ts';
-import { deleteEntity, entityOf, isAlready } from '../../http/entities.ts';
-import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
-import { propose } from '../../http/propose.ts';
-import { closed, errorAnswers, goneAs, pathOf } from '../../http/schemas.ts';
-import { checkVersion, tagVersion } from '../../http/versions.ts';
+import {
+  checkVersion,
+  deleteEntity,
+  entityOf,
+  isAlready,
+  propose,
+  tagVersion,
+} from '../../resources/catalog-entities.ts';
+import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
+import { closed, errorAnswers, goneAs, pathOf } from '../../resources/schemas.ts';
 import { presentSource } from './presenter.ts';
 import { sourceBody, sourceList, sourceResource } from './schemas.ts';
 

@@ -11,7 +11,7 @@ import {
   times,
   uuid,
   version,
-} from '../../http/schemas.ts';
+} from '../../resources/schemas.ts';
 
 const type = Type.String({
   minLength: 1,

@@ -1,6 +1,6 @@
 import type { CatalogView, OrganizationRole } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { ApiError } from '../../http/errors.ts';
+import { ApiError } from '../../errors/api-error.ts';
 import { planWorkspace } from './organization.ts';
 
 const wanted = {

@@ -1,6 +1,6 @@
 import type { CatalogView, FactData, Workspace } from '@tributary/core';
-import { administersOrganization, type Caller } from '../../http/caller.ts';
-import { invalidRequest, permissionDenied } from '../../http/errors.ts';
+import { administersOrganization, type Caller } from '../../authentication/caller.ts';
+import { invalidRequest, permissionDenied } from '../../errors/api-error.ts';
 
 /** Regions of an organization that nobody said more about, and the region of a workspace likewise. */
 export const DEFAULT_REGION = 'eu';

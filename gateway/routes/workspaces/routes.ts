@@ -1,14 +1,18 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { newId, type Workspace } from '@tributary/core';
+import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { alertsIn } from '../../http/alerts.ts';
-import { accountOf } from '../../http/caller.ts';
-import { isUnchanged } from '../../http/entities.ts';
-import { permissionDenied } from '../../http/errors.ts';
-import { linkNext, pageOf, pageRequest } from '../../http/lists.ts';
-import { propose } from '../../http/propose.ts';
-import { errorAnswers, goneAs, pathOf } from '../../http/schemas.ts';
-import { checkVersion, namesVersion, tagVersion } from '../../http/versions.ts';
+import { permissionDenied } from '../../errors/api-error.ts';
+import { alertsIn } from '../../resources/alerts.ts';
+import {
+  checkVersion,
+  isUnchanged,
+  namesVersion,
+  propose,
+  tagVersion,
+} from '../../resources/catalog-entities.ts';
+import { linkNext, pageOf, pageRequest } from '../../resources/pagination.ts';
+import { errorAnswers, goneAs, pathOf } from '../../resources/schemas.ts';
 import { checkMove, planWorkspace } from './organization.ts';
 import { presentWorkspace } from './presenter.ts';
 import {

@@ -1,8 +1,8 @@
 import { WORKSPACE_ROLES } from '@tributary/core';
 import { Type } from 'typebox';
-import { alertsBody, alertsResource } from '../../http/alerts.ts';
-import { pageQuery } from '../../http/lists.ts';
-import { closed, listOf, name, nullable, oneOf, optional, times, uuid } from '../../http/schemas.ts';
+import { alertsBody, alertsResource } from '../../resources/alerts.ts';
+import { pageQuery } from '../../resources/pagination.ts';
+import { closed, listOf, name, nullable, oneOf, optional, times, uuid } from '../../resources/schemas.ts';
 
 export const workspaceBody = closed(
   {

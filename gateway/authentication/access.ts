@@ -1,0 +1,254 @@
+import {
+  type CatalogView,
+  hashKey,
+  includesOrganizationRole,
+  includesRole,
+  type Member,
+  type MembersView,
+  type Operation,
+  PERMISSIONS,
+  type Permission,
+  permissionOf,
+} from '@tributary/core';
+import type { FastifyRequest } from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
+import type { GatewayDependencies } from '../dependencies.ts';
+import { invalidRequest, permissionDenied } from '../errors/api-error.ts';
+import { createAuthenticate, usableKey } from './authenticate.ts';
+import type { Caller } from './caller.ts';
+import {
+  bearerOf,
+  keyInBody,
+  keyOrBearerOf,
+  keysInText,
+  namesCredential,
+  sdkCredentialOf,
+} from './credentials.ts';
+import { createKeyUseNotes } from './key-use.ts';
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+const WORKSPACE_HEADER = 'x-workspace-id';
+
+/** What a route says of itself. Fastify makes it anew each time it is asked for. */
+interface RouteAccess {
+  readonly operation: Operation;
+  /** That SDKs call it, made for Segment or RudderStack. */
+  readonly sdk?: boolean;
+}
+
+/**
+ * Who may do what. Every route names its operation in the permission table, or the gateway does not start. The order
+ * is the spec's: verify the credential (401), look at the header (400), then kind, membership and role (403). All of
+ * it comes before the body is read, unless the body is where an SDK has its key.
+ */
+export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, dependencies) => {
+  const { catalog, clock } = dependencies;
+  const authenticate = createAuthenticate(dependencies);
+  const noteKeyUse = createKeyUseNotes(dependencies);
+  // Declared before any request: all requests then have one shape, which is what keeps access to them quick.
+  for (const property of ['caller', 'workspace', 'role', 'organization', 'organizationRole'])
+    app.decorateRequest(property);
+  app.addHook('onRoute', (route) => {
+    const operation = route.config?.operation;
+    if (operation === undefined || !(operation in PERMISSIONS)) {
+      throw new Error(
+        `route ${String(route.method)} ${route.url} names no operation of the permission table`,
+      );
+    }
+  });
+
+  function admit(
+    request: FastifyRequest,
+    route: RouteAccess,
+    credential: string | undefined,
+    done: (error?: Error) => void,
+  ): void {
+    const admitCaller = (caller: Caller) => {
+      request.caller = caller;
+      noteKeyUse(caller);
+      authorize(request, route, dependencies);
+    };
+    const caller = authenticate(request, credential);
+    if (caller instanceof Promise) caller.then(admitCaller).then(() => done(), done);
+    else {
+      admitCaller(caller);
+      done();
+    }
+  }
+
+  /** 401 or 429, before anything is parsed, for a body in which no key stands that is good. */
+  async function prove(request: FastifyRequest, text: Buffer): Promise<void> {
+    const [first, ...others] = keysInText(text);
+    for (const key of others) if (usableKey(catalog.state, hashKey(key), clock()) !== undefined) return;
+    await authenticate(request, first);
+  }
+
+  app.addHook('onRequest', (request, _reply, done) => {
+    const { operation, sdk } = request.routeOptions.config;
+    if (operation === undefined) return done(); // no route: the not-found handler answers
+    if (permissionOf(operation).public) return done();
+    if (sdk && request.method === 'POST' && !namesCredential(request)) {
+      // It may be in the body.
+      request.proveByBody = (text) => prove(request, text);
+      return done();
+    }
+    const route = { operation, sdk: sdk === true };
+    admit(request, route, credentialOf(request, route), done);
+  });
+  app.addHook('preValidation', (request, _reply, done) => {
+    if (isAdmitted(request)) return done();
+    const { operation, sdk } = request.routeOptions.config;
+    if (operation === undefined || permissionOf(operation).public) return done();
+    admit(request, { operation, sdk: sdk === true }, keyInBody(request), done);
+  });
+});
+
+/** The credential, from where the API that is called has it. */
+function credentialOf(request: FastifyRequest, { operation, sdk }: RouteAccess): string | undefined {
+  if (sdk) return sdkCredentialOf(request);
+  return isOfProfiles(operation) ? keyOrBearerOf(request) : bearerOf(request);
+}
+
+function isAdmitted({ caller }: { readonly caller?: Caller }): boolean {
+  return caller !== undefined;
+}
+
+/** Of those the body says which profiles are meant: whether the caller may is decided once it was read. */
+function isOfProfiles(operation: Operation): boolean {
+  return permissionOf(operation).scope !== undefined;
+}
+
+function authorize(
+  request: FastifyRequest,
+  { operation, sdk }: RouteAccess,
+  { catalog }: GatewayDependencies,
+): void {
+  const permission = permissionOf(operation);
+  const { workspaceId, organizationId } = request.params as PathParameters;
+  if (workspaceId !== undefined) checkWorkspaceHeader(request, workspaceId.toLowerCase(), request.caller);
+  if (!permission.credentials.includes(request.caller.kind)) throw permissionDenied();
+  const { caller } = request;
+  if (sdk && caller.kind === 'write_key')
+    authorizeInWorkspace(request, permission, caller.key.workspace_id, catalog.state);
+  if (workspaceId !== undefined)
+    authorizeInWorkspace(request, permission, workspaceId.toLowerCase(), catalog.state);
+  if (organizationId !== undefined)
+    authorizeInOrganization(request, permission, organizationId.toLowerCase(), catalog.state);
+}
+
+interface PathParameters {
+  readonly workspaceId?: string;
+  readonly organizationId?: string;
+  readonly memberId?: string;
+}
+
+function authorizeInWorkspace(
+  request: FastifyRequest,
+  permission: Permission,
+  workspaceId: string,
+  state: CatalogView,
+): void {
+  const { caller } = request;
+  const workspace = state.workspace(workspaceId);
+  if (workspace === undefined) throw permissionDenied();
+  const staysOpen = permission.archived === true && caller.kind === 'id_token';
+  if (workspace.status !== 'active' && !staysOpen) throw permissionDenied();
+  request.workspace = workspace;
+  const role = roleIn(caller, workspace.id, state);
+  if (role === 'foreign') throw permissionDenied();
+  request.role = role;
+  if (!hasGrant(caller, permission)) throw permissionDenied();
+  if (permission.role === undefined || (role !== undefined && includesRole(role, permission.role))) return;
+  if (!isSelf(request, permission, state.workspaceMembers, workspace.id)) throw permissionDenied();
+}
+
+/** An API key makes keys and touches members only where an admin of the organization allowed that when it was made. */
+function hasGrant(caller: Caller, { grant }: Permission): boolean {
+  return grant === undefined || caller.kind !== 'api_key' || caller.key.may_manage?.includes(grant) === true;
+}
+
+/** Of an organization people alone are members; one that is foreign is as good as missing. */
+function authorizeInOrganization(
+  request: FastifyRequest,
+  permission: Permission,
+  organizationId: string,
+  state: CatalogView,
+): void {
+  const { caller } = request;
+  const organization = state.organization(organizationId);
+  const role =
+    caller.kind === 'id_token' ? state.organizationRole(caller.account.id, organizationId) : undefined;
+  if (organization === undefined || role === undefined) throw permissionDenied();
+  request.organization = organization;
+  request.organizationRole = role;
+  const needed = permission.organizationRole ?? 'owner'; // a row that forgets to say opens nothing to others
+  if (includesOrganizationRole(role, needed)) return;
+  if (!isSelf(request, permission, state.organizationMembers, organization.id)) throw permissionDenied();
+}
+
+/** True when the operation is open to the very person the path names, and that is who calls. */
+function isSelf(
+  { caller, params }: FastifyRequest,
+  permission: Permission,
+  members: MembersView<Member>,
+  scopeId: string,
+): boolean {
+  if (permission.self !== true || caller.kind !== 'id_token') return false;
+  const { memberId } = params as PathParameters;
+  return members.get(scopeId, memberId?.toLowerCase() ?? '')?.account_id === caller.account.id;
+}
+
+/** The caller's role in a workspace; undefined for a write key of it, `foreign` for anybody without access. */
+function roleIn(caller: Caller, workspaceId: string, state: CatalogView) {
+  if (caller.kind === 'id_token') return state.workspaceRole(caller.account.id, workspaceId) ?? 'foreign';
+  if (caller.kind === 'client_key' || caller.key.workspace_id !== workspaceId) return 'foreign';
+  return caller.kind === 'api_key' ? caller.key.role : undefined;
+}
+
+/** Required but for write keys; when present it must be the workspace of the path. */
+function checkWorkspaceHeader(request: FastifyRequest, workspaceId: string, caller: Caller): void {
+  const header = request.headers[WORKSPACE_HEADER];
+  if (header === undefined && caller.kind === 'write_key') return;
+  if (typeof header !== 'string' || !UUID.test(header)) {
+    throw invalidRequest({
+      path: 'X-Workspace-ID',
+      message: header === undefined ? 'is required' : 'must be a UUID',
+    });
+  }
+  if (header.toLowerCase() !== workspaceId) throw permissionDenied();
+}
+
+/** Who was let in to do what, in which workspace. */
+export interface Admitted {
+  readonly caller: Caller;
+  readonly operation: Operation;
+  readonly workspaceId: string;
+}
+
+export type Refusal = 'unavailable' | 'not authenticated' | 'permission denied';
+
+/**
+ * Why someone who was let in would not be let in any more; undefined while they would. For what lasts longer than a
+ * request, and has to end when the credential expires or is revoked, the member is removed or the workspace archived,
+ * and when the catalog is too old to tell.
+ */
+export function refusalNow(
+  { caller, operation, workspaceId }: Admitted,
+  { catalog, clock, trustCatalogForMs = Infinity }: AdmittanceDependencies,
+): Refusal | undefined {
+  if (catalog.age > trustCatalogForMs) return 'unavailable';
+  if (!isGood(caller, { catalog, clock })) return 'not authenticated';
+  const { credentials, role: needed } = permissionOf(operation);
+  const role = roleIn(caller, workspaceId, catalog.state);
+  const isActive = catalog.state.workspace(workspaceId)?.status === 'active';
+  if (!isActive || !credentials.includes(caller.kind) || role === 'foreign') return 'permission denied';
+  const suffices = needed === undefined || (role !== undefined && includesRole(role, needed));
+  return suffices ? undefined : 'permission denied';
+}
+
+type AdmittanceDependencies = Pick<GatewayDependencies, 'catalog' | 'clock' | 'trustCatalogForMs'>;
+
+function isGood(caller: Caller, { catalog, clock }: Pick<GatewayDependencies, 'catalog' | 'clock'>): boolean {
+  if (caller.kind === 'id_token') return clock() < caller.expiresAt;
+  return usableKey(catalog.state, caller.key.hash, clock()) !== undefined;
+}

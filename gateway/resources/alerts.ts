@@ -1,0 +1,50 @@
+import type { Alerts, CatalogView } from '@tributary/core';
+import { type Static, Type } from 'typebox';
+import { invalidRequest } from '../errors/api-error.ts';
+import { closed, nullable, optional } from './schemas.ts';
+import { email, readEmail } from './values.ts';
+
+const channel = Type.String({
+  format: 'uuid',
+  description: 'A destination of the workspace, which notices are delivered to, as `track` events.',
+});
+
+/** Who is told when a destination turns bad, as people write it. */
+export const alertsBody = closed(
+  {
+    enabled: optional(Type.Boolean({ description: 'While false nobody is told. Default true.' })),
+    destination_id: optional(channel),
+    email: optional(email),
+  },
+  {
+    description:
+      'Who is told when a destination turns bad, and when it is well again. Default: as the workspace says, else the `notification_email` of the organization.',
+  },
+);
+
+export const alertsResource = Type.Object({
+  enabled: Type.Boolean(),
+  destination_id: nullable(channel),
+  email: nullable(email),
+});
+
+/**
+ * What a body says, to be stored; null where it says nothing. 400 for an address that is none, and for a destination
+ * that is not there, or that would tell of itself (`ownId`): it cannot while it is bad.
+ */
+export function alertsIn(
+  alerts: Static<typeof alertsBody> | null | undefined,
+  state: Pick<CatalogView, 'entity'>,
+  workspaceId: string,
+  ownId?: string,
+): Alerts | null {
+  if (alerts == null) return null;
+  const named = alerts.destination_id?.toLowerCase() ?? null;
+  const path = '/alerts/destination_id';
+  if (named !== null && named === ownId)
+    throw invalidRequest({ path, message: 'must be another destination' });
+  if (named !== null && state.entity('destination', workspaceId, named) === undefined)
+    throw invalidRequest({ path, message: 'is no destination of this workspace' });
+  const address = alerts.email == null ? null : readEmail(alerts.email, '/alerts/email');
+  return { enabled: alerts.enabled ?? true, destination_id: named, email: address };
+}
