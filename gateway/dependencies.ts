@@ -27,7 +27,7 @@ import type {
 } from '@tributary/core';
 import type { IdentityVerifier } from './authentication/id-tokens.ts';
 import type { ChangeLimits } from './limits/change-limits.ts';
-import type { LiveLimits } from './routes/events-live/limits.ts';
+import type { LiveLimits } from './live-streams/stream-slots.ts';
 import type { CrossOriginOptions } from './server/cross-origin.ts';
 
 /** What callers may do in a stretch of time; what is absent is not limited. */

@@ -1,70 +1,75 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { Turns } from './fair-semaphore.ts';
+import { FairSemaphore } from './fair-semaphore.ts';
 
 const STAYS = new AbortController().signal;
 
-/** Works that begin when their turn comes and end when they are told to. */
-function setUp(waiting = 20, waitingEach = 4) {
-  const turns = new Turns({ atATime: 2, waiting, waitingEach, retryAfterSeconds: 2 });
-  const begun: string[] = [];
-  const take = (who: string, gone = STAYS) => {
+/** Tasks that start when the semaphore lets them and end when the test says so. */
+function setUp(maxWaiting = 20, maxWaitingPerOwner = 4) {
+  const semaphore = new FairSemaphore({
+    concurrency: 2,
+    maxWaiting,
+    maxWaitingPerOwner,
+    retryAfterSeconds: 2,
+  });
+  const started: string[] = [];
+  const run = (owner: string, disconnected = STAYS) => {
     const gate = Promise.withResolvers<void>();
-    const taken = turns.take(who, gone, async () => {
-      begun.push(who);
+    const result = semaphore.run(owner, disconnected, async () => {
+      started.push(owner);
       await gate.promise;
-      return who;
+      return owner;
     });
-    taken.catch(() => {}); // each test looks at those that it means
-    return { taken, end: gate.resolve, fail: () => gate.reject(new Error('failed')) };
+    result.catch(() => {}); // each test looks at those that it means
+    return { result, end: gate.resolve, fail: () => gate.reject(new Error('failed')) };
   };
-  return { begun, take };
+  return { started, run };
 }
 const tooMany = { status: 429, retryAfterSeconds: 2 };
 
-describe('turns', () => {
-  it('lets so many at a time, the next as one ends, also when it fails', async () => {
-    const { begun, take } = setUp();
-    const [a, b, c, d] = [take('a'), take('b'), take('c'), take('d')];
-    expect(begun).toEqual(['a', 'b']);
+describe('a fair semaphore', () => {
+  it('runs so many tasks at a time, the next as one ends, also when it fails', async () => {
+    const { started, run } = setUp();
+    const [a, b, c, d] = [run('a'), run('b'), run('c'), run('d')];
+    expect(started).toEqual(['a', 'b']);
     b.fail();
-    await expect(b.taken).rejects.toThrow('failed');
+    await expect(b.result).rejects.toThrow('failed');
     a.end();
-    expect(await a.taken).toBe('a');
+    expect(await a.result).toBe('a');
     c.end();
     d.end();
-    expect(await Promise.all([c.taken, d.taken])).toEqual(['c', 'd']);
-    expect(begun).toEqual(['a', 'b', 'c', 'd']);
+    expect(await Promise.all([c.result, d.result])).toEqual(['c', 'd']);
+    expect(started).toEqual(['a', 'b', 'c', 'd']);
   });
 
-  it('refuses who comes when too many wait, of all or of one', async () => {
-    const { take } = setUp(5, 2);
-    for (let n = 0; n < 4; n++) take('a');
-    await expect(take('a').taken).rejects.toMatchObject(tooMany);
-    for (const who of ['b', 'c', 'd']) take(who);
-    await expect(take('e').taken).rejects.toMatchObject(tooMany);
+  it('rejects a task when too many wait, of all owners or of one', async () => {
+    const { run } = setUp(5, 2);
+    for (let n = 0; n < 4; n++) run('a');
+    await expect(run('a').result).rejects.toMatchObject(tooMany);
+    for (const owner of ['b', 'c', 'd']) run(owner);
+    await expect(run('e').result).rejects.toMatchObject(tooMany);
   });
 
-  it('one who asks and asks does not keep the others out', async () => {
-    const { begun, take } = setUp();
-    const [first] = [take('a'), take('a'), take('a'), take('a'), take('b')];
+  it('does not let an owner with many tasks keep the others out', async () => {
+    const { started, run } = setUp();
+    const [first] = [run('a'), run('a'), run('a'), run('a'), run('b')];
     first?.end();
-    await first?.taken;
+    await first?.result;
     await nextTurn();
-    expect(begun).toEqual(['a', 'a', 'b']);
+    expect(started).toEqual(['a', 'a', 'b']);
   });
 
-  it('does nothing for who is gone', async () => {
-    const { begun, take } = setUp();
-    const first = take('a');
-    take('b');
-    const gone = new AbortController();
-    const third = take('c', gone.signal);
-    gone.abort();
-    await expect(third.taken).rejects.toMatchObject(tooMany);
+  it('runs no task of a client that has disconnected', async () => {
+    const { started, run } = setUp();
+    const first = run('a');
+    run('b');
+    const disconnected = new AbortController();
+    const third = run('c', disconnected.signal);
+    disconnected.abort();
+    await expect(third.result).rejects.toMatchObject(tooMany);
     first.end();
-    await first.taken;
+    await first.result;
     await nextTurn();
-    expect(begun).toEqual(['a', 'b']);
+    expect(started).toEqual(['a', 'b']);
   });
 });

@@ -1,82 +1,83 @@
 import type { FastifyReply } from 'fastify';
 import { tooManyRequests } from '../errors/api-error.ts';
 
-export interface TurnBounds {
-  readonly atATime: number;
-  /** Who wait, of all and of one of them. */
-  readonly waiting: number;
-  readonly waitingEach: number;
-  /** What those beyond are told to wait before they ask again, s. */
+export interface SemaphoreLimits {
+  /** Tasks that run at a time. */
+  readonly concurrency: number;
+  /** Tasks that wait, of all owners together and of each. */
+  readonly maxWaiting: number;
+  readonly maxWaitingPerOwner: number;
+  /** `Retry-After` of the tasks that are rejected, s. */
   readonly retryAfterSeconds: number;
 }
 
 interface Waiter {
-  readonly who: string;
-  begin(): void;
+  readonly owner: string;
+  start(): void;
 }
 
 /**
- * Lets so many do something at a time. Who comes later waits for a turn, first come, first served, but those who have
- * none under way go before those who have: one of them does not keep the others out.
+ * Bounds how many tasks run at a time. The others wait, first in, first out, but owners without a running task go first:
+ * an owner with many tasks does not keep the others waiting.
  */
-export class Turns {
-  readonly #bounds: TurnBounds;
-  readonly #underWay: string[] = [];
+export class FairSemaphore {
+  readonly #limits: SemaphoreLimits;
+  readonly #running: string[] = [];
   #waiting: readonly Waiter[] = [];
 
-  constructor(bounds: TurnBounds) {
-    this.#bounds = bounds;
+  constructor(limits: SemaphoreLimits) {
+    this.#limits = limits;
   }
 
-  /** 429 where too many wait, and for who is `gone` before the turn came. */
-  async take<T>(who: string, gone: AbortSignal, work: () => Promise<T>): Promise<T> {
-    if (this.#underWay.length < this.#bounds.atATime) this.#underWay.push(who);
-    else await this.#wait(who, gone);
+  /** Rejects with 429 when too many tasks wait, and when the client disconnects before the task has started. */
+  async run<T>(owner: string, disconnected: AbortSignal, task: () => Promise<T>): Promise<T> {
+    if (this.#running.length < this.#limits.concurrency) this.#running.push(owner);
+    else await this.#wait(owner, disconnected);
     try {
-      return await work();
+      return await task();
     } finally {
-      this.#underWay.splice(this.#underWay.indexOf(who), 1);
-      this.#beginNext();
+      this.#running.splice(this.#running.indexOf(owner), 1);
+      this.#startNext();
     }
   }
 
-  async #wait(who: string, gone: AbortSignal): Promise<void> {
-    const { waiting, waitingEach, retryAfterSeconds } = this.#bounds;
-    const own = this.#waiting.filter((other) => other.who === who);
-    if (gone.aborted || this.#waiting.length >= waiting || own.length >= waitingEach)
+  async #wait(owner: string, disconnected: AbortSignal): Promise<void> {
+    const { maxWaiting, maxWaitingPerOwner, retryAfterSeconds } = this.#limits;
+    const own = this.#waiting.filter((other) => other.owner === owner);
+    if (disconnected.aborted || this.#waiting.length >= maxWaiting || own.length >= maxWaitingPerOwner)
       throw tooManyRequests(retryAfterSeconds);
-    await new Promise<void>((begin, refuse) => {
+    await new Promise<void>((start, reject) => {
       const leave = () => {
         this.#waiting = this.#waiting.filter((other) => other !== waiter);
-        refuse(tooManyRequests(retryAfterSeconds));
+        reject(tooManyRequests(retryAfterSeconds));
       };
       const waiter: Waiter = {
-        who,
-        begin: () => {
-          gone.removeEventListener('abort', leave);
-          begin();
+        owner,
+        start: () => {
+          disconnected.removeEventListener('abort', leave);
+          start();
         },
       };
-      gone.addEventListener('abort', leave, { once: true });
+      disconnected.addEventListener('abort', leave, { once: true });
       this.#waiting = [...this.#waiting, waiter];
     });
   }
 
-  #beginNext(): void {
-    const next = this.#waiting.find(({ who }) => !this.#underWay.includes(who)) ?? this.#waiting[0];
+  #startNext(): void {
+    const next = this.#waiting.find(({ owner }) => !this.#running.includes(owner)) ?? this.#waiting[0];
     if (next === undefined) return;
     this.#waiting = this.#waiting.filter((other) => other !== next);
-    this.#underWay.push(next.who);
-    next.begin();
+    this.#running.push(next.owner);
+    next.start();
   }
 }
 
 /**
- * Fires when nobody waits for the answer any more: it was given, or the connection is closed. A client that closed only
- * its writing side still reads, and cannot be told from one that closed both until something is written to it.
+ * Fires when the response is sent, or the client has disconnected before. A client that closed only its writing side
+ * still reads, and cannot be told from one that closed both until something is written to it.
  */
-export function whenGone(reply: FastifyReply): AbortSignal {
-  const gone = new AbortController();
-  reply.raw.once('close', () => gone.abort());
-  return gone.signal;
+export function disconnectSignal(reply: FastifyReply): AbortSignal {
+  const disconnected = new AbortController();
+  reply.raw.once('close', () => disconnected.abort());
+  return disconnected.signal;
 }

@@ -7,7 +7,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { bodyTooLarge, invalidRequest, unavailable, unsupportedMediaType } from '../errors/api-error.ts';
-import { Turns, whenGone } from '../limits/fair-semaphore.ts';
+import { disconnectSignal, FairSemaphore } from '../limits/fair-semaphore.ts';
 import { hasCaller, ownersOf } from '../limits/memory-budgets.ts';
 import { type BodyForm, parseJson } from './parse-json.ts';
 import { type BodyReading, readBody } from './read-body.ts';
@@ -38,12 +38,12 @@ const UNCOUNTED_BYTES = 16 * 1024;
  * without a credential have a turn of their own: however many addresses they have, the others do not wait for them.
  */
 const INFLATING = {
-  atATime: 4,
-  waiting: Number.POSITIVE_INFINITY,
-  waitingEach: Number.POSITIVE_INFINITY,
+  concurrency: 4,
+  maxWaiting: Number.POSITIVE_INFINITY,
+  maxWaitingPerOwner: Number.POSITIVE_INFINITY,
   retryAfterSeconds: 1,
 };
-const INFLATING_UNAUTHENTICATED = { ...INFLATING, atATime: 1 };
+const INFLATING_UNAUTHENTICATED = { ...INFLATING, concurrency: 1 };
 
 type Inflater = (body: Buffer, options: { readonly maxOutputLength: number }) => Promise<Buffer>;
 
@@ -117,10 +117,10 @@ declare module 'fastify' {
  * refuse it by their schema.
  */
 export const bodyPlugin = fastifyPlugin<BodyDependencies>(async (app, { metrics, memory = {} }) => {
-  const known = { budget: budgetOf(BUDGET_PART, memory.bodies), inflating: new Turns(INFLATING) };
+  const known = { budget: budgetOf(BUDGET_PART, memory.bodies), inflating: new FairSemaphore(INFLATING) };
   const unauthenticated = {
     budget: budgetOf(UNAUTHENTICATED_BUDGET_PART, memory.unauthenticatedBodies),
-    inflating: new Turns(INFLATING_UNAUTHENTICATED),
+    inflating: new FairSemaphore(INFLATING_UNAUTHENTICATED),
   };
   const shared = (request: FastifyRequest) => (hasCaller(request) ? known : unauthenticated);
 
@@ -134,7 +134,7 @@ export const bodyPlugin = fastifyPlugin<BodyDependencies>(async (app, { metrics,
       mayEnd: () => request.heldBody?.reading !== undefined,
       onEnded: () => request.heldBody?.reading?.stop(noRoom('ended')),
     });
-    request.heldBody = { permit, disconnected: whenGone(reply), reading: undefined };
+    request.heldBody = { permit, disconnected: disconnectSignal(reply), reading: undefined };
     reply.raw.once('close', permit.release);
     return null;
   }
@@ -159,7 +159,7 @@ export const bodyPlugin = fastifyPlugin<BodyDependencies>(async (app, { metrics,
     if (encodings.length === 0 || heldBody === undefined || body.length === 0) return body;
     const maxOutputLength = limitFor(request);
     const owner = ownersOf(request).slice(0, 2).join(' ');
-    const text = await shared(request).inflating.take(owner, heldBody.disconnected, async () => {
+    const text = await shared(request).inflating.run(owner, heldBody.disconnected, async () => {
       try {
         let inflated = body;
         for (const encoding of encodings)

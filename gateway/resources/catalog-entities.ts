@@ -74,8 +74,8 @@ export async function deleteEntity(
   kind: 'transformation' | 'destination' | 'rule' | 'source',
   id: string,
 ): Promise<{ id: string; status: 'deleted' }> {
-  const gone = { id: id.toLowerCase(), status: 'deleted' } as const;
-  if (dependencies.catalog.state.wasDeleted(kind, request.workspace.id, gone.id)) return gone;
+  const removed = { id: id.toLowerCase(), status: 'deleted' } as const;
+  if (dependencies.catalog.state.wasDeleted(kind, request.workspace.id, removed.id)) return removed;
   const entity = entityOf(request, dependencies, kind, id);
   checkVersion(request, entity);
   await propose(request, dependencies, {
@@ -84,7 +84,7 @@ export async function deleteEntity(
     ...(namesVersion(request) ? { expected_version: entity.version } : {}),
     data: {},
   });
-  return gone;
+  return removed;
 }
 
 type WithoutOrigin<F> = F extends Fact

@@ -116,8 +116,8 @@ function parameters<Names extends string>(names: readonly Names[]) {
   return Type.Object(properties);
 }
 
-/** What is left of a resource once it is gone. */
-export function goneAs<const Status extends string>(status: Status) {
+/** The answer to the removal of a resource. */
+export function removedAs<const Status extends string>(status: Status) {
   return Type.Object({ id: uuid, status: oneOf([status]) });
 }
 

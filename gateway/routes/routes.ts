@@ -11,13 +11,13 @@ import { versionRoutes } from './event-contracts/version-routes.ts';
 import { violationRoutes } from './event-contracts/violation-routes.ts';
 import { ruleRoutes } from './event-forwarding-rules/routes.ts';
 import { writeKeyRoutes } from './event-keys/routes.ts';
+import { eventTraceRoutes } from './event-trace.ts';
 import { transformationMetricsRoutes } from './event-transformations/metrics-routes.ts';
 import { transformationRoutes } from './event-transformations/routes.ts';
 import { transformationVersionRoutes } from './event-transformations/version-routes.ts';
 import { volumeRoutes } from './event-volume/routes.ts';
-import { whereaboutsRoutes } from './event-whereabouts/routes.ts';
-import { eventRoutes } from './events/routes.ts';
-import { liveRoutes } from './events-live/routes.ts';
+import { eventRoutes } from './events.ts';
+import { liveRoutes } from './live-events.ts';
 import { memberRoutes } from './members/routes.ts';
 import { profileSettingsRoutes } from './organizations/profile-settings.ts';
 import { organizationRoutes } from './organizations/routes.ts';
@@ -37,7 +37,7 @@ export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, depen
     writeKeyRoutes,
     sourceRoutes,
     eventRoutes,
-    whereaboutsRoutes,
+    eventTraceRoutes,
     liveRoutes,
     contractRoutes,
     versionRoutes,

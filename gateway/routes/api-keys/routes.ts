@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { entityOf, propose, revokeKey } from '../../resources/catalog-entities.ts';
 import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
-import { closed, errorAnswers, goneAs, pathOf } from '../../resources/schemas.ts';
+import { closed, errorAnswers, pathOf, removedAs } from '../../resources/schemas.ts';
 import { makeKeyFields, NEVER_USED, readLastUses } from '../keys/key-resource.ts';
 import { expiryOf } from './expiry.ts';
 import { grantsOf } from './grants.ts';
@@ -74,7 +74,7 @@ export const apiKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
         operationId: 'revokeApiKey',
         summary: 'Revoke an API key',
         params: pathOf('keyId'),
-        response: { 200: goneAs('revoked'), ...errorAnswers },
+        response: { 200: removedAs('revoked'), ...errorAnswers },
       },
     },
     async (request) => revokeKey(request, dependencies, 'api_key', request.params.keyId),

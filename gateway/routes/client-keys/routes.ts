@@ -6,7 +6,7 @@ import type { GatewayDependencies } from '../../dependencies.ts';
 import { notFound } from '../../errors/api-error.ts';
 import { propose } from '../../resources/catalog-entities.ts';
 import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
-import { closed, errorAnswers, goneAs, organizationPathOf } from '../../resources/schemas.ts';
+import { closed, errorAnswers, organizationPathOf, removedAs } from '../../resources/schemas.ts';
 import { KEY_BYTES } from '../keys/key-resource.ts';
 import { presentClientKey } from './presenter.ts';
 import { clientKeyBody, clientKeyList, createdClientKey } from './schemas.ts';
@@ -79,7 +79,7 @@ export const clientKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
         operationId: 'revokeClientKey',
         summary: 'Revoke a client key',
         params: organizationPathOf('keyId'),
-        response: { 200: goneAs('revoked'), ...errorAnswers },
+        response: { 200: removedAs('revoked'), ...errorAnswers },
       },
     },
     async (request) => {

@@ -4,7 +4,7 @@ import type { Static } from 'typebox';
 import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { invalidRequest } from '../../errors/api-error.ts';
-import { whenGone } from '../../limits/fair-semaphore.ts';
+import { disconnectSignal } from '../../limits/fair-semaphore.ts';
 import { alertsIn } from '../../resources/alerts.ts';
 import {
   checkVersion,
@@ -14,7 +14,14 @@ import {
   tagVersion,
 } from '../../resources/catalog-entities.ts';
 import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
-import { closed, errorAnswers, goneAs, MAX_RESOURCE_BYTES, noBody, pathOf } from '../../resources/schemas.ts';
+import {
+  closed,
+  errorAnswers,
+  MAX_RESOURCE_BYTES,
+  noBody,
+  pathOf,
+  removedAs,
+} from '../../resources/schemas.ts';
 import { createConfigurator } from './configure.ts';
 import { presentHealth } from './health.ts';
 import { presentDestination } from './presenter.ts';
@@ -194,7 +201,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
     },
     async (request, reply) => {
       const destination = entityOf(request, dependencies, 'destination', request.params.destinationId);
-      return reply.code(200).send(await tests.test(destination, whenGone(reply)));
+      return reply.code(200).send(await tests.test(destination, disconnectSignal(reply)));
     },
   );
 
@@ -206,7 +213,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
         operationId: 'deleteDestination',
         summary: 'Delete a destination',
         params: pathOf('destinationId'),
-        response: { 200: goneAs('deleted'), ...errorAnswers },
+        response: { 200: removedAs('deleted'), ...errorAnswers },
       },
     },
     async (request) => deleteEntity(request, dependencies, 'destination', request.params.destinationId),

@@ -1,7 +1,7 @@
 import { type CanonicalEvent, type Contract, eventName, type JsonObject } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import { invalidRequest } from '../../errors/api-error.ts';
-import { readTrialEvent } from '../events/trial-event.ts';
+import { readTrialEvent } from '../../ingestion/trial-event.ts';
 
 /** An event to try a contract on; 400 also for one that the contract would never be asked about. */
 export function readContractEvent(

@@ -13,13 +13,13 @@ export type ContractFields = Omit<
 interface CheckedBy {
   readonly workspaceId: string;
   readonly contracts: Pick<ContractWorkers, 'check'>;
-  readonly gone: AbortSignal;
+  readonly disconnected: AbortSignal;
 }
 
 /** 400 for a schema that cannot judge, and for a name on a type whose events have none. */
 export async function contractFields(
   body: Static<typeof contractBody>,
-  { workspaceId, contracts, gone }: CheckedBy,
+  { workspaceId, contracts, disconnected }: CheckedBy,
 ): Promise<ContractFields> {
   const fields: ContractFields = {
     name: body.name,
@@ -30,7 +30,7 @@ export async function contractFields(
     enforcement_mode: body.enforcement_mode ?? 'warn',
     undeclared_fields: body.undeclared_fields ?? 'allow',
   };
-  const schemaFaults = await contracts.check(workspaceId, fields.schema_definition, { gone });
+  const schemaFaults = await contracts.check(workspaceId, fields.schema_definition, { gone: disconnected });
   const faults = [
     ...nameFaults(fields),
     ...schemaFaults.map(({ path, message }) => ({ path: `/schema_definition${path}`, message })),

@@ -10,7 +10,7 @@ import {
 } from '@tributary/core';
 import type { Static } from 'typebox';
 import { conflict, invalidRequest } from '../../errors/api-error.ts';
-import type { Coverage, RecentEventsQuery } from '../../recent-events/recent-events.ts';
+import type { Coverage, RecentEventsQuery } from '../../event-search/recent-events.ts';
 import { parseInteger, parseTime } from '../../resources/values.ts';
 import { lookBack, presentCoverage, type Sight } from './look-back.ts';
 import { type changeQuery, type dryRunResult, EVENTS } from './schemas.ts';
@@ -29,7 +29,7 @@ export function isDryRun({ dry_run, ...others }: ChangeQuery): boolean {
 export async function dryRun(
   contract: Contract,
   query: ChangeQuery,
-  { state, recent, contracts, now, gone }: Sight,
+  { state, recent, contracts, now, disconnected }: Sight,
 ): Promise<Static<typeof dryRunResult>> {
   if (contract.status === 'archived') throw conflict('missing');
   const takenBy = contractOfPair(state, contract).filter(({ id }) => id !== contract.id);
@@ -47,19 +47,19 @@ export async function dryRun(
   const evaluate = async () => {
     const events = waiting;
     waiting = [];
-    const verdicts = await contracts.evaluate(contract, events, { gone });
+    const verdicts = await contracts.evaluate(contract, events, { gone: disconnected });
     for (const [at, event] of events.entries()) {
       const verdict = verdicts[at];
       if (verdict !== undefined) run.add(event, verdict);
     }
   };
-  const coverage = await recent.look(
+  const coverage = await recent.scan(
     look,
     (event) => {
       waiting.push(event);
       return waiting.length < MAX_EVENTS_A_TASK ? undefined : evaluate();
     },
-    gone,
+    disconnected,
   );
   if (waiting.length > 0) await evaluate();
   return presentDryRun(run.result, look, coverage);

@@ -13,7 +13,7 @@ const DEFAULT_ENUM_MAX = 10;
 export async function infer(
   workspaceId: string,
   body: Static<typeof inferenceBody>,
-  { state, recent, now, gone }: Sight,
+  { state, recent, now, disconnected }: Sight,
 ): Promise<Static<typeof inferenceResult>> {
   const pair = { workspace_id: workspaceId, event_type: body.event_type, event_name: body.event_name ?? '' };
   const faults = nameFaults(pair);
@@ -25,7 +25,7 @@ export async function infer(
   };
   const look = lookBack(state, pair, asked, now);
   const inference = new ContractInference(pair.event_type, pair.event_name);
-  const coverage = await recent.look(look, (event) => void inference.add(event), gone);
+  const coverage = await recent.scan(look, (event) => void inference.add(event), disconnected);
   const { contract, events, fields } = inference.infer({
     requiredRatio: body.required_ratio ?? DEFAULT_REQUIRED_RATIO,
     enumMax: body.enum_max ?? DEFAULT_ENUM_MAX,

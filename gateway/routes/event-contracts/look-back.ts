@@ -7,7 +7,7 @@ import {
   eventName,
   iso,
 } from '@tributary/core';
-import type { Coverage, RecentEvents, RecentEventsQuery } from '../../recent-events/recent-events.ts';
+import type { Coverage, RecentEvents, RecentEventsQuery } from '../../event-search/recent-events.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
@@ -19,7 +19,7 @@ export interface Sight {
   /** Epoch ms. */
   readonly now: number;
   /** Fires when nobody waits for the answer. */
-  readonly gone: AbortSignal;
+  readonly disconnected: AbortSignal;
 }
 
 /** Which events a contract is for; `id` where it is one already. */

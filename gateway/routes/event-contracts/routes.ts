@@ -4,8 +4,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { whenGone } from '../../limits/fair-semaphore.ts';
-import { RecentEvents } from '../../recent-events/recent-events.ts';
+import { RecentEvents } from '../../event-search/recent-events.ts';
+import { evaluateContract } from '../../ingestion/contract-check.ts';
+import { disconnectSignal } from '../../limits/fair-semaphore.ts';
 import {
   checkVersion,
   entityOf,
@@ -15,8 +16,7 @@ import {
   tagVersion,
 } from '../../resources/catalog-entities.ts';
 import { linkNext, pageOf, pageRequest } from '../../resources/pagination.ts';
-import { errorAnswers, goneAs, MAX_RESOURCE_BYTES, pathOf } from '../../resources/schemas.ts';
-import { verdictOn } from '../events/verdict.ts';
+import { errorAnswers, MAX_RESOURCE_BYTES, pathOf, removedAs } from '../../resources/schemas.ts';
 import { readContractEvent } from './contract-event.ts';
 import { contractFields } from './contract-fields.ts';
 import { dryRun, isDryRun } from './dry-run.ts';
@@ -169,7 +169,7 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         operationId: 'archiveContract',
         summary: 'Archive a contract',
         params: pathOf('contractId'),
-        response: { 200: goneAs('archived'), ...errorAnswers },
+        response: { 200: removedAs('archived'), ...errorAnswers },
       },
     },
     async (request, reply) => {
@@ -202,7 +202,7 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     async (request, reply) => {
       const contract = contractNamed(request, request.params.contractId);
       const event = readContractEvent(request, contract, request.body, iso(clock()));
-      const verdict = await verdictOn(contract, event, dependencies, whenGone(reply));
+      const verdict = await evaluateContract(contract, event, dependencies, disconnectSignal(reply));
       return reply.code(200).send(trialOf(contract, event, verdict));
     },
   );
@@ -224,11 +224,11 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
   );
 
   function sight(reply: FastifyReply): Sight {
-    return { state: catalog.state, recent, contracts, now: clock(), gone: whenGone(reply) };
+    return { state: catalog.state, recent, contracts, now: clock(), disconnected: disconnectSignal(reply) };
   }
 
   function checkedBy(request: FastifyRequest, reply: FastifyReply) {
-    return { workspaceId: request.workspace.id, contracts, gone: whenGone(reply) };
+    return { workspaceId: request.workspace.id, contracts, disconnected: disconnectSignal(reply) };
   }
 
   function contractNamed(request: FastifyRequest, id: string) {

@@ -9,7 +9,7 @@ import {
 } from '@tributary/core';
 import type { Static } from 'typebox';
 import { invalidRequest } from '../../errors/api-error.ts';
-import type { RecentEvents } from '../../recent-events/recent-events.ts';
+import type { RecentEvents } from '../../event-search/recent-events.ts';
 import { parseTime } from '../../resources/values.ts';
 import { presentCoverage } from '../event-contracts/look-back.ts';
 import { EVENTS } from '../event-contracts/schemas.ts';
@@ -30,13 +30,13 @@ export interface DryRunSight {
   /** Epoch ms. */
   readonly now: number;
   /** Fires when the caller has gone. */
-  readonly gone: AbortSignal;
+  readonly disconnected: AbortSignal;
 }
 
 /** What a filter says of the accepted events of its types, names and environments, newest partitions' ends first. */
 export async function dryRunOfFilter(
   body: Static<typeof ruleDryRunBody>,
-  { workspaceId, recent, now, gone }: DryRunSight,
+  { workspaceId, recent, now, disconnected }: DryRunSight,
 ): Promise<Result> {
   const { filter = null, event_types, event_names, environments } = body;
   const fault = filter === null ? undefined : faultOfFilter(filter);
@@ -55,7 +55,7 @@ export async function dryRunOfFilter(
   };
   const run = new FilterDryRun();
   const evaluate = budgetedVerdicts(filter);
-  const coverage = await recent.look(query, (event) => void run.add(event, evaluate(event)), gone);
+  const coverage = await recent.scan(query, (event) => void run.add(event, evaluate(event)), disconnected);
   return { ...run.result, coverage: presentCoverage(query, coverage) };
 }
 

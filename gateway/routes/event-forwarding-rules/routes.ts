@@ -2,8 +2,9 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { closedTo, iso, mismatchOf, newId } from '@tributary/core';
 import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { whenGone } from '../../limits/fair-semaphore.ts';
-import { RecentEvents } from '../../recent-events/recent-events.ts';
+import { RecentEvents } from '../../event-search/recent-events.ts';
+import { readTrialEvent } from '../../ingestion/trial-event.ts';
+import { disconnectSignal } from '../../limits/fair-semaphore.ts';
 import {
   checkVersion,
   deleteEntity,
@@ -13,8 +14,7 @@ import {
   tagVersion,
 } from '../../resources/catalog-entities.ts';
 import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
-import { closed, errorAnswers, goneAs, MAX_RESOURCE_BYTES, pathOf } from '../../resources/schemas.ts';
-import { readTrialEvent } from '../events/trial-event.ts';
+import { closed, errorAnswers, MAX_RESOURCE_BYTES, pathOf, removedAs } from '../../resources/schemas.ts';
 import { dryRunOfFilter } from './dry-run.ts';
 import { presentRule } from './presenter.ts';
 import { checkReferences, ruleFields } from './rule-fields.ts';
@@ -177,7 +177,7 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
     },
     async (request, reply) => {
       const workspaceId = request.workspace.id;
-      const sight = { workspaceId, recent, now: clock(), gone: whenGone(reply) };
+      const sight = { workspaceId, recent, now: clock(), disconnected: disconnectSignal(reply) };
       return reply.code(200).send(await dryRunOfFilter(request.body, sight));
     },
   );
@@ -190,7 +190,7 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
         operationId: 'deleteRule',
         summary: 'Delete a forwarding rule',
         params: pathOf('ruleId'),
-        response: { 200: goneAs('deleted'), ...errorAnswers },
+        response: { 200: removedAs('deleted'), ...errorAnswers },
       },
     },
     async (request) => deleteEntity(request, dependencies, 'rule', request.params.ruleId),

@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { entityOf, propose, revokeKey } from '../../resources/catalog-entities.ts';
 import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
-import { closed, errorAnswers, goneAs, pathOf } from '../../resources/schemas.ts';
+import { closed, errorAnswers, pathOf, removedAs } from '../../resources/schemas.ts';
 import { makeKeyFields, NEVER_USED, readLastUses } from '../keys/key-resource.ts';
 import { presentWriteKey } from './presenter.ts';
 import { createdWriteKey, writeKeyBody, writeKeyList } from './schemas.ts';
@@ -79,7 +79,7 @@ export const writeKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         operationId: 'revokeWriteKey',
         summary: 'Revoke a write key',
         params: pathOf('keyId'),
-        response: { 200: goneAs('revoked'), ...errorAnswers },
+        response: { 200: removedAs('revoked'), ...errorAnswers },
       },
     },
     async (request) => revokeKey(request, dependencies, 'write_key', request.params.keyId),

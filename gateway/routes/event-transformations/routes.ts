@@ -6,7 +6,7 @@ import type { GatewayDependencies } from '../../dependencies.ts';
 import { invalidRequest } from '../../errors/api-error.ts';
 import { deleteEntity, entityOf, propose, tagVersion } from '../../resources/catalog-entities.ts';
 import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
-import { closed, errorAnswers, goneAs, MAX_RESOURCE_BYTES, pathOf } from '../../resources/schemas.ts';
+import { closed, errorAnswers, MAX_RESOURCE_BYTES, pathOf, removedAs } from '../../resources/schemas.ts';
 import { standingOf, trialOf, tryOut } from './lifecycle.ts';
 import { presentRun, presentTransformation } from './presenter.ts';
 import { replace } from './replacing.ts';
@@ -124,7 +124,7 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
         operationId: 'deleteTransformation',
         summary: 'Delete a transformation',
         params: pathOf('transformationId'),
-        response: { 200: goneAs('deleted'), ...errorAnswers },
+        response: { 200: removedAs('deleted'), ...errorAnswers },
       },
     },
     async (request) => deleteEntity(request, dependencies, 'transformation', request.params.transformationId),

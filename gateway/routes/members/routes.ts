@@ -168,17 +168,17 @@ function routesOf<M extends Member, Role extends string>(
         },
       },
       async (request, reply) => {
-        const gone = { id: request.params.memberId.toLowerCase(), status: 'deleted' } as const;
-        if (members().wasRemoved(scope.idOf(request), gone.id))
-          return reply.code(200).send({ ...gone, keys: [] });
-        const stored = memberNamed(request, gone.id);
+        const removed = { id: request.params.memberId.toLowerCase(), status: 'deleted' } as const;
+        if (members().wasRemoved(scope.idOf(request), removed.id))
+          return reply.code(200).send({ ...removed, keys: [] });
+        const stored = memberNamed(request, removed.id);
         const decision = { keys: request.query.keys ?? 'revoke' };
         checkDecision(decision, stored, request);
         scope.checkGrant(request, stored.role);
         checkVersion(request, stored);
         const nameKeys = watchKeys(scope.maker(stored), catalog);
         await propose(request, dependencies, scope.removed(stored, decision));
-        return reply.code(200).send({ ...gone, keys: nameKeys() });
+        return reply.code(200).send({ ...removed, keys: nameKeys() });
       },
     );
 

@@ -1,12 +1,12 @@
 import { Type } from 'typebox';
 import {
   closed,
-  goneAs,
   listOf,
   name,
   nullable,
   oneOf,
   optional,
+  removedAs,
   times,
   uuid,
 } from '../../resources/schemas.ts';
@@ -44,7 +44,7 @@ const memberKeys = listOf(
   'The keys that the person made here: those that were active before.',
 );
 
-export const removedMember = Type.Object({ ...goneAs('deleted').properties, keys: memberKeys });
+export const removedMember = Type.Object({ ...removedAs('deleted').properties, keys: memberKeys });
 
 export function memberResource(roles: readonly string[], title: string) {
   return Type.Object(memberFields(roles), { title });

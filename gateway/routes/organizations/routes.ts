@@ -130,16 +130,16 @@ export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
     data: Pick<Organization, 'name' | 'regions' | 'notification_email'>,
   ): Promise<void> {
     const type = 'organization.updated';
-    const gone = stored.regions.filter((region) => !data.regions.includes(region));
+    const removed = stored.regions.filter((region) => !data.regions.includes(region));
     const refusal = (regions: readonly string[]) =>
       conflict(
         'in_use',
         regions.map((id) => ({ kind: 'region', id })),
       );
-    const used = await withProfiles(stored, gone);
+    const used = await withProfiles(stored, removed);
     if (used.length > 0) throw refusal(used);
     await propose(request, dependencies, { type, entity: stored.id, expected_version: stored.version, data });
-    const returned = await withProfiles(stored, gone);
+    const returned = await withProfiles(stored, removed);
     if (returned.length === 0) return;
     const { version: expected_version } = organizationNow(stored.id);
     await propose(request, dependencies, {

@@ -1,5 +1,5 @@
 import { canonicalTime, type JsonObject, nameId } from '@tributary/core';
-import { withNote } from '../events/note.ts';
+import { withNote } from '../../ingestion/canonical-event.ts';
 import { CALLS, type Call, isCall, PLACES } from './call.ts';
 import { type Change, noteOf } from './changes.ts';
 import { correctedTime } from './corrected-time.ts';

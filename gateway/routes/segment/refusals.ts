@@ -1,4 +1,4 @@
-import type { RejectedItem } from '../events/batch.ts';
+import type { RejectedItem } from '../../ingestion/batch.ts';
 import { CALLS } from './call.ts';
 
 /** Our fields, as callers know them. */

@@ -1,6 +1,6 @@
 import type { JsonObject } from '@tributary/core';
 import { type TProperties, Type } from 'typebox';
-import { MAX_BATCH } from '../events/schemas.ts';
+import { MAX_BATCH } from '../../ingestion/event-schemas.ts';
 
 /**
  * The fields are described and not required here: an event is judged once it has our form, each on its own. Others are

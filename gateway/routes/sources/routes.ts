@@ -11,7 +11,7 @@ import {
   tagVersion,
 } from '../../resources/catalog-entities.ts';
 import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
-import { closed, errorAnswers, goneAs, pathOf } from '../../resources/schemas.ts';
+import { closed, errorAnswers, pathOf, removedAs } from '../../resources/schemas.ts';
 import { presentSource } from './presenter.ts';
 import { sourceBody, sourceList, sourceResource } from './schemas.ts';
 
@@ -132,7 +132,7 @@ export const sourceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
         operationId: 'deleteSource',
         summary: 'Delete a source',
         params: pathOf('sourceId'),
-        response: { 200: goneAs('deleted'), ...errorAnswers },
+        response: { 200: removedAs('deleted'), ...errorAnswers },
       },
     },
     async (request) => deleteEntity(request, dependencies, 'source', request.params.sourceId),

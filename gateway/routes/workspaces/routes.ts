@@ -12,7 +12,7 @@ import {
   tagVersion,
 } from '../../resources/catalog-entities.ts';
 import { linkNext, pageOf, pageRequest } from '../../resources/pagination.ts';
-import { errorAnswers, goneAs, pathOf } from '../../resources/schemas.ts';
+import { errorAnswers, pathOf, removedAs } from '../../resources/schemas.ts';
 import { checkMove, planWorkspace } from './organization.ts';
 import { presentWorkspace } from './presenter.ts';
 import {
@@ -145,7 +145,7 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
         operationId: 'archiveWorkspace',
         summary: 'Archive a workspace',
         params: pathOf(),
-        response: { 200: goneAs('archived'), ...errorAnswers },
+        response: { 200: removedAs('archived'), ...errorAnswers },
       },
     },
     async (request, reply) => {
