@@ -29,8 +29,7 @@ import {
   uuid,
 } from '../resources/schemas.ts';
 import { parseTime, timeText } from '../resources/values.ts';
-import { presentAttempt } from './deliveries/presenter.ts';
-import { attempt } from './deliveries/schemas.ts';
+import { attempt, presentAttempt } from './deliveries/delivery-resource.ts';
 
 const traceQuery = closed({
   environment: Type.Optional(

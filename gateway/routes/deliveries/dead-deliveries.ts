@@ -1,9 +1,17 @@
-import { type DeliveryOutcome, deathOf, type NewEntry, outcomeOfEntry, TOPIC } from '@tributary/core';
+import {
+  type DeliveryOutcome,
+  deathOf,
+  deliveryKey,
+  HEADER,
+  iso,
+  type NewEntry,
+  outcomeOfEntry,
+  TOPIC,
+} from '@tributary/core';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { withCursor } from '../../resources/pagination.ts';
-import { discardOf } from './discard.ts';
-import { type DeliveryFilter, meant, narrowed } from './filter.ts';
-import { canRedrive, redriveOf } from './redrive.ts';
+import { type DeliveryFilter, meant, narrowed } from './delivery-list.ts';
+import { canRedrive, headersOf, redriveOf } from './redrive.ts';
 
 /** Deliveries one call looks at, at most, and how many of them at a time. */
 const MAX_LOOKED_AT = 5_000;
@@ -12,7 +20,7 @@ const PAGE = 500;
 /** Redrives that a process remembers, about 3 MB; of older ones the stages drop what is repeated. */
 const REMEMBERED = 20_000;
 
-export interface Summary {
+interface Summary {
   /** How many it was done to. */
   readonly done: number;
   /** True when the call stopped at its bound. */
@@ -112,4 +120,18 @@ export class DeadDeliveries {
     }
     return { done, more: true, cursor: from ?? null };
   }
+}
+
+/**
+ * The entry that lets a dead delivery be: from then on it is shown as discarded and not redriven. Where somebody
+ * redrives it at the same moment the redrive goes on, and what comes of that is shown in the end.
+ */
+function discardOf(dead: DeliveryOutcome, now: number, catalogPosition: number): NewEntry {
+  const { delivery } = dead;
+  const discarded: DeliveryOutcome = { ...dead, status: 'discarded', at: iso(now) };
+  return {
+    key: deliveryKey(delivery),
+    value: JSON.stringify(discarded),
+    headers: { ...headersOf(delivery, catalogPosition), [HEADER.outcome]: 'discarded' },
+  };
 }

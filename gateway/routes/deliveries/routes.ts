@@ -6,9 +6,7 @@ import { conflict, notFound } from '../../errors/api-error.ts';
 import { linkNext, pageRequest } from '../../resources/pagination.ts';
 import { errorAnswers, noBody, pathOf } from '../../resources/schemas.ts';
 import { DeadDeliveries } from './dead-deliveries.ts';
-import { filterOf, saidOnce } from './filter.ts';
-import { listOutcomes } from './listed.ts';
-import { presentDelivery, presentDeliveryDetail } from './presenter.ts';
+import { filterOf, listOutcomes, saidOnce } from './delivery-list.ts';
 import {
   deadBody,
   deadQuery,
@@ -16,8 +14,10 @@ import {
   deliveryQuery,
   deliveryResource,
   discarded,
+  presentDelivery,
+  presentDeliveryDetail,
   redriven,
-} from './schemas.ts';
+} from './delivery-resource.ts';
 
 const path = '/workspaces/:workspaceId/deliveries';
 

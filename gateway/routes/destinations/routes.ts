@@ -22,17 +22,17 @@ import {
   pathOf,
   removedAs,
 } from '../../resources/schemas.ts';
-import { createConfigurator } from './configure.ts';
-import { presentHealth } from './health.ts';
-import { presentDestination } from './presenter.ts';
+import { createDestinationTests } from './connection-test.ts';
 import {
   destinationBody,
   destinationHealth,
   destinationList,
   destinationResource,
   destinationTestResult,
-} from './schemas.ts';
-import { createDestinationTests } from './test-destination.ts';
+  presentDestination,
+  presentHealth,
+} from './destination-resource.ts';
+import { createConfigurator } from './destination-settings.ts';
 
 const path = '/workspaces/:workspaceId/destinations';
 

@@ -1,10 +1,10 @@
-import { type Contract, type ContractWorkers, contractSubject } from '@tributary/core';
+import { type CatalogView, type Contract, type ContractWorkers, contractSubject } from '@tributary/core';
 import type { Static } from 'typebox';
-import { type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
-import type { contractBody } from './schemas.ts';
+import { ApiError, type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
+import type { contractBody } from './contract-resource.ts';
 
 /** What a body says of a contract, defaults filled in. */
-export type ContractFields = Omit<
+type ContractFields = Omit<
   Contract,
   'id' | 'workspace_id' | 'status' | 'created_by' | 'version' | 'created_at' | 'updated_at'
 >;
@@ -46,4 +46,36 @@ export function nameFaults({
 }: Pick<ContractFields, 'event_type' | 'event_name'>): readonly ErrorDetail[] {
   if (event_name === '' || contractSubject(event_type) === 'properties') return [];
   return [{ path: '/event_name', message: `must be empty: ${event_type} events have no name` }];
+}
+
+/**
+ * Bytes of JSON that the past versions of one workspace's contracts may come to, while they may still judge: every
+ * process has them in memory.
+ */
+export const MAX_PAST_BYTES = 32 * 1024 * 1024;
+/** Bytes that each of them takes beside its schema: a million versions of an empty schema are no small thing. */
+const BYTES_OF_A_VERSION = 1_024;
+const RETRY_AFTER_SECONDS = 3_600;
+
+const sizes = new WeakMap<Contract, number>();
+
+function sizeOf(contract: Contract): number {
+  const known = sizes.get(contract);
+  if (known !== undefined) return known;
+  const size = BYTES_OF_A_VERSION + Buffer.byteLength(JSON.stringify(contract.schema_definition));
+  sizes.set(contract, size);
+  return size;
+}
+
+/** 429 for one more version where a workspace has changed its contracts too often of late. */
+export function checkPastVersions(state: Pick<CatalogView, 'pastContracts'>, workspaceId: string): void {
+  let bytes = 0;
+  for (const contract of state.pastContracts(workspaceId)) {
+    bytes += sizeOf(contract);
+    if (bytes > MAX_PAST_BYTES)
+      throw new ApiError(429, 'too many requests', {
+        fields: { quota: 'past_contract_versions', limit: MAX_PAST_BYTES },
+        retryAfterSeconds: RETRY_AFTER_SECONDS,
+      });
+  }
 }

@@ -17,13 +17,7 @@ import {
 } from '../../resources/catalog-entities.ts';
 import { linkNext, pageOf, pageRequest } from '../../resources/pagination.ts';
 import { errorAnswers, MAX_RESOURCE_BYTES, pathOf, removedAs } from '../../resources/schemas.ts';
-import { readContractEvent } from './contract-event.ts';
-import { contractFields } from './contract-fields.ts';
-import { dryRun, isDryRun } from './dry-run.ts';
-import { infer } from './infer.ts';
-import type { Sight } from './look-back.ts';
-import { checkPastVersions } from './past-versions.ts';
-import { presentContract } from './presenter.ts';
+import { checkPastVersions, contractFields } from './contract-fields.ts';
 import {
   changeQuery,
   contractBody,
@@ -33,10 +27,12 @@ import {
   dryRunResult,
   inferenceBody,
   inferenceResult,
+  presentContract,
   trialBody,
   trialResult,
-} from './schemas.ts';
-import { trialOf } from './trial.ts';
+} from './contract-resource.ts';
+import { dryRun, infer, isDryRun, type Sight } from './dry-run.ts';
+import { readContractEvent, trialOf } from './trial.ts';
 
 const path = '/workspaces/:workspaceId/event-contracts';
 

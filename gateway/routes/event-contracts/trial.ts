@@ -8,9 +8,11 @@ import {
   type Violation,
   violationId,
 } from '@tributary/core';
+import type { FastifyRequest } from 'fastify';
 import type { Static } from 'typebox';
-import { presentViolation } from './presenter.ts';
-import type { trialResult } from './schemas.ts';
+import { invalidRequest } from '../../errors/api-error.ts';
+import { readTrialEvent } from '../../ingestion/trial-event.ts';
+import { presentViolation, type trialResult } from './contract-resource.ts';
 
 /** What a trial answers: the violations as they would be recorded, the event as it would go on. */
 export function trialOf(
@@ -47,4 +49,35 @@ function violationOf(
     received_at: event.received_at,
   };
   return { id: violationId(recorded), ...recorded };
+}
+
+/** An event to try a contract on; 400 also for one that the contract would never be asked about. */
+export function readContractEvent(
+  request: FastifyRequest,
+  contract: Contract,
+  body: JsonObject,
+  receivedAt: string,
+): CanonicalEvent {
+  const item = withKindOf(contract, body);
+  const { event_type: type } = contract;
+  if (item.type !== type)
+    throw invalidRequest({ path: '/type', message: `must be "${type}", which the contract is for` });
+  const event = readTrialEvent(request, contract, item, receivedAt);
+  checkName(contract, event);
+  return event;
+}
+
+/** What a body leaves out about the kind of its event is what the contract is for. */
+export function withKindOf(contract: Contract, body: JsonObject): JsonObject {
+  const { event_type, event_name } = contract;
+  const type = body.type ?? event_type;
+  const nameField = type === 'track' ? 'event' : 'name';
+  if (type !== event_type || event_name === '') return { ...body, type };
+  return { ...body, type, [nameField]: body[nameField] ?? event_name };
+}
+
+function checkName({ event_name }: Contract, event: CanonicalEvent): void {
+  if (event_name === '' || eventName(event) === event_name) return;
+  const path = event.type === 'track' ? '/event' : '/name';
+  throw invalidRequest({ path, message: `must be "${event_name}", which the contract is for` });
 }

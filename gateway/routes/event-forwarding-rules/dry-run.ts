@@ -11,9 +11,9 @@ import type { Static } from 'typebox';
 import { invalidRequest } from '../../errors/api-error.ts';
 import type { RecentEvents } from '../../event-search/recent-events.ts';
 import { parseTime } from '../../resources/values.ts';
-import { presentCoverage } from '../event-contracts/look-back.ts';
-import { EVENTS } from '../event-contracts/schemas.ts';
-import type { ruleDryRunBody, ruleDryRunResult } from './schemas.ts';
+import { EVENTS } from '../event-contracts/contract-resource.ts';
+import { presentCoverage } from '../event-contracts/dry-run.ts';
+import type { ruleDryRunBody, ruleDryRunResult } from './rule-resource.ts';
 
 type Result = Static<typeof ruleDryRunResult>;
 type Verdict = Result['examples'][number]['verdict'];

@@ -16,17 +16,18 @@ import {
 import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
 import { closed, errorAnswers, MAX_RESOURCE_BYTES, pathOf, removedAs } from '../../resources/schemas.ts';
 import { dryRunOfFilter } from './dry-run.ts';
-import { presentRule } from './presenter.ts';
-import { checkReferences, ruleFields } from './rule-fields.ts';
 import {
+  checkReferences,
+  presentRule,
   ruleBody,
   ruleDryRunBody,
   ruleDryRunResult,
+  ruleFields,
   ruleList,
   ruleResource,
   ruleTestBody,
   ruleTestResult,
-} from './schemas.ts';
+} from './rule-resource.ts';
 
 const path = '/workspaces/:workspaceId/event-forwarding-rules';
 

@@ -7,16 +7,20 @@ import { invalidRequest } from '../../errors/api-error.ts';
 import { deleteEntity, entityOf, propose, tagVersion } from '../../resources/catalog-entities.ts';
 import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
 import { closed, errorAnswers, MAX_RESOURCE_BYTES, pathOf, removedAs } from '../../resources/schemas.ts';
-import { standingOf, trialOf, tryOut } from './lifecycle.ts';
-import { presentRun, presentTransformation } from './presenter.ts';
-import { replace } from './replacing.ts';
+import { HOURS, lookBack, parseInteger } from '../../resources/values.ts';
 import {
+  metricsQuery,
+  presentFigures,
+  presentRun,
+  presentTransformation,
   testBody,
   testResult,
   transformationBody,
   transformationList,
+  transformationMetrics,
   transformationResource,
-} from './schemas.ts';
+} from './transformation-resource.ts';
+import { replace, standingOf, trialOf, tryOut } from './transformation-test.ts';
 
 const path = '/workspaces/:workspaceId/event-transformations';
 
@@ -168,3 +172,34 @@ function fieldsOf(body: Static<typeof transformationBody>) {
     test_output: body.test_output ?? null,
   };
 }
+
+/** `GET .../event-transformations/:transformationId/metrics`: what its runs came to, in all processes together. */
+export const transformationMetricsRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
+  app,
+  dependencies,
+) => {
+  const { counters, clock } = dependencies;
+  app.get(
+    '/workspaces/:workspaceId/event-transformations/:transformationId/metrics',
+    {
+      config: { operation: 'event-transformations.metrics' },
+      schema: {
+        operationId: 'readTransformationMetrics',
+        summary: 'Read what the runs of a transformation came to',
+        params: pathOf('transformationId'),
+        querystring: metricsQuery,
+        response: { 200: transformationMetrics, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { id } = entityOf(request, dependencies, 'transformation', request.params.transformationId);
+      const hours = parseInteger(request.query.hours, HOURS);
+      const counts = await counters.runs({
+        workspaceId: request.workspace.id,
+        transformationId: id,
+        ...lookBack(clock(), hours),
+      });
+      return reply.code(200).send(presentFigures(id, hours, counts));
+    },
+  );
+};

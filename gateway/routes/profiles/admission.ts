@@ -1,8 +1,15 @@
-import { accountScopes, type CatalogView, type ClientKeyScope, type Organization } from '@tributary/core';
+import {
+  accountScopes,
+  type CatalogView,
+  CLIENT_KEY_SCOPES,
+  type ClientKeyScope,
+  type Organization,
+  readScopes,
+} from '@tributary/core';
+import type { FastifyRequest } from 'fastify';
 import type { Caller } from '../../authentication/caller.ts';
-import { invalidRequest, permissionDenied } from '../../errors/api-error.ts';
+import { type ErrorDetail, invalidRequest, permissionDenied } from '../../errors/api-error.ts';
 import { MAX_DETAILS } from '../../errors/validation.ts';
-import type { CallHeaders } from './call-headers.ts';
 
 /** A region as a body names it. */
 export interface NamedRegion {
@@ -12,7 +19,7 @@ export interface NamedRegion {
 }
 
 /** What a call wants to do, and where. */
-export interface Wish {
+interface Wish {
   readonly scope: ClientKeyScope;
   readonly orgId: number;
   readonly regions: readonly NamedRegion[];
@@ -70,4 +77,66 @@ function grantedIn(
     default:
       return [];
   }
+}
+
+/** What a call says of itself beside its credential. */
+interface CallHeaders {
+  /** What the call wants to be allowed, at most. */
+  readonly scopes: readonly ClientKeyScope[];
+  /** The organization it is about; there with every ID token. */
+  readonly orgId: number | undefined;
+}
+
+const INTEGER = /^\d{1,15}$/;
+
+/** 400 without `scopes`, with one there is not, with an `orgId` that is no number, and with an ID token without one. */
+export function readCallHeaders({
+  headers,
+  caller,
+}: Pick<FastifyRequest, 'headers' | 'caller'>): CallHeaders {
+  const { scopes: scopesText, orgid: orgText } = headers;
+  const faults: ErrorDetail[] = [];
+  const scopes = typeof scopesText === 'string' ? readScopes(scopesText) : undefined;
+  if (scopesText === undefined) faults.push({ path: 'scopes', message: 'is required' });
+  else if (scopes === undefined)
+    faults.push({ path: 'scopes', message: `must be a list of ${CLIENT_KEY_SCOPES.join(', ')}` });
+  if (orgText === undefined) {
+    if (caller.kind === 'id_token') faults.push({ path: 'orgId', message: 'is required with an ID token' });
+  } else if (typeof orgText !== 'string' || !INTEGER.test(orgText)) {
+    faults.push({ path: 'orgId', message: 'must be an integer' });
+  }
+  if (faults.length > 0) throw invalidRequest(...faults);
+  return { scopes: scopes ?? [], orgId: orgText === undefined ? undefined : Number(orgText) };
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Set on every route of the profile API. */
+    callHeaders: CallHeaders;
+  }
+}
+
+/** The regions of a list, each once, with their places. */
+export function regionsOf(regions: readonly string[]): readonly NamedRegion[] {
+  const seen = new Set<string>();
+  return regions.flatMap((name, at) => {
+    if (seen.has(name)) return [];
+    seen.add(name);
+    return [{ name, path: `/regions/${at}` }];
+  });
+}
+
+/** The same of a body that says either `region` or `regions`, as both descriptions of the API have one of them. */
+export function eitherRegions(
+  { region, regions }: { region?: string | null; regions?: readonly string[] | null },
+  faults: ErrorDetail[],
+): readonly NamedRegion[] {
+  if (region != null && regions != null) {
+    faults.push({ path: '/regions', message: 'must not be there beside region' });
+    return [];
+  }
+  if (region != null) return [{ name: region, path: '/region' }];
+  if (regions != null) return regionsOf(regions);
+  faults.push({ path: '/region', message: 'is required' });
+  return [];
 }

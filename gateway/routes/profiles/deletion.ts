@@ -2,9 +2,8 @@ import { type Identity, type IdentityReading, identityKey } from '@tributary/cor
 import type { Static } from 'typebox';
 import { type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
 import { MAX_DETAILS } from '../../errors/validation.ts';
-import type { NamedRegion } from './admission.ts';
+import { eitherRegions, type NamedRegion } from './admission.ts';
 import { nameFault, readMeaning, valuesOf, withSpellings } from './identities.ts';
-import { eitherRegions } from './regions.ts';
 import type { deletionBody } from './schemas.ts';
 
 /** What a body wants to be deleted: identities, each with its older spellings, or ucids, none twice. */

@@ -28,13 +28,11 @@ import type { GatewayDependencies } from '../../dependencies.ts';
 import { type ApiError, invalidRequest, unavailable } from '../../errors/api-error.ts';
 import { Unconfirmed } from '../../limits/memory-budgets.ts';
 import { errorAnswers } from '../../resources/schemas.ts';
-import { type Admission, admit, type NamedRegion } from './admission.ts';
+import { type Admission, admit, type NamedRegion, readCallHeaders } from './admission.ts';
 import { tooLarge } from './bounds.ts';
-import { readCallHeaders } from './call-headers.ts';
 import { readDeletion } from './deletion.ts';
 import { UCID } from './identities.ts';
 import { recordOperation } from './operation-record.ts';
-import { MAX_FOUND_BYTES, recordTexts } from './record-text.ts';
 import {
   deletionAnswer,
   deletionBody,
@@ -47,10 +45,17 @@ import {
   unlinkBody,
   writeBody,
 } from './schemas.ts';
-import { readSearch } from './search.ts';
+import { MAX_FOUND_BYTES, readSearch, recordTexts } from './search.ts';
 import { noteClaims } from './shared-identities.ts';
-import { readSplit, splitAnswerOf, splitRefusal } from './split.ts';
-import { notFoundBy, readUnlink, unlinkAnswerOf, unlinkRefusal } from './unlink.ts';
+import {
+  notFoundBy,
+  readSplit,
+  readUnlink,
+  splitAnswerOf,
+  splitRefusal,
+  unlinkAnswerOf,
+  unlinkRefusal,
+} from './unlink-and-split.ts';
 import { namesIn, placeOf, readWrite, refuseBlocked } from './write.ts';
 
 /** How deep the values of `upsert.profile` are: a number keeps its digits there and nowhere else. */

@@ -10,11 +10,10 @@ import {
 import type { Static } from 'typebox';
 import { type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
 import { MAX_DETAILS } from '../../errors/validation.ts';
-import type { NamedRegion } from './admission.ts';
+import { eitherRegions, type NamedRegion } from './admission.ts';
 import { readAttributes } from './attributes.ts';
 import { refuseHeavyValues, refuseManyIdentities, refuseManyValues } from './bounds.ts';
 import { countOf, type NamedValue, readIdentity, readUcid, valuesOf, withSpellings } from './identities.ts';
-import { eitherRegions } from './regions.ts';
 import type { writeBody } from './schemas.ts';
 
 type WriteBody = Static<typeof writeBody>;

@@ -8,10 +8,8 @@ import { entityOf, propose } from '../../resources/catalog-entities.ts';
 import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
 import { closed, errorAnswers, noBody, pathOf } from '../../resources/schemas.ts';
 import { parseTime } from '../../resources/values.ts';
-import { presentReplay } from './presenter.ts';
-import { RunningReplays } from './running.ts';
-import { replayBody, replayList, replayResource } from './schemas.ts';
-import { stepsOf } from './steps.ts';
+import { presentReplay, replayBody, replayList, replayResource } from './replay-resource.ts';
+import { RunningReplays, stepsOf } from './running-replays.ts';
 
 const path = '/workspaces/:workspaceId/replays';
 

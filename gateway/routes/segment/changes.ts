@@ -1,5 +1,7 @@
 import type { JsonObject } from '@tributary/core';
+import type { RejectedItem } from '../../ingestion/batch.ts';
 import type { Fault } from '../../request-body/tolerant-json.ts';
+import { CALLS } from './sdk-call.ts';
 
 /**
  * What was changed of a call so that it could be taken; `context.tributary.changed` of its event lists it. `path` is a JSON
@@ -12,7 +14,7 @@ export interface Change {
 }
 
 /** Each kind of change, and what it means. */
-export const CHANGES = {
+const CHANGES = {
   replaced: 'half of a surrogate pair, or bytes that are no UTF-8, became U+FFFD',
   last_taken: 'the key was given twice: the last value counts',
   left_out: 'the key `__proto__` was left out, with its value',
@@ -56,3 +58,27 @@ export function noteOf(changes: readonly Change[]): JsonObject {
   }
   return { changed };
 }
+
+/** Our fields, as callers know them. */
+const NAMES: Readonly<Record<string, string>> = {
+  message_id: 'messageId',
+  user_id: 'userId',
+  anonymous_id: 'anonymousId',
+  group_id: 'groupId',
+};
+
+const SNAKE = new RegExp(Object.keys(NAMES).join('|'), 'g');
+
+/** A refusal of an event in the words of who sent it. */
+export function inWordsOfCalls({ index, error, details }: RejectedItem): RejectedItem {
+  return {
+    index,
+    error,
+    details: details.map(({ path, message }) => ({
+      path: inCamelCase(path),
+      message: path === '/type' ? `must be one of ${Object.keys(CALLS).join(', ')}` : inCamelCase(message),
+    })),
+  };
+}
+
+const inCamelCase = (text: string) => text.replaceAll(SNAKE, (name) => NAMES[name] ?? name);

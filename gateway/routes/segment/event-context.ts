@@ -1,6 +1,15 @@
-import { type Call, COMMON_PLACES, DROPPED, PLACES } from './call.ts';
-import { type Fields, isObject, objectOf, textOf, withoutAbsent } from './fields.ts';
-import type { Frame } from './frame.ts';
+import {
+  type Call,
+  COMMON_PLACES,
+  DROPPED,
+  type Fields,
+  type Frame,
+  isObject,
+  objectOf,
+  PLACES,
+  textOf,
+  withoutAbsent,
+} from './sdk-call.ts';
 
 /** Where in the context the fields go that our event does not have. */
 const KEPT = 'segment';

@@ -8,12 +8,8 @@ import { createIngest } from '../../ingestion/ingest.ts';
 import { consumeEventQuota } from '../../limits/rate-limits.ts';
 import { MAX_BODY_BYTES } from '../../request-body/body-plugin.ts';
 import { errorAnswers } from '../../resources/schemas.ts';
-import type { Call } from './call.ts';
-import { changesOf } from './changes.ts';
+import { changesOf, inWordsOfCalls } from './changes.ts';
 import { eventItem } from './event-item.ts';
-import { isObject } from './fields.ts';
-import { bytesOf, type Frame, frameOf, isTooLarge } from './frame.ts';
-import { inWordsOfCalls } from './refusals.ts';
 import {
   type CallBody,
   type CallsBody,
@@ -24,6 +20,7 @@ import {
   settingsPath,
   takenAnswer,
 } from './schemas.ts';
+import { bytesOf, type Call, type Frame, frameOf, isObject, isTooLarge } from './sdk-call.ts';
 import { analyticsJsSettings, reachedAt, rudderSourceConfig } from './settings.ts';
 
 const ingestion = { operation: 'events.ingest', sdk: true, body: 'tolerant' } as const;

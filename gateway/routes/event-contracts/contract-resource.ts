@@ -1,0 +1,349 @@
+import {
+  type Contract,
+  ENFORCEMENT_MODES,
+  ENVIRONMENTS,
+  EVENT_TYPES,
+  type HistoryCount,
+  iso,
+  MAX_ENUM,
+  UNDECLARED_FIELDS,
+  VIOLATION_KINDS,
+  type Violation,
+} from '@tributary/core';
+import { type Static, Type } from 'typebox';
+import { pageQuery } from '../../resources/pagination.ts';
+import {
+  closed,
+  description,
+  documentedAs,
+  freeObject,
+  listOf,
+  name,
+  nullable,
+  oneOf,
+  optional,
+  resourceFields,
+  time,
+  times,
+  uuid,
+  version,
+} from '../../resources/schemas.ts';
+import { hoursText, type IntegerRule, integerText, timeText } from '../../resources/values.ts';
+
+const eventType = oneOf(EVENT_TYPES);
+const eventName = Type.String({
+  maxLength: 1_000,
+  description: 'Of a track event or a page. Empty: any name without a contract of its own.',
+});
+const schemaDefinition = freeObject(
+  'What `properties` (track, page) or `traits` (identify, group) must look like: field to `{ type, required }`, or JSON Schema.',
+);
+
+export const contractBody = closed(
+  {
+    name,
+    event_type: eventType,
+    event_name: optional(eventName),
+    description: optional(description),
+    schema_definition: schemaDefinition,
+    enforcement_mode: optional(oneOf(ENFORCEMENT_MODES, 'Default `warn`.')),
+    undeclared_fields: optional(oneOf(UNDECLARED_FIELDS, 'Default `allow`.')),
+  },
+  {
+    title: 'ContractBody',
+    examples: [
+      {
+        name: 'Orders',
+        event_type: 'track',
+        event_name: 'Order Placed',
+        schema_definition: { properties: { order_id: { type: 'string', required: true } } },
+        enforcement_mode: 'block',
+      },
+    ],
+  },
+);
+
+const status = oneOf(['active', 'archived']);
+
+/** Events that a look into the log is for. */
+export const EVENTS: IntegerRule = { name: 'events', min: 1, max: 10_000, fallback: 1_000 };
+
+export const contractQuery = closed({ ...pageQuery, status: Type.Optional(status) });
+
+export const versionsQuery = closed(pageQuery);
+
+export const contractResource = Type.Object(
+  {
+    ...resourceFields,
+    event_type: eventType,
+    event_name: Type.String(),
+    description: nullable(description),
+    schema_definition: schemaDefinition,
+    enforcement_mode: oneOf(ENFORCEMENT_MODES),
+    undeclared_fields: oneOf(UNDECLARED_FIELDS),
+    status,
+    version,
+    created_by: uuid,
+    ...times,
+  },
+  { title: 'Contract' },
+);
+
+export const contractList = listOf(contractResource);
+
+const ACTIONS = ['warned', 'omitted', 'blocked'] as const;
+
+const violationFilter = {
+  kind: Type.Optional(oneOf(VIOLATION_KINDS)),
+  action: Type.Optional(oneOf(ACTIONS)),
+  path: Type.Optional(Type.String({ description: 'Exactly this place of the event.' })),
+  contract_version: Type.Optional(
+    Type.String({
+      description: 'Found by this version.',
+      ...documentedAs({ type: 'integer', minimum: 1, maximum: 999_999_999 }),
+    }),
+  ),
+  environment: Type.Optional(oneOf(ENVIRONMENTS, 'Default: both.')),
+};
+
+export const violationHoursQuery = closed({
+  ...violationFilter,
+  hours: hoursText,
+});
+
+export const violationCounts = listOf(
+  Type.Object({ hour_bucket: time, violation_count: Type.Integer() }, { title: 'ViolationCount' }),
+  'Oldest hour first; hours without any are left out.',
+);
+
+export const violationQuery = closed({
+  ...pageQuery,
+  ...violationFilter,
+  since: Type.Optional(timeText('ISO 8601; received then or later.')),
+  until: Type.Optional(timeText('ISO 8601; received before then.')),
+});
+
+const violationResource = Type.Object(
+  {
+    id: uuid,
+    contract_id: uuid,
+    contract_version: Type.Integer(),
+    message_id: Type.String(),
+    environment: oneOf(ENVIRONMENTS),
+    event_type: eventType,
+    event_name: Type.String(),
+    kind: oneOf(VIOLATION_KINDS),
+    path: Type.String({ description: 'JSON pointer below `properties` or `traits`.' }),
+    message: Type.String(),
+    action: oneOf(ACTIONS),
+    received_at: time,
+  },
+  { title: 'Violation' },
+);
+
+export const violationList = listOf(violationResource);
+
+export const SINCE = 'ISO 8601: events received then or later. Default: 24 hours ago.';
+
+const lookBack = {
+  since: Type.Optional(timeText(SINCE)),
+  environment: Type.Optional(oneOf(ENVIRONMENTS, 'Default: both.')),
+};
+
+/** Of creation and replacement. What does not go with `dry_run=true` is refused. */
+export const changeQuery = closed({
+  ...lookBack,
+  dry_run: Type.Optional(
+    oneOf(['true', 'false'], 'True: nothing is stored; the answer is what recent events would have met.'),
+  ),
+  events: integerText(EVENTS, 'Events of a dry run at most.'),
+});
+
+export const coverage = Type.Object(
+  {
+    since: time,
+    oldest: nullable(time),
+    newest: nullable(time),
+    omitted: Type.Integer({
+      description: 'Of the events, those that had lost undeclared fields to `omit`: they were seen without.',
+    }),
+    records: Type.Integer({ description: 'Entries of the log that were read, of every workspace.' }),
+    bytes: Type.Integer(),
+    complete: Type.Boolean({ description: 'Every event since then was looked at.' }),
+    stopped_by: nullable(oneOf(['events', 'records', 'bytes', 'time'])),
+  },
+  { title: 'Coverage', description: 'How far the look into the log came.' },
+);
+
+const OUTCOMES = ['accepted', 'warned', 'omitted', 'rejected'] as const;
+const placeOfBreach = Type.String({
+  description: 'JSON pointer below `properties` or `traits`; `*` stands for any item of a list.',
+});
+
+export const dryRunResult = Type.Object(
+  {
+    dry_run: Type.Literal(true),
+    events: Type.Integer(),
+    outcomes: Type.Object({
+      accepted: Type.Integer(),
+      warned: Type.Integer(),
+      omitted: Type.Integer(),
+      rejected: Type.Integer(),
+    }),
+    violations: listOf(
+      Type.Object({
+        kind: oneOf(VIOLATION_KINDS),
+        path: placeOfBreach,
+        message: Type.String(),
+        action: oneOf(ACTIONS),
+        events: Type.Integer({ description: 'How many events had it.' }),
+      }),
+      'Those of most events first.',
+    ),
+    violations_cut: Type.Boolean({ description: 'There were more kinds and places than are told apart.' }),
+    examples: listOf(
+      Type.Object({
+        message_id: Type.String(),
+        environment: oneOf(ENVIRONMENTS),
+        event_name: Type.String(),
+        received_at: time,
+        outcome: oneOf(OUTCOMES),
+        violations: listOf(
+          Type.Object({
+            kind: oneOf(VIOLATION_KINDS),
+            path: Type.String(),
+            message: Type.String(),
+            action: oneOf(ACTIONS),
+          }),
+        ),
+      }),
+      'Some of the events that would not have passed untouched.',
+    ),
+    coverage,
+  },
+  { title: 'DryRun' },
+);
+
+export const inferenceBody = closed(
+  {
+    event_type: eventType,
+    event_name: optional(eventName),
+    environment: optional(oneOf(ENVIRONMENTS, 'Default: both.')),
+    since: optional(timeText(SINCE)),
+    events: optional(
+      Type.Integer({
+        minimum: EVENTS.min,
+        maximum: EVENTS.max,
+        description: `At most. Default ${EVENTS.fallback}.`,
+      }),
+    ),
+    required_ratio: optional(
+      Type.Number({
+        exclusiveMinimum: 0,
+        maximum: 1,
+        description: 'A field is required that this share of the events has. Default 1.',
+      }),
+    ),
+    enum_max: optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: MAX_ENUM,
+        description: 'Members of a closed set of texts at most; 0: none is looked for. Default 10.',
+      }),
+    ),
+  },
+  { title: 'InferenceBody', examples: [{ event_type: 'track', event_name: 'Order Placed' }] },
+);
+
+const JSON_TYPES = ['null', 'boolean', 'integer', 'number', 'string', 'object', 'array'] as const;
+
+export const inferenceResult = Type.Object(
+  {
+    contract: nullable(
+      Type.Object(
+        {
+          name,
+          event_type: eventType,
+          event_name: Type.String(),
+          description: Type.String(),
+          schema_definition: schemaDefinition,
+          enforcement_mode: oneOf(ENFORCEMENT_MODES),
+          undeclared_fields: oneOf(UNDECLARED_FIELDS),
+        },
+        { description: 'What `POST .../event-contracts` takes; null where there was no event.' },
+      ),
+    ),
+    events: Type.Integer(),
+    fields: listOf(
+      Type.Object({
+        path: placeOfBreach,
+        seen: Type.Integer({ description: 'How often it was there,' }),
+        of: Type.Integer({ description: 'of the objects, or items, that could have held it.' }),
+        required: Type.Boolean(),
+        types: Type.Object(
+          Object.fromEntries(JSON_TYPES.map((type) => [type, Type.Optional(Type.Integer())])),
+        ),
+        format: nullable(Type.String()),
+        enum: nullable(Type.Array(Type.String())),
+        minimum: nullable(Type.Number()),
+        maximum: nullable(Type.Number()),
+      }),
+      'Every place the events had, by path.',
+    ),
+    coverage,
+  },
+  { title: 'Inference' },
+);
+
+export const trialBody = freeObject(
+  'An event as producers send it. `type`, and the name, default to those of the contract.',
+);
+
+export const trialResult = Type.Object(
+  {
+    outcome: oneOf(OUTCOMES),
+    violations: violationList,
+    event: nullable(freeObject('The event as it would be accepted; null when it would be rejected.')),
+  },
+  { title: 'ContractTrial' },
+);
+
+export function presentContract(contract: Contract): Static<typeof contractResource> {
+  return {
+    id: contract.id,
+    workspace_id: contract.workspace_id,
+    name: contract.name,
+    event_type: contract.event_type,
+    event_name: contract.event_name,
+    description: contract.description,
+    schema_definition: contract.schema_definition,
+    enforcement_mode: contract.enforcement_mode,
+    undeclared_fields: contract.undeclared_fields,
+    status: contract.status,
+    version: contract.version,
+    created_by: contract.created_by,
+    created_at: contract.created_at,
+    updated_at: contract.updated_at,
+  };
+}
+
+export function presentViolation(violation: Violation): Static<typeof violationResource> {
+  return {
+    id: violation.id,
+    contract_id: violation.contract_id,
+    contract_version: violation.contract_version,
+    message_id: violation.message_id,
+    environment: violation.environment,
+    event_type: violation.event_type,
+    event_name: violation.event_name,
+    kind: violation.kind,
+    path: violation.path,
+    message: violation.message,
+    action: violation.action,
+    received_at: violation.received_at,
+  };
+}
+
+export function presentViolationCount({ hour, count }: HistoryCount): Static<typeof violationCounts>[number] {
+  return { hour_bucket: iso(hour), violation_count: count };
+}

@@ -1,0 +1,154 @@
+import {
+  below,
+  type Identity,
+  type IdentityReading,
+  identityKey,
+  type KeptPlaces,
+  type ProfileSplitOutcome,
+  type ProfileUnlink,
+  type ProfileUnlinkOutcome,
+  type SplitRefusal,
+  type UnlinkRefusal,
+} from '@tributary/core';
+import type { Static } from 'typebox';
+import { type ApiError, conflict, type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
+import { MAX_DETAILS } from '../../errors/validation.ts';
+import type { NamedRegion } from './admission.ts';
+import { refuseManyIdentities, tooLarge } from './bounds.ts';
+import { countOf, readIdentity, readUcid, valuesOf, withSpellings } from './identities.ts';
+import type { splitAnswer, splitBody, unlinkAnswer, unlinkBody } from './schemas.ts';
+
+interface NamedIdentity {
+  /** As it was written in the body. */
+  readonly sent: ReadonlySet<string>;
+  readonly places: ReadonlySet<number>;
+}
+
+/** What a body wants to be unlinked, before it is known who may do it where. */
+interface UnlinkRequest extends Pick<ProfileUnlink, 'identities' | 'ucid'> {
+  readonly region: NamedRegion;
+  /** The different identities that the body names, each with the places of its spellings among `identities`. */
+  readonly named: readonly NamedIdentity[];
+}
+
+/** 400 with everything that is wrong. */
+export function readUnlink(body: Static<typeof unlinkBody>, reading: IdentityReading = {}): UnlinkRequest {
+  refuseManyIdentities(countOf(body.ids), '/ids');
+  const faults: ErrorDetail[] = [];
+  const distinct = new Map<string, { readonly sent: Set<string>; readonly places: Set<number> }>();
+  const identities: Identity[] = [];
+  const placeOf = new Map<string, number>();
+  for (const named of valuesOf(body.ids, '/ids')) {
+    const identity = readIdentity(named, faults, reading);
+    if (identity === undefined) continue;
+    const key = identityKey(identity);
+    const one = distinct.get(key) ?? { sent: new Set(), places: new Set() };
+    distinct.set(key, one);
+    one.sent.add(named.value);
+    for (const spelling of withSpellings(identity, named.value, 'usual', reading)) {
+      const spelled = identityKey(spelling);
+      const place = placeOf.get(spelled) ?? identities.push(spelling) - 1;
+      placeOf.set(spelled, place);
+      one.places.add(place);
+    }
+  }
+  if (distinct.size === 0 && faults.length === 0)
+    faults.push({ path: '/ids', message: 'must hold an identifier' });
+  const ucid = body.ucid == null ? undefined : readUcid({ value: body.ucid, path: '/ucid' }, faults);
+  if (faults.length > 0) throw invalidRequest(...faults.slice(0, MAX_DETAILS));
+  return {
+    region: { name: body.region, path: '/region' },
+    identities,
+    ...(ucid === undefined ? {} : { ucid }),
+    named: [...distinct.values()],
+  };
+}
+
+/** What the caller is told where nothing is wrong with what it asked for. */
+export function unlinkAnswerOf(
+  outcome: ProfileUnlinkOutcome,
+  named: UnlinkRequest['named'],
+): Static<typeof unlinkAnswer> {
+  return outcome.kind === 'unlinked'
+    ? {
+        ucids: [outcome.profile.ucid],
+        identitiesNotFound: notHeldOf(outcome.notHeld, named).flatMap(({ sent }) => [...sent]),
+      }
+    : { ucids: [], identitiesNotFound: named.flatMap(({ sent }) => [...sent]) };
+}
+
+/** How many of the named identities belonged to nobody; 0 where the call was refused for another reason. */
+export function notFoundBy(outcome: ProfileUnlinkOutcome, named: UnlinkRequest['named']): number {
+  if (outcome.kind === 'unlinked') return notHeldOf(outcome.notHeld, named).length;
+  return outcome.reason === 'nobody' ? named.length : 0;
+}
+
+/** Those of which no spelling was held. */
+function notHeldOf(notHeld: readonly number[], named: UnlinkRequest['named']): readonly NamedIdentity[] {
+  const places = new Set(notHeld);
+  return named.filter((one) => [...one.places].every((place) => places.has(place)));
+}
+
+/** The refusal as an error; undefined where it is an answer: that nobody has the identities. */
+export function unlinkRefusal(
+  reason: UnlinkRefusal,
+  names: Pick<UnlinkRequest, 'ucid'>,
+): ApiError | undefined {
+  switch (reason) {
+    case 'nobody':
+      return names.ucid === undefined
+        ? undefined
+        : invalidRequest({ path: '/ucid', message: 'is no profile of the region' });
+    case 'several_profiles':
+      return invalidRequest({
+        path: '/ids',
+        message: 'are of several profiles: unlink those of one profile at a time',
+      });
+    case 'too_large':
+      return tooLarge();
+  }
+}
+
+/** What a body wants to be split off, before it is known who may do it where. */
+interface SplitRequest {
+  readonly region: NamedRegion;
+  readonly ucid: string;
+}
+
+/** 400 where the ucid is none. */
+export function readSplit(body: Static<typeof splitBody>): SplitRequest {
+  const faults: ErrorDetail[] = [];
+  const ucid = readUcid({ value: body.ucid, path: '/ucid' }, faults);
+  if (ucid === undefined) throw invalidRequest(...faults);
+  return { region: { name: body.region, path: '/region' }, ucid };
+}
+
+/** `kept` names attributes of the profile: only for a caller that may read them. */
+export function splitAnswerOf(
+  { profile, survivor, kept }: Extract<ProfileSplitOutcome, { kind: 'split' }>,
+  mayRead: boolean,
+): Static<typeof splitAnswer> {
+  return { ucid: profile.ucid, survivor: survivor.ucid, ...(mayRead ? { kept: pointersOf(kept) } : {}) };
+}
+
+export function splitRefusal(reason: SplitRefusal): ApiError {
+  switch (reason) {
+    case 'unknown_ucid':
+      return invalidRequest({ path: '/ucid', message: 'is no profile of the region' });
+    case 'not_merged':
+    case 'unknown_origin':
+      return conflict(reason);
+    case 'too_large':
+      return tooLarge();
+  }
+}
+
+/** JSON pointers into a record. */
+function pointersOf({ attributes, preferences, consents, identityTypes }: KeptPlaces): readonly string[] {
+  return [
+    ...attributes.map((path) => path.reduce<string>(below, '/profile')),
+    ...preferences.map((name) => below('/mkt_preferences', name)),
+    ...consents.map((name) => below('/consent', name)),
+    ...identityTypes.map((type) => below('/ids', type)),
+  ];
+}
