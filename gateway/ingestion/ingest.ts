@@ -14,7 +14,7 @@ import {
 import type { FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { unavailable } from '../errors/api-error.ts';
-import { Unconfirmed, workspaceOwners } from '../limits/memory-budgets.ts';
+import { UnconfirmedBytes, workspaceOwners } from '../limits/memory-budgets.ts';
 import { UNKNOWN } from '../server/client-address.ts';
 import type { IpAddress } from '../server/ip-address.ts';
 import type { ShapedEvent } from './canonical-event.ts';
@@ -37,10 +37,10 @@ type Ingest = (
 export const TOO_LARGE = 'the event is larger than this installation takes';
 
 /** By log, as every API that takes events counts for the same bound. */
-const unconfirmedByLog = new WeakMap<EventLog, Unconfirmed>();
+const unconfirmedByLog = new WeakMap<EventLog, UnconfirmedBytes>();
 
-function unconfirmedOf(log: EventLog): Unconfirmed {
-  const known = unconfirmedByLog.get(log) ?? new Unconfirmed();
+function unconfirmedOf(log: EventLog): UnconfirmedBytes {
+  const known = unconfirmedByLog.get(log) ?? new UnconfirmedBytes();
   unconfirmedByLog.set(log, known);
   return known;
 }

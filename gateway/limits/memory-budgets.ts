@@ -68,7 +68,7 @@ const MAX_UNCONFIRMED_BYTES = 48 * 1024 * 1024;
 const LARGEST_UNCONFIRMED_SHARE = 1 / 2;
 
 /** Bytes handed to a log or a store that are not confirmed yet, divided fairly between their owners. */
-export class Unconfirmed {
+export class UnconfirmedBytes {
   readonly #budget = new FairBudget({
     capacity: MAX_UNCONFIRMED_BYTES,
     largestShare: LARGEST_UNCONFIRMED_SHARE,

@@ -116,6 +116,11 @@ declare module 'fastify' {
   }
 }
 
+/** The names of regions. */
+export function namesOf(regions: readonly NamedRegion[]): readonly string[] {
+  return regions.map(({ name }) => name);
+}
+
 /** The regions of a list, each once, with their places. */
 export function regionsOf(regions: readonly string[]): readonly NamedRegion[] {
   const seen = new Set<string>();

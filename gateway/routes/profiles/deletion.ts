@@ -1,10 +1,93 @@
-import { type Identity, type IdentityReading, identityKey } from '@tributary/core';
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import {
+  DeletedInPart,
+  type Identity,
+  type IdentityReading,
+  identityKey,
+  iso,
+  type ProfileDeletionOutcome,
+  TributaryError,
+} from '@tributary/core';
 import type { Static } from 'typebox';
-import { type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
+import { authorOf } from '../../authentication/caller.ts';
+import { type ErrorDetail, invalidRequest, unavailable } from '../../errors/api-error.ts';
 import { MAX_DETAILS } from '../../errors/validation.ts';
-import { eitherRegions, type NamedRegion } from './admission.ts';
+import { errorAnswers } from '../../resources/schemas.ts';
+import { eitherRegions, type NamedRegion, namesOf } from './admission.ts';
 import { nameFault, readMeaning, valuesOf, withSpellings } from './identities.ts';
-import type { deletionBody } from './schemas.ts';
+import type { ProfileCallOptions } from './profile-calls.ts';
+import { deletionAnswer, deletionBody } from './schemas.ts';
+
+/** `POST /cdp/v1/users/_delete`. A 503 names the profiles that are deleted already: another call would not find them. */
+export const deletionRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (app, { calls }) => {
+  const { profiles, requestDeletionNotice, clock } = calls.dependencies;
+
+  app.post(
+    '/users/_delete',
+    {
+      config: { operation: 'profiles.delete' },
+      schema: {
+        operationId: 'deleteProfiles',
+        summary: 'Delete profiles',
+        body: deletionBody,
+        response: { 200: deletionAnswer, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const {
+        regions: named,
+        identities,
+        ucids,
+        ...requested
+      } = readDeletion(request.body, calls.readingFor(request.body));
+      const { organization } = calls.admit(request, 'profile.delete', named);
+      const regions = namesOf(named);
+      const answerOf = ({ deleted, notFound }: ProfileDeletionOutcome) => ({
+        ucids: deleted,
+        deletedProfiles: deleted,
+        profilesNotFound: requested.notFoundAsSent(notFound),
+      });
+      const resultOf = ({ deleted, notFound }: ProfileDeletionOutcome) => ({
+        ucids: deleted,
+        not_found: requested.countNotFound(notFound),
+      });
+      const outcome = await calls.audited(request, {
+        requested: {
+          name: 'deleted',
+          organization_id: organization.id,
+          regions,
+          identity_types: [requested.identityType],
+          requested: requested.requested,
+        },
+        async run() {
+          // Values that no profile can have need no store.
+          if (identities.length + ucids.length === 0) return { deleted: [], notFound: [] };
+          return profiles.delete({ identities, ucids, org: organization.org_id, regions });
+        },
+        partialOutcome: (error) => (error instanceof DeletedInPart ? error.outcome : undefined),
+        resultOf,
+        answerOf,
+      });
+      const answer = answerOf(outcome);
+      if (request.body.sendEmailNotification === true)
+        await requestDeletionNotice({
+          id: request.id,
+          organization_id: organization.id,
+          regions,
+          at: iso(clock()),
+          by: authorOf(request.caller),
+          counts: {
+            requested: requested.requested,
+            deleted: outcome.deleted.length,
+            not_found: resultOf(outcome).not_found,
+          },
+        }).catch((error: unknown) => {
+          throw error instanceof TributaryError && error.retryable ? unavailable(answer, error) : error;
+        });
+      return reply.code(200).send(answer);
+    },
+  );
+};
 
 /** What a body wants to be deleted: identities, each with its older spellings, or ucids, none twice. */
 export interface DeletionRequest {

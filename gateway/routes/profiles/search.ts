@@ -1,17 +1,76 @@
+import { Readable } from 'node:stream';
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   distinctIdentities,
   HeldThread,
   type Identity,
   type IdentityReading,
+  InvalidInput,
   type Profile,
+  type ProfileSearch,
+  type ProfileStore,
   recordOf,
 } from '@tributary/core';
 import type { Static } from 'typebox';
 import { type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
 import { MAX_DETAILS } from '../../errors/validation.ts';
-import { type NamedRegion, regionsOf } from './admission.ts';
+import { errorAnswers } from '../../resources/schemas.ts';
+import { type NamedRegion, namesOf, regionsOf } from './admission.ts';
 import { countOf, readValues, valuesOf, withSpellings } from './identities.ts';
-import { MAX_SEARCHED, type searchBody } from './schemas.ts';
+import type { ProfileCallOptions } from './profile-calls.ts';
+import { foundRecords, MAX_SEARCHED, searchBody } from './schemas.ts';
+
+/** `POST /cdp/v1/users/_search`. */
+export const searchRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (app, { calls }) => {
+  const { profiles } = calls.dependencies;
+
+  app.post(
+    '/users/_search',
+    {
+      config: { operation: 'profiles.search' },
+      schema: {
+        operationId: 'searchProfiles',
+        summary: 'Search profiles by their identities',
+        body: searchBody,
+        response: { 200: foundRecords, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { regions, spellingsBeyond, ...search } = readSearch(
+        request.body,
+        calls.readingFor(request.body),
+      );
+      const { organization } = calls.admit(request, 'profile.read', regions);
+      const scope = { org: organization.org_id, regions: namesOf(regions) };
+      const found = await searchSpellings(profiles, { ...scope, ...search }, spellingsBeyond).catch(
+        (error: unknown) => {
+          throw error instanceof InvalidInput
+            ? invalidRequest({ path: '/search', message: error.message })
+            : error;
+        },
+      );
+      const held = app.holdAnswer(request, reply);
+      const [first, ...others] = await recordTexts(found, MAX_FOUND_BYTES, held.resize);
+      const text = others.length === 0 ? first : Readable.from([first, ...others]);
+      return reply.code(200).type('application/json; charset=utf-8').send(text);
+    },
+  );
+};
+
+/** Values without a result are searched again by all their older spellings: few calls have any. */
+async function searchSpellings(
+  profiles: Pick<ProfileStore, 'search'>,
+  search: ProfileSearch,
+  spellingsBeyond: (found: readonly Profile[]) => readonly Identity[],
+): Promise<readonly Profile[]> {
+  const found = await profiles.search(search);
+  const identities = spellingsBeyond(found);
+  if (identities.length === 0) return found;
+  const more = await profiles.search({ ...search, identities, ucids: [] });
+  if (more.length === 0) return found;
+  const all = new Map([...found, ...more].map((profile) => [profile.ucid, profile]));
+  return [...all.values()].sort((left, right) => (left.ucid < right.ucid ? -1 : 1));
+}
 
 /** What a body looks for. */
 interface SearchRequest {

@@ -1,3 +1,4 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   below,
   type Identity,
@@ -13,10 +14,98 @@ import {
 import type { Static } from 'typebox';
 import { type ApiError, conflict, type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
 import { MAX_DETAILS } from '../../errors/validation.ts';
+import { errorAnswers } from '../../resources/schemas.ts';
 import type { NamedRegion } from './admission.ts';
 import { refuseManyIdentities, tooLarge } from './bounds.ts';
-import { countOf, readIdentity, readUcid, valuesOf, withSpellings } from './identities.ts';
-import type { splitAnswer, splitBody, unlinkAnswer, unlinkBody } from './schemas.ts';
+import { countOf, readIdentity, readUcid, UCID, valuesOf, withSpellings } from './identities.ts';
+import type { ProfileCallOptions } from './profile-calls.ts';
+import { splitAnswer, splitBody, unlinkAnswer, unlinkBody } from './schemas.ts';
+
+/** `POST /cdp/v1/users/_unlink`. */
+export const unlinkRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (app, { calls }) => {
+  const { profiles } = calls.dependencies;
+
+  app.post(
+    '/users/_unlink',
+    {
+      config: { operation: 'profiles.unlink' },
+      schema: {
+        operationId: 'unlinkIdentities',
+        summary: 'Take identities away from a profile',
+        description:
+          'An extension of the specification. The identities, all of one profile, belong to nobody then, and no event brings them back to that profile, whenever it happened; a write that names them beside an identity of the profile or its `ucid` does. With a `ucid`, identities that the profile does not have are blocked too. What was written stays with the profile.',
+        body: unlinkBody,
+        response: { 200: unlinkAnswer, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { region, named, ...names } = readUnlink(request.body, calls.readingFor(request.body));
+      const { organization } = calls.admit(request, 'profile.write', [region]);
+      const scope = { org: organization.org_id, region: region.name };
+      const outcome = await calls.bounded(request, organization, () =>
+        calls.audited(request, {
+          requested: {
+            name: 'unlinked',
+            organization_id: organization.id,
+            regions: [region.name],
+            identity_types: [...new Set(names.identities.map(({ type }) => type))].sort(),
+            requested: named.length,
+          },
+          run: () => profiles.unlink({ ...names, ...scope }),
+          resultOf: (result) => ({
+            ucids: unlinkAnswerOf(result, named).ucids,
+            not_found: notFoundBy(result, named),
+          }),
+        }),
+      );
+      const refusal = outcome.kind === 'refused' ? unlinkRefusal(outcome.reason, names) : undefined;
+      if (refusal !== undefined) throw refusal;
+      return reply.code(200).send(unlinkAnswerOf(outcome, named));
+    },
+  );
+};
+
+/** `POST /cdp/v1/users/_split`. */
+export const splitRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (app, { calls }) => {
+  const { profiles } = calls.dependencies;
+
+  app.post(
+    '/users/_split',
+    {
+      config: { operation: 'profiles.split' },
+      schema: {
+        operationId: 'splitProfile',
+        summary: 'Undo a merge of two profiles',
+        description:
+          'An extension of the specification. The ucid, which became part of another profile, names a profile of its own again. It gets the identities and values that were written to it before the merge, as far as no newer one replaced them; the other one, the survivor, loses them and keeps everything else. What was written after the merge cannot be told apart: it stays and is listed as `kept`. No event makes them one again; a write that names identities of both does. 409 with the reason `not_merged` where the ucid is a profile of its own, as after a split that was done, and `unknown_origin` where nothing of the profile is known to have come from it: it was merged before version 0.2.0, everything was replaced since, or the profile is too large to keep origins.',
+        body: splitBody,
+        response: { 200: splitAnswer, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { region, ucid } = readSplit(request.body);
+      const { organization, mayRead } = calls.admit(request, 'profile.write', [region]);
+      const outcome = await calls.bounded(request, organization, () =>
+        calls.audited(request, {
+          requested: {
+            name: 'split',
+            organization_id: organization.id,
+            regions: [region.name],
+            identity_types: [UCID],
+            requested: 1,
+          },
+          run: () => profiles.split({ org: organization.org_id, region: region.name, ucid }),
+          resultOf: (result) =>
+            result.kind === 'refused'
+              ? { ucids: [], not_found: result.reason === 'unknown_ucid' ? 1 : 0 }
+              : { ucids: [ucid, result.survivor.ucid], not_found: 0 },
+        }),
+      );
+      if (outcome.kind === 'refused') throw splitRefusal(outcome.reason);
+      return reply.code(200).send(splitAnswerOf(outcome, mayRead));
+    },
+  );
+};
 
 interface NamedIdentity {
   /** As it was written in the body. */
@@ -65,7 +154,7 @@ export function readUnlink(body: Static<typeof unlinkBody>, reading: IdentityRea
 }
 
 /** What the caller is told where nothing is wrong with what it asked for. */
-export function unlinkAnswerOf(
+function unlinkAnswerOf(
   outcome: ProfileUnlinkOutcome,
   named: UnlinkRequest['named'],
 ): Static<typeof unlinkAnswer> {
@@ -78,7 +167,7 @@ export function unlinkAnswerOf(
 }
 
 /** How many of the named identities belonged to nobody; 0 where the call was refused for another reason. */
-export function notFoundBy(outcome: ProfileUnlinkOutcome, named: UnlinkRequest['named']): number {
+function notFoundBy(outcome: ProfileUnlinkOutcome, named: UnlinkRequest['named']): number {
   if (outcome.kind === 'unlinked') return notHeldOf(outcome.notHeld, named).length;
   return outcome.reason === 'nobody' ? named.length : 0;
 }
@@ -90,10 +179,7 @@ function notHeldOf(notHeld: readonly number[], named: UnlinkRequest['named']): r
 }
 
 /** The refusal as an error; undefined where it is an answer: that nobody has the identities. */
-export function unlinkRefusal(
-  reason: UnlinkRefusal,
-  names: Pick<UnlinkRequest, 'ucid'>,
-): ApiError | undefined {
+function unlinkRefusal(reason: UnlinkRefusal, names: Pick<UnlinkRequest, 'ucid'>): ApiError | undefined {
   switch (reason) {
     case 'nobody':
       return names.ucid === undefined
@@ -116,7 +202,7 @@ interface SplitRequest {
 }
 
 /** 400 where the ucid is none. */
-export function readSplit(body: Static<typeof splitBody>): SplitRequest {
+function readSplit(body: Static<typeof splitBody>): SplitRequest {
   const faults: ErrorDetail[] = [];
   const ucid = readUcid({ value: body.ucid, path: '/ucid' }, faults);
   if (ucid === undefined) throw invalidRequest(...faults);
@@ -124,14 +210,14 @@ export function readSplit(body: Static<typeof splitBody>): SplitRequest {
 }
 
 /** `kept` names attributes of the profile: only for a caller that may read them. */
-export function splitAnswerOf(
+function splitAnswerOf(
   { profile, survivor, kept }: Extract<ProfileSplitOutcome, { kind: 'split' }>,
   mayRead: boolean,
 ): Static<typeof splitAnswer> {
   return { ucid: profile.ucid, survivor: survivor.ucid, ...(mayRead ? { kept: pointersOf(kept) } : {}) };
 }
 
-export function splitRefusal(reason: SplitRefusal): ApiError {
+function splitRefusal(reason: SplitRefusal): ApiError {
   switch (reason) {
     case 'unknown_ucid':
       return invalidRequest({ path: '/ucid', message: 'is no profile of the region' });

@@ -1,20 +1,97 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   below,
+  claimWrite,
+  DEFAULT_LIMITS,
   distinctIdentities,
   type Identity,
+  type IdentityClaim,
+  type IdentityLimits,
   type IdentityReading,
+  iso,
+  isSetAside,
+  MAX_PROFILE_IDENTITIES,
+  messageOf,
   type NullMeaning,
+  type Organization,
   type ProfileWrite,
+  type ProfileWriteOutcome,
+  profileRulesOf,
+  recordOf,
+  recordOfWrite,
   type SpelledBefore,
+  setAsideOperation,
+  TributaryError,
 } from '@tributary/core';
+import type { FastifyRequest } from 'fastify';
 import type { Static } from 'typebox';
-import { type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
+import { authorOf, type Caller } from '../../authentication/caller.ts';
+import type { GatewayDependencies } from '../../dependencies.ts';
+import { type ApiError, type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
 import { MAX_DETAILS } from '../../errors/validation.ts';
+import { errorAnswers } from '../../resources/schemas.ts';
 import { eitherRegions, type NamedRegion } from './admission.ts';
 import { readAttributes } from './attributes.ts';
-import { refuseHeavyValues, refuseManyIdentities, refuseManyValues } from './bounds.ts';
+import { refuseHeavyValues, refuseManyIdentities, refuseManyValues, tooLarge } from './bounds.ts';
 import { countOf, type NamedValue, readIdentity, readUcid, valuesOf, withSpellings } from './identities.ts';
-import type { writeBody } from './schemas.ts';
+import type { ProfileCallOptions } from './profile-calls.ts';
+import { profileRecords, writeBody } from './schemas.ts';
+
+/** How deep the values of `upsert.profile` are: numbers keep their digits there and nowhere else. */
+const IN_PROFILE = 3;
+
+/** `POST /cdp/v1/users`. */
+export const writeRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (app, { calls }) => {
+  const { profiles, profileNulls = 'unset', clock } = calls.dependencies;
+
+  app.post(
+    '/users',
+    {
+      config: { operation: 'profiles.write', body: 'exact', exactFrom: IN_PROFILE },
+      schema: {
+        operationId: 'writeProfile',
+        summary: 'Write a profile',
+        description:
+          'The record in the answer has all that is known of the profile where `profile.read` is effective too: named by the header `scopes` and granted in the region. Without it the record has `ucid`, `ids`, `region`, the times, and in `profile`, `mkt_preferences` and `consent` what this very call wrote and nothing else.',
+        body: writeBody,
+        response: { 200: profileRecords, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { region, preferences, consents, ...write } = readWrite(
+        request.body,
+        clock(),
+        profileNulls,
+        calls.readingFor(request.body),
+      );
+      const { organization, mayRead } = calls.admit(request, 'profile.write', [region]);
+      const { isBlocked, limits } = profileRulesOf(organization.profile_settings);
+      if (isBlocked !== undefined) refuseBlocked(write.identities.filter(isBlocked), request.body);
+      const written: ProfileWrite = {
+        ...write,
+        org: organization.org_id,
+        region: region.name,
+        preferences: preferences.map(([name, value]) =>
+          value === null
+            ? { name, value, unset: true }
+            : { name, value: { ...originOf(request.caller), type: name, value } },
+        ),
+        consents: consents.map(([name, value]) =>
+          value === null ? { name, value, unset: true } : { name, value },
+        ),
+        linking: 'merge',
+        ...(limits === undefined ? {} : { limits }),
+      };
+      const outcome = await calls.bounded(request, organization, () => profiles.upsert(written));
+      if (outcome.kind === 'refused') {
+        await writeClaims(request, calls.dependencies, organization, written, outcome.claims ?? []);
+        throw refusalOf(outcome, request.body, limits);
+      }
+      const { profile } = outcome;
+      return reply.code(200).send([mayRead ? recordOf(profile) : recordOfWrite(profile, written)]);
+    },
+  );
+};
 
 type WriteBody = Static<typeof writeBody>;
 
@@ -113,4 +190,76 @@ function namedValues(body: WriteBody, faults: ErrorDetail[]): readonly NamedValu
     if (values.length !== 1)
       faults.push({ path: below('/search', type), message: 'must hold exactly one value to write' });
   return valuesOf(search, '/search');
+}
+
+/** Where a preference came from: the key or the account that wrote it. */
+function originOf(caller: Caller) {
+  const datasourceId = caller.kind === 'id_token' ? caller.account.id : caller.key.id;
+  return { datasourceId, datasetId: 'api' };
+}
+
+function refusalOf(
+  { reason, identities = [] }: Extract<ProfileWriteOutcome, { kind: 'refused' }>,
+  body: Parameters<typeof placeOf>[0],
+  { user_ids }: Pick<IdentityLimits, 'user_ids'> = DEFAULT_LIMITS,
+): ApiError {
+  switch (reason) {
+    case 'shared_identity':
+      return invalidRequest(
+        ...identities.map((identity) => ({
+          path: placeOf(body, identity),
+          message: `would join more than ${user_ids} different user_ids and is set aside`,
+        })),
+      );
+    case 'unknown_ucid':
+      return invalidRequest({ path: '/ucid', message: 'is no profile of the region' });
+    case 'too_many_identities':
+      return invalidRequest({
+        path: namesIn(body),
+        message: `the profile would have more than ${MAX_PROFILE_IDENTITIES} identities, or more of a type than the organization allows`,
+      });
+    case 'too_large':
+      return tooLarge();
+    case 'nothing_left':
+    case 'too_old':
+      throw new Error('a write that is no event was taken for one');
+  }
+}
+
+/**
+ * Lets the owners of identities know who else came with them, and records those that are set aside by it. The caller is
+ * refused anyway: what fails here is made up for by the next call.
+ */
+async function writeClaims(
+  request: FastifyRequest,
+  {
+    profiles,
+    recordProfileOperation,
+    clock,
+    logger,
+    metrics,
+  }: Pick<GatewayDependencies, 'profiles' | 'recordProfileOperation' | 'clock' | 'logger' | 'metrics'>,
+  { id: organization_id }: Organization,
+  write: ProfileWrite,
+  claims: readonly IdentityClaim[],
+): Promise<void> {
+  const recorded = {
+    organization_id,
+    at: iso(clock()),
+    by: authorOf(request.caller),
+    from: { address: request.clientAddress.text, request_id: request.id },
+  };
+  try {
+    for (const claim of claims) {
+      const { identity } = claim;
+      const told = await profiles.upsert(claimWrite(write, claim));
+      if (told.kind === 'refused' || !isSetAside(told.profile, identity, write.limits)) continue;
+      metrics.count('tributary_profile_identities_set_aside_total', { type: identity.type });
+      await recordProfileOperation(setAsideOperation(write, told.profile.ucid, identity, recorded));
+    }
+  } catch (error) {
+    if (!(error instanceof TributaryError && error.retryable)) throw error;
+    const fields = { organization: organization_id, request_id: request.id, error: messageOf(error) };
+    logger.warn(fields, 'an identity that too many users share is not recorded; the next call tries again');
+  }
 }
