@@ -7,7 +7,7 @@ import { errorsPlugin } from './errors/error-handler.ts';
 import { answersPlugin } from './limits/memory-budgets.ts';
 import { rateLimitsPlugin } from './limits/rate-limits.ts';
 import { openapiPlugin, referencePage } from './openapi/openapi.ts';
-import { bodyPlugin } from './request-body/body-plugin.ts';
+import { bodyPlugin } from './request-body/request-body.ts';
 import { profileRoutes } from './routes/profiles/routes.ts';
 import { routes } from './routes/routes.ts';
 import { segmentRoutes } from './routes/segment/routes.ts';

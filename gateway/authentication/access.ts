@@ -14,7 +14,7 @@ import type { FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { invalidRequest, permissionDenied } from '../errors/api-error.ts';
-import { createAuthenticate, usableKey } from './authenticate.ts';
+import { createAuthenticate, createKeyUseNotes, usableKey } from './authenticate.ts';
 import type { Caller } from './caller.ts';
 import {
   bearerOf,
@@ -24,7 +24,6 @@ import {
   namesCredential,
   sdkCredentialOf,
 } from './credentials.ts';
-import { createKeyUseNotes } from './key-use.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const WORKSPACE_HEADER = 'x-workspace-id';

@@ -90,7 +90,7 @@ export class UnconfirmedBytes {
  */
 export function ownersOf(request: FastifyRequest): readonly string[] {
   const { caller, clientAddress } = request;
-  if (!hasCaller(request)) return ownersByAddress(clientAddress);
+  if (!isAuthenticated(request)) return ownersByAddress(clientAddress);
   if (caller.kind === 'id_token') return [caller.account.id];
   const inside = [caller.key.id, addressGroup(clientAddress)];
   if (caller.kind === 'client_key') return [caller.key.organization_id, ...inside];
@@ -104,6 +104,6 @@ export function workspaceOwners({ workspace }: FastifyRequest, workspaceId: stri
 }
 
 /** False while nobody has shown a good credential. */
-export function hasCaller({ caller }: { readonly caller?: unknown }): boolean {
+export function isAuthenticated({ caller }: { readonly caller?: unknown }): boolean {
   return caller !== undefined;
 }

@@ -4,7 +4,7 @@ import SerializerSelector from '@fastify/fast-json-stringify-compiler';
 import { newId } from '@tributary/core';
 import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import { MAX_BODY_BYTES } from '../request-body/body-plugin.ts';
+import { MAX_BODY_BYTES } from '../request-body/request-body.ts';
 import { DOCUMENTED } from '../resources/schemas.ts';
 import { clientAddress, type IsTrustedProxy, trustedProxies } from './client-address.ts';
 import { boundConnections } from './connection-limit.ts';

@@ -6,7 +6,7 @@ import { ApiError, payloadTooLarge, permissionDenied, unsupportedMediaType } fro
 import { createBatchReader, itemsTooLarge, messageIds, type RejectedItem } from '../../ingestion/batch.ts';
 import { createIngest } from '../../ingestion/ingest.ts';
 import { consumeEventQuota } from '../../limits/rate-limits.ts';
-import { MAX_BODY_BYTES } from '../../request-body/body-plugin.ts';
+import { MAX_BODY_BYTES } from '../../request-body/request-body.ts';
 import { errorAnswers } from '../../resources/schemas.ts';
 import { changesOf, inWordsOfCalls } from './changes.ts';
 import { eventItem } from './event-item.ts';

@@ -2,7 +2,7 @@ import { PassThrough } from 'node:stream';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { unavailable } from '../errors/api-error.ts';
-import { readBody } from './read-body.ts';
+import { readBody } from './request-body.ts';
 
 interface Outcome {
   readonly error: Error | null;
