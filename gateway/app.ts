@@ -4,7 +4,7 @@ import fastifyPlugin from 'fastify-plugin';
 import { accessPlugin } from './authentication/access.ts';
 import type { GatewayDependencies } from './dependencies.ts';
 import { errorsPlugin } from './errors/error-handler.ts';
-import { answersPlugin } from './limits/memory-budgets.ts';
+import { responseMemoryPlugin } from './limits/memory-budgets.ts';
 import { rateLimitsPlugin } from './limits/rate-limits.ts';
 import { openapiPlugin, referencePage } from './openapi/openapi.ts';
 import { bodyPlugin } from './request-body/request-body.ts';
@@ -18,7 +18,7 @@ import { unknownPathsPlugin } from './server/unknown-paths.ts';
 export const gateway: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
   await app.register(figuresPlugin, dependencies);
   await app.register(errorsPlugin, dependencies);
-  await app.register(answersPlugin, dependencies);
+  await app.register(responseMemoryPlugin, dependencies);
   await app.register(crossOriginPlugin, dependencies.crossOrigin ?? {});
   await app.register(unknownPathsPlugin);
   await app.register(openapiPlugin);

@@ -28,23 +28,24 @@ import {
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const WORKSPACE_HEADER = 'x-workspace-id';
 
-/** What a route says of itself. Fastify makes it anew each time it is asked for. */
+/** The access rule of a route, from its config. */
 interface RouteAccess {
   readonly operation: Operation;
-  /** That SDKs call it, made for Segment or RudderStack. */
+  /** Called by SDKs made for Segment or RudderStack. */
   readonly sdk?: boolean;
 }
 
 /**
- * Who may do what. Every route names its operation in the permission table, or the gateway does not start. The order
- * is the spec's: verify the credential (401), look at the header (400), then kind, membership and role (403). All of
- * it comes before the body is read, unless the body is where an SDK has its key.
+ * Authenticates and authorises every request. Each route names its operation in the permission table; a route without one
+ * stops the gateway from starting. The order of the checks is the spec's: credential (401), workspace header (400), then
+ * credential kind, membership and role (403). All of them run before the body is read, unless an SDK sends its key in
+ * the body.
  */
 export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, dependencies) => {
   const { catalog, clock } = dependencies;
   const authenticate = createAuthenticate(dependencies);
   const noteKeyUse = createKeyUseNotes(dependencies);
-  // Declared before any request: all requests then have one shape, which is what keeps access to them quick.
+  // Declared up front, so that all request objects have one shape, which keeps property access fast.
   for (const property of ['caller', 'workspace', 'role', 'organization', 'organizationRole'])
     app.decorateRequest(property);
   app.addHook('onRoute', (route) => {
@@ -75,7 +76,7 @@ export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, depen
     }
   }
 
-  /** 401 or 429, before anything is parsed, for a body in which no key stands that is good. */
+  /** Rejects with 401 or 429, before anything is parsed, when the body holds no valid key. */
   async function prove(request: FastifyRequest, text: Buffer): Promise<void> {
     const [first, ...others] = keysInText(text);
     for (const key of others) if (usableKey(catalog.state, hashKey(key), clock()) !== undefined) return;
@@ -87,7 +88,7 @@ export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, depen
     if (operation === undefined) return done(); // no route: the not-found handler answers
     if (permissionOf(operation).public) return done();
     if (sdk && request.method === 'POST' && !namesCredential(request)) {
-      // It may be in the body.
+      // The key may be in the body.
       request.proveByBody = (text) => prove(request, text);
       return done();
     }
@@ -102,7 +103,7 @@ export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, depen
   });
 });
 
-/** The credential, from where the API that is called has it. */
+/** The credential, from the place that the called API defines. */
 function credentialOf(request: FastifyRequest, { operation, sdk }: RouteAccess): string | undefined {
   if (sdk) return sdkCredentialOf(request);
   return isOfProfiles(operation) ? keyOrBearerOf(request) : bearerOf(request);
@@ -112,7 +113,7 @@ function isAdmitted({ caller }: { readonly caller?: Caller }): boolean {
   return caller !== undefined;
 }
 
-/** Of those the body says which profiles are meant: whether the caller may is decided once it was read. */
+/** Profile operations name their organization in the body, so they are authorised after it is read. */
 function isOfProfiles(operation: Operation): boolean {
   return permissionOf(operation).scope !== undefined;
 }
@@ -161,12 +162,12 @@ function authorizeInWorkspace(
   if (!isSelf(request, permission, state.workspaceMembers, workspace.id)) throw permissionDenied();
 }
 
-/** An API key makes keys and touches members only where an admin of the organization allowed that when it was made. */
+/** An API key manages keys or members only with a grant that an admin of the organization gave at its creation. */
 function hasGrant(caller: Caller, { grant }: Permission): boolean {
   return grant === undefined || caller.kind !== 'api_key' || caller.key.may_manage?.includes(grant) === true;
 }
 
-/** Of an organization people alone are members; one that is foreign is as good as missing. */
+/** Only accounts are members of an organization. A foreign organization is answered like a missing one. */
 function authorizeInOrganization(
   request: FastifyRequest,
   permission: Permission,
@@ -180,12 +181,12 @@ function authorizeInOrganization(
   if (organization === undefined || role === undefined) throw permissionDenied();
   request.organization = organization;
   request.organizationRole = role;
-  const needed = permission.organizationRole ?? 'owner'; // a row that forgets to say opens nothing to others
+  const needed = permission.organizationRole ?? 'owner'; // a table row without a role is for owners only
   if (includesOrganizationRole(role, needed)) return;
   if (!isSelf(request, permission, state.organizationMembers, organization.id)) throw permissionDenied();
 }
 
-/** True when the operation is open to the very person the path names, and that is who calls. */
+/** Whether the operation is open to the member named in the path, and that member is the caller. */
 function isSelf(
   { caller, params }: FastifyRequest,
   permission: Permission,
@@ -197,14 +198,14 @@ function isSelf(
   return members.get(scopeId, memberId?.toLowerCase() ?? '')?.account_id === caller.account.id;
 }
 
-/** The caller's role in a workspace; undefined for a write key of it, `foreign` for anybody without access. */
+/** The caller's role in a workspace; undefined for a write key of the workspace, `foreign` for a caller without access. */
 function roleIn(caller: Caller, workspaceId: string, state: CatalogView) {
   if (caller.kind === 'id_token') return state.workspaceRole(caller.account.id, workspaceId) ?? 'foreign';
   if (caller.kind === 'client_key' || caller.key.workspace_id !== workspaceId) return 'foreign';
   return caller.kind === 'api_key' ? caller.key.role : undefined;
 }
 
-/** Required but for write keys; when present it must be the workspace of the path. */
+/** The header is required, except for write keys, and must name the workspace of the path. */
 function checkWorkspaceHeader(request: FastifyRequest, workspaceId: string, caller: Caller): void {
   const header = request.headers[WORKSPACE_HEADER];
   if (header === undefined && caller.kind === 'write_key') return;
@@ -217,7 +218,7 @@ function checkWorkspaceHeader(request: FastifyRequest, workspaceId: string, call
   if (header.toLowerCase() !== workspaceId) throw permissionDenied();
 }
 
-/** Who was let in to do what, in which workspace. */
+/** An authorised caller, operation and workspace. */
 export interface Admitted {
   readonly caller: Caller;
   readonly operation: Operation;
@@ -227,9 +228,8 @@ export interface Admitted {
 export type Refusal = 'unavailable' | 'not authenticated' | 'permission denied';
 
 /**
- * Why someone who was let in would not be let in any more; undefined while they would. For what lasts longer than a
- * request, and has to end when the credential expires or is revoked, the member is removed or the workspace archived,
- * and when the catalog is too old to tell.
+ * Why an admitted caller would be refused now; undefined while the admission holds. For streams, which must end when the
+ * credential expires or is revoked, the member is removed, the workspace is archived, or the catalog is too old to tell.
  */
 export function refusalNow(
   { caller, operation, workspaceId }: Admitted,

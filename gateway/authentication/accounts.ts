@@ -2,25 +2,25 @@ import { type Account, type FactOrigin, iso, messageOf, nameId } from '@tributar
 import type { GatewayDependencies } from '../dependencies.ts';
 import type { Identity } from './id-tokens.ts';
 
-/** After a change that could not be written none is tried for this long, ms: the log makes its callers wait to say so. */
+/** Pause after a failed write, ms: each write to a log that is down makes its caller wait for the error. */
 const PAUSE_MS = 30_000;
 
-/** The account of whoever signed in; undefined when it could not be made. */
+/** The account of an identity; undefined when it could not be created. */
 export type FindAccount = (identity: Identity, from: FactOrigin) => Promise<Account | undefined>;
 
 type AccountDependencies = Pick<GatewayDependencies, 'catalog' | 'clock' | 'logger'>;
 
 /**
- * Accounts are made at their first sign-in. Their id is derived from issuer and subject, so two gateways make the same
- * one and the fold keeps the first. A sign-in that tells another verified e-mail address changes it, once: requests
- * that come together write one fact, later ones none. Who is known signs in also while nothing can be written.
+ * Creates an account at its first sign-in. The id is derived from issuer and subject, so concurrent gateways create the
+ * same account and the fold keeps the first. A sign-in with another verified e-mail address updates the account once,
+ * however many requests come together. Known accounts can sign in while the catalog is not writable.
  */
 export function createFindAccount({ catalog, clock, logger }: AccountDependencies): FindAccount {
-  /** What is being written, by account. */
+  /** Writes in flight, by account. */
   const writing = new Map<string, Promise<void>>();
   let pausedUntil = Number.NEGATIVE_INFINITY;
 
-  /** One write for an account at a time; whoever comes meanwhile waits for it instead of writing. */
+  /** One write per account at a time; concurrent requests await it instead of writing. */
   function once(id: string, write: () => Promise<void>): Promise<void> {
     const running = writing.get(id);
     if (running !== undefined) return running;
@@ -32,7 +32,7 @@ export function createFindAccount({ catalog, clock, logger }: AccountDependencie
   const about = (id: string, from: FactOrigin) =>
     ({ v: 1, entity: id, by: id, from, at: iso(clock()) }) as const;
 
-  /** Whatever the fold decides is right: where it refuses, another gateway was first. */
+  /** A verdict of the fold is not checked: when it refuses, another gateway was first. */
   async function create(id: string, identity: Identity, from: FactOrigin): Promise<void> {
     const { issuer, subject, email, issuedAt } = identity;
     const data = { id, issuer, subject, email, ...(email === null ? {} : { email_issued_at: issuedAt }) };
@@ -58,7 +58,7 @@ export function createFindAccount({ catalog, clock, logger }: AccountDependencie
     const known = catalog.state.account(id);
     if (known === undefined) {
       await once(id, () => create(id, identity, from));
-    } else if (tellsNewEmail(identity, known) && clock() >= pausedUntil) {
+    } else if (hasNewEmail(identity, known) && clock() >= pausedUntil) {
       await once(id, () => updateEmail(known, identity, from));
     }
     return catalog.state.account(id);
@@ -66,9 +66,9 @@ export function createFindAccount({ catalog, clock, logger }: AccountDependencie
 }
 
 /**
- * An address that is verified and not the one that is known. Tokens of before a change stay good for an hour beside
- * those of after it: only a later one counts, or each request would change it back.
+ * Whether the token has a verified address other than the stored one. Tokens issued before a change stay valid beside
+ * newer ones, so only a later token counts; else the address would change back and forth.
  */
-function tellsNewEmail({ email, issuedAt }: Identity, account: Account): boolean {
+function hasNewEmail({ email, issuedAt }: Identity, account: Account): boolean {
   return email !== null && email !== account.email && issuedAt > (account.email_issued_at ?? '');
 }

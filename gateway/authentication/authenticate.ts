@@ -8,19 +8,18 @@ import type { Caller } from './caller.ts';
 import { KEY_START } from './credentials.ts';
 import { FailedAuthentications } from './failed-authentications.ts';
 
-/** A key this process has not heard of may have been made a moment ago elsewhere: wait this long for the catalog. */
+/** How long an unknown key waits for the catalog, ms: another process may have created it a moment ago. */
 const CATCH_UP_MS = 250;
 
 type AuthenticationDependencies = Pick<GatewayDependencies, 'catalog' | 'identity' | 'clock' | 'logger'>;
 
-/** Who sent a request; 401 for a credential that is missing, malformed, expired, revoked or unknown. */
+/** The caller of a request. 401 for a credential that is missing, malformed, expired, revoked or unknown. */
 type Authenticate = (request: FastifyRequest, credential: string | undefined) => Caller | Promise<Caller>;
 
 /**
- * Verifies bearer credentials. A known key, the case of every ingestion, is answered at once: the hot path waits for
- * no promise and pays for no throttle. Everybody else has to prove who they are, and an address at which that failed
- * too often gets 429 where it would have got 401. Whatever proves good there is still good: behind one address there
- * may be a broken producer and the people who want to find out about it.
+ * Verifies bearer credentials. A known key, the case of all ingestion, is found synchronously: the hot path awaits no
+ * promise and passes no throttle. For other credentials, an address with too many failures gets 429 instead of 401. Valid
+ * credentials are accepted from such an address too, as a broken producer may share it with the people who mend it.
  */
 export function createAuthenticate(dependencies: AuthenticationDependencies): Authenticate {
   const { catalog, identity, clock, logger } = dependencies;
@@ -39,7 +38,7 @@ export function createAuthenticate(dependencies: AuthenticationDependencies): Au
     throw notAuthenticated();
   }
 
-  /** A key nobody made has no valid checksum and waits for nothing, nor does one of an address that guesses. */
+  /** A key without a valid checksum does not wait for the catalog, nor does a key from a throttled address. */
   async function callerOfNewKey(token: string, address: IpAddress): Promise<Caller | undefined> {
     const parsed = parseKey(token);
     if (parsed === undefined || failures.waitOf(address) > 0) return undefined;
@@ -82,15 +81,15 @@ export function createAuthenticate(dependencies: AuthenticationDependencies): Au
   };
 }
 
-/** The caller a key of this hash stands for; undefined where it is unknown or not good any more. `now`: epoch ms. */
+/** The caller of a key hash; undefined for an unknown, expired or revoked key. `now`: epoch ms. */
 export function usableKey(state: CatalogView, hash: string, now: number): Caller | undefined {
   const caller = state.keyByHash(hash);
   return caller !== undefined && isUsable(caller.key, now) ? caller : undefined;
 }
 
 /**
- * The catalog's `catchUp`, one at a time however many ask: whoever comes while it looks shares the next look, which
- * begins after they asked and so sees what they hope for. They wait for two looks at most.
+ * Shares the catalog's `catchUp` between concurrent requests. A request that comes while one runs shares the next one,
+ * which begins after the request and so includes what it waits for. A request waits for two at most.
  */
 export function shareCatchUps(catalog: Pick<Catalog, 'catchUp'>, timeoutMs: number): () => Promise<void> {
   let running: Promise<void> | undefined;
@@ -115,24 +114,24 @@ export function shareCatchUps(catalog: Pick<Catalog, 'catchUp'>, timeoutMs: numb
   };
 }
 
-/** An API key's use is written at most this often, ms. */
+/** The use of an API key is written at most this often, ms. */
 const INTERVAL_MS = 60_000;
-/** After a write that failed none is tried for this long, ms: the engine may make its caller wait to say so. */
+/** Pause after a failed write, ms: an engine that is down may make its caller wait for the error. */
 const PAUSE_MS = 5_000;
 
 /**
- * Notes that an API key was used (a write key's use is counted from its events). Never fails: a use that could not be
- * written waits for the next one of any key. The caller is not kept waiting for the answer, but an embedded engine
- * writes on this very thread: so one write at a time, and a pause after one that failed.
+ * Records the use of API keys; the use of write keys is counted from their events. Never fails: a use that could not be
+ * written is written with the next one of any key. Requests do not await the write, but an embedded engine writes on
+ * this thread: so one write at a time, with a pause after a failure.
  */
 export function createKeyUseNotes({
   counters,
   clock,
   logger,
 }: Pick<GatewayDependencies, 'counters' | 'clock' | 'logger'>): (caller: Caller) => void {
-  /** When the use that was last written happened, by key. */
+  /** The last written use, by key, epoch ms. */
   const written = new Map<string, number>();
-  /** The last use that is still to be written, by key. */
+  /** The last use that is not written yet, by key, epoch ms. */
   const waiting = new Map<string, number>();
   let writing = false;
   let pausedUntil = Number.NEGATIVE_INFINITY;

@@ -10,29 +10,29 @@ import {
   type WorkspaceRole,
 } from '@tributary/core';
 
-/** Who is calling, once the credential was verified. */
+/** The authenticated caller of a request. */
 export type Caller =
   | {
       readonly kind: 'id_token';
       readonly account: Account;
-      /** Epoch ms: from then on the token is taken no more. */
+      /** Epoch ms. */
       readonly expiresAt: number;
-      /** The scopes of the profile API that the token names; absent when it names none. */
+      /** The profile API scopes of the token; absent when it has none. */
       readonly profileScopes?: readonly string[];
     }
   | FoundKey;
 
-/** How facts name their author. */
+/** The author of facts. */
 export function authorOf(caller: Caller): string {
   return caller.kind === 'id_token' ? caller.account.id : `key:${caller.key.id}`;
 }
 
-/** The account behind a caller: of a key the one that created it. */
+/** The account of a caller; for a key, the account that created it. */
 export function accountOf(caller: Caller): string {
   return caller.kind === 'id_token' ? caller.account.id : caller.key.created_by;
 }
 
-/** Whether the caller is a person with an ID token and an admin or owner of the organization. */
+/** Whether the caller uses an ID token and is an admin or owner of the organization. */
 export function administersOrganization(
   caller: Caller,
   organizationId: string,
@@ -57,9 +57,9 @@ declare module 'fastify' {
     organizationRole: OrganizationRole;
   }
   interface FastifyContextConfig {
-    /** What the route does, from the permission table. A route without one does not start. */
+    /** The operation of the route in the permission table. A route without one stops the gateway from starting. */
     operation?: Operation;
-    /** Spoken to by SDKs made for Segment or RudderStack: where they have their credential, and what they read. */
+    /** Called by SDKs made for Segment or RudderStack, which send their credential and read errors in a form of their own. */
     sdk?: true;
   }
 }

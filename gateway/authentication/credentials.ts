@@ -1,17 +1,17 @@
 import type { FastifyRequest } from 'fastify';
 
-/** What every key begins with, and no ID token does. */
+/** The prefix of every key; no ID token has it. */
 export const KEY_START = 'trb_';
 const BEARER = /^Bearer +([^\s]+) *$/i;
 
-/** The credential of the platform API. */
+/** The credential of a platform API request. */
 export function bearerOf({ headers }: FastifyRequest): string | undefined {
   return BEARER.exec(headers.authorization ?? '')?.[1];
 }
 
 /**
- * The credential of the profile API, which has a header for keys. When that is there it is the one, whatever stands
- * beside it, and it holds a key or nothing that is good: who means the one is not to be let in by the other.
+ * The credential of a profile API request. The header `apikey` takes precedence over a bearer token, also when it holds
+ * no key: a request is never authenticated by a credential that its sender did not mean.
  */
 export function keyOrBearerOf(request: FastifyRequest): string | undefined {
   const { apikey } = request.headers;
@@ -20,16 +20,15 @@ export function keyOrBearerOf(request: FastifyRequest): string | undefined {
 }
 
 /**
- * SDKs that were made for Segment or RudderStack have their write key in one of these places: the user of `Basic`, as a
- * bearer, in the path or the query (what loads settings, and `sendBeacon`, which can set no header), or in the body. A
- * header is the one that counts, whatever stands elsewhere.
+ * The write key of an SDK made for Segment or RudderStack: the user of `Basic`, a bearer token, in the path or query (for
+ * loading settings, and for `sendBeacon`, which cannot set headers), or in the body. A header takes precedence.
  */
 export function sdkCredentialOf(request: FastifyRequest): string | undefined {
   const { authorization } = request.headers;
   return authorization === undefined ? keyInAddress(request) : (bearerOf(request) ?? userOf(authorization));
 }
 
-/** Whether a request names a credential before its body. */
+/** Whether a request has a credential outside of its body. */
 export function namesCredential(request: FastifyRequest): boolean {
   return request.headers.authorization !== undefined || keyInAddress(request) !== undefined;
 }
@@ -38,12 +37,12 @@ export function keyInBody({ body }: FastifyRequest): string | undefined {
   return textIn(body, 'writeKey');
 }
 
-/** In a text of JSON that was not parsed, wherever it stands. Keys are written in letters that nobody escapes. */
+/** A key at any place in JSON text. Keys consist of characters that need no escape. */
 const KEY_IN_TEXT = /"writeKey"\s*:\s*"(trb_\w{1,64})"/g;
-/** More than anybody has keys in one body. */
+/** Candidates that are checked of one body. */
 const MAX_KEYS_IN_TEXT = 4;
 
-/** What may be the key that `keyInBody` will find, the first of them. */
+/** The first candidates for the key that `keyInBody` finds once the body is parsed. */
 export function keysInText(text: Buffer): readonly string[] {
   const keys = new Set<string>();
   for (const [, key = ''] of text.toString('latin1').matchAll(KEY_IN_TEXT)) {
@@ -59,7 +58,7 @@ function keyInAddress({ params, query }: FastifyRequest): string | undefined {
 
 const BASIC = /^Basic +([A-Za-z0-9+/_-]+={0,2}) *$/i;
 
-/** The user of `Basic`; the password is nobody's. */
+/** The user name of `Basic`; the password is ignored. */
 function userOf(authorization: string): string | undefined {
   const encoded = BASIC.exec(authorization)?.[1];
   if (encoded === undefined) return undefined;

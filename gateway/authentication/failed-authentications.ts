@@ -1,14 +1,14 @@
 import type { Clock } from '@tributary/core';
 import { addressGroup, type IpAddress, widerGroup } from '../server/ip-address.ts';
 
-/** An address (IPv6: a /64 network) may fail this often in one window. */
+/** Failures of one address (IPv6: a /64 network) in one window. */
 export const MAX_FAILURES = 100;
-/** The same of all /64 networks of one /48 together, which one customer of a provider may have. */
+/** Failures of one /48 network, which a provider may assign to one customer. */
 export const MAX_WIDER_FAILURES = 1_000;
 const WINDOW_MS = 60_000;
-/** Addresses remembered at once, of those that may go on and of those that may not. */
+/** Addresses in each of the two tables. */
 const MAX_ADDRESSES = 10_000;
-/** Addresses that make way for others at once. */
+/** Addresses that are evicted at a time. */
 const FORGOTTEN_AT_ONCE = 500;
 
 interface Window {
@@ -18,25 +18,25 @@ interface Window {
 }
 
 /**
- * How often authentication failed, by address, in the minute since it began to fail. This process's own count.
+ * Counts failed authentications by address, in a window of a minute that begins with the first failure, in this process.
  *
- * The tables are bounded. Past the bound the addresses that began to fail first are forgotten, but an address that has to
- * wait is kept apart and only makes way for others that have to wait: failures at many addresses lift no refusal.
+ * The tables are bounded; the oldest entries are evicted. Throttled addresses are in a table of their own, so failures
+ * from many other addresses do not lift a throttle.
  */
 export class FailedAuthentications {
   readonly #clock: Clock;
   readonly #counting = new Map<string, Window>();
-  readonly #waiting = new Map<string, Window>();
+  readonly #throttled = new Map<string, Window>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** Seconds until failures of this address are taken again; 0 while they are. */
+  /** Seconds until the throttle of this address ends; 0 when it is not throttled. */
   waitOf(address: IpAddress): number {
     let ms = 0;
     for (const { name } of groupsOf(address)) {
-      const window = this.#windowIn(this.#waiting, name);
+      const window = this.#windowIn(this.#throttled, name);
       if (window !== undefined) ms = Math.max(ms, window.since + WINDOW_MS - this.#clock());
     }
     return Math.ceil(ms / 1000);
@@ -47,16 +47,16 @@ export class FailedAuthentications {
   }
 
   #noteGroup(name: string, max: number): void {
-    if (this.#windowIn(this.#waiting, name) !== undefined) return;
+    if (this.#windowIn(this.#throttled, name) !== undefined) return;
     const window = this.#windowIn(this.#counting, name) ?? { since: this.#clock(), failures: 0 };
     window.failures++;
     if (window.failures >= max) {
       this.#counting.delete(name);
-      put(this.#waiting, name, window);
+      put(this.#throttled, name, window);
     } else if (window.failures === 1) put(this.#counting, name, window);
   }
 
-  /** The window an address is in; one that is over, or that a clock set back would keep open for long, is removed. */
+  /** The current window of an address. A window that is over is removed, as is one from the future after a clock change. */
   #windowIn(windows: Map<string, Window>, name: string): Window | undefined {
     const window = windows.get(name);
     if (window === undefined) return undefined;
@@ -78,10 +78,10 @@ function groupsOf(address: IpAddress): readonly CountedGroup[] {
   return wider === undefined ? [group] : [group, { name: wider, max: MAX_WIDER_FAILURES }];
 }
 
-/** Adds the window as the youngest, in place of the oldest ones where there is no room. */
+/** Adds a window as the newest, and evicts the oldest ones when the table is full. */
 function put(windows: Map<string, Window>, name: string, window: Window): void {
   windows.delete(name);
-  // Many at a time: to find the oldest entry of a map takes longer the more of them were removed one by one.
+  // Several at a time: finding the first key of a map gets slower with the entries deleted before it.
   if (windows.size >= MAX_ADDRESSES)
     for (const oldest of [...windows.keys()].slice(0, FORGOTTEN_AT_ONCE)) windows.delete(oldest);
   windows.set(name, window);

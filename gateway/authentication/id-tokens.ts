@@ -9,25 +9,25 @@ import {
   UnsecuredJWT,
 } from 'jose';
 
-/** An identity platform whose ID tokens are taken. */
+/** An identity platform whose ID tokens are accepted. */
 export interface TrustedIssuer {
   /** The exact `iss` of its tokens. */
   readonly issuer: string;
   /** Its tokens must carry one of these as `aud`. */
   readonly audiences: readonly string[];
-  /** Asymmetric algorithms only; `none` and HMAC are never taken, whatever stands here. */
+  /** Asymmetric algorithms only: `none` and HMAC are never accepted, even if listed. */
   readonly algorithms: readonly string[];
-  /** Only people with a verified e-mail address of one of these domains, in lower case, are let in; empty = everybody. */
+  /** Domains, in lower case, of the verified e-mail addresses that are accepted; empty: all. */
   readonly emailDomains: readonly string[];
-  /** Finds the key a token names; throws `Unavailable` while it cannot know whether there is one. */
+  /** Finds the signing key of a token. Throws `Unavailable` while the issuer's keys cannot be read. */
   readonly keys: JWTVerifyGetKey;
 }
 
 const CLOCK_SKEW_SECONDS = 30;
-/** A bound on `iat`, which also refuses tokens issued in the future; issuers set `exp` well below it. */
+/** Maximal age by `iat`; also refuses tokens issued in the future. Issuers set `exp` well below it. */
 const MAX_TOKEN_AGE_SECONDS = 24 * 3600;
 
-/** Takes the tokens of the given issuers and of nobody else. */
+/** Accepts tokens of the given issuers only. */
 export function createIdentityVerifier(issuers: readonly TrustedIssuer[], now: () => Date): IdentityVerifier {
   const byName = new Map(issuers.map((issuer) => [issuer.issuer, issuer]));
   return {
@@ -74,9 +74,8 @@ function rulesOf({ issuer, audiences, algorithms }: TrustedIssuer, currentDate: 
 }
 
 /**
- * Throws what the claims alone refuse, such as a token that expired: that needs no key, so it is answered while the
- * issuer is down too, and nobody makes us ask it for keys by it. The claims are looked at again once the signature is
- * known to be good.
+ * Throws for claims that are refused without a signature, such as an expired token: no key is needed, so it is answered
+ * while the issuer is down, and cannot cause requests to the issuer. The claims are checked again with the signature.
  */
 function refuseByClaims(token: string, rules: JWTVerifyOptions): void {
   UnsecuredJWT.decode(`${UNSECURED_HEADER}.${token.split('.')[1]}.`, rules);
@@ -84,7 +83,7 @@ function refuseByClaims(token: string, rules: JWTVerifyOptions): void {
 
 const UNSECURED_HEADER = Buffer.from('{"alg":"none"}').toString('base64url');
 
-/** An access token or a logout token of the same issuer is none, also when its audience is ours. */
+/** Excludes access tokens and logout tokens of the same issuer and audience. */
 function isIdToken(typ: string | undefined): boolean {
   return typ === undefined || /^(application\/)?jwt$/i.test(typ);
 }
@@ -93,7 +92,7 @@ function isoSeconds(seconds: number): string {
   return new Date(seconds * 1000).toISOString();
 }
 
-/** When the verification above stops taking these claims, which it requires; epoch ms. */
+/** When the verification stops accepting these claims; epoch ms. */
 function expiryOf({ exp = 0, iat = 0 }: JWTPayload): number {
   return (Math.min(exp, iat + MAX_TOKEN_AGE_SECONDS) + CLOCK_SKEW_SECONDS) * 1000;
 }
@@ -106,56 +105,56 @@ function claimedIssuer(token: string): string | undefined {
   }
 }
 
-/** Who an identity platform says is calling. */
+/** The verified content of an ID token. */
 export interface Identity {
   readonly issuer: string;
   readonly subject: string;
-  /** Null unless the issuer says that it verified the address; as `normalizeEmail` writes it. */
+  /** Null unless the issuer has verified the address; normalised by `normalizeEmail`. */
   readonly email: string | null;
-  /** When the token was issued, ISO 8601: of two tokens that tell different things the later one is right. */
+  /** When the token was issued, ISO 8601: of two tokens with different claims the later one counts. */
   readonly issuedAt: string;
-  /** The scopes of the profile API that the token names; absent when it names none. */
+  /** The profile API scopes of the token; absent when it has none. */
   readonly profileScopes?: readonly string[];
-  /** Epoch ms: from then on the token is nobody's. */
+  /** Epoch ms. */
   readonly expiresAt: number;
 }
 
-/** Verifies ID tokens. Undefined for any token that is not to be trusted; throws `Unavailable` when it cannot tell. */
+/** Verifies ID tokens. Undefined for a token that is not accepted; throws `Unavailable` when that cannot be decided. */
 export interface IdentityVerifier {
   verify(token: string): Promise<Identity | undefined>;
 }
 
-/** What OpenID Connect allows a subject to be long at most; it is kept for good. */
+/** The maximal length of a subject by OpenID Connect. */
 const MAX_SUBJECT = 255;
 
-/** Who a token is about; undefined for a claim that names nobody. */
+/** The subject of a token; undefined for a claim that is not valid. */
 export function subjectOf({ sub }: JWTPayload): string | undefined {
   return typeof sub === 'string' && sub !== '' && sub.length <= MAX_SUBJECT ? sub : undefined;
 }
 
 /**
- * Whether a token was issued to one of ours. A token for several audiences is: any of them may have asked for it and
- * would otherwise speak for the person here.
+ * Whether a token was issued to one of the configured clients. A token with several audiences must name the client in
+ * `azp`: else any of the audiences could use tokens that it obtained.
  */
 export function isIssuedToUs({ aud, azp }: JWTPayload, audiences: readonly string[]): boolean {
   if (!Array.isArray(aud) || aud.length === 1) return true;
   return typeof azp === 'string' && audiences.includes(azp);
 }
 
-/** The address of a token, if its issuer verified it. Some issuers write the flag as text. */
+/** The e-mail address of a token, if the issuer has verified it. Some issuers write the flag as text. */
 export function verifiedEmail({ email, email_verified: verified }: JWTPayload): string | null {
   if (typeof email !== 'string' || (verified !== true && verified !== 'true')) return null;
   return normalizeEmail(email) ?? null;
 }
 
-/** Whether people of this address are let in. `domains` are in lower case; none means everybody is. */
+/** Whether the address is of one of the domains, in lower case; no domains accept all. */
 export function isAdmitted(email: string | null, domains: readonly string[]): boolean {
   return domains.length === 0 || domains.some((domain) => email?.endsWith(`@${domain}`));
 }
 
 /**
- * The scopes of the profile API that a token names, in `scope` or `scopes`, as a list or in one text; undefined when it
- * names none. Those there are not are told too: who names nothing but them may do nothing.
+ * The profile API scopes of a token, from `scope` or `scopes`, as a list or as text; undefined when it has none. Unknown
+ * scopes are included: a token with only unknown scopes is allowed nothing.
  */
 export function profileScopes({ scope, scopes }: JWTPayload): readonly string[] | undefined {
   const named = [scope, scopes].flatMap(wordsOf).filter((word) => word.startsWith('profile.'));

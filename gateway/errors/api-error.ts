@@ -1,18 +1,18 @@
 import type { ConflictCause, ConflictReason } from '@tributary/core';
 import type { FastifyReply } from 'fastify';
 
-/** One thing that is wrong with a request. `path` is a JSON pointer into the body, or the name of a parameter of the query. */
+/** One fault of a request. `path` is a JSON pointer into the body, or the name of a query parameter. */
 export interface ErrorDetail {
   readonly path: string;
   readonly message: string;
 }
 
-/** An answer other than success. `error` is short and stable; clients may compare it. */
+/** An error response. `error` is short and stable; clients may compare it. */
 export class ApiError extends Error {
   readonly status: number;
   readonly error: string;
   readonly details: readonly ErrorDetail[] | undefined;
-  /** Further fields of the body. */
+  /** Further fields of the response body. */
   readonly fields: Readonly<Record<string, unknown>>;
   readonly retryAfterSeconds: number | undefined;
 
@@ -23,7 +23,7 @@ export class ApiError extends Error {
       details?: readonly ErrorDetail[];
       fields?: Readonly<Record<string, unknown>>;
       retryAfterSeconds?: number;
-      /** What the caller is not told. */
+      /** For the log; not sent to the caller. */
       cause?: unknown;
     } = {},
   ) {
@@ -55,22 +55,22 @@ export function notFound(): ApiError {
   return new ApiError(404, 'not found');
 }
 
-/** 405: the path is there and knows other methods, which `Allow` has to name. */
+/** 405: the path has other methods, which the caller sets as `Allow`. */
 export function methodNotAllowed(): ApiError {
   return new ApiError(405, 'method not allowed');
 }
 
 /**
- * Why what is there does not let a change be made: the catalog's reasons, and
+ * Why a change conflicts with the current state: the catalog's reasons, and
  *
- * - `not_dead`: the delivery is not dead (any more).
- * - `unusable`: no connector of this release, or no key of it, opens the destination.
- * - `not_merged`: the ucid is that of a profile of its own.
- * - `unknown_origin`: nothing of the merged profile is known to have come from the ucid.
+ * - `not_dead`: the delivery is not dead, or no longer.
+ * - `unusable`: this release has no connector for the destination, or no key opens its secrets.
+ * - `not_merged`: the ucid belongs to a profile of its own.
+ * - `unknown_origin`: no part of the merged profile is known to come from the ucid.
  */
 type ConflictCode = ConflictReason | 'not_dead' | 'unusable' | 'not_merged' | 'unknown_origin';
 
-/** 409. `causes` names the things that stand in the way, where there are any. */
+/** 409. `causes` names the entities that prevent the change, if any. */
 export function conflict(reason: ConflictCode, causes: readonly ConflictCause[] = []): ApiError {
   return new ApiError(409, 'conflict', { fields: { reason, causes } });
 }
@@ -95,23 +95,20 @@ export function tooManyRequests(retryAfterSeconds: number): ApiError {
   return new ApiError(429, 'too many requests', { retryAfterSeconds });
 }
 
-/**
- * 503: nothing is confirmed. `fields` may carry the ids that were assigned, to send again with; `cause` is for the log
- * alone.
- */
+/** 503: nothing is confirmed. `fields` may contain the assigned ids, for a retry; `cause` is for the log only. */
 export function unavailable(fields: Readonly<Record<string, unknown>> = {}, cause?: unknown): ApiError {
   return new ApiError(503, 'unavailable', { fields, cause, retryAfterSeconds: RETRY_AFTER_SECONDS });
 }
 
-/** The one shape of every answer that is no success. */
+/** The body of an error response. */
 export function errorBody({ error, fields, details }: ApiError): Readonly<Record<string, unknown>> {
   return { error, ...fields, ...(details === undefined ? {} : { details }) };
 }
 
 export function answerError(reply: FastifyReply, error: ApiError): FastifyReply {
   if (error.retryAfterSeconds !== undefined) reply.header('retry-after', String(error.retryAfterSeconds));
-  // Fastify would close the connection under a client that is still sending, which then never reads the answer. Kept
-  // open, Node reads the rest and throws it away, within the request's time limit.
+  // Fastify would close the connection of a client that is still sending, which then could not read the response. When it
+  // stays open, Node reads and discards the rest within the request's timeout.
   if (error.status === 413 || error.status === 503) reply.removeHeader('connection');
   return reply
     .code(error.status)

@@ -13,14 +13,14 @@ import {
 } from './api-error.ts';
 import { describeValidation } from './validation.ts';
 
-/** Turns whatever is thrown into the one error shape, without stacks and without library wording. */
+/** Answers every thrown error in the one error shape, without stacks and library messages. */
 export const errorsPlugin = fastifyPlugin<Pick<GatewayDependencies, 'logger'>>(async (app, { logger }) => {
-  /** Each of them: how many are written is the logger's to decide. */
+  /** Not throttled here: the logger bounds repeated messages. */
   function logUnavailable({ id, routeOptions }: FastifyRequest, cause: unknown): void {
     const { operation } = routeOptions.config;
     logger.warn(
       { request_id: id, operation, error: messageOf(cause) },
-      'a request is answered with 503, to be repeated',
+      'a request is answered with 503; its client should retry it',
     );
   }
 
@@ -28,7 +28,7 @@ export const errorsPlugin = fastifyPlugin<Pick<GatewayDependencies, 'logger'>>(a
     const known = toApiError(error);
     if (known?.status === 503 && known.cause !== undefined) logUnavailable(request, known.cause);
     if (known !== undefined)
-      return answerError(reply, request.routeOptions.config.sdk ? inWordsOfSdks(known) : known);
+      return answerError(reply, request.routeOptions.config.sdk ? forSdks(known) : known);
     logger.error(
       { request_id: request.id, error: messageOf(error), stack: error.stack },
       'request failed unexpectedly',
@@ -38,10 +38,10 @@ export const errorsPlugin = fastifyPlugin<Pick<GatewayDependencies, 'logger'>>(a
 });
 
 /**
- * SDKs that were made for Segment read `code` and `message`. Where they are missing some (rudder-sdk-python) fail over
- * the answer itself, and take a refusal for an outage that is worth ten more tries.
+ * SDKs made for Segment read `code` and `message`. Without these some of them (rudder-sdk-python) fail to read the
+ * response, take the refusal for an outage, and retry ten times.
  */
-function inWordsOfSdks(refusal: ApiError): ApiError {
+function forSdks(refusal: ApiError): ApiError {
   const { status, error, details, retryAfterSeconds } = refusal;
   const [first] = details ?? [];
   const message = first === undefined ? error : `${error}: ${[first.path, first.message].join(' ').trim()}`;
@@ -52,10 +52,10 @@ function inWordsOfSdks(refusal: ApiError): ApiError {
   });
 }
 
-/** Fastify's own refusals, by code; undefined for what nobody foresaw. */
+/** The response to a known error, Fastify's included; undefined for an unexpected error. */
 function toApiError(error: FastifyError | ApiError | TributaryError): ApiError | undefined {
   if (error instanceof ApiError) return error;
-  // What can never be taken should have been refused before it was handed to a port: nobody foresaw it.
+  // Should have been refused before it reached the port.
   if (error instanceof TooLarge) return payloadTooLarge('', 'larger than this installation takes');
   if (error instanceof TributaryError) return error.retryable ? unavailable({}, error) : undefined;
   if (error.validation !== undefined)

@@ -2,7 +2,7 @@ import type { FastifySchemaValidationError } from 'fastify';
 import { VISIBLE } from '../resources/schemas.ts';
 import type { ErrorDetail } from './api-error.ts';
 
-/** At most this many faults are told at once. */
+/** Faults that one response reports, at most. */
 export const MAX_DETAILS = 20;
 
 const TYPE_WORDS: Readonly<Record<string, string>> = {
@@ -15,7 +15,7 @@ const TYPE_WORDS: Readonly<Record<string, string>> = {
   null: 'null',
 };
 
-/** A validator's findings in our own words. */
+/** The findings of a validator as error details. */
 export function describeValidation(
   findings: readonly FastifySchemaValidationError[],
   context: string | undefined,
@@ -74,7 +74,7 @@ function describe({ keyword, instancePath, params }: FastifySchemaValidationErro
           ? 'must have a visible character, and no control characters or line breaks'
           : 'does not have the right form',
       );
-    // The branches of a union report themselves.
+    // The branches of a union have findings of their own.
     case 'anyOf':
     case 'oneOf':
     case 'if':

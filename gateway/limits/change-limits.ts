@@ -11,53 +11,53 @@ import {
 import { ApiError } from '../errors/api-error.ts';
 
 export interface ChangeRates {
-  /** Changes a minute of one workspace, or of what an organization has beside its workspaces. */
+  /** Changes a minute of one workspace, or of an organization outside of its workspaces. */
   readonly perScope: number;
-  /** Changes a minute of one account and the keys it made, wherever. */
+  /** Changes a minute of one account and the keys that it created, in all scopes. */
   readonly perAccount: number;
 }
 
 export interface ChangeLimitsOptions {
   readonly quotas: Quotas;
-  /** Absent: any number. */
+  /** Absent: unlimited. */
   readonly rates?: ChangeRates;
-  /** Ms that never go back. */
+  /** A monotonic clock, ms. */
   readonly elapsed: () => number;
 }
 
-/** A change that is to be appended to the catalog. */
+/** A change to be appended to the catalog. */
 export interface Change {
   readonly fact: Fact;
   readonly bytes: number;
-  /** The account that calls; of a key the one that made it. */
+  /** The account of the caller; for a key, the account that created it. */
   readonly account: string;
-  /** The workspace, else the organization, that the call is about. */
+  /** The workspace, else the organization, that the change belongs to. */
   readonly scope: string | undefined;
 }
 
-/** A fact counts as one change for each so many bytes that it begins: the log keeps all of them. */
+/** A fact counts as one change for each started block of this size, as the log keeps all of it. */
 const BYTES_OF_A_CHANGE = 16 * 1024;
-/** Facts of one scope that fill quotas, on their way to the log at a time: by so many a quota can be exceeded. */
-const LANES = 4;
-/** Changes that take something away. Each was made room for when it was added, and it must always be possible. */
+/** Concurrent quota-relevant appends of one scope: the number by which several gateways can exceed a quota. */
+const APPENDS_PER_SCOPE = 4;
+/** Removals are not rate limited: each was counted when it was added, and must always be possible. */
 const REMOVES = /\.(revoked|removed|deleted|archived|cancelled)$/;
 
 /**
- * Bounds the changes that callers make to the catalog: by quotas (409) and in number (429).
+ * Bounds the changes that callers make to the catalog: by quotas (409) and by rate (429).
  *
- * The fold cannot check quotas, as they differ by process and its verdicts must not. They are checked before a fact is
- * appended, on the state that this process has, together with what it has under way itself: so one gateway never
- * exceeds a quota. Several may: each by the facts it had under way when another filled the quota, which are `LANES` at
- * most, as the answer to each has been folded by this process, with all facts before it, before the next is checked.
+ * The fold cannot check quotas: they are settings of a process, and its verdicts must be the same in all. They are checked
+ * before a fact is appended, against this process's state plus its own appends in flight, so one gateway never exceeds a
+ * quota. Several gateways may, each by its appends in flight when another one filled the quota: at most
+ * `APPENDS_PER_SCOPE`, as an append ends when this process has folded the fact and all facts before it.
  */
 export class ChangeLimits {
   readonly #quotas: Quotas;
   readonly #rates: ChangeRates | undefined;
   readonly #ofScopes: TokenBuckets;
   readonly #ofAccounts: TokenBuckets;
-  /** What facts under way add, by quota and the scope it is of. */
+  /** Amounts that appends in flight add, by quota and scope. */
   readonly #pending = new Map<string, number>();
-  readonly #lanes = new Lanes();
+  readonly #appends = new ScopedConcurrency();
 
   constructor({ quotas, rates, elapsed }: ChangeLimitsOptions) {
     this.#quotas = quotas;
@@ -68,26 +68,26 @@ export class ChangeLimits {
     this.#ofAccounts = bucketsOf(rates?.perAccount);
   }
 
-  /** Appends a change. Throws 429 beyond the rates, 409 beyond a quota. `state` is asked for when it is needed. */
+  /** Appends a change. 429 above a rate, 409 above a quota. `state` is called each time the current state is needed. */
   async admit(change: Change, state: () => CatalogView, append: () => Promise<Verdict>): Promise<Verdict> {
     const { fact } = change;
-    if (!REMOVES.test(fact.type)) this.#charge(change);
-    // Whether a fact fills a quota may change while it waits: it is looked at twice.
+    if (!REMOVES.test(fact.type)) this.#consumeRates(change);
+    // Evaluated again after waiting: the state may have changed meanwhile.
     if (quotaUses(fact, state()).length === 0) return append();
-    return this.#lanes.run(change.scope ?? change.account, async () => {
+    return this.#appends.run(change.scope ?? change.account, async () => {
       const uses = quotaUses(fact, state());
       const exceeded = exceededQuota(uses, this.#quotas, (use) => this.#pending.get(nameOf(use)) ?? 0);
       if (exceeded !== undefined) throw quotaExceeded(exceeded.quota, this.#quotas[exceeded.quota]);
-      this.#note(uses, 1);
+      this.#addPending(uses, 1);
       try {
         return await append();
       } finally {
-        this.#note(uses, -1);
+        this.#addPending(uses, -1);
       }
     });
   }
 
-  #charge({ account, scope, bytes }: Change): void {
+  #consumeRates({ account, scope, bytes }: Change): void {
     if (this.#rates === undefined) return;
     const { perScope, perAccount } = this.#rates;
     const changes = Math.ceil(bytes / BYTES_OF_A_CHANGE);
@@ -97,7 +97,7 @@ export class ChangeLimits {
     if (ofAccount > 0) throw tooManyChanges('changes_per_minute_of_account', perAccount, ofAccount);
   }
 
-  #note(uses: readonly QuotaUse[], sign: 1 | -1): void {
+  #addPending(uses: readonly QuotaUse[], sign: 1 | -1): void {
     for (const use of uses) {
       const name = nameOf(use);
       const sum = (this.#pending.get(name) ?? 0) + sign * use.adds;
@@ -111,7 +111,7 @@ function nameOf({ quota, scope }: QuotaUse): string {
   return `${quota}:${scope}`;
 }
 
-/** 409: there is no room for one more; `quota` says of what. Existing ones stay as they are. */
+/** 409: the quota is full. Existing entities stay as they are. */
 export function quotaExceeded(quota: string, limit: number): ApiError {
   return new ApiError(409, 'quota exceeded', { fields: { quota, limit } });
 }
@@ -121,34 +121,34 @@ function tooManyChanges(quota: string, limit: number, waitMs: number): ApiError 
   return new ApiError(429, 'too many requests', { fields: { quota, limit }, retryAfterSeconds });
 }
 
-interface Lane {
+interface ScopeQueue {
   running: number;
   waiting: { begin(): void; fail(error: unknown): void }[];
 }
 
-/** Runs so much work of one name at a time. What waits fails together with work that fails: the log does not answer. */
-class Lanes {
-  readonly #lanes = new Map<string, Lane>();
+/** Bounds the concurrent appends of each scope. Waiting appends fail together with one that fails: the log does not answer. */
+class ScopedConcurrency {
+  readonly #queues = new Map<string, ScopeQueue>();
 
-  async run<T>(name: string, work: () => Promise<T>): Promise<T> {
-    const lane = this.#lanes.get(name) ?? { running: 0, waiting: [] };
-    this.#lanes.set(name, lane);
-    if (lane.running >= LANES)
+  async run<T>(scope: string, work: () => Promise<T>): Promise<T> {
+    const queue = this.#queues.get(scope) ?? { running: 0, waiting: [] };
+    this.#queues.set(scope, queue);
+    if (queue.running >= APPENDS_PER_SCOPE)
       await new Promise<void>((begin, fail) => {
-        lane.waiting.push({ begin, fail });
+        queue.waiting.push({ begin, fail });
       });
-    else lane.running++;
+    else queue.running++;
     try {
       return await work();
     } catch (error) {
-      if (!(error instanceof ApiError)) for (const { fail } of lane.waiting.splice(0)) fail(error);
+      if (!(error instanceof ApiError)) for (const { fail } of queue.waiting.splice(0)) fail(error);
       throw error;
     } finally {
-      // A waiter takes over the place of what it follows.
-      const next = lane.waiting.shift();
+      // A waiter takes over the permit.
+      const next = queue.waiting.shift();
       if (next !== undefined) next.begin();
-      else lane.running--;
-      if (lane.running === 0) this.#lanes.delete(name);
+      else queue.running--;
+      if (queue.running === 0) this.#queues.delete(scope);
     }
   }
 }

@@ -2,7 +2,7 @@ import { connect, type Socket } from 'node:net';
 import { expect, it, onTestFinished } from 'vitest';
 import { errorsPlugin } from '../errors/error-handler.ts';
 import { createServer } from '../server/create-server.ts';
-import { answersPlugin } from './memory-budgets.ts';
+import { responseMemoryPlugin } from './memory-budgets.ts';
 
 const MIB = 1024 * 1024;
 const NO_LOGGER = { trace() {}, debug() {}, info() {}, warn() {}, error() {}, fatal() {} };
@@ -10,7 +10,7 @@ const NO_LOGGER = { trace() {}, debug() {}, info() {}, warn() {}, error() {}, fa
 async function serve(answers: number) {
   const app = createServer();
   await app.register(errorsPlugin, { logger: NO_LOGGER as never });
-  await app.register(answersPlugin, { memory: { answers } });
+  await app.register(responseMemoryPlugin, { memory: { answers } });
   app.get('/large', async () => 'x'.repeat(24 * MIB));
   const port = Number(new URL(await app.listen({ host: '127.0.0.1', port: 0 })).port);
   const sockets: Socket[] = [];

@@ -4,28 +4,31 @@ import type { Caller } from '../authentication/caller.ts';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { tooManyRequests } from '../errors/api-error.ts';
 
-/** A limiter that failed is told at most this often, ms. */
-const TELL_EVERY_MS = 10_000;
+/** A failing limiter is logged at most this often, ms. */
+const LOG_EVERY_MS = 10_000;
 
 /**
- * 429 for a credential that calls too often. Events are not counted here but where they are taken, by their number. A
- * limiter that does not answer lets everybody pass and is told: it protects the service, and must not be its outage.
+ * 429 for a credential that calls too often. Ingestion is limited by `consumeEventQuota` instead, by number of events.
+ * While the limiter does not answer, all calls pass, and that is logged: its outage must not become one of the service.
  */
 export const rateLimitsPlugin = fastifyPlugin<
   Pick<GatewayDependencies, 'limits' | 'metrics' | 'logger' | 'clock'>
 >(async (app, { limits, metrics, logger, clock }) => {
   const limiter: RateLimiter | undefined = limits?.calls;
   if (limiter === undefined) return;
-  let toldAt = Number.NEGATIVE_INFINITY;
+  let loggedAt = Number.NEGATIVE_INFINITY;
 
   async function waitOf(caller: Caller, of: RateLimiter): Promise<number> {
     try {
       return await of.take(nameOf(caller));
     } catch (error) {
       metrics.count('tributary_rate_limit_unchecked_total');
-      if (clock() - toldAt >= TELL_EVERY_MS) {
-        toldAt = clock();
-        logger.warn({ error: messageOf(error) }, 'the rate limit cannot be checked: every call passes');
+      if (clock() - loggedAt >= LOG_EVERY_MS) {
+        loggedAt = clock();
+        logger.warn(
+          { error: messageOf(error) },
+          'the rate limiter does not answer: all calls pass until it does',
+        );
       }
       return 0;
     }
@@ -38,7 +41,7 @@ export const rateLimitsPlugin = fastifyPlugin<
 
   app.addHook('onRequest', (request, _reply, done) => {
     const { operation } = request.routeOptions.config;
-    // The way of events waits for no promise.
+    // The path of events awaits no promise.
     if (operation === undefined || operation === 'events.ingest' || permissionOf(operation).public) done();
     else checkCallRate(request.caller, limiter).then(() => done(), done);
   });
@@ -49,8 +52,8 @@ function nameOf(caller: Caller): string {
 }
 
 /**
- * Counts events against what their key may send: each once, before it is looked at, as what is refused costs as well.
- * 429, and none is counted, for a key that sends more than it may; then none of them may be taken.
+ * Consumes the event quota of a write key, once per event and before validation, as refused events cost work as well. 429
+ * when the quota is exceeded; then nothing is consumed and no event may be accepted.
  */
 export function consumeEventQuota(
   { limits }: Pick<GatewayDependencies, 'limits'>,

@@ -9,7 +9,7 @@ const channel = Type.String({
   description: 'A destination of the workspace, which notices are delivered to, as `track` events.',
 });
 
-/** Who is told when a destination turns bad, as people write it. */
+/** The recipients of a destination's health alerts, as clients write them. */
 export const alertsBody = closed(
   {
     enabled: optional(Type.Boolean({ description: 'While false nobody is told. Default true.' })),
@@ -29,8 +29,8 @@ export const alertsResource = Type.Object({
 });
 
 /**
- * What a body says, to be stored; null where it says nothing. 400 for an address that is none, and for a destination
- * that is not there, or that would tell of itself (`ownId`): it cannot while it is bad.
+ * The alerts of a body in their stored form; null when the body has none. 400 for an invalid address, for a missing
+ * destination, and for the destination itself (`ownId`), which could not deliver alerts about itself.
  */
 export function alertsIn(
   alerts: Static<typeof alertsBody> | null | undefined,

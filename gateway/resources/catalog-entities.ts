@@ -12,7 +12,7 @@ import { accountOf, authorOf } from '../authentication/caller.ts';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { conflict, notFound, payloadTooLarge, versionMismatch } from '../errors/api-error.ts';
 
-/** The entity a path names; 404 for what is malformed, missing, deleted or another workspace's. */
+/** The entity that a path names. 404 for a malformed id, and for one that is missing, deleted or of another workspace. */
 export function entityOf<K extends WorkspaceEntityKind>(
   request: FastifyRequest,
   { catalog }: Pick<GatewayDependencies, 'catalog'>,
@@ -24,13 +24,13 @@ export function entityOf<K extends WorkspaceEntityKind>(
   return entity;
 }
 
-/** How long a change that may be none waits to hear of all others, ms. */
+/** How long an apparently unchanged entity waits for the catalog to catch up, ms. */
 const CATCH_UP_MS = 5_000;
 
 /**
- * True when a stored entity already is what a request wants it to be. Then it becomes no fact: each version of an
- * entity costs every process memory for good. Only true of the newest version there is: what another process was told
- * since this one last heard must not be taken for unchanged. `Unavailable` when that cannot be known.
+ * Whether a stored entity already has the wanted fields. Then no fact is appended: each version costs memory in every
+ * process for good. The catalog catches up first, so that a newer version from another process is not taken for
+ * unchanged; `Unavailable` when it cannot.
  */
 export async function isAlready<K extends WorkspaceEntityKind>(
   request: FastifyRequest,
@@ -42,7 +42,7 @@ export async function isAlready<K extends WorkspaceEntityKind>(
   return isUnchanged(dependencies, stored, wanted, () => entityOf(request, dependencies, kind, stored.id));
 }
 
-/** The same of anything a catalog holds: `current` finds it again. */
+/** The same for any object of the catalog; `current` looks it up again. */
 export async function isUnchanged<Entity extends object>(
   { catalog }: Pick<GatewayDependencies, 'catalog'>,
   stored: Entity,
@@ -51,10 +51,10 @@ export async function isUnchanged<Entity extends object>(
 ): Promise<boolean> {
   if (!isDeepStrictEqual({ ...stored, ...wanted }, { ...stored })) return false;
   await catalog.catchUp(CATCH_UP_MS);
-  return current() === stored; // a change makes a new object
+  return current() === stored; // every change creates a new object
 }
 
-/** Revokes a key for good. Revoking a revoked one changes nothing. */
+/** Revokes a key permanently. Idempotent. */
 export async function revokeKey(
   request: FastifyRequest,
   dependencies: ProposalDependencies,
@@ -67,7 +67,7 @@ export async function revokeKey(
   return { id: key.id, status: 'revoked' };
 }
 
-/** Deletes an entity. Deleting a deleted one changes nothing; 409 while something at work names it. */
+/** Deletes an entity. Idempotent; 409 while an active entity refers to it. */
 export async function deleteEntity(
   request: FastifyRequest,
   dependencies: ProposalDependencies,
@@ -91,16 +91,17 @@ type WithoutOrigin<F> = F extends Fact
   ? Omit<F, 'v' | 'by' | 'from' | 'at'> & (F['v'] extends 1 ? { readonly v?: 1 } : Pick<F, 'v'>)
   : never;
 
-/** A fact without what the request says about it: who, from where, when. Of version 1 unless it says otherwise. */
+/** A fact without its origin, which comes from the request: author, address, time. Version 1 unless stated. */
 export type Proposal = WithoutOrigin<Fact>;
 
 type ProposalDependencies = Pick<GatewayDependencies, 'catalog' | 'changeLimits' | 'clock'>;
 
 /**
- * Makes a fact of a request part of the catalog. Resolves once this process's own fold applied it, so the caller
- * reads its own write. 409 with the reason when the fold refused it, and, with the quota's name, when there is no room for it; 429 when
- * there were too many changes of late; 412 when that was about a version the caller had named; 413 for
- * more than the log takes: a body that fits may grow when it is written down (`1e20` becomes a 1 and twenty zeros).
+ * Appends a fact to the catalog. Resolves once this process's fold has applied it, so callers read their own writes.
+ *
+ * Errors: 409 with the reason when the fold refuses it, or with the quota when that is full; 412 when the version that the
+ * caller named is not current; 429 for too many changes; 413 when the fact is larger than a log record, which a body
+ * within its limit can become (`1e20` is written as a 1 and twenty zeros).
  */
 export async function propose(
   request: FastifyRequest,
@@ -117,7 +118,7 @@ export async function propose(
   if (bytes > MAX_VALUE_BYTES)
     throw payloadTooLarge(
       '',
-      `written down it has ${bytes} bytes, and ${MAX_VALUE_BYTES} at most can be kept`,
+      `has ${bytes} bytes in its stored form, which may have at most ${MAX_VALUE_BYTES}`,
     );
   const change = {
     fact,
@@ -143,7 +144,7 @@ function tagOf({ version }: Versioned): string {
   return `"${version}"`;
 }
 
-/** What a tag says: a proxy that compresses answers makes it weak (`W/"3"`), or appends the coding (`"3-gzip"`). */
+/** An `ETag`. A proxy that compresses responses makes it weak (`W/"3"`) or appends the coding (`"3-gzip"`). */
 const TAG = /^(?:W\/)?"(?<version>\d+)(?:[-;+:](?:gzip|br|deflate|zstd|df))?"$/;
 
 /** The `ETag` of a resource is its version. */
@@ -151,7 +152,7 @@ export function tagVersion<Resource extends Versioned>(reply: FastifyReply, reso
   reply.header('etag', tagOf(resource));
 }
 
-/** True when the caller named the version that a change is for; `*` takes any. */
+/** Whether `If-Match` names a version; `*` accepts any. */
 export function namesVersion(request: FastifyRequest): boolean {
   return request.headers['if-match'] !== undefined && !tagsOf(request).includes('*');
 }
@@ -161,8 +162,8 @@ function tagsOf(request: FastifyRequest): readonly string[] {
 }
 
 /**
- * 412 unless the `If-Match` of the request, if it has one, takes the version that is there. A weak tag does: a version
- * is of the resource and not of the bytes of an answer.
+ * 412 unless `If-Match`, if the request has one, names the current version. Weak tags are accepted: the version is that of
+ * the resource, not of the bytes of a response.
  */
 export function checkVersion(request: FastifyRequest, stored: Versioned): void {
   if (!namesVersion(request)) return;

@@ -25,7 +25,7 @@ export interface PageRequest {
 
 export interface Page<Item> {
   readonly items: readonly Item[];
-  /** The cursor of the next page; absent on the last. */
+  /** The cursor of the next page; undefined on the last. */
   readonly next: string | undefined;
 }
 
@@ -36,8 +36,8 @@ export function pageRequest(query: { limit?: string; cursor?: string }): PageReq
 }
 
 /**
- * One page of what a catalog holds, newest first. The cursor names a place in that order, not an item, so it stays good
- * when the item it was made from is deleted. The page is all that is read of the list.
+ * One page of a catalog listing, newest first. The cursor is a place in that order, not an item, so it stays valid when
+ * the item is deleted. Only the items of the page are read.
  */
 export function pageOf<Item extends Created>(
   listing: Listing<Item>,
@@ -68,7 +68,7 @@ function badCursor() {
   return invalidRequest({ path: 'cursor', message: 'is not a cursor of this list' });
 }
 
-/** Runs a query that takes a cursor; a cursor its engine does not know is 400. */
+/** Runs a query with a cursor. 400 for a cursor that the engine does not know. */
 export async function withCursor<Answer>(query: () => Promise<Answer>): Promise<Answer> {
   try {
     return await query();
@@ -78,7 +78,7 @@ export async function withCursor<Answer>(query: () => Promise<Answer>): Promise<
   }
 }
 
-/** Names the next page in the `Link` header: the same query, another cursor. */
+/** Sets the `Link` header to the next page: the same query with another cursor. */
 export function linkNext(request: FastifyRequest, reply: FastifyReply, next: string | undefined): void {
   if (next === undefined) return;
   const [path = '', query = ''] = request.url.split('?', 2);

@@ -1,28 +1,25 @@
 import type { JsonObject } from '@tributary/core';
 import { type Static, type TObjectOptions, type TProperties, type TSchema, Type } from 'typebox';
 
-/** An object with these fields and no others. A `title` is its name in the API's description. */
+/** An object with these fields and no others. A `title` is the schema's name in the OpenAPI document. */
 export function closed<P extends TProperties>(properties: P, options: TObjectOptions = {}) {
   return Type.Object(properties, { ...options, additionalProperties: false });
 }
 
-/** Tells more of a schema in the API's description than the validator is told: what the code behind it checks. */
+/** Holds keywords for the OpenAPI document that validators ignore: they describe checks of the code. */
 export const DOCUMENTED = 'x-documented';
 
-/** Keywords to add to a schema in the API's description, or to put in place of its own. Validators take no notice. */
+/** Adds keywords to a schema in the OpenAPI document, or replaces its own there. */
 export function documentedAs(keywords: Readonly<Record<string, unknown>>) {
   return { [DOCUMENTED]: keywords };
 }
 
-/** One of a few words. */
+/** A string enumeration. */
 export function oneOf<const Word extends string>(words: readonly Word[], description?: string) {
   return Type.Unsafe<Word>({ type: 'string', enum: [...words], ...(description && { description }) });
 }
 
-/**
- * The same schema, or `null`. One schema of two types rather than a union of two schemas: a fault is then told once,
- * in one sentence.
- */
+/** The schema, or `null`: one schema of two types rather than a union, so that a fault is reported once. */
 export function nullable<Schema extends TSchema>(schema: Schema) {
   const { type, enum: words, ...rest } = schema as Schema & { type?: unknown; enum?: readonly unknown[] };
   if (typeof type !== 'string') throw new Error('only a schema of one type can be made nullable');
@@ -36,12 +33,12 @@ export function nullable<Schema extends TSchema>(schema: Schema) {
 /** A POST that needs no body: none, `null` or `{}`. */
 export const noBody = nullable(closed({}));
 
-/** A field of a request that may be left out; `null` says the same as leaving it out. */
+/** An optional field of a request; `null` means the same as absent. */
 export function optional<Schema extends TSchema>(schema: Schema) {
   return Type.Optional(nullable(schema));
 }
 
-/** A list in an answer. */
+/** A list in a response. */
 export function listOf<Schema extends TSchema>(items: Schema, description?: string) {
   return Type.Unsafe<readonly Static<Schema>[]>({
     type: 'array',
@@ -50,7 +47,7 @@ export function listOf<Schema extends TSchema>(items: Schema, description?: stri
   });
 }
 
-/** An object of whatever a workspace put there. */
+/** An object of any content. */
 export function freeObject(description?: string) {
   return Type.Unsafe<JsonObject>({
     type: 'object',
@@ -63,10 +60,10 @@ const MAX_NAME = 200;
 
 /** Control characters, line separators, and marks that turn the direction of what is shown beside the text. */
 const UNFIT = '\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069\\ufeff';
-/** Shown as nothing: spaces, fillers, and format characters, which belong into names only beside others. */
+/** Invisible characters: spaces, fillers and format characters, allowed in names only beside visible ones. */
 const BLANK = '\\s\\u00ad\\u115f\\u1160\\u180e\\u200b-\\u200f\\u2060-\\u2065\\u2800\\u3164\\uffa0';
 
-/** Of a text on one line with something to see. */
+/** Text on one line with at least one visible character. */
 export const VISIBLE = `^[^${UNFIT}]*[^${UNFIT}${BLANK}][^${UNFIT}]*$`;
 
 /** A display name. */
@@ -92,18 +89,18 @@ export const time = Type.String({
 /** Fields that every resource of a workspace has. */
 export const resourceFields = { id: uuid, workspace_id: uuid, name };
 
-/** When a resource was made and last changed. */
+/** Times of creation and last change. */
 export const times = { created_at: time, updated_at: time };
 
 /** The version of a resource; also its `ETag`. */
 export const version = Type.Integer({ description: 'Grows by one with every change.', examples: [1] });
 
-/** Parameters of a path below a workspace. Any text: what is no id is simply not found. */
+/** Path parameters below a workspace. Any text is accepted; a malformed id is answered with 404. */
 export function pathOf<const Names extends string>(...names: readonly Names[]) {
   return parameters<Names | 'workspaceId'>(['workspaceId', ...names]);
 }
 
-/** The same below an organization. */
+/** Path parameters below an organization. */
 export function organizationPathOf<const Names extends string>(...names: readonly Names[]) {
   return parameters<Names | 'organizationId'>(['organizationId', ...names]);
 }
@@ -121,7 +118,7 @@ export function removedAs<const Status extends string>(status: Status) {
   return Type.Object({ id: uuid, status: oneOf([status]) });
 }
 
-/** The body of every answer that is no success. */
+/** The body of every error response. */
 export const errorBody = Type.Object(
   {
     error: Type.String({ description: 'Short and stable.' }),
@@ -161,8 +158,8 @@ export const errorBody = Type.Object(
   { title: 'Error', additionalProperties: true },
 );
 
-/** What every route may answer instead of success. */
+/** Error responses of every route. */
 export const errorAnswers = { '4xx': errorBody, 503: errorBody };
 
-/** A body that describes one entity of the catalog has at most this many bytes: a fact must fit into one record. */
+/** Bytes of a body that describes one catalog entity, at most: its fact must fit into one log record. */
 export const MAX_RESOURCE_BYTES = 512 * 1024;

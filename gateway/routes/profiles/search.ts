@@ -49,7 +49,7 @@ export const searchRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async 
             : error;
         },
       );
-      const held = app.holdAnswer(request, reply);
+      const held = app.holdResponse(request, reply);
       const [first, ...others] = await recordTexts(found, MAX_FOUND_BYTES, held.resize);
       const text = others.length === 0 ? first : Readable.from([first, ...others]);
       return reply.code(200).type('application/json; charset=utf-8').send(text);
