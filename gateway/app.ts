@@ -14,9 +14,9 @@ import { segmentRoutes } from './routes/segment/routes.ts';
 import { crossOriginPlugin } from './server/cross-origin.ts';
 import { unknownPathsPlugin } from './server/unknown-paths.ts';
 
-/** The HTTP side of Tributary as a plugin: registers on any server, needs no port of its own in tests. */
+/** The HTTP API of Tributary as a plugin. Registers on any server; tests need no port. */
 export const gateway: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
-  await app.register(figuresPlugin, dependencies);
+  await app.register(metricsPlugin, dependencies);
   await app.register(errorsPlugin, dependencies);
   await app.register(responseMemoryPlugin, dependencies);
   await app.register(crossOriginPlugin, dependencies.crossOrigin ?? {});
@@ -33,18 +33,18 @@ export const gateway: FastifyPluginAsync<GatewayDependencies> = async (app, depe
   });
 };
 
-/** Goes on for as long as somebody watches. */
-const WATCHED: Operation = 'events.live';
+/** Not timed: a stream lasts as long as its client stays. */
+const STREAM: Operation = 'events.live';
 
-/** What a request that no call is at counts for. */
+/** The operation label of requests without a route. */
 const NONE = 'none';
 
-/** Tells of every answer what it was and how long it took. */
-const figuresPlugin = fastifyPlugin<Pick<GatewayDependencies, 'metrics'>>(async (app, { metrics }) => {
+/** Counts and times every response. */
+const metricsPlugin = fastifyPlugin<Pick<GatewayDependencies, 'metrics'>>(async (app, { metrics }) => {
   app.addHook('onResponse', (request, reply, done) => {
     const { operation = NONE } = request.routeOptions.config;
     metrics.count('tributary_http_requests_total', { operation, status: String(reply.statusCode) });
-    if (operation !== WATCHED)
+    if (operation !== STREAM)
       metrics.observe('tributary_http_request_seconds', reply.elapsedTime / 1_000, { operation });
     done();
   });

@@ -10,19 +10,19 @@ import { type ShapedEvent, shapeEvent } from './canonical-event.ts';
 import { batchItems, type EventBody } from './event-schemas.ts';
 import { TOO_LARGE } from './ingest.ts';
 
-/** An item of a batch that is not taken, and why; the others are. */
+/** An item of a batch that is rejected, with the reason. Other items are accepted. */
 export interface RejectedItem {
   readonly index: number;
   readonly error: string;
   readonly details: readonly ErrorDetail[];
 }
 
-/** An item of a batch that is an event, and its place. */
+/** A valid event of a batch, with its index. */
 export interface BatchEvent extends ShapedEvent {
   readonly index: number;
 }
 
-/** Both in the order of the batch. */
+/** The items of a batch, both lists in the order of the batch. */
 export interface ReadBatch {
   readonly events: readonly BatchEvent[];
   readonly rejected: readonly RejectedItem[];
@@ -33,9 +33,9 @@ export interface BatchOptions {
   readonly receivedAt?: string;
   /** Whether the items may hold exact numbers. */
   readonly isExact?: boolean;
-  /** What is wrong with the text of an item, by its index: it is refused. */
+  /** Faults in the JSON text of an item, by its index: the item is rejected. */
   readonly itemFaults?: TolerantBody['itemFaults'];
-  /** What was sent, where the items were made of it: as many, and bytes that count for each of them. */
+  /** The original items, when `items` were converted from them, and bytes that count as part of each. */
   readonly sent?: { readonly items: readonly unknown[]; readonly besideBytes: number };
 }
 
@@ -44,14 +44,14 @@ type BatchReader = (items: readonly unknown[], key: WriteKey, options?: BatchOpt
 const ajv = new Ajv({ allErrors: true, allowUnionTypes: true, keywords: [DOCUMENTED] });
 const validators = new Map<EventType, ValidateFunction<EventBody>>();
 
-/** Compiled with the first item of its type: that takes longer than most of what a start does. */
+/** Compiled for the first item of its type, as compiling takes long compared with the rest of a start. */
 function validatorOf(type: EventType): ValidateFunction<EventBody> {
   const validate = validators.get(type) ?? ajv.compile<EventBody>(batchItems[type]);
   validators.set(type, validate);
   return validate;
 }
 
-/** Sorts the items of a batch into events and refusals, each by the schema of its type. */
+/** Validates the items of a batch, each by the schema of its type. */
 export function createBatchReader({ clock }: Pick<GatewayDependencies, 'clock'>): BatchReader {
   return (items, key, { receivedAt = iso(clock()), isExact = false, itemFaults, sent } = {}) => {
     const events: BatchEvent[] = [];
@@ -89,13 +89,13 @@ export function createBatchReader({ clock }: Pick<GatewayDependencies, 'clock'>)
   };
 }
 
-/** The id of each item of a batch, in its order; null for one that was not taken. */
+/** The message id of each item of a batch, in its order; null for a rejected item. */
 export function messageIds(items: number, events: readonly BatchEvent[]): readonly (string | null)[] {
   const ids = new Map(events.map(({ index, event }) => [index, event.message_id]));
   return Array.from({ length: items }, (_, index) => ids.get(index) ?? null);
 }
 
-/** The refusals of events that the log does not take, by their numbers among the events. */
+/** The rejections of events that the log refuses for their size, given by index among the events. */
 export function itemsTooLarge(
   events: readonly BatchEvent[],
   tooLarge: readonly number[],

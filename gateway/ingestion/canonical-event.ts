@@ -27,18 +27,20 @@ interface RefusedEvent {
   readonly details: readonly ErrorDetail[];
 }
 
-/** What counts for the size of an event whose canonical form is larger than what a producer may send. */
+/** The sizes that count for an event whose canonical form was converted from another format. */
 interface Sent {
   /** The item as it was sent. */
   readonly item: unknown;
-  /** Bytes beside it that count as its own. */
+  /** Bytes of the batch's shared fields, which count as part of the item. */
   readonly besideBytes: number;
 }
 
 /**
- * What JSON Schema cannot say about a body, then the canonical event. The order of fields is fixed. A time that was not
- * sent in the canonical form is kept in `context.tributary.timestamp`. `isExact`: the body may hold exact numbers; they
- * are in the text with their digits, and in the event as doubles. `sent`: absent where `body` is what was sent.
+ * Checks what JSON Schema cannot express, and builds the canonical event, with its fields in a fixed order. A time that
+ * was not sent in the canonical form is kept in `context.tributary.timestamp`.
+ *
+ * - `isExact`: the body may hold exact numbers; the text has their digits, the event has doubles.
+ * - `sent`: absent when `body` is the item as sent.
  */
 export function shapeEvent(
   type: EventType,
@@ -57,8 +59,8 @@ export function shapeEvent(
     const place = (['properties', 'traits', 'context'] as const).find((name) => JSON.isRawJSON(body[name]));
     if (place !== undefined) return refuse(`/${place}`, 'must be an object or null');
   }
-  const said = body.timestamp ?? receivedAt;
-  const timestamp = said === receivedAt ? receivedAt : canonicalTime(said);
+  const sentTime = body.timestamp ?? receivedAt;
+  const timestamp = sentTime === receivedAt ? receivedAt : canonicalTime(sentTime);
   if (timestamp === undefined) return refuse('/timestamp', 'must be an ISO 8601 time');
   const event = {
     message_id: body.message_id ?? newId(),
@@ -67,7 +69,8 @@ export function shapeEvent(
     user_id: userId,
     anonymous_id: anonymousId,
     ...described(type, body),
-    context: timestamp === said ? (body.context ?? undefined) : withNote(body.context, { timestamp: said }),
+    context:
+      timestamp === sentTime ? (body.context ?? undefined) : withNote(body.context, { timestamp: sentTime }),
     timestamp,
     received_at: receivedAt,
     environment: key.environment,
@@ -106,23 +109,23 @@ function refuse(path: string, message: string): RefusedEvent {
   return { ok: false, error: 'invalid request', details: [{ path, message }] };
 }
 
-/** Fields that ingestion adds do not count. */
+/** Fields that ingestion adds do not count against the producer's limit. */
 function isTooLarge(text: string, { item, besideBytes }: Sent): boolean {
   const sentBytes = Buffer.byteLength(JSON.stringify(item)) + besideBytes;
   return sentBytes > MAX_EVENT_BYTES || exceeds(text, MAX_CANONICAL_EVENT_BYTES);
 }
 
-/** Whether the UTF-8 form is longer than `bytes`; counted only where the number of UTF-16 units leaves a doubt. */
+/** Whether the UTF-8 form is longer than `bytes`. The length in UTF-16 units decides most cases without counting. */
 function exceeds(text: string, bytes: number): boolean {
   if (text.length > bytes) return true;
   return text.length * 3 > bytes && Buffer.byteLength(text) > bytes;
 }
 
-/** Where the context of an event tells of what was changed on its way in. */
+/** The member of an event's context that records changes by ingestion. */
 const NOTE = 'tributary';
 
-/** The context with what was changed. A member of the same name moves into the note, as `context`. */
+/** Adds a record of changes to a context. A member of the same name moves into the record, as `context`. */
 export function withNote(context: JsonObject | null | undefined, note: JsonObject): JsonObject {
-  const theirs = context?.[NOTE];
-  return { ...context, [NOTE]: theirs === undefined ? note : { ...note, context: { [NOTE]: theirs } } };
+  const original = context?.[NOTE];
+  return { ...context, [NOTE]: original === undefined ? note : { ...note, context: { [NOTE]: original } } };
 }

@@ -3,7 +3,7 @@ import { type Static, type TSchema, Type } from 'typebox';
 import { closed, documentedAs, listOf, nullable, oneOf } from '../resources/schemas.ts';
 import { DATE_OR_TIME } from '../resources/values.ts';
 
-/** What a producer sends for one event. `null` means the same as absent. */
+/** One event as a producer sends it. `null` means the same as absent. */
 export interface EventBody {
   readonly message_id?: string | null;
   readonly user_id?: string | null;
@@ -53,7 +53,7 @@ const fields: Readonly<Record<EventType, Readonly<Record<string, TSchema>>>> = {
   },
 };
 
-/** One of the two is needed. */
+/** At least one of the two is required. */
 const SUBJECT = {
   anyOf: ['user_id', 'anonymous_id'].map((id) => ({
     required: [id],
@@ -81,7 +81,7 @@ function eventBody(type: EventType, title: string, example: EventBody): TSchema 
   return closed({ ...fields[type], ...common }, { title, examples: [example], ...documentedAs(SUBJECT) });
 }
 
-/** The same with its `type`, as an item of a batch. */
+/** One event with its `type`, as an item of a batch. */
 export const batchItems: Readonly<Record<EventType, TSchema>> = {
   track: batchItem('track'),
   identify: batchItem('identify'),
@@ -134,7 +134,7 @@ export const receivedAnswer = Type.Object(
 
 const detail = Type.Object({ path: Type.String(), message: Type.String() });
 
-/** 400 of one event. */
+/** The 400 response to one event. */
 export const blockedAnswer = Type.Object(
   {
     error: Type.String({ description: '`invalid request`, or `event blocked` by its contract.' }),
@@ -156,7 +156,7 @@ export const blockedAnswer = Type.Object(
 
 const unconfirmed = 'Not confirmed: it may exist. Send it again with the same message_id.';
 
-/** 503 of one event. */
+/** The 503 response to one event. */
 export const unconfirmedAnswer = Type.Object(
   {
     error: Type.String(),
@@ -181,7 +181,7 @@ export const batchAnswer = Type.Object(
   { title: 'BatchReceived' },
 );
 
-/** 503 of a batch. */
+/** The 503 response to a batch. */
 export const unconfirmedBatchAnswer = Type.Object(
   {
     error: Type.String(),

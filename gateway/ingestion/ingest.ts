@@ -22,9 +22,12 @@ import type { ShapedEvent } from './canonical-event.ts';
 const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 
 /**
- * Makes events durable. Resolves once the log confirmed all of them but those that it takes in no case, as its operator
- * bounds it to less than an event may have: the numbers of these are the answer. When it could not, 503 with the fields of `unconfirmed`: what a producer needs to send the same again. Their key was charged for
- * them before, by `consumeEventQuota`.
+ * Appends events to the log. Resolves when the log has confirmed them, with the indices of the events that it refuses
+ * for their size (an operator may bound the log below the size of an event).
+ *
+ * Errors: 503 with the fields of `unconfirmed`, which a producer needs for a retry, when the log does not confirm them.
+ *
+ * The event quota is consumed before, by `consumeEventQuota`.
  */
 type Ingest = (
   request: FastifyRequest,
@@ -33,10 +36,10 @@ type Ingest = (
   unconfirmed: () => Readonly<Record<string, unknown>>,
 ) => Promise<readonly number[]>;
 
-/** Why an event that an operator's limit of the log refuses is not taken. */
+/** The message for an event that exceeds the operator's limit of the log. */
 export const TOO_LARGE = 'the event is larger than this installation takes';
 
-/** By log, as every API that takes events counts for the same bound. */
+/** By log: all ingestion APIs share one budget. */
 const unconfirmedByLog = new WeakMap<EventLog, UnconfirmedBytes>();
 
 function unconfirmedOf(log: EventLog): UnconfirmedBytes {
@@ -52,8 +55,8 @@ function bytesOf(events: readonly ShapedEvent[]): number {
 }
 
 /**
- * The events with the client's address as `context.ip`; an event that has a `context.ip`, even `null`, stays as it is, and
- * so do all where the connection ended and took the address with it.
+ * Adds the client's address as `context.ip` to events without one; `null` counts as one. Events stay unchanged when the
+ * connection has ended, as its address is unknown then.
  */
 function withAddress(events: readonly ShapedEvent[], address: IpAddress): readonly ShapedEvent[] {
   if (address === UNKNOWN) return events;
@@ -61,7 +64,7 @@ function withAddress(events: readonly ShapedEvent[], address: IpAddress): readon
   return events.map((shaped) => {
     const { event, text } = shaped;
     if (event.context !== undefined && Object.hasOwn(event.context, 'ip')) return shaped;
-    // The text alone has the digits of numbers that a double cannot hold.
+    // Only the text has the digits of numbers that a double cannot hold.
     const written = mayHoldExactNumbers(text) ? parseExact<CanonicalEvent>(text) : event;
     return {
       ...shaped,
@@ -71,17 +74,14 @@ function withAddress(events: readonly ShapedEvent[], address: IpAddress): readon
   });
 }
 
-/**
- * The way of events into the log. Headers are shared between events that have the same ones, so that the log packs
- * them into one record.
- */
+/** Headers are one object for events with equal headers, so that the log can pack the events into one record. */
 export function createIngest({
   log,
   catalog,
   metrics,
   ...dependencies
 }: Pick<GatewayDependencies, 'log' | 'catalog' | 'metrics' | 'clock' | 'logger'>): Ingest {
-  const undeclared = createUndeclaredTopics({ ...dependencies, metrics });
+  const reportUndeclaredTopic = createUndeclaredTopicReport({ ...dependencies, metrics });
   const unconfirmedEvents = unconfirmedOf(log);
   const shared = new WeakMap<WriteKey, { position: number; headers: Headers }>();
 
@@ -100,7 +100,7 @@ export function createIngest({
   return async (request, key, shaped, unconfirmed) => {
     const events = key.collect_ip === true ? withAddress(shaped, request.clientAddress) : shaped;
     if (!log.topics.has(key.pubsub_topic)) {
-      undeclared(key, events.length);
+      reportUndeclaredTopic(key, events.length);
       throw unavailable(unconfirmed());
     }
     const headers = headersFor(key, request.headers.traceparent);
@@ -124,8 +124,8 @@ export function createIngest({
 }
 
 /**
- * Appends what the topic takes, in halves where it refuses the whole for its size, and answers which entries it does not
- * take alone. Entries of a refused half may be durable and are appended again: validate drops the repeats.
+ * Appends entries; when the topic refuses them for their size, in halves. Returns the indices of entries that are refused
+ * alone. Entries of a refused half may be durable and are appended again: validate drops the duplicates.
  */
 async function appendAll(
   log: EventLog,
@@ -147,24 +147,24 @@ async function appendAll(
   }
 }
 
-/** The same topic is told of at most this often, ms: its producers go on trying. */
-const TELL_EVERY_MS = 60_000;
+/** A topic is logged at most this often, ms: its producers keep retrying. */
+const LOG_EVERY_MS = 60_000;
 
 /**
- * Tells the operator of events for a topic that was declared when their write key was made and is not any more. Nothing
- * is lost by it as long as producers keep what was answered with 503; where else to put the events is not ours to say.
+ * Reports events for a topic that was declared when their write key was created and is no longer. Producers keep the
+ * events, which are answered with 503; the gateway does not choose another topic.
  */
-function createUndeclaredTopics({
+function createUndeclaredTopicReport({
   clock,
   logger,
   metrics,
 }: Pick<GatewayDependencies, 'clock' | 'logger' | 'metrics'>): (key: WriteKey, events: number) => void {
-  const toldAt = new Map<string, number>();
+  const loggedAt = new Map<string, number>();
   return ({ id, workspace_id, pubsub_topic: topic }, events) => {
     metrics.count('tributary_events_without_topic_total', { topic }, events);
     const now = clock();
-    if (now - (toldAt.get(topic) ?? Number.NEGATIVE_INFINITY) < TELL_EVERY_MS) return;
-    toldAt.set(topic, now);
+    if (now - (loggedAt.get(topic) ?? Number.NEGATIVE_INFINITY) < LOG_EVERY_MS) return;
+    loggedAt.set(topic, now);
     logger.error(
       { topic, key_id: id, workspace_id },
       'events are refused with 503: the topic of their write key is not declared any more. Declare it again in TRIBUTARY_TOPICS, or revoke the key',

@@ -5,16 +5,13 @@ import { describeValidation } from '../errors/validation.ts';
 import { shapeEvent } from './canonical-event.ts';
 import { batchItems, type EventBody } from './event-schemas.ts';
 
-/** For whom an event is tried: something of a workspace. */
+/** The entity of a workspace for which an event is tried. */
 export type TriedBy = Pick<
   WriteKey,
   'id' | 'workspace_id' | 'name' | 'created_by' | 'created_at' | 'updated_at'
 >;
 
-/**
- * The canonical form of an event that is only tried, checked as ingestion would check it. 400 (413 for its size) for
- * what ingestion would refuse.
- */
+/** The canonical form of an event that is tried and not stored. 400, and 413 for its size, as ingestion would answer. */
 export function readTrialEvent(
   request: FastifyRequest,
   triedBy: TriedBy,
@@ -34,7 +31,7 @@ export function readTrialEvent(
   return shaped.event;
 }
 
-/** Stands in for the write key of an event that no producer sends. */
+/** Stands in for the write key of the producer. */
 function trialKey({ id, workspace_id, name, created_by, created_at, updated_at }: TriedBy): WriteKey {
   return {
     id,

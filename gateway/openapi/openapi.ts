@@ -6,7 +6,7 @@ import fastifyPlugin from 'fastify-plugin';
 import { completeDocument } from './complete.ts';
 import { documentedSchema, type SCHEME_OF, type SCHEMES_OF_SDKS } from './operation.ts';
 
-/** Where the description is. */
+/** The path of the OpenAPI document. */
 const OPENAPI_PATH = '/openapi.json';
 
 const INFO = {
@@ -48,8 +48,8 @@ const SECURITY_SCHEMES = {
 } as const satisfies Record<(typeof SCHEME_OF)[CredentialKind] | (typeof SCHEMES_OF_SDKS)[number], object>;
 
 /**
- * `GET /openapi.json`: the OpenAPI 3.1 description of all routes that are registered behind it, made of the very schemas
- * that validate them. It is the same for everybody, and needs no credential.
+ * `GET /openapi.json`: the OpenAPI 3.1 document of all routes that are registered after this plugin, generated from the
+ * schemas that validate requests. It is public.
  */
 export const openapiPlugin = fastifyPlugin(async (app) => {
   await app.register(swagger, {
@@ -78,10 +78,10 @@ export const openapiPlugin = fastifyPlugin(async (app) => {
   });
 });
 
-/** Where people read the description. */
+/** The path of the reference page. */
 const REFERENCE_PATH = '/docs';
 
-/** `GET /docs`: the description to read and to try, with all that the page needs: it asks no other server for anything. */
+/** `GET /docs`: the reference page, self-contained: it loads nothing from other servers. */
 export const referencePage = fastifyPlugin(async (app) => {
   await app.register(swaggerUi, {
     routePrefix: REFERENCE_PATH,

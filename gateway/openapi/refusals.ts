@@ -1,17 +1,17 @@
 import { errorBody } from '../resources/schemas.ts';
 import type { Answer } from './document.ts';
 
-/** How an operation may be refused, as its component is called. */
+/** An error response as a component of the document. */
 interface Refusal {
   readonly name: string;
   readonly description: string;
   readonly error: string;
-  /** An answer that says what is wrong says where, too. */
+  /** An example of `details`, for responses that have them. */
   readonly detail?: { readonly path: string; readonly message: string };
   readonly retryAfter?: true;
 }
 
-/** Every refusal there is, by status. `errors.ts` and the error handler make them. */
+/** All error responses, by status, as `errors/` creates them. */
 export const REFUSALS: Readonly<Record<number, Refusal>> = {
   400: {
     name: 'InvalidRequest',
@@ -79,20 +79,20 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   },
 };
 
-/** What decides how a call may be refused. */
+/** The properties of an operation that determine its error responses. */
 export interface RefusableCall {
   readonly method: string;
-  /** The path names something below its workspace or organization. */
+  /** The path names a resource below its workspace or organization. */
   readonly namesResource: boolean;
-  /** Changes what the catalog holds, or asks something to be done. */
+  /** Changes the catalog or starts an action. */
   readonly isOfCatalog: boolean;
-  /** What it changes has a version that the call may name. */
+  /** The operation accepts `If-Match`. */
   readonly takesVersion: boolean;
-  /** It needs no credential, and asks no engine. */
+  /** Needs no credential and uses no engine. */
   readonly isPublic: boolean;
 }
 
-/** The statuses, ascending, that a call may be refused with. */
+/** The statuses of error responses, ascending. */
 export function refusalsOf({
   method,
   namesResource,

@@ -4,12 +4,12 @@ import type { ErrorDetail } from '../errors/api-error.ts';
 import { FAULTS, type Fault, MAX_DEPTH, readTolerantly, type TolerantBody } from './tolerant-json.ts';
 
 /**
- * How a route takes its body.
+ * How a route treats faults of its body.
  *
- * - `strict`, unless a route says otherwise: what would silently change on its way is refused.
- * - `exact`: the same, but numbers that a double cannot hold keep their digits.
- * - `items`: the same, and a fault in an item of `batch` is that item's, left to the route.
- * - `tolerant`, `tolerant items`: for senders that cannot react. No fault is refused, all are left to the route.
+ * - `strict`, the default: a body that parsing would silently change is refused.
+ * - `exact`: as `strict`, but numbers that a double cannot hold keep their digits.
+ * - `items`: as `exact`, but a fault within an item of `batch` is reported to the route, which rejects the item.
+ * - `tolerant`, `tolerant items`: for senders that cannot react. All faults are reported to the route, none is refused.
  */
 export type BodyForm = 'strict' | 'exact' | 'items' | 'tolerant' | 'tolerant items';
 
@@ -17,17 +17,18 @@ export type ParsedJson =
   | {
       readonly ok: true;
       readonly value: unknown;
-      /** Absent where the text holds nothing that `JSON.parse` would change: so are nearly all. */
+      /** Absent when `JSON.parse` changes nothing, as for nearly all texts. */
       readonly read?: TolerantBody;
     }
   | { readonly ok: false; readonly faults: readonly ErrorDetail[] };
 
 /**
- * Parses a body. Strictly it is valid UTF-8, valid JSON, no key twice in one object, no `__proto__`, no half of a surrogate
- * pair, no number that is infinite to JavaScript, bounded depth. What would silently change on its way is refused
- * instead: of two equal keys `JSON.parse` keeps the last, two texts that differ in a lone surrogate alone are the same
- * bytes in UTF-8, and `1e999` would be written as `null`. Common bodies are parsed by `JSON.parse` alone; only a body that
- * holds something of this is read again, character by character. `exactFrom`: see `readTolerantly`.
+ * Parses a body. A strict body is valid UTF-8 and JSON of bounded depth, without duplicate keys, `__proto__`, lone
+ * surrogates and numbers that overflow a double. Such content would change silently: `JSON.parse` keeps the last of two
+ * equal keys, lone surrogates are the same bytes in UTF-8, and `1e999` would be written as `null`.
+ *
+ * `JSON.parse` alone handles common bodies; only a body with such content is read again, character by character.
+ * `exactFrom`: see `readTolerantly`.
  */
 export function parseJson(body: Buffer, form: BodyForm = 'strict', exactFrom = 0): ParsedJson {
   const isWhole = isUtf8(body);
@@ -56,7 +57,7 @@ function refuse(message: string): ParsedJson {
   return { ok: false, faults: [{ path: '', message }] };
 }
 
-/** Of the value that was counted last. One object for all, as every body is counted. */
+/** The counts of the last body. One shared object, as every body is counted. */
 const census = { members: 0, isTiny: false, hasLongNumber: false, hasFault: false };
 
 function holdsFault(value: unknown, text: string): boolean {
@@ -92,10 +93,10 @@ function count(value: unknown, depth: number): void {
   }
 }
 
-/** Valid UTF-8 holds no surrogates: in what was parsed from it they can only come from an escape. */
+/** Valid UTF-8 has no surrogates, so they can only come from an escape. */
 const SURROGATE_ESCAPE = /\\u[dD]/;
 
-/** Whether every text in a value, keys included, can be written as UTF-8 and read back. */
+/** Whether all strings of a value, keys included, are well-formed UTF-16. */
 function isWellFormed(value: unknown): boolean {
   if (typeof value === 'string') return value.isWellFormed();
   if (typeof value !== 'object' || value === null) return true;
@@ -109,10 +110,10 @@ const BACKSLASH = 92;
 const POINT = 46;
 const DIGIT_0 = 48;
 const DIGIT_9 = 57;
-/** Digits and points of a number that a double may not hold. */
+/** From this many digits and points a double may not hold a number. */
 const LONG_NUMBER = 16;
 
-/** Members of all objects in a valid JSON text: the colons outside of strings. Notes whether a number there is long. */
+/** Counts the members of all objects in valid JSON text: the colons outside of strings. Records long numbers in `census`. */
 function membersInText(text: string): number {
   let members = 0;
   for (let i = 0; i < text.length; i++) {

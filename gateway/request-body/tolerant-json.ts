@@ -1,10 +1,10 @@
 import { isUtf8 } from 'node:buffer';
 import { exactNumber, isTiny } from '@tributary/core';
 
-/** Deeper bodies are refused: nothing people send needs it, and recursion elsewhere relies on it. */
+/** Deeper bodies are refused; recursive code relies on this bound. */
 export const MAX_DEPTH = 64;
 
-/** What can be wrong in a text that is JSON, and how it is refused. */
+/** The faults of valid JSON text, and their error messages. */
 export const FAULTS = {
   not_utf8: 'is not valid UTF-8',
   half_pair: 'holds half of a surrogate pair',
@@ -14,38 +14,38 @@ export const FAULTS = {
   out_of_range: 'holds a number that is too large',
 } as const;
 
-/** One fault: `path` is a JSON pointer to it, within the item where the body has items. */
+/** One fault. `path` is a JSON pointer, relative to the item when the body has items. */
 export interface Fault {
   readonly kind: keyof typeof FAULTS;
   readonly path: string;
 }
 
-/** A body that was read in spite of its faults. */
+/** A body that was read despite its faults. */
 export interface TolerantBody {
   readonly value: unknown;
   /** Faults outside of items. */
   readonly faults: readonly Fault[];
-  /** Those of each item, by its index. */
+  /** Faults of each item, by its index. */
   readonly itemFaults: ReadonlyMap<number, readonly Fault[]>;
 }
 
 /** The member of a body that holds its items. */
 const ITEMS = 'batch';
-/** Faults that are kept of an item, or of the rest of the body. */
+/** Faults that are kept per item, and of the rest of the body. */
 const MAX_FAULTS = 20;
 const MAX_PATH = 500;
 
 /**
- * Reads a text that `JSON.parse` takes, and names what it would change silently:
+ * Reads text that `JSON.parse` accepts, and reports its silent changes:
  *
- * - half of a surrogate pair, and bytes that are no UTF-8, become U+FFFD;
- * - of a key given twice the last one counts;
+ * - a lone surrogate, and bytes that are not UTF-8, become U+FFFD;
+ * - of duplicate keys the last one counts;
  * - `__proto__` is left out;
- * - what is nested too deep becomes the text it was written in, and so does a number out of range;
+ * - a value that is nested too deep becomes its source text, as does a number out of range;
  * - a number that a double cannot hold keeps its digits (see `core/json/exact-numbers.ts`).
  *
- * `hasItems`: depth and paths of what stands in `batch` count within its item. `exactFrom`: numbers have their digits where
- * so many keys and indices lead to them; those before are doubles. What `JSON.rawJSON` makes is an object to a schema.
+ * `hasItems`: depth and paths within `batch` are relative to the item. `exactFrom`: the depth from which numbers keep
+ * their digits; above it they are doubles, as schemas see a value of `JSON.rawJSON` as an object.
  */
 export function readTolerantly(body: Buffer, hasItems: boolean, exactFrom = 0): TolerantBody {
   const reader = new TolerantReader(body, hasItems, exactFrom);
@@ -59,15 +59,15 @@ class TolerantReader {
   readonly #isUtf8: boolean;
   readonly #hasItems: boolean;
   readonly #exactFrom: number;
-  /** Keys and indices that lead to the value at hand. */
+  /** Keys and indices of the current value. */
   readonly #path: (string | number)[] = [];
   #at = 0;
-  /** Where the list of items is being read: how long the path to it is. */
+  /** The length of the path to the list of items, while it is being read. */
   #itemsAt: number | undefined;
 
   constructor(body: Buffer, hasItems: boolean, exactFrom: number) {
     this.#isUtf8 = isUtf8(body);
-    // The structure of JSON is ASCII: each byte as one character leaves it as it is, and its texts can be looked at alone.
+    // The structure of JSON is ASCII: decoded as Latin-1 it stays intact, and its strings can be checked one by one.
     this.#text = body.toString(this.#isUtf8 ? 'utf8' : 'latin1');
     this.#hasItems = hasItems;
     this.#exactFrom = exactFrom;
@@ -120,7 +120,7 @@ class TolerantReader {
     return record;
   }
 
-  /** Of two lists of items the last one counts, and so do its faults. */
+  /** Of two lists of items the last one counts, with its faults. */
   #member(key: string): unknown {
     this.#skipSpace();
     const areItems =
@@ -145,7 +145,7 @@ class TolerantReader {
     return list;
   }
 
-  /** Appends itself to the path; what was replaced in it is a fault of its member. */
+  /** Reads a key and appends it to the path; replacements in the key are faults of its member. */
   #key(): string {
     const faults: Fault['kind'][] = [];
     const key = this.#string((kind) => faults.push(kind));
@@ -154,7 +154,7 @@ class TolerantReader {
     return key;
   }
 
-  /** `note` is called for each kind of replacement in it. */
+  /** Calls `note` for each kind of replacement. */
   #string(note: (kind: Fault['kind']) => void = (kind) => this.#note(kind)): string {
     const from = this.#at;
     this.#skipString();
@@ -187,7 +187,7 @@ class TolerantReader {
     return this.#depth() >= MAX_DEPTH;
   }
 
-  /** How many keys and indices lead to the value at hand, in its item where it is in one. */
+  /** The depth of the current value, relative to its item if it is in one. */
   #depth(): number {
     const inItem = this.#itemsAt === undefined ? 0 : this.#itemsAt + 1;
     return this.#path.length - Math.min(inItem, this.#path.length);
@@ -201,7 +201,7 @@ class TolerantReader {
     return this.#isUtf8 ? text : Buffer.from(text, 'latin1').toString('utf8');
   }
 
-  /** Without recursion. */
+  /** Not recursive, as the value may be nested arbitrarily deep. */
   #skipValue(): void {
     this.#skipSpace();
     let open = 0;
@@ -261,5 +261,5 @@ const isDigit = (code: number) => code >= 48 && code <= 57;
 /** Digits, `+ - . e E`. */
 const isInNumber = (code: number) =>
   isDigit(code) || code === 43 || code === 45 || code === 46 || code === 69 || code === 101;
-/** The same, and the letters of `true`, `false`, `null`. */
+/** Also the letters of `true`, `false`, `null`. */
 const isInScalar = (code: number) => isInNumber(code) || (code >= 97 && code <= 122);

@@ -68,7 +68,7 @@ const auditList = listOf(auditResource, 'Newest first.');
 
 const NARROWING = ['actor', 'entity_type', 'entity_id', 'action'] as const;
 
-/** The entries of one workspace or organization that a query asks for; 400 for a time that is none. */
+/** The history query for the entries of one workspace or organization. 400 for an invalid time. */
 function auditEntriesOf(scopeId: string, query: Static<typeof auditQuery>): HistoryQuery {
   const { limit, cursor } = pageRequest(query);
   const since = parseTime('since', query.since);
@@ -89,7 +89,7 @@ function auditEntriesOf(scopeId: string, query: Static<typeof auditQuery>): Hist
 }
 
 function presentAuditEntry({ body }: HistoryEntry): Static<typeof auditResource> {
-  const entry = body as unknown as AuditEntry; // as the audit stage wrote it down
+  const entry = body as unknown as AuditEntry; // as the audit stage stores it
   return {
     id: entry.id,
     at: entry.at,
@@ -104,11 +104,11 @@ function presentAuditEntry({ body }: HistoryEntry): Static<typeof auditResource>
 }
 
 /**
- * `GET /workspaces/:workspaceId/audit-log` and `GET /organizations/:organizationId/audit-log`: who changed what, when and
- * from where. What was changed a moment ago may not be in it yet: the log is written behind the catalog.
+ * `GET /workspaces/:workspaceId/audit-log` and `GET /organizations/:organizationId/audit-log`: the author, time and address
+ * of every change. The audit log follows the catalog, so the newest changes may be missing.
  */
 export const auditRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, { history }) => {
-  const answered = { querystring: auditQuery, response: { 200: auditList, ...errorAnswers } };
+  const schema = { querystring: auditQuery, response: { 200: auditList, ...errorAnswers } };
 
   app.get(
     '/workspaces/:workspaceId/audit-log',
@@ -118,10 +118,10 @@ export const auditRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async
         operationId: 'listAuditLog',
         summary: 'List who changed what in a workspace',
         params: pathOf(),
-        ...answered,
+        ...schema,
       },
     },
-    (request, reply) => answer(request.workspace.id, request, reply),
+    (request, reply) => sendEntries(request.workspace.id, request, reply),
   );
 
   app.get(
@@ -132,13 +132,13 @@ export const auditRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async
         operationId: 'listOrganizationAuditLog',
         summary: 'List who changed what in an organization',
         params: organizationPathOf(),
-        ...answered,
+        ...schema,
       },
     },
-    (request, reply) => answer(request.organization.id, request, reply),
+    (request, reply) => sendEntries(request.organization.id, request, reply),
   );
 
-  async function answer(
+  async function sendEntries(
     scopeId: string,
     request: FastifyRequest & { readonly query: Parameters<typeof auditEntriesOf>[1] },
     reply: FastifyReply,

@@ -63,7 +63,8 @@ export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, 
         if (request.query.check === 'contract') {
           const contract = contractFor(shaped.event, dependencies);
           const verdict =
-            contract && (await evaluateContract(contract, shaped.event, dependencies, disconnectSignal(reply)));
+            contract &&
+            (await evaluateContract(contract, shaped.event, dependencies, disconnectSignal(reply)));
           if (verdict?.outcome === 'rejected') throw blocked(verdict.breaches);
         }
         const { message_id } = shaped.event;
@@ -97,7 +98,9 @@ export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, 
         found === undefined ? {} : { isExact: true, itemFaults: found.itemFaults },
       );
       const { events, rejected } =
-        request.query.check === 'contract' ? await checkBatch(read, key.workspace_id, disconnectSignal(reply)) : read;
+        request.query.check === 'contract'
+          ? await checkBatch(read, key.workspace_id, disconnectSignal(reply))
+          : read;
       if (events.length === 0) return reply.code(202).send({ accepted: 0, rejected });
       const tooLarge = await ingest(request, key, events, () => ({
         message_ids: messageIds(batch.length, events),

@@ -30,19 +30,19 @@ const liveBody = Type.Unsafe<Readable>({
 const operation = 'events.live';
 
 /**
- * `GET /workspaces/:workspaceId/events/live`: the events of a workspace as they are accepted or rejected, as
- * Server-Sent Events. It begins with the recent ones, or behind `Last-Event-ID`, and stays open.
+ * `GET /workspaces/:workspaceId/events/live`: the accepted and rejected events of a workspace as Server-Sent Events. The
+ * stream begins with recent events, or after `Last-Event-ID`, and stays open.
  */
 export const liveRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
   const streams = new LiveStreams(dependencies);
-  // Before the server waits for its connections to finish, which these never do by themselves.
+  // Before the server waits for open connections, as streams do not end by themselves.
   app.addHook('preClose', () => streams.close());
 
   app.get(
     '/workspaces/:workspaceId/events/live',
     {
       config: { operation },
-      // What answers HEAD would read the body, which does not end.
+      // A HEAD route would read the body, which does not end.
       exposeHeadRoute: false,
       schema: {
         operationId: 'followEvents',
@@ -66,7 +66,7 @@ export const liveRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
         .headers({
           'content-type': 'text/event-stream; charset=utf-8',
           'cache-control': 'no-cache, no-transform',
-          // Proxies of nginx's kind hold an answer back until they have some of it.
+          // nginx and similar proxies buffer responses.
           'x-accel-buffering': 'no',
         })
         .send(body);

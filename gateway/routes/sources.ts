@@ -73,7 +73,7 @@ function presentSource(source: CatalogSource): Static<typeof sourceResource> {
 
 const path = '/workspaces/:workspaceId/sources';
 
-/** `/workspaces/:workspaceId/sources`: where events come from. Write keys may name one; events then carry its id. */
+/** `/workspaces/:workspaceId/sources`: the sources of events. A write key may name one; its events then have the id. */
 export const sourceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
   const { catalog } = dependencies;
 

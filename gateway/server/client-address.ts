@@ -8,20 +8,20 @@ import {
   widerGroup,
 } from './ip-address.ts';
 
-/** Whether the host of an address is a proxy to be trusted. `hop`: 0 for the other end of the connection. */
+/** Whether an address is a trusted proxy. `hop`: 0 for the peer of the connection. */
 export type IsTrustedProxy = (address: IpAddress, hop: number) => boolean;
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The address of the client, read anew each time: the one that every count, log and audit entry uses. */
+    /** The address of the client, for limits, logs and audit entries. Computed on each access. */
     readonly clientAddress: IpAddress;
   }
 }
 
-/** A connection that ended already has no address any more. */
+/** The address of a connection that has ended. */
 export const UNKNOWN: IpAddress = { text: 'unknown', numbers: [0, 0, 0, 0] };
 
-/** Proxies by their addresses or CIDR ranges, or by how many there are in a row. */
+/** Trusts proxies by address or CIDR range, or a number of hops. */
 export function trustedProxies(proxies: readonly string[] | number): IsTrustedProxy {
   if (typeof proxies === 'number') return (_address, hop) => hop < proxies;
   const ranges = proxies.map(rangeOf);
@@ -29,9 +29,8 @@ export function trustedProxies(proxies: readonly string[] | number): IsTrustedPr
 }
 
 /**
- * The address of the client. `X-Forwarded-For` is read from its end, where the proxy next to the server writes, and for
- * as long as each hop is trusted; what stands before the first hop that is not was written by the client. An entry that is
- * no address ends the walk at the hop that wrote it.
+ * The address of the client. `X-Forwarded-For` is read backwards from the entry of the nearest proxy, as long as each hop
+ * is trusted: entries before the first untrusted hop may be forged. An entry that is not an address ends the walk.
  */
 export function clientAddress(
   {
@@ -54,7 +53,7 @@ export function clientAddress(
   return address;
 }
 
-/** The owners that a client without a credential counts for in a `FairBudget`. */
+/** The owners that an unauthenticated client counts for in a `FairBudget`. */
 export function ownersByAddress(address: IpAddress): readonly string[] {
   const wider = widerGroup(address);
   const group = addressGroup(address);
@@ -72,7 +71,7 @@ function rangeOf(text: string): Range {
   if (address === undefined) throw new InvalidInput(`"${text}" is no address range (CIDR)`);
   const { numbers } = address;
   const bits = numbers.length === 4 ? 32 : 128;
-  // A range of IPv4 addresses that is written as IPv6 has 96 bits before them.
+  // A range of IPv4-mapped IPv6 addresses has a prefix of 96 bits.
   const outside = numbers.length === 4 && base.includes(':') ? 96 : 0;
   return { numbers, prefix: prefix === undefined ? bits : Math.max(0, Number(prefix) - outside) };
 }

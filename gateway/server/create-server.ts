@@ -12,40 +12,40 @@ import { parseForwardedAddress } from './ip-address.ts';
 import { answerUnreadable, answerUnroutable } from './unreadable-requests.ts';
 
 export interface ServerOptions {
-  /** Proxies whose `X-Forwarded-For` is believed: addresses or ranges, or how many there are in a row. Default none. */
+  /** Proxies whose `X-Forwarded-For` is trusted: addresses or ranges, or a number of hops. Default: none. */
   readonly trustProxy?: readonly string[] | number;
   /** How long a client may take to send a request, ms. Default 30,000. */
   readonly requestTimeoutMs?: number;
-  /** And its headers, ms; never longer than the request. Default 10,000. */
+  /** How long a client may take to send the headers, ms; at most `requestTimeoutMs`. Default 10,000. */
   readonly headersTimeoutMs?: number;
-  /** How long a connection may be idle between two requests, ms. Default 72,000: longer than load balancers keep one. */
+  /** How long a connection may be idle between two requests, ms. Default 72,000: longer than load balancers use one. */
   readonly keepAliveTimeoutMs?: number;
-  /** Connections at once, divided fairly between addresses; one more is closed as it comes. Default any number. */
+  /** Connections, divided fairly between addresses; further ones are closed. Default: unlimited. */
   readonly maxConnections?: number;
-  /** For how long browsers are told to come by HTTPS alone, s. Default: they are told nothing. */
+  /** `max-age` of `Strict-Transport-Security`, s. Default: the header is not sent. */
   readonly hstsSeconds?: number;
-  /** Compiles the schemas of every route before the first request, so that one that cannot be compiled fails it. Default: as requests need them. */
+  /** Compiles all schemas at the start, so that a broken one fails it. Default: each on its first use. */
   readonly compilesAtStart?: boolean;
 }
 
-/** Bytes of a request's headers. */
+/** Bytes of a request's headers, at most. */
 const MAX_HEADER_BYTES = 16 * 1024;
 
-/** How often connections are looked at for what they may take, at most, ms. */
+/** The interval in which the timeouts of connections are checked, at most, ms. */
 const CHECK_EVERY_MS = 1_000;
 
-/** How often it is looked which connections are idle while the server closes, ms. */
-const CLOSING_LOOK_MS = 100;
+/** The interval in which idle connections are closed while the server closes, ms. */
+const CLOSE_IDLE_EVERY_MS = 100;
 
-/** Of every answer: it is what it says it is, and nobody on the way keeps it. */
+/** Headers of every response: no content sniffing, no caching. */
 const FIXED_HEADERS = { 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' } as const;
 
-/** A Fastify instance as the gateway needs it: strict validation, request ids, limits, no library wording. */
+/** A Fastify instance with strict validation, request ids, limits, and the gateway's own error messages. */
 export function createServer(options: ServerOptions = {}): FastifyInstance {
   const { requestTimeoutMs = 30_000, headersTimeoutMs = 10_000, keepAliveTimeoutMs = 72_000 } = options;
   const isTrusted = trustedProxies(options.trustProxy ?? []);
   const app = Fastify({
-    trustProxy: hasProxies(options) && believed(isTrusted),
+    trustProxy: hasProxies(options) && trustOf(isTrusted),
     logger: false,
     bodyLimit: MAX_BODY_BYTES,
     requestTimeout: requestTimeoutMs,
@@ -62,7 +62,7 @@ export function createServer(options: ServerOptions = {}): FastifyInstance {
     frameworkErrors: answerUnroutable,
     clientErrorHandler: answerUnreadable,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 200 },
-    // Fastify would write a sentence about each of what may be half a million faults; our own words are `validation.ts`.
+    // Fastify would format each of up to half a million findings; `errors/validation.ts` formats the first of them.
     schemaErrorFormatter: () => new Error('the request does not match its schema'),
     schemaController: options.compilesAtStart ? {} : compileOnFirstUse(),
     ajv: {
@@ -92,7 +92,7 @@ export function createServer(options: ServerOptions = {}): FastifyInstance {
   };
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id).headers(headers);
-    connections?.answering(reply.raw);
+    connections?.onRequest(reply.raw);
     done();
   });
   app.register(closeSoon);
@@ -100,9 +100,9 @@ export function createServer(options: ServerOptions = {}): FastifyInstance {
 }
 
 /**
- * A client that closes its writing side after a whole request reads the answer, and those of requests it pipelined
- * before; then the connection ends. Where the request is not whole Node refuses it as before, and an idle connection ends
- * with its client's side. Node's types do not name the setting.
+ * Lets a client that closes its writing side after a complete request read the response, and those of requests that it
+ * pipelined before. Incomplete requests are refused and idle connections end, as without the setting, which Node's types
+ * do not declare.
  */
 function answerHalfClosed(server: Server): void {
   Object.assign(server, { httpAllowHalfOpen: true });
@@ -110,39 +110,39 @@ function answerHalfClosed(server: Server): void {
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** From now on each answer ends its connection, e.g. as the server is about to close. */
+    /** Makes each further response close its connection, before the server closes. */
     endConnections(): void;
   }
 }
 
 /**
- * Once the server closes, connections end with what is under way on them: one that a client keeps, and sends nothing more
- * on, would hold the close up for as long as it may be kept.
+ * Once the server closes, connections end with their current response: an idle one that its client keeps open would
+ * delay the close until its timeout.
  */
 const closeSoon = fastifyPlugin(async (app) => {
-  let looking: NodeJS.Timeout | undefined;
+  let closingIdle: NodeJS.Timeout | undefined;
   let ending = false;
   app.decorate('endConnections', () => {
     ending = true;
   });
   app.addHook('preClose', (done) => {
     ending = true;
-    looking = setInterval(() => app.server.closeIdleConnections(), CLOSING_LOOK_MS).unref();
+    closingIdle = setInterval(() => app.server.closeIdleConnections(), CLOSE_IDLE_EVERY_MS).unref();
     done();
   });
   app.addHook('onSend', (_request, reply, payload, done) => {
     if (ending) reply.header('connection', 'close');
     done(null, payload);
   });
-  app.addHook('onClose', async () => clearInterval(looking));
+  app.addHook('onClose', async () => clearInterval(closingIdle));
 });
 
 function hasProxies({ trustProxy = [] }: ServerOptions): boolean {
   return typeof trustProxy === 'number' || trustProxy.length > 0;
 }
 
-/** For what Fastify reads of `X-Forwarded-Proto` and `X-Forwarded-Host`. */
-function believed(isTrusted: IsTrustedProxy) {
+/** The trust function for `X-Forwarded-Proto` and `X-Forwarded-Host`, which Fastify reads. */
+function trustOf(isTrusted: IsTrustedProxy) {
   return (text: string, hop: number) => {
     const address = parseForwardedAddress(text);
     return address !== undefined && isTrusted(address, hop);
@@ -155,9 +155,9 @@ type Validator = ReturnType<CompileValidator>;
 type CompileSerializer = ReturnType<SerializerSelector.SerializerFactory>;
 
 /**
- * Fastify's own compilers, asked for a schema when a request first needs it. To compile those of all routes takes a
- * third of the processor time of a start, and most processes never serve most routes. `test/gateway/openapi.spec.ts`
- * compiles every one: a schema that cannot be compiled is found there, no longer by the start.
+ * Compiles each schema when a request first needs it, by Fastify's own compilers. Compiling all of them takes a third of
+ * the processor time of a start, and most processes never serve most routes. `test/gateway/openapi.spec.ts` compiles all
+ * schemas, so a broken one is found there.
  */
 function compileOnFirstUse(): SchemaController {
   const [validators, serializers] = [AjvCompiler(), SerializerSelector()];
@@ -169,7 +169,7 @@ function compileOnFirstUse(): SchemaController {
   };
 }
 
-/** Fastify reads the errors of a validator from the function that it called. */
+/** Fastify reads validation errors from the function that it called. */
 function lateValidators(compile: CompileValidator): CompileValidator {
   return (route) => {
     let validate: Validator | undefined;

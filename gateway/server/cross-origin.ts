@@ -5,9 +5,9 @@ import fastifyPlugin from 'fastify-plugin';
 
 /** Web origins, `*` for any; none when empty. */
 export interface CrossOriginOptions {
-  /** That may send events. Any: a page needs a write key for it, which no browser adds by itself. */
+  /** Origins that may send events. Default: any, as a page needs a write key, which browsers do not add themselves. */
   readonly ingestionOrigins?: readonly string[];
-  /** That may call the rest, the profile API too. */
+  /** Origins that may call everything else, the profile API included. Default: none. */
   readonly origins?: readonly string[];
 }
 
@@ -19,10 +19,10 @@ const INGESTION = new RegExp(
   `^/api/v1/workspaces/[^/]+/events/(${[...EVENT_TYPES, 'batch'].join('|')})/?(\\?|$)`,
 );
 
-/** What SDKs call, made for Segment or RudderStack. */
+/** The paths of SDKs made for Segment or RudderStack. */
 const SDKS = /^\/(?:beacon\/)?v1\/|^\/sourceConfig\/?(?:\?|$)/;
 
-/** Who says no origin is no browser: nothing has to be told it. */
+/** For requests without an `Origin`, which do not come from a page. */
 const NO_PAGE: FastifyCorsOptions = { origin: false };
 
 const COMMON: FastifyCorsOptions = {
@@ -40,7 +40,7 @@ const COMMON: FastifyCorsOptions = {
     'idempotency-key',
     'x-request-id',
     'x-requested-with',
-    // What tracing and error monitoring in a page add to every request by themselves.
+    // Headers that tracing and error monitoring libraries add to every request of a page.
     'traceparent',
     'tracestate',
     'baggage',
@@ -62,13 +62,13 @@ const COMMON: FastifyCorsOptions = {
     'x-datadog-sampling-priority',
   ],
   exposedHeaders: ['x-request-id', 'etag', 'link', 'retry-after'],
-  // Credentials are bearer tokens: cookies and client certificates have no meaning here.
+  // Credentials are bearer tokens; cookies and client certificates are not used.
   credentials: false,
   maxAge: 600,
   strictPreflight: false,
 };
 
-/** Tells browsers which pages may call. What they may do there is the credential's matter, as for everybody. */
+/** CORS: which pages may call. What a page may do is decided by its credential. */
 export const crossOriginPlugin = fastifyPlugin<CrossOriginOptions>(async (app, options) => {
   const ingestion = withAnyHeader(forOrigins(options.ingestionOrigins ?? ANY));
   const sdks = forSdks(options.ingestionOrigins ?? ANY);
@@ -77,7 +77,7 @@ export const crossOriginPlugin = fastifyPlugin<CrossOriginOptions>(async (app, o
     if (headers.origin === undefined && method !== 'OPTIONS') return NO_PAGE;
     return INGESTION.test(url) ? ingestion : SDKS.test(url) ? sdks : others;
   };
-  // Pages of the internet may send to a gateway in a private network, where browsers ask for that before.
+  // Browsers ask before a public page sends to a gateway in a private network.
   app.addHook('onRequest', (request, reply, done) => {
     if (request.method === 'OPTIONS' && request.headers[PRIVATE_NETWORK_ASKED] === 'true') {
       const options = optionsFor(request);
@@ -93,15 +93,12 @@ function forOrigins(origins: readonly string[]): FastifyCorsOptions {
   return { ...COMMON, origin: origins.includes('*') ? '*' : [...origins] };
 }
 
-/** A preflight is answered with the headers that it asks for: what a page adds to its requests must not cost events. */
+/** Allows every header that a preflight asks for: an unexpected header must not cost events. */
 function withAnyHeader({ allowedHeaders: _, ...options }: FastifyCorsOptions): FastifyCorsOptions {
   return options;
 }
 
-/**
- * `sendBeacon` always sends what the browser has of credentials, so browsers want to be told that they are welcome. There
- * are none that would mean anything here.
- */
+/** `sendBeacon` always includes credentials, so browsers require that they are allowed; the gateway ignores them. */
 function forSdks(origins: readonly string[]): FastifyCorsOptions {
   if (origins.length === 0) return { origin: false };
   return {

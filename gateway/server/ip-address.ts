@@ -1,19 +1,19 @@
 import { isIPv4, isIPv6 } from 'node:net';
 
-/** An IP address in its one canonical spelling, and its numbers. */
+/** An IP address in canonical form, and its numbers. */
 export interface IpAddress {
-  /** RFC 5952 for IPv6; an IPv6 address that stands for an IPv4 one is that IPv4 address. Without a zone. */
+  /** RFC 5952 for IPv6, without a zone; IPv4-mapped and translated addresses are IPv4 addresses. */
   readonly text: string;
   /** 4 bytes, or 8 groups of 16 bits. */
   readonly numbers: readonly number[];
 }
 
-/** 64:ff9b::/96, by which translators show an IPv4 host to an IPv6 one (RFC 6052). */
+/** 64:ff9b::/96: IPv4 addresses behind a translator (RFC 6052). */
 const TRANSLATED = [0x64, 0xff9b, 0, 0, 0, 0];
-/** ::ffff:0:0/96, the spelling of IPv4 addresses on sockets that take both. */
+/** ::ffff:0:0/96: IPv4 addresses on dual-stack sockets. */
 const MAPPED = [0, 0, 0, 0, 0, 0xffff];
 
-/** Reads an address in any of its spellings, also in brackets and with a zone; undefined for anything else. */
+/** Parses an address in any form, also in brackets and with a zone; undefined for anything else. */
 export function parseIpAddress(text: string): IpAddress | undefined {
   if (isIPv4(text)) return ipv4(text.split('.').map(Number));
   const bare = text.startsWith('[') && text.endsWith(']') ? text.slice(1, -1) : text;
@@ -23,23 +23,18 @@ export function parseIpAddress(text: string): IpAddress | undefined {
   return ipv4(groups.slice(6).flatMap((group) => [group >> 8, group & 0xff]));
 }
 
-/**
- * Reads an entry of `X-Forwarded-For`: an address, with or without a port. A port needs brackets around an IPv6 address.
- */
+/** Parses an entry of `X-Forwarded-For`: an address with an optional port, for IPv6 in brackets. */
 export function parseForwardedAddress(entry: string): IpAddress | undefined {
   const text = entry.trim();
   return parseIpAddress(text) ?? parseIpAddress(text.replace(/:\d{1,5}$/, ''));
 }
 
-/**
- * The name under which an address is counted. One customer of an IPv6 network has 2^64 addresses at least, so they
- * count together.
- */
+/** The name under which an address is counted. A /64 network counts as one, as one customer has all of it. */
 export function addressGroup({ text, numbers }: IpAddress): string {
   return isV4(numbers) ? text : `${textOf([...numbers.slice(0, 4), 0, 0, 0, 0])}/64`;
 }
 
-/** A wider network: what one holder of many /64 networks may have. Undefined for IPv4, where addresses are few. */
+/** The /48 network of an IPv6 address, which one customer may have; undefined for IPv4. */
 export function widerGroup({ numbers }: IpAddress): string | undefined {
   return isV4(numbers) ? undefined : `${textOf([...numbers.slice(0, 3), 0, 0, 0, 0, 0])}/48`;
 }

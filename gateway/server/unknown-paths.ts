@@ -3,8 +3,8 @@ import fastifyPlugin from 'fastify-plugin';
 import { answerError, methodNotAllowed, notFound } from '../errors/api-error.ts';
 
 /**
- * Answers what no route is for: 404 for a path that is none, 405 with `Allow` for one that knows other methods. At once:
- * a body that nobody asked for is not read, so nothing can be wrong with it.
+ * Answers requests without a route: 405 with `Allow` for a path that has other methods, else 404. The body is not read,
+ * so its faults are not reported.
  */
 export const unknownPathsPlugin = fastifyPlugin(async (app) => {
   const allowed = new AllowedMethods();
@@ -23,11 +23,11 @@ export const unknownPathsPlugin = fastifyPlugin(async (app) => {
   app.setNotFoundHandler(refuse);
 });
 
-/** Which methods each path has, to answer one it has not by 405 and those it has. */
+/** The methods of each path. */
 export class AllowedMethods {
   readonly #routes: { readonly path: RegExp; readonly methods: readonly string[] }[] = [];
 
-  /** `url`: as routes write it, with `:parameters`. One with a `*` stands for any path, which says nothing of this one. */
+  /** `url`: a route pattern with `:parameters`. Patterns with a `*` match any path and are ignored. */
   add(url: string, methods: string | readonly string[]): void {
     if (url.includes('*')) return;
     const segments = url
@@ -36,7 +36,7 @@ export class AllowedMethods {
     this.#routes.push({ path: new RegExp(`^${segments.join('/')}/?$`), methods: [methods].flat() });
   }
 
-  /** The methods of a URL's path, sorted; none where there is no such path. */
+  /** The methods of a URL's path, sorted; none for an unknown path. */
   of(url: string): readonly string[] {
     const [path = ''] = url.split('?', 1);
     const methods = this.#routes.filter((route) => route.path.test(path)).flatMap((route) => route.methods);

@@ -4,7 +4,7 @@ import { newId } from '@tributary/core';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError, answerError, errorBody, invalidRequest, notFound } from '../errors/api-error.ts';
 
-/** Answers a request whose path no router can read. No hook has run for it. */
+/** Answers a request whose path cannot be routed. No hook has run for it. */
 export function answerUnroutable(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
   reply.header('x-request-id', request.id);
   const malformed = error.code === 'FST_ERR_BAD_URL';
@@ -14,25 +14,24 @@ export function answerUnroutable(error: FastifyError, request: FastifyRequest, r
   );
 }
 
-/** How long a client may take to read such an answer, ms. */
+/** How long a client may take to read the response, ms. */
 const LINGER_MS = 1_000;
 
-/** Connections whose refusal waits for the answers before it. */
+/** Connections whose refusal waits for earlier responses. */
 const refusing = new WeakSet<Socket>();
 
 /**
- * Answers what never became a request: no HTTP, headers that are too large, or a client that took too long. The
- * connection ends with it, since nobody knows where its next request would begin; but
- * not at once: a connection closed over what its client still sends is reset, and the client never reads the answer.
- * Whole requests that were pipelined before are answered first: a client takes answers for those of its requests in order.
+ * Answers a request that cannot be parsed: no HTTP, too large headers, or a timeout. The connection ends with it, as the
+ * start of the next request is unknown, but with a delay: closed while the client still sends, it would be reset, and the
+ * client could not read the response. Complete requests that were pipelined before are answered first, in order.
  */
 export function answerUnreadable(error: NodeJS.ErrnoException, socket: Socket): void {
-  if (socket.destroyed || socket.writableEnded) return; // the second fault of a connection that is already ending
+  if (socket.destroyed || socket.writableEnded) return; // the connection is already ending
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy(error);
     return;
   }
-  const before = answerOn(socket);
+  const before = responseOn(socket);
   if (before?.req.complete === true) {
     if (refusing.has(socket)) return;
     refusing.add(socket);
@@ -46,8 +45,8 @@ export function answerUnreadable(error: NodeJS.ErrnoException, socket: Socket): 
   setTimeout(() => socket.destroy(), LINGER_MS).unref();
 }
 
-/** The answer that the connection waits for or writes, which Node's types do not name: the first of pipelined requests. */
-function answerOn(socket: Socket & { readonly _httpMessage?: ServerResponse | null }) {
+/** The response in progress, of the first of pipelined requests; not declared by Node's types. */
+function responseOn(socket: Socket & { readonly _httpMessage?: ServerResponse | null }) {
   return socket._httpMessage ?? undefined;
 }
 

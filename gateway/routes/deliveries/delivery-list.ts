@@ -11,7 +11,7 @@ import { type PageRequest, withCursor } from '../../resources/pagination.ts';
 import { oneOf, optional } from '../../resources/schemas.ts';
 import { parseTime, timeText } from '../../resources/values.ts';
 
-/** What narrows a list of deliveries, or says which of the dead are meant. Query and body take the same. */
+/** The filter of lists, redrives and discards. Query and body have the same fields. */
 const fields = {
   destination_id: Type.String({ format: 'uuid' }),
   rule_id: Type.String({ format: 'uuid' }),
@@ -42,24 +42,25 @@ export const filterBody = {
 const NAMES = ['destination_id', 'rule_id', 'cause', 'reason', 'since', 'until'] as const;
 type Name = (typeof NAMES)[number];
 
-/** A filter as a query or a body says it. */
+/** A filter of a query or body. */
 type StatedFilter = { readonly [N in Name]?: string | null | undefined };
 
 export type DeliveryFilter = { readonly [N in Name]?: string };
 
-/** What the query or the body says; 400 where each says something else, and for a time in the body that is none. */
+/** Merges the filters of query and body. 400 when they contradict each other, and for an invalid time in the body. */
 export function filterOf(query: StatedFilter, body: StatedFilter | null | undefined): DeliveryFilter {
   for (const name of ['since', 'until'] as const) parseTime(`/${name}`, body?.[name] ?? undefined);
   const entries = NAMES.flatMap((name) => {
-    const read = (said: string | null | undefined) => (name.endsWith('_id') ? said?.toLowerCase() : said);
-    const said = saidOnce(name, read(query[name]), read(body?.[name]));
-    return said === undefined ? [] : [[name, said]];
+    const read = (stated: string | null | undefined) =>
+      name.endsWith('_id') ? stated?.toLowerCase() : stated;
+    const stated = statedOnce(name, read(query[name]), read(body?.[name]));
+    return stated === undefined ? [] : [[name, stated]];
   });
   return Object.fromEntries(entries) as DeliveryFilter;
 }
 
-/** One of two places may say something, or both the same; 400 otherwise. */
-export function saidOnce(
+/** The value of a field that query and body may have. 400 when they contradict each other. */
+export function statedOnce(
   name: string,
   inQuery: string | null | undefined,
   inBody: string | null | undefined,
@@ -69,8 +70,8 @@ export function saidOnce(
   return inBody ?? inQuery ?? undefined;
 }
 
-/** The filter as far as history narrows by it; 400 for a time that is none. */
-export function narrowed(
+/** The part of a filter that history evaluates. 400 for an invalid time. */
+export function historyQuery(
   workspaceId: string,
   filter: DeliveryFilter,
   status: string | undefined,
@@ -92,14 +93,14 @@ export function narrowed(
   };
 }
 
-/** Whether an outcome is meant as far as history does not know: by its reason. */
-export function meant(filter: DeliveryFilter): (outcome: Pick<ListedOutcome, 'reason'>) => boolean {
+/** The part of a filter that history cannot evaluate: the reason. */
+export function selects(filter: DeliveryFilter): (outcome: Pick<ListedOutcome, 'reason'>) => boolean {
   const part = filter.reason?.toLowerCase();
   return ({ reason }) => part === undefined || (reason ?? '').toLowerCase().includes(part);
 }
 
-/** Entries one call looks at for a reason, at most, and how many of them at a time. */
-const MAX_LOOKED_AT = 2_000;
+/** Entries that one call reads for a filter by reason, at most, and those of one page. */
+const MAX_READ = 2_000;
 const PAGE = 500;
 
 interface ListedPage {
@@ -108,8 +109,8 @@ interface ListedPage {
 }
 
 /**
- * A page of outcomes, newest first, without their events. One narrowed by a reason may hold fewer than were asked for
- * and not be the last: reasons are not indexed, and a call looks at so many entries.
+ * A page of outcomes, newest first, without their events. With a filter by reason, which is not indexed, a page may be
+ * short without being the last, as a call reads `MAX_READ` entries at most.
  */
 export async function listOutcomes(
   history: Pick<History, 'list'>,
@@ -117,17 +118,17 @@ export async function listOutcomes(
   filter: DeliveryFilter & { readonly status?: string | undefined },
   { limit, cursor }: PageRequest,
 ): Promise<ListedPage> {
-  const query = narrowed(workspaceId, filter, filter.status);
-  const isMeant = meant(filter);
+  const query = historyQuery(workspaceId, filter, filter.status);
+  const isSelected = selects(filter);
   const outcomes: ListedOutcome[] = [];
   let next = cursor;
-  for (let lookedAt = 0; lookedAt < MAX_LOOKED_AT; ) {
+  for (let readCount = 0; readCount < MAX_READ; ) {
     const wanted = limit - outcomes.length;
     const size = filter.reason === undefined ? wanted : Math.min(wanted, PAGE);
-    const place = next === undefined ? {} : { cursor: next };
-    const page = await withCursor(() => history.list({ ...query, limit: size, ...place }));
-    outcomes.push(...page.entries.map(listedOutcomeOf).filter(isMeant));
-    lookedAt += size;
+    const position = next === undefined ? {} : { cursor: next };
+    const page = await withCursor(() => history.list({ ...query, limit: size, ...position }));
+    outcomes.push(...page.entries.map(listedOutcomeOf).filter(isSelected));
+    readCount += size;
     next = page.next;
     if (next === undefined || outcomes.length >= limit || filter.reason === undefined) break;
   }

@@ -79,7 +79,7 @@ const cursor = Type.String({
   description: 'From the answer before: goes on where that one stopped.',
 });
 
-/** Which dead deliveries are meant. */
+/** Selects dead deliveries. */
 export const deadBody = nullable(
   closed({
     status: optional(oneOf(['dead'], 'Only dead deliveries can be redriven or discarded.')),

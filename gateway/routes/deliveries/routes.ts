@@ -6,7 +6,7 @@ import { conflict, notFound } from '../../errors/api-error.ts';
 import { linkNext, pageRequest } from '../../resources/pagination.ts';
 import { errorAnswers, noBody, pathOf } from '../../resources/schemas.ts';
 import { DeadDeliveries } from './dead-deliveries.ts';
-import { filterOf, listOutcomes, saidOnce } from './delivery-list.ts';
+import { filterOf, listOutcomes, statedOnce } from './delivery-list.ts';
 import {
   deadBody,
   deadQuery,
@@ -97,7 +97,7 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       },
     },
     async ({ query, body, workspace }, reply) => {
-      const cursor = saidOnce('cursor', query.cursor, body?.cursor);
+      const cursor = statedOnce('cursor', query.cursor, body?.cursor);
       const { done, ...rest } = await dead.toAll(dead.redrive, workspace.id, filterOf(query, body), cursor);
       return reply.code(202).send({ redriven: done, ...rest });
     },
@@ -136,7 +136,7 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       },
     },
     async ({ query, body, workspace }, reply) => {
-      const cursor = saidOnce('cursor', query.cursor, body?.cursor);
+      const cursor = statedOnce('cursor', query.cursor, body?.cursor);
       const { done, ...rest } = await dead.toAll(dead.discard, workspace.id, filterOf(query, body), cursor);
       return reply.code(202).send({ discarded: done, ...rest });
     },

@@ -6,13 +6,13 @@ import { conflict } from '../../errors/api-error.ts';
 import { FairSemaphore, type SemaphoreLimits } from '../../limits/fair-semaphore.ts';
 import type { destinationTestResult } from './destination-resource.ts';
 
-/** Beyond the connector's own timeout: one that does not keep it must not hold a request for ever, ms. */
-const GIVE_UP_MS = 15_000;
+/** The timeout of a test, ms: above the connector's own, for a connector that does not keep it. */
+const TIMEOUT_MS = 15_000;
 
-/** A test takes its turn for so long at least, ms: ten a second and workspace. */
+/** A test holds its permit for at least this time, ms: ten tests a second and workspace. */
 const MIN_TEST_MS = 400;
 
-/** Tests of one workspace at a time in this process: each prepares a client, which takes milliseconds of its thread. */
+/** Tests of one workspace in this process: each prepares a client, which takes some ms of its thread. */
 const CONCURRENCY: SemaphoreLimits = {
   concurrency: 4,
   maxWaiting: 20,
@@ -22,22 +22,23 @@ const CONCURRENCY: SemaphoreLimits = {
 
 type Dependencies = Pick<GatewayDependencies, 'connectors' | 'unseal' | 'logger'>;
 
-/** Reaches destinations from this process as deliver would, whether they are enabled or not. */
+/** Tests the connection to destinations as deliver would use them, enabled or not. */
 export interface DestinationTests {
   /**
-   * 409 when the destination has no connector any more, or no key opens its secrets; 429 where too many of its workspace
-   * wait already. When it resolves nothing of the test
-   * is left: its connections are ended, and so they are when `disconnected` fires, when the time is over and at `close`.
+   * The connections of a test are closed when it resolves, when `disconnected` fires, at the timeout and at `close`.
+   *
+   * Errors: 409 when this release has no connector for the destination, or no key opens its secrets; 429 when too many
+   * tests of the workspace wait.
    */
   test(destination: Destination, disconnected: AbortSignal): Promise<Static<typeof destinationTestResult>>;
-  /** Ends the tests that are under way or wait for their turn; each answers that it was stopped. */
+  /** Ends the running and waiting tests; each reports that it was stopped. */
   close(): void;
 }
 
 export function createDestinationTests(dependencies: Dependencies): DestinationTests {
-  /** Of each workspace that has a test under way. */
+  /** One semaphore for each workspace with running tests. */
   const semaphores = new Map<string, { readonly semaphore: FairSemaphore; users: number }>();
-  const underWay = new Set<AbortController>();
+  const running = new Set<AbortController>();
   let isClosed = false;
 
   async function run(destination: Destination, disconnected: AbortSignal): Promise<ConnectionTest> {
@@ -50,17 +51,17 @@ export function createDestinationTests(dependencies: Dependencies): DestinationT
       over.abort();
       late.resolve({ ok: false, reason: 'timed out' });
     };
-    const timer = setTimeout(end, GIVE_UP_MS);
+    const timer = setTimeout(end, TIMEOUT_MS);
     const leave = () => over.abort();
     disconnected.addEventListener('abort', leave);
     if (disconnected.aborted || isClosed) leave();
-    underWay.add(over);
+    running.add(over);
     try {
       return await Promise.race([connector.test(place, { signal: over.signal }), late.promise]);
     } finally {
       clearTimeout(timer);
       disconnected.removeEventListener('abort', leave);
-      underWay.delete(over);
+      running.delete(over);
     }
   }
 
@@ -100,7 +101,7 @@ export function createDestinationTests(dependencies: Dependencies): DestinationT
       }),
     close() {
       isClosed = true;
-      for (const over of underWay) over.abort();
+      for (const over of running) over.abort();
     },
   };
 }

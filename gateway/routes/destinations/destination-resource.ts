@@ -100,7 +100,7 @@ export const destinationTestResult = Type.Object(
   { title: 'DestinationTrial' },
 );
 
-/** Rates are of the last minute, over all processes; null where there was nothing to tell of. */
+/** Rates are of the last minute, over all processes; null without data. */
 export const destinationHealth = Type.Object(
   {
     id: uuid,
@@ -142,7 +142,7 @@ export const destinationHealth = Type.Object(
 
 export const destinationList = listOf(destinationResource);
 
-/** `generated` are secrets that were made with the destination just now: they are shown this once. */
+/** `generated`: secrets that were generated with the destination, shown only in this response. */
 export function presentDestination(
   destination: Destination,
   secrets: readonly string[],
@@ -168,7 +168,7 @@ export function presentDestination(
   };
 }
 
-/** `health` is undefined of a destination that no process told of: it rests, or nothing delivers. */
+/** `health`: undefined for a destination that no process reports: it has no deliveries, or no process delivers. */
 export function presentHealth(
   { id, condition }: Pick<Destination, 'id' | 'condition'>,
   health: DestinationHealth | undefined,

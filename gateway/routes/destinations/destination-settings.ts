@@ -11,23 +11,23 @@ import type { GatewayDependencies } from '../../dependencies.ts';
 import { type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
 import { describeValidation } from '../../errors/validation.ts';
 
-/** Settings ready to be stored. */
+/** Settings in their stored form. */
 interface Configured {
   /** Secrets sealed. */
   readonly settings: JsonObject;
-  /** Those made here, in clear, to be shown once. */
+  /** Generated secrets, in clear text, to be shown once. */
   readonly generated: JsonObject;
 }
 
-/** Turns what a user states into what is stored; 400 for settings the connector cannot work with. */
+/** Converts settings of a request into their stored form. 400 for settings that the connector refuses. */
 interface Configurator {
-  /** The settings of a new destination; what is absent and can be generated is. */
+  /** The settings of a new destination; absent secrets are generated where the connector supports it. */
   create(description: ConnectorDescription, id: string, settings: JsonObject): Configured;
   /**
-   * The settings of a stored destination, replaced but for the secrets that are masked or left out. Null takes a secret
-   * away that the connector can do without. A secret is not kept for another party than it was stated for, nor for a
-   * way that protects it less: a member may change a destination without knowing its secrets, and could read them from
-   * a place or a network of their own.
+   * Replaces the settings of a stored destination. Masked and absent secrets are kept; `null` removes an optional secret.
+   *
+   * A secret is not kept when the change would send it to another party, or less protected (400): a member may change a
+   * destination without knowing its secrets, and could read them at an address of their own.
    */
   replace(description: ConnectorDescription, stored: Destination, settings: JsonObject): JsonObject;
 }
@@ -59,7 +59,7 @@ export function createConfigurator({
     return Object.assign({}, ...clear);
   }
 
-  /** What of the stored settings can be opened: a secret whose key is gone signs nothing any more. */
+  /** The stored settings that can be opened. A secret whose key is lost is left out. */
   function openable(stored: Destination): JsonObject {
     const readable = Object.entries(stored.settings).map(([name, value]) => {
       try {
@@ -114,12 +114,12 @@ function requiredBy({ settingsSchema: { required } }: ConnectorDescription): rea
 }
 
 /**
- * What is wrong with settings in clear, by the connector's schema and then by its own check. What only looks sealed is
- * refused: it would not open.
+ * The faults of settings in clear text, by the connector's schema and then by its own check. Values that look sealed are
+ * refused, as they could not be opened.
  */
 type SettingsChecker = (description: ConnectorDescription, settings: JsonObject) => readonly ErrorDetail[];
 
-/** Schemas are compiled once a connector. */
+/** Compiles the schema of each connector once. */
 function createSettingsChecker(): SettingsChecker {
   const ajv = new Ajv2020({ allErrors: true, allowUnionTypes: true });
   formats.default(ajv);
@@ -143,10 +143,10 @@ function createSettingsChecker(): SettingsChecker {
   };
 }
 
-/** What answers show instead of a secret. */
+/** Replaces a secret in responses. */
 export const MASK = '********';
 
-/** Settings without what says nothing: null is the same as absent, and the mask stands for what is stored. */
+/** Settings without `null`, which means absent, and without masks, which stand for stored secrets. */
 export function statedSettings(settings: JsonObject, secrets: readonly string[]): JsonObject {
   return Object.fromEntries(
     Object.entries(settings).filter(
@@ -155,14 +155,14 @@ export function statedSettings(settings: JsonObject, secrets: readonly string[])
   );
 }
 
-/** The stored secrets, sealed, that a change leaves as they are: those it masks or leaves out. */
+/** The stored secrets, sealed, that a change masks or leaves out. */
 export function keptSecrets(stored: JsonObject, stated: JsonObject, secrets: readonly string[]): JsonObject {
   return Object.fromEntries(
     Object.entries(stored).filter(([name]) => secrets.includes(name) && !Object.hasOwn(stated, name)),
   );
 }
 
-/** Settings as answers show them. Whatever is sealed is masked, also when its connector no longer says so. */
+/** Settings with masked secrets. Every sealed value is masked, also when the connector no longer names it as a secret. */
 export function maskSecrets(settings: JsonObject, secrets: readonly string[]): JsonObject {
   return Object.fromEntries(
     Object.entries(settings).map(([name, value]) => [

@@ -56,7 +56,7 @@ function presentType(description: ConnectorDescription): Static<typeof destinati
 
 const path = '/workspaces/:workspaceId/destination-types';
 
-/** `/workspaces/:workspaceId/destination-types`: the kinds of place a destination may be, as a form needs them. */
+/** `/workspaces/:workspaceId/destination-types`: the types of destinations, with the data for a form. */
 export const destinationTypeRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
   app,
   { connectors },

@@ -36,7 +36,7 @@ import { createConfigurator } from './destination-settings.ts';
 
 const path = '/workspaces/:workspaceId/destinations';
 
-/** `/workspaces/:workspaceId/destinations`: configured places. Secrets go in and never come out again. */
+/** `/workspaces/:workspaceId/destinations`: configured destinations. Secrets are write-only. */
 export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
   app,
   dependencies,
@@ -157,7 +157,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
           name,
           settings: configurator.replace(description, stored, settings ?? {}),
           ...switchesOf(request.body),
-          // What processors paused is shown as that until a person lets it go on.
+          // A pause by the processors keeps its reason until a member resumes the destination.
           paused_because: request.body.paused === true ? (stored.paused_because ?? null) : null,
           ...limitsIn(request.body),
           alerts: alertsIn(request.body.alerts, catalog.state, stored.workspace_id, stored.id),
@@ -239,7 +239,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
   }
 };
 
-/** Null where the installation's own limits hold. */
+/** Null: the limits of the installation apply. */
 function limitsIn(body: Static<typeof destinationBody>) {
   return {
     max_concurrency: body.max_concurrency ?? null,

@@ -3,23 +3,23 @@ import type { Static } from 'typebox';
 import { ApiError, type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
 import type { contractBody } from './contract-resource.ts';
 
-/** What a body says of a contract, defaults filled in. */
+/** The fields of a contract in a body, with defaults. */
 type ContractFields = Omit<
   Contract,
   'id' | 'workspace_id' | 'status' | 'created_by' | 'version' | 'created_at' | 'updated_at'
 >;
 
-/** The workspace that a schema is checked for, and the place. */
-interface CheckedBy {
+/** The worker that checks a schema, and the workspace for fairness. */
+interface SchemaCheck {
   readonly workspaceId: string;
   readonly contracts: Pick<ContractWorkers, 'check'>;
   readonly disconnected: AbortSignal;
 }
 
-/** 400 for a schema that cannot judge, and for a name on a type whose events have none. */
+/** 400 for an invalid schema, and for an event name with a type whose events have none. */
 export async function contractFields(
   body: Static<typeof contractBody>,
-  { workspaceId, contracts, disconnected }: CheckedBy,
+  { workspaceId, contracts, disconnected }: SchemaCheck,
 ): Promise<ContractFields> {
   const fields: ContractFields = {
     name: body.name,
@@ -39,7 +39,7 @@ export async function contractFields(
   return fields;
 }
 
-/** A name on a type whose events have none. */
+/** The fault of an event name with a type whose events have none. */
 export function nameFaults({
   event_type,
   event_name,
@@ -48,12 +48,9 @@ export function nameFaults({
   return [{ path: '/event_name', message: `must be empty: ${event_type} events have no name` }];
 }
 
-/**
- * Bytes of JSON that the past versions of one workspace's contracts may come to, while they may still judge: every
- * process has them in memory.
- */
+/** JSON bytes of a workspace's past contract versions that may still be evaluated: every process has them in memory. */
 export const MAX_PAST_BYTES = 32 * 1024 * 1024;
-/** Bytes that each of them takes beside its schema: a million versions of an empty schema are no small thing. */
+/** Bytes of a version beside its schema. */
 const BYTES_OF_A_VERSION = 1_024;
 const RETRY_AFTER_SECONDS = 3_600;
 
@@ -67,7 +64,7 @@ function sizeOf(contract: Contract): number {
   return size;
 }
 
-/** 429 for one more version where a workspace has changed its contracts too often of late. */
+/** 429 when the past contract versions of a workspace exceed `MAX_PAST_BYTES`. */
 export function checkPastVersions(state: Pick<CatalogView, 'pastContracts'>, workspaceId: string): void {
   let bytes = 0;
   for (const contract of state.pastContracts(workspaceId)) {

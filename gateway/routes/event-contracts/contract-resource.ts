@@ -65,7 +65,7 @@ export const contractBody = closed(
 
 const status = oneOf(['active', 'archived']);
 
-/** Events that a look into the log is for. */
+/** The parameter `events`: how many recent events are read. */
 export const EVENTS: IntegerRule = { name: 'events', min: 1, max: 10_000, fallback: 1_000 };
 
 export const contractQuery = closed({ ...pageQuery, status: Type.Optional(status) });
@@ -150,7 +150,7 @@ const lookBack = {
   environment: Type.Optional(oneOf(ENVIRONMENTS, 'Default: both.')),
 };
 
-/** Of creation and replacement. What does not go with `dry_run=true` is refused. */
+/** The query of creation and replacement. The other parameters require `dry_run=true`. */
 export const changeQuery = closed({
   ...lookBack,
   dry_run: Type.Optional(

@@ -22,7 +22,7 @@ import { contractList, contractResource, presentContract, versionsQuery } from '
 const path = '/workspaces/:workspaceId/event-contracts/:contractId/versions';
 const VERSION = /^[1-9]\d{0,8}$/;
 
-/** What a contract was before it became what it is. */
+/** The versions of a contract. */
 export const versionRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
   const { catalog, history } = dependencies;
 
@@ -70,7 +70,7 @@ export const versionRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
   );
 };
 
-/** The cursor of the page behind the newest version, where that filled the first one by itself. */
+/** The cursor of the second page when the newest version alone filled the first one. */
 const BEHIND_NEWEST = 'past';
 
 interface Sources {
@@ -79,8 +79,8 @@ interface Sources {
 }
 
 /**
- * A version of a contract. The catalog has the newest, and those that may still judge; history each past one for its
- * retention after another took its place. Undefined for one that never was, or is kept no longer.
+ * A version of a contract. The catalog has the newest and those that may still be evaluated, history the past ones until
+ * their retention ends. Undefined for a version that never existed or is past retention.
  */
 async function versionOf(
   { id, workspace_id }: Contract,
@@ -94,8 +94,8 @@ async function versionOf(
 }
 
 /**
- * The versions of a contract, newest first: the newest from the catalog, whatever history knows of it; one that was
- * just replaced may take a second to be listed. A page after the first may be one short.
+ * The versions of a contract, newest first. The newest comes from the catalog; a version that was just replaced may take
+ * a second to be listed. A page after the first may be one item short.
  */
 async function versionsOf(
   contract: Contract,

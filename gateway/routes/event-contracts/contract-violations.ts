@@ -17,7 +17,7 @@ import {
 
 const path = '/workspaces/:workspaceId/event-contracts/:contractId/violations';
 
-/** What broke a contract, one by one and counted. */
+/** The violations of a contract, listed and counted by hour. */
 export const violationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
   const { history, clock } = dependencies;
 
@@ -65,7 +65,7 @@ export const violationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
 type ContractId = { readonly id: string; readonly workspace_id: string };
 type HoursQuery = Static<typeof violationHoursQuery>;
 
-/** The recorded violations of one contract that a query asks for; 400 for a time that is none. */
+/** The history query for the violations of a contract. 400 for an invalid time. */
 export function violationsOf(contract: ContractId, query: Static<typeof violationQuery>): HistoryQuery {
   const { limit, cursor } = pageRequest(query);
   const since = parseTime('since', query.since);
@@ -81,7 +81,7 @@ export function violationsOf(contract: ContractId, query: Static<typeof violatio
   };
 }
 
-/** The same counted, in the current hour and those before it. */
+/** The query for their number by hour. */
 export function countsOf(contract: ContractId, query: HoursQuery, now: number): HistoryCountQuery {
   const hours = parseInteger(query.hours, HOURS);
   return {
@@ -105,7 +105,7 @@ function facetsOf({ id }: ContractId, query: Omit<HoursQuery, 'hours'>): Readonl
   return Object.fromEntries(given);
 }
 
-/** A violation as the history stage wrote it down. */
+/** A violation as the history stage stores it. */
 function violationIn(entry: HistoryEntry): Violation {
   return entry.body as unknown as Violation;
 }

@@ -28,7 +28,7 @@ import {
 
 type ChangeQuery = Static<typeof changeQuery>;
 
-/** True when nothing is to be stored. 400 for what only a dry run heeds. */
+/** Whether nothing is to be stored. 400 for parameters that require a dry run. */
 export function isDryRun({ dry_run, ...others }: ChangeQuery): boolean {
   if (dry_run === 'true') return true;
   const faults = Object.keys(others).map((path) => ({ path, message: 'goes with dry_run=true' }));
@@ -36,28 +36,28 @@ export function isDryRun({ dry_run, ...others }: ChangeQuery): boolean {
   return false;
 }
 
-/** 409 for a contract that the catalog would refuse: an archived one, or the second of a type and name. */
+/** Evaluates a contract on recent events. 409 for an archived contract, and for the second one of a type and name. */
 export async function dryRun(
   contract: Contract,
   query: ChangeQuery,
-  { state, recent, contracts, now, disconnected }: Sight,
+  { state, recent, contracts, now, disconnected }: RecentEventsContext,
 ): Promise<Static<typeof dryRunResult>> {
   if (contract.status === 'archived') throw conflict('missing');
   const takenBy = contractOfPair(state, contract).filter(({ id }) => id !== contract.id);
   if (takenBy.length > 0) throw conflict('taken', takenBy);
   const { since, environment } = query;
   const limit = parseInteger(query.events, EVENTS);
-  const asked = {
+  const requested = {
     since: parseTime('since', since),
     ...(environment === undefined ? {} : { environment }),
     limit,
   };
-  const look = lookBack(state, contract, asked, now);
+  const search = queryOf(state, contract, requested, now);
   const run = new ContractDryRun();
-  let waiting: CanonicalEvent[] = [];
+  let pending: CanonicalEvent[] = [];
   const evaluate = async () => {
-    const events = waiting;
-    waiting = [];
+    const events = pending;
+    pending = [];
     const verdicts = await contracts.evaluate(contract, events, { gone: disconnected });
     for (const [at, event] of events.entries()) {
       const verdict = verdicts[at];
@@ -65,30 +65,30 @@ export async function dryRun(
     }
   };
   const coverage = await recent.scan(
-    look,
+    search,
     (event) => {
-      waiting.push(event);
-      return waiting.length < MAX_EVENTS_A_TASK ? undefined : evaluate();
+      pending.push(event);
+      return pending.length < MAX_EVENTS_A_TASK ? undefined : evaluate();
     },
     disconnected,
   );
-  if (waiting.length > 0) await evaluate();
-  return presentDryRun(run.result, look, coverage);
+  if (pending.length > 0) await evaluate();
+  return presentDryRun(run.result, search, coverage);
 }
 
 function presentDryRun(
-  { outcomes, breaches, isCut, examples }: DryRunResult,
-  look: RecentEventsQuery,
+  { outcomes, breaches: violations, isCut, examples }: DryRunResult,
+  search: RecentEventsQuery,
   coverage: Coverage,
 ): Static<typeof dryRunResult> {
   return {
     dry_run: true,
     events: coverage.events,
     outcomes,
-    violations: breaches,
+    violations,
     violations_cut: isCut,
     examples: examples.map(presentExample),
-    coverage: presentCoverage(look, coverage),
+    coverage: presentCoverage(search, coverage),
   };
 }
 
@@ -106,23 +106,23 @@ function presentExample({ event, verdict }: DryRunExample) {
 const DEFAULT_REQUIRED_RATIO = 1;
 const DEFAULT_ENUM_MAX = 10;
 
-/** The contract that recent events of a workspace suggest, with the figures behind it. Stores nothing. */
+/** Infers a contract from recent events, with the statistics of their fields. Stores nothing. */
 export async function infer(
   workspaceId: string,
   body: Static<typeof inferenceBody>,
-  { state, recent, now, disconnected }: Sight,
+  { state, recent, now, disconnected }: RecentEventsContext,
 ): Promise<Static<typeof inferenceResult>> {
   const pair = { workspace_id: workspaceId, event_type: body.event_type, event_name: body.event_name ?? '' };
   const faults = nameFaults(pair);
   if (faults.length > 0) throw invalidRequest(...faults);
-  const asked = {
+  const requested = {
     since: parseTime('/since', body.since ?? undefined),
     ...(body.environment == null ? {} : { environment: body.environment }),
     limit: body.events ?? EVENTS.fallback,
   };
-  const look = lookBack(state, pair, asked, now);
+  const search = queryOf(state, pair, requested, now);
   const inference = new ContractInference(pair.event_type, pair.event_name);
-  const coverage = await recent.scan(look, (event) => void inference.add(event), disconnected);
+  const coverage = await recent.scan(search, (event) => void inference.add(event), disconnected);
   const { contract, events, fields } = inference.infer({
     requiredRatio: body.required_ratio ?? DEFAULT_REQUIRED_RATIO,
     enumMax: body.enum_max ?? DEFAULT_ENUM_MAX,
@@ -131,45 +131,48 @@ export async function infer(
     contract,
     events,
     fields: fields.map((field) => ({ ...field, enum: field.enum === null ? null : [...field.enum] })),
-    coverage: presentCoverage(look, coverage),
+    coverage: presentCoverage(search, coverage),
   };
 }
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** What looks back, and for whom. */
-export interface Sight {
+/** The state and ports that a run on recent events needs. */
+export interface RecentEventsContext {
   readonly state: CatalogView;
   readonly recent: RecentEvents;
   readonly contracts: Pick<ContractWorkers, 'evaluate'>;
   /** Epoch ms. */
   readonly now: number;
-  /** Fires when nobody waits for the answer. */
   readonly disconnected: AbortSignal;
 }
 
-/** Which events a contract is for; `id` where it is one already. */
+/** The events that a contract applies to; `id` of an existing contract. */
 type Pair = Pick<Contract, 'workspace_id' | 'event_type' | 'event_name'> & { readonly id?: string };
 
-/** The recent events that a contract would judge, were it the newest. */
-function lookBack(
+/** The query for the recent events that a contract would apply to if it were the newest. */
+function queryOf(
   state: CatalogView,
   pair: Pair,
-  asked: { readonly since?: number | undefined; readonly environment?: Environment; readonly limit: number },
+  requested: {
+    readonly since?: number | undefined;
+    readonly environment?: Environment;
+    readonly limit: number;
+  },
   now: number,
 ): RecentEventsQuery {
   return {
     workspaceId: pair.workspace_id,
     type: pair.event_type,
-    ...(asked.environment === undefined ? {} : { environment: asked.environment }),
-    since: asked.since ?? now - DAY_MS,
-    limit: asked.limit,
-    isWanted: (event) => isJudgedBy(state, pair, event),
+    ...(requested.environment === undefined ? {} : { environment: requested.environment }),
+    since: requested.since ?? now - DAY_MS,
+    limit: requested.limit,
+    isWanted: (event) => appliesTo(state, pair, event),
   };
 }
 
-/** One without a name is for the names that have no contract of their own. */
-function isJudgedBy(state: CatalogView, pair: Pair, event: CanonicalEvent): boolean {
+/** A contract without a name applies to all names without a contract of their own. */
+function appliesTo(state: CatalogView, pair: Pair, event: CanonicalEvent): boolean {
   const name = eventName(event);
   if (pair.event_name !== '') return name === pair.event_name;
   const own = state.contractAt(pair.workspace_id, pair.event_type, name, Number.MAX_SAFE_INTEGER);

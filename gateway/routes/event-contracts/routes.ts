@@ -31,12 +31,12 @@ import {
   trialBody,
   trialResult,
 } from './contract-resource.ts';
-import { dryRun, infer, isDryRun, type Sight } from './dry-run.ts';
+import { dryRun, infer, isDryRun, type RecentEventsContext } from './dry-run.ts';
 import { readContractEvent, trialOf } from './trial.ts';
 
 const path = '/workspaces/:workspaceId/event-contracts';
 
-/** `/workspaces/:workspaceId/event-contracts`: what events must look like. */
+/** `/workspaces/:workspaceId/event-contracts`: contracts, dry runs and inference. */
 export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
   const { catalog, contracts, log, clock } = dependencies;
   const recent = new RecentEvents(log, clock);
@@ -81,14 +81,14 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       const draft = {
         id,
         workspace_id: request.workspace.id,
-        ...(await contractFields(request.body, checkedBy(request, reply))),
+        ...(await contractFields(request.body, schemaCheckOf(request, reply))),
         status: 'active',
         created_by: accountOf(request.caller),
       } as const;
       if (isDryRun(request.query)) {
         const at = iso(clock());
         const contract = { ...draft, version: 1, created_at: at, updated_at: at };
-        return reply.code(200).send(await dryRun(contract, request.query, sight(reply)));
+        return reply.code(200).send(await dryRun(contract, request.query, contextOf(reply)));
       }
       checkPastVersions(catalog.state, request.workspace.id);
       await propose(request, dependencies, {
@@ -138,10 +138,10 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     async (request, reply) => {
       const stored = contractNamed(request, request.params.contractId);
       checkVersion(request, stored);
-      const fields = await contractFields(request.body, checkedBy(request, reply));
+      const fields = await contractFields(request.body, schemaCheckOf(request, reply));
       if (isDryRun(request.query))
-        return reply.code(200).send(await dryRun({ ...stored, ...fields }, request.query, sight(reply)));
-      const wanted = { ...fields, status: 'active' } as const; // an archived one takes no change, not even none
+        return reply.code(200).send(await dryRun({ ...stored, ...fields }, request.query, contextOf(reply)));
+      const wanted = { ...fields, status: 'active' } as const; // an archived contract refuses every change, also an empty one
       if (!(await isAlready(request, dependencies, 'contract', stored, wanted))) {
         checkPastVersions(catalog.state, request.workspace.id);
         await propose(request, dependencies, {
@@ -216,14 +216,14 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       },
     },
     async (request, reply) =>
-      reply.code(200).send(await infer(request.workspace.id, request.body, sight(reply))),
+      reply.code(200).send(await infer(request.workspace.id, request.body, contextOf(reply))),
   );
 
-  function sight(reply: FastifyReply): Sight {
+  function contextOf(reply: FastifyReply): RecentEventsContext {
     return { state: catalog.state, recent, contracts, now: clock(), disconnected: disconnectSignal(reply) };
   }
 
-  function checkedBy(request: FastifyRequest, reply: FastifyReply) {
+  function schemaCheckOf(request: FastifyRequest, reply: FastifyReply) {
     return { workspaceId: request.workspace.id, contracts, disconnected: disconnectSignal(reply) };
   }
 

@@ -14,17 +14,17 @@ import { invalidRequest } from '../../errors/api-error.ts';
 import { readTrialEvent } from '../../ingestion/trial-event.ts';
 import { presentViolation, type trialResult } from './contract-resource.ts';
 
-/** What a trial answers: the violations as they would be recorded, the event as it would go on. */
+/** The result of a trial: the violations as they would be recorded, and the event as it would be accepted. */
 export function trialOf(
   contract: Contract,
   event: CanonicalEvent,
   verdict: ContractVerdict,
 ): Static<typeof trialResult> {
-  const { outcome, breaches, subject } = verdict;
+  const { outcome, breaches: violations, subject } = verdict;
   const accepted = subject === undefined ? event : { ...event, [contractSubject(event.type)]: subject };
   return {
     outcome,
-    violations: breaches.map((breach) => presentViolation(violationOf(contract, event, breach))),
+    violations: violations.map((found) => presentViolation(violationOf(contract, event, found))),
     event: outcome === 'rejected' ? null : (accepted as unknown as JsonObject),
   };
 }
@@ -51,7 +51,7 @@ function violationOf(
   return { id: violationId(recorded), ...recorded };
 }
 
-/** An event to try a contract on; 400 also for one that the contract would never be asked about. */
+/** The event of a trial. 400 for an invalid event, and for one that the contract does not apply to. */
 export function readContractEvent(
   request: FastifyRequest,
   contract: Contract,
@@ -67,7 +67,7 @@ export function readContractEvent(
   return event;
 }
 
-/** What a body leaves out about the kind of its event is what the contract is for. */
+/** The body with type and name of the contract's events as defaults. */
 export function withKindOf(contract: Contract, body: JsonObject): JsonObject {
   const { event_type, event_name } = contract;
   const type = body.type ?? event_type;

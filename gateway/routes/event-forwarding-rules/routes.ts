@@ -31,7 +31,7 @@ import {
 
 const path = '/workspaces/:workspaceId/event-forwarding-rules';
 
-/** `/workspaces/:workspaceId/event-forwarding-rules`: which events go where. */
+/** `/workspaces/:workspaceId/event-forwarding-rules`: rules that forward events to destinations. */
 export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
   const { catalog, log, clock } = dependencies;
   const recent = new RecentEvents(log, clock);
@@ -178,8 +178,8 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
     },
     async (request, reply) => {
       const workspaceId = request.workspace.id;
-      const sight = { workspaceId, recent, now: clock(), disconnected: disconnectSignal(reply) };
-      return reply.code(200).send(await dryRunOfFilter(request.body, sight));
+      const context = { workspaceId, recent, now: clock(), disconnected: disconnectSignal(reply) };
+      return reply.code(200).send(await dryRunOfFilter(request.body, context));
     },
   );
 

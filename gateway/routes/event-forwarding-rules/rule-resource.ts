@@ -110,7 +110,7 @@ export const ruleTestBody = closed(
   },
 );
 
-/** What a dry run tries: the part of a rule that chooses events. */
+/** The part of a rule that selects events. */
 export const ruleDryRunBody = closed(
   {
     event_types: ruleBody.properties.event_types,
@@ -169,7 +169,7 @@ export const ruleDryRunResult = Type.Object(
   { title: 'RuleDryRun' },
 );
 
-/** Why a rule does not take an event. */
+/** Why a rule does not match an event. */
 const mismatch = {
   because: nullable(oneOf(MISMATCHES, 'Why it is not; null when it is.')),
   message: nullable(Type.String({ description: 'How the filter failed.' })),
@@ -183,10 +183,10 @@ export const ruleTestResult = Type.Object(
   { title: 'RuleTrial' },
 );
 
-/** Types of events that `event_names` can speak of. */
+/** Event types with names. */
 const HAS_NAME: ReadonlySet<EventType> = new Set(['track', 'page']);
 
-/** What a body says of a rule, defaults filled in. */
+/** The fields of a rule in a body, with defaults. */
 type RuleFields = Omit<Rule, 'id' | 'workspace_id' | 'created_by' | 'version' | 'created_at' | 'updated_at'>;
 
 export function ruleFields(body: Static<typeof ruleBody>): RuleFields {
@@ -203,8 +203,8 @@ export function ruleFields(body: Static<typeof ruleBody>): RuleFields {
 }
 
 /**
- * 400 when the rule names what its workspace does not have, is enabled with a transformation that is not active, asks
- * for names of events that have none, or has a filter that is none.
+ * 400 when the rule refers to entities that its workspace does not have, is enabled with a transformation that is not
+ * active, has names for types whose events have none, or has an invalid filter.
  */
 export function checkReferences(rule: RuleFields, workspaceId: string, state: CatalogView): void {
   const faults: ErrorDetail[] = [];

@@ -10,7 +10,7 @@ import { closed, errorAnswers, MAX_RESOURCE_BYTES, pathOf, removedAs } from '../
 import { HOURS, lookBack, parseInteger } from '../../resources/values.ts';
 import {
   metricsQuery,
-  presentFigures,
+  presentMetrics,
   presentRun,
   presentTransformation,
   testBody,
@@ -20,7 +20,7 @@ import {
   transformationMetrics,
   transformationResource,
 } from './transformation-resource.ts';
-import { replace, standingOf, trialOf, tryOut } from './transformation-test.ts';
+import { replace, runOnce, testStatusOf, trialOf } from './transformation-test.ts';
 
 const path = '/workspaces/:workspaceId/event-transformations';
 
@@ -67,13 +67,13 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
     async (request, reply) => {
       const { workspace, caller } = request;
       const fields = fieldsOf(request.body);
-      const standing = await standingOf(sandbox, fields, workspace.id);
+      const status = await testStatusOf(sandbox, fields, workspace.id);
       const id = newId();
       await propose(request, dependencies, {
         type: 'transformation.created',
         entity: id,
         expected_version: 0,
-        data: { id, workspace_id: workspace.id, ...fields, ...standing, created_by: accountOf(caller) },
+        data: { id, workspace_id: workspace.id, ...fields, ...status, created_by: accountOf(caller) },
       });
       const transformation = entityOf(request, dependencies, 'transformation', id);
       tagVersion(reply, transformation);
@@ -153,7 +153,7 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
       if (event === null)
         throw invalidRequest({ path: '/event', message: 'is required: there is no test_input' });
       const program = trialOf(request.body?.source_code ?? stored.source_code, request.workspace.id);
-      const result = await tryOut(sandbox, program, event, request.workspace.id);
+      const result = await runOnce(sandbox, program, event, request.workspace.id);
       return reply.code(200).send(presentRun(result));
     },
   );
@@ -199,7 +199,7 @@ export const transformationMetricsRoutes: FastifyPluginAsyncTypebox<GatewayDepen
         transformationId: id,
         ...lookBack(clock(), hours),
       });
-      return reply.code(200).send(presentFigures(id, hours, counts));
+      return reply.code(200).send(presentMetrics(id, hours, counts));
     },
   );
 };

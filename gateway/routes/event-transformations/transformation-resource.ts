@@ -134,7 +134,7 @@ export const transformationMetrics = Type.Object(
   { title: 'TransformationMetrics' },
 );
 
-/** What to run: the stored source on the stored `test_input`, unless the body brings others. */
+/** Defaults: the stored source and the stored `test_input`. */
 export const testBody = nullable(
   closed({ event: optional(freeObject('Default: `test_input`.')), source_code: optional(sourceCode) }),
 );
@@ -166,7 +166,7 @@ export const testResult = Type.Object(
 
 export function presentTransformation(transformation: Transformation): Static<typeof transformationResource> {
   const { status, test_error } = transformation;
-  // A draft without a test was stored without a reason by earlier releases.
+  // Earlier releases stored a draft without a test without a reason.
   const isUnexplained = status === 'draft' && test_error === null;
   return {
     id: transformation.id,
@@ -191,7 +191,7 @@ export function presentVersion(version: TransformationVersion): Static<typeof tr
   return { version: version.version, source_code, test_input, test_output, created_at: at, created_by: by };
 }
 
-export function presentFigures(
+export function presentMetrics(
   transformationId: string,
   hours: number,
   counts: RunCounts,
@@ -212,7 +212,7 @@ export function presentFigures(
   };
 }
 
-/** `output` has the form that `test_output` takes: one event, several, or null for none. */
+/** `output` has the form of `test_output`: one event, several, or null for none. */
 export function presentRun(result: SandboxResult): Static<typeof testResult> {
   const { ok, durationMs, loadMs } = result;
   const ran = { logs: [...result.logs], duration_ms: durationMs, compile_ms: loadMs, run_ms: durationMs };
@@ -225,7 +225,7 @@ export function presentRun(result: SandboxResult): Static<typeof testResult> {
   return { ok, output, error: null, line: null, column: null, ...ran };
 }
 
-/** Says what a draft lacks for a test; undefined when it has one. */
+/** The part of a test that is missing; undefined for a complete test. */
 export function untestedBecause({
   test_input,
   test_output,
@@ -238,7 +238,7 @@ export function untestedBecause({
   return `not tested: there is no ${absent.join(' and no ')}; it becomes active once it gives test_output for test_input`;
 }
 
-/** One sentence about a run that failed: `<kind>: <message>`. */
+/** The error of a failed run: `<kind>: <message>`. */
 export function failureOf({ kind, message }: Extract<SandboxResult, { ok: false }>): string {
   return `${kind}: ${message}`;
 }

@@ -1,7 +1,7 @@
 import type { Json } from '@tributary/core';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { firstDifference, judge } from './transformation-test.ts';
+import { evaluateRun, firstDifference } from './transformation-test.ts';
 
 const ran = (...outputs: readonly unknown[]) =>
   ({
@@ -17,32 +17,35 @@ const draft = (test_error: string) => ({ status: 'draft', test_error, last_error
 
 describe('judge', () => {
   it('takes one event for an object or an array of one', () => {
-    expect(judge(ran({ a: 1 }), { a: 1 })).toEqual(active);
-    expect(judge(ran({ a: 1 }), [{ a: 1 }])).toEqual(active);
-    expect(judge(ran({ a: 1 }, { a: 2 }), [{ a: 1 }, { a: 2 }])).toEqual(active);
+    expect(evaluateRun(ran({ a: 1 }), { a: 1 })).toEqual(active);
+    expect(evaluateRun(ran({ a: 1 }), [{ a: 1 }])).toEqual(active);
+    expect(evaluateRun(ran({ a: 1 }, { a: 2 }), [{ a: 1 }, { a: 2 }])).toEqual(active);
   });
 
   it('takes an empty array for a dropped event', () => {
-    expect(judge(ran(), [])).toEqual(active);
-    expect(judge(ran(), { a: 1 })).toEqual(draft('output: returned 0 events, test_output has 1 event'));
+    expect(evaluateRun(ran(), [])).toEqual(active);
+    expect(evaluateRun(ran(), { a: 1 })).toEqual(draft('output: returned 0 events, test_output has 1 event'));
   });
 
   it('says where the output differs', () => {
-    expect(judge(ran({ a: { b: 1 } }), { a: { b: 2 } })).toEqual(
+    expect(evaluateRun(ran({ a: { b: 1 } }), { a: { b: 2 } })).toEqual(
       draft('output: differs from test_output at /a/b'),
     );
-    expect(judge(ran({ a: 1 }, { a: 2 }), [{ a: 1 }, { a: 3 }])).toEqual(
+    expect(evaluateRun(ran({ a: 1 }, { a: 2 }), [{ a: 1 }, { a: 3 }])).toEqual(
       draft('output: differs from test_output at /1/a'),
     );
   });
 
   it('compares as JSON, where -0 is 0', () => {
-    expect(judge(ran({ a: 0 }), { a: -0 })).toEqual(active);
+    expect(evaluateRun(ran({ a: 0 }), { a: -0 })).toEqual(active);
   });
 
   it('says how the run failed', () => {
     expect(
-      judge({ ok: false, kind: 'threw', message: 'boom', logs: [], durationMs: 1, loadMs: 0 }, { a: 1 }),
+      evaluateRun(
+        { ok: false, kind: 'threw', message: 'boom', logs: [], durationMs: 1, loadMs: 0 },
+        { a: 1 },
+      ),
     ).toEqual(draft('threw: boom'));
   });
 });

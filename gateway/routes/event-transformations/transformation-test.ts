@@ -17,28 +17,32 @@ import { failureOf, untestedBecause } from './transformation-resource.ts';
 
 type Tested = Pick<Transformation, 'source_code' | 'test_input' | 'test_output'>;
 
-/** What a test decides. */
-type Standing = Pick<Transformation, 'status' | 'test_error' | 'last_error'>;
+/** The result of a test. */
+type TestStatus = Pick<Transformation, 'status' | 'test_error' | 'last_error'>;
 
 const MAX_ERROR = 1_000;
 
 /**
- * Where a transformation stands once it was written: `active` when it does what its test says, else `draft`, which is
- * also what one without a test is. 400 for a source that does not compile.
+ * The status of a transformation after a change: `active` when its test passes, else `draft`, also without a test. 400
+ * for source code that does not compile.
  */
-export async function standingOf(sandbox: Sandbox, tested: Tested, workspaceId: string): Promise<Standing> {
+export async function testStatusOf(
+  sandbox: Sandbox,
+  tested: Tested,
+  workspaceId: string,
+): Promise<TestStatus> {
   const program = trialOf(tested.source_code, workspaceId);
   const fault = await sandbox.check(program);
   if (fault !== undefined) throw invalidRequest({ path: '/source_code', message: fault.message });
   const { test_input: input, test_output: output } = tested;
   if (input === null || output === null)
     return { status: 'draft', test_error: untestedBecause(tested) ?? null, last_error: null };
-  const result = await tryOut(sandbox, program, input, workspaceId);
-  return judge(result, output);
+  const result = await runOnce(sandbox, program, input, workspaceId);
+  return evaluateRun(result, output);
 }
 
-/** What the run of a test says. Results are compared as JSON: the order of members does not count. */
-export function judge(result: SandboxResult, output: JsonObject | readonly JsonObject[]): Standing {
+/** Evaluates the run of a test. Results are compared as JSON, regardless of the order of members. */
+export function evaluateRun(result: SandboxResult, output: JsonObject | readonly JsonObject[]): TestStatus {
   const error = result.ok ? differenceFrom(result.outputs, output) : failureOf(result);
   return error === undefined
     ? { status: 'active', test_error: null, last_error: null }
@@ -68,11 +72,11 @@ function count(events: number): string {
   return events === 1 ? '1 event' : `${events} events`;
 }
 
-/** What time it is in a test whose event does not say when it was received. */
+/** The time of a test whose event has no `received_at`. */
 const TEST_TIME = '2026-01-01T00:00:00.000Z';
 
-/** Runs a program once on an event, with a context like that of production: the same test always ends the same. */
-export async function tryOut(
+/** Runs a program once on an event, with a context like that of production. Deterministic for a given event. */
+export async function runOnce(
   sandbox: Sandbox,
   program: SandboxProgram,
   event: JsonObject,
@@ -96,7 +100,7 @@ export async function tryOut(
   return result;
 }
 
-/** A source as a program of its own each time: nothing that an earlier run left behind decides a test. */
+/** Makes a new program of the source each time, so that earlier runs do not influence a test. */
 export function trialOf(source: string, workspaceId: string): SandboxProgram {
   return { id: `trial:${newId()}`, source, owner: workspaceId };
 }
@@ -126,14 +130,14 @@ function memberOf(container: Container, key: string): Json | undefined {
   return Object.hasOwn(container, key) ? (container as { readonly [key: string]: Json })[key] : undefined;
 }
 
-/** What a change of a transformation may bring. */
+/** The fields of a change. */
 type Replacement = Pick<Transformation, 'source_code' | 'test_input' | 'test_output'> &
   Partial<Pick<Transformation, 'name' | 'description'>>;
 
 /**
- * Gives a transformation other fields, after its test with them said where it stands. Answers what it is then; no fact
- * is made of a change that is none. 412 and 409 as of every change; 409 too when it would leave `active` while an
- * enabled rule names it.
+ * Tests a transformation with other fields and replaces them; an unchanged one appends no fact. Returns the current
+ * transformation. 412 and 409 as for every change, and 409 when it would no longer be `active` while an enabled rule uses
+ * it.
  */
 export async function replace(
   request: FastifyRequest,
@@ -142,7 +146,7 @@ export async function replace(
   fields: Replacement,
 ): Promise<Transformation> {
   checkVersion(request, stored);
-  const data = { ...fields, ...(await standingOf(dependencies.sandbox, fields, request.workspace.id)) };
+  const data = { ...fields, ...(await testStatusOf(dependencies.sandbox, fields, request.workspace.id)) };
   if (!(await isAlready(request, dependencies, 'transformation', stored, data)))
     await propose(request, dependencies, {
       type: 'transformation.updated',

@@ -16,7 +16,7 @@ import { replace } from './transformation-test.ts';
 
 const path = '/workspaces/:workspaceId/event-transformations/:transformationId';
 
-/** What a transformation did before, and the way back to it. */
+/** The versions of a transformation, and the rollback to one of them. */
 export const transformationVersionRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
   app,
   dependencies,

@@ -67,8 +67,8 @@ const createdApiKey = Type.Object({ ...fields, ...rawKey }, { title: 'CreatedApi
 const apiKeyList = listOf(apiKeyResource);
 
 /**
- * `uses` holds the last use of keys, epoch ms. The hash stays inside. The status is the spec's, `active` until it is
- * revoked: that a key has expired is read from `expires_at`.
+ * `uses`: the last uses of keys, epoch ms. The hash is not shown. By the spec the status is `active` until the key is
+ * revoked; `expires_at` shows whether it has expired.
  */
 function presentApiKey(
   key: ApiKey,
@@ -94,7 +94,7 @@ function presentApiKey(
 
 const path = '/workspaces/:workspaceId/api-keys';
 
-/** `/workspaces/:workspaceId/api-keys`: the raw key is shown once, revoking is for good. */
+/** `/workspaces/:workspaceId/api-keys`: the raw key is shown once; revocation is permanent. */
 export const apiKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
   const { catalog } = dependencies;
 
@@ -165,8 +165,8 @@ export const apiKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
 };
 
 /**
- * What a new API key may manage. Only an admin of the organization allows it, by ID token (403), and only for a key with
- * the role that managing takes (400). Not even a key that may make keys hands it on.
+ * The grants of a new API key. Only an admin of the organization with an ID token gives grants (403), and only to a key
+ * with the role `admin` (400). A key with a grant cannot pass it on.
  */
 function grantsOf(
   wanted: readonly KeyGrant[],
@@ -181,7 +181,7 @@ function grantsOf(
   return KEY_GRANTS.filter((grant) => wanted.includes(grant));
 }
 
-/** When a new key is to expire, in UTC; null for never. 400 for what is no time, and for one that is not to come. */
+/** The expiry of a new key, in UTC; null for never. 400 for an invalid time, and for one that is not in the future. */
 export function expiryOf(wanted: string | undefined, now: number): string | null {
   const at = parseTime('/expires_at', wanted);
   if (at === undefined) return null;

@@ -70,7 +70,7 @@ const createdClientKey = Type.Object({ ...fields, ...rawKey }, { title: 'Created
 
 const clientKeyList = listOf(clientKeyResource);
 
-/** The hash stays inside. */
+/** The hash is not shown. */
 function presentClientKey(
   key: ClientKey,
   state: Pick<CatalogView, 'organizationRole'>,
@@ -91,7 +91,7 @@ function presentClientKey(
 
 const path = '/organizations/:organizationId/client-keys';
 
-/** `/organizations/:organizationId/client-keys`: the raw key is shown once, revoking is for good. */
+/** `/organizations/:organizationId/client-keys`: the raw key is shown once; revocation is permanent. */
 export const clientKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
   const { catalog, random } = dependencies;
 

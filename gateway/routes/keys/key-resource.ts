@@ -5,7 +5,7 @@ import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { nullable, oneOf, resourceFields, time, times, uuid } from '../../resources/schemas.ts';
 
-/** What every kind of key shows. */
+/** The fields of every kind of key. */
 export const keyFields = {
   ...resourceFields,
   key_prefix: Type.String({ description: 'The start of the raw key, to tell keys apart.' }),
@@ -15,12 +15,12 @@ export const keyFields = {
   ...times,
 };
 
-/** The raw key beside its resource, in the answer to its creation and nowhere else. */
+/** The raw key, in the response to its creation only. */
 export const rawKey = { key: Type.String({ description: 'The raw key. It is not shown again.' }) };
 
 export const KEY_BYTES = 32;
 
-/** Makes a key and the fields of its entity; the raw text is kept by nobody but the caller. */
+/** Creates a key and the fields of its entity. The raw text is returned to the caller and not stored. */
 export function makeKeyFields(
   request: FastifyRequest,
   { random }: Pick<GatewayDependencies, 'random'>,
@@ -41,12 +41,12 @@ export function makeKeyFields(
   return { raw, fields };
 }
 
-/** Names the fields of an answer that are null because they cannot be known now. */
+/** The header that names fields which are null because their source does not answer. */
 const UNKNOWN_FIELDS = 'x-unknown-fields';
 
 /**
- * The last uses of keys, epoch ms. While the counters do not answer there are none, and the answer says that it does
- * not know: a list of keys is what one needs to revoke one, and that must not wait for the engine that counts.
+ * The last uses of keys, epoch ms. While the counters do not answer the map is empty, and a header states that the uses
+ * are unknown: listing keys, which revoking one needs, must not depend on the counters.
  */
 export async function readLastUses(
   request: FastifyRequest,
@@ -64,11 +64,11 @@ export async function readLastUses(
   }
 }
 
-/** When a key was last used, as answers show it. */
+/** The last use of a key, for responses. */
 export function lastUse(uses: ReadonlyMap<string, number>, keyId: string): string | null {
   const at = uses.get(keyId);
   return at === undefined ? null : iso(at);
 }
 
-/** Of a key that was just made. */
+/** For a new key. */
 export const NEVER_USED: ReadonlyMap<string, number> = new Map();

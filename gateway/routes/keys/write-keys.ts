@@ -58,7 +58,7 @@ const createdWriteKey = Type.Object({ ...fields, ...rawKey }, { title: 'CreatedW
 
 const writeKeyList = listOf(writeKeyResource);
 
-/** `uses` holds the last use of keys, epoch ms. The hash stays inside. */
+/** `uses`: the last uses of keys, epoch ms. The hash is not shown. */
 function presentWriteKey(key: WriteKey, uses: ReadonlyMap<string, number>): Static<typeof writeKeyResource> {
   return {
     id: key.id,
@@ -79,7 +79,7 @@ function presentWriteKey(key: WriteKey, uses: ReadonlyMap<string, number>): Stat
 
 const path = '/workspaces/:workspaceId/event-keys';
 
-/** `/workspaces/:workspaceId/event-keys`: write keys. The raw key is shown once, revoking is for good. */
+/** `/workspaces/:workspaceId/event-keys`: write keys. The raw key is shown once; revocation is permanent. */
 export const writeKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
   const { catalog } = dependencies;
 
@@ -155,8 +155,8 @@ export const writeKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
 };
 
 /**
- * The declared topics that write keys of a workspace may name. One that is another tenant's is as good as missing: a
- * caller that named it could fill it, and its name may be a customer's.
+ * The declared topics that write keys of a workspace may use. A topic of another tenant is treated as missing: it could be
+ * filled through the key, and its name may be that of a customer.
  */
 export function topicsOf(
   { id, organization_id }: Pick<Workspace, 'id' | 'organization_id'>,
@@ -168,7 +168,7 @@ export function topicsOf(
   });
 }
 
-/** The received topic of a new write key: that of its environment, or one the operator declared. 400 for any other. */
+/** The received topic of a new write key: that of its environment, or a declared one. 400 for any other. */
 export function topicFor(
   environment: Environment,
   wanted: string | undefined,
@@ -181,7 +181,7 @@ export function topicFor(
   return topic;
 }
 
-/** The source a new write key names, if any. 400 for one that its workspace does not have. */
+/** The source of a new write key, if any. 400 for one that its workspace does not have. */
 function sourceNamed(
   wanted: string | undefined,
   workspaceId: string,

@@ -17,7 +17,7 @@ import { permissionDenied } from '../../errors/api-error.ts';
 import type { Proposal } from '../../resources/catalog-entities.ts';
 import { organizationPathOf, pathOf } from '../../resources/schemas.ts';
 
-/** What a new member is whatever it is a member of. */
+/** The fields of a new member in both scopes. */
 export interface NewMemberFields {
   readonly id: string;
   readonly email: string;
@@ -26,7 +26,7 @@ export interface NewMemberFields {
 
 type MembersOperation<Verb extends string> = Extract<Operation, `${string}-members.${Verb}`>;
 
-/** What members can be members of. */
+/** A kind of membership: of organizations or of workspaces. */
 export interface MemberScope<M extends Member, Role extends string> {
   readonly path: string;
   /** As operation ids and summaries name them, e.g. `OrganizationMember` and `member of an organization`. */
@@ -42,13 +42,13 @@ export interface MemberScope<M extends Member, Role extends string> {
   };
   idOf(request: FastifyRequest): string;
   members(state: CatalogView): MembersView<M>;
-  /** 403 for a caller who may not give, change or take this role. */
+  /** 403 for a caller that may not grant, change or remove this role. */
   checkGrant(request: FastifyRequest, role: string): void;
   added(fields: NewMemberFields, scopeId: string, role: Role): Proposal;
   updated(member: M, role: Role, keys: KeysDecision): Proposal;
-  /** As it was seen: who was made an owner meanwhile is not for everybody to remove. */
+  /** With the version that was checked: a member that became an owner meanwhile must not be removed without the right. */
   removed(member: M, keys: KeysDecision): Proposal;
-  /** The account of the member where keys are looked for; undefined while nobody has the place. */
+  /** The account whose keys are affected; undefined while the invitation is pending. */
   maker(member: M): KeyMaker | undefined;
 }
 
@@ -68,7 +68,7 @@ export const ORGANIZATION_SCOPE: MemberScope<OrganizationMember, OrganizationRol
   },
   idOf: ({ organization }) => organization.id,
   members: (state) => state.organizationMembers,
-  /** Owners alone make owners and unmake them. */
+  /** Only owners grant and remove the role `owner`. */
   checkGrant({ organizationRole }, role) {
     if (role === 'owner' && organizationRole !== 'owner') throw permissionDenied();
   },

@@ -38,7 +38,7 @@ function memberBody<const Role extends string>(roles: readonly Role[]) {
   );
 }
 
-/** What becomes of the keys of somebody who loses a role. */
+/** Whether the keys of a member with a lower role are revoked or kept. */
 const keysDecision = oneOf(
   ['revoke', 'keep'],
   'What becomes of the API keys and client keys that the person made and their role no longer covers. To keep them is for somebody else than the person, by ID token. Write keys stay. Default `revoke`.',
@@ -69,7 +69,7 @@ function memberResource(roles: readonly string[], title: string) {
   return Type.Object(memberFields(roles), { title });
 }
 
-/** A member beside the keys that a change of the role was about. */
+/** A member with the keys that a change of the role affected. */
 function changedMember(roles: readonly string[], title: string) {
   return Type.Object({ ...memberFields(roles), keys: memberKeys }, { title: `Changed${title}` });
 }
@@ -127,14 +127,14 @@ export const memberRoutes: FastifyPluginAsync<GatewayDependencies> = async (app,
   await app.register(routesOf(WORKSPACE_SCOPE), dependencies);
 };
 
-/** Keys outlive the role of their maker only by the word of somebody else: 403 for the person, and for every key. */
+/** 403 when keys are kept by the member itself, or by a key: only another account may let keys outlive their creator's role. */
 function checkDecision({ keys }: KeysDecision, { account_id }: Member, { caller }: FastifyRequest): void {
   if (keys === 'keep' && (caller.kind !== 'id_token' || caller.account.id === account_id))
     throw permissionDenied();
 }
 
-/** Names, after a change, the keys of a person that are active or were so before it. */
-function watchKeys(maker: KeyMaker | undefined, catalog: Pick<Catalog, 'state'>) {
+/** Returns a function that lists, after a change, the keys of a creator that are active or were active before. */
+function trackKeys(maker: KeyMaker | undefined, catalog: Pick<Catalog, 'state'>) {
   const keysNow = () => (maker === undefined ? [] : keysMadeBy(catalog.state, maker));
   const inactive = new Set(keysNow().flatMap(({ key }) => (key.status === 'active' ? [] : [key.id])));
   return () =>
@@ -143,7 +143,7 @@ function watchKeys(maker: KeyMaker | undefined, catalog: Pick<Catalog, 'state'>)
       .map(presentMemberKey);
 }
 
-/** Members are added by e-mail address, also before that person's first sign-in. */
+/** The routes of one scope. Members are added by e-mail address, also before their first sign-in. */
 function routesOf<M extends Member, Role extends string>(
   scope: MemberScope<M, Role>,
 ): FastifyPluginAsyncTypebox<GatewayDependencies> {
@@ -239,14 +239,14 @@ function routesOf<M extends Member, Role extends string>(
         scope.checkGrant(request, stored.role);
         scope.checkGrant(request, role);
         checkVersion(request, stored);
-        const nameKeys = watchKeys(scope.maker(stored), catalog);
+        const affectedKeys = trackKeys(scope.maker(stored), catalog);
         const wanted = { role } as Partial<Member>;
         const current = () => members().get(scope.idOf(request), stored.id);
         if (!(await isUnchanged<Member>(dependencies, stored, wanted, current)))
           await propose(request, dependencies, scope.updated(stored, role, decision));
         const member = memberNamed(request, stored.id);
         tagVersion(reply, member);
-        return reply.code(200).send({ ...present(member), keys: nameKeys() });
+        return reply.code(200).send({ ...present(member), keys: affectedKeys() });
       },
     );
 
@@ -271,9 +271,9 @@ function routesOf<M extends Member, Role extends string>(
         checkDecision(decision, stored, request);
         scope.checkGrant(request, stored.role);
         checkVersion(request, stored);
-        const nameKeys = watchKeys(scope.maker(stored), catalog);
+        const affectedKeys = trackKeys(scope.maker(stored), catalog);
         await propose(request, dependencies, scope.removed(stored, decision));
-        return reply.code(200).send({ ...removed, keys: nameKeys() });
+        return reply.code(200).send({ ...removed, keys: affectedKeys() });
       },
     );
 

@@ -24,7 +24,7 @@ import { DEFAULT_REGION } from '../workspaces/workspace-plan.ts';
 
 const MAX_REGIONS = 50;
 
-/** A region is a word of the operator's. */
+/** A region code, chosen by the operator. */
 const region = Type.String({
   pattern: '^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$',
   description: 'Where profiles live: lower-case letters, digits and dashes.',
@@ -50,7 +50,7 @@ const organizationBody = closed(
   { title: 'OrganizationBody', examples: [{ name: 'Analytical Engines', regions: ['eu'] }] },
 );
 
-/** What is left out of a replacement would be lost: regions have to be told. */
+/** A replacement requires `regions`, as omitted regions would be removed. */
 const organizationReplacement = closed(
   {
     name,
@@ -200,8 +200,8 @@ export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
   );
 
   /**
-   * 409 while a region that is to go holds profiles: nobody could find or delete them any more. A write that was let in
-   * before the change may come after the first look, so there is a second one, and what it finds brings the region back.
+   * 409 while a removed region holds profiles, which could no longer be found or deleted. A write that was admitted before
+   * the change may follow the first check, so a second check restores a region that has profiles by then.
    */
   async function replace(
     request: FastifyRequest,

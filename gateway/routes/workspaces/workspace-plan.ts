@@ -2,12 +2,12 @@ import type { CatalogView, FactData, Workspace } from '@tributary/core';
 import { administersOrganization, type Caller } from '../../authentication/caller.ts';
 import { invalidRequest, permissionDenied } from '../../errors/api-error.ts';
 
-/** Regions of an organization that nobody said more about, and the region of a workspace likewise. */
+/** The default region of organizations and workspaces. */
 export const DEFAULT_REGION = 'eu';
 
 type NewWorkspace = FactData['workspace.created'];
 
-/** What a caller asks for; `newId` is the id of the organization, should one be made. */
+/** A requested workspace. `newOrganizationId`: the id of the organization if one is created. */
 export interface WorkspaceRequest {
   readonly id: string;
   readonly name: string;
@@ -18,8 +18,9 @@ export interface WorkspaceRequest {
 }
 
 /**
- * A workspace in the organization it names, where the account must be owner or admin (403; also for one that does not
- * exist), else in a new one of the same name that belongs to the account. 400 for a region the organization is not in.
+ * Plans a workspace in the named organization, else in a new organization of the same name that the account owns. 403
+ * unless the account is owner or admin of the organization, also for a missing one; 400 for a region that the organization
+ * does not have.
  */
 export function planWorkspace(wanted: WorkspaceRequest, state: CatalogView): NewWorkspace {
   const existing = wanted.organizationId?.toLowerCase();
@@ -49,15 +50,15 @@ function workspaceIn(
   return { id, name, organization_id: organizationId, region, status: 'active' };
 }
 
-/** 400 for a region that is none of the organization's. */
+/** 400 for a region that the organization does not have. */
 function checkRegion(region: string, regions: readonly string[]): void {
   if (!regions.includes(region))
     throw invalidRequest({ path: '/region', message: `must be one of ${regions.join(', ')}` });
 }
 
 /**
- * The region of a workspace decides which customers its people reach through the profile API, so an admin of the
- * organization alone moves it, by ID token: 403 for everybody else, before the regions of the organization are told.
+ * The region of a workspace decides which profiles its members can access, so only an admin of the organization with an
+ * ID token changes it. 403 for others, before the response could reveal the organization's regions.
  */
 export function checkMove(
   caller: Caller,

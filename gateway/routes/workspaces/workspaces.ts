@@ -41,7 +41,7 @@ const workspaceBody = closed(
   { title: 'WorkspaceBody', examples: [{ name: 'Shop' }] },
 );
 
-/** What is left out of a replacement would be lost: the region has to be told. */
+/** A replacement requires `region`. */
 const workspaceReplacement = closed(
   {
     name,
@@ -89,7 +89,7 @@ function presentWorkspace(workspace: Workspace, role: WorkspaceRole): Static<typ
   };
 }
 
-/** `/workspaces`: those the caller belongs to, a new one, one by id. */
+/** `/workspaces`: the workspaces of the caller. */
 export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
   const { catalog } = dependencies;
 
@@ -187,8 +187,8 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
       if (role === undefined) throw permissionDenied();
       checkVersion(request, stored);
       const alerts = alertsIn(body.alerts, catalog.state, stored.id);
-      const told = alerts === null && stored.alerts === undefined ? {} : { alerts };
-      const fields = { name: body.name, region: body.region, ...told };
+      const alertFields = alerts === null && stored.alerts === undefined ? {} : { alerts };
+      const fields = { name: body.name, region: body.region, ...alertFields };
       checkMove(request.caller, stored, fields.region, catalog.state);
       if (!(await isUnchanged(dependencies, stored, fields, () => catalog.state.workspace(stored.id))))
         await propose(request, dependencies, {
