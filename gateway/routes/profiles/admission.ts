@@ -11,58 +11,60 @@ import type { Caller } from '../../authentication/caller.ts';
 import { type ErrorDetail, invalidRequest, permissionDenied } from '../../errors/api-error.ts';
 import { MAX_DETAILS } from '../../errors/validation.ts';
 
-/** A region as a body names it. */
+/** A region in a body. */
 export interface NamedRegion {
   readonly name: string;
-  /** JSON pointer to where it stands. */
+  /** JSON pointer to its place in the body. */
   readonly path: string;
 }
 
-/** What a call wants to do, and where. */
-interface Wish {
+/** The access that a call requests. */
+interface RequestedAccess {
   readonly scope: ClientKeyScope;
   readonly orgId: number;
   readonly regions: readonly NamedRegion[];
 }
 
-/** A call that was let in. */
+/** An admitted call. */
 export interface Admission {
   readonly organization: Organization;
-  /** Whether `profile.read` is effective in all regions of the call: named by the header and granted. */
+  /** Whether `profile.read` is effective in all regions of the call: named in the header and granted. */
   readonly mayRead: boolean;
 }
 
 /**
- * The organization whose profiles a call is about, if it may do there what it wants to. The header narrows what the
- * credential was granted and adds nothing. 403 where the scope is not granted or the organization is not the caller's
- * own or not there, all of them alike; which regions an organization has, by 400, only its own people learn.
+ * Authorises a call on the profiles of an organization. The header `scopes` narrows the grants of the credential and never
+ * extends them.
+ *
+ * Errors: 403 when the scope is not granted, and alike for a foreign or missing organization; 400 for an unknown region,
+ * only to callers with access to the organization, so that its regions are not revealed to others.
  */
 export function admit(
   caller: Caller,
   { scopes, orgId }: CallHeaders,
-  wish: Wish,
+  access: RequestedAccess,
   state: CatalogView,
 ): Admission {
-  const organization = state.organizationNumbered(wish.orgId);
-  const isMeant = organization !== undefined && (orgId ?? wish.orgId) === wish.orgId;
-  if (!isMeant || !scopes.includes(wish.scope)) throw permissionDenied();
-  const isGranted = (region: string, scope = wish.scope) =>
+  const organization = state.organizationNumbered(access.orgId);
+  const isMeant = organization !== undefined && (orgId ?? access.orgId) === access.orgId;
+  if (!isMeant || !scopes.includes(access.scope)) throw permissionDenied();
+  const isGranted = (region: string, scope = access.scope) =>
     grantedIn(caller, organization, region, state).includes(scope);
   if (!organization.regions.some((region) => isGranted(region))) throw permissionDenied();
-  const unknown = wish.regions.filter(({ name }) => !organization.regions.includes(name));
+  const unknown = access.regions.filter(({ name }) => !organization.regions.includes(name));
   if (unknown.length > 0)
     throw invalidRequest(
       ...unknown
         .slice(0, MAX_DETAILS)
         .map(({ path }) => ({ path, message: 'is no region of the organization' })),
     );
-  if (!wish.regions.every(({ name }) => isGranted(name))) throw permissionDenied();
+  if (!access.regions.every(({ name }) => isGranted(name))) throw permissionDenied();
   const mayRead =
-    scopes.includes('profile.read') && wish.regions.every(({ name }) => isGranted(name, 'profile.read'));
+    scopes.includes('profile.read') && access.regions.every(({ name }) => isGranted(name, 'profile.read'));
   return { organization, mayRead };
 }
 
-/** What the credential may do in a region of an organization, whatever the header says. */
+/** The scopes that the credential grants in a region of an organization. */
 function grantedIn(
   caller: Caller,
   organization: Organization,
@@ -79,17 +81,17 @@ function grantedIn(
   }
 }
 
-/** What a call says of itself beside its credential. */
+/** The headers of a profile API call beside the credential. */
 interface CallHeaders {
-  /** What the call wants to be allowed, at most. */
+  /** The scopes that the call may use at most. */
   readonly scopes: readonly ClientKeyScope[];
-  /** The organization it is about; there with every ID token. */
+  /** The organization; always present with an ID token. */
   readonly orgId: number | undefined;
 }
 
 const INTEGER = /^\d{1,15}$/;
 
-/** 400 without `scopes`, with one there is not, with an `orgId` that is no number, and with an ID token without one. */
+/** 400 for missing or unknown `scopes`, an `orgId` that is not an integer, and a missing `orgId` with an ID token. */
 export function readCallHeaders({
   headers,
   caller,
@@ -116,12 +118,11 @@ declare module 'fastify' {
   }
 }
 
-/** The names of regions. */
 export function namesOf(regions: readonly NamedRegion[]): readonly string[] {
   return regions.map(({ name }) => name);
 }
 
-/** The regions of a list, each once, with their places. */
+/** The distinct regions of a list, with their places. */
 export function regionsOf(regions: readonly string[]): readonly NamedRegion[] {
   const seen = new Set<string>();
   return regions.flatMap((name, at) => {
@@ -131,7 +132,7 @@ export function regionsOf(regions: readonly string[]): readonly NamedRegion[] {
   });
 }
 
-/** The same of a body that says either `region` or `regions`, as both descriptions of the API have one of them. */
+/** The regions of a body with either `region` or `regions`: the spec has both forms. */
 export function eitherRegions(
   { region, regions }: { region?: string | null; regions?: readonly string[] | null },
   faults: ErrorDetail[],

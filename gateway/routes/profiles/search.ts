@@ -72,16 +72,16 @@ async function searchSpellings(
   return [...all.values()].sort((left, right) => (left.ucid < right.ucid ? -1 : 1));
 }
 
-/** What a body looks for. */
+/** The body of a search. */
 interface SearchRequest {
   readonly regions: readonly NamedRegion[];
   readonly identities: readonly Identity[];
   readonly ucids: readonly string[];
-  /** All older spellings of the identities that none of these profiles has. */
+  /** All older spellings of the identities without a profile among `found`. */
   spellingsBeyond(found: readonly Profile[]): readonly Identity[];
 }
 
-/** 400 with everything that is wrong. */
+/** 400 for all faults of the body. */
 export function readSearch(
   { regions, search }: Static<typeof searchBody>,
   reading: IdentityReading,
@@ -91,12 +91,12 @@ export function readSearch(
   if (count > MAX_SEARCHED)
     throw invalidRequest({ path: '/search', message: `must hold at most ${MAX_SEARCHED} values in all` });
   const faults: ErrorDetail[] = [];
-  const meanings = readValues(valuesOf(search, '/search'), faults, reading);
+  const parsed = readValues(valuesOf(search, '/search'), faults, reading);
   if (faults.length > 0) throw invalidRequest(...faults.slice(0, MAX_DETAILS));
-  const named = meanings.flatMap((one) => (one.kind === 'identity' ? [one] : []));
+  const named = parsed.flatMap((one) => (one.kind === 'identity' ? [one] : []));
   const spelled = (breadth: 'usual' | 'every', some = named) =>
     distinctIdentities(some.flatMap(({ identity, sent }) => withSpellings(identity, sent, breadth, reading)));
-  const ucids = meanings.flatMap((one) => (one.kind === 'ucid' ? [one.ucid] : []));
+  const ucids = parsed.flatMap((one) => (one.kind === 'ucid' ? [one.ucid] : []));
   return {
     regions: regionsOf(regions),
     identities: spelled('usual'),
@@ -106,23 +106,23 @@ export function readSearch(
         found.flatMap(({ identities }) => identities.map(({ type, value }) => `${type}=${value}`)),
       );
       const missing = named.filter(({ identity: { type, value } }) => !had.has(`${type}=${value}`));
-      const looked = new Set(missing.map(({ identity }) => identity));
-      return spelled('every', missing).filter((identity) => !looked.has(identity));
+      const searched = new Set(missing.map(({ identity }) => identity));
+      return spelled('every', missing).filter((identity) => !searched.has(identity));
     },
   };
 }
 
-/** Records of one answer at most, bytes: 1,000 values may find a gigabyte. */
+/** Bytes of the records in one response, at most: 1,000 values may find a gigabyte. */
 export const MAX_FOUND_BYTES = 32 * 1024 * 1024;
 
-/** How long the thread is held, ms. One record is not interrupted. */
+/** How long serialising may hold the event loop, ms. One record is not interrupted. */
 const HELD_MS = 2;
-/** Of one piece of an answer, about. */
+/** The approximate size of one piece of a response, bytes. */
 const PIECE_BYTES = 256 * 1024;
 
 /**
- * The JSON list of the profiles' records, in pieces; most answers are one. 400 when it would be longer than `maxBytes`,
- * which is known before the first byte is sent. `reserve` is told how many there are so far, before more are made.
+ * The records of the profiles as a JSON list, in pieces; most responses are one piece. 400 when it would exceed
+ * `maxBytes`, before the first byte is sent. `reserve` is called with the bytes so far before more are serialised.
  */
 export async function recordTexts(
   profiles: readonly Profile[],

@@ -108,19 +108,19 @@ export const splitRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (
 };
 
 interface NamedIdentity {
-  /** As it was written in the body. */
+  /** The values as sent. */
   readonly sent: ReadonlySet<string>;
   readonly places: ReadonlySet<number>;
 }
 
-/** What a body wants to be unlinked, before it is known who may do it where. */
+/** The body of an unlink. */
 interface UnlinkRequest extends Pick<ProfileUnlink, 'identities' | 'ucid'> {
   readonly region: NamedRegion;
-  /** The different identities that the body names, each with the places of its spellings among `identities`. */
+  /** The distinct identities of the body, each with the indices of its spellings among `identities`. */
   readonly named: readonly NamedIdentity[];
 }
 
-/** 400 with everything that is wrong. */
+/** 400 for all faults of the body. */
 export function readUnlink(body: Static<typeof unlinkBody>, reading: IdentityReading = {}): UnlinkRequest {
   refuseManyIdentities(countOf(body.ids), '/ids');
   const faults: ErrorDetail[] = [];
@@ -153,7 +153,7 @@ export function readUnlink(body: Static<typeof unlinkBody>, reading: IdentityRea
   };
 }
 
-/** What the caller is told where nothing is wrong with what it asked for. */
+/** The response to an unlink that is not refused. */
 function unlinkAnswerOf(
   outcome: ProfileUnlinkOutcome,
   named: UnlinkRequest['named'],
@@ -166,19 +166,19 @@ function unlinkAnswerOf(
     : { ucids: [], identitiesNotFound: named.flatMap(({ sent }) => [...sent]) };
 }
 
-/** How many of the named identities belonged to nobody; 0 where the call was refused for another reason. */
+/** The number of identities without a profile; 0 when the unlink was refused for another reason. */
 function notFoundBy(outcome: ProfileUnlinkOutcome, named: UnlinkRequest['named']): number {
   if (outcome.kind === 'unlinked') return notHeldOf(outcome.notHeld, named).length;
   return outcome.reason === 'nobody' ? named.length : 0;
 }
 
-/** Those of which no spelling was held. */
+/** The identities of which the profile had no spelling. */
 function notHeldOf(notHeld: readonly number[], named: UnlinkRequest['named']): readonly NamedIdentity[] {
   const places = new Set(notHeld);
   return named.filter((one) => [...one.places].every((place) => places.has(place)));
 }
 
-/** The refusal as an error; undefined where it is an answer: that nobody has the identities. */
+/** The error of a refusal; undefined when no profile has the identities, which is a successful response. */
 function unlinkRefusal(reason: UnlinkRefusal, names: Pick<UnlinkRequest, 'ucid'>): ApiError | undefined {
   switch (reason) {
     case 'nobody':
@@ -195,13 +195,13 @@ function unlinkRefusal(reason: UnlinkRefusal, names: Pick<UnlinkRequest, 'ucid'>
   }
 }
 
-/** What a body wants to be split off, before it is known who may do it where. */
+/** The body of a split. */
 interface SplitRequest {
   readonly region: NamedRegion;
   readonly ucid: string;
 }
 
-/** 400 where the ucid is none. */
+/** 400 for an invalid ucid. */
 function readSplit(body: Static<typeof splitBody>): SplitRequest {
   const faults: ErrorDetail[] = [];
   const ucid = readUcid({ value: body.ucid, path: '/ucid' }, faults);
@@ -209,7 +209,7 @@ function readSplit(body: Static<typeof splitBody>): SplitRequest {
   return { region: { name: body.region, path: '/region' }, ucid };
 }
 
-/** `kept` names attributes of the profile: only for a caller that may read them. */
+/** `kept` names attributes of the profile, so it is only for callers that may read them. */
 function splitAnswerOf(
   { profile, survivor, kept }: Extract<ProfileSplitOutcome, { kind: 'split' }>,
   mayRead: boolean,

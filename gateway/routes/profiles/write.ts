@@ -95,22 +95,25 @@ export const writeRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (
 
 type WriteBody = Static<typeof writeBody>;
 
-/** What a body wants to be written, before it is known who may write it where. */
+/** The body of a write. */
 export interface WriteRequest {
   readonly region: NamedRegion;
   readonly identities: readonly Identity[];
   readonly spelledBefore?: readonly SpelledBefore[];
   readonly ucid?: string;
   readonly attributes: ProfileWrite['attributes'];
-  /** Name and value of each. */
-  /** `null` takes it away. */
+  /** Names and values; `null` removes the preference. */
   readonly preferences: readonly (readonly [string, string | null])[];
   readonly consents: readonly (readonly [string, string | null])[];
 }
 
 /**
- * Reads either shape of the body: `region` with `ids`, or `regions` with `search`, which then name one region and one
- * value each. `now` in epoch ms; `nulls` of attributes, as a `null` preference or consent is always taken away. 400 with everything that is wrong; 413 when it is more than a profile can hold.
+ * Reads either form of the body: `region` with `ids`, or `regions` with `search`, with one region and one value per type.
+ *
+ * - `now`: epoch ms.
+ * - `nulls`: for attributes; a `null` preference or consent is always removed.
+ *
+ * Errors: 400 for all faults of the body; 413 for more than a profile can hold.
  */
 export function readWrite(
   body: WriteBody,
@@ -155,17 +158,17 @@ export function readWrite(
   };
 }
 
-/** Where the identities of a write stand. */
+/** The path of the identities of a write. */
 export function namesIn({ search }: Pick<WriteBody, 'search'>): '/ids' | '/search' {
   return search == null ? '/ids' : '/search';
 }
 
-/** Where an identity of a write stands: of a type there is one. */
+/** The path of an identity of a write, which has one of each type. */
 export function placeOf(body: Pick<WriteBody, 'search'>, { type }: Identity): string {
   return body.search == null ? below('/ids', type) : below(below('/search', type), 0);
 }
 
-/** 400 where there are identities that the organization blocks. */
+/** 400 for identities that the organization blocks. */
 export function refuseBlocked(blocked: readonly Identity[], body: Pick<WriteBody, 'search'>): void {
   if (blocked.length === 0) return;
   throw invalidRequest(
@@ -192,7 +195,7 @@ function namedValues(body: WriteBody, faults: ErrorDetail[]): readonly NamedValu
   return valuesOf(search, '/search');
 }
 
-/** Where a preference came from: the key or the account that wrote it. */
+/** The origin of a preference: the key or account that wrote it. */
 function originOf(caller: Caller) {
   const datasourceId = caller.kind === 'id_token' ? caller.account.id : caller.key.id;
   return { datasourceId, datasetId: 'api' };
@@ -227,8 +230,8 @@ function refusalOf(
 }
 
 /**
- * Lets the owners of identities know who else came with them, and records those that are set aside by it. The caller is
- * refused anyway: what fails here is made up for by the next call.
+ * Adds the identity claims of a refused write to the profiles that own the identities, and audits the identities that are
+ * thereby quarantined as shared. A failure is only logged: the write is refused anyway, and the next one tries again.
  */
 async function writeClaims(
   request: FastifyRequest,
@@ -252,10 +255,10 @@ async function writeClaims(
   try {
     for (const claim of claims) {
       const { identity } = claim;
-      const told = await profiles.upsert(claimWrite(write, claim));
-      if (told.kind === 'refused' || !isSetAside(told.profile, identity, write.limits)) continue;
+      const claimed = await profiles.upsert(claimWrite(write, claim));
+      if (claimed.kind === 'refused' || !isSetAside(claimed.profile, identity, write.limits)) continue;
       metrics.count('tributary_profile_identities_set_aside_total', { type: identity.type });
-      await recordProfileOperation(setAsideOperation(write, told.profile.ucid, identity, recorded));
+      await recordProfileOperation(setAsideOperation(write, claimed.profile.ucid, identity, recorded));
     }
   } catch (error) {
     if (!(error instanceof TributaryError && error.retryable)) throw error;

@@ -12,7 +12,7 @@ import { type Static, Type } from 'typebox';
 import { closed, listOf, nullable, oneOf, optional, time, uuid } from '../../resources/schemas.ts';
 import { timeText } from '../../resources/values.ts';
 
-/** Replays are kept for good, so what one may hold is bounded. */
+/** Replays are kept permanently, so their size is bounded. */
 const MAX_EVENT_NAMES = 20;
 const MAX_NAME_LENGTH = 200;
 
@@ -116,7 +116,7 @@ export const replayResource = Type.Object(
 
 export const replayList = listOf(replayResource);
 
-/** `entry` is what history has of its newest step; undefined before the first. */
+/** `entry`: the newest step in history; undefined before the first. */
 export function presentReplay(
   replay: Replay,
   entry: HistoryEntry | undefined,
@@ -150,7 +150,7 @@ export function presentReplay(
   };
 }
 
-/** One that was cancelled sends nothing on any more, also before its next step says so, unless it had come to its end. */
+/** A cancelled replay forwards nothing, also before a step records it, unless it had ended. */
 function statusOf(replay: Replay, step: ReplayStep | undefined) {
   const status = step?.status ?? 'pending';
   const goesOn = status === 'pending' || status === 'running';

@@ -14,8 +14,8 @@ import { RunningReplays, stepsOf } from './running-replays.ts';
 const path = '/workspaces/:workspaceId/replays';
 
 /**
- * `/workspaces/:workspaceId/replays`: accepted events sent to destinations once more, marked as such, and rejected ones
- * evaluated once more.
+ * `/workspaces/:workspaceId/replays`: sends accepted events to their destinations again, marked as replayed, and
+ * re-evaluates rejected events.
  */
 export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
   const { catalog, history, clock } = dependencies;
@@ -134,7 +134,7 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
   function narrowedBy(workspaceId: string, body: Static<typeof replayBody>) {
     const { outcome, event_types, event_names, environments } = body;
     if (outcome === 'rejected') {
-      // What is accepted now is forwarded by every rule, and for the first time.
+      // An event that is accepted now is forwarded by every rule, and for the first time.
       const path = body.rule_id != null ? '/rule_id' : body.new_ids === true ? '/new_ids' : undefined;
       if (path !== undefined) throw invalidRequest({ path, message: 'is for accepted events alone' });
     }

@@ -10,7 +10,7 @@ import {
 } from '@tributary/core';
 import { quotaExceeded } from '../../limits/change-limits.ts';
 
-/** Replays known to have ended that are remembered: what has ended need not be asked for again. */
+/** Ended replays that are remembered, so that they are not queried again. */
 const REMEMBERED = 10_000;
 
 interface RunningDependencies extends StepSources {
@@ -18,20 +18,20 @@ interface RunningDependencies extends StepSources {
 }
 
 /**
- * Bounds the replays of a workspace that are under way, one admission after the other. Gateways do not wait for each
- * other, so each may let one in at the same moment; what all of them read is bounded where they run.
+ * Bounds the running replays of a workspace, with one admission at a time. Several gateways may each admit one at the same
+ * moment; the reads of all replays are bounded where they run.
  */
 export class RunningReplays {
   readonly #dependencies: RunningDependencies;
   readonly #ended = new Set<string>();
-  /** The last admission of each workspace that is under way. */
+  /** The last pending admission of each workspace. */
   readonly #last = new Map<string, Promise<void>>();
 
   constructor(dependencies: RunningDependencies) {
     this.#dependencies = dependencies;
   }
 
-  /** Runs what makes one more replay; 409 where as many as may be are under way. */
+  /** Creates a replay. 409 when the maximum is running. */
   async admit(workspaceId: string, create: () => Promise<void>): Promise<void> {
     const before = this.#last.get(workspaceId) ?? Promise.resolve();
     const admission = before.then(
@@ -68,7 +68,7 @@ export class RunningReplays {
   }
 }
 
-/** Entries of a page of history. */
+/** Entries of one page of history. */
 const PAGE = 1_000;
 
 interface StepSources {
@@ -77,9 +77,9 @@ interface StepSources {
 }
 
 /**
- * What history has of the newest steps of some replays of one workspace, by the replay's id, none for one that has not
- * begun. One question for a page of them, as each may go to every index; lists may be a second behind, so those that
- * may go on, which are few, are asked for by themselves.
+ * The newest step of each replay in history, by the replay's id; none for a replay that has not begun. One query lists a
+ * page of them, as each query may go to every index. Lists may be a second behind, so the few replays that may still run
+ * are read individually.
  */
 export async function stepsOf(
   { history, clock }: StepSources,
@@ -97,7 +97,7 @@ export async function stepsOf(
   return steps;
 }
 
-/** Whether a replay runs or may begin, by what history has of it. */
+/** Whether a replay runs or may begin, by its newest step. */
 function mayGoOn({ created_at }: Replay, entry: HistoryEntry | undefined, now: number): boolean {
   const step = entry?.body as unknown as ReplayStep | undefined;
   if (step === undefined) return now - Date.parse(created_at) <= REPLAY_BEGINS_WITHIN_MS;
@@ -110,7 +110,7 @@ async function listed(
   replays: readonly Replay[],
 ): Promise<Map<string, HistoryEntry>> {
   const steps = new Map<string, HistoryEntry>();
-  // History has a replay where it was asked for.
+  // History keeps a replay at the time of its creation.
   const times = replays.map(({ created_at }) => created_at).toSorted();
   const first = times.at(0);
   const last = times.at(-1);

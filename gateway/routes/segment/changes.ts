@@ -4,8 +4,8 @@ import type { Fault } from '../../request-body/tolerant-json.ts';
 import { CALLS } from './sdk-call.ts';
 
 /**
- * What was changed of a call so that it could be taken; `context.tributary.changed` of its event lists it. `path` is a JSON
- * pointer into the call as it was sent, with `in: "body"` into what stands beside `batch`.
+ * A change of a call that was needed to accept it; `context.tributary.changed` of the event lists it. `path`: a JSON pointer
+ * into the call as sent, or with `in: "body"` into the fields beside `batch`.
  */
 export interface Change {
   readonly path: string;
@@ -13,7 +13,7 @@ export interface Change {
   readonly in?: 'body';
 }
 
-/** Each kind of change, and what it means. */
+/** The kinds of changes, and their meaning. */
 const CHANGES = {
   replaced: 'half of a surrogate pair, or bytes that are no UTF-8, became U+FFFD',
   last_taken: 'the key was given twice: the last value counts',
@@ -35,9 +35,9 @@ const OF_FAULTS: Readonly<Record<Fault['kind'], Change['change']>> = {
   out_of_range: 'as_text',
 };
 
-/** Of one event at most: they are there to be looked at, and an event has a bound. */
+/** Changes that one event lists, at most. */
 const MAX_CHANGES = 20;
-/** Bytes of their paths together. */
+/** Bytes of their paths together, at most. */
 const MAX_PATHS_BYTES = 2_048;
 
 export function changesOf(faults: readonly Fault[], where: 'call' | 'body'): readonly Change[] {
@@ -59,7 +59,7 @@ export function noteOf(changes: readonly Change[]): JsonObject {
   return { changed };
 }
 
-/** Our fields, as callers know them. */
+/** Field names of the canonical event, and of the Segment API. */
 const NAMES: Readonly<Record<string, string>> = {
   message_id: 'messageId',
   user_id: 'userId',
@@ -69,8 +69,8 @@ const NAMES: Readonly<Record<string, string>> = {
 
 const SNAKE = new RegExp(Object.keys(NAMES).join('|'), 'g');
 
-/** A refusal of an event in the words of who sent it. */
-export function inWordsOfCalls({ index, error, details }: RejectedItem): RejectedItem {
+/** The rejection of an event with the field names of the Segment API. */
+export function rejectedCall({ index, error, details }: RejectedItem): RejectedItem {
   return {
     index,
     error,

@@ -3,8 +3,8 @@ import { type TProperties, Type } from 'typebox';
 import { MAX_BATCH } from '../../ingestion/event-schemas.ts';
 
 /**
- * The fields are described and not required here: an event is judged once it has our form, each on its own. Others are
- * taken and kept in `context.segment`.
+ * The fields are documented but not required: each event is validated after its conversion. Other fields are accepted and
+ * kept in `context.segment`.
  */
 const FIELDS = {
   messageId: 'Identifies the event; a repeated one is dropped. Assigned when absent.',
@@ -78,7 +78,7 @@ export const callsBody = Type.Unsafe<CallsBody>(
   ),
 );
 
-/** A key may also stand here: `sendBeacon` can set no header. */
+/** The key may be in the query, as `sendBeacon` cannot set headers. */
 export const callQuery = Type.Object(
   { writeKey: Type.Optional(Type.String({ description: FIELDS.writeKey })) },
   { additionalProperties: true },
@@ -90,7 +90,7 @@ export const settingsPath = Type.Object({
 
 const detail = Type.Object({ path: Type.String(), message: Type.String() });
 
-/** What SDKs look for. */
+/** The response that SDKs expect. */
 export const takenAnswer = Type.Object(
   {
     success: Type.Literal(true),
@@ -103,5 +103,5 @@ export const takenAnswer = Type.Object(
   { title: 'SdkCallsTaken' },
 );
 
-/** Settings are for SDKs, whose form this is. */
+/** The settings have the form that SDKs expect. */
 export const settingsAnswer = Type.Unsafe<object>({ type: 'object', additionalProperties: true });

@@ -1,6 +1,6 @@
 import type { EventType } from '@tributary/core';
 
-/** What an SDK sends as `type`, and the event type it becomes. */
+/** The types of SDK calls, and their event types. */
 export const CALLS = {
   track: 'track',
   identify: 'identify',
@@ -10,17 +10,17 @@ export const CALLS = {
   alias: 'identify',
 } as const satisfies Record<string, EventType>;
 
-export type Call = keyof typeof CALLS;
+export type SdkCallType = keyof typeof CALLS;
 
-export function isCall(text: unknown): text is Call {
+export function isSdkCallType(text: unknown): text is SdkCallType {
   return typeof text === 'string' && Object.hasOwn(CALLS, text);
 }
 
-/** Fields of any call that have a place in our event. */
+/** Fields of any call with a place in the canonical event. */
 export const COMMON_PLACES = ['type', 'messageId', 'userId', 'anonymousId', 'timestamp', 'context'];
 
-/** Those that have one by the type of the call. */
-export const PLACES: Readonly<Record<Call, readonly string[]>> = {
+/** The same by the type of the call. */
+export const PLACES: Readonly<Record<SdkCallType, readonly string[]>> = {
   track: ['event', 'properties'],
   identify: ['traits'],
   page: ['name', 'properties'],
@@ -29,7 +29,7 @@ export const PLACES: Readonly<Record<Call, readonly string[]>> = {
   alias: ['previousId', 'traits'],
 };
 
-/** Credentials are no part of an event. */
+/** Credentials are not part of the event. */
 export const DROPPED = ['writeKey'];
 
 export type Fields = Readonly<Record<string, unknown>>;
@@ -38,12 +38,12 @@ export function isObject(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value);
 }
 
-/** An empty list is how PHP writes an empty object. */
+/** PHP writes an empty object as an empty list. */
 export function objectOf(value: unknown): unknown {
   return Array.isArray(value) && value.length === 0 ? {} : value;
 }
 
-/** RudderStack's browser SDK writes an id that it does not have as an empty text. */
+/** RudderStack's browser SDK writes a missing id as an empty string. */
 export function textOf(value: unknown): unknown {
   return value === '' ? undefined : value;
 }
@@ -55,22 +55,22 @@ export function withoutAbsent(fields: Fields): Fields {
   );
 }
 
-/** What a batch says of all its events. */
+/** The fields of a batch that apply to all of its calls. */
 export interface Frame {
-  /** ISO 8601, by the client's clock: when it sent the request. */
+  /** When the request was sent, by the client's clock, ISO 8601. */
   readonly sentAt?: unknown;
   readonly context?: unknown;
   readonly integrations?: unknown;
-  /** All else that it says of itself, such as an id or a number of its own; never empty. */
+  /** All other fields of the batch; never empty. */
   readonly others?: Fields;
 }
 
-/** What stands beside the calls of a batch. */
+/** Reads the fields beside the calls of a batch. */
 export function frameOf(fields: Fields): Frame {
-  const { sentAt, context: said, integrations, ...besides } = withoutAbsent(fields);
-  const isContext = isObject(objectOf(said ?? {}));
-  const context = isContext ? said : undefined;
-  const rest = isContext ? besides : { ...besides, context: said };
+  const { sentAt, context: stated, integrations, ...besides } = withoutAbsent(fields);
+  const isContext = isObject(objectOf(stated ?? {}));
+  const context = isContext ? stated : undefined;
+  const rest = isContext ? besides : { ...besides, context: stated };
   const others = Object.entries(rest).filter(([name]) => !DROPPED.includes(name));
   return {
     sentAt,
@@ -81,8 +81,8 @@ export function frameOf(fields: Fields): Frame {
 }
 
 /**
- * Whether a batch of so many calls would be too large if each of them said what its frame says: one event, or all of
- * them. It is found out once, before any event has it: a body of 4 MiB could be made to weigh thousands of times that.
+ * Whether the events of a batch, or one of them, would be too large with the fields of the frame, which each of them gets.
+ * Checked once before the conversion, as a body of 4 MiB could become thousands of times as large.
  */
 export function isTooLarge(
   frameBytes: number,
@@ -92,7 +92,7 @@ export function isTooLarge(
   return frameBytes > limits.eventBytes || frameBytes * calls > limits.bodyBytes;
 }
 
-/** What a frame says of its events, bytes of JSON. */
+/** JSON bytes of the frame fields that each event gets. */
 export function bytesOf({ context, integrations, others }: Frame): number {
   return [context, integrations, others]
     .filter((part) => part !== undefined)
