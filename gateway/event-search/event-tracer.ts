@@ -22,7 +22,7 @@ const BUDGET_MS = 1_500;
 /** Traces of one process at a time, as the log serves producers too; and those that wait, in all and of one workspace. */
 const CONCURRENCY = { concurrency: 2, maxWaiting: 20, maxWaitingPerOwner: 4, retryAfterSeconds: 2 };
 
-/** What a trace reads. It writes nothing, and the event path writes nothing for it. */
+/** The sources of a trace, which are only read. The event path writes nothing for traces. */
 export interface TraceSources extends ContractDependencies {
   readonly log: EventLog;
   readonly deduplicator: Pick<Deduplicator, 'winner'>;

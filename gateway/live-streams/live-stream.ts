@@ -19,7 +19,7 @@ interface LiveStreamOptions {
   readonly onDrained: () => void;
 }
 
-/** What one pump sent. */
+/** The result of one pump. */
 interface Pumped {
   readonly events: number;
   /** Events past retention that were reported as missed, as far as their number is known. */

@@ -68,7 +68,7 @@ const COMMON: FastifyCorsOptions = {
   strictPreflight: false,
 };
 
-/** CORS: which pages may call. What a page may do is decided by its credential. */
+/** CORS: which pages may call. Its credential decides on the rest, as for any caller. */
 export const crossOriginPlugin = fastifyPlugin<CrossOriginOptions>(async (app, options) => {
   const ingestion = withAnyHeader(forOrigins(options.ingestionOrigins ?? ANY));
   const sdks = forSdks(options.ingestionOrigins ?? ANY);
