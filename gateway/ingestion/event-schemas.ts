@@ -31,8 +31,8 @@ const common = {
   message_id: optionalText('Identifies the event; a repeated one is dropped. Assigned when absent.', {
     maxLength: MAX_MESSAGE_ID,
   }),
-  user_id: optionalText('Who it is about. This or `anonymous_id` is needed.'),
-  anonymous_id: optionalText('Who it is about, while unknown.'),
+  user_id: optionalText('The subject. This or `anonymous_id` is required.'),
+  anonymous_id: optionalText('The subject while its `user_id` is unknown.'),
   timestamp: optionalText(
     'When it happened, ISO 8601; without a zone it is UTC. Kept as RFC 3339 in UTC with milliseconds. Default: the server’s time.',
     documentedAs({ anyOf: [...DATE_OR_TIME.anyOf, { type: 'null' }] }),
@@ -41,7 +41,7 @@ const common = {
 };
 
 const fields: Readonly<Record<EventType, Readonly<Record<string, TSchema>>>> = {
-  track: { event: text('What was done.'), properties: optionalObject('Facts about the action.') },
+  track: { event: text('The name of the event.'), properties: optionalObject('Facts about the action.') },
   identify: { traits: optionalObject('Facts about the user.') },
   page: {
     name: optionalText('The page’s name.', { minLength: 0 }),
@@ -117,7 +117,9 @@ export type BatchBody = Static<typeof batchBody>;
 export const ingestQuery = Type.Object(
   {
     check: Type.Optional(
-      Type.Literal('contract', { description: 'Judge by the contract first; store nothing when blocked.' }),
+      Type.Literal('contract', {
+        description: 'Evaluate the contract first, and store nothing when it blocks the event.',
+      }),
     ),
   },
   { additionalProperties: false },
@@ -147,11 +149,11 @@ export const blockedAnswer = Type.Object(
           message: Type.String(),
           action: oneOf(['warned', 'omitted', 'blocked']),
         }),
-        'Where the event breaks its contract.',
+        'The violations of the contract.',
       ),
     ),
   },
-  { description: 'The event is not as it must be, or its contract blocks it; nothing was stored.' },
+  { description: 'The event is invalid, or its contract blocks it. Nothing was stored.' },
 );
 
 const unconfirmed = 'Not confirmed: it may exist. Send it again with the same message_id.';

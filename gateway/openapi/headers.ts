@@ -38,7 +38,7 @@ const PARAMETERS: Readonly<Record<HeaderName, Header>> = {
   },
   scopes: {
     description:
-      'What the call wants to be allowed, separated by commas; it can only narrow what the credential may do.',
+      'The scopes that the call uses, separated by commas; they can only narrow those of the credential.',
     schema: { type: 'string', pattern: `^${scope}(,${scope})*$`, examples: ['profile.read'] },
   },
   orgId: {

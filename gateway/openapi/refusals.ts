@@ -15,7 +15,7 @@ interface Refusal {
 export const REFUSALS: Readonly<Record<number, Refusal>> = {
   400: {
     name: 'InvalidRequest',
-    description: 'The request is not as it is described here; `details` say where.',
+    description: 'The request does not match this description; `details` lists the faults.',
     error: 'invalid request',
     detail: { path: '/name', message: 'is required' },
   },
@@ -27,28 +27,28 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   403: {
     name: 'PermissionDenied',
     description:
-      'The credential is good, but is of the wrong kind or may not do this, or the workspace or organization is foreign or missing.',
+      'The credential is valid, but of the wrong kind or without the permission, or the workspace or organization is foreign or missing.',
     error: 'permission denied',
   },
   404: {
     name: 'NotFound',
-    description: 'There is no such thing in this workspace or organization.',
+    description: 'There is no such resource in this workspace or organization.',
     error: 'not found',
   },
   409: {
     name: 'Conflict',
     description:
-      'What is there does not let it: `reason` says why and `causes` names what stands in the way. Or there is no room for one more: then `error` is `quota exceeded`, `quota` names the quota that is full, and `limit` is what it allows.',
+      'The current state does not permit the change: `reason` is the reason and `causes` the entities that prevent it. Or a quota is full: then `error` is `quota exceeded`, `quota` its name and `limit` its value.',
     error: 'conflict',
   },
   412: {
     name: 'VersionMismatch',
-    description: 'The version is not one that `If-Match` names.',
+    description: 'The current version is not named by `If-Match`.',
     error: 'version mismatch',
   },
   413: {
     name: 'PayloadTooLarge',
-    description: 'The body is too large, as it came, inflated, or for what it is to become.',
+    description: 'The body is too large: as sent, inflated, or in its stored form.',
     error: 'payload too large',
     detail: { path: '', message: 'the body is too large' },
   },

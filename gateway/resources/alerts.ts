@@ -12,13 +12,13 @@ const channel = Type.String({
 /** The recipients of a destination's health alerts, as clients write them. */
 export const alertsBody = closed(
   {
-    enabled: optional(Type.Boolean({ description: 'While false nobody is told. Default true.' })),
+    enabled: optional(Type.Boolean({ description: 'Whether alerts are sent. Default true.' })),
     destination_id: optional(channel),
     email: optional(email),
   },
   {
     description:
-      'Who is told when a destination turns bad, and when it is well again. Default: as the workspace says, else the `notification_email` of the organization.',
+      'The recipients of alerts when a destination becomes unhealthy, and when it recovers. Default: those of the workspace, else the `notification_email` of the organization.',
   },
 );
 

@@ -128,7 +128,7 @@ export const errorBody = Type.Object(
           path: Type.String({ description: 'JSON pointer into the body, or the name of a parameter.' }),
           message: Type.String(),
         }),
-        'What is wrong, on 400 and 413.',
+        'The faults, on 400 and 413.',
       ),
     ),
     reason: Type.Optional(
@@ -144,7 +144,7 @@ export const errorBody = Type.Object(
           kind: Type.String({ examples: ['rule'] }),
           id: Type.String({ description: 'The id of a resource of this kind; of a `region` its code.' }),
         }),
-        'What stands in the way, on 409 `conflict`: at most ten.',
+        'The entities that prevent the change, on 409 `conflict`: at most ten.',
       ),
     ),
     quota: Type.Optional(
@@ -153,7 +153,7 @@ export const errorBody = Type.Object(
         examples: ['enabled_rules'],
       }),
     ),
-    limit: Type.Optional(Type.Integer({ description: 'What that bound allows.', examples: [200] })),
+    limit: Type.Optional(Type.Integer({ description: 'The value of the limit.', examples: [200] })),
   },
   { title: 'Error', additionalProperties: true },
 );

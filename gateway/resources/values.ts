@@ -35,7 +35,7 @@ const HOUR_MS = 3_600_000;
 export const HOURS: IntegerRule = { name: 'hours', min: 1, max: 720, fallback: 24 };
 
 /** The schema of the parameter `hours`. */
-export const hoursText = integerText(HOURS, 'How far to look back: the current hour counts as one.');
+export const hoursText = integerText(HOURS, 'The number of hours, with the current one.');
 
 /** The hour of `now` and the `hours - 1` before it, both ends inclusive, epoch ms. */
 export function lookBack(now: number, hours: number): { fromHour: number; toHour: number } {

@@ -30,7 +30,7 @@ const auditQuery = closed({
   ...pageQuery,
   actor: Type.Optional(word('Id of the account, key or stage that did it.')),
   entity_type: Type.Optional(oneOf([...AUDITED_TYPES, 'profile'])),
-  entity_id: Type.Optional(word('Id of what it was done to.')),
+  entity_id: Type.Optional(word('The id of the changed entity.')),
   action: Type.Optional(word('`created`, `updated`, `joined`, `revoked`, `archived`, `deleted`, ...')),
   since: Type.Optional(timeText('ISO 8601; from then on.')),
   until: Type.Optional(timeText('ISO 8601; before then.')),
@@ -52,10 +52,10 @@ const auditResource = Type.Object(
       id: Type.String(),
       name: nullable(Type.String()),
     }),
-    before: nullable(freeObject('What was there, secrets masked; null when nothing was.')),
+    before: nullable(freeObject('The entity before the change, secrets masked; null when there was none.')),
     after: nullable(
       freeObject(
-        'What is there since, secrets masked; null when nothing is. Of a profile: what the call named and came to, in counts.',
+        'The entity after the change, secrets masked; null when there is none. For a profile: counts of the request and its result.',
       ),
     ),
     address: nullable(Type.String({ description: 'Where the request came from; null for a stage.' })),

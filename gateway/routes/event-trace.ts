@@ -37,13 +37,13 @@ const traceQuery = closed({
   ),
   around: Type.Optional(
     timeText(
-      'About when it was received, ISO 8601: for an event whose id tells no time and that is older than the window of repeated ids.',
+      'The approximate time of its receipt, ISO 8601: for an event whose id contains no time and that is older than the deduplication window.',
     ),
   ),
   subject: Type.Optional(
     Type.String({
       minLength: 1,
-      description: 'Its `user_id`, else `anonymous_id`: makes that search quicker.',
+      description: 'Its `user_id`, else `anonymous_id`: speeds up that search.',
     }),
   ),
 });
@@ -79,11 +79,11 @@ const delivery = Type.Object(
     destination_id: uuid,
     status: oneOf(
       ['pending', 'retrying', 'delivered', 'dead', 'discarded', 'unknown'],
-      '`unknown` where not all was looked at that tells it, or a stage gave it up.',
+      '`unknown` when the log was not read completely, or a stage dead-lettered the delivery.',
     ),
     stage,
     first_try: Type.Boolean({
-      description: 'Delivered at its first try. Of those nothing but that is kept: `attempts` is empty.',
+      description: 'Delivered at its first attempt, of which no record is kept: `attempts` is empty.',
     }),
     attempts: listOf(attempt, 'Oldest first.'),
     reason: nullable(Type.String()),
@@ -99,14 +99,15 @@ const rule = Type.Object(
     rule_id: uuid,
     name: Type.String(),
     version: Type.Integer({
-      description: 'Of the rule as it is now, by which the event is held against it.',
+      description: 'The current version of the rule, with which the event is evaluated.',
     }),
     destination_id: uuid,
-    matched: nullable(Type.Boolean({ description: 'Null when it cannot be told.' })),
+    matched: nullable(Type.Boolean({ description: 'Null when it is unknown.' })),
     because: nullable(oneOf([...MISMATCHES, 'not_at_the_time'], 'Why it did not match.')),
     message: nullable(Type.String({ description: 'How the filter failed.' })),
     changed_since: Type.Boolean({
-      description: 'It was changed after the event was accepted: its deliveries say whether it matched.',
+      description:
+        'The rule was changed after the event was accepted: its deliveries show whether it matched.',
     }),
     stage,
     transformation_id: nullable(uuid),
@@ -166,18 +167,21 @@ const traceResource = Type.Object(
     ),
     accepted: nullable(Type.Object({ at: time, position })),
     failed: nullable(
-      Type.Object({ stage: Type.String(), error: Type.String() }, { description: 'A stage gave it up.' }),
+      Type.Object(
+        { stage: Type.String(), error: Type.String() },
+        { description: 'A stage dead-lettered it.' },
+      ),
     ),
     rules: listOf(rule),
     event: freeObject('As it was received.'),
     looked: Type.Object(
       {
-        complete: Type.Boolean({ description: 'False when something was left out for lack of time.' }),
+        complete: Type.Boolean({ description: 'False when something was not read for lack of time.' }),
         entries: Type.Integer(),
         duration_ms: Type.Integer(),
         unanswered: listOf(Type.String(), 'Engines that did not answer.'),
       },
-      { description: 'How far the look went.' },
+      { description: 'How much was read.' },
     ),
   },
   { title: 'Whereabouts' },

@@ -33,7 +33,7 @@ const type = Type.String({
   minLength: 1,
   maxLength: 50,
   pattern: '^[a-z0-9][a-z0-9_-]*$',
-  description: 'What kind of thing it is, by a word of your own: `web`, `ios`, `billing-server`.',
+  description: 'The kind of source, freely chosen: `web`, `ios`, `billing-server`.',
 });
 
 const sourceBody = closed(

@@ -15,7 +15,7 @@ import { parseTime, timeText } from '../../resources/values.ts';
 const fields = {
   destination_id: Type.String({ format: 'uuid' }),
   rule_id: Type.String({ format: 'uuid' }),
-  cause: oneOf(DEAD_CAUSES, 'What made them dead.'),
+  cause: oneOf(DEAD_CAUSES, 'The cause of their death.'),
   reason: Type.String({ minLength: 1, maxLength: 500, description: 'Part of the reason, in any case.' }),
   since: timeText('ISO 8601; their events were received then or later.'),
   until: timeText('ISO 8601; their events were received before then.'),

@@ -34,7 +34,7 @@ export const attempt = Type.Object(
     outcome: oneOf(['delivered', 'retry', 'dead']),
     reason: nullable(Type.String()),
     status: nullable(Type.Integer({ description: 'HTTP status, where there was one.' })),
-    response: nullable(Type.String({ description: 'The start of what the destination answered.' })),
+    response: nullable(Type.String({ description: 'The start of the destination’s response.' })),
     duration_ms: Type.Number(),
   },
   { title: 'Attempt' },
@@ -54,7 +54,7 @@ const fields = {
       'The id that the destination receives: `id`, or of a replay without `new_ids` that of the first delivery.',
   }),
   reason: nullable(Type.String({ description: 'Why it is retrying or dead.' })),
-  cause: nullable(oneOf(DEAD_CAUSES, 'What made it dead.')),
+  cause: nullable(oneOf(DEAD_CAUSES, 'The cause of its death.')),
   attempts: listOf(attempt, 'Oldest first.'),
   created_at: time,
   updated_at: time,
@@ -76,7 +76,7 @@ export const deliveryList = listOf(deliveryListed);
 const cursor = Type.String({
   minLength: 1,
   maxLength: 1_000,
-  description: 'From the answer before: goes on where that one stopped.',
+  description: 'From the previous response: continues where that call stopped.',
 });
 
 /** Selects dead deliveries. */
@@ -95,13 +95,13 @@ export const deadQuery = closed({
 });
 
 const rest = {
-  more: Type.Boolean({ description: 'One call has a bound: ask again with `cursor` for the rest.' }),
-  cursor: nullable(Type.String({ description: 'Where the next call goes on; null when there is no more.' })),
+  more: Type.Boolean({ description: 'A call has a limit: call again with `cursor` for the rest.' }),
+  cursor: nullable(Type.String({ description: 'The cursor of the next call; null at the end.' })),
 };
 
 export const redriven = Type.Object(
   {
-    redriven: Type.Integer({ description: 'How many are under way again.' }),
+    redriven: Type.Integer({ description: 'The number of redriven deliveries.' }),
     ...rest,
   },
   { title: 'Redriven' },
@@ -109,7 +109,7 @@ export const redriven = Type.Object(
 
 export const discarded = Type.Object(
   {
-    discarded: Type.Integer({ description: 'How many are let be from now on.' }),
+    discarded: Type.Integer({ description: 'The number of discarded deliveries.' }),
     ...rest,
   },
   { title: 'Discarded' },

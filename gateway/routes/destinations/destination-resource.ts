@@ -32,7 +32,7 @@ const type = Type.String({ description: 'The connector that speaks to it.' });
 const concurrency = Type.Integer({
   minimum: 1,
   maximum: MAX_CONCURRENCY,
-  description: 'Calls at a time, of the whole installation. Default: as the operator has set it.',
+  description: 'Concurrent requests of the whole installation. Default: the operator’s setting.',
 });
 
 const rate = Type.Number({
@@ -57,7 +57,7 @@ export const destinationBody = closed(
       Type.Array(oneOf(ENVIRONMENTS), {
         uniqueItems: true,
         minItems: 1,
-        description: 'Events of others do not go there, whatever rules say. Default all.',
+        description: 'Events of other environments are not delivered, regardless of rules. Default all.',
       }),
     ),
     alerts: optional(alertsBody),
@@ -91,10 +91,10 @@ export const destinationResource = Type.Object(
 
 export const destinationTestResult = Type.Object(
   {
-    ok: Type.Boolean({ description: 'Whether the place is there and would take deliveries.' }),
+    ok: Type.Boolean({ description: 'Whether the destination is reachable and would accept deliveries.' }),
     reason: nullable(Type.String({ description: 'Why not.' })),
     status: nullable(Type.Integer({ description: 'HTTP status, where there was one.' })),
-    response: nullable(Type.String({ description: 'The start of what it answered.' })),
+    response: nullable(Type.String({ description: 'The start of its response.' })),
     duration_ms: Type.Integer(),
   },
   { title: 'DestinationTrial' },
@@ -105,23 +105,25 @@ export const destinationHealth = Type.Object(
   {
     id: uuid,
     active: Type.Boolean({
-      description: 'Whether a process that delivers told of it in the last two minutes.',
+      description: 'Whether a delivering process reported it in the last two minutes.',
     }),
     at: nullable(time),
-    state: oneOf(['well', 'bad'], 'As people were told last.'),
+    state: oneOf(['well', 'bad'], 'As alerts reported last.'),
     because: nullable(
       oneOf(
         BAD_BECAUSE,
-        'Why it is bad: its circuit is open, most attempts fail, more is put off than delivered, what waits waits too long, it answered 410 Gone.',
+        'Why it is unhealthy: its circuit is open, most attempts fail, more deliveries are deferred than made, deliveries wait too long, or it answered 410 Gone.',
       ),
     ),
     state_since: nullable(time),
     delivered_per_second: Type.Number(),
     failed_per_second: Type.Number({ description: 'Attempts that did not deliver.' }),
-    put_off_per_second: Type.Number({ description: 'Put off without an attempt.' }),
+    put_off_per_second: Type.Number({ description: 'Deliveries that were deferred without an attempt.' }),
     p50_ms: nullable(Type.Number()),
     p99_ms: nullable(Type.Number()),
-    waiting: Type.Integer({ description: 'For a call; what is retrying is in the list of deliveries.' }),
+    waiting: Type.Integer({
+      description: 'Deliveries that wait for a request. Those in retry are in the list of deliveries.',
+    }),
     under_way: Type.Integer(),
     oldest_waiting_ms: nullable(Type.Number()),
     circuit: nullable(oneOf(['closed', 'half-open', 'open'])),

@@ -15,7 +15,9 @@ const destinationType = Type.Object(
   {
     type: Type.String({ description: '`type` of its destinations.', examples: ['webhook'] }),
     title: Type.String(),
-    description: Type.String({ description: 'What its deliveries are and how it answers, in Markdown.' }),
+    description: Type.String({
+      description: 'Its deliveries and the meaning of its responses, in Markdown.',
+    }),
     settings_schema: freeObject(
       'JSON Schema (draft 2020-12) of `settings`. Its properties stand in the order of a form, each with `title` and `description`; secrets are `writeOnly`.',
     ),
@@ -27,9 +29,9 @@ const destinationType = Type.Object(
       description: 'Deliveries that one request carries at most; 1: each goes alone.',
     }),
     connection_test: Type.Boolean({
-      description: 'Whether the connection test asks the place; where not, it is `ok` unseen.',
+      description: 'Whether the connection test sends a request; without one it is always `ok`.',
     }),
-    presets: listOf(preset, 'What is ready-made; empty where the type has no such parts.'),
+    presets: listOf(preset, 'Presets of the type; empty when it has none.'),
     actions: listOf(
       Type.String(),
       'Those that `actions` of the settings may name; empty where the type has none.',

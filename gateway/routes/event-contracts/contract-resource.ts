@@ -36,7 +36,7 @@ const eventName = Type.String({
   description: 'Of a track event or a page. Empty: any name without a contract of its own.',
 });
 const schemaDefinition = freeObject(
-  'What `properties` (track, page) or `traits` (identify, group) must look like: field to `{ type, required }`, or JSON Schema.',
+  'The schema of `properties` (track, page) or `traits` (identify, group): field to `{ type, required }`, or JSON Schema.',
 );
 
 export const contractBody = closed(
@@ -96,7 +96,7 @@ const ACTIONS = ['warned', 'omitted', 'blocked'] as const;
 const violationFilter = {
   kind: Type.Optional(oneOf(VIOLATION_KINDS)),
   action: Type.Optional(oneOf(ACTIONS)),
-  path: Type.Optional(Type.String({ description: 'Exactly this place of the event.' })),
+  path: Type.Optional(Type.String({ description: 'Exactly this path of the event.' })),
   contract_version: Type.Optional(
     Type.String({
       description: 'Found by this version.',
@@ -154,7 +154,7 @@ const lookBack = {
 export const changeQuery = closed({
   ...lookBack,
   dry_run: Type.Optional(
-    oneOf(['true', 'false'], 'True: nothing is stored; the answer is what recent events would have met.'),
+    oneOf(['true', 'false'], 'True: nothing is stored; the response shows the result for recent events.'),
   ),
   events: integerText(EVENTS, 'Events of a dry run at most.'),
 });
@@ -169,10 +169,10 @@ export const coverage = Type.Object(
     }),
     records: Type.Integer({ description: 'Entries of the log that were read, of every workspace.' }),
     bytes: Type.Integer(),
-    complete: Type.Boolean({ description: 'Every event since then was looked at.' }),
+    complete: Type.Boolean({ description: 'Every event since then was read.' }),
     stopped_by: nullable(oneOf(['events', 'records', 'bytes', 'time'])),
   },
-  { title: 'Coverage', description: 'How far the look into the log came.' },
+  { title: 'Coverage', description: 'How much of the log was read.' },
 );
 
 const OUTCOMES = ['accepted', 'warned', 'omitted', 'rejected'] as const;
@@ -200,7 +200,9 @@ export const dryRunResult = Type.Object(
       }),
       'Those of most events first.',
     ),
-    violations_cut: Type.Boolean({ description: 'There were more kinds and places than are told apart.' }),
+    violations_cut: Type.Boolean({
+      description: 'There were more kinds and paths than are reported separately.',
+    }),
     examples: listOf(
       Type.Object({
         message_id: Type.String(),
@@ -248,7 +250,7 @@ export const inferenceBody = closed(
       Type.Integer({
         minimum: 0,
         maximum: MAX_ENUM,
-        description: 'Members of a closed set of texts at most; 0: none is looked for. Default 10.',
+        description: 'Members of an enumeration, at most; 0: enumerations are not inferred. Default 10.',
       }),
     ),
   },
@@ -288,7 +290,7 @@ export const inferenceResult = Type.Object(
         minimum: nullable(Type.Number()),
         maximum: nullable(Type.Number()),
       }),
-      'Every place the events had, by path.',
+      'Every path of the events.',
     ),
     coverage,
   },

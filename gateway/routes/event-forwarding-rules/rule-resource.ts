@@ -122,7 +122,7 @@ export const ruleDryRunBody = closed(
       Type.Integer({
         minimum: EVENTS.min,
         maximum: EVENTS.max,
-        description: `Events of these types, names and environments that are looked at, at most. Default ${EVENTS.fallback}.`,
+        description: `Events of these types, names and environments that are read, at most. Default ${EVENTS.fallback}.`,
       }),
     ),
   },
@@ -137,10 +137,10 @@ const VERDICTS = ['matched', 'not matched', 'failed', 'not evaluated'] as const;
 export const ruleDryRunResult = Type.Object(
   {
     events: Type.Integer({
-      description: 'Accepted events of these types, names and environments that were looked at.',
+      description: 'Accepted events of these types, names and environments that were read.',
     }),
     matched: Type.Integer(),
-    not_matched: Type.Integer({ description: 'Events for which the filter says false.' }),
+    not_matched: Type.Integer({ description: 'Events for which the filter is false.' }),
     failed: Type.Integer({
       description: 'Events that would be dead deliveries, as the filter fails for them.',
     }),

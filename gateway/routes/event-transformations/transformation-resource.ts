@@ -40,7 +40,7 @@ const outputs = Type.Unsafe<JsonObject | readonly JsonObject[] | null>({
   additionalProperties: true,
   items: { type: 'object', additionalProperties: true },
   description:
-    'What the function must return for `test_input`: an event, or an array of them (an empty one: the event is dropped). Without it, or with null, there is no test.',
+    'The expected result for `test_input`: an event, or an array of events (empty: the event is dropped). Without it, or with null, there is no test.',
 });
 
 export const transformationBody = closed(
@@ -89,7 +89,7 @@ export const transformationVersion = Type.Object(
   {
     version: Type.Integer({
       description:
-        'The version of the transformation that brought this source and test; what other changes made is not listed.',
+        'The version that introduced this source and test. Versions by other changes are not listed.',
     }),
     source_code: Type.String(),
     test_input: nullable(testInput),
@@ -116,14 +116,14 @@ export const metricsQuery = closed({ hours: hoursText });
 
 const count = (description: string) => Type.Integer({ description });
 const duration = nullable(
-  Type.Number({ description: 'Wall time of an event, told too high by half at most; null without a run.' }),
+  Type.Number({ description: 'Wall time per event, at most 50 % too high; null without a run.' }),
 );
 
 export const transformationMetrics = Type.Object(
   {
     transformation_id: uuid,
     hours: Type.Integer(),
-    runs: count('Events it ran on. What ran again, after a crash or in the slow lane, counts again.'),
+    runs: count('Events it ran on. Repeated runs, after a crash or in the slow queue, are counted again.'),
     errors: count('Runs that failed.'),
     dropped: count('Runs that made nothing of their event.'),
     fanned_out: count('Runs that made more than one.'),

@@ -41,7 +41,7 @@ const grants = Type.Unsafe<readonly KeyGrant[]>({
 const apiKeyBody = closed(
   {
     name,
-    role: optional(oneOf(WORKSPACE_ROLES, 'What the key may do in its workspace. Default `editor`.')),
+    role: optional(oneOf(WORKSPACE_ROLES, 'The role of the key in its workspace. Default `editor`.')),
     may_manage: optional(grants),
     expires_at: optional(
       Type.String({ description: 'ISO 8601, in the future: from then on it is refused. Default: never.' }),
@@ -56,7 +56,7 @@ const fields = {
   may_manage: listOf(oneOf(KEY_GRANTS), 'What it does beyond the rest of its role.'),
   expires_at: nullable(time),
   created_by_role: nullable(
-    oneOf(WORKSPACE_ROLES, 'What the account that made it is in the workspace now; null: nothing any more.'),
+    oneOf(WORKSPACE_ROLES, 'The current role of its creator in the workspace; null without one.'),
   ),
 };
 

@@ -38,7 +38,7 @@ const clientKeyBody = closed(
       items: scope,
       minItems: 1,
       uniqueItems: true,
-      description: 'What the key may do with profiles, at most.',
+      description: 'The scopes of the key.',
     } satisfies TSchema),
   },
   { title: 'ClientKeyBody', examples: [{ name: 'shop', scopes: ['profile.read'] }] },
@@ -55,10 +55,7 @@ const fields = {
   status,
   created_by,
   created_by_role: nullable(
-    oneOf(
-      ORGANIZATION_ROLES,
-      'What the account that made it is in the organization now; null: nothing any more.',
-    ),
+    oneOf(ORGANIZATION_ROLES, 'The current role of its creator in the organization; null without one.'),
   ),
   created_at,
   updated_at,

@@ -41,7 +41,7 @@ function memberBody<const Role extends string>(roles: readonly Role[]) {
 /** Whether the keys of a member with a lower role are revoked or kept. */
 const keysDecision = oneOf(
   ['revoke', 'keep'],
-  'What becomes of the API keys and client keys that the person made and their role no longer covers. To keep them is for somebody else than the person, by ID token. Write keys stay. Default `revoke`.',
+  'Whether API keys and client keys that the member created, and its role no longer covers, are revoked or kept. Only another account, by ID token, may keep them. Write keys stay. Default `revoke`.',
 );
 
 function memberReplacement<const Role extends string>(roles: readonly Role[]) {
@@ -82,7 +82,7 @@ function memberFields(roles: readonly string[]) {
     account_id: nullable(uuid),
     email: nullable(Type.String({ description: 'Of the account, or the one that was invited.' })),
     role: oneOf(roles),
-    status: oneOf(['active', 'pending'], 'Pending: nobody with this address has signed in yet.'),
+    status: oneOf(['active', 'pending'], 'Pending: no account with this address has signed in yet.'),
     created_by: uuid,
     ...times,
   };

@@ -72,7 +72,7 @@ const organizationResource = Type.Object(
     name,
     regions: listOf(Type.String()),
     notification_email: nullable(Type.String()),
-    role: oneOf(ORGANIZATION_ROLES, 'What the caller is in it.'),
+    role: oneOf(ORGANIZATION_ROLES, 'The role of the caller.'),
     ...times,
   },
   { title: 'Organization' },

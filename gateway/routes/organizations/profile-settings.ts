@@ -73,7 +73,7 @@ const settingsBody = closed(
       bounded(
         closed({ type: optional(identityType), value: optional(value), pattern: optional(pattern) }),
         MAX_BLOCKED_IDENTITIES,
-        `Values that name nobody: either \`value\` or \`pattern\`, of one \`type\` or, without it, of every one. At most ${MAX_BLOCKED_PATTERNS} patterns.`,
+        `Values that identify no person: either \`value\` or \`pattern\`, of one \`type\` or, without it, of every one. At most ${MAX_BLOCKED_PATTERNS} patterns.`,
       ),
     ),
     identity_limits: optional(
@@ -112,7 +112,7 @@ const settingsResource = Type.Object(
     ),
     identity_limits: listOf(
       Type.Object({ type: Type.String(), max: Type.Integer(), drop_oldest: Type.Boolean() }),
-      'Those that hold, also where nobody set them.',
+      'The effective limits, defaults included.',
     ),
     max_user_ids_per_identity: Type.Integer(),
   },
@@ -151,7 +151,7 @@ export const profileSettingsRoutes: FastifyPluginAsyncTypebox<GatewayDependencie
         operationId: 'replaceProfileSettings',
         summary: 'Replace how an organization identifies people',
         description:
-          'Holds for what is written, searched and deleted from then on; what profiles have stays until it is unlinked or is too old to stay. The version is that of the organization.',
+          'Applies to later writes, searches and deletions. Existing identities of profiles stay until they are unlinked or expire. The version is that of the organization.',
         params: organizationPathOf(),
         body: settingsBody,
         response: { 200: settingsResource, ...errorAnswers },

@@ -99,7 +99,7 @@ export const deletionBody = closed(
       { ...IDENTITY_TYPES, minProperties: 1, maxProperties: 1 },
     ),
     sendEmailNotification: optional(
-      Type.Boolean({ description: 'Whether a mail tells of it. Default false.' }),
+      Type.Boolean({ description: 'Whether a notification e-mail is sent. Default false.' }),
     ),
   },
   {
@@ -162,9 +162,9 @@ export const unlinkAnswer = Type.Object(
   {
     ucids: listOf(
       Type.String(),
-      'The profile that was changed; empty where nobody has any of the identities.',
+      'The profile that was changed; empty when no profile has any of the identities.',
     ),
-    identitiesNotFound: listOf(Type.String(), 'What the profile did not have, as it was sent.'),
+    identitiesNotFound: listOf(Type.String(), 'The identities that the profile did not have, as sent.'),
   },
   { title: 'ProfileUnlink' },
 );
@@ -176,7 +176,7 @@ export const splitAnswer = Type.Object(
     kept: optional(
       listOf(
         Type.String(),
-        'What the survivor keeps as nobody knows whose it is, as it was written after the merge: JSON pointers into its record, of identities one for each type. Only where `profile.read` is effective too.',
+        'Values of unknown origin, written after the merge, which the survivor keeps: JSON pointers into its record, one for each type of identity. Only when `profile.read` is effective as well.',
       ),
     ),
   },

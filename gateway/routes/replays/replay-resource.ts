@@ -99,7 +99,7 @@ export const replayResource = Type.Object(
     ),
     reason: nullable(Type.String({ description: 'Why it failed.' })),
     progress: Type.Object({
-      share: Type.Number({ description: 'Of what there is to read, 0 to 1.' }),
+      share: Type.Number({ description: 'The share of the entries that is read, 0 to 1.' }),
       looked_at: Type.Integer({ description: 'Events that were read, those of other workspaces too.' }),
       events: Type.Integer({
         description:

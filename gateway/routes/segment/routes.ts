@@ -52,7 +52,7 @@ const FRAME_TOO_LARGE = 'what stands beside `batch` counts for each of its event
 
 /** The document describes JSON bodies only. */
 const BODY =
-  'The body may call itself `text/plain`, `application/x-www-form-urlencoded`, `application/octet-stream` or any kind of JSON, or have no `Content-Type`: it is read as JSON.';
+  'The body is read as JSON; its `Content-Type` may be `text/plain`, `application/x-www-form-urlencoded`, `application/octet-stream`, any JSON type, or absent.';
 
 const JSON_BY_ANOTHER_NAME =
   /^(?:application\/octet-stream|text\/json|application\/(?:x-json|[\w.-]+\+json))(?:\s*;|$)/i;

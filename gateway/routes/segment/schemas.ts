@@ -8,12 +8,12 @@ import { MAX_BATCH } from '../../ingestion/event-schemas.ts';
  */
 const FIELDS = {
   messageId: 'Identifies the event; a repeated one is dropped. Assigned when absent.',
-  userId: 'Who it is about. This or `anonymousId` is needed.',
-  anonymousId: 'Who it is about, while unknown.',
-  event: 'What was done, of a track.',
+  userId: 'The subject. This or `anonymousId` is required.',
+  anonymousId: 'The subject while its `user_id` is unknown.',
+  event: 'The name of the event, for track.',
   name: 'Of a page or screen.',
   groupId: 'Of a group.',
-  previousId: 'Of an alias: who the user was before.',
+  previousId: 'The previous id of the user, for alias.',
   properties: 'Of a track, page or screen.',
   traits: 'Of an identify or group.',
   context: 'Circumstances: device, location, library.',
@@ -69,7 +69,7 @@ export const callsBody = Type.Unsafe<CallsBody>(
     {
       title: 'SdkBatch',
       description:
-        'Other fields are kept in `context.segment.batch` of each event. What stands beside `batch` counts as if each event said it: 413 where an event, or all together, would be too large.',
+        'Other fields are kept in `context.segment.batch` of each event. The fields beside `batch` count for each event: 413 when an event, or all together, would be too large.',
       additionalProperties: true,
       examples: [
         { batch: [{ type: 'track', userId: 'ada', event: 'Order Completed', properties: { total: 12.5 } }] },

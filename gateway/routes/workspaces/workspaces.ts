@@ -67,7 +67,7 @@ const workspaceResource = Type.Object(
     region: Type.String({ description: 'Where its profiles live.' }),
     status,
     alerts: nullable(alertsResource),
-    role: oneOf(WORKSPACE_ROLES, 'What the caller is in it.'),
+    role: oneOf(WORKSPACE_ROLES, 'The role of the caller.'),
     ...times,
   },
   { title: 'Workspace' },
