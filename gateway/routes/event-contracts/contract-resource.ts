@@ -3,19 +3,15 @@ import {
   ENFORCEMENT_MODES,
   ENVIRONMENTS,
   EVENT_TYPES,
-  type HistoryCount,
-  iso,
   MAX_ENUM,
   UNDECLARED_FIELDS,
   VIOLATION_KINDS,
-  type Violation,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import { pageQuery } from '../../resources/pagination.ts';
 import {
   closed,
   description,
-  documentedAs,
   freeObject,
   listOf,
   name,
@@ -28,9 +24,9 @@ import {
   uuid,
   version,
 } from '../../resources/schemas.ts';
-import { hoursText, type IntegerRule, integerText, timeText } from '../../resources/values.ts';
+import { type IntegerRule, integerText, timeText } from '../../resources/values.ts';
 
-const eventType = oneOf(EVENT_TYPES);
+export const eventType = oneOf(EVENT_TYPES);
 const eventName = Type.String({
   maxLength: 1_000,
   description: 'Of a track event or a page. Empty: any name without a contract of its own.',
@@ -91,57 +87,7 @@ export const contractResource = Type.Object(
 
 export const contractList = listOf(contractResource);
 
-const ACTIONS = ['warned', 'omitted', 'blocked'] as const;
-
-const violationFilter = {
-  kind: Type.Optional(oneOf(VIOLATION_KINDS)),
-  action: Type.Optional(oneOf(ACTIONS)),
-  path: Type.Optional(Type.String({ description: 'Exactly this path of the event.' })),
-  contract_version: Type.Optional(
-    Type.String({
-      description: 'Found by this version.',
-      ...documentedAs({ type: 'integer', minimum: 1, maximum: 999_999_999 }),
-    }),
-  ),
-  environment: Type.Optional(oneOf(ENVIRONMENTS, 'Default: both.')),
-};
-
-export const violationHoursQuery = closed({
-  ...violationFilter,
-  hours: hoursText,
-});
-
-export const violationCounts = listOf(
-  Type.Object({ hour_bucket: time, violation_count: Type.Integer() }, { title: 'ViolationCount' }),
-  'Oldest hour first; hours without any are left out.',
-);
-
-export const violationQuery = closed({
-  ...pageQuery,
-  ...violationFilter,
-  since: Type.Optional(timeText('ISO 8601; received then or later.')),
-  until: Type.Optional(timeText('ISO 8601; received before then.')),
-});
-
-const violationResource = Type.Object(
-  {
-    id: uuid,
-    contract_id: uuid,
-    contract_version: Type.Integer(),
-    message_id: Type.String(),
-    environment: oneOf(ENVIRONMENTS),
-    event_type: eventType,
-    event_name: Type.String(),
-    kind: oneOf(VIOLATION_KINDS),
-    path: Type.String({ description: 'JSON pointer below `properties` or `traits`.' }),
-    message: Type.String(),
-    action: oneOf(ACTIONS),
-    received_at: time,
-  },
-  { title: 'Violation' },
-);
-
-export const violationList = listOf(violationResource);
+export const ACTIONS = ['warned', 'omitted', 'blocked'] as const;
 
 export const SINCE = 'ISO 8601: events received then or later. Default: 24 hours ago.';
 
@@ -175,7 +121,7 @@ export const coverage = Type.Object(
   { title: 'Coverage', description: 'How much of the log was read.' },
 );
 
-const OUTCOMES = ['accepted', 'warned', 'omitted', 'rejected'] as const;
+export const OUTCOMES = ['accepted', 'warned', 'omitted', 'rejected'] as const;
 const placeOfBreach = Type.String({
   description: 'JSON pointer below `properties` or `traits`; `*` stands for any item of a list.',
 });
@@ -297,19 +243,6 @@ export const inferenceResult = Type.Object(
   { title: 'Inference' },
 );
 
-export const trialBody = freeObject(
-  'An event as producers send it. `type`, and the name, default to those of the contract.',
-);
-
-export const trialResult = Type.Object(
-  {
-    outcome: oneOf(OUTCOMES),
-    violations: violationList,
-    event: nullable(freeObject('The event as it would be accepted; null when it would be rejected.')),
-  },
-  { title: 'ContractTrial' },
-);
-
 export function presentContract(contract: Contract): Static<typeof contractResource> {
   return {
     id: contract.id,
@@ -327,25 +260,4 @@ export function presentContract(contract: Contract): Static<typeof contractResou
     created_at: contract.created_at,
     updated_at: contract.updated_at,
   };
-}
-
-export function presentViolation(violation: Violation): Static<typeof violationResource> {
-  return {
-    id: violation.id,
-    contract_id: violation.contract_id,
-    contract_version: violation.contract_version,
-    message_id: violation.message_id,
-    environment: violation.environment,
-    event_type: violation.event_type,
-    event_name: violation.event_name,
-    kind: violation.kind,
-    path: violation.path,
-    message: violation.message,
-    action: violation.action,
-    received_at: violation.received_at,
-  };
-}
-
-export function presentViolationCount({ hour, count }: HistoryCount): Static<typeof violationCounts>[number] {
-  return { hour_bucket: iso(hour), violation_count: count };
 }

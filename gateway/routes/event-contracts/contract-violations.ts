@@ -1,19 +1,101 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import type { HistoryCountQuery, HistoryEntry, HistoryQuery, Violation } from '@tributary/core';
-import type { Static } from 'typebox';
+import {
+  ENVIRONMENTS,
+  type HistoryCount,
+  type HistoryCountQuery,
+  type HistoryEntry,
+  type HistoryQuery,
+  iso,
+  VIOLATION_KINDS,
+  type Violation,
+} from '@tributary/core';
+import { type Static, Type } from 'typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { entityOf } from '../../resources/catalog-entities.ts';
-import { linkNext, pageRequest, withCursor } from '../../resources/pagination.ts';
-import { errorAnswers, pathOf } from '../../resources/schemas.ts';
-import { HOURS, lookBack, parseInteger, parseTime } from '../../resources/values.ts';
+import { linkNext, pageQuery, pageRequest, withCursor } from '../../resources/pagination.ts';
 import {
-  presentViolation,
-  presentViolationCount,
-  violationCounts,
-  violationHoursQuery,
-  violationList,
-  violationQuery,
-} from './contract-resource.ts';
+  closed,
+  documentedAs,
+  errorAnswers,
+  listOf,
+  oneOf,
+  pathOf,
+  time,
+  uuid,
+} from '../../resources/schemas.ts';
+import { HOURS, hoursText, lookBack, parseInteger, parseTime, timeText } from '../../resources/values.ts';
+import { ACTIONS, eventType } from './contract-resource.ts';
+
+const violationFilter = {
+  kind: Type.Optional(oneOf(VIOLATION_KINDS)),
+  action: Type.Optional(oneOf(ACTIONS)),
+  path: Type.Optional(Type.String({ description: 'Exactly this path of the event.' })),
+  contract_version: Type.Optional(
+    Type.String({
+      description: 'Found by this version.',
+      ...documentedAs({ type: 'integer', minimum: 1, maximum: 999_999_999 }),
+    }),
+  ),
+  environment: Type.Optional(oneOf(ENVIRONMENTS, 'Default: both.')),
+};
+
+const violationHoursQuery = closed({
+  ...violationFilter,
+  hours: hoursText,
+});
+
+const violationCounts = listOf(
+  Type.Object({ hour_bucket: time, violation_count: Type.Integer() }, { title: 'ViolationCount' }),
+  'Oldest hour first; hours without any are left out.',
+);
+
+const violationQuery = closed({
+  ...pageQuery,
+  ...violationFilter,
+  since: Type.Optional(timeText('ISO 8601; received then or later.')),
+  until: Type.Optional(timeText('ISO 8601; received before then.')),
+});
+
+const violationResource = Type.Object(
+  {
+    id: uuid,
+    contract_id: uuid,
+    contract_version: Type.Integer(),
+    message_id: Type.String(),
+    environment: oneOf(ENVIRONMENTS),
+    event_type: eventType,
+    event_name: Type.String(),
+    kind: oneOf(VIOLATION_KINDS),
+    path: Type.String({ description: 'JSON pointer below `properties` or `traits`.' }),
+    message: Type.String(),
+    action: oneOf(ACTIONS),
+    received_at: time,
+  },
+  { title: 'Violation' },
+);
+
+export const violationList = listOf(violationResource);
+
+export function presentViolation(violation: Violation): Static<typeof violationResource> {
+  return {
+    id: violation.id,
+    contract_id: violation.contract_id,
+    contract_version: violation.contract_version,
+    message_id: violation.message_id,
+    environment: violation.environment,
+    event_type: violation.event_type,
+    event_name: violation.event_name,
+    kind: violation.kind,
+    path: violation.path,
+    message: violation.message,
+    action: violation.action,
+    received_at: violation.received_at,
+  };
+}
+
+function presentViolationCount({ hour, count }: HistoryCount): Static<typeof violationCounts>[number] {
+  return { hour_bucket: iso(hour), violation_count: count };
+}
 
 const path = '/workspaces/:workspaceId/event-contracts/:contractId/violations';
 

@@ -28,11 +28,9 @@ import {
   inferenceBody,
   inferenceResult,
   presentContract,
-  trialBody,
-  trialResult,
 } from './contract-resource.ts';
 import { dryRun, infer, isDryRun, type RecentEventsContext } from './dry-run.ts';
-import { readContractEvent, trialOf } from './trial.ts';
+import { readContractEvent, trialBody, trialOf, trialResult } from './trial.ts';
 
 const path = '/workspaces/:workspaceId/event-contracts';
 

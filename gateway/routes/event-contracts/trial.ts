@@ -9,10 +9,25 @@ import {
   violationId,
 } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
-import type { Static } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { invalidRequest } from '../../errors/api-error.ts';
 import { readTrialEvent } from '../../ingestion/trial-event.ts';
-import { presentViolation, type trialResult } from './contract-resource.ts';
+import { freeObject, nullable, oneOf } from '../../resources/schemas.ts';
+import { OUTCOMES } from './contract-resource.ts';
+import { presentViolation, violationList } from './contract-violations.ts';
+
+export const trialBody = freeObject(
+  'An event as producers send it. `type`, and the name, default to those of the contract.',
+);
+
+export const trialResult = Type.Object(
+  {
+    outcome: oneOf(OUTCOMES),
+    violations: violationList,
+    event: nullable(freeObject('The event as it would be accepted; null when it would be rejected.')),
+  },
+  { title: 'ContractTrial' },
+);
 
 /** The result of a trial: the violations as they would be recorded, and the event as it would be accepted. */
 export function trialOf(
