@@ -44,7 +44,7 @@ export function alertsIn(
   if (named !== null && named === ownId)
     throw invalidRequest({ path, message: 'must be another destination' });
   if (named !== null && state.entity('destination', workspaceId, named) === undefined)
-    throw invalidRequest({ path, message: 'is no destination of this workspace' });
+    throw invalidRequest({ path, message: 'is not a destination of this workspace' });
   const address = alerts.email == null ? null : readEmail(alerts.email, '/alerts/email');
   return { enabled: alerts.enabled ?? true, destination_id: named, email: address };
 }

@@ -66,7 +66,7 @@ export function statedOnce(
   inBody: string | null | undefined,
 ): string | undefined {
   if (inQuery && inBody && inQuery !== inBody)
-    throw invalidRequest({ path: `/${name}`, message: 'is another one in the query' });
+    throw invalidRequest({ path: `/${name}`, message: 'differs from the value in the query' });
   return inBody ?? inQuery ?? undefined;
 }
 

@@ -31,7 +31,7 @@ type ChangeQuery = Static<typeof changeQuery>;
 /** Whether nothing is to be stored. 400 for parameters that require a dry run. */
 export function isDryRun({ dry_run, ...others }: ChangeQuery): boolean {
   if (dry_run === 'true') return true;
-  const faults = Object.keys(others).map((path) => ({ path, message: 'goes with dry_run=true' }));
+  const faults = Object.keys(others).map((path) => ({ path, message: 'requires dry_run=true' }));
   if (faults.length > 0) throw invalidRequest(...faults);
   return false;
 }

@@ -209,11 +209,11 @@ export function ruleFields(body: Static<typeof ruleBody>): RuleFields {
 export function checkReferences(rule: RuleFields, workspaceId: string, state: CatalogView): void {
   const faults: ErrorDetail[] = [];
   if (state.entity('destination', workspaceId, rule.destination_id) === undefined)
-    faults.push({ path: '/destination_id', message: 'is no destination of this workspace' });
+    faults.push({ path: '/destination_id', message: 'is not a destination of this workspace' });
   if (rule.transformation_id !== null) {
     const transformation = state.entity('transformation', workspaceId, rule.transformation_id);
     if (transformation === undefined) {
-      faults.push({ path: '/transformation_id', message: 'is no transformation of this workspace' });
+      faults.push({ path: '/transformation_id', message: 'is not a transformation of this workspace' });
     } else if (rule.enabled && transformation.status !== 'active') {
       const message = `is in status ${transformation.status}; an enabled rule needs an active one`;
       faults.push({ path: '/transformation_id', message });

@@ -73,7 +73,7 @@ export const transformationVersionRoutes: FastifyPluginAsyncTypebox<GatewayDepen
     async (request, reply) => {
       const found = versionOf(request, String(request.body.version));
       if (found === undefined)
-        throw invalidRequest({ path: '/version', message: 'is no version of this transformation' });
+        throw invalidRequest({ path: '/version', message: 'is not a version of this transformation' });
       const { source_code, test_input, test_output } = found;
       const fields = { source_code, test_input, test_output };
       const transformation = await replace(request, dependencies, storedOf(request), fields);

@@ -176,8 +176,7 @@ function grantsOf(
 ): readonly KeyGrant[] {
   if (wanted.length === 0) return [];
   if (!administersOrganization(caller, workspace.organization_id, state)) throw permissionDenied();
-  if (role !== 'admin')
-    throw invalidRequest({ path: '/may_manage', message: 'goes with the role admin alone' });
+  if (role !== 'admin') throw invalidRequest({ path: '/may_manage', message: 'requires the role admin' });
   return KEY_GRANTS.filter((grant) => wanted.includes(grant));
 }
 

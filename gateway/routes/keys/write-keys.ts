@@ -190,6 +190,6 @@ function sourceNamed(
   if (wanted === undefined) return null;
   const id = wanted.toLowerCase();
   if (state.entity('source', workspaceId, id) === undefined)
-    throw invalidRequest({ path: '/source_id', message: 'is no source of this workspace' });
+    throw invalidRequest({ path: '/source_id', message: 'is not a source of this workspace' });
   return id;
 }

@@ -195,7 +195,7 @@ function readSettings(body: Static<typeof settingsBody>): ProfileSettings {
   const { default_country = null } = body;
   const faults: ErrorDetail[] = [];
   if (default_country !== null && !isPhoneCountry(default_country))
-    faults.push({ path: '/default_country', message: 'is no country with telephone numbers' });
+    faults.push({ path: '/default_country', message: 'is not a country with telephone numbers' });
   const blocked_identities = (body.blocked_identities ?? []).map(({ type, value, pattern }) => ({
     type: type ?? null,
     value: value ?? null,
@@ -216,12 +216,12 @@ function readSettings(body: Static<typeof settingsBody>): ProfileSettings {
   const seen = new Set<string>();
   const identity_limits = (body.identity_limits ?? []).map(({ type, max, drop_oldest }, at) => {
     const path = below('/identity_limits', at);
-    if (seen.has(type)) faults.push({ path: below(path, 'type'), message: 'is there twice' });
+    if (seen.has(type)) faults.push({ path: below(path, 'type'), message: 'must not occur twice' });
     seen.add(type);
     if (drop_oldest === true && isStrongType(type))
       faults.push({
         path: below(path, 'drop_oldest'),
-        message: 'must be false of a type that names a person',
+        message: 'must be false for a type that identifies a person',
       });
     const drops = DEFAULT_LIMITS.types.find((limit) => limit.type === type)?.drop_oldest ?? false;
     return { type, max, drop_oldest: drop_oldest ?? drops };

@@ -56,7 +56,7 @@ export function admit(
     throw invalidRequest(
       ...unknown
         .slice(0, MAX_DETAILS)
-        .map(({ path }) => ({ path, message: 'is no region of the organization' })),
+        .map(({ path }) => ({ path, message: 'is not a region of the organization' })),
     );
   if (!access.regions.every(({ name }) => isGranted(name))) throw permissionDenied();
   const mayRead =
@@ -138,7 +138,7 @@ export function eitherRegions(
   faults: ErrorDetail[],
 ): readonly NamedRegion[] {
   if (region != null && regions != null) {
-    faults.push({ path: '/regions', message: 'must not be there beside region' });
+    faults.push({ path: '/regions', message: 'must not be combined with region' });
     return [];
   }
   if (region != null) return [{ name: region, path: '/region' }];

@@ -33,7 +33,7 @@ export function readAttributes(
   return Object.entries(profile).flatMap(([category, value]) => {
     const place = below(path, category);
     if (category === TIME) {
-      faults.push({ path: place, message: 'is the time of a category and no category' });
+      faults.push({ path: place, message: 'is the time of a category, not a category' });
       return [];
     }
     return isObject(value)

@@ -27,11 +27,11 @@ export type ParsedValue =
   | { readonly kind: 'ucid'; readonly ucid: string };
 
 const FAULT_MESSAGES: Readonly<Record<IdentityFault, string>> = {
-  type: 'is no name of an identifier type',
-  reserved_type: 'is a word of its own here and no identifier type',
+  type: 'is not a valid name of an identifier type',
+  reserved_type: 'is reserved and not an identifier type',
   not_text: 'must be well-formed text',
   too_long: `must have at most ${MAX_IDENTITY_CHARACTERS} characters`,
-  placeholder: 'names nobody',
+  placeholder: 'is a placeholder and identifies no person',
 };
 
 /** Parses the values of `search`, in order, and adds faults to `faults`. */

@@ -184,11 +184,11 @@ function unlinkRefusal(reason: UnlinkRefusal, names: Pick<UnlinkRequest, 'ucid'>
     case 'nobody':
       return names.ucid === undefined
         ? undefined
-        : invalidRequest({ path: '/ucid', message: 'is no profile of the region' });
+        : invalidRequest({ path: '/ucid', message: 'is not a profile of the region' });
     case 'several_profiles':
       return invalidRequest({
         path: '/ids',
-        message: 'are of several profiles: unlink those of one profile at a time',
+        message: 'belong to several profiles: unlink those of one profile at a time',
       });
     case 'too_large':
       return tooLarge();
@@ -220,7 +220,7 @@ function splitAnswerOf(
 function splitRefusal(reason: SplitRefusal): ApiError {
   switch (reason) {
     case 'unknown_ucid':
-      return invalidRequest({ path: '/ucid', message: 'is no profile of the region' });
+      return invalidRequest({ path: '/ucid', message: 'is not a profile of the region' });
     case 'not_merged':
     case 'unknown_origin':
       return conflict(reason);

@@ -146,7 +146,7 @@ export function readWrite(
     consents: Object.entries(upsert?.consent ?? {}),
   };
   if (identities.length === 0 && ucid === undefined && faults.length === 0)
-    faults.push({ path: namesIn(body), message: 'must hold an identifier where there is no ucid' });
+    faults.push({ path: namesIn(body), message: 'must hold an identifier when there is no ucid' });
   if (faults.length > 0 || region === undefined) throw invalidRequest(...faults.slice(0, MAX_DETAILS));
   refuseHeavyValues(values);
   return {
@@ -174,7 +174,7 @@ export function refuseBlocked(blocked: readonly Identity[], body: Pick<WriteBody
   throw invalidRequest(
     ...blocked.slice(0, MAX_DETAILS).map((identity) => ({
       path: placeOf(body, identity),
-      message: 'names nobody: the organization blocks it',
+      message: 'is blocked by the organization',
     })),
   );
 }
@@ -182,11 +182,11 @@ export function refuseBlocked(blocked: readonly Identity[], body: Pick<WriteBody
 function namedValues(body: WriteBody, faults: ErrorDetail[]): readonly NamedValue[] {
   const { region, ids, regions, search } = body;
   if (search != null && ids != null)
-    faults.push({ path: '/search', message: 'must not be there beside ids' });
+    faults.push({ path: '/search', message: 'must not be combined with ids' });
   else if (search != null && region != null)
-    faults.push({ path: '/search', message: 'goes with regions, as ids does with region' });
+    faults.push({ path: '/search', message: 'must be combined with regions, as ids with region' });
   else if (search == null && regions != null && region == null)
-    faults.push({ path: '/regions', message: 'goes with search, as region does with ids' });
+    faults.push({ path: '/regions', message: 'must be combined with search, as region with ids' });
   if (search == null)
     return Object.entries(ids ?? {}).map(([type, value]) => ({ type, value, path: below('/ids', type) }));
   for (const [type, values] of Object.entries(search))
@@ -215,7 +215,7 @@ function refusalOf(
         })),
       );
     case 'unknown_ucid':
-      return invalidRequest({ path: '/ucid', message: 'is no profile of the region' });
+      return invalidRequest({ path: '/ucid', message: 'is not a profile of the region' });
     case 'too_many_identities':
       return invalidRequest({
         path: namesIn(body),

@@ -127,7 +127,7 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
     if (id == null) return null;
     const rule = catalog.state.entity('rule', workspaceId, id.toLowerCase());
     if (rule === undefined)
-      throw invalidRequest({ path: '/rule_id', message: 'is no rule of this workspace' });
+      throw invalidRequest({ path: '/rule_id', message: 'is not a rule of this workspace' });
     return rule.id;
   }
 
@@ -136,7 +136,7 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
     if (outcome === 'rejected') {
       // An event that is accepted now is forwarded by every rule, and for the first time.
       const path = body.rule_id != null ? '/rule_id' : body.new_ids === true ? '/new_ids' : undefined;
-      if (path !== undefined) throw invalidRequest({ path, message: 'is for accepted events alone' });
+      if (path !== undefined) throw invalidRequest({ path, message: 'is only for accepted events' });
     }
     const contract_id = idNamed('contract', workspaceId, body.contract_id);
     const source_id = idNamed('source', workspaceId, body.source_id);
@@ -154,7 +154,7 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
     if (id == null) return undefined;
     const found = catalog.state.entity(kind, workspaceId, id.toLowerCase());
     if (found === undefined)
-      throw invalidRequest({ path: `/${kind}_id`, message: `is no ${kind} of this workspace` });
+      throw invalidRequest({ path: `/${kind}_id`, message: `is not a ${kind} of this workspace` });
     return found.id;
   }
 
