@@ -1,171 +1,24 @@
-import type { Server } from 'node:http';
-import { newId } from '@tributary/core';
-import Fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify';
+import type { Operation } from '@tributary/core';
+import type { FastifyPluginAsync } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import { boundConnections } from './addresses/bound-connections.ts';
-import { clientAddress, type IsTrustedProxy, trustedProxies } from './addresses/client-address.ts';
-import { parseForwardedAddress } from './addresses/ip-address.ts';
+import { accessPlugin } from './authentication/access.ts';
 import type { GatewayDependencies } from './dependencies.ts';
-import { compileOnFirstUse } from './http/compile-on-first-use.ts';
-import { DOCUMENTED } from './http/schemas.ts';
-import { answerUnreadable, answerUnroutable } from './http/unreadable.ts';
-import { openapiPlugin } from './openapi/openapi.ts';
-import { referencePage } from './openapi/reference-page.ts';
-import { accessPlugin } from './plugins/access.ts';
-import { answersPlugin } from './plugins/answers.ts';
-import { bodyPlugin, MAX_BODY_BYTES } from './plugins/body.ts';
-import { crossOriginPlugin } from './plugins/cross-origin.ts';
-import { errorsPlugin } from './plugins/errors.ts';
-import { figuresPlugin } from './plugins/figures.ts';
-import { rateLimitsPlugin } from './plugins/rate-limits.ts';
-import { unknownPathsPlugin } from './plugins/unknown-paths.ts';
+import { errorsPlugin } from './errors/error-handler.ts';
+import { responseMemoryPlugin } from './limits/memory-budgets.ts';
+import { rateLimitsPlugin } from './limits/rate-limits.ts';
+import { openapiPlugin, referencePage } from './openapi/openapi.ts';
+import { bodyPlugin } from './request-body/request-body.ts';
 import { profileRoutes } from './routes/profiles/routes.ts';
 import { routes } from './routes/routes.ts';
 import { segmentRoutes } from './routes/segment/routes.ts';
+import { crossOriginPlugin } from './server/cross-origin.ts';
+import { unknownPathsPlugin } from './server/unknown-paths.ts';
 
-export interface ServerOptions {
-  /** Proxies whose `X-Forwarded-For` is believed: addresses or ranges, or how many there are in a row. Default none. */
-  readonly trustProxy?: readonly string[] | number;
-  /** How long a client may take to send a request, ms. Default 30,000. */
-  readonly requestTimeoutMs?: number;
-  /** And its headers, ms; never longer than the request. Default 10,000. */
-  readonly headersTimeoutMs?: number;
-  /** How long a connection may be idle between two requests, ms. Default 72,000: longer than load balancers keep one. */
-  readonly keepAliveTimeoutMs?: number;
-  /** Connections at once, divided fairly between addresses; one more is closed as it comes. Default any number. */
-  readonly maxConnections?: number;
-  /** For how long browsers are told to come by HTTPS alone, s. Default: they are told nothing. */
-  readonly hstsSeconds?: number;
-  /** Compiles the schemas of every route before the first request, so that one that cannot be compiled fails it. Default: as requests need them. */
-  readonly compilesAtStart?: boolean;
-}
-
-/** Bytes of a request's headers. */
-const MAX_HEADER_BYTES = 16 * 1024;
-
-/** How often connections are looked at for what they may take, at most, ms. */
-const CHECK_EVERY_MS = 1_000;
-
-/** How often it is looked which connections are idle while the server closes, ms. */
-const CLOSING_LOOK_MS = 100;
-
-/** Of every answer: it is what it says it is, and nobody on the way keeps it. */
-const FIXED_HEADERS = { 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' } as const;
-
-/** A Fastify instance as the gateway needs it: strict validation, request ids, limits, no library wording. */
-export function createServer(options: ServerOptions = {}): FastifyInstance {
-  const { requestTimeoutMs = 30_000, headersTimeoutMs = 10_000, keepAliveTimeoutMs = 72_000 } = options;
-  const isTrusted = trustedProxies(options.trustProxy ?? []);
-  const app = Fastify({
-    trustProxy: hasProxies(options) && believed(isTrusted),
-    logger: false,
-    bodyLimit: MAX_BODY_BYTES,
-    requestTimeout: requestTimeoutMs,
-    keepAliveTimeout: keepAliveTimeoutMs,
-    http: {
-      headersTimeout: Math.min(headersTimeoutMs, requestTimeoutMs),
-      connectionsCheckingInterval: Math.min(CHECK_EVERY_MS, headersTimeoutMs),
-      maxHeaderSize: MAX_HEADER_BYTES,
-    },
-    genReqId: () => newId(),
-    requestIdHeader: false,
-    return503OnClosing: false,
-    forceCloseConnections: 'idle',
-    frameworkErrors: answerUnroutable,
-    clientErrorHandler: answerUnreadable,
-    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 200 },
-    // Fastify would write a sentence about each of what may be half a million faults; our own words are `validation.ts`.
-    schemaErrorFormatter: () => new Error('the request does not match its schema'),
-    schemaController: options.compilesAtStart ? {} : compileOnFirstUse(),
-    ajv: {
-      customOptions: {
-        coerceTypes: false,
-        removeAdditional: false,
-        useDefaults: false,
-        allErrors: true,
-        allowUnionTypes: true,
-        keywords: [DOCUMENTED],
-      },
-    },
-  });
-  answerHalfClosed(app.server);
-  const connections =
-    options.maxConnections === undefined ? undefined : boundConnections(app.server, options.maxConnections);
-  app.decorateRequest('clientAddress', {
-    getter() {
-      return clientAddress(this.raw, isTrusted);
-    },
-  });
-  const headers: Readonly<Record<string, string>> = {
-    ...FIXED_HEADERS,
-    ...(options.hstsSeconds === undefined
-      ? {}
-      : { 'strict-transport-security': `max-age=${options.hstsSeconds}` }),
-  };
-  app.addHook('onRequest', (request, reply, done) => {
-    reply.header('x-request-id', request.id).headers(headers);
-    connections?.answering(reply.raw);
-    done();
-  });
-  app.register(closeSoon);
-  return app;
-}
-
-/**
- * A client that closes its writing side after a whole request reads the answer, and those of requests it pipelined
- * before; then the connection ends. Where the request is not whole Node refuses it as before, and an idle connection ends
- * with its client's side. Node's types do not name the setting.
- */
-function answerHalfClosed(server: Server): void {
-  Object.assign(server, { httpAllowHalfOpen: true });
-}
-
-declare module 'fastify' {
-  interface FastifyInstance {
-    /** From now on each answer ends its connection, e.g. as the server is about to close. */
-    endConnections(): void;
-  }
-}
-
-/**
- * Once the server closes, connections end with what is under way on them: one that a client keeps, and sends nothing more
- * on, would hold the close up for as long as it may be kept.
- */
-const closeSoon = fastifyPlugin(async (app) => {
-  let looking: NodeJS.Timeout | undefined;
-  let ending = false;
-  app.decorate('endConnections', () => {
-    ending = true;
-  });
-  app.addHook('preClose', (done) => {
-    ending = true;
-    looking = setInterval(() => app.server.closeIdleConnections(), CLOSING_LOOK_MS).unref();
-    done();
-  });
-  app.addHook('onSend', (_request, reply, payload, done) => {
-    if (ending) reply.header('connection', 'close');
-    done(null, payload);
-  });
-  app.addHook('onClose', async () => clearInterval(looking));
-});
-
-function hasProxies({ trustProxy = [] }: ServerOptions): boolean {
-  return typeof trustProxy === 'number' || trustProxy.length > 0;
-}
-
-/** For what Fastify reads of `X-Forwarded-Proto` and `X-Forwarded-Host`. */
-function believed(isTrusted: IsTrustedProxy) {
-  return (text: string, hop: number) => {
-    const address = parseForwardedAddress(text);
-    return address !== undefined && isTrusted(address, hop);
-  };
-}
-
-/** The HTTP side of Tributary as a plugin: registers on any server, needs no port of its own in tests. */
+/** The HTTP API of Tributary as a plugin. Registers on any server; tests need no port. */
 export const gateway: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
-  await app.register(figuresPlugin, dependencies);
+  await app.register(metricsPlugin, dependencies);
   await app.register(errorsPlugin, dependencies);
-  await app.register(answersPlugin, dependencies);
+  await app.register(responseMemoryPlugin, dependencies);
   await app.register(crossOriginPlugin, dependencies.crossOrigin ?? {});
   await app.register(unknownPathsPlugin);
   await app.register(openapiPlugin);
@@ -179,3 +32,20 @@ export const gateway: FastifyPluginAsync<GatewayDependencies> = async (app, depe
     await api.register(async (cdp) => cdp.register(profileRoutes, dependencies), { prefix: '/cdp/v1' });
   });
 };
+
+/** Not timed: a stream lasts as long as its client stays. */
+const STREAM: Operation = 'events.live';
+
+/** The operation label of requests without a route. */
+const NONE = 'none';
+
+/** Counts and times every response. */
+const metricsPlugin = fastifyPlugin<Pick<GatewayDependencies, 'metrics'>>(async (app, { metrics }) => {
+  app.addHook('onResponse', (request, reply, done) => {
+    const { operation = NONE } = request.routeOptions.config;
+    metrics.count('tributary_http_requests_total', { operation, status: String(reply.statusCode) });
+    if (operation !== STREAM)
+      metrics.observe('tributary_http_request_duration_seconds', reply.elapsedTime / 1_000, { operation });
+    done();
+  });
+});

@@ -25,46 +25,46 @@ import type {
   TokenBuckets,
   VolumeCounters,
 } from '@tributary/core';
-import type { ChangeLimits } from './http/change-limits.ts';
-import type { IdentityVerifier } from './identity/identity.ts';
-import type { CrossOriginOptions } from './plugins/cross-origin.ts';
-import type { LiveLimits } from './routes/events-live/limits.ts';
+import type { IdentityVerifier } from './authentication/id-tokens.ts';
+import type { ChangeLimits } from './limits/change-limits.ts';
+import type { LiveLimits } from './live-streams/stream-slots.ts';
+import type { CrossOriginOptions } from './server/cross-origin.ts';
 
-/** What callers may do in a stretch of time; what is absent is not limited. */
+/** Rate limits; an absent one does not limit. */
 export interface Limits {
-  /** Events, by write key. */
+  /** Events by write key. */
   readonly events?: TokenBuckets;
-  /** Calls of everything else, by credential. */
+  /** All other calls, by credential. */
   readonly calls?: RateLimiter;
 }
 
-/** What all requests together may hold, bytes. */
+/** Memory budgets of all requests together, bytes. */
 export interface MemoryBounds {
-  /** Bodies, from their first byte to the answer. */
+  /** Bodies, from their first byte to the response. */
   readonly bodies?: number;
-  /** The same of callers who have shown no credential. */
+  /** Bodies of unauthenticated callers. */
   readonly unauthenticatedBodies?: number;
-  /** Answers whose clients have not read them yet. */
+  /** Responses that their clients have not read yet. */
   readonly answers?: number;
 }
 
-/** Everything the gateway reaches the world by. */
+/** The ports and settings that the gateway needs. */
 export interface GatewayDependencies {
   readonly log: EventLog;
   readonly catalog: Catalog;
   readonly changeLimits: ChangeLimits;
-  /** How long the catalog is believed while nothing is heard of the log, ms. Absent: for ever. */
+  /** How long the catalog is trusted without contact to the log, ms. Absent: for ever. */
   readonly trustCatalogForMs?: number;
   readonly counters: VolumeCounters;
   readonly history: History;
-  /** To ask where a message is; the gateway claims none. */
+  /** Finds the position of a message; the gateway makes no dedupe claims. */
   readonly deduplicator: Pick<Deduplicator, 'winner'>;
-  /** Of re-evaluated events. */
+  /** The dedupe claims of re-evaluated events. */
   readonly reevaluations: Pick<Deduplicator, 'winner'>;
-  /** Where the processes that deliver tell how destinations are doing. */
+  /** The health of destinations, as reported by the delivering processes. */
   readonly healthBoard: Pick<HealthBoard, 'read'>;
   readonly profiles: ProfileStore;
-  /** Whether `null` in a write takes an attribute away. Default `unset`. */
+  /** Whether `null` in a write removes an attribute. Default `unset`. */
   readonly profileNulls?: NullMeaning;
   readonly requestDeletionNotice: RequestDeletionNotice;
   readonly recordProfileOperation: RecordProfileOperation;
@@ -72,9 +72,9 @@ export interface GatewayDependencies {
   readonly liveLimits: LiveLimits;
   readonly sandbox: Sandbox;
   readonly connectors: ConnectorCatalog;
-  /** Compiles and evaluates contracts off this thread. */
+  /** Compiles and evaluates contracts on worker threads. */
   readonly contracts: ContractWorkers;
-  /** Evaluates on this thread; undefined for a contract that takes longer than a few milliseconds to compile. */
+  /** Evaluates on this thread; undefined for a contract that takes more than a few ms to compile. */
   readonly evaluateLight: (contract: Contract, event: CanonicalEvent) => ContractVerdict | undefined;
   readonly identity: IdentityVerifier;
   /** Seals the secret settings of a destination; `secrets` names them. */
@@ -85,15 +85,15 @@ export interface GatewayDependencies {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** Received topics the operator declared beyond the two standing ones. */
+  /** Received topics declared by the operator, beside one per environment. */
   readonly dedicatedTopics: readonly string[];
-  /** The organizations and workspaces, by id, that a declared topic is for; one that is missing here is for all. */
+  /** The ids of the organizations and workspaces that may use a declared topic; absent for a topic of all tenants. */
   readonly topicTenants: ReadonlyMap<string, ReadonlySet<string>>;
   readonly limits?: Limits;
-  /** Bytes that clients may make the gateway hold. Default: parts of the heap. */
+  /** Default: parts of the heap. */
   readonly memory?: MemoryBounds;
   /** Origin at which browsers reach the gateway. Absent: the scheme and host of each request. */
   readonly publicUrl?: string;
-  /** Which pages of other origins browsers let call. */
+  /** The web origins that may call. */
   readonly crossOrigin?: CrossOriginOptions;
 }

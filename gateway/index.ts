@@ -1,8 +1,9 @@
-export { createServer, gateway, type ServerOptions } from './app.ts';
+export { gateway } from './app.ts';
+export type { Identity, IdentityVerifier } from './authentication/id-tokens.ts';
+export { createIdentityVerifier, type TrustedIssuer } from './authentication/id-tokens.ts';
 export type { GatewayDependencies, Limits } from './dependencies.ts';
-export { ChangeLimits, type ChangeLimitsOptions, type ChangeRates } from './http/change-limits.ts';
-export type { Identity, IdentityVerifier } from './identity/identity.ts';
-export { createIdentityVerifier, type TrustedIssuer } from './identity/issuers.ts';
-export { MAX_BODY_BYTES } from './plugins/body.ts';
-export { unknownPathsPlugin } from './plugins/unknown-paths.ts';
-export { LOOK_BUDGET, RecentEvents, type RecentEventsQuery } from './recent-events/recent-events.ts';
+export { RecentEvents, type RecentEventsQuery, SCAN_BUDGET } from './event-search/recent-events.ts';
+export { ChangeLimits, type ChangeLimitsOptions, type ChangeRates } from './limits/change-limits.ts';
+export { MAX_BODY_BYTES } from './request-body/request-body.ts';
+export { createServer, type ServerOptions } from './server/create-server.ts';
+export { unknownPathsPlugin } from './server/unknown-paths.ts';

@@ -17,13 +17,13 @@ function event(fields: Partial<CanonicalEvent>): CanonicalEvent {
 }
 
 function namesOf(fields: Partial<CanonicalEvent>): readonly string[] {
-  const { write } = eventWrite(event(fields), SCOPE, 0);
+  const { write } = eventWrite(event(fields), { scope: SCOPE, offset: 0 });
   return write?.identities.map(({ type, value }) => `${type}=${value}`) ?? [];
 }
 
 describe('the profile write of an event', () => {
   it('has the time at which it happened, and keeps people apart', () => {
-    const { write } = eventWrite(event({ user_id: 'u' }), SCOPE, 0);
+    const { write } = eventWrite(event({ user_id: 'u' }), { scope: SCOPE, offset: 0 });
     expect(write).toEqual({
       ...SCOPE,
       identities: [{ type: 'user_id', value: 'u' }],
@@ -40,7 +40,7 @@ describe('the profile write of an event', () => {
   it.each(['2026-01-01T10:00:00.251Z', '2031-07-01T00:00:00.000Z', '1969-07-20T20:17:40.000Z', 'soon'])(
     'silenced later events by a clock that says %s',
     (timestamp) => {
-      const { write } = eventWrite(event({ user_id: 'u', timestamp }), SCOPE, 0);
+      const { write } = eventWrite(event({ user_id: 'u', timestamp }), { scope: SCOPE, offset: 0 });
       expect([write?.ts, write?.happenedAt]).toEqual([write?.receivedAt, write?.receivedAt]);
     },
   );
@@ -48,7 +48,9 @@ describe('the profile write of an event', () => {
   it('lost a trait, or a group, that has the name of the time of a category', () => {
     const traits = { _ts: 'engraved', plan: 'pro' };
     const paths = (fields: Partial<CanonicalEvent>) =>
-      eventWrite(event(fields), SCOPE, 0).write?.attributes.map(({ path }) => path.join('.'));
+      eventWrite(event(fields), { scope: SCOPE, offset: 0 }).write?.attributes.map(({ path }) =>
+        path.join('.'),
+      );
     expect(paths({ user_id: 'u', traits })).toEqual(['traits._ts_', 'traits.plan']);
     expect(paths({ type: 'group', user_id: 'u', group_id: '_ts' })).toEqual(['groups._ts_']);
   });
@@ -56,7 +58,7 @@ describe('the profile write of an event', () => {
   it('could take nothing away: a trait of null was kept as a value', () => {
     const traits = { nickname: null, address: { street: null }, plan: 'free' };
     const of = (nulls?: 'keep') =>
-      eventWrite(event({ user_id: 'u', traits }), SCOPE, 3, nulls).write?.attributes;
+      eventWrite(event({ user_id: 'u', traits }), { scope: SCOPE, offset: 3, nulls }).write?.attributes;
     expect(of()).toEqual([
       { path: ['traits', 'nickname'], value: null, unset: true, order: 3 },
       { path: ['traits', 'address'], value: { street: null }, order: 3 },
@@ -64,7 +66,7 @@ describe('the profile write of an event', () => {
     ]);
     expect(of('keep')?.[0]).toEqual({ path: ['traits', 'nickname'], value: null, order: 3 });
     const group = event({ type: 'group', user_id: 'u', group_id: 'g', traits: { seats: null } });
-    expect(eventWrite(group, SCOPE, 3).write?.attributes).toEqual([
+    expect(eventWrite(group, { scope: SCOPE, offset: 3 }).write?.attributes).toEqual([
       { path: ['groups', 'g', 'seats'], value: null, unset: true, order: 3 },
     ]);
   });
@@ -87,28 +89,31 @@ describe('the profile write of an event', () => {
   it('skips what names nobody, and says why', () => {
     const { write, skipped } = eventWrite(
       event({ user_id: 'N/A', anonymous_id: 'a', traits: { email: 17, phone: 'x'.repeat(600) } }),
-      SCOPE,
-      0,
+      { scope: SCOPE, offset: 0 },
     );
     expect(write?.identities).toEqual([{ type: 'anonymous_id', value: 'a' }]);
     expect(skipped).toEqual(['placeholder', 'not_text', 'too_long']);
   });
 
   it('takes a trait that is null for no identity, and keeps that it is null where nulls are kept', () => {
-    const { write, skipped } = eventWrite(event({ user_id: 'u', traits: { email: null } }), SCOPE, 0, 'keep');
+    const { write, skipped } = eventWrite(event({ user_id: 'u', traits: { email: null } }), {
+      scope: SCOPE,
+      offset: 0,
+      nulls: 'keep',
+    });
     expect(skipped).toEqual([]);
     expect(write?.attributes).toEqual([{ path: ['traits', 'email'], value: null, order: 0 }]);
   });
 
   it('is none where nobody is named', () => {
-    expect(eventWrite(event({ user_id: 'guest', traits: { age: 3 } }), SCOPE, 0)).toEqual({
+    expect(eventWrite(event({ user_id: 'guest', traits: { age: 3 } }), { scope: SCOPE, offset: 0 })).toEqual({
       skipped: ['placeholder'],
     });
   });
 
   it('puts traits under traits, each as it came', () => {
     const traits = { address: { city: 'Ulm', lines: [1, 2] }, ['__proto__']: 1, '': 2 };
-    const { write } = eventWrite(event({ user_id: 'u', traits }), SCOPE, 0);
+    const { write } = eventWrite(event({ user_id: 'u', traits }), { scope: SCOPE, offset: 0 });
     expect(write?.attributes).toEqual([
       { path: ['traits', 'address'], value: { city: 'Ulm', lines: [1, 2] }, order: 0 },
       { path: ['traits', '__proto__'], value: 1, order: 0 },
@@ -118,15 +123,20 @@ describe('the profile write of an event', () => {
 
   it('puts what is said of a group below its id, and an empty group where nothing is', () => {
     const group = (traits?: { readonly name: string }) =>
-      eventWrite(event({ type: 'group', user_id: 'u', group_id: 'g', ...(traits && { traits }) }), SCOPE, 0)
-        .write?.attributes;
+      eventWrite(event({ type: 'group', user_id: 'u', group_id: 'g', ...(traits && { traits }) }), {
+        scope: SCOPE,
+        offset: 0,
+      }).write?.attributes;
     expect(group({ name: 'G' })).toEqual([{ path: ['groups', 'g', 'name'], value: 'G', order: 0 }]);
     expect(group()).toEqual([{ path: ['groups', 'g'], value: {}, order: 0 }]);
   });
 
   it('is an alias’s where the context says who the user was, known as a user or as a device', () => {
     const alias = (fields: Partial<CanonicalEvent>) =>
-      eventWrite(event({ context: { alias: { previous_id: ' old ' } }, ...fields }), SCOPE, 0).write;
+      eventWrite(event({ context: { alias: { previous_id: ' old ' } }, ...fields }), {
+        scope: SCOPE,
+        offset: 0,
+      }).write;
     const formerly = {
       asUser: { type: 'user_id', value: 'old' },
       asDevice: { type: 'anonymous_id', value: 'old' },

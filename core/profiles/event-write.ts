@@ -20,23 +20,31 @@ export interface EventWrite {
   readonly skipped: readonly (IdentityFault | 'blocked')[];
 }
 
+/** Where and how an event is written. */
+export interface EventWriteOptions {
+  readonly scope: ProfileScope;
+  /** The offset of the event on `events.accepted`: orders values of the same time. */
+  readonly offset: number;
+  /** Whether a trait of `null` removes the attribute. Default `unset`. */
+  readonly nulls?: NullMeaning | undefined;
+  /** How the organization reads identities. */
+  readonly reading?: IdentityReading;
+  /** The identities that the organization blocks. Default: none. */
+  readonly isBlocked?: IsBlocked | undefined;
+}
+
 /**
- * An identify or group event as a write of the profile of whom it is about. What an identify event says of somebody
- * goes to the category `traits`; what a group event says of a group to `groups`, below the group's id, and a group about
- * which nothing is said is there, empty. A trait of `null` takes the attribute away, as producers of Segment's and
- * RudderStack's libraries mean it, unless `nulls` keeps it.
+ * Makes a profile write of an identify or group event. The traits of an identify event go to the category `traits`;
+ * those of a group event to `groups`, below the group's id; a group without traits is written as an empty object. A trait
+ * of `null` removes the attribute, as Segment's and RudderStack's libraries define it, unless `nulls` keeps it.
  *
- * Everything has the time at which the event happened and its place among the accepted ones, so that a late event
- * replaces nothing newer, a replay writes the same, and of what happened at one time the last word counts. E-mail address and
- * telephone number identify where they are a person's: the traits of a group are the group's.
+ * Every value has the time of the event and its offset among the accepted events. So a late event replaces nothing
+ * newer, a replay writes the same, and of two events of the same time the later in the log wins. E-mail addresses and
+ * telephone numbers identify only where they are a person's: those in the traits of a group are not.
  */
 export function eventWrite(
   event: CanonicalEvent,
-  scope: ProfileScope,
-  offset: number,
-  nulls: NullMeaning = 'unset',
-  reading: IdentityReading = {},
-  isBlocked: IsBlocked = () => false,
+  { scope, offset, nulls = 'unset', reading = {}, isBlocked = () => false }: EventWriteOptions,
 ): EventWrite {
   const identities: Identity[] = [];
   const spelledBefore: SpelledBefore[] = [];

@@ -20,8 +20,7 @@ const eventOf = (email: string) =>
       environment: 'production',
       workspace_id: 'w',
     },
-    SCOPE,
-    1,
+    { scope: SCOPE, offset: 1 },
   ).write;
 
 describe('an address that is stored in an older spelling', () => {

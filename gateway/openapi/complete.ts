@@ -1,4 +1,4 @@
-import { shareTitled } from './components.ts';
+import { isDeepStrictEqual } from 'node:util';
 import {
   type Answer,
   type DocumentedOperation,
@@ -12,20 +12,20 @@ import {
 import { HEADERS, headerParameter } from './headers.ts';
 import { REFUSALS, refusalResponses, refusalsOf } from './refusals.ts';
 
-/** One operation and where it is. */
-interface Call {
+/** An operation and its place in the document. */
+interface PlacedOperation {
   readonly path: string;
   readonly method: Method;
   readonly operation: DocumentedOperation;
-  /** It changes something whose version it may name. */
+  /** The operation accepts `If-Match`. */
   readonly takesVersion: boolean;
-  /** It answers with a resource that has a version. */
+  /** The response has an `ETag`. */
   readonly showsVersion: boolean;
 }
 
 /**
- * Completes what was collected of the routes by what holds of all of them alike: the headers of requests and answers,
- * the ways to be refused, and shared schemas under their names. What a route says itself stays as it is.
+ * Completes the collected document by what all routes have in common: headers of requests and responses, error responses,
+ * and schemas with a title as components. A route's own statements take precedence.
  */
 export function completeDocument(document: object): OpenApiDocument {
   const collected = document as OpenApiDocument;
@@ -62,8 +62,8 @@ function tagsOf(paths: Readonly<Record<string, Path>>): readonly string[] {
 }
 
 /**
- * What can be replaced has a version, and shows it wherever it is answered. A call below it that answers with it
- * replaces it, too.
+ * A resource with a `PUT` has a version, which every response with the resource shows. A `POST` below the resource that
+ * answers with it replaces it as well.
  */
 function completePath(path: string, item: Path, paths: Readonly<Record<string, Path>>): Path {
   const isVersioned = item.put !== undefined;
@@ -85,7 +85,7 @@ function completePath(path: string, item: Path, paths: Readonly<Record<string, P
   );
 }
 
-/** The name of what an operation answers with 200. */
+/** The title of the schema of the 200 response. */
 function titleOf(operation: DocumentedOperation | undefined): string | undefined {
   const answer = operation?.responses[200];
   if (answer === undefined || isReference(answer)) return undefined;
@@ -93,7 +93,7 @@ function titleOf(operation: DocumentedOperation | undefined): string | undefined
   return title;
 }
 
-function completeOperation(call: Call): DocumentedOperation {
+function completeOperation(call: PlacedOperation): DocumentedOperation {
   const { operation } = call;
   const parameters = [...(operation.parameters ?? []), ...headersOf(call)];
   return {
@@ -106,8 +106,8 @@ function completeOperation(call: Call): DocumentedOperation {
 
 const isOfWriteKeys = ({ security = [] }: DocumentedOperation) => security.every((one) => 'writeKey' in one);
 
-/** The headers a call takes beside its credential. */
-function headersOf({ path, operation, takesVersion }: Call): readonly Parameter[] {
+/** The request headers beside the credential. */
+function headersOf({ path, operation, takesVersion }: PlacedOperation): readonly Parameter[] {
   const inWorkspace = path.startsWith('/api/v1/workspaces/{workspaceId}');
   const isOfProfiles = path.startsWith('/cdp/');
   return [
@@ -124,7 +124,7 @@ function isStream({ responses }: DocumentedOperation): boolean {
   );
 }
 
-/** A body that may be `null` may be left out. */
+/** A body that may be `null` is optional. */
 function bodyOf({ requestBody }: DocumentedOperation): Pick<DocumentedOperation, 'requestBody'> {
   if (requestBody === undefined) return {};
   const { type } = (requestBody.content['application/json']?.schema ?? {}) as { type?: unknown };
@@ -137,10 +137,10 @@ const SUCCESSES: Readonly<Record<string, string>> = {
   202: 'Taken: it is durable.',
 };
 
-/** What `@fastify/swagger` writes where a schema has no description. */
+/** The placeholder of `@fastify/swagger` for a missing description. */
 const NO_DESCRIPTION = 'Default Response';
 
-function ownAnswersOf(call: Call): DocumentedOperation['responses'] {
+function ownAnswersOf(call: PlacedOperation): DocumentedOperation['responses'] {
   return Object.fromEntries(
     Object.entries(call.operation.responses).map(([status, answer]) => [
       status,
@@ -151,12 +151,16 @@ function ownAnswersOf(call: Call): DocumentedOperation['responses'] {
 
 const ETAG = { $ref: '#/components/headers/ETag' };
 
-function completeAnswer(answer: Answer, status: string, { operation, method, showsVersion }: Call): Answer {
+function completeAnswer(
+  answer: Answer,
+  status: string,
+  { operation, method, showsVersion }: PlacedOperation,
+): Answer {
   const succeeds = status.startsWith('2');
   const refusal = REFUSALS[Number(status)];
   const takes = (parameter: string) => operation.parameters?.some(({ name }) => name === parameter) === true;
   const isPaged = method === 'get' && takes('cursor');
-  // A dry run makes no version.
+  // A dry run creates no version.
   const etag = takes('dry_run') && status === '200' ? { ...HEADERS.ETag, required: false } : ETAG;
   const described = answer.description === NO_DESCRIPTION;
   return {
@@ -172,10 +176,15 @@ function completeAnswer(answer: Answer, status: string, { operation, method, sho
   };
 }
 
-/** Parts of a path that are 401 or 403 when they are wrong, not 404. */
+/** Path parameters that are answered with 401 or 403 instead of 404 when they are wrong. */
 const SCOPES_AND_KEYS: ReadonlySet<string> = new Set(['workspaceId', 'organizationId', 'writeKey']);
 
-function refusedAs({ path, method, operation, takesVersion }: Call): DocumentedOperation['responses'] {
+function refusedAs({
+  path,
+  method,
+  operation,
+  takesVersion,
+}: PlacedOperation): DocumentedOperation['responses'] {
   const ids = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
   const statuses = refusalsOf({
     method,
@@ -189,4 +198,29 @@ function refusedAs({ path, method, operation, takesVersion }: Call): DocumentedO
       .filter((status) => operation.responses[status] === undefined)
       .map((status) => [status, { $ref: `#/components/responses/${REFUSALS[status]?.name}` }]),
   );
+}
+
+type Value = Readonly<Record<string, unknown>>;
+
+/**
+ * Replaces each schema that has a `title` by a reference to a component of that name, which is added to `components`.
+ * Throws when two different schemas have the same title.
+ */
+export function shareTitled(value: unknown, components: Record<string, unknown>): unknown {
+  if (Array.isArray(value)) return value.map((item) => shareTitled(item, components));
+  if (typeof value !== 'object' || value === null) return value;
+  const shared = Object.fromEntries(
+    Object.entries(value as Value).map(([key, member]) => [
+      key,
+      // Examples are data; a `title` in them is not a schema title.
+      key === 'example' || key === 'examples' ? member : shareTitled(member, components),
+    ]),
+  );
+  const { title } = shared;
+  if (typeof title !== 'string') return shared;
+  const known = components[title];
+  if (known !== undefined && !isDeepStrictEqual(known, shared))
+    throw new Error(`two schemas of the API are called ${title}`);
+  components[title] = shared;
+  return { $ref: `#/components/schemas/${title}` };
 }

@@ -1,4 +1,4 @@
-/* The parts of an OpenAPI 3.1 document that are read or written here; whatever else a part has is kept as it is. */
+/* The parts of an OpenAPI 3.1 document that are read or written here. Other members are kept as they are. */
 
 export interface Reference {
   readonly $ref: string;
@@ -36,7 +36,7 @@ export interface DocumentedOperation {
   readonly responses: Readonly<Record<string, Answer | Reference>>;
 }
 
-/** Methods that routes of the API have. */
+/** The HTTP methods of the API. */
 export const METHODS = ['get', 'post', 'put', 'delete'] as const;
 export type Method = (typeof METHODS)[number];
 

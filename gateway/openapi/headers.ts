@@ -1,7 +1,7 @@
 import { CLIENT_KEY_SCOPES } from '@tributary/core';
 import type { Header, Parameter } from './document.ts';
 
-/** Headers of answers, by the names of their components. */
+/** Response headers, by the names of their components. */
 export const HEADERS = {
   RequestId: {
     description: 'The id of this very request; the audit log names it.',
@@ -38,7 +38,7 @@ const PARAMETERS: Readonly<Record<HeaderName, Header>> = {
   },
   scopes: {
     description:
-      'What the call wants to be allowed, separated by commas; it can only narrow what the credential may do.',
+      'The scopes that the call uses, separated by commas; they can only narrow those of the credential.',
     schema: { type: 'string', pattern: `^${scope}(,${scope})*$`, examples: ['profile.read'] },
   },
   orgId: {
@@ -55,7 +55,7 @@ const PARAMETERS: Readonly<Record<HeaderName, Header>> = {
   },
 };
 
-/** A header of a request. */
+/** A request header as a parameter. */
 export function headerParameter(name: HeaderName, required: boolean): Parameter {
   return { in: 'header', name, ...PARAMETERS[name], required };
 }

@@ -1,12 +1,13 @@
 import swagger from '@fastify/swagger';
+import swaggerUi from '@fastify/swagger-ui';
 import type { CredentialKind } from '@tributary/core';
 import type { FastifySchema } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { completeDocument } from './complete.ts';
 import { documentedSchema, type SCHEME_OF, type SCHEMES_OF_SDKS } from './operation.ts';
 
-/** Where the description is. */
-export const OPENAPI_PATH = '/openapi.json';
+/** The path of the OpenAPI document. */
+const OPENAPI_PATH = '/openapi.json';
 
 const INFO = {
   title: 'Tributary',
@@ -47,8 +48,8 @@ const SECURITY_SCHEMES = {
 } as const satisfies Record<(typeof SCHEME_OF)[CredentialKind] | (typeof SCHEMES_OF_SDKS)[number], object>;
 
 /**
- * `GET /openapi.json`: the OpenAPI 3.1 description of all routes that are registered behind it, made of the very schemas
- * that validate them. It is the same for everybody, and needs no credential.
+ * `GET /openapi.json`: the OpenAPI 3.1 document of all routes that are registered after this plugin, generated from the
+ * schemas that validate requests. It is public.
  */
 export const openapiPlugin = fastifyPlugin(async (app) => {
   await app.register(swagger, {
@@ -74,5 +75,36 @@ export const openapiPlugin = fastifyPlugin(async (app) => {
   app.get(OPENAPI_PATH, { schema: { hide: true } }, (_request, reply) => {
     text ??= JSON.stringify(app.swagger());
     return reply.type('application/json; charset=utf-8').send(text);
+  });
+});
+
+/** The path of the reference page. */
+const REFERENCE_PATH = '/docs';
+
+/** `GET /docs`: the reference page, self-contained: it loads nothing from other servers. */
+export const referencePage = fastifyPlugin(async (app) => {
+  await app.register(swaggerUi, {
+    routePrefix: REFERENCE_PATH,
+    theme: { title: 'Tributary: the API' },
+    uiConfig: {
+      layout: 'BaseLayout',
+      validatorUrl: null,
+      deepLinking: true,
+      docExpansion: 'none',
+      displayOperationId: true,
+      persistAuthorization: false,
+      tryItOutEnabled: false,
+    },
+    staticCSP: {
+      'default-src': "'none'",
+      'script-src': "'self'",
+      'style-src': "'self' 'unsafe-inline'",
+      'img-src': "'self' data:",
+      'font-src': "'self'",
+      'connect-src': "'self'",
+      'base-uri': "'none'",
+      'form-action': "'none'",
+      'frame-ancestors': "'none'",
+    },
   });
 });

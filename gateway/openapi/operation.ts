@@ -6,10 +6,9 @@ import {
   permissionOf,
 } from '@tributary/core';
 import type { FastifySchema } from 'fastify';
-import { errorBody } from '../http/schemas.ts';
-import { documented } from './documented.ts';
+import { DOCUMENTED, errorBody } from '../resources/schemas.ts';
 
-/** Credential kinds and the security schemes of the description. */
+/** The security scheme of each kind of credential. */
 export const SCHEME_OF = {
   id_token: 'idToken',
   api_key: 'apiKey',
@@ -17,21 +16,21 @@ export const SCHEME_OF = {
   client_key: 'clientKey',
 } as const satisfies Record<CredentialKind, string>;
 
-/** Where an SDK may have its write key; in the body, too, which no security scheme can say. */
+/** The places of an SDK's write key. The body is one too, which a security scheme cannot express. */
 export const SCHEMES_OF_SDKS = ['writeKeyAsUser', SCHEME_OF.write_key, 'writeKeyInQuery'] as const;
 
-/** What is known of a route where it is registered. */
-export interface DocumentedRoute {
+/** A route as it is registered. */
+interface DocumentedRoute {
   readonly url: string;
   readonly schema: FastifySchema;
   readonly operation: Operation | undefined;
-  /** It is for SDKs of others, which have their credential in places of their own. */
+  /** Called by SDKs made for Segment or RudderStack. */
   readonly sdk?: boolean | undefined;
 }
 
 /**
- * The schema of a route as its description tells it: with its tag, with who may call, and with ids in its path. How it
- * may be refused is told of all routes alike, unless the route says otherwise of a status.
+ * The schema of a route for the document: with its tag, its permissions and the formats of its path parameters. Error
+ * responses are documented for all routes alike, except for statuses that the route documents itself.
  */
 export function documentedSchema({ url, schema, operation, sdk }: DocumentedRoute): FastifySchema {
   const { params, response, ...rest } = schema;
@@ -50,24 +49,24 @@ export function documentedSchema({ url, schema, operation, sdk }: DocumentedRout
   };
 }
 
-/** None where everybody may. */
+/** None for a public operation. */
 function schemesOf({ credentials }: Permission, sdk = false): readonly string[] {
   return sdk && credentials.length > 0 ? SCHEMES_OF_SDKS : credentials.map((kind) => SCHEME_OF[kind]);
 }
 
-/** The answers that are the route's own; without any, the description would invent one. */
+/** The route's own responses; without any, `@fastify/swagger` would invent one. */
 function ownAnswers(response: unknown): Readonly<Record<string, unknown>> {
   return Object.fromEntries(Object.entries(response ?? {}).filter(([, answer]) => answer !== errorBody));
 }
 
-/** The resource a path is about: the last word of it that names one of a kind. */
-export function tagOf(url: string): string {
+/** The resource of a path, as its tag. */
+function tagOf(url: string): string {
   if (url.startsWith('/cdp/')) return 'profiles';
   const [first = '', , ofScope = first] = url.replace('/api/v1/', '').split('/');
   return ofScope;
 }
 
-/** A message has the id that its producer gave it. */
+/** Path parameters with UUIDs. Message ids are assigned by producers and may have any form. */
 const ID = /(?<!^message)Id$/;
 
 function placeOf(name: string): object {
@@ -75,7 +74,7 @@ function placeOf(name: string): object {
   return name === 'version' ? { type: 'integer', minimum: 1 } : {};
 }
 
-/** Any text may stand where an id does, and is then not found; who reads the description should know what to put there. */
+/** Documents the form of ids, although any text is accepted (and answered with 404). */
 function parametersOf(url: string, params: unknown) {
   const names = [...url.matchAll(/:([A-Za-z]+)/g)].map(([, name = '']) => name);
   if (names.length === 0) return {};
@@ -88,4 +87,19 @@ function parametersOf(url: string, params: unknown) {
       ),
     },
   };
+}
+
+type Schema = Readonly<Record<string, unknown>>;
+
+/** A copy of a schema with the keywords of `documentedAs` applied, at any depth. */
+export function documented(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(documented);
+  if (typeof schema !== 'object' || schema === null) return schema;
+  const { [DOCUMENTED]: added, ...own } = schema as Schema;
+  return Object.fromEntries(
+    Object.entries({ ...own, ...(added as Schema | undefined) }).map(([key, value]) => [
+      key,
+      documented(value),
+    ]),
+  );
 }

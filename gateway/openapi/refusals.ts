@@ -1,21 +1,21 @@
-import { errorBody } from '../http/schemas.ts';
+import { errorBody } from '../resources/schemas.ts';
 import type { Answer } from './document.ts';
 
-/** How an operation may be refused, as its component is called. */
+/** An error response as a component of the document. */
 interface Refusal {
   readonly name: string;
   readonly description: string;
   readonly error: string;
-  /** An answer that says what is wrong says where, too. */
+  /** An example of `details`, for responses that have them. */
   readonly detail?: { readonly path: string; readonly message: string };
   readonly retryAfter?: true;
 }
 
-/** Every refusal there is, by status. `errors.ts` and the error handler make them. */
+/** All error responses, by status, as `errors/` creates them. */
 export const REFUSALS: Readonly<Record<number, Refusal>> = {
   400: {
     name: 'InvalidRequest',
-    description: 'The request is not as it is described here; `details` say where.',
+    description: 'The request does not match this description; `details` lists the faults.',
     error: 'invalid request',
     detail: { path: '/name', message: 'is required' },
   },
@@ -27,28 +27,28 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   403: {
     name: 'PermissionDenied',
     description:
-      'The credential is good, but is of the wrong kind or may not do this, or the workspace or organization is foreign or missing.',
+      'The credential is valid, but of the wrong kind or without the permission, or the workspace or organization is foreign or missing.',
     error: 'permission denied',
   },
   404: {
     name: 'NotFound',
-    description: 'There is no such thing in this workspace or organization.',
+    description: 'There is no such resource in this workspace or organization.',
     error: 'not found',
   },
   409: {
     name: 'Conflict',
     description:
-      'What is there does not let it: `reason` says why and `causes` names what stands in the way. Or there is no room for one more: then `error` is `quota exceeded`, `quota` names the quota that is full, and `limit` is what it allows.',
+      'The current state does not permit the change: `reason` is the reason and `causes` the entities that prevent it. Or a quota is full: then `error` is `quota exceeded`, `quota` its name and `limit` its value.',
     error: 'conflict',
   },
   412: {
     name: 'VersionMismatch',
-    description: 'The version is not one that `If-Match` names.',
+    description: 'The current version is not named by `If-Match`.',
     error: 'version mismatch',
   },
   413: {
     name: 'PayloadTooLarge',
-    description: 'The body is too large, as it came, inflated, or for what it is to become.',
+    description: 'The body is too large: as sent, inflated, or in its stored form.',
     error: 'payload too large',
     detail: { path: '', message: 'the body is too large' },
   },
@@ -79,20 +79,20 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   },
 };
 
-/** What decides how a call may be refused. */
+/** The properties of an operation that determine its error responses. */
 export interface RefusableCall {
   readonly method: string;
-  /** The path names something below its workspace or organization. */
+  /** The path names a resource below its workspace or organization. */
   readonly namesResource: boolean;
-  /** Changes what the catalog holds, or asks something to be done. */
+  /** Changes the catalog or starts an action. */
   readonly isOfCatalog: boolean;
-  /** What it changes has a version that the call may name. */
+  /** The operation accepts `If-Match`. */
   readonly takesVersion: boolean;
-  /** It needs no credential, and asks no engine. */
+  /** Needs no credential and uses no engine. */
   readonly isPublic: boolean;
 }
 
-/** The statuses, ascending, that a call may be refused with. */
+/** The statuses of error responses, ascending. */
 export function refusalsOf({
   method,
   namesResource,

@@ -1,29 +1,28 @@
 import type { FastifyPluginAsync } from 'fastify';
 import type { GatewayDependencies } from '../dependencies.ts';
-import { apiKeyRoutes } from './api-keys/routes.ts';
-import { auditRoutes } from './audit-log/routes.ts';
-import { clientKeyRoutes } from './client-keys/routes.ts';
+import { auditRoutes } from './audit-log.ts';
 import { deliveryRoutes } from './deliveries/routes.ts';
-import { destinationTypeRoutes } from './destination-types/routes.ts';
+import { destinationTypeRoutes } from './destinations/destination-types.ts';
 import { destinationRoutes } from './destinations/routes.ts';
+import { versionRoutes } from './event-contracts/contract-versions.ts';
+import { violationRoutes } from './event-contracts/contract-violations.ts';
 import { contractRoutes } from './event-contracts/routes.ts';
-import { versionRoutes } from './event-contracts/version-routes.ts';
-import { violationRoutes } from './event-contracts/violation-routes.ts';
 import { ruleRoutes } from './event-forwarding-rules/routes.ts';
-import { writeKeyRoutes } from './event-keys/routes.ts';
-import { transformationMetricsRoutes } from './event-transformations/metrics-routes.ts';
-import { transformationRoutes } from './event-transformations/routes.ts';
-import { transformationVersionRoutes } from './event-transformations/version-routes.ts';
-import { volumeRoutes } from './event-volume/routes.ts';
-import { whereaboutsRoutes } from './event-whereabouts/routes.ts';
-import { eventRoutes } from './events/routes.ts';
-import { liveRoutes } from './events-live/routes.ts';
-import { memberRoutes } from './members/routes.ts';
+import { eventTraceRoutes } from './event-trace.ts';
+import { transformationMetricsRoutes, transformationRoutes } from './event-transformations/routes.ts';
+import { transformationVersionRoutes } from './event-transformations/versions.ts';
+import { volumeRoutes } from './event-volume.ts';
+import { eventRoutes } from './events.ts';
+import { apiKeyRoutes } from './keys/api-keys.ts';
+import { clientKeyRoutes } from './keys/client-keys.ts';
+import { writeKeyRoutes } from './keys/write-keys.ts';
+import { liveRoutes } from './live-events.ts';
+import { memberRoutes } from './members/members.ts';
+import { organizationRoutes } from './organizations/organizations.ts';
 import { profileSettingsRoutes } from './organizations/profile-settings.ts';
-import { organizationRoutes } from './organizations/routes.ts';
 import { replayRoutes } from './replays/routes.ts';
-import { sourceRoutes } from './sources/routes.ts';
-import { workspaceRoutes } from './workspaces/routes.ts';
+import { sourceRoutes } from './sources.ts';
+import { workspaceRoutes } from './workspaces/workspaces.ts';
 
 /** The resources of the platform API, one folder each. */
 export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
@@ -37,7 +36,7 @@ export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, depen
     writeKeyRoutes,
     sourceRoutes,
     eventRoutes,
-    whereaboutsRoutes,
+    eventTraceRoutes,
     liveRoutes,
     contractRoutes,
     versionRoutes,

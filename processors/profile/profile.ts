@@ -111,16 +111,14 @@ function writeOf(
     count('no_workspace');
     return undefined;
   }
-  const scope = { org: organization.org_id, region: workspace.region };
   const { isBlocked, limits } = profileRulesOf(organization.profile_settings);
-  const { write, skipped } = eventWrite(
-    withDigits(event, entry),
-    scope,
-    entry.position.offset,
-    profileNulls,
-    identityReadingOf(organization.profile_settings),
+  const { write, skipped } = eventWrite(withDigits(event, entry), {
+    scope: { org: organization.org_id, region: workspace.region },
+    offset: entry.position.offset,
+    nulls: profileNulls,
+    reading: identityReadingOf(organization.profile_settings),
     isBlocked,
-  );
+  });
   for (const reason of skipped) metrics.count('tributary_profile_identities_skipped_total', { reason });
   if (write !== undefined)
     return { messageId: event.message_id, write: limits === undefined ? write : { ...write, limits } };

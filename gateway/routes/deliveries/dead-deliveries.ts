@@ -1,40 +1,48 @@
-import { type DeliveryOutcome, deathOf, type NewEntry, outcomeOfEntry, TOPIC } from '@tributary/core';
+import {
+  type DeliveryOutcome,
+  deathOf,
+  deliveryKey,
+  HEADER,
+  iso,
+  type NewEntry,
+  outcomeOfEntry,
+  TOPIC,
+} from '@tributary/core';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { withCursor } from '../../http/lists.ts';
-import { discardOf } from './discard.ts';
-import { type DeliveryFilter, meant, narrowed } from './filter.ts';
-import { canRedrive, redriveOf } from './redrive.ts';
+import { withCursor } from '../../resources/pagination.ts';
+import { type DeliveryFilter, historyQuery, selects } from './delivery-list.ts';
+import { canRedrive, headersOf, redriveOf } from './redrive.ts';
 
-/** Deliveries one call looks at, at most, and how many of them at a time. */
-const MAX_LOOKED_AT = 5_000;
+/** Deliveries that one call reads, at most, and those of one page. */
+const MAX_READ = 5_000;
 const PAGE = 500;
 
-/** Redrives that a process remembers, about 3 MB; of older ones the stages drop what is repeated. */
+/** Redrives that a process remembers, about 3 MB. Repetitions of older ones are dropped by the stages. */
 const REMEMBERED = 20_000;
 
-export interface Summary {
-  /** How many it was done to. */
+interface Summary {
+  /** Deliveries that were redriven or discarded. */
   readonly done: number;
-  /** True when the call stopped at its bound. */
+  /** True when the call stopped at its limit. */
   readonly more: boolean;
-  /** Where the next call goes on; null when there is no more. */
+  /** The cursor of the next call; null at the end. */
   readonly cursor: string | null;
 }
 
 type Dependencies = Pick<GatewayDependencies, 'log' | 'catalog' | 'history' | 'clock'>;
 
-/** Does something to outcomes; how many it did it to. Others are left alone. */
+/** Redrives or discards the deliveries for which it is possible, and returns how many. */
 type Act = (outcomes: readonly DeliveryOutcome[]) => Promise<number>;
 
 /**
- * What people do to dead deliveries. A call that failed may be repeated: of several redrives of one death the stages take
- * one, and what is discarded twice is discarded.
+ * Redrives and discards dead deliveries. A failed call may be repeated: the stages accept one of several redrives of the
+ * same death, and discarding is idempotent.
  */
 export class DeadDeliveries {
   readonly #dependencies: Dependencies;
   /**
-   * The deaths that this process began redrives of, oldest first. History shows a delivery as dead for a moment longer:
-   * without this a second call would count it again.
+   * The deaths that this process has redriven, oldest first. History shows such a delivery as dead for a moment longer, in
+   * which a second call would count it again.
    */
   readonly #redriven = new Set<string>();
 
@@ -50,9 +58,9 @@ export class DeadDeliveries {
     const deaths = dead.map(deathOf);
     for (const death of deaths) this.#redriven.add(death);
     try {
-      await this.#begin(dead);
+      await this.#appendRedrives(dead);
     } catch (error) {
-      // How much of it is in the log is not known: a repeated call begins all of it again.
+      // An unknown part is in the log: a repeated call redrives all of them again.
       for (const death of deaths) this.#redriven.delete(death);
       throw error;
     }
@@ -63,7 +71,7 @@ export class DeadDeliveries {
     return dead.length;
   };
 
-  async #begin(dead: readonly DeliveryOutcome[]): Promise<void> {
+  async #appendRedrives(dead: readonly DeliveryOutcome[]): Promise<void> {
     const { log, catalog, clock } = this.#dependencies;
     const redrives = dead.map((outcome) => redriveOf(outcome, clock(), catalog));
     const starts = Map.groupBy(redrives, ({ start }) => start.topic);
@@ -88,9 +96,9 @@ export class DeadDeliveries {
   };
 
   /**
-   * The dead deliveries of a workspace that the filter means, newest first, from `cursor` on. Who goes on with the
-   * cursor of each answer comes to an end, also when nothing can be done, and when what was redriven is dead again
-   * meanwhile: a delivery keeps its place.
+   * Acts on the dead deliveries of a workspace that match the filter, newest first, from `cursor` on. Repeated calls with
+   * the returned cursor reach the end, even when deliveries cannot be redriven or die again meanwhile, as a delivery keeps
+   * its position in the list.
    */
   async toAll(
     act: Act,
@@ -99,17 +107,31 @@ export class DeadDeliveries {
     cursor: string | undefined,
   ): Promise<Summary> {
     const { history } = this.#dependencies;
-    const query = { ...narrowed(workspaceId, filter, 'dead'), limit: PAGE, details: true };
-    const isMeant = meant(filter);
+    const query = { ...historyQuery(workspaceId, filter, 'dead'), limit: PAGE, details: true };
+    const isSelected = selects(filter);
     let done = 0;
     let from = cursor;
-    for (let lookedAt = 0; lookedAt < MAX_LOOKED_AT; lookedAt += PAGE) {
-      const place = from === undefined ? {} : { cursor: from };
-      const page = await withCursor(() => history.list({ ...query, ...place }));
-      done += await act(page.entries.map(outcomeOfEntry).filter(isMeant));
+    for (let readCount = 0; readCount < MAX_READ; readCount += PAGE) {
+      const position = from === undefined ? {} : { cursor: from };
+      const page = await withCursor(() => history.list({ ...query, ...position }));
+      done += await act(page.entries.map(outcomeOfEntry).filter(isSelected));
       from = page.next;
       if (from === undefined) return { done, more: false, cursor: null };
     }
     return { done, more: true, cursor: from ?? null };
   }
+}
+
+/**
+ * The entry that discards a dead delivery: it is shown as discarded and no longer redriven by filters. A redrive at the
+ * same moment continues, and its outcome is shown in the end.
+ */
+function discardOf(dead: DeliveryOutcome, now: number, catalogPosition: number): NewEntry {
+  const { delivery } = dead;
+  const discarded: DeliveryOutcome = { ...dead, status: 'discarded', at: iso(now) };
+  return {
+    key: deliveryKey(delivery),
+    value: JSON.stringify(discarded),
+    headers: { ...headersOf(delivery, catalogPosition), [HEADER.outcome]: 'discarded' },
+  };
 }

@@ -15,17 +15,17 @@ import {
   TOPIC,
 } from '@tributary/core';
 
-/** What the log must hold for a delivery to be under way again, in the order in which it must become durable. */
+/** The entries of a redrive, in the order in which they must become durable. */
 export interface Redrive {
-  /** Starts it: the event before its transformation, or the delivery itself. */
+  /** Starts the redrive: the event before its transformation, or the delivery itself. */
   readonly start: { readonly topic: string; readonly entry: NewEntry };
-  /** Shows it as retrying. A delivery that shows so without being under way would be lost from sight: start first. */
+  /** Shows the delivery as retrying. After `start`: a delivery shown as retrying without being under way would be lost. */
   readonly outcome: NewEntry;
 }
 
 /**
- * True when a redrive can come to an end: the delivery is dead, the destination it will go to is there and enabled, and
- * so is its rule where that stopped it.
+ * Whether a redrive is possible: the delivery is dead, its destination exists and is enabled, and so is its rule if the
+ * rule had stopped it.
  */
 export function canRedrive(outcome: DeliveryOutcome, state: CatalogView): boolean {
   if (outcome.status !== 'dead') return false;
@@ -35,13 +35,13 @@ export function canRedrive(outcome: DeliveryOutcome, state: CatalogView): boolea
   return state.entity('destination', outcome.delivery.workspace_id, destinationId)?.enabled === true;
 }
 
-/** What a rule stopped goes on once the rule is enabled again; deliver finds out whether it takes the event. */
+/** A delivery that its rule stopped needs the rule to be enabled; deliver evaluates the rule again. */
 function isRuleEnabled({ delivery }: DeliveryOutcome, state: CatalogView): boolean {
   const { workspace_id, rule_id } = delivery;
   return state.entity('rule', workspace_id, rule_id)?.enabled === true;
 }
 
-/** Where its rule is applied again that is as it is now; undefined where it is gone. */
+/** The destination of the redrive. If the rule is applied again, that of its current version; undefined when it is deleted. */
 function destinationOf({ delivery, cause }: DeliveryOutcome, state: CatalogView): string | undefined {
   const { workspace_id, rule_id, destination_id } = delivery;
   return isBeforeDelivery(cause)
@@ -49,18 +49,18 @@ function destinationOf({ delivery, cause }: DeliveryOutcome, state: CatalogView)
     : destination_id;
 }
 
-/** Causes that came before there was anything to deliver: the rule is applied again. */
+/** Causes before the delivery existed: the rule is applied again. */
 function isBeforeDelivery(cause: DeliveryOutcome['cause']): boolean {
   return cause === 'transformation' || matchOf(cause) !== undefined;
 }
 
-/** How the rule is matched again; undefined where it took the event. */
+/** How the rule is matched again; undefined when it had matched. */
 function matchOf(cause: DeliveryOutcome['cause']): string | undefined {
   if (cause === 'filter_failed') return MATCH.named;
   return cause === 'filter_not_evaluated' ? MATCH.from : undefined;
 }
 
-/** `now` is epoch ms; `catalogPosition` is what this process has applied. */
+/** `now`: epoch ms; `catalogPosition`: the position that this process has applied. */
 export function redriveOf(
   outcome: DeliveryOutcome,
   now: number,
@@ -89,7 +89,7 @@ export function redriveOf(
   };
 }
 
-/** A person asks for it, whatever became of its rule; what the rule stopped is matched with it again. */
+/** With a rule version the delivery is made whatever the rule is now; without one deliver evaluates the rule again. */
 function ruleHeaders({ delivery, cause }: DeliveryOutcome, state: CatalogView): Headers {
   if (cause === 'rule') return {};
   const rule = state.entity('rule', delivery.workspace_id, delivery.rule_id);
@@ -110,7 +110,7 @@ function applyAgain(delivery: Delivery, match: string | undefined, headers: Head
   };
 }
 
-/** As validate wrote them. An outcome that does not tell of a contract has none, or was written before they did. */
+/** The headers that validate sets. Absent for an outcome without a contract, and for those of earlier releases. */
 function verdictHeaders(verdict: EventVerdict | undefined): Headers {
   if (verdict === undefined) return {};
   return {

@@ -2,13 +2,11 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { type DeliveryOutcome, isUuid, outcomeOfEntry } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { conflict, notFound } from '../../http/errors.ts';
-import { linkNext, pageRequest } from '../../http/lists.ts';
-import { errorAnswers, noBody, pathOf } from '../../http/schemas.ts';
+import { conflict, notFound } from '../../errors/api-error.ts';
+import { linkNext, pageRequest } from '../../resources/pagination.ts';
+import { errorAnswers, noBody, pathOf } from '../../resources/schemas.ts';
 import { DeadDeliveries } from './dead-deliveries.ts';
-import { filterOf, saidOnce } from './filter.ts';
-import { listOutcomes } from './listed.ts';
-import { presentDelivery, presentDeliveryDetail } from './presenter.ts';
+import { filterOf, listOutcomes, statedOnce } from './delivery-list.ts';
 import {
   deadBody,
   deadQuery,
@@ -16,8 +14,10 @@ import {
   deliveryQuery,
   deliveryResource,
   discarded,
+  presentDelivery,
+  presentDeliveryDetail,
   redriven,
-} from './schemas.ts';
+} from './delivery-resource.ts';
 
 const path = '/workspaces/:workspaceId/deliveries';
 
@@ -97,7 +97,7 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       },
     },
     async ({ query, body, workspace }, reply) => {
-      const cursor = saidOnce('cursor', query.cursor, body?.cursor);
+      const cursor = statedOnce('cursor', query.cursor, body?.cursor);
       const { done, ...rest } = await dead.toAll(dead.redrive, workspace.id, filterOf(query, body), cursor);
       return reply.code(202).send({ redriven: done, ...rest });
     },
@@ -136,7 +136,7 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       },
     },
     async ({ query, body, workspace }, reply) => {
-      const cursor = saidOnce('cursor', query.cursor, body?.cursor);
+      const cursor = statedOnce('cursor', query.cursor, body?.cursor);
       const { done, ...rest } = await dead.toAll(dead.discard, workspace.id, filterOf(query, body), cursor);
       return reply.code(202).send({ discarded: done, ...rest });
     },

@@ -1,31 +1,42 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { type ConnectorDescription, ENVIRONMENTS, mergeHealth, newId } from '@tributary/core';
 import type { Static } from 'typebox';
+import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { alertsIn } from '../../http/alerts.ts';
-import { accountOf } from '../../http/caller.ts';
-import { deleteEntity, entityOf } from '../../http/entities.ts';
-import { invalidRequest } from '../../http/errors.ts';
-import { whenGone } from '../../http/gone.ts';
-import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
-import { propose } from '../../http/propose.ts';
-import { closed, errorAnswers, goneAs, MAX_RESOURCE_BYTES, noBody, pathOf } from '../../http/schemas.ts';
-import { checkVersion, tagVersion } from '../../http/versions.ts';
-import { createConfigurator } from './configure.ts';
-import { presentHealth } from './health.ts';
-import { presentDestination } from './presenter.ts';
+import { invalidRequest } from '../../errors/api-error.ts';
+import { disconnectSignal } from '../../limits/fair-semaphore.ts';
+import { alertsIn } from '../../resources/alerts.ts';
+import {
+  checkVersion,
+  deleteEntity,
+  entityOf,
+  propose,
+  tagVersion,
+} from '../../resources/catalog-entities.ts';
+import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
+import {
+  closed,
+  errorAnswers,
+  MAX_RESOURCE_BYTES,
+  noBody,
+  pathOf,
+  removedAs,
+} from '../../resources/schemas.ts';
+import { createDestinationTests } from './connection-test.ts';
 import {
   destinationBody,
   destinationHealth,
   destinationList,
   destinationResource,
   destinationTestResult,
-} from './schemas.ts';
-import { createDestinationTests } from './test-destination.ts';
+  presentDestination,
+  presentHealth,
+} from './destination-resource.ts';
+import { createConfigurator } from './destination-settings.ts';
 
 const path = '/workspaces/:workspaceId/destinations';
 
-/** `/workspaces/:workspaceId/destinations`: configured places. Secrets go in and never come out again. */
+/** `/workspaces/:workspaceId/destinations`: configured destinations. Secrets are write-only. */
 export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
   app,
   dependencies,
@@ -146,7 +157,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
           name,
           settings: configurator.replace(description, stored, settings ?? {}),
           ...switchesOf(request.body),
-          // What processors paused is shown as that until a person lets it go on.
+          // A pause by the processors keeps its reason until a member resumes the destination.
           paused_because: request.body.paused === true ? (stored.paused_because ?? null) : null,
           ...limitsIn(request.body),
           alerts: alertsIn(request.body.alerts, catalog.state, stored.workspace_id, stored.id),
@@ -190,7 +201,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
     },
     async (request, reply) => {
       const destination = entityOf(request, dependencies, 'destination', request.params.destinationId);
-      return reply.code(200).send(await tests.test(destination, whenGone(reply)));
+      return reply.code(200).send(await tests.test(destination, disconnectSignal(reply)));
     },
   );
 
@@ -202,7 +213,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
         operationId: 'deleteDestination',
         summary: 'Delete a destination',
         params: pathOf('destinationId'),
-        response: { 200: goneAs('deleted'), ...errorAnswers },
+        response: { 200: removedAs('deleted'), ...errorAnswers },
       },
     },
     async (request) => deleteEntity(request, dependencies, 'destination', request.params.destinationId),
@@ -228,7 +239,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
   }
 };
 
-/** Null where the installation's own limits hold. */
+/** Null: the limits of the installation apply. */
 function limitsIn(body: Static<typeof destinationBody>) {
   return {
     max_concurrency: body.max_concurrency ?? null,

@@ -1,25 +1,25 @@
-import { type Contract, type ContractWorkers, contractSubject } from '@tributary/core';
+import { type CatalogView, type Contract, type ContractWorkers, contractSubject } from '@tributary/core';
 import type { Static } from 'typebox';
-import { type ErrorDetail, invalidRequest } from '../../http/errors.ts';
-import type { contractBody } from './schemas.ts';
+import { ApiError, type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
+import type { contractBody } from './contract-resource.ts';
 
-/** What a body says of a contract, defaults filled in. */
-export type ContractFields = Omit<
+/** The fields of a contract in a body, with defaults. */
+type ContractFields = Omit<
   Contract,
   'id' | 'workspace_id' | 'status' | 'created_by' | 'version' | 'created_at' | 'updated_at'
 >;
 
-/** The workspace that a schema is checked for, and the place. */
-interface CheckedBy {
+/** The worker that checks a schema, and the workspace for fairness. */
+interface SchemaCheck {
   readonly workspaceId: string;
   readonly contracts: Pick<ContractWorkers, 'check'>;
-  readonly gone: AbortSignal;
+  readonly disconnected: AbortSignal;
 }
 
-/** 400 for a schema that cannot judge, and for a name on a type whose events have none. */
+/** 400 for an invalid schema, and for an event name with a type whose events have none. */
 export async function contractFields(
   body: Static<typeof contractBody>,
-  { workspaceId, contracts, gone }: CheckedBy,
+  { workspaceId, contracts, disconnected }: SchemaCheck,
 ): Promise<ContractFields> {
   const fields: ContractFields = {
     name: body.name,
@@ -30,7 +30,7 @@ export async function contractFields(
     enforcement_mode: body.enforcement_mode ?? 'warn',
     undeclared_fields: body.undeclared_fields ?? 'allow',
   };
-  const schemaFaults = await contracts.check(workspaceId, fields.schema_definition, { gone });
+  const schemaFaults = await contracts.check(workspaceId, fields.schema_definition, { gone: disconnected });
   const faults = [
     ...nameFaults(fields),
     ...schemaFaults.map(({ path, message }) => ({ path: `/schema_definition${path}`, message })),
@@ -39,11 +39,40 @@ export async function contractFields(
   return fields;
 }
 
-/** A name on a type whose events have none. */
+/** The fault of an event name with a type whose events have none. */
 export function nameFaults({
   event_type,
   event_name,
 }: Pick<ContractFields, 'event_type' | 'event_name'>): readonly ErrorDetail[] {
   if (event_name === '' || contractSubject(event_type) === 'properties') return [];
   return [{ path: '/event_name', message: `must be empty: ${event_type} events have no name` }];
+}
+
+/** JSON bytes of a workspace's past contract versions that may still be evaluated: every process has them in memory. */
+export const MAX_PAST_BYTES = 32 * 1024 * 1024;
+/** Bytes of a version beside its schema. */
+const BYTES_OF_A_VERSION = 1_024;
+const RETRY_AFTER_SECONDS = 3_600;
+
+const sizes = new WeakMap<Contract, number>();
+
+function sizeOf(contract: Contract): number {
+  const known = sizes.get(contract);
+  if (known !== undefined) return known;
+  const size = BYTES_OF_A_VERSION + Buffer.byteLength(JSON.stringify(contract.schema_definition));
+  sizes.set(contract, size);
+  return size;
+}
+
+/** 429 when the past contract versions of a workspace exceed `MAX_PAST_BYTES`. */
+export function checkPastVersions(state: Pick<CatalogView, 'pastContracts'>, workspaceId: string): void {
+  let bytes = 0;
+  for (const contract of state.pastContracts(workspaceId)) {
+    bytes += sizeOf(contract);
+    if (bytes > MAX_PAST_BYTES)
+      throw new ApiError(429, 'too many requests', {
+        fields: { quota: 'past_contract_versions', limit: MAX_PAST_BYTES },
+        retryAfterSeconds: RETRY_AFTER_SECONDS,
+      });
+  }
 }

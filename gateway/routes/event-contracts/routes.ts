@@ -2,23 +2,22 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { iso, newId } from '@tributary/core';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
+import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { accountOf } from '../../http/caller.ts';
-import { entityOf, isAlready } from '../../http/entities.ts';
-import { whenGone } from '../../http/gone.ts';
-import { linkNext, pageOf, pageRequest } from '../../http/lists.ts';
-import { propose } from '../../http/propose.ts';
-import { errorAnswers, goneAs, MAX_RESOURCE_BYTES, pathOf } from '../../http/schemas.ts';
-import { checkVersion, namesVersion, tagVersion } from '../../http/versions.ts';
-import { RecentEvents } from '../../recent-events/recent-events.ts';
-import { verdictOn } from '../events/verdict.ts';
-import { readContractEvent } from './contract-event.ts';
-import { contractFields } from './contract-fields.ts';
-import { dryRun, isDryRun } from './dry-run.ts';
-import { infer } from './infer.ts';
-import type { Sight } from './look-back.ts';
-import { checkPastVersions } from './past-versions.ts';
-import { presentContract } from './presenter.ts';
+import { RecentEvents } from '../../event-search/recent-events.ts';
+import { evaluateContract } from '../../ingestion/contract-check.ts';
+import { disconnectSignal } from '../../limits/fair-semaphore.ts';
+import {
+  checkVersion,
+  entityOf,
+  isAlready,
+  namesVersion,
+  propose,
+  tagVersion,
+} from '../../resources/catalog-entities.ts';
+import { linkNext, pageOf, pageRequest } from '../../resources/pagination.ts';
+import { errorAnswers, MAX_RESOURCE_BYTES, pathOf, removedAs } from '../../resources/schemas.ts';
+import { checkPastVersions, contractFields } from './contract-fields.ts';
 import {
   changeQuery,
   contractBody,
@@ -28,14 +27,14 @@ import {
   dryRunResult,
   inferenceBody,
   inferenceResult,
-  trialBody,
-  trialResult,
-} from './schemas.ts';
-import { trialOf } from './trial.ts';
+  presentContract,
+} from './contract-resource.ts';
+import { dryRun, infer, isDryRun, type RecentEventsContext } from './dry-run.ts';
+import { readContractEvent, trialBody, trialOf, trialResult } from './trial.ts';
 
 const path = '/workspaces/:workspaceId/event-contracts';
 
-/** `/workspaces/:workspaceId/event-contracts`: what events must look like. */
+/** `/workspaces/:workspaceId/event-contracts`: contracts, dry runs and inference. */
 export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
   const { catalog, contracts, log, clock } = dependencies;
   const recent = new RecentEvents(log, clock);
@@ -80,14 +79,14 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       const draft = {
         id,
         workspace_id: request.workspace.id,
-        ...(await contractFields(request.body, checkedBy(request, reply))),
+        ...(await contractFields(request.body, schemaCheckOf(request, reply))),
         status: 'active',
         created_by: accountOf(request.caller),
       } as const;
       if (isDryRun(request.query)) {
         const at = iso(clock());
         const contract = { ...draft, version: 1, created_at: at, updated_at: at };
-        return reply.code(200).send(await dryRun(contract, request.query, sight(reply)));
+        return reply.code(200).send(await dryRun(contract, request.query, contextOf(reply)));
       }
       checkPastVersions(catalog.state, request.workspace.id);
       await propose(request, dependencies, {
@@ -137,10 +136,10 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     async (request, reply) => {
       const stored = contractNamed(request, request.params.contractId);
       checkVersion(request, stored);
-      const fields = await contractFields(request.body, checkedBy(request, reply));
+      const fields = await contractFields(request.body, schemaCheckOf(request, reply));
       if (isDryRun(request.query))
-        return reply.code(200).send(await dryRun({ ...stored, ...fields }, request.query, sight(reply)));
-      const wanted = { ...fields, status: 'active' } as const; // an archived one takes no change, not even none
+        return reply.code(200).send(await dryRun({ ...stored, ...fields }, request.query, contextOf(reply)));
+      const wanted = { ...fields, status: 'active' } as const; // an archived contract refuses every change, also an empty one
       if (!(await isAlready(request, dependencies, 'contract', stored, wanted))) {
         checkPastVersions(catalog.state, request.workspace.id);
         await propose(request, dependencies, {
@@ -164,7 +163,7 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         operationId: 'archiveContract',
         summary: 'Archive a contract',
         params: pathOf('contractId'),
-        response: { 200: goneAs('archived'), ...errorAnswers },
+        response: { 200: removedAs('archived'), ...errorAnswers },
       },
     },
     async (request, reply) => {
@@ -197,7 +196,7 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     async (request, reply) => {
       const contract = contractNamed(request, request.params.contractId);
       const event = readContractEvent(request, contract, request.body, iso(clock()));
-      const verdict = await verdictOn(contract, event, dependencies, whenGone(reply));
+      const verdict = await evaluateContract(contract, event, dependencies, disconnectSignal(reply));
       return reply.code(200).send(trialOf(contract, event, verdict));
     },
   );
@@ -215,15 +214,15 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       },
     },
     async (request, reply) =>
-      reply.code(200).send(await infer(request.workspace.id, request.body, sight(reply))),
+      reply.code(200).send(await infer(request.workspace.id, request.body, contextOf(reply))),
   );
 
-  function sight(reply: FastifyReply): Sight {
-    return { state: catalog.state, recent, contracts, now: clock(), gone: whenGone(reply) };
+  function contextOf(reply: FastifyReply): RecentEventsContext {
+    return { state: catalog.state, recent, contracts, now: clock(), disconnected: disconnectSignal(reply) };
   }
 
-  function checkedBy(request: FastifyRequest, reply: FastifyReply) {
-    return { workspaceId: request.workspace.id, contracts, gone: whenGone(reply) };
+  function schemaCheckOf(request: FastifyRequest, reply: FastifyReply) {
+    return { workspaceId: request.workspace.id, contracts, disconnected: disconnectSignal(reply) };
   }
 
   function contractNamed(request: FastifyRequest, id: string) {

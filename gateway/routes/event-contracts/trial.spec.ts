@@ -1,7 +1,6 @@
 import type { CanonicalEvent, Contract } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { withKindOf } from './contract-event.ts';
-import { trialOf } from './trial.ts';
+import { trialOf, withKindOf } from './trial.ts';
 
 const contract = (fields: Partial<Contract> = {}) =>
   ({ id: 'c', version: 3, event_type: 'track', event_name: 'Paid', ...fields }) as Contract;

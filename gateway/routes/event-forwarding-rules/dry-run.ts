@@ -8,58 +8,57 @@ import {
   MAX_FILTER_WORK,
 } from '@tributary/core';
 import type { Static } from 'typebox';
-import { invalidRequest } from '../../http/errors.ts';
-import { parseTime } from '../../http/times.ts';
-import type { RecentEvents } from '../../recent-events/recent-events.ts';
-import { presentCoverage } from '../event-contracts/look-back.ts';
-import { EVENTS } from '../event-contracts/schemas.ts';
-import type { ruleDryRunBody, ruleDryRunResult } from './schemas.ts';
+import { invalidRequest } from '../../errors/api-error.ts';
+import type { RecentEvents } from '../../event-search/recent-events.ts';
+import { parseTime } from '../../resources/values.ts';
+import { EVENTS } from '../event-contracts/contract-resource.ts';
+import { presentCoverage } from '../event-contracts/dry-run.ts';
+import type { ruleDryRunBody, ruleDryRunResult } from './rule-resource.ts';
 
 type Result = Static<typeof ruleDryRunResult>;
 type Verdict = Result['examples'][number]['verdict'];
 
 const DAY_MS = 24 * 60 * 60 * 1000;
-/** The work of one dry run: that of 40 events with the dearest filters, 200 ms in all; 20,000 ordinary evaluations. */
+/** The work of one dry run: 40 events with the most expensive filter, 200 ms in all, or 20,000 ordinary evaluations. */
 const MAX_WORK = 40 * MAX_FILTER_WORK;
 const EXAMPLES_EACH = 5;
 const MAX_FAILURES = 20;
 
-export interface DryRunSight {
+interface DryRunContext {
   readonly workspaceId: string;
   readonly recent: RecentEvents;
   /** Epoch ms. */
   readonly now: number;
-  /** Fires when the caller has gone. */
-  readonly gone: AbortSignal;
+  readonly disconnected: AbortSignal;
 }
 
-/** What a filter says of the accepted events of its types, names and environments, newest partitions' ends first. */
+/** Evaluates a filter on recent accepted events of its types, names and environments. */
 export async function dryRunOfFilter(
   body: Static<typeof ruleDryRunBody>,
-  { workspaceId, recent, now, gone }: DryRunSight,
+  { workspaceId, recent, now, disconnected }: DryRunContext,
 ): Promise<Result> {
   const { filter = null, event_types, event_names, environments } = body;
   const fault = filter === null ? undefined : faultOfFilter(filter);
   if (fault !== undefined) throw invalidRequest({ path: '/filter', message: fault });
   const [types, names] = [event_types ?? [], event_names ?? []];
-  const places = environments ?? ['production'];
+  const wantedEnvironments = environments ?? ['production'];
   const query = {
     workspaceId,
     withRejected: false,
     since: parseTime('/since', body.since ?? undefined) ?? now - DAY_MS,
     limit: body.events ?? EVENTS.fallback,
     isWanted: (event: CanonicalEvent) =>
-      places.includes(event.environment) &&
+      wantedEnvironments.includes(event.environment) &&
       (types.length === 0 || types.includes(event.type)) &&
       (names.length === 0 || names.includes(eventName(event))),
   };
   const run = new FilterDryRun();
   const evaluate = budgetedVerdicts(filter);
-  const coverage = await recent.look(query, (event) => void run.add(event, evaluate(event)), gone);
+  const coverage = await recent.scan(query, (event) => void run.add(event, evaluate(event)), disconnected);
   return { ...run.result, coverage: presentCoverage(query, coverage) };
 }
 
-/** Verdicts until the work of the dry run is spent; each event has the budget that it has in route. */
+/** Evaluates until the work of the dry run is used up. Each event has the same budget as in route. */
 function budgetedVerdicts(filter: string | null): (event: CanonicalEvent) => FilterVerdict {
   let left = MAX_WORK;
   return (event) => {

@@ -1,31 +1,37 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { closedTo, iso, mismatchOf, newId } from '@tributary/core';
+import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { accountOf } from '../../http/caller.ts';
-import { deleteEntity, entityOf, isAlready } from '../../http/entities.ts';
-import { whenGone } from '../../http/gone.ts';
-import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
-import { propose } from '../../http/propose.ts';
-import { closed, errorAnswers, goneAs, MAX_RESOURCE_BYTES, pathOf } from '../../http/schemas.ts';
-import { checkVersion, tagVersion } from '../../http/versions.ts';
-import { RecentEvents } from '../../recent-events/recent-events.ts';
-import { readTrialEvent } from '../events/trial-event.ts';
-import { dryRunOfFilter } from './dry-run.ts';
-import { presentRule } from './presenter.ts';
-import { checkReferences, ruleFields } from './rule-fields.ts';
+import { RecentEvents } from '../../event-search/recent-events.ts';
+import { readTrialEvent } from '../../ingestion/trial-event.ts';
+import { disconnectSignal } from '../../limits/fair-semaphore.ts';
 import {
+  checkVersion,
+  deleteEntity,
+  entityOf,
+  isAlready,
+  propose,
+  tagVersion,
+} from '../../resources/catalog-entities.ts';
+import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
+import { closed, errorAnswers, MAX_RESOURCE_BYTES, pathOf, removedAs } from '../../resources/schemas.ts';
+import { dryRunOfFilter } from './dry-run.ts';
+import {
+  checkReferences,
+  presentRule,
   ruleBody,
   ruleDryRunBody,
   ruleDryRunResult,
+  ruleFields,
   ruleList,
   ruleResource,
   ruleTestBody,
   ruleTestResult,
-} from './schemas.ts';
+} from './rule-resource.ts';
 
 const path = '/workspaces/:workspaceId/event-forwarding-rules';
 
-/** `/workspaces/:workspaceId/event-forwarding-rules`: which events go where. */
+/** `/workspaces/:workspaceId/event-forwarding-rules`: rules that forward events to destinations. */
 export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
   const { catalog, log, clock } = dependencies;
   const recent = new RecentEvents(log, clock);
@@ -172,8 +178,8 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
     },
     async (request, reply) => {
       const workspaceId = request.workspace.id;
-      const sight = { workspaceId, recent, now: clock(), gone: whenGone(reply) };
-      return reply.code(200).send(await dryRunOfFilter(request.body, sight));
+      const context = { workspaceId, recent, now: clock(), disconnected: disconnectSignal(reply) };
+      return reply.code(200).send(await dryRunOfFilter(request.body, context));
     },
   );
 
@@ -185,7 +191,7 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
         operationId: 'deleteRule',
         summary: 'Delete a forwarding rule',
         params: pathOf('ruleId'),
-        response: { 200: goneAs('deleted'), ...errorAnswers },
+        response: { 200: removedAs('deleted'), ...errorAnswers },
       },
     },
     async (request) => deleteEntity(request, dependencies, 'rule', request.params.ruleId),

@@ -1,24 +1,26 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { newId } from '@tributary/core';
 import type { Static } from 'typebox';
+import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { accountOf } from '../../http/caller.ts';
-import { deleteEntity, entityOf } from '../../http/entities.ts';
-import { invalidRequest } from '../../http/errors.ts';
-import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
-import { propose } from '../../http/propose.ts';
-import { closed, errorAnswers, goneAs, MAX_RESOURCE_BYTES, pathOf } from '../../http/schemas.ts';
-import { tagVersion } from '../../http/versions.ts';
-import { standingOf, trialOf, tryOut } from './lifecycle.ts';
-import { presentRun, presentTransformation } from './presenter.ts';
-import { replace } from './replacing.ts';
+import { invalidRequest } from '../../errors/api-error.ts';
+import { deleteEntity, entityOf, propose, tagVersion } from '../../resources/catalog-entities.ts';
+import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
+import { closed, errorAnswers, MAX_RESOURCE_BYTES, pathOf, removedAs } from '../../resources/schemas.ts';
+import { HOURS, lookBack, parseInteger } from '../../resources/values.ts';
 import {
+  metricsQuery,
+  presentMetrics,
+  presentRun,
+  presentTransformation,
   testBody,
   testResult,
   transformationBody,
   transformationList,
+  transformationMetrics,
   transformationResource,
-} from './schemas.ts';
+} from './transformation-resource.ts';
+import { replace, runOnce, testStatusOf, trialOf } from './transformation-test.ts';
 
 const path = '/workspaces/:workspaceId/event-transformations';
 
@@ -65,13 +67,13 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
     async (request, reply) => {
       const { workspace, caller } = request;
       const fields = fieldsOf(request.body);
-      const standing = await standingOf(sandbox, fields, workspace.id);
+      const status = await testStatusOf(sandbox, fields, workspace.id);
       const id = newId();
       await propose(request, dependencies, {
         type: 'transformation.created',
         entity: id,
         expected_version: 0,
-        data: { id, workspace_id: workspace.id, ...fields, ...standing, created_by: accountOf(caller) },
+        data: { id, workspace_id: workspace.id, ...fields, ...status, created_by: accountOf(caller) },
       });
       const transformation = entityOf(request, dependencies, 'transformation', id);
       tagVersion(reply, transformation);
@@ -126,7 +128,7 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
         operationId: 'deleteTransformation',
         summary: 'Delete a transformation',
         params: pathOf('transformationId'),
-        response: { 200: goneAs('deleted'), ...errorAnswers },
+        response: { 200: removedAs('deleted'), ...errorAnswers },
       },
     },
     async (request) => deleteEntity(request, dependencies, 'transformation', request.params.transformationId),
@@ -151,7 +153,7 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
       if (event === null)
         throw invalidRequest({ path: '/event', message: 'is required: there is no test_input' });
       const program = trialOf(request.body?.source_code ?? stored.source_code, request.workspace.id);
-      const result = await tryOut(sandbox, program, event, request.workspace.id);
+      const result = await runOnce(sandbox, program, event, request.workspace.id);
       return reply.code(200).send(presentRun(result));
     },
   );
@@ -170,3 +172,34 @@ function fieldsOf(body: Static<typeof transformationBody>) {
     test_output: body.test_output ?? null,
   };
 }
+
+/** `GET .../event-transformations/:transformationId/metrics`: what its runs came to, in all processes together. */
+export const transformationMetricsRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
+  app,
+  dependencies,
+) => {
+  const { counters, clock } = dependencies;
+  app.get(
+    '/workspaces/:workspaceId/event-transformations/:transformationId/metrics',
+    {
+      config: { operation: 'event-transformations.metrics' },
+      schema: {
+        operationId: 'readTransformationMetrics',
+        summary: 'Read what the runs of a transformation came to',
+        params: pathOf('transformationId'),
+        querystring: metricsQuery,
+        response: { 200: transformationMetrics, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { id } = entityOf(request, dependencies, 'transformation', request.params.transformationId);
+      const hours = parseInteger(request.query.hours, HOURS);
+      const counts = await counters.runs({
+        workspaceId: request.workspace.id,
+        transformationId: id,
+        ...lookBack(clock(), hours),
+      });
+      return reply.code(200).send(presentMetrics(id, hours, counts));
+    },
+  );
+};

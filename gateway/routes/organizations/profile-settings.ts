@@ -17,12 +17,17 @@ import {
 } from '@tributary/core';
 import { type Static, type TSchema, Type } from 'typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { isUnchanged } from '../../http/entities.ts';
-import { type ErrorDetail, invalidRequest } from '../../http/errors.ts';
-import { propose } from '../../http/propose.ts';
-import { closed, errorAnswers, listOf, nullable, optional, organizationPathOf } from '../../http/schemas.ts';
-import { MAX_DETAILS } from '../../http/validation.ts';
-import { checkVersion, tagVersion } from '../../http/versions.ts';
+import { type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
+import { MAX_DETAILS } from '../../errors/validation.ts';
+import { checkVersion, isUnchanged, propose, tagVersion } from '../../resources/catalog-entities.ts';
+import {
+  closed,
+  errorAnswers,
+  listOf,
+  nullable,
+  optional,
+  organizationPathOf,
+} from '../../resources/schemas.ts';
 
 const MAX_TYPES = 50;
 const MAX_USER_IDS = 1_000;
@@ -68,7 +73,7 @@ const settingsBody = closed(
       bounded(
         closed({ type: optional(identityType), value: optional(value), pattern: optional(pattern) }),
         MAX_BLOCKED_IDENTITIES,
-        `Values that name nobody: either \`value\` or \`pattern\`, of one \`type\` or, without it, of every one. At most ${MAX_BLOCKED_PATTERNS} patterns.`,
+        `Values that identify no person: either \`value\` or \`pattern\`, of one \`type\` or, without it, of every one. At most ${MAX_BLOCKED_PATTERNS} patterns.`,
       ),
     ),
     identity_limits: optional(
@@ -107,7 +112,7 @@ const settingsResource = Type.Object(
     ),
     identity_limits: listOf(
       Type.Object({ type: Type.String(), max: Type.Integer(), drop_oldest: Type.Boolean() }),
-      'Those that hold, also where nobody set them.',
+      'The effective limits, defaults included.',
     ),
     max_user_ids_per_identity: Type.Integer(),
   },
@@ -146,7 +151,7 @@ export const profileSettingsRoutes: FastifyPluginAsyncTypebox<GatewayDependencie
         operationId: 'replaceProfileSettings',
         summary: 'Replace how an organization identifies people',
         description:
-          'Holds for what is written, searched and deleted from then on; what profiles have stays until it is unlinked or is too old to stay. The version is that of the organization.',
+          'Applies to later writes, searches and deletions. Existing identities of profiles stay until they are unlinked or expire. The version is that of the organization.',
         params: organizationPathOf(),
         body: settingsBody,
         response: { 200: settingsResource, ...errorAnswers },
@@ -190,7 +195,7 @@ function readSettings(body: Static<typeof settingsBody>): ProfileSettings {
   const { default_country = null } = body;
   const faults: ErrorDetail[] = [];
   if (default_country !== null && !isPhoneCountry(default_country))
-    faults.push({ path: '/default_country', message: 'is no country with telephone numbers' });
+    faults.push({ path: '/default_country', message: 'is not a country with telephone numbers' });
   const blocked_identities = (body.blocked_identities ?? []).map(({ type, value, pattern }) => ({
     type: type ?? null,
     value: value ?? null,
@@ -211,12 +216,12 @@ function readSettings(body: Static<typeof settingsBody>): ProfileSettings {
   const seen = new Set<string>();
   const identity_limits = (body.identity_limits ?? []).map(({ type, max, drop_oldest }, at) => {
     const path = below('/identity_limits', at);
-    if (seen.has(type)) faults.push({ path: below(path, 'type'), message: 'is there twice' });
+    if (seen.has(type)) faults.push({ path: below(path, 'type'), message: 'must not occur twice' });
     seen.add(type);
     if (drop_oldest === true && isStrongType(type))
       faults.push({
         path: below(path, 'drop_oldest'),
-        message: 'must be false of a type that names a person',
+        message: 'must be false for a type that identifies a person',
       });
     const drops = DEFAULT_LIMITS.types.find((limit) => limit.type === type)?.drop_oldest ?? false;
     return { type, max, drop_oldest: drop_oldest ?? drops };

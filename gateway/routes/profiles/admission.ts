@@ -1,61 +1,70 @@
-import { accountScopes, type CatalogView, type ClientKeyScope, type Organization } from '@tributary/core';
-import type { Caller } from '../../http/caller.ts';
-import { invalidRequest, permissionDenied } from '../../http/errors.ts';
-import { MAX_DETAILS } from '../../http/validation.ts';
-import type { CallHeaders } from './call-headers.ts';
+import {
+  accountScopes,
+  type CatalogView,
+  CLIENT_KEY_SCOPES,
+  type ClientKeyScope,
+  type Organization,
+  readScopes,
+} from '@tributary/core';
+import type { FastifyRequest } from 'fastify';
+import type { Caller } from '../../authentication/caller.ts';
+import { type ErrorDetail, invalidRequest, permissionDenied } from '../../errors/api-error.ts';
+import { MAX_DETAILS } from '../../errors/validation.ts';
 
-/** A region as a body names it. */
+/** A region in a body. */
 export interface NamedRegion {
   readonly name: string;
-  /** JSON pointer to where it stands. */
+  /** JSON pointer to its place in the body. */
   readonly path: string;
 }
 
-/** What a call wants to do, and where. */
-export interface Wish {
+/** The access that a call requests. */
+interface RequestedAccess {
   readonly scope: ClientKeyScope;
   readonly orgId: number;
   readonly regions: readonly NamedRegion[];
 }
 
-/** A call that was let in. */
+/** An admitted call. */
 export interface Admission {
   readonly organization: Organization;
-  /** Whether `profile.read` is effective in all regions of the call: named by the header and granted. */
+  /** Whether `profile.read` is effective in all regions of the call: named in the header and granted. */
   readonly mayRead: boolean;
 }
 
 /**
- * The organization whose profiles a call is about, if it may do there what it wants to. The header narrows what the
- * credential was granted and adds nothing. 403 where the scope is not granted or the organization is not the caller's
- * own or not there, all of them alike; which regions an organization has, by 400, only its own people learn.
+ * Authorises a call on the profiles of an organization. The header `scopes` narrows the grants of the credential and never
+ * extends them.
+ *
+ * Errors: 403 when the scope is not granted, and alike for a foreign or missing organization; 400 for an unknown region,
+ * only to callers with access to the organization, so that its regions are not revealed to others.
  */
 export function admit(
   caller: Caller,
   { scopes, orgId }: CallHeaders,
-  wish: Wish,
+  access: RequestedAccess,
   state: CatalogView,
 ): Admission {
-  const organization = state.organizationNumbered(wish.orgId);
-  const isMeant = organization !== undefined && (orgId ?? wish.orgId) === wish.orgId;
-  if (!isMeant || !scopes.includes(wish.scope)) throw permissionDenied();
-  const isGranted = (region: string, scope = wish.scope) =>
+  const organization = state.organizationNumbered(access.orgId);
+  const isMeant = organization !== undefined && (orgId ?? access.orgId) === access.orgId;
+  if (!isMeant || !scopes.includes(access.scope)) throw permissionDenied();
+  const isGranted = (region: string, scope = access.scope) =>
     grantedIn(caller, organization, region, state).includes(scope);
   if (!organization.regions.some((region) => isGranted(region))) throw permissionDenied();
-  const unknown = wish.regions.filter(({ name }) => !organization.regions.includes(name));
+  const unknown = access.regions.filter(({ name }) => !organization.regions.includes(name));
   if (unknown.length > 0)
     throw invalidRequest(
       ...unknown
         .slice(0, MAX_DETAILS)
-        .map(({ path }) => ({ path, message: 'is no region of the organization' })),
+        .map(({ path }) => ({ path, message: 'is not a region of the organization' })),
     );
-  if (!wish.regions.every(({ name }) => isGranted(name))) throw permissionDenied();
+  if (!access.regions.every(({ name }) => isGranted(name))) throw permissionDenied();
   const mayRead =
-    scopes.includes('profile.read') && wish.regions.every(({ name }) => isGranted(name, 'profile.read'));
+    scopes.includes('profile.read') && access.regions.every(({ name }) => isGranted(name, 'profile.read'));
   return { organization, mayRead };
 }
 
-/** What the credential may do in a region of an organization, whatever the header says. */
+/** The scopes that the credential grants in a region of an organization. */
 function grantedIn(
   caller: Caller,
   organization: Organization,
@@ -70,4 +79,70 @@ function grantedIn(
     default:
       return [];
   }
+}
+
+/** The headers of a profile API call beside the credential. */
+interface CallHeaders {
+  /** The scopes that the call may use at most. */
+  readonly scopes: readonly ClientKeyScope[];
+  /** The organization; always present with an ID token. */
+  readonly orgId: number | undefined;
+}
+
+const INTEGER = /^\d{1,15}$/;
+
+/** 400 for missing or unknown `scopes`, an `orgId` that is not an integer, and a missing `orgId` with an ID token. */
+export function readCallHeaders({
+  headers,
+  caller,
+}: Pick<FastifyRequest, 'headers' | 'caller'>): CallHeaders {
+  const { scopes: scopesText, orgid: orgText } = headers;
+  const faults: ErrorDetail[] = [];
+  const scopes = typeof scopesText === 'string' ? readScopes(scopesText) : undefined;
+  if (scopesText === undefined) faults.push({ path: 'scopes', message: 'is required' });
+  else if (scopes === undefined)
+    faults.push({ path: 'scopes', message: `must be a list of ${CLIENT_KEY_SCOPES.join(', ')}` });
+  if (orgText === undefined) {
+    if (caller.kind === 'id_token') faults.push({ path: 'orgId', message: 'is required with an ID token' });
+  } else if (typeof orgText !== 'string' || !INTEGER.test(orgText)) {
+    faults.push({ path: 'orgId', message: 'must be an integer' });
+  }
+  if (faults.length > 0) throw invalidRequest(...faults);
+  return { scopes: scopes ?? [], orgId: orgText === undefined ? undefined : Number(orgText) };
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Set on every route of the profile API. */
+    callHeaders: CallHeaders;
+  }
+}
+
+export function namesOf(regions: readonly NamedRegion[]): readonly string[] {
+  return regions.map(({ name }) => name);
+}
+
+/** The distinct regions of a list, with their places. */
+export function regionsOf(regions: readonly string[]): readonly NamedRegion[] {
+  const seen = new Set<string>();
+  return regions.flatMap((name, at) => {
+    if (seen.has(name)) return [];
+    seen.add(name);
+    return [{ name, path: `/regions/${at}` }];
+  });
+}
+
+/** The regions of a body with either `region` or `regions`: the spec has both forms. */
+export function eitherRegions(
+  { region, regions }: { region?: string | null; regions?: readonly string[] | null },
+  faults: ErrorDetail[],
+): readonly NamedRegion[] {
+  if (region != null && regions != null) {
+    faults.push({ path: '/regions', message: 'must not be combined with region' });
+    return [];
+  }
+  if (region != null) return [{ name: region, path: '/region' }];
+  if (regions != null) return regionsOf(regions);
+  faults.push({ path: '/region', message: 'is required' });
+  return [];
 }

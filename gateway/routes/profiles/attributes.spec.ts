@@ -1,6 +1,6 @@
 import type { JsonObject } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import type { ErrorDetail } from '../../http/errors.ts';
+import type { ErrorDetail } from '../../errors/api-error.ts';
 import { readAttributes } from './attributes.ts';
 
 const NOW = Date.parse('2026-04-05T06:07:08.090Z');

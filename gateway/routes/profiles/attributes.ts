@@ -6,22 +6,22 @@ import {
   type NewAttribute,
   type NullMeaning,
 } from '@tributary/core';
-import type { ErrorDetail } from '../../http/errors.ts';
+import type { ErrorDetail } from '../../errors/api-error.ts';
 
-/** The member of a category that is its time and no attribute. */
+/** The member of a category that holds its time. */
 const TIME = '_ts';
 const DIGITS = /^\d{1,20}$/;
-/** How far a clock may be ahead: a day, and a minute for what the store adds to a time that it was given, ms. */
+/** How far a time may be in the future, ms: a day of clock skew, and a minute that the store may add. */
 const MAX_AHEAD_MS = 24 * 3_600_000 + 60_000;
 /** In 1973 as milliseconds, in 5138 as seconds. */
 const LEAST_IN_MS = 1e11;
-/** The same day of 1973 as seconds. Smaller numbers are no time but counters, which are taken. */
+/** The same day of 1973 in seconds. Smaller numbers are counters, which are accepted. */
 const LEAST_IN_SECONDS = 1e8;
 
 /**
- * The attributes of a body's `profile`: a category that is an object has one for each of its members, written at the
- * category's `_ts` where there is one; any other is a value by itself. A category without members says that there is
- * one. `nulls`: whether `null` as a category or attribute takes it away. Inside of a value it stays.
+ * The attributes of a body's `profile`. A category that is an object has an attribute for each member, written at the
+ * category's `_ts` if it has one, and is written as an empty object without members. Any other category is a value.
+ * `nulls`: whether `null` as a category or attribute removes it; within a value it is kept.
  */
 export function readAttributes(
   profile: JsonObject,
@@ -33,7 +33,7 @@ export function readAttributes(
   return Object.entries(profile).flatMap(([category, value]) => {
     const place = below(path, category);
     if (category === TIME) {
-      faults.push({ path: place, message: 'is the time of a category and no category' });
+      faults.push({ path: place, message: 'is the time of a category, not a category' });
       return [];
     }
     return isObject(value)
@@ -56,7 +56,7 @@ function readCategory(
   return members.map(([name, value]) => ({ ...attributeOf([category, name], value, nulls), ...when }));
 }
 
-/** Epoch ms, as a number or, as records show it, as text. Not in the future: it would silence all writes until then. */
+/** Epoch ms, as a number or as text, the form of records. A future time is a fault: it would win over all writes until then. */
 function readTime(value: Json, path: string, faults: ErrorDetail[], now: number): number | undefined {
   const ts = typeof value === 'string' && DIGITS.test(value) ? Number(value) : value;
   const message =

@@ -1,6 +1,6 @@
 import { MAX_PROFILE_BYTES } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { ApiError } from '../../http/errors.ts';
+import { ApiError } from '../../errors/api-error.ts';
 import { readWrite } from './write.ts';
 
 const WRITE = { orgId: 1, region: 'eu', ids: { AdId: 'x' } };

@@ -8,39 +8,39 @@ import {
   MAX_IDENTITY_CHARACTERS,
   normaliseIdentity,
 } from '@tributary/core';
-import type { ErrorDetail } from '../../http/errors.ts';
+import type { ErrorDetail } from '../../errors/api-error.ts';
 
-/** Names a profile by itself; no type of identity. */
+/** Identifies a profile directly; not an identity type. */
 export const UCID = 'ucid';
 
-/** A value of a body that names a profile. */
+/** A value of a body that identifies a profile. */
 export interface NamedValue {
   readonly type: string;
   readonly value: string;
-  /** JSON pointer to where it stands. */
+  /** JSON pointer to its place in the body. */
   readonly path: string;
 }
 
-/** What a value of a body means. */
-export type Meaning =
+/** A parsed value. */
+export type ParsedValue =
   | { readonly kind: 'identity'; readonly identity: Identity; readonly sent: string }
   | { readonly kind: 'ucid'; readonly ucid: string };
 
-const WHAT_IS_WRONG: Readonly<Record<IdentityFault, string>> = {
-  type: 'is no name of an identifier type',
-  reserved_type: 'is a word of its own here and no identifier type',
+const FAULT_MESSAGES: Readonly<Record<IdentityFault, string>> = {
+  type: 'is not a valid name of an identifier type',
+  reserved_type: 'is reserved and not an identifier type',
   not_text: 'must be well-formed text',
   too_long: `must have at most ${MAX_IDENTITY_CHARACTERS} characters`,
-  placeholder: 'names nobody',
+  placeholder: 'is a placeholder and identifies no person',
 };
 
-/** What the values of `search` mean, in their order; what is wrong is added to `faults`. */
+/** Parses the values of `search`, in order, and adds faults to `faults`. */
 export function readValues(
   values: readonly NamedValue[],
   faults: ErrorDetail[],
   reading: IdentityReading,
-): readonly Meaning[] {
-  return values.flatMap((named): readonly Meaning[] => {
+): readonly ParsedValue[] {
+  return values.flatMap((named): readonly ParsedValue[] => {
     if (named.type === UCID) {
       const ucid = readUcid(named, faults);
       return ucid === undefined ? [] : [{ kind: 'ucid', ucid }];
@@ -50,19 +50,19 @@ export function readValues(
   });
 }
 
-/** What one value means; undefined where nobody can have it. */
-export function readMeaning({ type, value }: NamedValue, reading: IdentityReading): Meaning | undefined {
+/** Parses one value; undefined for a value that no profile can have. */
+export function parseValue({ type, value }: NamedValue, reading: IdentityReading): ParsedValue | undefined {
   if (type === UCID) return isUuid(value) ? { kind: 'ucid', ucid: value.toLowerCase() } : undefined;
   const normalised = normaliseIdentity(type, value, reading);
   return normalised.kind === 'identity' ? { ...normalised, sent: value } : undefined;
 }
 
-/** What is wrong with a type itself, independent of its values. */
+/** The faults of a type, independent of its values. */
 export function nameFault(type: string, path: string): readonly ErrorDetail[] {
   if (type === UCID) return [];
   const normalised = normaliseIdentity(type, 'a value that an identity of any type can have');
   const isName = normalised.kind === 'identity' || !['type', 'reserved_type'].includes(normalised.fault);
-  return isName ? [] : [{ path: below(path, type), message: WHAT_IS_WRONG[normalised.fault] }];
+  return isName ? [] : [{ path: below(path, type), message: FAULT_MESSAGES[normalised.fault] }];
 }
 
 export function readIdentity(
@@ -72,11 +72,11 @@ export function readIdentity(
 ): Identity | undefined {
   const normalised = normaliseIdentity(type, value, reading);
   if (normalised.kind === 'identity') return normalised.identity;
-  faults.push({ path, message: WHAT_IS_WRONG[normalised.fault] });
+  faults.push({ path, message: FAULT_MESSAGES[normalised.fault] });
   return undefined;
 }
 
-/** The identity and the older spellings that earlier releases may have stored it under. */
+/** The identity and its older spellings, which earlier releases may have stored. */
 export function withSpellings(
   identity: Identity,
   sent: string,
@@ -86,7 +86,7 @@ export function withSpellings(
   return [identity, ...formerSpellings(identity, sent, breadth, reading)];
 }
 
-/** In lower case, as stores write them. */
+/** In lower case, as stored. */
 export function readUcid(
   { value, path }: Pick<NamedValue, 'value' | 'path'>,
   faults: ErrorDetail[],
@@ -96,12 +96,12 @@ export function readUcid(
   return undefined;
 }
 
-/** How many values a map has. Bodies may hold any number: who has a bound asks before anything is made of them. */
+/** The number of values of a map, for bounds that are checked before the values are parsed. */
 export function countOf(map: Readonly<Record<string, readonly string[]>>): number {
   return Object.values(map).reduce((count, values) => count + values.length, 0);
 }
 
-/** Every value of a map from type to values, with its place. */
+/** The values of a map from type to values, with their places. */
 export function valuesOf(
   map: Readonly<Record<string, readonly string[]>>,
   path: string,

@@ -1,11 +1,11 @@
 import { type TSchema, Type } from 'typebox';
-import { closed, documentedAs, freeObject, listOf, nullable, optional } from '../../http/schemas.ts';
+import { closed, documentedAs, freeObject, listOf, nullable, optional } from '../../resources/schemas.ts';
 
-/** Profiles that one call deletes at most, by identities or ucids. */
+/** Values of one deletion, at most. */
 export const MAX_DELETED = 400;
-/** Values that one call searches for at most, of all types together. */
+/** Values of one search, at most, of all types together. */
 export const MAX_SEARCHED = 1_000;
-/** Regions that one call names at most. No organization has as many; it bounds the work before a caller is admitted. */
+/** Regions of one call, at most: more than an organization has, to bound the work before admission. */
 export const MAX_REGIONS = 100;
 
 const orgId = Type.Integer({ description: 'Organisation identifier.' });
@@ -19,19 +19,19 @@ const regions = Type.Unsafe<readonly string[]>({
 } satisfies TSchema);
 const ucid = Type.String({ description: 'UUID of a profile, or of one that became part of it.' });
 
-/** An object of the caller's own keys, all of one form. `told`: what the description adds. */
-function mapOf<Value>(values: TSchema, description: string, told: object = {}) {
+/** A map with keys of the caller. `documented`: keywords for the OpenAPI document. */
+function mapOf<Value>(values: TSchema, description: string, documented: object = {}) {
   return Type.Unsafe<Readonly<Record<string, Value>>>({
     type: 'object',
     additionalProperties: values,
     description,
-    ...documentedAs({ ...told }),
+    ...documentedAs({ ...documented }),
   } satisfies TSchema);
 }
 
 const textOrNull = nullable(Type.String());
 
-/** What `identities.ts` checks of types and values. */
+/** Documents the checks of `identities.ts`. */
 const IDENTITY_TYPES = { propertyNames: { pattern: '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}$' } };
 const identityValue = Type.String({ ...documentedAs({ pattern: '\\S' }) });
 
@@ -99,7 +99,7 @@ export const deletionBody = closed(
       { ...IDENTITY_TYPES, minProperties: 1, maxProperties: 1 },
     ),
     sendEmailNotification: optional(
-      Type.Boolean({ description: 'Whether a mail tells of it. Default false.' }),
+      Type.Boolean({ description: 'Whether a notification e-mail is sent. Default false.' }),
     ),
   },
   {
@@ -153,7 +153,7 @@ export const profileRecords = listOf(
   ),
 );
 
-/** The same of a search, whose answer is text by the time it is sent. */
+/** The records of a search, which are serialised before they are sent. */
 export const foundRecords = Type.Unsafe<unknown>(profileRecords);
 
 const ucids = listOf(Type.String());
@@ -162,9 +162,9 @@ export const unlinkAnswer = Type.Object(
   {
     ucids: listOf(
       Type.String(),
-      'The profile that was changed; empty where nobody has any of the identities.',
+      'The profile that was changed; empty when no profile has any of the identities.',
     ),
-    identitiesNotFound: listOf(Type.String(), 'What the profile did not have, as it was sent.'),
+    identitiesNotFound: listOf(Type.String(), 'The identities that the profile did not have, as sent.'),
   },
   { title: 'ProfileUnlink' },
 );
@@ -176,7 +176,7 @@ export const splitAnswer = Type.Object(
     kept: optional(
       listOf(
         Type.String(),
-        'What the survivor keeps as nobody knows whose it is, as it was written after the merge: JSON pointers into its record, of identities one for each type. Only where `profile.read` is effective too.',
+        'Values of unknown origin, written after the merge, which the survivor keeps: JSON pointers into its record, one for each type of identity. Only when `profile.read` is effective as well.',
       ),
     ),
   },

@@ -1,22 +1,87 @@
-import { distinctIdentities, type Identity, type IdentityReading, type Profile } from '@tributary/core';
+import { Readable } from 'node:stream';
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import {
+  distinctIdentities,
+  HeldThread,
+  type Identity,
+  type IdentityReading,
+  InvalidInput,
+  type Profile,
+  type ProfileSearch,
+  type ProfileStore,
+  recordOf,
+} from '@tributary/core';
 import type { Static } from 'typebox';
-import { type ErrorDetail, invalidRequest } from '../../http/errors.ts';
-import { MAX_DETAILS } from '../../http/validation.ts';
-import type { NamedRegion } from './admission.ts';
+import { type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
+import { MAX_DETAILS } from '../../errors/validation.ts';
+import { errorAnswers } from '../../resources/schemas.ts';
+import { type NamedRegion, namesOf, regionsOf } from './admission.ts';
 import { countOf, readValues, valuesOf, withSpellings } from './identities.ts';
-import { regionsOf } from './regions.ts';
-import { MAX_SEARCHED, type searchBody } from './schemas.ts';
+import type { ProfileCallOptions } from './profile-calls.ts';
+import { foundRecords, MAX_SEARCHED, searchBody } from './schemas.ts';
 
-/** What a body looks for. */
-export interface SearchRequest {
+/** `POST /cdp/v1/users/_search`. */
+export const searchRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (app, { calls }) => {
+  const { profiles } = calls.dependencies;
+
+  app.post(
+    '/users/_search',
+    {
+      config: { operation: 'profiles.search' },
+      schema: {
+        operationId: 'searchProfiles',
+        summary: 'Search profiles by their identities',
+        body: searchBody,
+        response: { 200: foundRecords, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { regions, spellingsBeyond, ...search } = readSearch(
+        request.body,
+        calls.readingFor(request.body),
+      );
+      const { organization } = calls.admit(request, 'profile.read', regions);
+      const scope = { org: organization.org_id, regions: namesOf(regions) };
+      const found = await searchSpellings(profiles, { ...scope, ...search }, spellingsBeyond).catch(
+        (error: unknown) => {
+          throw error instanceof InvalidInput
+            ? invalidRequest({ path: '/search', message: error.message })
+            : error;
+        },
+      );
+      const held = app.holdResponse(request, reply);
+      const [first, ...others] = await recordTexts(found, MAX_FOUND_BYTES, held.resize);
+      const text = others.length === 0 ? first : Readable.from([first, ...others]);
+      return reply.code(200).type('application/json; charset=utf-8').send(text);
+    },
+  );
+};
+
+/** Values without a result are searched again by all their older spellings: few calls have any. */
+async function searchSpellings(
+  profiles: Pick<ProfileStore, 'search'>,
+  search: ProfileSearch,
+  spellingsBeyond: (found: readonly Profile[]) => readonly Identity[],
+): Promise<readonly Profile[]> {
+  const found = await profiles.search(search);
+  const identities = spellingsBeyond(found);
+  if (identities.length === 0) return found;
+  const more = await profiles.search({ ...search, identities, ucids: [] });
+  if (more.length === 0) return found;
+  const all = new Map([...found, ...more].map((profile) => [profile.ucid, profile]));
+  return [...all.values()].sort((left, right) => (left.ucid < right.ucid ? -1 : 1));
+}
+
+/** The body of a search. */
+interface SearchRequest {
   readonly regions: readonly NamedRegion[];
   readonly identities: readonly Identity[];
   readonly ucids: readonly string[];
-  /** All older spellings of the identities that none of these profiles has. */
+  /** All older spellings of the identities without a profile among `found`. */
   spellingsBeyond(found: readonly Profile[]): readonly Identity[];
 }
 
-/** 400 with everything that is wrong. */
+/** 400 for all faults of the body. */
 export function readSearch(
   { regions, search }: Static<typeof searchBody>,
   reading: IdentityReading,
@@ -26,12 +91,12 @@ export function readSearch(
   if (count > MAX_SEARCHED)
     throw invalidRequest({ path: '/search', message: `must hold at most ${MAX_SEARCHED} values in all` });
   const faults: ErrorDetail[] = [];
-  const meanings = readValues(valuesOf(search, '/search'), faults, reading);
+  const parsed = readValues(valuesOf(search, '/search'), faults, reading);
   if (faults.length > 0) throw invalidRequest(...faults.slice(0, MAX_DETAILS));
-  const named = meanings.flatMap((one) => (one.kind === 'identity' ? [one] : []));
+  const named = parsed.flatMap((one) => (one.kind === 'identity' ? [one] : []));
   const spelled = (breadth: 'usual' | 'every', some = named) =>
     distinctIdentities(some.flatMap(({ identity, sent }) => withSpellings(identity, sent, breadth, reading)));
-  const ucids = meanings.flatMap((one) => (one.kind === 'ucid' ? [one.ucid] : []));
+  const ucids = parsed.flatMap((one) => (one.kind === 'ucid' ? [one.ucid] : []));
   return {
     regions: regionsOf(regions),
     identities: spelled('usual'),
@@ -41,8 +106,49 @@ export function readSearch(
         found.flatMap(({ identities }) => identities.map(({ type, value }) => `${type}=${value}`)),
       );
       const missing = named.filter(({ identity: { type, value } }) => !had.has(`${type}=${value}`));
-      const looked = new Set(missing.map(({ identity }) => identity));
-      return spelled('every', missing).filter((identity) => !looked.has(identity));
+      const searched = new Set(missing.map(({ identity }) => identity));
+      return spelled('every', missing).filter((identity) => !searched.has(identity));
     },
   };
+}
+
+/** Bytes of the records in one response, at most: 1,000 values may find a gigabyte. */
+export const MAX_FOUND_BYTES = 32 * 1024 * 1024;
+
+/** How long serialising may hold the event loop, ms. One record is not interrupted. */
+const HELD_MS = 2;
+/** The approximate size of one piece of a response, bytes. */
+const PIECE_BYTES = 256 * 1024;
+
+/**
+ * The records of the profiles as a JSON list, in pieces; most responses are one piece. 400 when it would exceed
+ * `maxBytes`, before the first byte is sent. `reserve` is called with the bytes so far before more are serialised.
+ */
+export async function recordTexts(
+  profiles: readonly Profile[],
+  maxBytes = MAX_FOUND_BYTES,
+  reserve: (bytes: number) => void = () => {},
+): Promise<readonly Buffer[]> {
+  const pieces: Buffer[] = [];
+  let piece = '[';
+  let bytes = 0;
+  const thread = new HeldThread(() => performance.now(), HELD_MS);
+  for (const [at, profile] of profiles.entries()) {
+    const text = JSON.stringify(recordOf(profile));
+    bytes += Buffer.byteLength(text);
+    if (bytes > maxBytes)
+      throw invalidRequest({
+        path: '/search',
+        message: `finds more than ${maxBytes} bytes of records: search for fewer values at a time`,
+      });
+    piece += at === 0 ? text : `,${text}`;
+    if (piece.length > PIECE_BYTES) {
+      reserve(bytes);
+      pieces.push(Buffer.from(piece));
+      piece = '';
+    }
+    if (thread.isDueToRest) await thread.rest();
+  }
+  reserve(bytes);
+  return [...pieces, Buffer.from(`${piece}]`)];
 }

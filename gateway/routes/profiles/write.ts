@@ -1,40 +1,119 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   below,
+  claimWrite,
+  DEFAULT_LIMITS,
   distinctIdentities,
   type Identity,
+  type IdentityClaim,
+  type IdentityLimits,
   type IdentityReading,
+  iso,
+  isSetAside,
+  MAX_PROFILE_IDENTITIES,
+  messageOf,
   type NullMeaning,
+  type Organization,
   type ProfileWrite,
+  type ProfileWriteOutcome,
+  profileRulesOf,
+  recordOf,
+  recordOfWrite,
   type SpelledBefore,
+  setAsideOperation,
+  TributaryError,
 } from '@tributary/core';
+import type { FastifyRequest } from 'fastify';
 import type { Static } from 'typebox';
-import { type ErrorDetail, invalidRequest } from '../../http/errors.ts';
-import { MAX_DETAILS } from '../../http/validation.ts';
-import type { NamedRegion } from './admission.ts';
+import { authorOf, type Caller } from '../../authentication/caller.ts';
+import type { GatewayDependencies } from '../../dependencies.ts';
+import { type ApiError, type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
+import { MAX_DETAILS } from '../../errors/validation.ts';
+import { errorAnswers } from '../../resources/schemas.ts';
+import { eitherRegions, type NamedRegion } from './admission.ts';
 import { readAttributes } from './attributes.ts';
-import { refuseHeavyValues, refuseManyIdentities, refuseManyValues } from './bounds.ts';
+import { refuseHeavyValues, refuseManyIdentities, refuseManyValues, tooLarge } from './bounds.ts';
 import { countOf, type NamedValue, readIdentity, readUcid, valuesOf, withSpellings } from './identities.ts';
-import { eitherRegions } from './regions.ts';
-import type { writeBody } from './schemas.ts';
+import type { ProfileCallOptions } from './profile-calls.ts';
+import { profileRecords, writeBody } from './schemas.ts';
+
+/** How deep the values of `upsert.profile` are: numbers keep their digits there and nowhere else. */
+const IN_PROFILE = 3;
+
+/** `POST /cdp/v1/users`. */
+export const writeRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (app, { calls }) => {
+  const { profiles, profileNulls = 'unset', clock } = calls.dependencies;
+
+  app.post(
+    '/users',
+    {
+      config: { operation: 'profiles.write', body: 'exact', exactFrom: IN_PROFILE },
+      schema: {
+        operationId: 'writeProfile',
+        summary: 'Write a profile',
+        description:
+          'The record in the answer has all that is known of the profile where `profile.read` is effective too: named by the header `scopes` and granted in the region. Without it the record has `ucid`, `ids`, `region`, the times, and in `profile`, `mkt_preferences` and `consent` what this very call wrote and nothing else.',
+        body: writeBody,
+        response: { 200: profileRecords, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { region, preferences, consents, ...write } = readWrite(
+        request.body,
+        clock(),
+        profileNulls,
+        calls.readingFor(request.body),
+      );
+      const { organization, mayRead } = calls.admit(request, 'profile.write', [region]);
+      const { isBlocked, limits } = profileRulesOf(organization.profile_settings);
+      if (isBlocked !== undefined) refuseBlocked(write.identities.filter(isBlocked), request.body);
+      const written: ProfileWrite = {
+        ...write,
+        org: organization.org_id,
+        region: region.name,
+        preferences: preferences.map(([name, value]) =>
+          value === null
+            ? { name, value, unset: true }
+            : { name, value: { ...originOf(request.caller), type: name, value } },
+        ),
+        consents: consents.map(([name, value]) =>
+          value === null ? { name, value, unset: true } : { name, value },
+        ),
+        linking: 'merge',
+        ...(limits === undefined ? {} : { limits }),
+      };
+      const outcome = await calls.bounded(request, organization, () => profiles.upsert(written));
+      if (outcome.kind === 'refused') {
+        await writeClaims(request, calls.dependencies, organization, written, outcome.claims ?? []);
+        throw refusalOf(outcome, request.body, limits);
+      }
+      const { profile } = outcome;
+      return reply.code(200).send([mayRead ? recordOf(profile) : recordOfWrite(profile, written)]);
+    },
+  );
+};
 
 type WriteBody = Static<typeof writeBody>;
 
-/** What a body wants to be written, before it is known who may write it where. */
+/** The body of a write. */
 export interface WriteRequest {
   readonly region: NamedRegion;
   readonly identities: readonly Identity[];
   readonly spelledBefore?: readonly SpelledBefore[];
   readonly ucid?: string;
   readonly attributes: ProfileWrite['attributes'];
-  /** Name and value of each. */
-  /** `null` takes it away. */
+  /** Names and values; `null` removes the preference. */
   readonly preferences: readonly (readonly [string, string | null])[];
   readonly consents: readonly (readonly [string, string | null])[];
 }
 
 /**
- * Reads either shape of the body: `region` with `ids`, or `regions` with `search`, which then name one region and one
- * value each. `now` in epoch ms; `nulls` of attributes, as a `null` preference or consent is always taken away. 400 with everything that is wrong; 413 when it is more than a profile can hold.
+ * Reads either form of the body: `region` with `ids`, or `regions` with `search`, with one region and one value per type.
+ *
+ * - `now`: epoch ms.
+ * - `nulls`: for attributes; a `null` preference or consent is always removed.
+ *
+ * Errors: 400 for all faults of the body; 413 for more than a profile can hold.
  */
 export function readWrite(
   body: WriteBody,
@@ -67,7 +146,7 @@ export function readWrite(
     consents: Object.entries(upsert?.consent ?? {}),
   };
   if (identities.length === 0 && ucid === undefined && faults.length === 0)
-    faults.push({ path: namesIn(body), message: 'must hold an identifier where there is no ucid' });
+    faults.push({ path: namesIn(body), message: 'must hold an identifier when there is no ucid' });
   if (faults.length > 0 || region === undefined) throw invalidRequest(...faults.slice(0, MAX_DETAILS));
   refuseHeavyValues(values);
   return {
@@ -79,23 +158,23 @@ export function readWrite(
   };
 }
 
-/** Where the identities of a write stand. */
+/** The path of the identities of a write. */
 export function namesIn({ search }: Pick<WriteBody, 'search'>): '/ids' | '/search' {
   return search == null ? '/ids' : '/search';
 }
 
-/** Where an identity of a write stands: of a type there is one. */
+/** The path of an identity of a write, which has one of each type. */
 export function placeOf(body: Pick<WriteBody, 'search'>, { type }: Identity): string {
   return body.search == null ? below('/ids', type) : below(below('/search', type), 0);
 }
 
-/** 400 where there are identities that the organization blocks. */
+/** 400 for identities that the organization blocks. */
 export function refuseBlocked(blocked: readonly Identity[], body: Pick<WriteBody, 'search'>): void {
   if (blocked.length === 0) return;
   throw invalidRequest(
     ...blocked.slice(0, MAX_DETAILS).map((identity) => ({
       path: placeOf(body, identity),
-      message: 'names nobody: the organization blocks it',
+      message: 'is blocked by the organization',
     })),
   );
 }
@@ -103,15 +182,87 @@ export function refuseBlocked(blocked: readonly Identity[], body: Pick<WriteBody
 function namedValues(body: WriteBody, faults: ErrorDetail[]): readonly NamedValue[] {
   const { region, ids, regions, search } = body;
   if (search != null && ids != null)
-    faults.push({ path: '/search', message: 'must not be there beside ids' });
+    faults.push({ path: '/search', message: 'must not be combined with ids' });
   else if (search != null && region != null)
-    faults.push({ path: '/search', message: 'goes with regions, as ids does with region' });
+    faults.push({ path: '/search', message: 'must be combined with regions, as ids with region' });
   else if (search == null && regions != null && region == null)
-    faults.push({ path: '/regions', message: 'goes with search, as region does with ids' });
+    faults.push({ path: '/regions', message: 'must be combined with search, as region with ids' });
   if (search == null)
     return Object.entries(ids ?? {}).map(([type, value]) => ({ type, value, path: below('/ids', type) }));
   for (const [type, values] of Object.entries(search))
     if (values.length !== 1)
       faults.push({ path: below('/search', type), message: 'must hold exactly one value to write' });
   return valuesOf(search, '/search');
+}
+
+/** The origin of a preference: the key or account that wrote it. */
+function originOf(caller: Caller) {
+  const datasourceId = caller.kind === 'id_token' ? caller.account.id : caller.key.id;
+  return { datasourceId, datasetId: 'api' };
+}
+
+function refusalOf(
+  { reason, identities = [] }: Extract<ProfileWriteOutcome, { kind: 'refused' }>,
+  body: Parameters<typeof placeOf>[0],
+  { user_ids }: Pick<IdentityLimits, 'user_ids'> = DEFAULT_LIMITS,
+): ApiError {
+  switch (reason) {
+    case 'shared_identity':
+      return invalidRequest(
+        ...identities.map((identity) => ({
+          path: placeOf(body, identity),
+          message: `would join more than ${user_ids} different user_ids and is set aside`,
+        })),
+      );
+    case 'unknown_ucid':
+      return invalidRequest({ path: '/ucid', message: 'is not a profile of the region' });
+    case 'too_many_identities':
+      return invalidRequest({
+        path: namesIn(body),
+        message: `the profile would have more than ${MAX_PROFILE_IDENTITIES} identities, or more of a type than the organization allows`,
+      });
+    case 'too_large':
+      return tooLarge();
+    case 'nothing_left':
+    case 'too_old':
+      throw new Error('a write that is no event was taken for one');
+  }
+}
+
+/**
+ * Adds the identity claims of a refused write to the profiles that own the identities, and audits the identities that are
+ * thereby quarantined as shared. A failure is only logged: the write is refused anyway, and the next one tries again.
+ */
+async function writeClaims(
+  request: FastifyRequest,
+  {
+    profiles,
+    recordProfileOperation,
+    clock,
+    logger,
+    metrics,
+  }: Pick<GatewayDependencies, 'profiles' | 'recordProfileOperation' | 'clock' | 'logger' | 'metrics'>,
+  { id: organization_id }: Organization,
+  write: ProfileWrite,
+  claims: readonly IdentityClaim[],
+): Promise<void> {
+  const recorded = {
+    organization_id,
+    at: iso(clock()),
+    by: authorOf(request.caller),
+    from: { address: request.clientAddress.text, request_id: request.id },
+  };
+  try {
+    for (const claim of claims) {
+      const { identity } = claim;
+      const claimed = await profiles.upsert(claimWrite(write, claim));
+      if (claimed.kind === 'refused' || !isSetAside(claimed.profile, identity, write.limits)) continue;
+      metrics.count('tributary_profile_identities_set_aside_total', { type: identity.type });
+      await recordProfileOperation(setAsideOperation(write, claimed.profile.ucid, identity, recorded));
+    }
+  } catch (error) {
+    if (!(error instanceof TributaryError && error.retryable)) throw error;
+    const fields = { organization: organization_id, request_id: request.id, error: messageOf(error) };
+    logger.warn(fields, 'an identity that too many users share is not recorded; the next call tries again');
+  }
 }

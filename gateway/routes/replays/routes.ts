@@ -1,24 +1,21 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { DEFAULT_REPLAY_RATE, iso, newId, type Replay } from '@tributary/core';
 import type { Static } from 'typebox';
+import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { accountOf } from '../../http/caller.ts';
-import { entityOf } from '../../http/entities.ts';
-import { invalidRequest } from '../../http/errors.ts';
-import { linkNext, pageOf, pageQuery, pageRequest } from '../../http/lists.ts';
-import { propose } from '../../http/propose.ts';
-import { closed, errorAnswers, noBody, pathOf } from '../../http/schemas.ts';
-import { parseTime } from '../../http/times.ts';
-import { presentReplay } from './presenter.ts';
-import { RunningReplays } from './running.ts';
-import { replayBody, replayList, replayResource } from './schemas.ts';
-import { stepsOf } from './steps.ts';
+import { invalidRequest } from '../../errors/api-error.ts';
+import { entityOf, propose } from '../../resources/catalog-entities.ts';
+import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
+import { closed, errorAnswers, noBody, pathOf } from '../../resources/schemas.ts';
+import { parseTime } from '../../resources/values.ts';
+import { presentReplay, replayBody, replayList, replayResource } from './replay-resource.ts';
+import { RunningReplays, stepsOf } from './running-replays.ts';
 
 const path = '/workspaces/:workspaceId/replays';
 
 /**
- * `/workspaces/:workspaceId/replays`: accepted events sent to destinations once more, marked as such, and rejected ones
- * evaluated once more.
+ * `/workspaces/:workspaceId/replays`: sends accepted events to their destinations again, marked as replayed, and
+ * re-evaluates rejected events.
  */
 export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
   const { catalog, history, clock } = dependencies;
@@ -130,16 +127,16 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
     if (id == null) return null;
     const rule = catalog.state.entity('rule', workspaceId, id.toLowerCase());
     if (rule === undefined)
-      throw invalidRequest({ path: '/rule_id', message: 'is no rule of this workspace' });
+      throw invalidRequest({ path: '/rule_id', message: 'is not a rule of this workspace' });
     return rule.id;
   }
 
   function narrowedBy(workspaceId: string, body: Static<typeof replayBody>) {
     const { outcome, event_types, event_names, environments } = body;
     if (outcome === 'rejected') {
-      // What is accepted now is forwarded by every rule, and for the first time.
+      // An event that is accepted now is forwarded by every rule, and for the first time.
       const path = body.rule_id != null ? '/rule_id' : body.new_ids === true ? '/new_ids' : undefined;
-      if (path !== undefined) throw invalidRequest({ path, message: 'is for accepted events alone' });
+      if (path !== undefined) throw invalidRequest({ path, message: 'is only for accepted events' });
     }
     const contract_id = idNamed('contract', workspaceId, body.contract_id);
     const source_id = idNamed('source', workspaceId, body.source_id);
@@ -157,7 +154,7 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
     if (id == null) return undefined;
     const found = catalog.state.entity(kind, workspaceId, id.toLowerCase());
     if (found === undefined)
-      throw invalidRequest({ path: `/${kind}_id`, message: `is no ${kind} of this workspace` });
+      throw invalidRequest({ path: `/${kind}_id`, message: `is not a ${kind} of this workspace` });
     return found.id;
   }
 

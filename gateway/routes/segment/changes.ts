@@ -1,9 +1,11 @@
 import type { JsonObject } from '@tributary/core';
-import type { Fault } from '../../http/tolerant-json.ts';
+import type { RejectedItem } from '../../ingestion/batch.ts';
+import type { Fault } from '../../request-body/tolerant-json.ts';
+import { CALLS } from './sdk-call.ts';
 
 /**
- * What was changed of a call so that it could be taken; `context.tributary.changed` of its event lists it. `path` is a JSON
- * pointer into the call as it was sent, with `in: "body"` into what stands beside `batch`.
+ * A change of a call that was needed to accept it; `context.tributary.changed` of the event lists it. `path`: a JSON pointer
+ * into the call as sent, or with `in: "body"` into the fields beside `batch`.
  */
 export interface Change {
   readonly path: string;
@@ -11,8 +13,8 @@ export interface Change {
   readonly in?: 'body';
 }
 
-/** Each kind of change, and what it means. */
-export const CHANGES = {
+/** The kinds of changes, and their meaning. */
+const CHANGES = {
   replaced: 'half of a surrogate pair, or bytes that are no UTF-8, became U+FFFD',
   last_taken: 'the key was given twice: the last value counts',
   left_out: 'the key `__proto__` was left out, with its value',
@@ -33,9 +35,9 @@ const OF_FAULTS: Readonly<Record<Fault['kind'], Change['change']>> = {
   out_of_range: 'as_text',
 };
 
-/** Of one event at most: they are there to be looked at, and an event has a bound. */
+/** Changes that one event lists, at most. */
 const MAX_CHANGES = 20;
-/** Bytes of their paths together. */
+/** Bytes of their paths together, at most. */
 const MAX_PATHS_BYTES = 2_048;
 
 export function changesOf(faults: readonly Fault[], where: 'call' | 'body'): readonly Change[] {
@@ -56,3 +58,27 @@ export function noteOf(changes: readonly Change[]): JsonObject {
   }
   return { changed };
 }
+
+/** Field names of the canonical event, and of the Segment API. */
+const NAMES: Readonly<Record<string, string>> = {
+  message_id: 'messageId',
+  user_id: 'userId',
+  anonymous_id: 'anonymousId',
+  group_id: 'groupId',
+};
+
+const SNAKE = new RegExp(Object.keys(NAMES).join('|'), 'g');
+
+/** The rejection of an event with the field names of the Segment API. */
+export function rejectedCall({ index, error, details }: RejectedItem): RejectedItem {
+  return {
+    index,
+    error,
+    details: details.map(({ path, message }) => ({
+      path: inCamelCase(path),
+      message: path === '/type' ? `must be one of ${Object.keys(CALLS).join(', ')}` : inCamelCase(message),
+    })),
+  };
+}
+
+const inCamelCase = (text: string) => text.replaceAll(SNAKE, (name) => NAMES[name] ?? name);

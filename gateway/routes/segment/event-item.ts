@@ -1,41 +1,50 @@
 import { canonicalTime, type JsonObject, nameId } from '@tributary/core';
-import { withNote } from '../events/note.ts';
-import { CALLS, type Call, isCall, PLACES } from './call.ts';
+import { withNote } from '../../ingestion/canonical-event.ts';
 import { type Change, noteOf } from './changes.ts';
-import { correctedTime } from './corrected-time.ts';
 import { contextOf } from './event-context.ts';
-import { type Fields, isObject, objectOf, textOf, withoutAbsent } from './fields.ts';
-import type { Frame } from './frame.ts';
+import {
+  CALLS,
+  type Fields,
+  type Frame,
+  isObject,
+  isSdkCallType,
+  objectOf,
+  PLACES,
+  type SdkCallType,
+  textOf,
+  withoutAbsent,
+} from './sdk-call.ts';
 
 /** Characters of a `message_id`. */
 const MAX_MESSAGE_ID = 100;
 
 /**
- * A call of the Segment API as an item of a batch of ours, to be checked by the same schema. Nothing that was said is lost:
+ * Converts a call of the Segment API into an item of the platform's batch API, to be validated by the same schema. Nothing
+ * that was sent is lost:
  *
- * - fields that our event does not have are in `context.segment`, under their own names, and those of its batch in
+ * - fields that the event does not have are in `context.segment`, under their own names, and those of its batch in
  *   `context.segment.batch`;
  * - a `screen` is a page with `context.screen` (the device's screen stays beside it) and `context.segment.type`;
  * - an `alias` is an identify with `context.alias.previous_id` and `context.segment.type`;
  * - the traits of an identify are also found in `context.traits`, where RudderStack's SDKs have them;
- * - where `timestamp` is not what was sent (corrected by `sentAt`, in another form, unreadable), `context.segment` has it
- *   as it came;
- * - what has the wrong type becomes text, or moves to `context.segment`, and `context.tributary.changed` says so.
+ * - when `timestamp` is not as sent (corrected by `sentAt`, in another form, unreadable), `context.segment` has it as
+ *   sent;
+ * - values of the wrong type become text or move to `context.segment`, and `context.tributary.changed` lists them.
  *
- * Ids that are whole numbers become text, and empty ones count as absent, as does an empty list where an object belongs:
- * that is how some SDKs write them. `receivedAt`: ISO 8601. `before`: what was changed when the body was read.
+ * Integer ids become text; empty ids, and empty lists in the place of objects, count as absent, as some SDKs write these.
+ * `receivedAt`: ISO 8601. `before`: the changes that reading the body has made.
  */
 export function eventItem(
-  said: unknown,
+  sent: unknown,
   frame: Frame,
   receivedAt: string,
   before: readonly Change[] = [],
 ): unknown {
-  if (!isObject(said) || !isCall(said.type)) return said;
-  const { type } = said;
+  if (!isObject(sent) || !isSdkCallType(sent.type)) return sent;
+  const { type } = sent;
   const changes = [...before];
-  const sentName = (name: string) => (said[name] === undefined ? (SNAKE_CASE[name] ?? name) : name);
-  const { call, moved } = withObjects(inCamelCase(said), type, changes);
+  const sentName = (name: string) => (sent[name] === undefined ? (SNAKE_CASE[name] ?? name) : name);
+  const { call, moved } = withObjects(inCamelCase(sent), type, changes);
   const text = (name: string) => textIn(call, name, sentName(name), changes);
   const messageId = text('messageId');
   const isLong = messageId !== undefined && messageId.length > MAX_MESSAGE_ID;
@@ -55,15 +64,15 @@ export function eventItem(
     ...partsOf(call, type, text),
     timestamp,
   };
-  // Fields are read before: each may have been changed.
+  // After all fields are read, as reading a field may add a change.
   return withoutAbsent({
     ...item,
     context: changes.length === 0 ? context : withNote(context as JsonObject | undefined, noteOf(changes)),
   });
 }
 
-/** The call without what is no object where one belongs, and that. */
-function withObjects(call: Fields, type: Call, changes: Change[]): { call: Fields; moved: Fields } {
+/** Separates fields that should be objects and are not from the call. */
+function withObjects(call: Fields, type: SdkCallType, changes: Change[]): { call: Fields; moved: Fields } {
   const wrong = ['properties', 'traits', 'context'].filter(
     (name) => (name === 'context' || PLACES[type].includes(name)) && !isObject(objectOf(call[name] ?? {})),
   );
@@ -76,7 +85,7 @@ function withObjects(call: Fields, type: Call, changes: Change[]): { call: Field
   };
 }
 
-/** When it happened: by `timestamp`, else `originalTimestamp`, by the server's clock where that can be told. */
+/** The time of the event: `timestamp`, else `originalTimestamp`, corrected to the server's clock if possible. */
 function timeOf(
   { timestamp, originalTimestamp }: Fields,
   sentAt: unknown,
@@ -93,7 +102,7 @@ function readTime(time: unknown): string | undefined {
   return typeof time === 'string' ? canonicalTime(time) : undefined;
 }
 
-/** The calls for e-mails in Segment's own documents have `user_id`. It counts where nobody is named otherwise. */
+/** Accepts `user_id` and `anonymous_id`, as in Segment's own examples for e-mails, when no other id is set. */
 function inCamelCase(call: Fields): Fields {
   if (isNamed(call.userId) || isNamed(call.anonymousId)) return call;
   const { user_id: userId, anonymous_id: anonymousId, ...rest } = call;
@@ -106,8 +115,8 @@ function isNamed(id: unknown): boolean {
   return id != null && id !== '';
 }
 
-/** What only some types have. */
-function partsOf(call: Fields, type: Call, text: (name: string) => string | undefined): Fields {
+/** The fields that depend on the type. */
+function partsOf(call: Fields, type: SdkCallType, text: (name: string) => string | undefined): Fields {
   const placed = PLACES[type];
   const of = (name: string, read: (name: string) => unknown) =>
     placed.includes(name) ? read(name) : undefined;
@@ -120,7 +129,7 @@ function partsOf(call: Fields, type: Call, text: (name: string) => string | unde
   };
 }
 
-/** A field as text, by the name it was sent under; undefined where it says nothing. */
+/** A field as text; undefined when it is empty. `sentName`: its name in the call as sent. */
 function textIn(call: Fields, name: string, sentName: string, changes: Change[]): string | undefined {
   const value = textOf(call[name]);
   if (value === undefined || value === null || typeof value === 'string') return value ?? undefined;
@@ -130,10 +139,40 @@ function textIn(call: Fields, name: string, sentName: string, changes: Change[])
   return JSON.stringify(value);
 }
 
-/** RudderStack's SDKs have what an identify says of somebody in the context, beside none or empty ones. It stays there too. */
+/** RudderStack's SDKs send the traits of an identify in the context, beside none or empty ones. */
 function traitsOf(traits: unknown, { context }: Fields): unknown {
   const own = objectOf(traits);
   if (isObject(own) && Object.keys(own).length > 0) return own;
-  const theirs = isObject(context) ? objectOf(context.traits) : undefined;
-  return isObject(theirs) ? theirs : own;
+  const inContext = isObject(context) ? objectOf(context.traits) : undefined;
+  return isObject(inContext) ? inContext : own;
+}
+
+/** A time with a zone; without one the moment is unknown. */
+const ZONED = /:\d{2}.*(?:[Zz]|[+-]\d{2}(?::?\d{2})?)$/;
+
+/** The latest time with a year of four digits. */
+const LATEST = Date.parse('9999-12-31T23:59:59.999Z');
+const EARLIEST = Date.parse('0001-01-01T00:00:00.000Z');
+
+/** How long an event may be after `sentAt`, ms. Beyond it `sentAt` is not a time of sending, such as Go's zero time. */
+const MAX_AHEAD = 24 * 60 * 60 * 1000;
+
+/**
+ * The time of an event by the server's clock: `received_at - (sent_at - original)`. The client's clock may be wrong, but is
+ * equally wrong at the event and at the sending. Undefined when one of both is not an ISO 8601 time with a zone, or is not
+ * plausible; then the client's time is used.
+ */
+export function correctedTime(original: unknown, sentAt: unknown, receivedAt: string): string | undefined {
+  const happened = momentOf(original);
+  const sent = momentOf(sentAt);
+  if (happened === undefined || sent === undefined || happened - sent > MAX_AHEAD) return undefined;
+  const corrected = Date.parse(receivedAt) - (sent - happened);
+  return corrected >= EARLIEST && corrected <= LATEST ? new Date(corrected).toISOString() : undefined;
+}
+
+/** Epoch ms. */
+function momentOf(text: unknown): number | undefined {
+  if (typeof text !== 'string' || !ZONED.test(text)) return undefined;
+  const time = canonicalTime(text);
+  return time === undefined ? undefined : Date.parse(time);
 }

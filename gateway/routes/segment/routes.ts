@@ -1,19 +1,15 @@
 import { iso, MAX_EVENT_BYTES, type WriteKey } from '@tributary/core';
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import { sdkCredentialOf } from '../../authentication/credentials.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { ApiError, payloadTooLarge, permissionDenied, unsupportedMediaType } from '../../http/errors.ts';
-import { errorAnswers } from '../../http/schemas.ts';
-import { MAX_BODY_BYTES } from '../../plugins/body.ts';
-import { sdkCredentialOf } from '../../plugins/sdk-credentials.ts';
-import { createBatchReader, itemsTooLarge, messageIds, type RejectedItem } from '../events/batch.ts';
-import { charge } from '../events/charge.ts';
-import { createIngest } from '../events/ingest.ts';
-import type { Call } from './call.ts';
-import { changesOf } from './changes.ts';
+import { ApiError, payloadTooLarge, permissionDenied, unsupportedMediaType } from '../../errors/api-error.ts';
+import { createBatchReader, itemsTooLarge, messageIds, type RejectedItem } from '../../ingestion/batch.ts';
+import { createIngest } from '../../ingestion/ingest.ts';
+import { consumeEventQuota } from '../../limits/rate-limits.ts';
+import { MAX_BODY_BYTES } from '../../request-body/request-body.ts';
+import { errorAnswers } from '../../resources/schemas.ts';
+import { changesOf, rejectedCall } from './changes.ts';
 import { eventItem } from './event-item.ts';
-import { isObject } from './fields.ts';
-import { bytesOf, type Frame, frameOf, isTooLarge } from './frame.ts';
-import { inWordsOfCalls } from './refusals.ts';
 import {
   type CallBody,
   type CallsBody,
@@ -24,6 +20,7 @@ import {
   settingsPath,
   takenAnswer,
 } from './schemas.ts';
+import { bytesOf, type Frame, frameOf, isObject, isTooLarge, type SdkCallType } from './sdk-call.ts';
 import { analyticsJsSettings, reachedAt, rudderSourceConfig } from './settings.ts';
 
 const ingestion = { operation: 'events.ingest', sdk: true, body: 'tolerant' } as const;
@@ -38,7 +35,7 @@ const OF_EACH_CALL = {
   screen: 'Send which screen of an app somebody viewed',
   group: 'Send the group somebody belongs to',
   alias: 'Send who somebody was before',
-} as const satisfies Record<Call, string>;
+} as const satisfies Record<SdkCallType, string>;
 
 const BATCHES = [
   { url: '/v1/batch', operationId: 'sdkBatch', summary: 'Send calls of any types' },
@@ -53,35 +50,34 @@ const BATCHES = [
 
 const FRAME_TOO_LARGE = 'what stands beside `batch` counts for each of its events, and is too large for that';
 
-/** The description of a body tells of JSON alone. */
+/** The document describes JSON bodies only. */
 const BODY =
-  'The body may call itself `text/plain`, `application/x-www-form-urlencoded`, `application/octet-stream` or any kind of JSON, or have no `Content-Type`: it is read as JSON.';
+  'The body is read as JSON; its `Content-Type` may be `text/plain`, `application/x-www-form-urlencoded`, `application/octet-stream`, any JSON type, or absent.';
 
 const JSON_BY_ANOTHER_NAME =
   /^(?:application\/octet-stream|text\/json|application\/(?:x-json|[\w.-]+\+json))(?:\s*;|$)/i;
 
-/** Calls of one request, as they were sent. */
+/** The calls of one request, as sent. */
 interface SentCalls {
   readonly calls: readonly unknown[];
-  /** What all of them are, by the path; each says so itself where this is undefined: in a batch. */
-  readonly call: Call | undefined;
+  /** The type of the call by the path; undefined for a batch, in which each call has its type. */
+  readonly call: SdkCallType | undefined;
   readonly frame: Frame;
   readonly frameBytes: number;
 }
 
 /**
- * The HTTP API of Segment, so that SDKs made for it, or for RudderStack, send here unchanged. 200 once the log confirmed.
- * Of a batch the good events are taken and the bad ones named; one in which all are bad is 400, as SDKs try again what
- * is anything else.
+ * The HTTP API of Segment, for unchanged SDKs made for it or for RudderStack. 200 once the log has confirmed. Valid events
+ * of a batch are accepted and invalid ones listed; a batch of only invalid events is 400, as SDKs retry other errors.
  */
 export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
   const readBatch = createBatchReader(dependencies);
   const ingest = createIngest(dependencies);
   const limits = { eventBytes: MAX_EVENT_BYTES, bodyBytes: MAX_BODY_BYTES };
-  // What pages send without asking first, as `sendBeacon` does, may not say that it is JSON.
+  // Requests without a preflight, as by `sendBeacon`, cannot have the content type of JSON.
   app.addContentTypeParser(['text/plain', 'application/x-www-form-urlencoded'], app.parseBody);
   app.addContentTypeParser(JSON_BY_ANOTHER_NAME, app.parseBody);
-  // Some say nothing of it: a body without a type is read, one of another type is not.
+  // Some SDKs send no content type, which is accepted. Other types are not.
   app.addContentTypeParser('*', (request, payload, done) => {
     if ((request.headers['content-type'] ?? '').trim() === '') app.parseBody(request, payload, done);
     else done(unsupportedMediaType());
@@ -92,17 +88,17 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
       dependencies.metrics.count('tributary_sdk_events_rejected_total', { error });
   }
 
-  /** Takes the calls that can be taken, and answers which cannot. */
+  /** Accepts the valid calls and returns the rejections of the others. */
   async function take(request: FastifyRequest, { calls, call, frame, frameBytes }: SentCalls) {
     const key = writeKeyOf(request);
-    charge(dependencies, key, calls.length);
+    consumeEventQuota(dependencies, key, calls.length);
     const receivedAt = iso(dependencies.clock());
     const { tolerantBody: found } = request;
     const ofBody = changesOf(found?.faults ?? [], call === undefined ? 'body' : 'call');
-    const items = calls.map((said, index) => {
+    const items = calls.map((sent, index) => {
       const faults = found?.itemFaults.get(index);
       return eventItem(
-        call === undefined || !isObject(said) ? said : { ...said, type: call },
+        call === undefined || !isObject(sent) ? sent : { ...sent, type: call },
         frame,
         receivedAt,
         faults === undefined ? ofBody : [...changesOf(faults, 'call'), ...ofBody],
@@ -122,26 +118,27 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
           }));
     const refusedToo = itemsTooLarge(read.events, tooLarge);
     countRejected(refusedToo);
-    const rejected = [...read.rejected, ...refusedToo].sort((a, b) => a.index - b.index).map(inWordsOfCalls);
+    const rejected = [...read.rejected, ...refusedToo].sort((a, b) => a.index - b.index).map(rejectedCall);
     return { taken: read.events.length - tooLarge.length, rejected };
   }
 
   let isWarned = dependencies.publicUrl !== undefined;
 
-  /** Logged once: pages on https send nothing to an http address. */
+  /** Logged once. Pages on https cannot send to an http address. */
   function warnOfProxy({ headers, protocol }: FastifyRequest): void {
-    const told = headers['x-forwarded-proto'];
-    if (isWarned || told === undefined || String(told).split(',').at(-1)?.trim() === protocol) return;
+    const forwarded = headers['x-forwarded-proto'];
+    if (isWarned || forwarded === undefined || String(forwarded).split(',').at(-1)?.trim() === protocol)
+      return;
     isWarned = true;
     dependencies.logger.warn(
       { protocol },
-      'X-Forwarded-Proto of a proxy is not believed, so analytics.js is told to send to an address that pages may not reach. Set TRUST_PROXY or TRIBUTARY_PUBLIC_URL',
+      'X-Forwarded-Proto of an untrusted proxy is ignored, so the settings of analytics.js have an address that pages may not reach. Set TRUST_PROXY or TRIBUTARY_PUBLIC_URL',
     );
   }
 
-  for (const [call, does] of Object.entries(OF_EACH_CALL) as [Call, string][]) {
+  for (const [call, does] of Object.entries(OF_EACH_CALL) as [SdkCallType, string][]) {
     const operationId = `sdk${call.slice(0, 1).toUpperCase()}${call.slice(1)}`;
-    for (const { url, ...told } of [
+    for (const { url, ...names } of [
       { url: `/v1/${call}`, operationId, summary: does },
       {
         url: `/v1/${call.slice(0, 1)}`,
@@ -151,7 +148,7 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
     ]) {
       app.post<{ Body: CallBody }>(
         url,
-        { config: ingestion, schema: schemaOf(told, callBody) },
+        { config: ingestion, schema: schemaOf(names, callBody) },
         async (request, reply) => {
           const { rejected } = await take(request, { calls: [request.body], call, frame: {}, frameBytes: 0 });
           const [refusal] = rejected;
@@ -162,10 +159,10 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
     }
   }
 
-  for (const { url, ...told } of BATCHES) {
+  for (const { url, ...names } of BATCHES) {
     app.post<{ Body: CallsBody }>(
       url,
-      { config: ofBatches, schema: schemaOf(told, callsBody) },
+      { config: ofBatches, schema: schemaOf(names, callsBody) },
       async (request, reply) => {
         const { batch, ...beside } = request.body;
         const frame = frameOf(beside);
@@ -179,10 +176,10 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
     );
   }
 
-  // What analytics.js finds out about itself is nobody's event: taken, so that pages see no error, and left at that.
-  // Nobody has to show a key for it, so its body is not even read.
-  const seen = async (_request: FastifyRequest, reply: FastifyReply) => reply.send({ success: true });
-  app.post('/v1/m', { config: measurements, schema: measurementsSchema, onRequest: seen }, seen);
+  // Measurements of analytics.js are accepted, so that pages see no error, and discarded. The route is public, so the
+  // body is not read.
+  const discard = async (_request: FastifyRequest, reply: FastifyReply) => reply.send({ success: true });
+  app.post('/v1/m', { config: measurements, schema: measurementsSchema, onRequest: discard }, discard);
 
   app.get(
     '/v1/projects/:writeKey/settings',
@@ -223,10 +220,10 @@ const measurementsSchema = {
 };
 
 function schemaOf(
-  told: { readonly operationId: string; readonly summary: string },
+  names: { readonly operationId: string; readonly summary: string },
   body: typeof callBody | typeof callsBody,
 ) {
-  return { ...told, description: BODY, body, querystring: callQuery, response: { 200: takenAnswer } };
+  return { ...names, description: BODY, body, querystring: callQuery, response: { 200: takenAnswer } };
 }
 
 function writeKeyOf({ caller }: FastifyRequest): WriteKey {
@@ -234,7 +231,7 @@ function writeKeyOf({ caller }: FastifyRequest): WriteKey {
   return caller.key;
 }
 
-/** The credential that let a request in, which its SDK is told to send with. */
+/** The credential of the request, which the SDK settings contain. */
 function rawKeyOf(request: FastifyRequest): string {
   return sdkCredentialOf(request) ?? '';
 }

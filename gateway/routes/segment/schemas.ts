@@ -1,19 +1,19 @@
 import type { JsonObject } from '@tributary/core';
 import { type TProperties, Type } from 'typebox';
-import { MAX_BATCH } from '../events/schemas.ts';
+import { MAX_BATCH } from '../../ingestion/event-schemas.ts';
 
 /**
- * The fields are described and not required here: an event is judged once it has our form, each on its own. Others are
- * taken and kept in `context.segment`.
+ * The fields are documented but not required: each event is validated after its conversion. Other fields are accepted and
+ * kept in `context.segment`.
  */
 const FIELDS = {
   messageId: 'Identifies the event; a repeated one is dropped. Assigned when absent.',
-  userId: 'Who it is about. This or `anonymousId` is needed.',
-  anonymousId: 'Who it is about, while unknown.',
-  event: 'What was done, of a track.',
+  userId: 'The subject. This or `anonymousId` is required.',
+  anonymousId: 'The subject while its `user_id` is unknown.',
+  event: 'The name of the event, for track.',
   name: 'Of a page or screen.',
   groupId: 'Of a group.',
-  previousId: 'Of an alias: who the user was before.',
+  previousId: 'The previous id of the user, for alias.',
   properties: 'Of a track, page or screen.',
   traits: 'Of an identify or group.',
   context: 'Circumstances: device, location, library.',
@@ -69,7 +69,7 @@ export const callsBody = Type.Unsafe<CallsBody>(
     {
       title: 'SdkBatch',
       description:
-        'Other fields are kept in `context.segment.batch` of each event. What stands beside `batch` counts as if each event said it: 413 where an event, or all together, would be too large.',
+        'Other fields are kept in `context.segment.batch` of each event. The fields beside `batch` count for each event: 413 when an event, or all together, would be too large.',
       additionalProperties: true,
       examples: [
         { batch: [{ type: 'track', userId: 'ada', event: 'Order Completed', properties: { total: 12.5 } }] },
@@ -78,7 +78,7 @@ export const callsBody = Type.Unsafe<CallsBody>(
   ),
 );
 
-/** A key may also stand here: `sendBeacon` can set no header. */
+/** The key may be in the query, as `sendBeacon` cannot set headers. */
 export const callQuery = Type.Object(
   { writeKey: Type.Optional(Type.String({ description: FIELDS.writeKey })) },
   { additionalProperties: true },
@@ -90,7 +90,7 @@ export const settingsPath = Type.Object({
 
 const detail = Type.Object({ path: Type.String(), message: Type.String() });
 
-/** What SDKs look for. */
+/** The response that SDKs expect. */
 export const takenAnswer = Type.Object(
   {
     success: Type.Literal(true),
@@ -103,5 +103,5 @@ export const takenAnswer = Type.Object(
   { title: 'SdkCallsTaken' },
 );
 
-/** Settings are for SDKs, whose form this is. */
+/** The settings have the form that SDKs expect. */
 export const settingsAnswer = Type.Unsafe<object>({ type: 'object', additionalProperties: true });

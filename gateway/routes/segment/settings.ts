@@ -1,13 +1,13 @@
 import type { WriteKey } from '@tributary/core';
 
-/** Where a client reached us, as it said so. */
+/** The address at which a client reached the gateway. */
 export interface Reached {
   readonly protocol: string;
   /** With its port. */
   readonly host: string;
 }
 
-/** Where a client reached us: at the public address where one is configured, else as its request says. */
+/** The configured public address, else that of the request. */
 export function reachedAt(publicUrl: string | undefined, { protocol, host }: Reached): Reached {
   if (publicUrl === undefined) return { protocol, host };
   const url = new URL(publicUrl);
@@ -17,8 +17,8 @@ export function reachedAt(publicUrl: string | undefined, { protocol, host }: Rea
 const PLAN_OF_ALL = { __default: { enabled: true, integrations: {} } };
 
 /**
- * What analytics.js loads before it sends: events go back to where the settings came from, nothing is blocked, no
- * destination is loaded into the page, and it does not measure itself.
+ * The settings of analytics.js: events are sent to the address that the settings came from, nothing is blocked, no
+ * destinations are loaded into the page, and analytics.js does not measure itself.
  */
 export function analyticsJsSettings(rawKey: string, { protocol, host }: Reached) {
   return {
@@ -45,7 +45,7 @@ export function analyticsJsSettings(rawKey: string, { protocol, host }: Reached)
 
 const NOT_MEASURED = { errors: { enabled: false }, metrics: { enabled: false } };
 
-/** What RudderStack's SDKs load: a source that is on and has no destinations of its own on the client. */
+/** The configuration of RudderStack's SDKs: an enabled source without client-side destinations. */
 export function rudderSourceConfig(rawKey: string, key: WriteKey) {
   return {
     source: {

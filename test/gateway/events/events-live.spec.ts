@@ -12,7 +12,7 @@ const LIMITS = {
   organizationStreams: 5,
   accountStreams: 5,
   commentEveryMs: 300,
-  patienceMs: 5_000,
+  stallTimeoutMs: 5_000,
 };
 const TRUSTED_MS = 60_000;
 

@@ -1,5 +1,5 @@
 import { type CanonicalEvent, TOPIC } from '@tributary/core';
-import { LOOK_BUDGET, RecentEvents, type RecentEventsQuery } from '@tributary/gateway';
+import { RecentEvents, type RecentEventsQuery, SCAN_BUDGET } from '@tributary/gateway';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 import { putJudged, trackEvent } from '../../helpers/judged-events.ts';
@@ -20,9 +20,9 @@ const log = () => test.dependencies.log;
 const put = (...args: Parameters<typeof putJudged> extends [unknown, ...infer Rest] ? Rest : never) =>
   putJudged(log(), ...args);
 
-async function look(changes: Partial<RecentEventsQuery> = {}, budget = {}) {
+async function scan(changes: Partial<RecentEventsQuery> = {}, budget = {}) {
   const seen: CanonicalEvent[] = [];
-  const recent = new RecentEvents(log(), Date.now, { ...LOOK_BUDGET, ...budget });
+  const recent = new RecentEvents(log(), Date.now, { ...SCAN_BUDGET, ...budget });
   const query: RecentEventsQuery = {
     workspaceId,
     type: 'track',
@@ -31,7 +31,7 @@ async function look(changes: Partial<RecentEventsQuery> = {}, budget = {}) {
     isWanted: () => true,
     ...changes,
   };
-  const coverage = await recent.look(query, (event) => void seen.push(event), STAYS);
+  const coverage = await recent.scan(query, (event) => void seen.push(event), STAYS);
   return { coverage, seen, ids: seen.map(({ message_id }) => message_id).sort() };
 }
 
@@ -55,7 +55,7 @@ describe('recent events', () => {
       trackEvent(workspaceId, { received_at: '2026-01-01T00:00:00.000Z', message_id: 'old' }),
     ]);
     const wanted = [...(accepted ?? []), ...(rejected ?? [])].map(({ message_id }) => message_id).sort();
-    const { ids, coverage, seen } = await look({ environment: 'production' });
+    const { ids, coverage, seen } = await scan({ environment: 'production' });
     expect(ids).toEqual(wanted);
     const times = seen.map(({ received_at }) => received_at).sort();
     expect(coverage).toMatchObject({
@@ -64,13 +64,13 @@ describe('recent events', () => {
       newest: times.at(-1),
       stoppedBy: null,
     });
-    expect((await look()).ids).toEqual([...wanted, 'dev'].sort());
-    expect((await look({ isWanted: ({ event }) => event === 'Bad' })).ids).toHaveLength(300);
+    expect((await scan()).ids).toEqual([...wanted, 'dev'].sort());
+    expect((await scan({ isWanted: ({ event }) => event === 'Bad' })).ids).toHaveLength(300);
   });
 
   it('begin with the last ones, and end with as many as were asked for', async () => {
     await put(many(4_000));
-    const { ids, coverage } = await look({ limit: 100 });
+    const { ids, coverage } = await scan({ limit: 100 });
     expect(ids).toHaveLength(100);
     expect(Number(ids[0]?.slice(1))).toBeGreaterThan(1_000);
     expect(coverage.stoppedBy).toBe('events');
@@ -82,7 +82,7 @@ describe('recent events', () => {
     [{ maxMs: 0 }, 'time'],
   ])('are not looked for past %j', async (budget, stoppedBy) => {
     await put(many(500));
-    const { coverage, seen } = await look({}, budget);
+    const { coverage, seen } = await scan({}, budget);
     expect(coverage.stoppedBy).toBe(stoppedBy);
     expect(seen.length).toBeLessThan(100);
   });
@@ -92,7 +92,7 @@ describe('recent events', () => {
     await new Promise((resolve) => setTimeout(resolve, 5));
     const since = Date.now();
     await put(many(3));
-    const { coverage } = await look({ since });
+    const { coverage } = await scan({ since });
     expect(coverage).toMatchObject({ events: 3, stoppedBy: null });
     expect(coverage.records).toBeLessThan(100);
   });
@@ -105,7 +105,7 @@ describe('recent events', () => {
       longest = Math.max(longest, performance.now() - last);
       last = performance.now();
     }, 1);
-    const { coverage } = await look({
+    const { coverage } = await scan({
       isWanted: () => {
         throw new Error('none of them');
       },
@@ -119,20 +119,20 @@ describe('recent events', () => {
     await put(many(300));
     const recent = new RecentEvents(log(), Date.now);
     const ended: string[] = [];
-    const lookOf = (who: string) =>
+    const scanOf = (who: string) =>
       recent
-        .look(
+        .scan(
           { workspaceId: who, type: 'track', since: 0, limit: 1e6, isWanted: () => true },
           () => {},
           STAYS,
         )
         .then(() => ended.push(who));
-    const looks = await Promise.allSettled(
-      [...Array.from({ length: 7 }, () => workspaceId), 'another'].map(lookOf),
+    const scans = await Promise.allSettled(
+      [...Array.from({ length: 7 }, () => workspaceId), 'another'].map(scanOf),
     );
     expect(ended).toHaveLength(7);
     // Behind two under way and four that wait there is no room for a seventh of the same.
-    expect(looks[6]).toMatchObject({ reason: { status: 429, retryAfterSeconds: 3 } });
+    expect(scans[6]).toMatchObject({ reason: { status: 429, retryAfterSeconds: 3 } });
     expect(ended.indexOf('another')).toBeLessThan(4);
   });
 });

@@ -117,7 +117,7 @@ describe('a write of a value that the organization blocks', () => {
     await owner.ok('PUT', path, {
       blocked_identities: [{ type: 'email', value: 'till@shop.example' }, { pattern: '^demo-[0-9]+$' }],
     });
-    const message = 'names nobody: the organization blocks it';
+    const message = 'is blocked by the organization';
     const sha256 = createHash('sha256').update('till@shop.example').digest('hex');
     for (const [body, at] of [
       [{ region: 'eu', ids: { crm: 'c-2', email: 'TILL@shop.example' } }, '/ids/email'],

@@ -1,0 +1,253 @@
+import {
+  type CatalogView,
+  hashKey,
+  includesOrganizationRole,
+  includesRole,
+  type Member,
+  type MembersView,
+  type Operation,
+  PERMISSIONS,
+  type Permission,
+  permissionOf,
+} from '@tributary/core';
+import type { FastifyRequest } from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
+import type { GatewayDependencies } from '../dependencies.ts';
+import { invalidRequest, permissionDenied } from '../errors/api-error.ts';
+import { createAuthenticate, createKeyUseNotes, usableKey } from './authenticate.ts';
+import type { Caller } from './caller.ts';
+import {
+  bearerOf,
+  keyInBody,
+  keyOrBearerOf,
+  keysInText,
+  namesCredential,
+  sdkCredentialOf,
+} from './credentials.ts';
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+const WORKSPACE_HEADER = 'x-workspace-id';
+
+/** The access rule of a route, from its config. */
+interface RouteAccess {
+  readonly operation: Operation;
+  /** Called by SDKs made for Segment or RudderStack. */
+  readonly sdk?: boolean;
+}
+
+/**
+ * Authenticates and authorises every request. Each route names its operation in the permission table; a route without one
+ * stops the gateway from starting. The order of the checks is the spec's: credential (401), workspace header (400), then
+ * credential kind, membership and role (403). All of them run before the body is read, unless an SDK sends its key in
+ * the body.
+ */
+export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, dependencies) => {
+  const { catalog, clock } = dependencies;
+  const authenticate = createAuthenticate(dependencies);
+  const noteKeyUse = createKeyUseNotes(dependencies);
+  // Declared up front, so that all request objects have one shape, which keeps property access fast.
+  for (const property of ['caller', 'workspace', 'role', 'organization', 'organizationRole'])
+    app.decorateRequest(property);
+  app.addHook('onRoute', (route) => {
+    const operation = route.config?.operation;
+    if (operation === undefined || !(operation in PERMISSIONS)) {
+      throw new Error(
+        `route ${String(route.method)} ${route.url} names no operation of the permission table`,
+      );
+    }
+  });
+
+  function admit(
+    request: FastifyRequest,
+    route: RouteAccess,
+    credential: string | undefined,
+    done: (error?: Error) => void,
+  ): void {
+    const admitCaller = (caller: Caller) => {
+      request.caller = caller;
+      noteKeyUse(caller);
+      authorize(request, route, dependencies);
+    };
+    const caller = authenticate(request, credential);
+    if (caller instanceof Promise) caller.then(admitCaller).then(() => done(), done);
+    else {
+      admitCaller(caller);
+      done();
+    }
+  }
+
+  /** Rejects with 401 or 429, before anything is parsed, when the body holds no valid key. */
+  async function prove(request: FastifyRequest, text: Buffer): Promise<void> {
+    const [first, ...others] = keysInText(text);
+    for (const key of others) if (usableKey(catalog.state, hashKey(key), clock()) !== undefined) return;
+    await authenticate(request, first);
+  }
+
+  app.addHook('onRequest', (request, _reply, done) => {
+    const { operation, sdk } = request.routeOptions.config;
+    if (operation === undefined) return done(); // no route: the not-found handler answers
+    if (permissionOf(operation).public) return done();
+    if (sdk && request.method === 'POST' && !namesCredential(request)) {
+      // The key may be in the body.
+      request.proveByBody = (text) => prove(request, text);
+      return done();
+    }
+    const route = { operation, sdk: sdk === true };
+    admit(request, route, credentialOf(request, route), done);
+  });
+  app.addHook('preValidation', (request, _reply, done) => {
+    if (isAdmitted(request)) return done();
+    const { operation, sdk } = request.routeOptions.config;
+    if (operation === undefined || permissionOf(operation).public) return done();
+    admit(request, { operation, sdk: sdk === true }, keyInBody(request), done);
+  });
+});
+
+/** The credential, from the place that the called API defines. */
+function credentialOf(request: FastifyRequest, { operation, sdk }: RouteAccess): string | undefined {
+  if (sdk) return sdkCredentialOf(request);
+  return isOfProfiles(operation) ? keyOrBearerOf(request) : bearerOf(request);
+}
+
+function isAdmitted({ caller }: { readonly caller?: Caller }): boolean {
+  return caller !== undefined;
+}
+
+/** Profile operations name their organization in the body, so they are authorised after it is read. */
+function isOfProfiles(operation: Operation): boolean {
+  return permissionOf(operation).scope !== undefined;
+}
+
+function authorize(
+  request: FastifyRequest,
+  { operation, sdk }: RouteAccess,
+  { catalog }: GatewayDependencies,
+): void {
+  const permission = permissionOf(operation);
+  const { workspaceId, organizationId } = request.params as PathParameters;
+  if (workspaceId !== undefined) checkWorkspaceHeader(request, workspaceId.toLowerCase(), request.caller);
+  if (!permission.credentials.includes(request.caller.kind)) throw permissionDenied();
+  const { caller } = request;
+  if (sdk && caller.kind === 'write_key')
+    authorizeInWorkspace(request, permission, caller.key.workspace_id, catalog.state);
+  if (workspaceId !== undefined)
+    authorizeInWorkspace(request, permission, workspaceId.toLowerCase(), catalog.state);
+  if (organizationId !== undefined)
+    authorizeInOrganization(request, permission, organizationId.toLowerCase(), catalog.state);
+}
+
+interface PathParameters {
+  readonly workspaceId?: string;
+  readonly organizationId?: string;
+  readonly memberId?: string;
+}
+
+function authorizeInWorkspace(
+  request: FastifyRequest,
+  permission: Permission,
+  workspaceId: string,
+  state: CatalogView,
+): void {
+  const { caller } = request;
+  const workspace = state.workspace(workspaceId);
+  if (workspace === undefined) throw permissionDenied();
+  const staysOpen = permission.archived === true && caller.kind === 'id_token';
+  if (workspace.status !== 'active' && !staysOpen) throw permissionDenied();
+  request.workspace = workspace;
+  const role = roleIn(caller, workspace.id, state);
+  if (role === 'foreign') throw permissionDenied();
+  request.role = role;
+  if (!hasGrant(caller, permission)) throw permissionDenied();
+  if (permission.role === undefined || (role !== undefined && includesRole(role, permission.role))) return;
+  if (!isSelf(request, permission, state.workspaceMembers, workspace.id)) throw permissionDenied();
+}
+
+/** An API key manages keys or members only with a grant that an admin of the organization gave at its creation. */
+function hasGrant(caller: Caller, { grant }: Permission): boolean {
+  return grant === undefined || caller.kind !== 'api_key' || caller.key.may_manage?.includes(grant) === true;
+}
+
+/** Only accounts are members of an organization. A foreign organization is answered like a missing one. */
+function authorizeInOrganization(
+  request: FastifyRequest,
+  permission: Permission,
+  organizationId: string,
+  state: CatalogView,
+): void {
+  const { caller } = request;
+  const organization = state.organization(organizationId);
+  const role =
+    caller.kind === 'id_token' ? state.organizationRole(caller.account.id, organizationId) : undefined;
+  if (organization === undefined || role === undefined) throw permissionDenied();
+  request.organization = organization;
+  request.organizationRole = role;
+  const needed = permission.organizationRole ?? 'owner'; // a table row without a role is for owners only
+  if (includesOrganizationRole(role, needed)) return;
+  if (!isSelf(request, permission, state.organizationMembers, organization.id)) throw permissionDenied();
+}
+
+/** Whether the operation is open to the member named in the path, and that member is the caller. */
+function isSelf(
+  { caller, params }: FastifyRequest,
+  permission: Permission,
+  members: MembersView<Member>,
+  scopeId: string,
+): boolean {
+  if (permission.self !== true || caller.kind !== 'id_token') return false;
+  const { memberId } = params as PathParameters;
+  return members.get(scopeId, memberId?.toLowerCase() ?? '')?.account_id === caller.account.id;
+}
+
+/** The caller's role in a workspace; undefined for a write key of the workspace, `foreign` for a caller without access. */
+function roleIn(caller: Caller, workspaceId: string, state: CatalogView) {
+  if (caller.kind === 'id_token') return state.workspaceRole(caller.account.id, workspaceId) ?? 'foreign';
+  if (caller.kind === 'client_key' || caller.key.workspace_id !== workspaceId) return 'foreign';
+  return caller.kind === 'api_key' ? caller.key.role : undefined;
+}
+
+/** The header is required, except for write keys, and must name the workspace of the path. */
+function checkWorkspaceHeader(request: FastifyRequest, workspaceId: string, caller: Caller): void {
+  const header = request.headers[WORKSPACE_HEADER];
+  if (header === undefined && caller.kind === 'write_key') return;
+  if (typeof header !== 'string' || !UUID.test(header)) {
+    throw invalidRequest({
+      path: 'X-Workspace-ID',
+      message: header === undefined ? 'is required' : 'must be a UUID',
+    });
+  }
+  if (header.toLowerCase() !== workspaceId) throw permissionDenied();
+}
+
+/** An authorised caller, operation and workspace. */
+export interface Admitted {
+  readonly caller: Caller;
+  readonly operation: Operation;
+  readonly workspaceId: string;
+}
+
+export type Refusal = 'unavailable' | 'not authenticated' | 'permission denied';
+
+/**
+ * Why an admitted caller would be refused now; undefined while the admission holds. For streams, which must end when the
+ * credential expires or is revoked, the member is removed, the workspace is archived, or the catalog is too old to tell.
+ */
+export function refusalNow(
+  { caller, operation, workspaceId }: Admitted,
+  { catalog, clock, trustCatalogForMs = Infinity }: AdmittanceDependencies,
+): Refusal | undefined {
+  if (catalog.age > trustCatalogForMs) return 'unavailable';
+  if (!isGood(caller, { catalog, clock })) return 'not authenticated';
+  const { credentials, role: needed } = permissionOf(operation);
+  const role = roleIn(caller, workspaceId, catalog.state);
+  const isActive = catalog.state.workspace(workspaceId)?.status === 'active';
+  if (!isActive || !credentials.includes(caller.kind) || role === 'foreign') return 'permission denied';
+  const suffices = needed === undefined || (role !== undefined && includesRole(role, needed));
+  return suffices ? undefined : 'permission denied';
+}
+
+type AdmittanceDependencies = Pick<GatewayDependencies, 'catalog' | 'clock' | 'trustCatalogForMs'>;
+
+function isGood(caller: Caller, { catalog, clock }: Pick<GatewayDependencies, 'catalog' | 'clock'>): boolean {
+  if (caller.kind === 'id_token') return clock() < caller.expiresAt;
+  return usableKey(catalog.state, caller.key.hash, clock()) !== undefined;
+}

@@ -1,0 +1,80 @@
+import { expect, it } from 'vitest';
+import { parseIpAddress } from '../server/ip-address.ts';
+import { FailedAuthentications, MAX_FAILURES, MAX_WIDER_FAILURES } from './failed-authentications.ts';
+
+function failing() {
+  let now = 1_000_000;
+  const failures = new FailedAuthentications(() => now);
+  const read = (address: string) => {
+    const parsed = parseIpAddress(address);
+    if (parsed === undefined) throw new Error(`${address} is no address`);
+    return parsed;
+  };
+  return {
+    fail: (address: string, times: number) => {
+      for (let time = 0; time < times; time++) failures.note(read(address));
+    },
+    waitOf: (address: string) => failures.waitOf(read(address)),
+    pass: (ms: number) => (now += ms),
+  };
+}
+
+const [A, B] = ['192.0.2.1', '192.0.2.2'];
+const nth = (n: number) => `10.0.${n >> 8}.${n & 255}`;
+
+it('makes an address wait for the rest of its minute, and no other', () => {
+  const { waitOf, fail, pass } = failing();
+  fail(A, MAX_FAILURES - 1);
+  expect(waitOf(A)).toBe(0);
+  pass(10_500);
+  fail(A, 1);
+  expect(waitOf(A)).toBe(50);
+  expect(waitOf(B)).toBe(0);
+  pass(49_499);
+  expect(waitOf(A)).toBe(1);
+  pass(1);
+  expect(waitOf(A)).toBe(0);
+  fail(A, 1);
+  expect(waitOf(A)).toBe(0);
+});
+
+it('does not make anybody wait longer when the clock is set back', () => {
+  const { waitOf, fail, pass } = failing();
+  fail(A, MAX_FAILURES);
+  pass(-3_600_000);
+  expect(waitOf(A)).toBe(0);
+});
+
+it('remembers a bounded number of addresses, the latest to begin', () => {
+  const { waitOf, fail } = failing();
+  fail(A, MAX_FAILURES - 1);
+  for (let address = 0; address < 10_000; address++) fail(nth(address), 1);
+  fail(A, 1);
+  expect(waitOf(A)).toBe(0);
+});
+
+it('forgot an address that had to wait once 10,000 others had failed: it goes on waiting', () => {
+  const { waitOf, fail } = failing();
+  fail(A, MAX_FAILURES);
+  for (let address = 0; address < 10_600; address++) fail(nth(address), 1);
+  expect(waitOf(A)).toBe(60);
+});
+
+it('counted the addresses of one IPv6 customer, and the spellings of one address, apart', () => {
+  const { waitOf, fail } = failing();
+  for (let host = 0; host < MAX_FAILURES; host++) fail(`2001:db8:7:1::${host.toString(16)}`, 1);
+  expect(waitOf('2001:db8:7:1:ffff::1')).toBe(60);
+  expect(waitOf('2001:db8:7:2::1')).toBe(0);
+  fail('::ffff:198.51.100.9', 40);
+  fail('::FFFF:C633:6409', 30);
+  fail('198.51.100.9', 30);
+  expect(waitOf('[::ffff:198.51.100.9]')).toBe(60);
+});
+
+it('had 65,536 networks of one /48 to guess from: they wait together', () => {
+  const { waitOf, fail } = failing();
+  for (let network = 0; network < MAX_WIDER_FAILURES; network++)
+    fail(`2001:db8:8:${network.toString(16)}::1`, 1);
+  expect(waitOf('2001:db8:8:ffff::1')).toBe(60);
+  expect(waitOf('2001:db8:9:1::1')).toBe(0);
+});

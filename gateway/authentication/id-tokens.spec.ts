@@ -1,0 +1,244 @@
+import { Unavailable } from '@tributary/core';
+import {
+  createLocalJWKSet,
+  exportJWK,
+  exportSPKI,
+  generateKeyPair,
+  type JWTPayload,
+  SignJWT,
+  UnsecuredJWT,
+} from 'jose';
+import { beforeAll, describe, expect, it } from 'vitest';
+import {
+  createIdentityVerifier,
+  type IdentityVerifier,
+  isAdmitted,
+  isIssuedToUs,
+  profileScopes,
+  subjectOf,
+  type TrustedIssuer,
+  verifiedEmail,
+} from './id-tokens.ts';
+
+const NOW = Date.parse('2026-01-01T12:00:00Z') / 1000;
+const ISSUER = 'https://issuer.example';
+const AUDIENCE = 'tributary';
+const claims = {
+  iss: ISSUER,
+  aud: AUDIENCE,
+  sub: 'ada',
+  email: 'Ada@example.com',
+  email_verified: true,
+  iat: NOW - 60,
+  exp: NOW + 3_540,
+};
+
+type Keys = Awaited<ReturnType<typeof generateKeyPair>>;
+let keys: Keys;
+let strangers: Keys;
+let publicKeys: TrustedIssuer['keys'];
+let verifier: IdentityVerifier;
+beforeAll(async () => {
+  keys = await generateKeyPair('ES256', { extractable: true });
+  strangers = await generateKeyPair('ES256');
+  const published = { ...(await exportJWK(keys.publicKey)), kid: 'k1', alg: 'ES256', use: 'sig' };
+  publicKeys = createLocalJWKSet({ keys: [published] });
+  verifier = verifierOf({});
+});
+
+function verifierOf(changes: Partial<TrustedIssuer>): IdentityVerifier {
+  const trusted = {
+    issuer: ISSUER,
+    audiences: [AUDIENCE, 'tributary-cli'],
+    // What is configured by mistake is not taken either.
+    algorithms: ['ES256', 'HS256', 'none'],
+    emailDomains: [],
+    keys: publicKeys,
+    ...changes,
+  };
+  return createIdentityVerifier([trusted], () => new Date(NOW * 1000));
+}
+
+function sign(
+  changes: JWTPayload = {},
+  header: { kid?: string; typ?: string; alg?: string } = { kid: 'k1' },
+  by: Keys = keys,
+) {
+  return new SignJWT({ ...claims, ...changes })
+    .setProtectedHeader({ alg: 'ES256', ...header })
+    .sign(by.privateKey);
+}
+
+/** The claims without one of them. */
+function lacking(claim: keyof typeof claims): JWTPayload {
+  return { [claim]: undefined };
+}
+
+describe('an ID token', () => {
+  it('that its claims refuse is refused without a look at the issuer’s keys', async () => {
+    const down = verifierOf({
+      keys: () => {
+        throw new Unavailable('the issuer does not answer');
+      },
+    });
+    for (const changes of [{ exp: NOW - 31 }, { aud: 'elsewhere' }, { nbf: NOW + 31 }, { iat: NOW + 31 }])
+      expect(await down.verify(await sign(changes))).toBeUndefined();
+    expect(await down.verify(await hmac(await exportSPKI(keys.publicKey)))).toBeUndefined();
+    expect(await down.verify(new UnsecuredJWT(claims).encode())).toBeUndefined();
+    await expect(down.verify(await sign())).rejects.toThrow(Unavailable);
+  });
+
+  it('names who is calling', async () => {
+    expect(await verifier.verify(await sign())).toEqual({
+      issuer: ISSUER,
+      subject: 'ada',
+      email: 'ada@example.com',
+      issuedAt: '2026-01-01T11:59:00.000Z',
+      expiresAt: (claims.exp + 30) * 1000,
+    });
+    expect(await verifier.verify(await sign({ aud: 'tributary-cli' }))).toMatchObject({ subject: 'ada' });
+  });
+
+  it('is good without an e-mail address, or with one that is not verified, which does not count', async () => {
+    for (const changes of [lacking('email'), lacking('email_verified'), { email_verified: false }])
+      expect(await verifier.verify(await sign(changes))).toMatchObject({ subject: 'ada', email: null });
+  });
+
+  it('for several audiences was issued to one of ours', async () => {
+    const aud = [AUDIENCE, 'elsewhere'];
+    expect(await verifier.verify(await sign({ aud, azp: AUDIENCE }))).toMatchObject({ subject: 'ada' });
+  });
+
+  it('is of a person of a domain that is let in, where the issuer has such', async () => {
+    const strict = verifierOf({ emailDomains: ['example.com'] });
+    expect(await strict.verify(await sign())).toMatchObject({ subject: 'ada' });
+    for (const changes of [{ email: 'ada@example.org' }, { email_verified: false }, lacking('email')])
+      expect(await strict.verify(await sign(changes))).toBeUndefined();
+  });
+
+  it('may be off by the skew of two clocks', async () => {
+    expect(await verifier.verify(await sign({ exp: NOW - 29 }))).toMatchObject({ subject: 'ada' });
+    expect(await verifier.verify(await sign({ iat: NOW + 29 }))).toMatchObject({ subject: 'ada' });
+  });
+
+  it.each<[string, () => Promise<string> | string]>([
+    ['expired', () => sign({ exp: NOW - 31 })],
+    ['is issued in the future', () => sign({ iat: NOW + 31 })],
+    ['is not valid yet', () => sign({ nbf: NOW + 31 })],
+    ['was issued so long ago that no expiry counts', () => sign({ iat: NOW - 25 * 3600 })],
+    ['is for another audience', () => sign({ aud: 'elsewhere' })],
+    ['is for us and others, and does not say who asked for it', () => sign({ aud: [AUDIENCE, 'elsewhere'] })],
+    [
+      'is for us and others, and another asked for it',
+      () => sign({ aud: [AUDIENCE, 'elsewhere'], azp: 'elsewhere' }),
+    ],
+    ['is an access token', () => sign({}, { kid: 'k1', typ: 'at+jwt' })],
+    ['is a logout token', () => sign({}, { kid: 'k1', typ: 'logout+jwt' })],
+    ['has no audience', () => sign(lacking('aud'))],
+    ['is of an issuer that is not trusted', () => sign({ iss: 'https://other.example' })],
+    ['has no issuer', () => sign(lacking('iss'))],
+    ['never expires', () => sign(lacking('exp'))],
+    ['does not say when it was issued', () => sign(lacking('iat'))],
+    ['has no subject', () => sign(lacking('sub'))],
+    ['has an empty subject', () => sign({ sub: '' })],
+    ['names a key nobody published', () => sign({}, { kid: 'k2' })],
+    ['is signed by another key under the name of a published one', () => sign({}, { kid: 'k1' }, strangers)],
+    ['is not signed', () => new UnsecuredJWT(claims).encode()],
+    ['is signed with the public key as a secret, PEM', async () => hmac(await exportSPKI(keys.publicKey))],
+    [
+      'is signed with the public key as a secret, JWK',
+      async () => hmac(JSON.stringify(await exportJWK(keys.publicKey))),
+    ],
+    ['had its claims replaced', async () => withClaims(await sign(), { ...claims, sub: 'grace' })],
+    ['had its header replaced', async () => withHeader(await sign(), { alg: 'none', kid: 'k1' })],
+    ['is cut short', async () => (await sign()).slice(0, -4)],
+    ['is no token', () => 'a.b.c'],
+    ['is empty', () => ''],
+  ])('is nobody’s when it %s', async (_, make) => {
+    expect(await verifier.verify(await make())).toBeUndefined();
+  });
+});
+
+const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
+
+function hmac(secret: string): Promise<string> {
+  return new SignJWT(claims)
+    .setProtectedHeader({ alg: 'HS256', kid: 'k1' })
+    .sign(new TextEncoder().encode(secret));
+}
+
+function withClaims(token: string, changed: object): string {
+  const [header, , signature] = token.split('.');
+  return `${header}.${encode(changed)}.${signature}`;
+}
+
+function withHeader(token: string, changed: object): string {
+  const [, payload, signature] = token.split('.');
+  return `${encode(changed)}.${payload}.${signature}`;
+}
+
+describe('the subject', () => {
+  it.each([undefined, '', 7, 'x'.repeat(256)])('is nobody when it is %j', (sub) => {
+    expect(subjectOf({ sub: sub as string })).toBeUndefined();
+  });
+
+  it('may have the length OpenID Connect allows', () => {
+    expect(subjectOf({ sub: 'x'.repeat(255) })).toHaveLength(255);
+  });
+});
+
+describe('the authorized party', () => {
+  it('need not be there for a single audience, and may be another client of the same product then', () => {
+    expect(isIssuedToUs({ aud: 'web' }, ['web'])).toBe(true);
+    expect(isIssuedToUs({ aud: ['web'] }, ['web'])).toBe(true);
+    expect(isIssuedToUs({ aud: 'web', azp: 'android' }, ['web'])).toBe(true);
+  });
+
+  it('must be ours where there are several audiences', () => {
+    expect(isIssuedToUs({ aud: ['web', 'other'], azp: 'web' }, ['web'])).toBe(true);
+    expect(isIssuedToUs({ aud: ['web', 'other'] }, ['web'])).toBe(false);
+    expect(isIssuedToUs({ aud: ['web', 'other'], azp: 'other' }, ['web'])).toBe(false);
+    expect(isIssuedToUs({ aud: ['web', 'other'], azp: ['web'] }, ['web'])).toBe(false);
+  });
+});
+
+describe('the e-mail address', () => {
+  it.each([true, 'true'])('counts when it is verified (%j)', (email_verified) => {
+    expect(verifiedEmail({ email: 'Ada@Example.com', email_verified })).toBe('ada@example.com');
+  });
+
+  it.each([undefined, false, 'false', null, 1, 'yes'])('does not when its flag is %j', (email_verified) => {
+    expect(verifiedEmail({ email: 'ada@example.com', email_verified })).toBeNull();
+  });
+
+  it.each([undefined, 7, '', 'ada', ['ada@example.com']])('does not when it is %j', (email) => {
+    expect(verifiedEmail({ email, email_verified: true })).toBeNull();
+  });
+
+  it('lets in who is of a domain, and not of one that ends like it or lies below it', () => {
+    expect(isAdmitted('ada@example.com', ['example.org', 'example.com'])).toBe(true);
+    expect(isAdmitted('ada@badexample.com', ['example.com'])).toBe(false);
+    expect(isAdmitted('ada@sub.example.com', ['example.com'])).toBe(false);
+    expect(isAdmitted(null, ['example.com'])).toBe(false);
+    expect(isAdmitted(null, [])).toBe(true);
+  });
+});
+
+describe('the scopes of the profile API', () => {
+  it.each([
+    [{ scope: 'openid profile profile.read' }, ['profile.read']],
+    [{ scopes: ['profile.read', 'email', 'profile.write'] }, ['profile.read', 'profile.write']],
+    [{ scopes: 'profile.read,profile.delete' }, ['profile.read', 'profile.delete']],
+    [{ scope: 'openid', scopes: ['profile.write'] }, ['profile.write']],
+    [{ scope: 'profile.bogus' }, ['profile.bogus']],
+  ])('are named by %j', (claims, scopes) => {
+    expect(profileScopes(claims)).toEqual(scopes);
+  });
+
+  it.each([{}, { scope: 'openid profile' }, { scope: 7, scopes: [7, null, {}] }, { scope: '' }])(
+    'are not named by %j',
+    (claims) => {
+      expect(profileScopes(claims)).toBeUndefined();
+    },
+  );
+});

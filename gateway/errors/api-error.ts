@@ -1,0 +1,118 @@
+import type { ConflictCause, ConflictReason } from '@tributary/core';
+import type { FastifyReply } from 'fastify';
+
+/** One fault of a request. `path` is a JSON pointer into the body, or the name of a query parameter. */
+export interface ErrorDetail {
+  readonly path: string;
+  readonly message: string;
+}
+
+/** An error response. `error` is short and stable; clients may compare it. */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly error: string;
+  readonly details: readonly ErrorDetail[] | undefined;
+  /** Further fields of the response body. */
+  readonly fields: Readonly<Record<string, unknown>>;
+  readonly retryAfterSeconds: number | undefined;
+
+  constructor(
+    status: number,
+    error: string,
+    options: {
+      details?: readonly ErrorDetail[];
+      fields?: Readonly<Record<string, unknown>>;
+      retryAfterSeconds?: number;
+      /** For the log; not sent to the caller. */
+      cause?: unknown;
+    } = {},
+  ) {
+    super(error, options.cause === undefined ? {} : { cause: options.cause });
+    this.name = 'ApiError';
+    this.status = status;
+    this.error = error;
+    this.details = options.details;
+    this.fields = options.fields ?? {};
+    this.retryAfterSeconds = options.retryAfterSeconds;
+  }
+}
+
+const RETRY_AFTER_SECONDS = 1;
+
+export function invalidRequest(...details: readonly ErrorDetail[]): ApiError {
+  return new ApiError(400, 'invalid request', { details });
+}
+
+export function notAuthenticated(): ApiError {
+  return new ApiError(401, 'not authenticated');
+}
+
+export function permissionDenied(): ApiError {
+  return new ApiError(403, 'permission denied');
+}
+
+export function notFound(): ApiError {
+  return new ApiError(404, 'not found');
+}
+
+/** 405: the path has other methods, which the caller sets as `Allow`. */
+export function methodNotAllowed(): ApiError {
+  return new ApiError(405, 'method not allowed');
+}
+
+/**
+ * Why a change conflicts with the current state: the catalog's reasons, and
+ *
+ * - `not_dead`: the delivery is not dead, or no longer.
+ * - `unusable`: this release has no connector for the destination, or no key opens its secrets.
+ * - `not_merged`: the ucid belongs to a profile of its own.
+ * - `unknown_origin`: no part of the merged profile is known to come from the ucid.
+ */
+type ConflictCode = ConflictReason | 'not_dead' | 'unusable' | 'not_merged' | 'unknown_origin';
+
+/** 409. `causes` names the entities that prevent the change, if any. */
+export function conflict(reason: ConflictCode, causes: readonly ConflictCause[] = []): ApiError {
+  return new ApiError(409, 'conflict', { fields: { reason, causes } });
+}
+
+export function versionMismatch(): ApiError {
+  return new ApiError(412, 'version mismatch');
+}
+
+export function payloadTooLarge(path: string, message: string): ApiError {
+  return new ApiError(413, 'payload too large', { details: [{ path, message }] });
+}
+
+export function bodyTooLarge(): ApiError {
+  return payloadTooLarge('', 'the body is too large');
+}
+
+export function unsupportedMediaType(): ApiError {
+  return new ApiError(415, 'unsupported media type');
+}
+
+export function tooManyRequests(retryAfterSeconds: number): ApiError {
+  return new ApiError(429, 'too many requests', { retryAfterSeconds });
+}
+
+/** 503: nothing is confirmed. `fields` may contain the assigned ids, for a retry; `cause` is for the log only. */
+export function unavailable(fields: Readonly<Record<string, unknown>> = {}, cause?: unknown): ApiError {
+  return new ApiError(503, 'unavailable', { fields, cause, retryAfterSeconds: RETRY_AFTER_SECONDS });
+}
+
+/** The body of an error response. */
+export function errorBody({ error, fields, details }: ApiError): Readonly<Record<string, unknown>> {
+  return { error, ...fields, ...(details === undefined ? {} : { details }) };
+}
+
+export function answerError(reply: FastifyReply, error: ApiError): FastifyReply {
+  if (error.retryAfterSeconds !== undefined) reply.header('retry-after', String(error.retryAfterSeconds));
+  // Fastify would close the connection of a client that is still sending, which then could not read the response. When it
+  // stays open, Node reads and discards the rest within the request's timeout.
+  if (error.status === 413 || error.status === 503) reply.removeHeader('connection');
+  return reply
+    .code(error.status)
+    .type('application/json; charset=utf-8')
+    .serializer(JSON.stringify)
+    .send(errorBody(error));
+}

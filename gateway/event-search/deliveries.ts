@@ -1,0 +1,229 @@
+import {
+  type CanonicalEvent,
+  type Delivery,
+  type DeliveryOutcome,
+  type DeliveryTrace,
+  type EventLog,
+  eventKey,
+  type History,
+  isNotice,
+  type LogEntry,
+  outcomeOfEntry,
+  partitionOf,
+  retryTopic,
+  TOPIC,
+  type TraceStage,
+} from '@tributary/core';
+import { isEntryOf } from './accepted-event.ts';
+import type { LogScan, ScanEnd } from './log-scan.ts';
+import { CLOCK_SKEW_MS } from './received-event.ts';
+
+const RETRY_TOPICS = retryTopic('');
+
+/** A delivery as route appended it. */
+export interface LoggedDelivery {
+  readonly delivery: Delivery;
+  readonly entry: LogEntry;
+}
+
+export interface DeliverySources {
+  readonly log: EventLog;
+  readonly history: Pick<History, 'get'>;
+}
+
+/** The deliveries that route appended for an event. */
+export interface FoundDeliveries {
+  /** The newest entry of each, by the delivery's id. */
+  readonly byId: ReadonlyMap<string, LoggedDelivery>;
+  /** True when everything that route has appended for the event by now was read. */
+  readonly complete: boolean;
+}
+
+/** Selects deliveries of an accepted event. */
+export interface DeliveryQuery {
+  readonly accepted: LogEntry;
+  readonly event: CanonicalEvent;
+  /** Partitions of `deliveries` to search. */
+  readonly partitions: Iterable<number>;
+  /** Ends the search: no deliveries beside the found ones can exist. */
+  hasAll(byId: ReadonlyMap<string, LoggedDelivery>): boolean;
+  /** Whether route's slow queue may have appended them, which it does in no particular order. */
+  readonly slow: boolean;
+}
+
+/**
+ * Finds the entries on `deliveries` that belong to an accepted event. Route commits in the order of `events.accepted`, so
+ * the first delivery of a later event of its partition ends the search, except for deliveries from its slow queue.
+ */
+export async function findDeliveries(
+  scan: LogScan,
+  log: EventLog,
+  { accepted, event, partitions, hasAll, slow }: DeliveryQuery,
+): Promise<FoundDeliveries> {
+  const topic = TOPIC.deliveries;
+  const byId = new Map<string, LoggedDelivery>();
+  const ends = await Promise.all(
+    [...partitions].map(async (partition) => {
+      const from = await log.offsetAt(topic, partition, accepted.timestamp - CLOCK_SKEW_MS);
+      return scan.visit({ topic, partition, from }, (entry) => {
+        if (!isEntryOf(entry, event))
+          return !slow && isOfLaterEvent(log, entry, accepted, event) ? 'enough' : undefined;
+        const delivery = JSON.parse(entry.value) as Delivery;
+        if (delivery.replay === undefined) byId.set(delivery.id, { delivery, entry });
+        return hasAll(byId) ? 'enough' : undefined;
+      });
+    }),
+  );
+  return { byId, complete: ends.every((end) => end !== 'timed out') };
+}
+
+/** Whether an entry is the first delivery of a later event of the same partition. Redrives, replays and notices are in no order. */
+function isOfLaterEvent(log: EventLog, entry: LogEntry, accepted: LogEntry, event: CanonicalEvent): boolean {
+  if (entry.timestamp < accepted.timestamp + CLOCK_SKEW_MS) return false;
+  const delivery = JSON.parse(entry.value) as Delivery;
+  const { redrives, replay, created_at, event: other } = delivery;
+  if (redrives > 0 || replay !== undefined || isNotice(delivery) || other.environment !== event.environment)
+    return false;
+  const partitions = log.topics.get(TOPIC.accepted)?.partitions ?? 1;
+  return (
+    partitionOf(eventKey(other), partitions) === accepted.position.partition &&
+    Date.parse(other.received_at) > Date.parse(event.received_at) + CLOCK_SKEW_MS &&
+    Date.parse(created_at) > accepted.timestamp
+  );
+}
+
+/**
+ * The state of a delivery, from the places it can be in, in the order in which it moves on, so that it is not missed
+ * between two of them:
+ *
+ * 1. not consumed by deliver yet: pending, unless history has an outcome;
+ * 2. in the slow queue or a retry topic: the same;
+ * 3. with an outcome, on a topic that the history stage has not consumed yet, or in history;
+ * 4. without any of these it was delivered at its first attempt, which leaves no record. This is reported only when all
+ *    places were read to their end, else the state is `unknown`.
+ */
+export async function traceDelivery(
+  scan: LogScan,
+  sources: DeliverySources,
+  logged: LoggedDelivery,
+  workspaceId: string,
+): Promise<DeliveryTrace> {
+  const { log } = sources;
+  const { delivery, entry } = logged;
+  const { partition, offset } = entry.position;
+  const pendingAt = (stage: TraceStage): DeliveryTrace => ({
+    ...idsOf(delivery),
+    status: 'pending',
+    stage,
+    first_try: false,
+    attempts: delivery.attempts,
+  });
+  const consumed = (await log.positionOf('deliver', TOPIC.deliveries, partition)) ?? 0;
+  if (consumed <= offset)
+    return outcomeOr(await outcomeIn(scan, sources, workspaceId, delivery.id), pendingAt('deliver'));
+  const queue = await queueOf(scan, log, logged);
+  if (queue !== undefined && queue !== 'timed out')
+    return outcomeOr(await outcomeIn(scan, sources, workspaceId, delivery.id), pendingAt(queue));
+  const unindexed = await unindexedOutcome(scan, log, partition, delivery.id);
+  const indexed = await outcomeIn(scan, sources, workspaceId, delivery.id);
+  const outcome = unindexed.newest ?? (indexed === 'unanswered' ? undefined : indexed);
+  if (outcome !== undefined) return unindexed.complete ? outcome : { ...outcome, status: 'unknown' };
+  const isDelivered = queue === undefined && unindexed.complete && indexed !== 'unanswered';
+  const trace = { ...idsOf(delivery), first_try: isDelivered, attempts: [] };
+  return { ...trace, status: isDelivered ? 'delivered' : 'unknown' };
+}
+
+/** The outcome of a delivery in history; `unanswered` when history does not answer in time. */
+export async function outcomeIn(
+  scan: LogScan,
+  { history }: DeliverySources,
+  workspaceId: string,
+  id: string,
+): Promise<DeliveryTrace | undefined | 'unanswered'> {
+  const entry = await scan.ask('history', () => history.get('delivery', workspaceId, id));
+  return entry === undefined || entry === 'unanswered' ? entry : traceOfOutcome(outcomeOfEntry(entry));
+}
+
+function outcomeOr(outcome: Awaited<ReturnType<typeof outcomeIn>>, otherwise: DeliveryTrace): DeliveryTrace {
+  return outcome === undefined || outcome === 'unanswered' ? otherwise : outcome;
+}
+
+function traceOfOutcome(outcome: DeliveryOutcome): DeliveryTrace {
+  const { delivery, status, reason, cause, next_attempt_at } = outcome;
+  return {
+    ...idsOf(delivery),
+    status,
+    first_try: false,
+    attempts: delivery.attempts,
+    ...(reason === undefined ? {} : { reason }),
+    ...(cause === undefined ? {} : { cause }),
+    ...(next_attempt_at === undefined ? {} : { next_attempt_at }),
+  };
+}
+
+function idsOf({ id, index, destination_id, created_at }: Delivery) {
+  return { id, index, destination_id, created_at };
+}
+
+/**
+ * The stage of the queue that a delivery waits in: the slow queue or a retry topic, all keyed and so partitioned as
+ * `deliveries` is. A delivery may move from the slow queue to a retry topic meanwhile, so retry topics are read before
+ * and after the slow queue.
+ */
+async function queueOf(
+  scan: LogScan,
+  log: EventLog,
+  logged: LoggedDelivery,
+): Promise<TraceStage | undefined | 'timed out'> {
+  const retryTopics = [...log.topics.keys()].filter((topic) => topic.startsWith(RETRY_TOPICS));
+  const inRetry = () =>
+    Promise.all(retryTopics.map((topic) => findWaiting(scan, log, topic, 'deliver.retry', logged)));
+  const before = await inRetry();
+  if (before.includes('enough')) return 'deliver.retry';
+  const slow = await findWaiting(scan, log, TOPIC.deliveriesSlow, 'deliver.slow', logged);
+  if (slow === 'enough') return 'deliver.slow';
+  const after = await inRetry();
+  if (after.includes('enough')) return 'deliver.retry';
+  return [...before, slow, ...after].includes('timed out') ? 'timed out' : undefined;
+}
+
+/** Ends with `enough` when the delivery has an entry on a topic that the topic's stage has not consumed yet. */
+async function findWaiting(
+  scan: LogScan,
+  log: EventLog,
+  topic: string,
+  stage: TraceStage,
+  { delivery, entry }: LoggedDelivery,
+): Promise<ScanEnd> {
+  const { partition } = entry.position;
+  const [since, consumed] = await Promise.all([
+    log.offsetAt(topic, partition, entry.timestamp - CLOCK_SKEW_MS),
+    log.positionOf(stage, topic, partition),
+  ]);
+  return scan.visit({ topic, partition, from: Math.max(since, consumed ?? 0) }, (waiting) =>
+    isEntryOf(waiting, delivery) && waiting.value.includes(delivery.id) ? 'enough' : undefined,
+  );
+}
+
+/** The newest outcome that the history stage has not consumed yet; `complete` when all of them were read. */
+async function unindexedOutcome(
+  scan: LogScan,
+  log: EventLog,
+  partition: number,
+  id: string,
+): Promise<{ readonly newest: DeliveryTrace | undefined; readonly complete: boolean }> {
+  let newest: { readonly at: number; readonly trace: DeliveryTrace } | undefined;
+  let complete = true;
+  for (const topic of [TOPIC.outcomes, TOPIC.deliveriesDead]) {
+    const from = (await log.positionOf('history', topic, partition)) ?? (await log.first(topic, partition));
+    const end = await scan.visit({ topic, partition, from }, ({ value, timestamp }) => {
+      if (!value.includes(id)) return undefined;
+      const outcome = JSON.parse(value) as DeliveryOutcome;
+      if (outcome.delivery.id === id && (newest === undefined || timestamp >= newest.at))
+        newest = { at: timestamp, trace: traceOfOutcome(outcome) };
+      return undefined;
+    });
+    complete &&= end !== 'timed out';
+  }
+  return { newest: newest?.trace, complete };
+}

@@ -1,0 +1,89 @@
+import { type LogEntry, Unavailable } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { LogScan } from './log-scan.ts';
+
+const BUDGET_MS = 100;
+
+/** A log of one partition with so many entries, ten a read, each of which takes `readMs` of the clock. */
+function setUp(entries: number, readMs = 0) {
+  const time = { now: 0 };
+  const log = {
+    end: async () => entries,
+    read: async (topic: string, partition: number, from: number) => {
+      time.now += readMs;
+      const next = Math.min(entries, from + 10);
+      const read = Array.from({ length: next - from }, (_, i): LogEntry => {
+        const position = { topic, partition, offset: from + i, index: 0 };
+        return { position, key: '', value: '', headers: {}, timestamp: 0 };
+      });
+      return { entries: read, next };
+    },
+  };
+  return { scan: new LogScan(log, BUDGET_MS, () => time.now), time };
+}
+
+const offsets: (visited: number[]) => (entry: LogEntry) => undefined = (visited) => (entry) => {
+  visited.push(entry.position.offset);
+  return undefined;
+};
+const all = { topic: 't', partition: 0, from: 0 };
+
+describe('a scan of the log', () => {
+  it('hands on a range in order, to its end or until the visitor has enough', async () => {
+    const { scan } = setUp(25);
+    const visited: number[] = [];
+    expect(await scan.visit(all, offsets(visited))).toBe('end');
+    expect(visited).toEqual([...Array(25).keys()]);
+    expect(await scan.visit({ ...all, from: 3, to: 5 }, offsets(visited.splice(0)))).toBe('end');
+    expect(await scan.visit(all, ({ position }) => (position.offset === 4 ? 'enough' : undefined))).toBe(
+      'enough',
+    );
+    expect(scan.coverage()).toMatchObject({ complete: true, entries: 25 + 2 + 5 });
+  });
+
+  it('reads no more once its time is over, and says so', async () => {
+    const { scan } = setUp(1_000, 30);
+    const visited: number[] = [];
+    expect(await scan.visit(all, offsets(visited))).toBe('timed out');
+    expect(visited).toHaveLength(40);
+    expect(scan.coverage()).toMatchObject({ complete: false, duration_ms: 120 });
+  });
+
+  it('waits a while for what is there and cannot be read yet, and says so where it stays that way', async () => {
+    const time = { now: 0 };
+    const open = { until: 200 };
+    const log = {
+      end: async () => 20,
+      read: async (topic: string, partition: number, from: number) => {
+        time.now += 50;
+        const next = time.now < open.until ? Math.min(from + 10, 15) : 20;
+        const read = Array.from({ length: next - from }, (_, i): LogEntry => {
+          const position = { topic, partition, offset: from + i, index: 0 };
+          return { position, key: '', value: '', headers: {}, timestamp: 0 };
+        });
+        return { entries: read, next };
+      },
+    };
+    const scan = new LogScan(log, 10_000, () => time.now);
+    const visited: number[] = [];
+    expect(await scan.visit(all, offsets(visited))).toBe('end');
+    expect(visited).toEqual([...Array(20).keys()]);
+    expect(scan.coverage()).toMatchObject({ complete: true });
+    open.until = Number.POSITIVE_INFINITY;
+    expect(await scan.visit(all, () => undefined)).toBe('timed out');
+    expect(scan.coverage().complete).toBe(false);
+    expect(time.now).toBeLessThan(1_000);
+  });
+
+  it('goes on without an engine that does not answer, and names it', async () => {
+    const { scan } = setUp(0);
+    const down = async () => {
+      throw new Unavailable('down');
+    };
+    expect(await scan.ask('history', down)).toBe('unanswered');
+    expect(await scan.ask('deduplicator', () => new Promise<never>(() => {}))).toBe('unanswered');
+    expect(await scan.ask('other', async () => 7)).toBe(7);
+    expect(scan.coverage()).toMatchObject({ complete: false, unanswered: ['history', 'deduplicator'] });
+    await expect(scan.ask('other', () => Promise.reject(new Error('a fault')))).rejects.toThrow('a fault');
+  });
+});

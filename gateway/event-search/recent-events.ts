@@ -1,0 +1,254 @@
+import {
+  type CanonicalEvent,
+  type Clock,
+  type Environment,
+  type EventLog,
+  type EventType,
+  HEADER,
+  HeldThread,
+  type LogEntry,
+  type RejectedEvent,
+  TOPIC,
+} from '@tributary/core';
+import { FairSemaphore } from '../limits/fair-semaphore.ts';
+
+/** Bounds of one scan. */
+export interface ScanBudget {
+  /** Entries of the log, of all workspaces. */
+  readonly maxRecords: number;
+  readonly maxBytes: number;
+  readonly maxMs: number;
+}
+
+export const SCAN_BUDGET: ScanBudget = {
+  maxRecords: 200_000,
+  maxBytes: 64 * 1024 * 1024,
+  maxMs: 3_000,
+};
+
+/** Scans of one process at a time, as each holds a read's bytes; and those that wait, in all and of one workspace. */
+const CONCURRENCY = { concurrency: 2, maxWaiting: 8, maxWaitingPerOwner: 4, retryAfterSeconds: 3 };
+/** Bytes of one read: the embedded log reads on the thread that serves requests, for some ms at most. */
+const READ_BYTES = 256 * 1024;
+/** Offsets of the first range of a partition that is read; each further range is twice as long, up to the maximum. */
+const FIRST_RANGE = 200;
+const MAX_RANGE = 3_200;
+
+/** Selects events. */
+export interface RecentEventsQuery {
+  readonly workspaceId: string;
+  /** Absent: all. */
+  readonly type?: EventType;
+  /** Whether rejected events are included. Default true. */
+  readonly withRejected?: boolean;
+  /** Absent: both. */
+  readonly environment?: Environment;
+  /** Epoch ms: received at or after this time. */
+  readonly since: number;
+  /** Events at most. */
+  readonly limit: number;
+  /** A further condition on events of that type and environment. */
+  isWanted(event: CanonicalEvent): boolean;
+}
+
+/** How much of the log a scan read. */
+export interface Coverage {
+  readonly events: number;
+  /** `received_at` of the first and last of them. */
+  readonly oldest: string | null;
+  readonly newest: string | null;
+  /** Events whose contract had omitted fields: they were found without these. */
+  readonly omitted: number;
+  readonly records: number;
+  readonly bytes: number;
+  /** The bound that ended the scan; null when everything since the time asked for was read. */
+  readonly stoppedBy: 'events' | 'records' | 'bytes' | 'time' | null;
+}
+
+/** Called with each event. A returned promise is awaited before the next event. */
+type Visitor = (event: CanonicalEvent) => Promise<void> | undefined;
+
+/**
+ * Finds the recent events of a workspace that were accepted or rejected, beginning with the end of every partition.
+ * Received events that are not validated yet are not included. The log is shared by all workspaces and has no index for
+ * this, so a scan is bounded in entries, bytes and time, yields to the event loop, and reports its coverage.
+ */
+export class RecentEvents {
+  readonly #log: EventLog;
+  readonly #clock: Clock;
+  readonly #budget: ScanBudget;
+  readonly #semaphore = new FairSemaphore(CONCURRENCY);
+
+  constructor(log: EventLog, clock: Clock, budget: ScanBudget = SCAN_BUDGET) {
+    this.#log = log;
+    this.#clock = clock;
+    this.#budget = budget;
+  }
+
+  /**
+   * Calls `visitor` with the events. The time budget begins when the scan starts.
+   *
+   * Errors: 429 while too many scans wait, and when the client disconnects before its scan starts; `Unavailable` when
+   * the log does not answer.
+   */
+  scan(query: RecentEventsQuery, visitor: Visitor, disconnected: AbortSignal): Promise<Coverage> {
+    return this.#semaphore.run(query.workspaceId, disconnected, () =>
+      this.#scan(query, new Scan(query, visitor, this.#budget, this.#clock)),
+    );
+  }
+
+  async #scan({ since, withRejected = true }: RecentEventsQuery, scan: Scan): Promise<Coverage> {
+    const topics = withRejected ? [TOPIC.accepted, TOPIC.rejected] : [TOPIC.accepted];
+    let open = await Promise.all(
+      topics.flatMap((topic) =>
+        Array.from({ length: this.#log.topics.get(topic)?.partitions ?? 0 }, (_, partition) =>
+          BackwardReader.open(this.#log, topic, partition, since),
+        ),
+      ),
+    );
+    const thread = new HeldThread(() => performance.now());
+    for (; open.length > 0; open = open.filter(({ isDone }) => !isDone)) {
+      for (const partition of open) {
+        for await (const entries of partition.nextRange(READ_BYTES)) {
+          for (const entry of entries) {
+            const continues = scan.take(entry);
+            if (scan.visiting !== undefined) await scan.visiting;
+            if (!continues) return scan.coverage;
+            if (thread.isDueToRest) await thread.rest();
+          }
+          await thread.rest();
+        }
+      }
+    }
+    return scan.coverage;
+  }
+}
+
+/** The counts of one scan against its budget. */
+class Scan {
+  readonly #query: RecentEventsQuery;
+  readonly #visitor: Visitor;
+  readonly #budget: ScanBudget;
+  readonly #clock: Clock;
+  readonly #deadline: number;
+  #events = 0;
+  #oldest: string | null = null;
+  #newest: string | null = null;
+  #omitted = 0;
+  #records = 0;
+  #bytes = 0;
+  #stoppedBy: Coverage['stoppedBy'] = null;
+  /** The visitor's promise for the last event, if it returned one. */
+  visiting: Promise<void> | undefined;
+
+  constructor(query: RecentEventsQuery, visitor: Visitor, budget: ScanBudget, clock: Clock) {
+    this.#query = query;
+    this.#visitor = visitor;
+    this.#budget = budget;
+    this.#clock = clock;
+    this.#deadline = clock() + budget.maxMs;
+  }
+
+  get coverage(): Coverage {
+    return {
+      events: this.#events,
+      oldest: this.#oldest,
+      newest: this.#newest,
+      omitted: this.#omitted,
+      records: this.#records,
+      bytes: this.#bytes,
+      stoppedBy: this.#stoppedBy,
+    };
+  }
+
+  /** False when the scan ends with this entry. */
+  take(entry: LogEntry): boolean {
+    this.#records++;
+    this.#bytes += entry.value.length;
+    this.visiting = undefined;
+    const event = this.#eventIn(entry);
+    if (event !== undefined && entry.headers[HEADER.outcome] === 'omitted') this.#omitted++;
+    if (event !== undefined && !this.#visit(event)) this.#stoppedBy = 'events';
+    else if (this.#records >= this.#budget.maxRecords) this.#stoppedBy = 'records';
+    else if (this.#bytes >= this.#budget.maxBytes) this.#stoppedBy = 'bytes';
+    else if (this.#clock() >= this.#deadline) this.#stoppedBy = 'time';
+    return this.#stoppedBy === null;
+  }
+
+  /** Most entries belong to other workspaces; their headers show it, so that their values are not parsed. */
+  #eventIn({ headers, value, position }: LogEntry): CanonicalEvent | undefined {
+    const { workspaceId, type, environment, since } = this.#query;
+    if (headers[HEADER.workspaceId] !== workspaceId) return undefined;
+    if (type !== undefined && headers[HEADER.type] !== type) return undefined;
+    if (environment !== undefined && headers[HEADER.environment] !== environment) return undefined;
+    const stored: unknown = JSON.parse(value);
+    const event =
+      position.topic === TOPIC.rejected ? (stored as RejectedEvent).event : (stored as CanonicalEvent);
+    return Date.parse(event.received_at) >= since && this.#query.isWanted(event) ? event : undefined;
+  }
+
+  #visit(event: CanonicalEvent): boolean {
+    this.#events++;
+    const { received_at: at } = event;
+    if (this.#oldest === null || at < this.#oldest) this.#oldest = at;
+    if (this.#newest === null || at > this.#newest) this.#newest = at;
+    this.visiting = this.#visitor(event);
+    return this.#events < this.#query.limit;
+  }
+}
+
+/**
+ * Reads one partition from its current end towards its beginning, range by range, as a log is only read forwards. Within
+ * a range the entries are in order.
+ */
+class BackwardReader {
+  readonly #log: Pick<EventLog, 'read'>;
+  readonly #topic: string;
+  readonly #partition: number;
+  /** Entries below are not retained, or were appended before the time asked for. */
+  readonly #low: number;
+  #high: number;
+  #length = FIRST_RANGE;
+
+  private constructor(
+    log: Pick<EventLog, 'read'>,
+    { topic, partition, low, high }: { topic: string; partition: number; low: number; high: number },
+  ) {
+    this.#log = log;
+    this.#topic = topic;
+    this.#partition = partition;
+    this.#low = low;
+    this.#high = high;
+  }
+
+  /** Covers the entries that were appended since `since` (epoch ms) until now. */
+  static async open(
+    log: Pick<EventLog, 'read' | 'end' | 'first' | 'offsetAt'>,
+    topic: string,
+    partition: number,
+    since: number,
+  ): Promise<BackwardReader> {
+    const high = await log.end(topic, partition);
+    const first = await log.first(topic, partition);
+    const low = first < high ? Math.max(first, await log.offsetAt(topic, partition, since)) : high;
+    return new BackwardReader(log, { topic, partition, low, high });
+  }
+
+  get isDone(): boolean {
+    return this.#high <= this.#low;
+  }
+
+  /** The range before the last one, in pieces of about `maxBytes`. */
+  async *nextRange(maxBytes: number): AsyncGenerator<readonly LogEntry[]> {
+    const from = Math.max(this.#low, this.#high - this.#length);
+    for (let next = from; next < this.#high; ) {
+      const read = await this.#log.read(this.#topic, this.#partition, next, { maxBytes });
+      const entries = read.entries.filter(({ position }) => position.offset < this.#high);
+      if (entries.length > 0) yield entries;
+      // A read that does not advance has reached the end of what is readable.
+      next = read.next > next ? read.next : this.#high;
+    }
+    this.#high = from;
+    this.#length = Math.min(2 * this.#length, MAX_RANGE);
+  }
+}

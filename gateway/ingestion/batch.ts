@@ -1,0 +1,117 @@
+import { EVENT_TYPES, type EventType, iso, type WriteKey } from '@tributary/core';
+import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
+import type { GatewayDependencies } from '../dependencies.ts';
+import type { ErrorDetail } from '../errors/api-error.ts';
+import { describeValidation } from '../errors/validation.ts';
+import { detailOf } from '../request-body/parse-json.ts';
+import type { TolerantBody } from '../request-body/tolerant-json.ts';
+import { DOCUMENTED } from '../resources/schemas.ts';
+import { type ShapedEvent, shapeEvent } from './canonical-event.ts';
+import { batchItems, type EventBody } from './event-schemas.ts';
+import { TOO_LARGE } from './ingest.ts';
+
+/** An item of a batch that is rejected, with the reason. Other items are accepted. */
+export interface RejectedItem {
+  readonly index: number;
+  readonly error: string;
+  readonly details: readonly ErrorDetail[];
+}
+
+/** A valid event of a batch, with its index. */
+export interface BatchEvent extends ShapedEvent {
+  readonly index: number;
+}
+
+/** The items of a batch, both lists in the order of the batch. */
+export interface ReadBatch {
+  readonly events: readonly BatchEvent[];
+  readonly rejected: readonly RejectedItem[];
+}
+
+export interface BatchOptions {
+  /** ISO 8601. Default: now. */
+  readonly receivedAt?: string;
+  /** Whether the items may hold exact numbers. */
+  readonly isExact?: boolean;
+  /** Faults in the JSON text of an item, by its index: the item is rejected. */
+  readonly itemFaults?: TolerantBody['itemFaults'];
+  /** The original items, when `items` were converted from them, and bytes that count as part of each. */
+  readonly sent?: { readonly items: readonly unknown[]; readonly besideBytes: number };
+}
+
+type BatchReader = (items: readonly unknown[], key: WriteKey, options?: BatchOptions) => ReadBatch;
+
+const ajv = new Ajv({ allErrors: true, allowUnionTypes: true, keywords: [DOCUMENTED] });
+const validators = new Map<EventType, ValidateFunction<EventBody>>();
+
+/** Compiled for the first item of its type, as compiling takes long compared with the rest of a start. */
+function validatorOf(type: EventType): ValidateFunction<EventBody> {
+  const validate = validators.get(type) ?? ajv.compile<EventBody>(batchItems[type]);
+  validators.set(type, validate);
+  return validate;
+}
+
+/** Validates the items of a batch, each by the schema of its type. */
+export function createBatchReader({ clock }: Pick<GatewayDependencies, 'clock'>): BatchReader {
+  return (items, key, { receivedAt = iso(clock()), isExact = false, itemFaults, sent } = {}) => {
+    const events: BatchEvent[] = [];
+    const rejected: RejectedItem[] = [];
+    items.forEach((item, index) => {
+      const faults = itemFaults?.get(index);
+      if (faults !== undefined) {
+        rejected.push({ index, error: 'invalid request', details: faults.map(detailOf) });
+        return;
+      }
+      const type = typeOf(item);
+      if (type === undefined) {
+        const message = `must be one of ${EVENT_TYPES.join(', ')}`;
+        rejected.push({ index, error: 'invalid request', details: [{ path: '/type', message }] });
+        return;
+      }
+      const validate = validatorOf(type);
+      if (!validate(item)) {
+        rejected.push({
+          index,
+          error: 'invalid request',
+          details: describeValidation(findings(validate.errors), 'body'),
+        });
+        return;
+      }
+      const asSent = sent && { item: sent.items[index], besideBytes: sent.besideBytes };
+      const shaped = shapeEvent(type, item, key, receivedAt, isExact, asSent);
+      if (!shaped.ok) {
+        rejected.push({ index, error: shaped.error, details: shaped.details });
+        return;
+      }
+      events.push({ ...shaped, index });
+    });
+    return { events, rejected };
+  };
+}
+
+/** The message id of each item of a batch, in its order; null for a rejected item. */
+export function messageIds(items: number, events: readonly BatchEvent[]): readonly (string | null)[] {
+  const ids = new Map(events.map(({ index, event }) => [index, event.message_id]));
+  return Array.from({ length: items }, (_, index) => ids.get(index) ?? null);
+}
+
+/** The rejections of events that the log refuses for their size, given by index among the events. */
+export function itemsTooLarge(
+  events: readonly BatchEvent[],
+  tooLarge: readonly number[],
+): readonly RejectedItem[] {
+  return tooLarge.flatMap((at) => {
+    const index = events[at]?.index;
+    if (index === undefined) return [];
+    return [{ index, error: 'payload too large', details: [{ path: '', message: TOO_LARGE }] }];
+  });
+}
+
+function typeOf(item: unknown): EventType | undefined {
+  if (typeof item !== 'object' || item === null || !('type' in item)) return undefined;
+  return EVENT_TYPES.find((type) => type === item.type);
+}
+
+function findings(errors: readonly ErrorObject[] | null | undefined) {
+  return (errors ?? []).map((error) => ({ ...error, message: error.message ?? '' }));
+}

@@ -1,0 +1,34 @@
+import { describe, expect, it } from 'vitest';
+import { shareTitled } from './complete.ts';
+
+describe('a schema with a title', () => {
+  it('is told once, and referred to wherever it stands', () => {
+    const source = { title: 'Source', type: 'object', properties: { title: { type: 'string' } } };
+    const components = {};
+    const shared = shareTitled({ one: source, list: { type: 'array', items: source } }, components);
+    const reference = { $ref: '#/components/schemas/Source' };
+    expect(shared).toEqual({ one: reference, list: { type: 'array', items: reference } });
+    expect(components).toEqual({ Source: source });
+  });
+
+  it('may hold another', () => {
+    const components = {};
+    shareTitled({ title: 'Outer', properties: { inner: { title: 'Inner', type: 'string' } } }, components);
+    expect(components).toEqual({
+      Inner: { title: 'Inner', type: 'string' },
+      Outer: { title: 'Outer', properties: { inner: { $ref: '#/components/schemas/Inner' } } },
+    });
+  });
+
+  it('is a mistake where another has the same', () => {
+    const components = { Source: { title: 'Source', type: 'object' } };
+    expect(() => shareTitled({ title: 'Source', type: 'string' }, components)).toThrow(
+      'two schemas of the API are called Source',
+    );
+  });
+
+  it('is none where an example has one', () => {
+    const page = { type: 'object', examples: [{ title: 'Home' }] };
+    expect(shareTitled(page, {})).toEqual(page);
+  });
+});

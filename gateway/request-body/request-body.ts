@@ -1,0 +1,304 @@
+import type { Readable } from 'node:stream';
+import { getHeapStatistics } from 'node:v8';
+import { FairBudget, type Permit } from '@tributary/core';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
+import type { GatewayDependencies } from '../dependencies.ts';
+import { bodyTooLarge, invalidRequest, unavailable, unsupportedMediaType } from '../errors/api-error.ts';
+import { disconnectSignal, FairSemaphore } from '../limits/fair-semaphore.ts';
+import { isAuthenticated, ownersOf } from '../limits/memory-budgets.ts';
+import { encodingsOf, inflate, isCompressed, isSupported } from './content-encoding.ts';
+import { type BodyForm, parseJson } from './parse-json.ts';
+import type { TolerantBody } from './tolerant-json.ts';
+
+/** Bytes of a body at most, as sent and inflated. */
+export const MAX_BODY_BYTES = 4 * 1024 * 1024;
+
+/**
+ * The same for unauthenticated callers: 4 MiB of the most expensive JSON take half a second to parse. SDKs with their key
+ * in the body send less in one request; pages that close send at most 64 KiB.
+ */
+const MAX_UNAUTHENTICATED_BODY_BYTES = 512 * 1024;
+
+/** The parts of the heap (1/16, 1/64) for all bodies of a kind of caller. Parsed, a body takes several times its size. */
+const BUDGET_PART = 16;
+const UNAUTHENTICATED_BUDGET_PART = 64;
+/** Each budget holds at least so many bodies of the maximal size. */
+const MIN_BODIES = 4;
+/** The part of the remaining budget that one organization, account or address may take. */
+const LARGEST_SHARE = 3 / 4;
+
+/** Bodies up to this size are not counted: the headers of any request may be as large. */
+const UNCOUNTED_BYTES = 16 * 1024;
+
+/**
+ * Bodies that are inflated at a time; the next one waits until the one before it is inflated, so that inflated bodies do
+ * not accumulate. Unauthenticated callers have a semaphore of their own and never delay others.
+ */
+const INFLATION = {
+  concurrency: 4,
+  maxWaiting: Number.POSITIVE_INFINITY,
+  maxWaitingPerOwner: Number.POSITIVE_INFINITY,
+  retryAfterSeconds: 1,
+};
+const UNAUTHENTICATED_INFLATION = { ...INFLATION, concurrency: 1 };
+
+type Done = (error: Error | null, value?: unknown) => void;
+
+type BodyDependencies = Pick<GatewayDependencies, 'metrics' | 'memory'>;
+
+/** The budget of a body above `UNCOUNTED_BYTES`, held until the request ends. */
+interface HeldBody {
+  readonly permit: Permit;
+  readonly disconnected: AbortSignal;
+  /** Set while the body is being read. */
+  reading: BodyReading | undefined;
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Reads a body as JSON, whatever its content type. */
+    parseBody(request: FastifyRequest, payload: Readable, done: Done): void;
+  }
+  interface FastifyContextConfig {
+    /** How faults of the body are treated. Default: `strict`. */
+    readonly body?: BodyForm;
+    /** From this depth of the body, or of an item of it, numbers keep their digits. Default: 0, everywhere. */
+    readonly exactFrom?: number;
+  }
+  interface FastifyRequest {
+    /** Undefined for no body and for a small one. */
+    heldBody: HeldBody | undefined;
+    /** Size of the body as it was parsed, inflated. */
+    bodyBytes: number;
+    /** The faults of a body that `JSON.parse` would silently change; undefined for nearly all bodies. */
+    tolerantBody: TolerantBody | undefined;
+    /** Authenticates by the body's text, before it is parsed; rejects with 401 or 429. Set for SDKs without a header. */
+    proveByBody: ((text: Buffer) => Promise<void>) | undefined;
+  }
+}
+
+/**
+ * Reads and parses bodies: JSON, plain or compressed. An empty body counts as no body.
+ *
+ * All bodies together have a memory budget, divided fairly between callers. 503 for a caller whose share is used up; and
+ * when a caller below its share needs memory, the oldest bodies of others that are still being received end with 503.
+ */
+export const bodyPlugin = fastifyPlugin<BodyDependencies>(async (app, { metrics, memory = {} }) => {
+  const authenticated = {
+    budget: budgetOf(BUDGET_PART, memory.bodies),
+    inflation: new FairSemaphore(INFLATION),
+  };
+  const unauthenticated = {
+    budget: budgetOf(UNAUTHENTICATED_BUDGET_PART, memory.unauthenticatedBodies),
+    inflation: new FairSemaphore(UNAUTHENTICATED_INFLATION),
+  };
+  const limitsOf = (request: FastifyRequest) => (isAuthenticated(request) ? authenticated : unauthenticated);
+
+  /** Opens the budget of a body that may grow beyond `UNCOUNTED_BYTES`, until the response is sent. */
+  function hold(request: FastifyRequest, reply: FastifyReply): Error | null {
+    const { 'content-length': length, 'transfer-encoding': chunked } = request.headers;
+    if (length === undefined && chunked === undefined) return null;
+    if (Number(length) <= UNCOUNTED_BYTES && !isCompressed(request)) return null;
+    if (Number(length) > maxBytesOf(request)) return bodyTooLarge();
+    const permit = limitsOf(request).budget.open(ownersOf(request), {
+      mayEnd: () => request.heldBody?.reading !== undefined,
+      onEnded: () => request.heldBody?.reading?.stop(outOfMemory('ended')),
+    });
+    request.heldBody = { permit, disconnected: disconnectSignal(reply), reading: undefined };
+    reply.raw.once('close', permit.release);
+    return null;
+  }
+
+  function outOfMemory(reason: 'share' | 'ended'): Error {
+    metrics.count('tributary_http_bodies_refused_total', { reason });
+    return unavailable({}, new Error(`the memory for bodies is used up (${reason})`));
+  }
+
+  function reserve({ heldBody }: FastifyRequest, bytes: number): Error | undefined {
+    if (heldBody === undefined || bytes <= UNCOUNTED_BYTES || heldBody.permit.resize(bytes)) return undefined;
+    return outOfMemory('share');
+  }
+
+  async function inflated(request: FastifyRequest, body: Buffer): Promise<Buffer> {
+    const { heldBody } = request;
+    if (!isCompressed(request) || heldBody === undefined || body.length === 0) return body;
+    const owner = ownersOf(request).slice(0, 2).join(' ');
+    const text = await limitsOf(request).inflation.run(owner, heldBody.disconnected, () =>
+      inflate(body, encodingsOf(request), maxBytesOf(request)),
+    );
+    const refusal = reserve(request, text.length);
+    if (refusal !== undefined) throw refusal;
+    return text;
+  }
+
+  async function prepare(request: FastifyRequest, body: Buffer): Promise<Buffer> {
+    const text = withoutByteOrderMark(await inflated(request, body));
+    await request.proveByBody?.(text);
+    return text;
+  }
+
+  function parse(request: FastifyRequest, body: Buffer, done: Done): void {
+    const parseText = (text: Buffer) => {
+      request.bodyBytes = text.length;
+      parseInto(request, text, done);
+    };
+    // Most events take this path, which awaits no promise.
+    if (request.proveByBody === undefined && !isCompressed(request)) parseText(withoutByteOrderMark(body));
+    else prepare(request, body).then(parseText, done);
+  }
+
+  app.decorateRequest('heldBody');
+  app.decorateRequest('bodyBytes', 0);
+  app.decorateRequest('tolerantBody');
+  app.decorateRequest('proveByBody');
+  app.decorate('parseBody', (request, payload, done) => {
+    const { heldBody } = request;
+    const length = request.headers['content-length'];
+    const reading = readBody(
+      payload,
+      {
+        limit: maxBytesOf(request),
+        expected: length === undefined ? undefined : Number(length),
+        reserve: (bytes) => reserve(request, bytes),
+      },
+      (error, body) => {
+        if (heldBody !== undefined) heldBody.reading = undefined;
+        if (body === undefined) {
+          heldBody?.permit.release();
+          return done(error);
+        }
+        // The reserved buffer may be larger than the body.
+        if (body.length > UNCOUNTED_BYTES) heldBody?.permit.resize(body.length);
+        parse(request, body, done);
+      },
+    );
+    if (heldBody !== undefined) heldBody.reading = reading;
+  });
+  app.addHook('preParsing', (request, reply, payload, done) => {
+    done(isSupported(encodingsOf(request)) ? hold(request, reply) : unsupportedMediaType(), payload);
+  });
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('application/json', app.parseBody);
+});
+
+function budgetOf(partOfHeap: number, bytes?: number): FairBudget {
+  const heapBytes = getHeapStatistics().heap_size_limit;
+  const capacity = bytes ?? Math.max(heapBytes / partOfHeap, MIN_BODIES * MAX_BODY_BYTES);
+  return new FairBudget({ capacity, largestShare: LARGEST_SHARE });
+}
+
+function maxBytesOf(request: FastifyRequest): number {
+  const { bodyLimit } = request.routeOptions;
+  return isAuthenticated(request) ? bodyLimit : Math.min(bodyLimit, MAX_UNAUTHENTICATED_BODY_BYTES);
+}
+
+function parseInto(request: FastifyRequest, text: Buffer, done: Done): void {
+  const none = { ok: true, value: undefined, read: undefined } as const;
+  const { body, exactFrom } = request.routeOptions.config;
+  const parsed = text.length === 0 ? none : parseJson(text, body, exactFrom);
+  if (parsed.ok) {
+    if (parsed.read !== undefined) request.tolerantBody = parsed.read;
+    done(null, parsed.value);
+  } else done(invalidRequest(...parsed.faults));
+}
+
+/** Some libraries write a byte order mark before a text; it is not JSON. */
+function withoutByteOrderMark(text: Buffer): Buffer {
+  return text[0] === 0xef && text[1] === 0xbb && text[2] === 0xbf ? text.subarray(3) : text;
+}
+
+/** The minimal allocation for a body of more than one chunk, bytes. */
+const MIN_CAPACITY = 4 * 1024;
+
+interface ReadBodyOptions {
+  readonly limit: number;
+  /** `Content-Length`; undefined for a chunked body. */
+  readonly expected: number | undefined;
+  /** Called before the total allocation grows to so many bytes; returns the error to refuse the body with, if any. */
+  readonly reserve: (bytes: number) => Error | undefined;
+}
+
+/** A body that is being read. */
+interface BodyReading {
+  /** Ends the reading with an error and discards the rest of the body. No effect once the reading has ended. */
+  stop(error: Error): void;
+}
+
+/**
+ * Reads a body into one buffer, which grows with the received bytes and not with the announced `Content-Length`. Every
+ * byte is reserved before it is kept. A body of one chunk, the case of most events, is not copied; small chunks are
+ * copied together, so that each costs no more than its content.
+ */
+export function readBody(
+  payload: Readable,
+  options: ReadBodyOptions,
+  done: (error: Error | null, body?: Buffer) => void,
+): BodyReading {
+  const { limit, expected, reserve } = options;
+  let body: Buffer | undefined;
+  let length = 0;
+  let isFinished = false;
+
+  function finish(error: Error | null, read?: Buffer): void {
+    if (isFinished) return;
+    isFinished = true;
+    payload.removeListener('data', onData);
+    payload.removeListener('end', onEnd);
+    payload.removeListener('error', onError);
+    body = undefined;
+    done(error, read);
+  }
+
+  function stop(error: Error): void {
+    finish(error);
+    payload.resume();
+  }
+
+  /** Returns the error to end the reading with, if the chunk cannot be kept. */
+  function keep(chunk: Buffer): Error | undefined {
+    const needed = length + chunk.length;
+    if (needed > limit) return bodyTooLarge();
+    if (body === undefined || needed > body.length) {
+      const capacity = body === undefined ? needed : capacityFor(needed, expected ?? limit);
+      const refusal = reserve(capacity);
+      if (refusal !== undefined) return refusal;
+      body = body === undefined ? chunk : copyOf(body, length, capacity);
+    }
+    if (length > 0) chunk.copy(body, length);
+    length = needed;
+    return undefined;
+  }
+
+  function onData(data: Buffer | string): void {
+    const refusal = keep(typeof data === 'string' ? Buffer.from(data) : data);
+    if (refusal !== undefined) stop(refusal);
+  }
+
+  function onEnd(): void {
+    if (expected !== undefined && length !== expected)
+      finish(invalidRequest({ path: '', message: 'the body is not as long as its content-length says' }));
+    else finish(null, body === undefined ? Buffer.alloc(0) : body.subarray(0, length));
+  }
+
+  function onError(): void {
+    finish(invalidRequest({ path: '', message: 'the request cannot be read' }));
+  }
+
+  payload.on('data', onData);
+  payload.on('end', onEnd);
+  payload.on('error', onError);
+  payload.resume();
+  return { stop };
+}
+
+/** Doubles the capacity, so that copying is linear in the size of the body, up to the size of the body. */
+function capacityFor(needed: number, end: number): number {
+  return Math.max(needed, Math.min(2 * needed, end), Math.min(MIN_CAPACITY, end));
+}
+
+function copyOf(body: Buffer, length: number, capacity: number): Buffer {
+  const larger = Buffer.allocUnsafeSlow(capacity);
+  body.copy(larger, 0, 0, length);
+  return larger;
+}

@@ -1,0 +1,165 @@
+import type { JsonObject } from '@tributary/core';
+import { type Static, type TObjectOptions, type TProperties, type TSchema, Type } from 'typebox';
+
+/** An object with these fields and no others. A `title` is the schema's name in the OpenAPI document. */
+export function closed<P extends TProperties>(properties: P, options: TObjectOptions = {}) {
+  return Type.Object(properties, { ...options, additionalProperties: false });
+}
+
+/** Holds keywords for the OpenAPI document that validators ignore: they describe checks of the code. */
+export const DOCUMENTED = 'x-documented';
+
+/** Adds keywords to a schema in the OpenAPI document, or replaces its own there. */
+export function documentedAs(keywords: Readonly<Record<string, unknown>>) {
+  return { [DOCUMENTED]: keywords };
+}
+
+/** A string enumeration. */
+export function oneOf<const Word extends string>(words: readonly Word[], description?: string) {
+  return Type.Unsafe<Word>({ type: 'string', enum: [...words], ...(description && { description }) });
+}
+
+/** The schema, or `null`: one schema of two types rather than a union, so that a fault is reported once. */
+export function nullable<Schema extends TSchema>(schema: Schema) {
+  const { type, enum: words, ...rest } = schema as Schema & { type?: unknown; enum?: readonly unknown[] };
+  if (typeof type !== 'string') throw new Error('only a schema of one type can be made nullable');
+  return Type.Unsafe<Static<Schema> | null>({
+    ...rest,
+    type: [type, 'null'],
+    ...(words === undefined ? {} : { enum: [...words, null] }),
+  });
+}
+
+/** A POST that needs no body: none, `null` or `{}`. */
+export const noBody = nullable(closed({}));
+
+/** An optional field of a request; `null` means the same as absent. */
+export function optional<Schema extends TSchema>(schema: Schema) {
+  return Type.Optional(nullable(schema));
+}
+
+/** A list in a response. */
+export function listOf<Schema extends TSchema>(items: Schema, description?: string) {
+  return Type.Unsafe<readonly Static<Schema>[]>({
+    type: 'array',
+    items,
+    ...(description && { description }),
+  });
+}
+
+/** An object of any content. */
+export function freeObject(description?: string) {
+  return Type.Unsafe<JsonObject>({
+    type: 'object',
+    additionalProperties: true,
+    ...(description && { description }),
+  });
+}
+
+const MAX_NAME = 200;
+
+/** Control characters, line separators, and marks that turn the direction of what is shown beside the text. */
+const UNFIT = '\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069\\ufeff';
+/** Invisible characters: spaces, fillers and format characters, allowed in names only beside visible ones. */
+const BLANK = '\\s\\u00ad\\u115f\\u1160\\u180e\\u200b-\\u200f\\u2060-\\u2065\\u2800\\u3164\\uffa0';
+
+/** Text on one line with at least one visible character. */
+export const VISIBLE = `^[^${UNFIT}]*[^${UNFIT}${BLANK}][^${UNFIT}]*$`;
+
+/** A display name. */
+export const name = Type.String({
+  minLength: 1,
+  maxLength: MAX_NAME,
+  pattern: VISIBLE,
+  description: 'Display name.',
+  examples: ['Checkout'],
+});
+
+/** Free text beside a name. */
+export const description = Type.String({ maxLength: 10_000, description: 'Free text.' });
+
+export const uuid = Type.String({ format: 'uuid', examples: ['0198c5a2-7c1e-7b3a-9f60-2d1c5e8a4b70'] });
+
+export const time = Type.String({
+  format: 'date-time',
+  description: 'ISO 8601, UTC.',
+  examples: ['2026-03-01T09:30:00.000Z'],
+});
+
+/** Fields that every resource of a workspace has. */
+export const resourceFields = { id: uuid, workspace_id: uuid, name };
+
+/** Times of creation and last change. */
+export const times = { created_at: time, updated_at: time };
+
+/** The version of a resource; also its `ETag`. */
+export const version = Type.Integer({ description: 'Grows by one with every change.', examples: [1] });
+
+/** Path parameters below a workspace. Any text is accepted; a malformed id is answered with 404. */
+export function pathOf<const Names extends string>(...names: readonly Names[]) {
+  return parameters<Names | 'workspaceId'>(['workspaceId', ...names]);
+}
+
+/** Path parameters below an organization. */
+export function organizationPathOf<const Names extends string>(...names: readonly Names[]) {
+  return parameters<Names | 'organizationId'>(['organizationId', ...names]);
+}
+
+function parameters<Names extends string>(names: readonly Names[]) {
+  const properties = Object.fromEntries(names.map((param) => [param, Type.String()])) as Record<
+    Names,
+    ReturnType<typeof Type.String>
+  >;
+  return Type.Object(properties);
+}
+
+/** The answer to the removal of a resource. */
+export function removedAs<const Status extends string>(status: Status) {
+  return Type.Object({ id: uuid, status: oneOf([status]) });
+}
+
+/** The body of every error response. */
+export const errorBody = Type.Object(
+  {
+    error: Type.String({ description: 'Short and stable.' }),
+    details: Type.Optional(
+      listOf(
+        Type.Object({
+          path: Type.String({ description: 'JSON pointer into the body, or the name of a parameter.' }),
+          message: Type.String(),
+        }),
+        'The faults, on 400 and 413.',
+      ),
+    ),
+    reason: Type.Optional(
+      Type.String({
+        description:
+          'Why, on 409 `conflict`: `taken`, `in_use`, `missing` (what it names is gone, archived or a draft), `last_owner`, `version` (it was changed at the same time), `not_dead`, `unusable`, `not_merged` or `unknown_origin`.',
+        examples: ['in_use'],
+      }),
+    ),
+    causes: Type.Optional(
+      listOf(
+        Type.Object({
+          kind: Type.String({ examples: ['rule'] }),
+          id: Type.String({ description: 'The id of a resource of this kind; of a `region` its code.' }),
+        }),
+        'The entities that prevent the change, on 409 `conflict`: at most ten.',
+      ),
+    ),
+    quota: Type.Optional(
+      Type.String({
+        description: 'The bound that was reached, on 409 `quota exceeded` and some 429.',
+        examples: ['enabled_rules'],
+      }),
+    ),
+    limit: Type.Optional(Type.Integer({ description: 'The value of the limit.', examples: [200] })),
+  },
+  { title: 'Error', additionalProperties: true },
+);
+
+/** Error responses of every route. */
+export const errorAnswers = { '4xx': errorBody, 503: errorBody };
+
+/** Bytes of a body that describes one catalog entity, at most: its fact must fit into one log record. */
+export const MAX_RESOURCE_BYTES = 512 * 1024;

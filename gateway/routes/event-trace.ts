@@ -1,0 +1,302 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import {
+  DEAD_CAUSES,
+  type DeliveryTrace,
+  ENVIRONMENTS,
+  type EventTrace,
+  iso,
+  type LogPlace,
+  MISMATCHES,
+  type Reevaluated,
+  type RuleTrace,
+  stageOf,
+  statusOf,
+} from '@tributary/core';
+import { type Static, Type } from 'typebox';
+import type { GatewayDependencies } from '../dependencies.ts';
+import { ApiError } from '../errors/api-error.ts';
+import { EventTracer } from '../event-search/event-tracer.ts';
+import { disconnectSignal } from '../limits/fair-semaphore.ts';
+import {
+  closed,
+  errorAnswers,
+  freeObject,
+  listOf,
+  nullable,
+  oneOf,
+  pathOf,
+  time,
+  uuid,
+} from '../resources/schemas.ts';
+import { parseTime, timeText } from '../resources/values.ts';
+import { attempt, presentAttempt } from './deliveries/delivery-resource.ts';
+
+const traceQuery = closed({
+  environment: Type.Optional(
+    oneOf(ENVIRONMENTS, 'Where one id was sent to both. Default: production first.'),
+  ),
+  around: Type.Optional(
+    timeText(
+      'The approximate time of its receipt, ISO 8601: for an event whose id contains no time and that is older than the deduplication window.',
+    ),
+  ),
+  subject: Type.Optional(
+    Type.String({
+      minLength: 1,
+      description: 'Its `user_id`, else `anonymous_id`: speeds up that search.',
+    }),
+  ),
+});
+
+const position = Type.Object(
+  {
+    topic: Type.String(),
+    partition: Type.Integer(),
+    offset: Type.Integer(),
+    index: Type.Integer(),
+  },
+  { title: 'LogPosition' },
+);
+
+const stage = nullable(
+  oneOf(
+    ['validate', 'validate.slow', 'route', 'route.slow', 'deliver', 'deliver.slow', 'deliver.retry'],
+    'The stage it waits for; null when for none.',
+  ),
+);
+
+const violation = Type.Object({
+  kind: Type.String(),
+  path: Type.String(),
+  message: Type.String(),
+  action: Type.String(),
+});
+
+const delivery = Type.Object(
+  {
+    id: uuid,
+    index: Type.Integer({ description: 'Which output of the transformation; 0 without one.' }),
+    destination_id: uuid,
+    status: oneOf(
+      ['pending', 'retrying', 'delivered', 'dead', 'discarded', 'unknown'],
+      '`unknown` when the log was not read completely, or a stage dead-lettered the delivery.',
+    ),
+    stage,
+    first_try: Type.Boolean({
+      description: 'Delivered at its first attempt, of which no record is kept: `attempts` is empty.',
+    }),
+    attempts: listOf(attempt, 'Oldest first.'),
+    reason: nullable(Type.String()),
+    cause: nullable(oneOf(DEAD_CAUSES)),
+    created_at: time,
+    next_attempt_at: nullable(time),
+  },
+  { title: 'WhereaboutsDelivery' },
+);
+
+const rule = Type.Object(
+  {
+    rule_id: uuid,
+    name: Type.String(),
+    version: Type.Integer({
+      description: 'The current version of the rule, with which the event is evaluated.',
+    }),
+    destination_id: uuid,
+    matched: nullable(Type.Boolean({ description: 'Null when it is unknown.' })),
+    because: nullable(oneOf([...MISMATCHES, 'not_at_the_time'], 'Why it did not match.')),
+    message: nullable(Type.String({ description: 'How the filter failed.' })),
+    changed_since: Type.Boolean({
+      description:
+        'The rule was changed after the event was accepted: its deliveries show whether it matched.',
+    }),
+    stage,
+    transformation_id: nullable(uuid),
+    transformation: oneOf(['none', 'outputs', 'dropped', 'failed', 'unknown']),
+    deliveries: listOf(delivery),
+  },
+  { title: 'WhereaboutsRule' },
+);
+
+const traceResource = Type.Object(
+  {
+    message_id: Type.String(),
+    environment: oneOf(ENVIRONMENTS),
+    status: oneOf([
+      'under_way',
+      'delivered',
+      'dead',
+      'discarded',
+      'not_forwarded',
+      'rejected',
+      'failed',
+      'unknown',
+    ]),
+    stage,
+    received: Type.Object({
+      at: time,
+      position,
+      key_id: nullable(Type.String({ description: 'The write key that sent it.' })),
+    }),
+    contract: nullable(
+      Type.Unsafe<{
+        outcome: string;
+        contract_id: string | null;
+        contract_version: number | null;
+        violations: readonly object[];
+        reevaluated: object | null;
+      }>(
+        Type.Object({
+          outcome: oneOf(['accepted', 'warned', 'omitted', 'rejected']),
+          contract_id: nullable(uuid),
+          contract_version: nullable(Type.Integer()),
+          violations: listOf(violation),
+          reevaluated: nullable(
+            Type.Object(
+              {
+                outcome: oneOf(['accepted', 'warned', 'omitted']),
+                contract_id: nullable(uuid),
+                contract_version: nullable(Type.Integer()),
+                replay_id: uuid,
+                at: time,
+              },
+              { description: 'It was rejected, and a replay of rejected events let it pass.' },
+            ),
+          ),
+        }),
+      ),
+    ),
+    accepted: nullable(Type.Object({ at: time, position })),
+    failed: nullable(
+      Type.Object(
+        { stage: Type.String(), error: Type.String() },
+        { description: 'A stage dead-lettered it.' },
+      ),
+    ),
+    rules: listOf(rule),
+    event: freeObject('As it was received.'),
+    looked: Type.Object(
+      {
+        complete: Type.Boolean({ description: 'False when something was not read for lack of time.' }),
+        entries: Type.Integer(),
+        duration_ms: Type.Integer(),
+        unanswered: listOf(Type.String(), 'Engines that did not answer.'),
+      },
+      { description: 'How much was read.' },
+    ),
+  },
+  { title: 'Whereabouts' },
+);
+
+type Resource = Static<typeof traceResource>;
+
+function presentTrace(trace: EventTrace): Resource {
+  const { event, received, key_id, contract, accepted, poisoned, rules, scan } = trace;
+  return {
+    message_id: event.message_id,
+    environment: event.environment,
+    status: statusOf(trace),
+    stage: stageOf(trace) ?? null,
+    received: { ...presentLogPlace(received), at: event.received_at, key_id: key_id ?? null },
+    contract:
+      contract === undefined
+        ? null
+        : {
+            outcome: contract.outcome,
+            contract_id: contract.contract_id ?? null,
+            contract_version: contract.contract_version ?? null,
+            violations: contract.violations,
+            reevaluated: presentReevaluated(contract.reevaluated),
+          },
+    accepted: accepted === undefined ? null : presentLogPlace(accepted),
+    failed: poisoned ?? null,
+    rules: rules.map(presentRuleTrace),
+    event: event as unknown as Resource['event'],
+    looked: scan,
+  };
+}
+
+function presentReevaluated(reevaluated: Reevaluated | undefined) {
+  if (reevaluated === undefined) return null;
+  const { outcome, contract_id, contract_version, replay_id, at } = reevaluated;
+  return {
+    outcome,
+    contract_id: contract_id ?? null,
+    contract_version: contract_version ?? null,
+    replay_id,
+    at: iso(at),
+  };
+}
+
+function presentLogPlace({ position, at }: LogPlace) {
+  return { at: iso(at), position };
+}
+
+function presentRuleTrace(trace: RuleTrace): Resource['rules'][number] {
+  const { mismatch, transformation } = trace;
+  const isUndecided =
+    trace.stage === undefined && trace.deliveries.length === 0 && transformation === 'unknown';
+  return {
+    rule_id: trace.rule_id,
+    name: trace.name,
+    version: trace.version,
+    destination_id: trace.destination_id,
+    matched: mismatch !== undefined ? false : isUndecided ? null : true,
+    because: mismatch?.because ?? null,
+    message: mismatch !== undefined && 'message' in mismatch ? (mismatch.message ?? null) : null,
+    changed_since: trace.changed_since,
+    stage: trace.stage ?? null,
+    transformation_id: trace.transformation_id,
+    transformation,
+    deliveries: trace.deliveries.map(presentDeliveryTrace),
+  };
+}
+
+function presentDeliveryTrace(trace: DeliveryTrace): Resource['rules'][number]['deliveries'][number] {
+  return {
+    id: trace.id,
+    index: trace.index,
+    destination_id: trace.destination_id,
+    status: trace.status,
+    stage: trace.stage ?? null,
+    first_try: trace.first_try,
+    attempts: trace.attempts.map(presentAttempt),
+    reason: trace.reason ?? null,
+    cause: trace.cause ?? null,
+    created_at: trace.created_at,
+    next_attempt_at: trace.next_attempt_at ?? null,
+  };
+}
+
+/** `GET /workspaces/:workspaceId/events/:messageId`: the path of an event through the pipeline. */
+export const eventTraceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+  const tracer = new EventTracer(dependencies);
+
+  app.get(
+    '/workspaces/:workspaceId/events/:messageId',
+    {
+      config: { operation: 'events.read' },
+      schema: {
+        operationId: 'findEvent',
+        summary: 'Find where an event is',
+        params: pathOf('messageId'),
+        querystring: traceQuery,
+        response: { 200: traceResource, ...errorAnswers },
+      },
+    },
+    async ({ workspace, params, query }, reply) => {
+      const around = parseTime('around', query.around);
+      const { trace, coverage } = await tracer.trace(
+        {
+          workspaceId: workspace.id,
+          messageId: params.messageId,
+          environments: query.environment === undefined ? ENVIRONMENTS : [query.environment],
+          ...(around === undefined ? {} : { around }),
+          ...(query.subject === undefined ? {} : { subject: query.subject }),
+        },
+        disconnectSignal(reply),
+      );
+      if (trace === undefined) throw new ApiError(404, 'not found', { fields: { looked: coverage } });
+      return reply.code(200).send(presentTrace(trace));
+    },
+  );
+};

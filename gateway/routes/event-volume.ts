@@ -1,0 +1,57 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import { ENVIRONMENTS, EVENT_TYPES, iso, type VolumeRow } from '@tributary/core';
+import { Type } from 'typebox';
+import type { GatewayDependencies } from '../dependencies.ts';
+import { closed, errorAnswers, listOf, oneOf, pathOf, time } from '../resources/schemas.ts';
+import { HOURS, hoursText, lookBack, parseInteger } from '../resources/values.ts';
+
+const volumeQuery = closed({
+  hours: hoursText,
+  environment: Type.Optional(oneOf(ENVIRONMENTS, 'Default: both.')),
+});
+
+const volumeRecords = listOf(
+  Type.Object(
+    {
+      event_type: oneOf(EVENT_TYPES),
+      event_name: Type.String({ description: 'Of track and page; else empty.' }),
+      hour_bucket: time,
+      event_count: Type.Integer(),
+    },
+    { title: 'EventVolume' },
+  ),
+  'Oldest hour first.',
+);
+
+function presentVolume({ eventType, eventName, hour, count }: VolumeRow) {
+  return { event_type: eventType, event_name: eventName, hour_bucket: iso(hour), event_count: count };
+}
+
+/** `GET /workspaces/:workspaceId/event-volume`: accepted events by hour, type and name. */
+export const volumeRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
+  app,
+  { counters, clock },
+) => {
+  app.get(
+    '/workspaces/:workspaceId/event-volume',
+    {
+      config: { operation: 'event-volume.read' },
+      schema: {
+        operationId: 'readEventVolume',
+        summary: 'Count accepted events by hour, type and name',
+        params: pathOf(),
+        querystring: volumeQuery,
+        response: { 200: volumeRecords, ...errorAnswers },
+      },
+    },
+    async ({ query, workspace }, reply) => {
+      const hours = parseInteger(query.hours, HOURS);
+      const rows = await counters.read({
+        workspaceId: workspace.id,
+        ...lookBack(clock(), hours),
+        ...(query.environment === undefined ? {} : { environment: query.environment }),
+      });
+      return reply.code(200).send(rows.map(presentVolume));
+    },
+  );
+};

@@ -1,0 +1,286 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import {
+  type Catalog,
+  type CatalogView,
+  type FoundKey,
+  type KeyMaker,
+  type KeysDecision,
+  keysMadeBy,
+  type Member,
+  newId,
+} from '@tributary/core';
+import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
+import { type Static, Type } from 'typebox';
+import { accountOf } from '../../authentication/caller.ts';
+import type { GatewayDependencies } from '../../dependencies.ts';
+import { notFound, permissionDenied } from '../../errors/api-error.ts';
+import { checkVersion, isUnchanged, propose, tagVersion } from '../../resources/catalog-entities.ts';
+import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
+import {
+  closed,
+  errorAnswers,
+  listOf,
+  name,
+  nullable,
+  oneOf,
+  optional,
+  removedAs,
+  times,
+  uuid,
+} from '../../resources/schemas.ts';
+import { email, readEmail } from '../../resources/values.ts';
+import { type MemberScope, ORGANIZATION_SCOPE, WORKSPACE_SCOPE } from './member-scopes.ts';
+
+function memberBody<const Role extends string>(roles: readonly Role[]) {
+  return closed(
+    { email, role: oneOf(roles) },
+    { examples: [{ email: 'ada@example.com', role: roles.at(-1) }] },
+  );
+}
+
+/** Whether the keys of a member with a lower role are revoked or kept. */
+const keysDecision = oneOf(
+  ['revoke', 'keep'],
+  'Whether API keys and client keys that the member created, and its role no longer covers, are revoked or kept. Only another account, by ID token, may keep them. Write keys stay. Default `revoke`.',
+);
+
+function memberReplacement<const Role extends string>(roles: readonly Role[]) {
+  return closed({ role: oneOf(roles), keys: optional(keysDecision) }, { examples: [{ role: roles.at(-1) }] });
+}
+
+const removalQuery = closed({ keys: Type.Optional(keysDecision) });
+
+const memberKeys = listOf(
+  Type.Object({
+    id: uuid,
+    type: oneOf(['api_key', 'write_key', 'client_key']),
+    name,
+    key_prefix: Type.String(),
+    workspace_id: nullable(uuid),
+    organization_id: nullable(uuid),
+    status: oneOf(['active', 'revoked'], 'As it is since this call.'),
+  }),
+  'The keys that the person made here: those that were active before.',
+);
+
+const removedMember = Type.Object({ ...removedAs('deleted').properties, keys: memberKeys });
+
+function memberResource(roles: readonly string[], title: string) {
+  return Type.Object(memberFields(roles), { title });
+}
+
+/** A member with the keys that a change of the role affected. */
+function changedMember(roles: readonly string[], title: string) {
+  return Type.Object({ ...memberFields(roles), keys: memberKeys }, { title: `Changed${title}` });
+}
+
+function memberFields(roles: readonly string[]) {
+  return {
+    id: uuid,
+    organization_id: Type.Optional(uuid),
+    workspace_id: Type.Optional(uuid),
+    account_id: nullable(uuid),
+    email: nullable(Type.String({ description: 'Of the account, or the one that was invited.' })),
+    role: oneOf(roles),
+    status: oneOf(['active', 'pending'], 'Pending: no account with this address has signed in yet.'),
+    created_by: uuid,
+    ...times,
+  };
+}
+
+function presentMember(
+  member: Member,
+  state: Pick<CatalogView, 'account'>,
+): Static<ReturnType<typeof memberResource>> {
+  const { account_id } = member;
+  const account = account_id === null ? undefined : state.account(account_id);
+  return {
+    id: member.id,
+    ...('organization_id' in member
+      ? { organization_id: member.organization_id }
+      : { workspace_id: member.workspace_id }),
+    account_id,
+    email: account?.email ?? member.email,
+    role: member.role,
+    status: account_id === null ? 'pending' : 'active',
+    created_by: member.created_by,
+    created_at: member.created_at,
+    updated_at: member.updated_at,
+  };
+}
+
+function presentMemberKey({ kind, key }: FoundKey): Static<typeof removedMember>['keys'][number] {
+  return {
+    id: key.id,
+    type: kind,
+    name: key.name,
+    key_prefix: key.key_prefix,
+    workspace_id: kind === 'client_key' ? null : key.workspace_id,
+    organization_id: kind === 'client_key' ? key.organization_id : null,
+    status: key.status,
+  };
+}
+
+/** `/organizations/:organizationId/members` and `/workspaces/:workspaceId/members`. */
+export const memberRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
+  await app.register(routesOf(ORGANIZATION_SCOPE), dependencies);
+  await app.register(routesOf(WORKSPACE_SCOPE), dependencies);
+};
+
+/** 403 when keys are kept by the member itself, or by a key: only another account may let keys outlive their creator's role. */
+function checkDecision({ keys }: KeysDecision, { account_id }: Member, { caller }: FastifyRequest): void {
+  if (keys === 'keep' && (caller.kind !== 'id_token' || caller.account.id === account_id))
+    throw permissionDenied();
+}
+
+/** Returns a function that lists, after a change, the keys of a creator that are active or were active before. */
+function trackKeys(maker: KeyMaker | undefined, catalog: Pick<Catalog, 'state'>) {
+  const keysNow = () => (maker === undefined ? [] : keysMadeBy(catalog.state, maker));
+  const inactive = new Set(keysNow().flatMap(({ key }) => (key.status === 'active' ? [] : [key.id])));
+  return () =>
+    keysNow()
+      .filter(({ key }) => !inactive.has(key.id))
+      .map(presentMemberKey);
+}
+
+/** The routes of one scope. Members are added by e-mail address, also before their first sign-in. */
+function routesOf<M extends Member, Role extends string>(
+  scope: MemberScope<M, Role>,
+): FastifyPluginAsyncTypebox<GatewayDependencies> {
+  const { path, title, noun, params, memberParams, roles, operations } = scope;
+  const resource = memberResource(roles, title);
+
+  return async (app, dependencies) => {
+    const { catalog } = dependencies;
+    const members = () => scope.members(catalog.state);
+    const present = (member: M) => presentMember(member, catalog.state);
+
+    app.get(
+      path,
+      {
+        config: { operation: operations.list },
+        schema: {
+          operationId: `list${title}s`,
+          summary: `List each ${noun}`,
+          params,
+          querystring: closed(pageQuery),
+          response: { 200: listOf(resource), ...errorAnswers },
+        },
+      },
+      async (request, reply) => {
+        const page = pageOf(members().listing(scope.idOf(request)), pageRequest(request.query));
+        linkNext(request, reply, page.next);
+        return reply.code(200).send(page.items.map(present));
+      },
+    );
+
+    app.post(
+      path,
+      {
+        config: { operation: operations.create },
+        schema: {
+          operationId: `add${title}`,
+          summary: `Add a ${noun}`,
+          params,
+          body: memberBody(roles),
+          response: { 201: resource, ...errorAnswers },
+        },
+      },
+      async (request, reply) => {
+        const { role } = request.body;
+        scope.checkGrant(request, role);
+        const fields = {
+          id: newId(),
+          email: readEmail(request.body.email, '/email'),
+          created_by: accountOf(request.caller),
+        };
+        await propose(request, dependencies, scope.added(fields, scope.idOf(request), role));
+        const member = memberNamed(request, fields.id);
+        tagVersion(reply, member);
+        return reply.code(201).send(present(member));
+      },
+    );
+
+    app.get(
+      `${path}/:memberId`,
+      {
+        config: { operation: operations.read },
+        schema: {
+          operationId: `read${title}`,
+          summary: `Read a ${noun}`,
+          params: memberParams,
+          response: { 200: resource, ...errorAnswers },
+        },
+      },
+      async (request, reply) => {
+        const member = memberNamed(request, request.params.memberId);
+        tagVersion(reply, member);
+        return reply.code(200).send(present(member));
+      },
+    );
+
+    app.put(
+      `${path}/:memberId`,
+      {
+        config: { operation: operations.update },
+        schema: {
+          operationId: `replace${title}`,
+          summary: `Give a ${noun} another role`,
+          params: memberParams,
+          body: memberReplacement(roles),
+          response: { 200: changedMember(roles, title), ...errorAnswers },
+        },
+      },
+      async (request, reply) => {
+        const stored = memberNamed(request, request.params.memberId);
+        const { role } = request.body;
+        const decision = { keys: request.body.keys ?? 'revoke' };
+        checkDecision(decision, stored, request);
+        scope.checkGrant(request, stored.role);
+        scope.checkGrant(request, role);
+        checkVersion(request, stored);
+        const affectedKeys = trackKeys(scope.maker(stored), catalog);
+        const wanted = { role } as Partial<Member>;
+        const current = () => members().get(scope.idOf(request), stored.id);
+        if (!(await isUnchanged<Member>(dependencies, stored, wanted, current)))
+          await propose(request, dependencies, scope.updated(stored, role, decision));
+        const member = memberNamed(request, stored.id);
+        tagVersion(reply, member);
+        return reply.code(200).send({ ...present(member), keys: affectedKeys() });
+      },
+    );
+
+    app.delete(
+      `${path}/:memberId`,
+      {
+        config: { operation: operations.delete },
+        schema: {
+          operationId: `remove${title}`,
+          summary: `Remove a ${noun}`,
+          params: memberParams,
+          querystring: removalQuery,
+          response: { 200: removedMember, ...errorAnswers },
+        },
+      },
+      async (request, reply) => {
+        const removed = { id: request.params.memberId.toLowerCase(), status: 'deleted' } as const;
+        if (members().wasRemoved(scope.idOf(request), removed.id))
+          return reply.code(200).send({ ...removed, keys: [] });
+        const stored = memberNamed(request, removed.id);
+        const decision = { keys: request.query.keys ?? 'revoke' };
+        checkDecision(decision, stored, request);
+        scope.checkGrant(request, stored.role);
+        checkVersion(request, stored);
+        const affectedKeys = trackKeys(scope.maker(stored), catalog);
+        await propose(request, dependencies, scope.removed(stored, decision));
+        return reply.code(200).send({ ...removed, keys: affectedKeys() });
+      },
+    );
+
+    function memberNamed(request: FastifyRequest, id: string): M {
+      const member = members().get(scope.idOf(request), id.toLowerCase());
+      if (member === undefined) throw notFound();
+      return member;
+    }
+  };
+}

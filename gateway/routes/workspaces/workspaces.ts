@@ -1,0 +1,243 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import { newId, WORKSPACE_ROLES, type Workspace, type WorkspaceRole } from '@tributary/core';
+import { type Static, Type } from 'typebox';
+import { accountOf } from '../../authentication/caller.ts';
+import type { GatewayDependencies } from '../../dependencies.ts';
+import { permissionDenied } from '../../errors/api-error.ts';
+import { alertsBody, alertsIn, alertsResource } from '../../resources/alerts.ts';
+import {
+  checkVersion,
+  isUnchanged,
+  namesVersion,
+  propose,
+  tagVersion,
+} from '../../resources/catalog-entities.ts';
+import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
+import {
+  closed,
+  errorAnswers,
+  listOf,
+  name,
+  nullable,
+  oneOf,
+  optional,
+  pathOf,
+  removedAs,
+  times,
+  uuid,
+} from '../../resources/schemas.ts';
+import { checkMove, planWorkspace } from './workspace-plan.ts';
+
+const workspaceBody = closed(
+  {
+    name,
+    organization_id: optional(
+      Type.String({ format: 'uuid', description: 'Default: a new organization of the same name, yours.' }),
+    ),
+    region: optional(
+      Type.String({ minLength: 1, maxLength: 50, description: 'One of the organization’s. Default `eu`.' }),
+    ),
+  },
+  { title: 'WorkspaceBody', examples: [{ name: 'Shop' }] },
+);
+
+/** A replacement requires `region`. */
+const workspaceReplacement = closed(
+  {
+    name,
+    region: Type.String({
+      minLength: 1,
+      maxLength: 50,
+      description: 'Another one than now: for admins of the organization, by ID token.',
+    }),
+    alerts: optional(alertsBody),
+  },
+  { title: 'WorkspaceReplacement', examples: [{ name: 'Shop', region: 'eu' }] },
+);
+
+const status = oneOf(['active', 'archived']);
+
+const workspaceQuery = closed({ ...pageQuery, status: Type.Optional(status) });
+
+const workspaceResource = Type.Object(
+  {
+    id: uuid,
+    name,
+    organization_id: uuid,
+    region: Type.String({ description: 'Where its profiles live.' }),
+    status,
+    alerts: nullable(alertsResource),
+    role: oneOf(WORKSPACE_ROLES, 'The role of the caller.'),
+    ...times,
+  },
+  { title: 'Workspace' },
+);
+
+const workspaceList = listOf(workspaceResource);
+
+function presentWorkspace(workspace: Workspace, role: WorkspaceRole): Static<typeof workspaceResource> {
+  return {
+    id: workspace.id,
+    name: workspace.name,
+    organization_id: workspace.organization_id,
+    region: workspace.region,
+    status: workspace.status,
+    alerts: workspace.alerts ?? null,
+    role,
+    created_at: workspace.created_at,
+    updated_at: workspace.updated_at,
+  };
+}
+
+/** `/workspaces`: the workspaces of the caller. */
+export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+  const { catalog } = dependencies;
+
+  app.get(
+    '/workspaces',
+    {
+      config: { operation: 'workspaces.list' },
+      schema: {
+        operationId: 'listWorkspaces',
+        summary: 'List the workspaces the caller belongs to',
+        querystring: workspaceQuery,
+        response: { 200: workspaceList, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const accountId = accountOf(request.caller);
+      const wanted = request.query.status ?? 'active';
+      const workspaces = catalog.state.workspaceListing(accountId, wanted);
+      const page = pageOf(workspaces, pageRequest(request.query));
+      linkNext(request, reply, page.next);
+      return reply.code(200).send(page.items.map((workspace) => present(workspace, accountId)));
+    },
+  );
+
+  app.post(
+    '/workspaces',
+    {
+      config: { operation: 'workspaces.create' },
+      schema: {
+        operationId: 'createWorkspace',
+        summary: 'Create a workspace',
+        body: workspaceBody,
+        response: { 201: workspaceResource, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { name, organization_id, region } = request.body;
+      const accountId = accountOf(request.caller);
+      const plan = planWorkspace(
+        {
+          id: newId(),
+          name,
+          organizationId: organization_id ?? undefined,
+          region: region ?? undefined,
+          accountId,
+          newOrganizationId: newId(),
+        },
+        catalog.state,
+      );
+      const { id } = plan.workspace;
+      await propose(request, dependencies, {
+        type: 'workspace.created',
+        entity: id,
+        expected_version: 0,
+        data: plan,
+      });
+      const workspace = workspaceNow(id);
+      tagVersion(reply, workspace);
+      return reply.code(201).send(present(workspace, accountId));
+    },
+  );
+
+  app.get(
+    '/workspaces/:workspaceId',
+    {
+      config: { operation: 'workspaces.read' },
+      schema: {
+        operationId: 'readWorkspace',
+        summary: 'Read a workspace',
+        params: pathOf(),
+        response: { 200: workspaceResource, ...errorAnswers },
+      },
+    },
+    async ({ workspace, role }, reply) => {
+      if (role === undefined) throw permissionDenied();
+      tagVersion(reply, workspace);
+      return reply.code(200).send(presentWorkspace(workspace, role));
+    },
+  );
+
+  app.put(
+    '/workspaces/:workspaceId',
+    {
+      config: { operation: 'workspaces.update' },
+      schema: {
+        operationId: 'replaceWorkspace',
+        summary: 'Replace a workspace',
+        params: pathOf(),
+        body: workspaceReplacement,
+        response: { 200: workspaceResource, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { workspace: stored, role, body } = request;
+      if (role === undefined) throw permissionDenied();
+      checkVersion(request, stored);
+      const alerts = alertsIn(body.alerts, catalog.state, stored.id);
+      const alertFields = alerts === null && stored.alerts === undefined ? {} : { alerts };
+      const fields = { name: body.name, region: body.region, ...alertFields };
+      checkMove(request.caller, stored, fields.region, catalog.state);
+      if (!(await isUnchanged(dependencies, stored, fields, () => catalog.state.workspace(stored.id))))
+        await propose(request, dependencies, {
+          type: 'workspace.updated',
+          entity: stored.id,
+          expected_version: stored.version,
+          data: fields,
+        });
+      const workspace = workspaceNow(stored.id);
+      tagVersion(reply, workspace);
+      return reply.code(200).send(presentWorkspace(workspace, role));
+    },
+  );
+
+  app.delete(
+    '/workspaces/:workspaceId',
+    {
+      config: { operation: 'workspaces.archive' },
+      schema: {
+        operationId: 'archiveWorkspace',
+        summary: 'Archive a workspace',
+        params: pathOf(),
+        response: { 200: removedAs('archived'), ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { workspace } = request;
+      if (workspace.status !== 'archived') {
+        checkVersion(request, workspace);
+        await propose(request, dependencies, {
+          type: 'workspace.archived',
+          entity: workspace.id,
+          ...(namesVersion(request) ? { expected_version: workspace.version } : {}),
+          data: {},
+        });
+      }
+      return reply.code(200).send({ id: workspace.id, status: 'archived' });
+    },
+  );
+
+  function workspaceNow(id: string): Workspace {
+    const workspace = catalog.state.workspace(id);
+    if (workspace === undefined) throw new Error(`workspace ${id} was applied and is not there`);
+    return workspace;
+  }
+
+  function present(workspace: Workspace, accountId: string) {
+    const role = catalog.state.workspaceRole(accountId, workspace.id);
+    if (role === undefined) throw permissionDenied();
+    return presentWorkspace(workspace, role);
+  }
+};
