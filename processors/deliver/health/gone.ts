@@ -1,0 +1,105 @@
+import {
+  type Catalog,
+  type Clock,
+  type Destination,
+  type Fact,
+  figuresOf,
+  iso,
+  type Logger,
+  type Metrics,
+  mergeHealth,
+  messageOf,
+  newId,
+} from '@tributary/core';
+import type { DestinationReport } from './reporter.ts';
+
+export interface GoneDependencies {
+  readonly catalog: Pick<Catalog, 'propose'>;
+  /** The destination as it is now; undefined when it was deleted. */
+  current(id: string): Destination | undefined;
+  /** The report on a destination, for the notice. */
+  reportOf(id: string): DestinationReport | undefined;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+}
+
+/**
+ * Pauses destinations that answered `410 Gone` and proposes a notice. A pause that the catalog refuses, because another
+ * process made it or the destination was changed meanwhile, is dropped: the next 410 proposes it again.
+ */
+export class GoneDestinations {
+  readonly #dependencies: GoneDependencies;
+  readonly #pausing = new Set<string>();
+
+  constructor(dependencies: GoneDependencies) {
+    this.#dependencies = dependencies;
+  }
+
+  /** `version` is the one that answered: settings changed since may point elsewhere. Never rejects. */
+  async pause(id: string, version: number): Promise<void> {
+    if (this.#pausing.has(id)) return;
+    this.#pausing.add(id);
+    try {
+      await this.#pause(id, version);
+    } catch (error) {
+      const { logger } = this.#dependencies;
+      logger.warn(
+        { destination: id, error: messageOf(error) },
+        'a destination that is gone cannot be paused',
+      );
+    } finally {
+      this.#pausing.delete(id);
+    }
+  }
+
+  /** The notice comes first: after a crash in between the next 410 repeats it, so it is not lost. */
+  async #pause(id: string, version: number): Promise<void> {
+    const { catalog, current, clock, logger, metrics } = this.#dependencies;
+    const destination = current(id);
+    if (destination?.version !== version || destination.paused === true) return;
+    const at = iso(clock());
+    const proposed = {
+      v: 1,
+      entity: id,
+      by: 'stage:deliver',
+      from: { address: '', request_id: '' },
+      at,
+    } as const;
+    const change = await catalog.propose(this.#change(destination, proposed));
+    if (change.applied) metrics.count('tributary_destination_turns_total', { state: 'bad' });
+    const paused = await catalog.propose({
+      ...proposed,
+      type: 'destination.updated',
+      expected_version: version,
+      data: { paused: true, paused_because: { reason: 'gone', at } },
+    });
+    if (paused.applied) logger.warn({ destination: id }, 'a destination answered 410 Gone and was paused');
+  }
+
+  #change(
+    { id, workspace_id, condition }: Destination,
+    proposed: Pick<Fact, 'entity' | 'by' | 'from' | 'at'> & { readonly v: 1 },
+  ): Fact {
+    const { at } = proposed;
+    const report = this.#dependencies.reportOf(id);
+    const health = report && mergeHealth([{ ...report, workspace_id, process: '' }]);
+    const figures =
+      health === undefined
+        ? { delivered_per_second: 0, failed_per_second: 0, oldest_waiting_ms: null, last_errors: [] }
+        : figuresOf(health);
+    return {
+      ...proposed,
+      type: 'destination.turned',
+      expected_version: condition?.turns ?? 0,
+      data: {
+        id: newId(),
+        state: 'bad',
+        because: 'gone',
+        since: at,
+        paced_until: condition?.paced_until ?? at,
+        ...figures,
+      },
+    };
+  }
+}
