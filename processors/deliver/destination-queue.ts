@@ -20,7 +20,7 @@ import {
   resultsOf,
   retriedIfGone,
 } from './destination-request.ts';
-import type { DestinationResolver, NoTarget, Target } from './destination-resolver.ts';
+import type { DestinationResolver, Target } from './destination-resolver.ts';
 import type { DestinationReport } from './health/reporter.ts';
 import { HealthTally } from './health/tally.ts';
 import { Admission, type RequestLimits } from './policy/admission.ts';
@@ -258,7 +258,7 @@ export class DestinationQueue {
     if (this.#requests.size >= this.#admission.concurrency(limits, now)) return false;
     const rateWaitMs = this.#admission.rateWaitMs(limits, now);
     if (rateWaitMs > 0) return this.#flushLater(rateWaitMs);
-    const target = this.#guarded<Target | NoTarget>(() => this.#resolver.resolve(), NOT_RESOLVED);
+    const target = this.#resolver.resolve();
     if (target.kind !== 'target') return this.#settleQueued(target);
     const { batch, waitMs } = gather(this.#queued, this.#batchLimits(target), now);
     this.#isHeldOpen = waitMs > 0;
@@ -276,8 +276,15 @@ export class DestinationQueue {
 
   /** A batch is held open no longer than the shortest retry step takes: other records wait behind the delivery. */
   #batchLimits({ connector, destination }: Target): BatchLimits {
-    const limits = this.#guarded<BatchLimits>(() => connector.batchLimits(destination), ONE_BY_ONE);
-    return { ...limits, ms: Math.min(limits.ms ?? 0, this.#options.schedule[0].ms) };
+    const atMostMs = this.#options.schedule[0].ms;
+    try {
+      const limits = connector.batchLimits(destination);
+      return { ...limits, ms: Math.min(limits.ms ?? 0, atMostMs) };
+    } catch (error) {
+      // It would end the process: this is a turn of its own.
+      this.#report(error);
+      return { events: 1 };
+    }
   }
 
   #begin(gathered: readonly QueueItem[], target: Target, limits: RequestLimits): void {
@@ -344,24 +351,11 @@ export class DestinationQueue {
     }
   }
 
-  /** An error that was thrown in a turn of its own would end the process. */
-  #guarded<T>(ask: () => T, otherwise: T): T {
-    try {
-      return ask();
-    } catch (error) {
-      this.#report(error);
-      return otherwise;
-    }
-  }
-
   readonly #report = (error: unknown): void => {
     const about = { destination: this.#resolver.id, error: messageOf(error) };
     this.#options.logger.error(about, 'a connector threw instead of answering');
   };
 }
-
-const NOT_RESOLVED: NoTarget = { kind: 'unreachable', reason: 'the connector failed', permanent: false };
-const ONE_BY_ONE: BatchLimits = { events: 1 };
 
 /** Ends the attempt of a delivery whose rule would not make it any more. */
 function isStopped(item: QueueItem): boolean {

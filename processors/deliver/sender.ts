@@ -94,34 +94,24 @@ export class Sender {
     const slow: Settled = { delivery, outcome: SLOW };
     // The partition began anew, and its record was taken again before it came to the slow queue.
     if (this.#inFlight.has(delivery)) return slow;
-    const { timeouts } = this.#dependencies;
     const { item, settled, cancel } = this.#begin(task, destination, { ms: slowAfterMs, mayBeHeld: false });
-    return new Promise((resolve, reject) => {
-      const unregister = onAbort(signal, cancel);
-      const leaveToSlowQueue = () => {
-        if (item.request === undefined) timeout = timeouts.start(slowAfterMs, leaveToSlowQueue);
+    const left = Promise.withResolvers<Settled>();
+    const unregister = onAbort(signal, cancel);
+    const startTimeout = () =>
+      this.#dependencies.timeouts.start(slowAfterMs, () => {
+        if (item.request === undefined) timeout = startTimeout();
         else if (stopping?.aborted !== true) {
-          unregister();
           this.#inFlight.add(delivery, settled, cancel);
-          resolve(slow);
+          left.resolve(slow);
         }
-      };
-      let timeout = timeouts.start(slowAfterMs, leaveToSlowQueue);
-      const end = () => {
-        timeout.cancel();
-        unregister();
-      };
-      settled.then(
-        (outcome) => {
-          end();
-          resolve(outcome);
-        },
-        (error) => {
-          end();
-          reject(error);
-        },
-      );
-    });
+      });
+    let timeout = startTimeout();
+    try {
+      return await Promise.race([settled, left.promise]);
+    } finally {
+      timeout.cancel();
+      unregister();
+    }
   }
 
   /**

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
+  DEFAULT_WINDOW,
   FairShareWindow,
   type QueuePressure,
   type WindowOptions,
@@ -8,7 +9,7 @@ import {
 } from './fair-share-window.ts';
 
 function windowOf(options: Partial<WindowOptions> = {}): FairShareWindow {
-  return new FairShareWindow({ windowBytes: 8_000, ...options });
+  return new FairShareWindow({ ...DEFAULT_WINDOW, windowBytes: 8_000, ...options });
 }
 
 describe('the window of a partition', () => {

@@ -1,21 +1,30 @@
 export interface WindowOptions {
   /** Bytes the window of the partition holds. */
   readonly windowBytes: number;
-  /** The part of the window that one key may fill. Default 1/8. */
-  readonly share?: number;
-  /** A key whose oldest work is older than this is slow, ms. Default 500. */
-  readonly slowAfterMs?: number;
+  /** The part of the window that one key may fill. */
+  readonly share: number;
+  /** A key whose oldest work is older than this is slow, ms. */
+  readonly slowAfterMs: number;
   /**
    * How long a key stays slow after work of it took longer than that, ms: at first, and at most. Doubles each time it is
-   * slow again soon. Default 1,000 and 30,000.
+   * slow again soon.
    */
-  readonly slowForMs?: number;
-  readonly slowForAtMostMs?: number;
-  /** With a queue pressure a key may hold so many times an even part of the window, or its share. Default 3. */
-  readonly evenParts?: number;
-  /** How long a key counts as present after an entry of it, ms. Default 5,000. */
-  readonly seenMs?: number;
+  readonly slowForMs: number;
+  readonly slowForAtMostMs: number;
+  /** With a queue pressure a key may hold so many times an even part of the window, or its share. */
+  readonly evenParts: number;
+  /** How long a key counts as present after an entry of it, ms. */
+  readonly seenMs: number;
 }
+
+export const DEFAULT_WINDOW: Omit<WindowOptions, 'windowBytes'> = {
+  share: 1 / 8,
+  slowAfterMs: 500,
+  slowForMs: 1_000,
+  slowForAtMostMs: 30_000,
+  evenParts: 3,
+  seenMs: 5_000,
+};
 
 /** The queue behind the window that work of a key joins; asked only where the answer decides. */
 export interface QueuePressure {
@@ -27,13 +36,6 @@ export interface QueuePressure {
 
 /** While the process is saturated, work may take so many times as long before its key is slow. */
 export const SATURATED_FACTOR = 4;
-
-export const DEFAULT_SLOW_AFTER_MS = 500;
-const DEFAULT_SHARE = 1 / 8;
-const DEFAULT_SLOW_FOR_MS = 1_000;
-const DEFAULT_SLOW_FOR_AT_MOST_MS = 30_000;
-const DEFAULT_EVEN_PARTS = 3;
-const DEFAULT_SEEN_MS = 5_000;
 
 /** Work under way, from `begin` to `end`. */
 export interface WindowWork {
@@ -64,29 +66,19 @@ interface Slowness {
 export class FairShareWindow {
   readonly #loads = new Map<string, KeyLoad>();
   readonly #slowness = new Map<string, Slowness>();
-  /** Keys seen in the current period of `#seenMs`, and their number in the period before. */
+  /** Keys seen in the current period of `seenMs`, and their number in the period before. */
   readonly #seen = new Set<string>();
   #seenBefore = 0;
   #seenSince = Number.NEGATIVE_INFINITY;
-  readonly #evenBytes: number;
-  readonly #seenMs: number;
-  readonly #slowForMs: number;
-  readonly #slowForAtMostMs: number;
-  readonly #shareBytes: number;
-  readonly #slowAfterMs: number;
+  readonly #options: WindowOptions;
 
   constructor(options: WindowOptions) {
-    this.#evenBytes = options.windowBytes * (options.evenParts ?? DEFAULT_EVEN_PARTS);
-    this.#seenMs = options.seenMs ?? DEFAULT_SEEN_MS;
-    this.#shareBytes = options.windowBytes * (options.share ?? DEFAULT_SHARE);
-    this.#slowAfterMs = options.slowAfterMs ?? DEFAULT_SLOW_AFTER_MS;
-    this.#slowForMs = options.slowForMs ?? DEFAULT_SLOW_FOR_MS;
-    this.#slowForAtMostMs = options.slowForAtMostMs ?? DEFAULT_SLOW_FOR_AT_MOST_MS;
+    this.#options = options;
   }
 
   /** The part of the window that one key may fill. */
   get shareBytes(): number {
-    return this.#shareBytes;
+    return this.#options.windowBytes * this.#options.share;
   }
 
   /** Number of keys seen lately. */
@@ -122,8 +114,8 @@ export class FairShareWindow {
     if (load === undefined) return 'admit';
     if (this.#tookLong(load.oldest, now, pressure)) return 'slow';
     if (pressure !== undefined && load.bytes + waitingBytes + bytes > this.#mostBytes()) return 'slow';
-    if (load.bytes + bytes > this.#shareBytes) return 'wait';
-    return pressure !== undefined && pressure.waitMs() > this.#slowAfterMs / 2 ? 'wait' : 'admit';
+    if (load.bytes + bytes > this.shareBytes) return 'wait';
+    return pressure !== undefined && pressure.waitMs() > this.#options.slowAfterMs / 2 ? 'wait' : 'admit';
   }
 
   begin(key: string, bytes: number, now: number): WindowWork {
@@ -152,19 +144,22 @@ export class FairShareWindow {
   }
 
   #tookLong({ startedAt }: WindowWork, now: number, pressure: QueuePressure | undefined): boolean {
+    const { slowAfterMs } = this.#options;
     const tookMs = now - startedAt;
-    if (tookMs <= this.#slowAfterMs) return false;
-    return tookMs > this.#slowAfterMs * (pressure?.saturated() === true ? SATURATED_FACTOR : 1);
+    if (tookMs <= slowAfterMs) return false;
+    return tookMs > slowAfterMs * (pressure?.saturated() === true ? SATURATED_FACTOR : 1);
   }
 
   /** What one key may hold: its share, or some times an even part where fewer keys share the window. */
   #mostBytes(): number {
-    return Math.max(this.#shareBytes, this.#evenBytes / this.keysSeen);
+    const { windowBytes, evenParts } = this.#options;
+    return Math.max(this.shareBytes, (windowBytes * evenParts) / this.keysSeen);
   }
 
   #see(key: string, now: number): void {
-    if (now - this.#seenSince >= this.#seenMs) {
-      this.#seenBefore = now - this.#seenSince >= 2 * this.#seenMs ? 0 : this.#seen.size;
+    const { seenMs } = this.#options;
+    if (now - this.#seenSince >= seenMs) {
+      this.#seenBefore = now - this.#seenSince >= 2 * seenMs ? 0 : this.#seen.size;
       this.#seen.clear();
       this.#seenSince = now;
     }
@@ -176,10 +171,11 @@ export class FairShareWindow {
    * often. Work that began before the key was found slow adds nothing.
    */
   #remember(key: string, startedAt: number, now: number): void {
+    const { slowForMs, slowForAtMostMs } = this.#options;
     const known = this.#slowness.get(key);
     if (known !== undefined && startedAt < known.until - known.forMs) return;
     const again = known !== undefined && !isForgotten(known, now);
-    const forMs = again ? Math.min(known.forMs * 2, this.#slowForAtMostMs) : this.#slowForMs;
+    const forMs = again ? Math.min(known.forMs * 2, slowForAtMostMs) : slowForMs;
     for (const [other, slowness] of this.#slowness)
       if (isForgotten(slowness, now)) this.#slowness.delete(other);
     this.#slowness.set(key, { until: now + forMs, forMs });

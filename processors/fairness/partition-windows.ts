@@ -1,7 +1,7 @@
 import type { Clock, LogEntry } from '@tributary/core';
 import { WaitingLine } from '../waiting-line.ts';
 import {
-  DEFAULT_SLOW_AFTER_MS,
+  DEFAULT_WINDOW,
   FairShareWindow,
   type QueuePressure,
   type WindowOptions,
@@ -61,14 +61,14 @@ export class PartitionWindows {
   #checking: NodeJS.Timeout | undefined;
 
   /** `elapsed`: ms of a monotonic clock. */
-  constructor(elapsed: Clock, options: WindowOptions) {
+  constructor(elapsed: Clock, options: Partial<WindowOptions> & Pick<WindowOptions, 'windowBytes'>) {
     this.#elapsed = elapsed;
-    this.#options = options;
+    this.#options = { ...DEFAULT_WINDOW, ...options };
   }
 
   /** How long work may take before its key is slow, ms. */
   get slowAfterMs(): number {
-    return this.#options.slowAfterMs ?? DEFAULT_SLOW_AFTER_MS;
+    return this.#options.slowAfterMs;
   }
 
   /**

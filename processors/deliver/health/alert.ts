@@ -3,6 +3,8 @@ import {
   type Clock,
   type Destination,
   type DestinationHealth,
+  type DestinationTurn,
+  type Fact,
   figuresOf,
   type HealthBoard,
   type HealthReport,
@@ -133,27 +135,36 @@ export class HealthAlerts {
     const { catalog, clock, elapsed, logger, metrics } = this.#dependencies;
     const now = clock();
     const { state, because } = streak;
-    const verdict = await catalog.propose({
-      v: 1,
-      type: 'destination.turned',
-      entity: destination.id,
-      expected_version: destination.condition?.turns ?? 0,
-      data: {
-        id: newId(),
-        state,
-        because,
-        since: iso(Math.round(now - (elapsed() - streak.since))),
-        paced_until: iso(pacedUntil),
-        ...figuresOf(health),
-      },
-      by: 'stage:deliver',
-      from: { address: '', request_id: '' },
-      at: iso(now),
-    });
+    const since = iso(Math.round(now - (elapsed() - streak.since)));
+    const change = { state, because, since, paced_until: iso(pacedUntil) };
+    const verdict = await catalog.propose(healthChange(destination, change, health, iso(now)));
     if (!verdict.applied) return;
     metrics.count('tributary_destination_turns_total', { state });
     logger.warn({ destination: destination.id, state, because }, 'the health of a destination changed');
   }
+}
+
+/** The fact that the health of a destination changed. The catalog takes one of several from the same state. */
+export function healthChange(
+  { id, condition }: Destination,
+  change: Pick<DestinationTurn, 'state' | 'because' | 'since' | 'paced_until'>,
+  health: DestinationHealth | undefined,
+  at: string,
+): Fact {
+  const figures =
+    health === undefined
+      ? { delivered_per_second: 0, failed_per_second: 0, oldest_waiting_ms: null, last_errors: [] }
+      : figuresOf(health);
+  return {
+    v: 1,
+    type: 'destination.turned',
+    entity: id,
+    expected_version: condition?.turns ?? 0,
+    data: { id: newId(), ...change, ...figures },
+    by: 'stage:deliver',
+    from: { address: '', request_id: '' },
+    at,
+  };
 }
 
 function isBad(report: HealthReport, limits: AlertLimits): boolean {

@@ -2,15 +2,13 @@ import {
   type Catalog,
   type Clock,
   type Destination,
-  type Fact,
-  figuresOf,
   iso,
   type Logger,
   type Metrics,
   mergeHealth,
   messageOf,
-  newId,
 } from '@tributary/core';
+import { healthChange } from './alert.ts';
 import type { DestinationReport } from './reporter.ts';
 
 export interface GoneDependencies {
@@ -59,47 +57,23 @@ export class GoneDestinations {
     const destination = current(id);
     if (destination?.version !== version || destination.paused === true) return;
     const at = iso(clock());
-    const proposed = {
+    const report = this.#dependencies.reportOf(id);
+    const health =
+      report && mergeHealth([{ ...report, workspace_id: destination.workspace_id, process: '' }]);
+    const paced_until = destination.condition?.paced_until ?? at;
+    const change = { state: 'bad', because: 'gone', since: at, paced_until } as const;
+    const noticed = await catalog.propose(healthChange(destination, change, health, at));
+    if (noticed.applied) metrics.count('tributary_destination_turns_total', { state: 'bad' });
+    const paused = await catalog.propose({
       v: 1,
+      type: 'destination.updated',
       entity: id,
+      expected_version: version,
+      data: { paused: true, paused_because: { reason: 'gone', at } },
       by: 'stage:deliver',
       from: { address: '', request_id: '' },
       at,
-    } as const;
-    const change = await catalog.propose(this.#change(destination, proposed));
-    if (change.applied) metrics.count('tributary_destination_turns_total', { state: 'bad' });
-    const paused = await catalog.propose({
-      ...proposed,
-      type: 'destination.updated',
-      expected_version: version,
-      data: { paused: true, paused_because: { reason: 'gone', at } },
     });
     if (paused.applied) logger.warn({ destination: id }, 'a destination answered 410 Gone and was paused');
-  }
-
-  #change(
-    { id, workspace_id, condition }: Destination,
-    proposed: Pick<Fact, 'entity' | 'by' | 'from' | 'at'> & { readonly v: 1 },
-  ): Fact {
-    const { at } = proposed;
-    const report = this.#dependencies.reportOf(id);
-    const health = report && mergeHealth([{ ...report, workspace_id, process: '' }]);
-    const figures =
-      health === undefined
-        ? { delivered_per_second: 0, failed_per_second: 0, oldest_waiting_ms: null, last_errors: [] }
-        : figuresOf(health);
-    return {
-      ...proposed,
-      type: 'destination.turned',
-      expected_version: condition?.turns ?? 0,
-      data: {
-        id: newId(),
-        state: 'bad',
-        because: 'gone',
-        since: at,
-        paced_until: condition?.paced_until ?? at,
-        ...figures,
-      },
-    };
   }
 }
