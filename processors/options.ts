@@ -1,12 +1,6 @@
-import {
-  type BreakerOptions,
-  type ConditionLimits,
-  DEFAULT_BREAKER,
-  DEFAULT_CONDITION,
-  DEFAULT_EXPIRY_MS,
-  DEFAULT_LADDER_LABELS,
-  type NullMeaning,
-} from '@tributary/core';
+import { DEFAULT_EXPIRY_MS, DEFAULT_RETRY_LABELS, type NullMeaning } from '@tributary/core';
+import { type AlertLimits, DEFAULT_ALERT_LIMITS } from './deliver/health/evaluation.ts';
+import { type BreakerOptions, DEFAULT_BREAKER } from './deliver/policy/circuit-breaker.ts';
 import { DEFAULT_FAILURE_LIMITS, type FailureLimits } from './route/failure-rate.ts';
 
 /** Every size and time of the stages. Bytes, ms. */
@@ -29,24 +23,24 @@ export interface PipelineOptions {
   readonly dedupeWindowMs: number;
   /** Window of a partition of a flow stage. What it holds weighs about five times as much in memory. */
   readonly windowBytes: number;
-  /** Share of that window one transformation or destination may fill before it waits for its own earlier work... */
+  /** Share of that window that one transformation or destination may fill before it waits for its earlier work... */
   readonly laneShare: number;
-  /** ...and how long a transformation may take before it goes to the slow lane, which holds up the deliveries behind it... */
+  /** ...and how long a transformation may take before it goes to the slow queue; it delays the deliveries behind it... */
   readonly slowTransformationMs: number;
-  /** ...or a call of a destination, which holds up positions only. */
+  /** ...or a request to a destination, which delays positions only. */
   readonly slowCallMs: number;
   /** Events and bytes of one sandbox call. */
   readonly transformEvents: number;
   readonly transformBytes: number;
   readonly failures: FailureLimits;
-  /** Calls to one destination at a time, and such that begin in a second, where the destination says nothing else. */
+  /** Requests to a destination at a time, and requests that begin in a second, where it has no limits of its own. */
   readonly maxCalls: number;
   readonly callsPerSecond: number | undefined;
-  /** Attempts a delivery remembers. */
+  /** Attempts that a delivery keeps. */
   readonly keptAttempts: number;
   readonly breaker: BreakerOptions;
-  /** When a destination is told bad, or well again. */
-  readonly condition: ConditionLimits;
+  /** When a destination is reported bad, or well again. */
+  readonly condition: AlertLimits;
   /** Waits of the retry topics, shortest first; the topics must be declared with the same. */
   readonly retryLabels: readonly string[];
   readonly expiryMs: number;
@@ -72,7 +66,7 @@ export const DEFAULT_PIPELINE: PipelineOptions = {
   callsPerSecond: undefined,
   keptAttempts: 50,
   breaker: DEFAULT_BREAKER,
-  condition: DEFAULT_CONDITION,
-  retryLabels: DEFAULT_LADDER_LABELS,
+  condition: DEFAULT_ALERT_LIMITS,
+  retryLabels: DEFAULT_RETRY_LABELS,
   expiryMs: DEFAULT_EXPIRY_MS,
 };

@@ -11,14 +11,14 @@ import {
   type FlowStage,
   type HealthBoard,
   type History,
-  type Ladder,
   type LiveTail,
   type Logger,
   type Mailer,
   type Metrics,
   type ProfileStore,
-  parseLadder,
+  parseRetrySchedule,
   REPLAY_TICK_MS,
+  type RetrySchedule,
   retryTopic,
   type Sandbox,
   type Source,
@@ -28,10 +28,13 @@ import {
 } from '@tributary/core';
 import { audit } from './audit/audit.ts';
 import { count } from './count/count.ts';
-import { deliver, deliverSlow } from './deliver/deliver.ts';
-import { createDeliverer } from './deliver/delivering.ts';
-import { retrySources } from './deliver/retry-sources.ts';
+import { createDestinationRegistry } from './deliver/destination-registry.ts';
+import { Sender } from './deliver/sender.ts';
+import { deliver, deliverSlow, retrySources } from './deliver/stage.ts';
+import { EventLoopMonitor } from './fairness/event-loop-monitor.ts';
 import { FairShare } from './fairness/fair-share.ts';
+import { SATURATED_FACTOR } from './fairness/fair-share-window.ts';
+import { PartitionWindows } from './fairness/partition-windows.ts';
 import { type InTurn, yielding } from './fairness/pieces.ts';
 import { SlowTurns } from './fairness/slow-turns.ts';
 import { THREAD_TIME, type ThreadTime } from './fairness/thread-time.ts';
@@ -41,7 +44,6 @@ import { mail } from './mail/mail.ts';
 import { mailRetries } from './mail/retry.ts';
 import { notice } from './notice/notice.ts';
 import { DEFAULT_PIPELINE, type PipelineOptions } from './options.ts';
-import { PartitionLanes } from './partition-lanes.ts';
 import { profile } from './profile/profile.ts';
 import { redrivenOnce } from './redrive/once.ts';
 import { replay } from './replay/replay.ts';
@@ -50,6 +52,7 @@ import { refusalOf, route, routeSlow } from './route/route.ts';
 import type { RunFigures } from './route/run-figures.ts';
 import { Transformer } from './route/transformer.ts';
 import type { StageName } from './stage-names.ts';
+import { TimeoutWheel } from './timeout-wheel.ts';
 import { validate, validateSlow } from './validate/validate.ts';
 
 /** Everything the stages reach the world by. Who makes these closes them, after the stages have stopped. */
@@ -73,7 +76,7 @@ export interface PipelineDependencies {
   /** One of its own for the slow lane, so that slow programs hold up none of the quick ones. */
   readonly slowSandbox: Sandbox;
   readonly connectors: ConnectorCatalog;
-  /** Where it is told how destinations are doing. Absent: there are figures alone, and limits are of each process. */
+  /** Health reports of destinations. Absent: metrics alone, and limits of destinations hold for each process. */
   readonly healthBoard?: HealthBoard;
   /** The destination with its secrets opened. Throws when no key opens them. */
   unseal(destination: Destination): ConnectorDestination;
@@ -83,8 +86,8 @@ export interface PipelineDependencies {
   readonly elapsed: Clock;
   /** Default: what the operating system counts. */
   readonly threadTime?: ThreadTime;
-  /** Whether this process is what others wait for. Default: while its thread is hardly ever idle. */
-  readonly overloaded?: () => boolean;
+  /** Whether this process has more to do than it can. Default: while its event loop is hardly ever idle. */
+  readonly saturated?: () => boolean;
   readonly logger: Logger;
   readonly metrics: Metrics;
   /** Every received topic: the standing ones and those the operator declared. */
@@ -95,15 +98,15 @@ export interface PipelineDependencies {
 /** Every stage: what it reads, what it writes, what it does. Each is a consumer group; run any of them anywhere. */
 export function createPipeline(dependencies: PipelineDependencies): readonly Stage[] {
   const options = { ...DEFAULT_PIPELINE, ...dependencies.options };
-  const ladder = parseLadder(options.retryLabels);
-  const steps = createSteps({ ...dependencies, ...options, ladder });
+  const schedule = parseRetrySchedule(options.retryLabels);
+  const steps = createSteps({ ...dependencies, ...options, schedule });
   const { batch, flow } = stageMakers(options);
 
   const received = dependencies.receivedTopics;
   const { receivedSlow, accepted, rejected, violations, eventsSlow, deliveries, deliveriesSlow, outcomes } =
     TOPIC;
   const dead = TOPIC.deliveriesDead;
-  const settled = [...ladder.map(({ label }) => retryTopic(label)), dead, outcomes];
+  const settled = [...schedule.map(({ label }) => retryTopic(label)), dead, outcomes];
   const { historyEntries, mailRetryMs } = options;
   const historySources = [violations, dead, outcomes, TOPIC.replays, TOPIC.profileOperations];
   const mails = [TOPIC.mail, mailRetries(mailRetryMs, dependencies.mailer !== undefined)];
@@ -140,7 +143,7 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
 }
 
 /** The functions of the stages, and the sources that ask one of them. Those of one concern share its state within the process. */
-function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly ladder: Ladder }) {
+function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly schedule: RetrySchedule }) {
   const { catalog, clock, elapsed, logger, metrics, catalogWaitMs } = parts;
   const failures = new FailureWatch({ catalog, clock, logger, limits: parts.failures });
   const routing = (sandbox: Sandbox, inTurn: InTurn) => {
@@ -156,12 +159,9 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     });
     return { catalog, transformer, metrics, catalogWaitMs };
   };
-  const lanes = (slowAfterMs: number) =>
-    new PartitionLanes(elapsed, { windowBytes: parts.windowBytes, share: parts.laneShare, slowAfterMs });
-  const deliveryLanes = () => lanes(parts.slowCallMs);
-  const current = (id: string) => catalog.state.destination(id);
-  const deliverer = createDeliverer({ ...parts, current });
-  const delivering = { catalog, clock, catalogWaitMs, deliverer };
+  const windows = (slowAfterMs: number) =>
+    new PartitionWindows(elapsed, { windowBytes: parts.windowBytes, share: parts.laneShare, slowAfterMs });
+  const delivery = createDelivery(parts);
   const threadTime = parts.threadTime ?? THREAD_TIME;
   const shares = {
     validate: new FairShare(elapsed, threadTime),
@@ -169,7 +169,7 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
   };
   // One for all slow queues of the process: they share a thread with each other and with the quick ones.
   const turns = new SlowTurns(elapsed, () => shares.validate.isBusy || shares.route.isBusy);
-  const quick = deliver(delivering, deliveryLanes());
+  const quick = deliver(delivery, windows(parts.slowCallMs));
   const slowRoute = routeSlow(routing(parts.slowSandbox, turns.inTurn), turns);
   return {
     validate: validate({ ...parts, threadTime }, shares.validate),
@@ -180,31 +180,48 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     audit: audit(parts),
     profile: profile(parts),
     mail: mail(parts),
-    route: route(routing(parts.sandbox, yielding), lanes(parts.slowTransformationMs), shares.route),
+    route: route(routing(parts.sandbox, yielding), windows(parts.slowTransformationMs), shares.route),
     routeSlow: redrivenOnce(parts, 'route.slow', TOPIC.eventsSlow, slowRoute),
     replay: replay(parts, turns),
     notice: notice(parts),
     deliver: { ...quick, handle: redrivenOnce(parts, 'deliver', TOPIC.deliveries, quick.handle) },
-    deliverSlow: deliverSlow(delivering, slowDeliveryLanes(parts)),
-    deliverRetry: deliver(delivering, deliveryLanes()),
-    retries: retrySources(parts.ladder, deliverer),
+    deliverSlow: deliverSlow(delivery, slowDeliveryWindows(parts)),
+    deliverRetry: deliver(delivery, windows(parts.slowCallMs)),
+    retries: retrySources(parts.schedule, delivery.registry),
   };
 }
 
-/** No lane is slower: a destination has half of the window while others come, and is never sent on for being slow. */
-function slowDeliveryLanes({
+/** What the stages of deliver share: limits and circuit breakers belong to a destination, whatever stage sends to it. */
+function createDelivery(
+  parts: PipelineDependencies & PipelineOptions & { readonly schedule: RetrySchedule },
+) {
+  const { catalog, clock, elapsed, metrics, schedule, expiryMs, keptAttempts, catalogWaitMs } = parts;
+  const eventLoop = new EventLoopMonitor(elapsed);
+  const saturated = parts.saturated ?? (() => eventLoop.saturated);
+  const timeouts = new TimeoutWheel(elapsed, () => (saturated() ? SATURATED_FACTOR : 1));
+  const registry = createDestinationRegistry({
+    ...parts,
+    current: (id) => catalog.state.destination(id),
+    saturated,
+    timeouts,
+    defaultLimits: { maxConcurrency: parts.maxCalls, perSecond: parts.callsPerSecond },
+    alertLimits: parts.condition,
+  });
+  const policy = { schedule, expiryMs };
+  const sender = new Sender({ catalog, registry, timeouts, clock, metrics, policy, keptAttempts });
+  return { catalog, catalogWaitMs, registry, sender, policy, clock, metrics, saturated };
+}
+
+/** No queue is slower: a destination has half of the window while others come, and is never rejected for being slow. */
+function slowDeliveryWindows({
   elapsed,
   windowBytes,
 }: Pick<PipelineDependencies & PipelineOptions, 'elapsed' | 'windowBytes'>) {
   const slowAfterMs = Number.POSITIVE_INFINITY;
-  return new PartitionLanes(elapsed, {
-    windowBytes,
-    share: 1 / 2,
-    evenParts: 1,
-    seenMs: 60_000,
-    slowAfterMs,
-  });
+  const share = { share: 1 / 2, evenParts: 1, seenMs: 60_000 };
+  return new PartitionWindows(elapsed, { windowBytes, ...share, slowAfterMs });
 }
+
 /** The first step of a replay goes at once, each further one a tick after the one before it. */
 const replaySteps: Source = {
   topic: TOPIC.replays,

@@ -112,3 +112,8 @@ export function outcomeVersion(outcome: Pick<DeliveryOutcome, 'delivery' | 'stat
   const { delivery, status } = outcome;
   return delivery.attempts.length * 2 + delivery.redrives * 2 + STATUS_RANK[status];
 }
+
+/** Bounds of a destination's own limits: requests at a time, and requests that begin in a second. */
+export const MAX_CONCURRENCY = 100;
+export const MIN_CALLS_PER_SECOND = 0.01;
+export const MAX_CALLS_PER_SECOND = 10_000;

@@ -1,8 +1,23 @@
 import { iso } from '../time/clock.ts';
-import type { BadBecause, DestinationState, ToldCondition } from './condition.ts';
 import { type DestinationHealth, type HealthError, KEPT_ERRORS } from './health.ts';
 
-/** An error as a turn tells it. */
+/**
+ * Why a destination is bad: its circuit is open; most attempts fail; more deliveries are put off than delivered; queued
+ * deliveries have waited for too long; it answered `410 Gone` and was paused.
+ */
+export const BAD_BECAUSE = ['circuit_open', 'failing', 'behind', 'waiting', 'gone'] as const;
+export type BadBecause = (typeof BAD_BECAUSE)[number];
+
+export type DestinationState = 'well' | 'bad';
+
+/** The state of a destination that was reported last. Absent: nothing was reported yet, so it is well. */
+export interface ReportedCondition {
+  readonly state: DestinationState;
+  /** Epoch ms: up to when the reports so far use up the rate of reports. */
+  readonly pacedUntil: number;
+}
+
+/** An error as a turn reports it. */
 export type TurnError = Pick<HealthError, 'reason' | 'status'> & {
   /** ISO 8601 */
   readonly at: string;
@@ -17,7 +32,7 @@ export interface DestinationTurn {
   readonly because: BadBecause | null;
   /** Since when it is so, ISO 8601. */
   readonly since: string;
-  /** ISO 8601, see `ToldCondition`. */
+  /** ISO 8601, see `ReportedCondition`. */
   readonly paced_until: string;
   /** How it was doing when it was told. */
   readonly delivered_per_second: number;
@@ -49,7 +64,9 @@ export function conditionAfter(
   return { state, because, since, paced_until, turns: (before?.turns ?? 0) + 1, recent };
 }
 
-export function toldOf(condition: DestinationCondition | undefined): ToldCondition | undefined {
+export function reportedCondition(
+  condition: DestinationCondition | undefined,
+): ReportedCondition | undefined {
   return condition && { state: condition.state, pacedUntil: Date.parse(condition.paced_until) };
 }
 

@@ -1,7 +1,5 @@
-import type { BreakerState } from './breaker.ts';
-import { addLatencies, type LatencyCounts, latencyPercentile } from './latency.ts';
-
-export type CircuitState = BreakerState['kind'];
+/** State of a destination's circuit breaker. */
+export type CircuitState = 'closed' | 'open' | 'half-open';
 
 /** How an attempt failed. `reason` is made for people: short, no secrets. */
 export interface HealthError {
@@ -12,14 +10,14 @@ export interface HealthError {
   readonly status?: number;
 }
 
-/** What one process tells of one destination it delivers to. Times are epoch ms of that process. */
+/** One process's figures of one destination it delivers to. Times are epoch ms of that process. */
 export interface HealthReport {
   readonly workspace_id: string;
   readonly destination_id: string;
-  /** Whose report it is; a process that starts again is another one. */
+  /** The reporting process; a restarted process has another id. */
   readonly process: string;
   readonly at: number;
-  /** The counts below are of so many ms before `at`: a minute, less of who began later. Never 0. */
+  /** The counts below are of so many ms before `at`: a minute, less for a process that started later. Never 0. */
   readonly window_ms: number;
   /** Attempts that ended, by what came of them. */
   readonly delivered: number;
@@ -29,7 +27,7 @@ export interface HealthReport {
   readonly put_off: number;
   /** How long attempts took. */
   readonly latency: LatencyCounts;
-  /** Deliveries in hand that no call was begun for, those in a call, and since when the oldest of the former waits. */
+  /** Deliveries queued here, deliveries in requests under way, and since when the oldest queued one waits. */
   readonly waiting: number;
   readonly under_way: number;
   readonly oldest_waiting_at: number | null;
@@ -54,7 +52,7 @@ export interface DestinationHealth {
   readonly p99_ms: number | null;
   readonly waiting: number;
   readonly under_way: number;
-  /** How long the oldest that waits for a call has waited, ms. What waits in a retry topic is not counted: see the deliveries that are retrying. */
+  /** Wait of the oldest queued delivery, ms. Deliveries in retry topics are not counted. */
   readonly oldest_waiting_ms: number | null;
   /** The worst of any process: open, else half-open, else closed; and since when. */
   readonly circuit: CircuitState;
@@ -68,7 +66,7 @@ export const KEPT_ERRORS = 5;
 
 const WORST_FIRST: readonly CircuitState[] = ['open', 'half-open', 'closed'];
 
-/** What the reports of a destination's processes say together; undefined without any. Their order does not matter. */
+/** Merges the reports of all processes on one destination, in any order; undefined without reports. */
 export function mergeHealth(reports: readonly HealthReport[]): DestinationHealth | undefined {
   if (reports.length === 0) return undefined;
   const perSecond = (countOf: (report: HealthReport) => number) =>
@@ -108,4 +106,63 @@ function sum(reports: readonly HealthReport[], of: (report: HealthReport) => num
 /** To a hundredth. */
 function round(value: number): number {
   return Math.round(value * 100) / 100;
+}
+
+/** Lifetime of a report, ms. One that is not renewed belongs to a process that ended or a destination at rest. */
+export const HEALTH_KEPT_MS = 2 * 60_000;
+
+/**
+ * Health reports of destinations, shared by the processes that deliver. A process renews its reports every few seconds;
+ * only the newest report of a process and destination is kept.
+ *
+ * - Once `tell` has resolved, every process of the installation reads the report.
+ * - A report is forgotten `HEALTH_KEPT_MS` later at the latest, and may be lost earlier with the engine: no delivery
+ *   depends on it.
+ * - `Unavailable` when the engine does not answer. An adapter must not block its caller for long.
+ */
+export interface HealthBoard {
+  /** Replaces earlier reports of the same process on the same destinations. An empty list does nothing. */
+  tell(reports: readonly HealthReport[]): Promise<void>;
+  /** Reports on a workspace's destinations, all of them or those named; in no order. */
+  read(workspaceId: string, destinationIds?: readonly string[]): Promise<readonly HealthReport[]>;
+  /** Idempotent. */
+  close(): Promise<void>;
+}
+
+/**
+ * Latency histogram. All processes use the same bounds, so their counts can be added. Each bucket is a quarter wider
+ * than the one before, from 1 ms to over ten minutes; a percentile is off by an eighth at most.
+ */
+const GROWTH = 1.25;
+const LAST_BUCKET = 60;
+
+/** How many times fell into which bucket; only those that are not empty, in order. */
+export type LatencyCounts = readonly (readonly [bucket: number, count: number])[];
+
+export function latencyBucket(ms: number): number {
+  if (!(ms > 1)) return 0;
+  return Math.min(Math.ceil(Math.log(ms) / Math.log(GROWTH)), LAST_BUCKET);
+}
+
+/** The time that this share (0 to 1) of those counted did not exceed, ms; undefined when none was counted. */
+export function latencyPercentile(counts: LatencyCounts, share: number): number | undefined {
+  const total = counts.reduce((sum, [, count]) => sum + count, 0);
+  let left = Math.max(1, Math.ceil(total * share));
+  for (const [bucket, count] of counts) {
+    left -= count;
+    if (left <= 0) return middleOf(bucket);
+  }
+  return undefined;
+}
+
+export function addLatencies(all: readonly LatencyCounts[]): LatencyCounts {
+  const sums = new Map<number, number>();
+  for (const counts of all)
+    for (const [bucket, count] of counts) sums.set(bucket, (sums.get(bucket) ?? 0) + count);
+  return [...sums].sort(([a], [b]) => a - b);
+}
+
+function middleOf(bucket: number): number {
+  if (bucket === 0) return 1;
+  return Math.round((GROWTH ** bucket + GROWTH ** (bucket - 1)) / 2);
 }

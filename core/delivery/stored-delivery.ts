@@ -1,94 +1,104 @@
+import { InvalidInput } from '../errors/errors.ts';
+import type { CanonicalEvent } from '../event/event.ts';
+import { parseExact } from '../json/exact-numbers.ts';
+import { parseObject } from '../json/parse-object.ts';
 import type { Delivery } from './delivery.ts';
-import { deliveryText } from './delivery-text.ts';
-import { BEFORE_EVENT, readDelivery } from './read-delivery.ts';
 
-/** What stands right before the event of a delivery that was never tried, as it is written. */
-const FRESH = '"attempts":[],"redrives":0';
-const BEFORE_DESTINATION = '"destination_id":"';
-const BEFORE_RULE = '"rule_id":"';
-/** An index that nobody has looked for. */
-const UNKNOWN = -2;
+/** Property of a delivery read from the log: the JSON text of its event. Copies of the delivery do not have it. */
+const TEXT = Symbol('event text');
+
+type Kept = Delivery & { readonly [TEXT]?: string };
+
+/** One descriptor for all deliveries, so that they share a hidden class. */
+const PARSED_WHEN_ASKED: PropertyDescriptor & ThisType<Kept> = {
+  configurable: true,
+  enumerable: true,
+  get(): CanonicalEvent {
+    const value = parseExact<CanonicalEvent>(this[TEXT] ?? 'null');
+    Object.defineProperty(this, 'event', { value, enumerable: true });
+    return value;
+  },
+};
 
 /**
- * A delivery as the log has it, and as it is read: each is made of the other when it is first asked for, since most
- * deliveries are only passed on to who sends them.
+ * Turns `envelope` into a delivery with the event of this JSON text. The text is parsed when the event is first read:
+ * most connectors only pass it on, and numbers keep the digits they have in the log.
  */
-export class StoredDelivery {
-  #text: string | undefined;
-  #delivery: Delivery | undefined;
-  #eventAt = UNKNOWN;
+export function withEventText(envelope: Omit<Delivery, 'event'>, text: string): Delivery {
+  Object.defineProperty(envelope, TEXT, { value: text });
+  return Object.defineProperty(envelope, 'event', PARSED_WHEN_ASKED) as Delivery;
+}
 
-  private constructor(text: string | undefined, delivery: Delivery | undefined) {
-    this.#text = text;
-    this.#delivery = delivery;
-  }
+/** A copy of the delivery with other members and the same event text. */
+export function withFields(delivery: Delivery, fields: Partial<Omit<Delivery, 'event'>>): Delivery {
+  const text = (delivery as Kept)[TEXT];
+  if (text === undefined) return { ...delivery, ...fields };
+  return withEventText({ ...envelopeOf(delivery), ...fields }, text);
+}
 
-  /** Of the text of one. Nothing is read. */
-  static from(text: string): StoredDelivery {
-    return new StoredDelivery(text, undefined);
-  }
+/** The delivery as its destination receives it: under its idempotency key. */
+export function asReceived(delivery: Delivery): Delivery {
+  const { idempotency_key } = delivery;
+  return idempotency_key === undefined ? delivery : withFields(delivery, { id: idempotency_key });
+}
 
-  static of(delivery: Delivery): StoredDelivery {
-    return new StoredDelivery(undefined, delivery);
-  }
+/** All members of a delivery but its event, which is not parsed for it. */
+function envelopeOf(delivery: Delivery): Omit<Delivery, 'event'> {
+  const names = Object.keys(delivery).filter((name) => name !== 'event') as (keyof Delivery)[];
+  return Object.fromEntries(names.map((name) => [name, delivery[name]])) as unknown as Omit<
+    Delivery,
+    'event'
+  >;
+}
 
-  get text(): string {
-    this.#text ??= deliveryText(this.delivery);
-    return this.#text;
-  }
+/** The event of a delivery as JSON: the text in the log, for a delivery that was read from there. */
+export function eventJson(delivery: Delivery): string {
+  return (delivery as Kept)[TEXT] ?? JSON.stringify(delivery.event);
+}
 
-  /** Throws `InvalidInput` where the text is no delivery. */
-  get delivery(): Delivery {
-    this.#delivery ??= readDelivery(this.text);
-    return this.#delivery;
-  }
+/** The value of a delivery's record in the log. The event stands last, so that `readDelivery` need not parse it. */
+export function deliveryText(delivery: Delivery): string {
+  return `${JSON.stringify(envelopeOf(delivery)).slice(0, -1)},"event":${eventJson(delivery)}}`;
+}
 
-  /** Whether it was neither attempted nor redriven. Throws as `delivery` does, where the text has to be read for it. */
-  get isFresh(): boolean {
-    if (this.#unread !== undefined && this.#showsFresh(this.#unread)) return true;
-    const { attempts, redrives } = this.delivery;
-    return attempts.length === 0 && redrives === 0;
-  }
+/** What stands before the event in a delivery as JSON. */
+const BEFORE_EVENT = ',"event":';
 
-  /** Whether its destination is this one. Throws likewise. */
-  isTo(destinationId: string): boolean {
-    if (this.#unread !== undefined && this.#showsDestination(this.#unread, destinationId)) return true;
-    return this.delivery.destination_id === destinationId;
-  }
+/**
+ * Reads the value of a delivery's record. An event that stands last is left as text. Throws `InvalidInput` for a text
+ * that is no delivery.
+ */
+export function readDelivery(text: string): Delivery {
+  const delivery = withoutParsing(text) ?? (parseObject(text, parseExact) as Partial<Delivery>);
+  const { id, workspace_id, destination_id, created_at, attempts, redrives } = delivery;
+  if (typeof id !== 'string' || typeof workspace_id !== 'string' || typeof destination_id !== 'string')
+    throw new InvalidInput('no delivery');
+  if (typeof created_at !== 'string' || Number.isNaN(Date.parse(created_at)))
+    throw new InvalidInput('no time of creation');
+  if (!Array.isArray(attempts) || typeof redrives !== 'number') throw new InvalidInput('no attempts');
+  if (!hasEvent(delivery)) throw new InvalidInput('no event');
+  return delivery as Delivery;
+}
 
-  /** Throws likewise. */
-  get ruleId(): string {
-    return (this.#unread === undefined ? undefined : this.#ruleIn(this.#unread)) ?? this.delivery.rule_id;
+/**
+ * A quote inside of a string is escaped, so the mark is a member's name; the text before it is valid JSON only where it
+ * is a member of the delivery itself. The event is the only member that is an object: a text that ends with two closing
+ * braces ends with the event.
+ */
+function withoutParsing(text: string): Partial<Delivery> | undefined {
+  const at = text.indexOf(`${BEFORE_EVENT}{`);
+  if (at < 0 || !text.endsWith('}}')) return undefined;
+  try {
+    const envelope: Omit<Delivery, 'event'> = JSON.parse(`${text.slice(0, at)}}`);
+    return withEventText(envelope, text.slice(at + BEFORE_EVENT.length, -1));
+  } catch {
+    // The mark belongs to a nested event: the caller parses the whole text.
+    return undefined;
   }
+}
 
-  /** Its text, until it was read. */
-  get #unread(): string | undefined {
-    return this.#delivery === undefined ? this.#text : undefined;
-  }
-
-  /**
-   * Nothing before the event holds an event, and a quote inside of a string is escaped: so the first mark is the
-   * event's, and what stands before it are members of the delivery. Where the event is not last but first there is none.
-   */
-  #eventIn(text: string): number {
-    if (this.#eventAt === UNKNOWN) this.#eventAt = text.indexOf(`${BEFORE_EVENT}{`);
-    return this.#eventAt;
-  }
-
-  #showsFresh(text: string): boolean {
-    const at = this.#eventIn(text);
-    return at > 0 && text.startsWith(FRESH, at - FRESH.length);
-  }
-
-  #ruleIn(text: string): string | undefined {
-    const at = text.indexOf(BEFORE_RULE);
-    if (at <= 0 || at >= this.#eventIn(text)) return undefined;
-    const begin = at + BEFORE_RULE.length;
-    return text.slice(begin, text.indexOf('"', begin));
-  }
-
-  #showsDestination(text: string, id: string): boolean {
-    const at = text.indexOf(BEFORE_DESTINATION);
-    return at > 0 && at < this.#eventIn(text) && text.startsWith(`${id}"`, at + BEFORE_DESTINATION.length);
-  }
+/** Does not parse an event that was left as text. */
+function hasEvent(delivery: Partial<Delivery>): boolean {
+  if (Object.getOwnPropertyDescriptor(delivery, 'event')?.get !== undefined) return true;
+  return typeof delivery.event === 'object' && delivery.event !== null;
 }

@@ -1,5 +1,5 @@
-import type { BadBecause } from '../delivery/condition.ts';
 import type { DestinationNotice } from '../delivery/destination-notice.ts';
+import type { BadBecause } from '../delivery/destination-turn.ts';
 import type { Mail } from './mailer.ts';
 import { oneLine, shortened } from './one-line.ts';
 

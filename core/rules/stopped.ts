@@ -2,7 +2,6 @@ import type { Rule } from '../catalog/entities.ts';
 import type { CatalogView } from '../catalog/state.ts';
 import type { Delivery } from '../delivery/delivery.ts';
 import { isNotice } from '../delivery/destination-notice.ts';
-import type { StoredDelivery } from '../delivery/stored-delivery.ts';
 import { type CanonicalEvent, EVENT_TYPES, eventName } from '../event/event.ts';
 import type { Headers } from '../log/event-log.ts';
 import { HEADER } from '../log/headers.ts';
@@ -27,21 +26,20 @@ export function ruleEventText(event: CanonicalEvent): string {
 /**
  * Why a delivery under way is not to be made any more: its rule was deleted, disabled or changed, and would not make it
  * now. Undefined where it would, or where the rule did not change since the delivery was made or redriven (`headers` are
- * those of its entry): a person may redrive or replay what a disabled rule made. Throws as `StoredDelivery` does.
+ * those of its entry): a person may redrive or replay what a disabled rule made.
  *
  * Environments, types and names are those of the event that the rule took. The filter is evaluated where no
  * transformation changed the event; one that cannot say stops nothing. What the transformation would make now is not
  * asked.
  */
 export function stoppedByRule(
-  stored: StoredDelivery,
+  delivery: Delivery,
   headers: Headers,
   workspaceId: string,
   state: Pick<CatalogView, 'entity'>,
 ): string | undefined {
-  const rule = state.entity('rule', workspaceId, stored.ruleId);
+  const rule = state.entity('rule', workspaceId, delivery.rule_id);
   if (headers[HEADER.ruleVersion] === String(rule?.version ?? 0)) return undefined;
-  const { delivery } = stored;
   if (rule === undefined) return isNotice(delivery) ? undefined : 'the rule is gone';
   if (!rule.enabled) return 'the rule is disabled';
   if (rule.destination_id !== delivery.destination_id) return 'the rule forwards to another destination';

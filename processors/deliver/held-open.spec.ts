@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { arrived, delivery, OK, setUp, turn } from './samples.ts';
+import { delivery, OK, setUp, taskOf, turn } from './samples.ts';
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }));
 afterEach(() => void vi.useRealTimers());
@@ -17,7 +17,7 @@ function setUpHolding(holdMs: number, perSecond?: number) {
   return { ...set, pass };
 }
 
-it('a batch held open for longer than the shortest retry topic takes was put aside for ever: it goes then', async () => {
+it('a batch held open for longer than the shortest retry topic takes was deferred for ever: it goes then', async () => {
   const { calls, run, pass } = setUpHolding(60_000);
   const first = run(delivery('1'));
   await pass(4_000);
@@ -26,21 +26,21 @@ it('a batch held open for longer than the shortest retry topic takes was put asi
   expect(calls).toHaveLength(0);
   await pass(200);
   const settled = await Promise.all([first, second]);
-  expect(settled.map(({ settlement }) => settlement.kind)).toEqual(['delivered', 'delivered']);
+  expect(settled.map(({ outcome }) => outcome.kind)).toEqual(['delivered', 'delivered']);
   expect(calls.map(({ ids }) => ids)).toEqual([['1', '2']]);
 });
 
-it('what waited in a batch held open was handed over and called for all the same, twice where the slow lane is another process’s', async () => {
-  const { calls, soonDelivered, run, pass } = setUpHolding(5_000);
+it('what waited in a batch held open was left to the slow queue and called for all the same, twice where that is another process’s', async () => {
+  const { calls, sendQuickly, run, pass } = setUpHolding(5_000);
   const other = setUpHolding(5_000);
-  const soon = ['1', '2'].map((id) => soonDelivered(arrived(delivery(id))));
+  const soon = ['1', '2'].map((id) => sendQuickly(taskOf(delivery(id))));
   await pass(600);
-  expect((await Promise.all(soon)).map(({ settlement }) => settlement.kind)).toEqual(['slow', 'slow']);
+  expect((await Promise.all(soon)).map(({ outcome }) => outcome.kind)).toEqual(['slow', 'slow']);
   const [here, there] = [run(delivery('1')), other.run(delivery('2'))];
   await pass(5_100);
   await other.pass(5_100);
   const settled = await Promise.all([here, there]);
-  expect(settled.map(({ settlement }) => settlement.kind)).toEqual(['delivered', 'delivered']);
+  expect(settled.map(({ outcome }) => outcome.kind)).toEqual(['delivered', 'delivered']);
   expect(calls.map(({ ids }) => ids)).toEqual([['1']]);
   expect(other.calls.map(({ ids }) => ids)).toEqual([['2']]);
 });

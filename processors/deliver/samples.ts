@@ -1,21 +1,26 @@
 import {
-  CatalogState,
+  type Catalog,
   type Connector,
-  DEFAULT_BREAKER,
   type Delivery,
   type DeliveryResult,
   type Destination,
+  deliveryText,
+  HEADER,
+  type Headers,
   iso,
   NO_LOGGER,
   NO_METRICS,
-  parseLadder,
+  parseRetrySchedule,
   type StageContext,
-  StoredDelivery,
 } from '@tributary/core';
-import type { Delivered } from './climb.ts';
-import { Deliverer, type DelivererDependencies } from './deliverer.ts';
-import type { DestinationReport } from './destination-calls.ts';
-import type { Arrived, Settled } from './making.ts';
+import { SATURATED_FACTOR } from '../fairness/fair-share-window.ts';
+import { TimeoutWheel } from '../timeout-wheel.ts';
+import { type DeliveryTask, RETRYING, readTask } from './delivery-task.ts';
+import { DestinationRegistry, type RegistryDependencies } from './destination-registry.ts';
+import type { DestinationReport } from './health/reporter.ts';
+import { DEFAULT_BREAKER } from './policy/circuit-breaker.ts';
+import { Sender } from './sender.ts';
+import { type DeliverDependencies, deferral } from './stage.ts';
 
 /** Deliveries, a destination and a scripted connector for the specs of this folder. */
 export const START = Date.parse('2026-01-01T00:00:00Z');
@@ -60,7 +65,7 @@ export function delivery(id: string, fields: Partial<Delivery> = {}): Delivery {
   };
 }
 
-/** What is told of a destination that nothing is delivered to. */
+/** The report on a destination that nothing is delivered to. */
 export function quietReport(id: string, fields: Partial<DestinationReport>): DestinationReport {
   return {
     destination_id: id,
@@ -82,8 +87,19 @@ export function quietReport(id: string, fields: Partial<DestinationReport>): Des
   };
 }
 
-export function arrived(one: Delivery, turn?: number, asideSince?: number): Arrived {
-  return { stored: StoredDelivery.of(one), bytes: JSON.stringify(one).length, turn, asideSince };
+/** The headers of a delivery that comes for the first time; its rule is as it was when the delivery was made. */
+export const FRESH: Headers = { [HEADER.ruleVersion]: '0', [HEADER.catalogPosition]: '0' };
+/** Those of one that was put off before. */
+export const PUT_OFF: Headers = { ...FRESH, [HEADER.outcome]: RETRYING };
+
+export function taskOf(one: Delivery, headers: Headers = PUT_OFF): DeliveryTask {
+  const value = deliveryText(one);
+  return readTask({ value, headers }, value.length);
+}
+
+/** A task of a delivery that was deferred until its slot, since then. */
+export function deferredTask(one: Delivery, slot: number, since = START): DeliveryTask {
+  return taskOf(one, { ...PUT_OFF, [HEADER.turn]: `${slot}`, [HEADER.asideSince]: `${since}` });
 }
 
 /** A destination that does what the test says. */
@@ -92,15 +108,15 @@ export function setUp(
   {
     size = () => 1,
     holdMs = 0,
-    maxCalls = 16,
+    maxConcurrency = 16,
     perSecond,
-  }: { size?: () => number; holdMs?: number; maxCalls?: number; perSecond?: number } = {},
+  }: { size?: () => number; holdMs?: number; maxConcurrency?: number; perSecond?: number } = {},
 ) {
   const calls: { ids: string[]; version: number; signal: AbortSignal }[] = [];
   const time = { now: START, elapsed: 0 };
   const known = new Map([[PLACE.id, PLACE]]);
   const errors: string[] = [];
-  const load = { overloaded: false };
+  const load = { saturated: false };
   const gone: [id: string, version: number][] = [];
   let unsealed = 0;
   const connector: Connector = {
@@ -112,7 +128,12 @@ export function setUp(
     },
     async close() {},
   };
-  const dependencies: DelivererDependencies = {
+  const clock = () => time.now;
+  const elapsed = () => time.elapsed;
+  const saturated = () => load.saturated;
+  const policy = { schedule: parseRetrySchedule(['10s', '1m', '10m', '1h', '6h']), expiryMs: 24 * 3_600_000 };
+  const timeouts = new TimeoutWheel(elapsed, () => (load.saturated ? SATURATED_FACTOR : 1));
+  const dependencies: RegistryDependencies = {
     connectors: {
       descriptions: new Map(),
       connector: (type) => (type === 'scripted' ? connector : undefined),
@@ -124,47 +145,64 @@ export function setUp(
       return { id, workspaceId: workspace_id, version, settings };
     },
     current: (id) => known.get(id),
-    clock: () => time.now,
-    elapsed: () => time.elapsed,
+    clock,
+    elapsed,
+    timeouts,
     metrics: NO_METRICS,
-    catalog: { position: 0, state: new CatalogState() },
     logger: { ...NO_LOGGER, error: (_about: object, message: string) => void errors.push(message) },
     breaker: { ...DEFAULT_BREAKER, consecutiveFailures: 3 },
-    limitsOf: () => ({ maxCalls, perSecond }),
-    overloaded: () => load.overloaded,
+    schedule: policy.schedule,
+    limitsOf: () => ({ maxConcurrency, perSecond }),
+    saturated,
     noteUse: () => {},
     noteGone: (id: string, version: number) => void gone.push([id, version]),
+  };
+  const registry = new DestinationRegistry(dependencies);
+  const catalog = {
+    position: 0,
+    // Any rule is as it was when the deliveries were made.
+    state: {
+      entity: (kind: string, _workspace: string, id: string) =>
+        kind === 'destination' ? known.get(id) : { id, version: 0 },
+    },
+  } as unknown as Catalog;
+  const sender = new Sender({
+    catalog,
+    registry,
+    timeouts,
+    clock,
+    metrics: NO_METRICS,
+    policy,
     keptAttempts: 50,
-    ladder: parseLadder(['10s', '1m', '10m', '1h', '6h']),
-    expiryMs: 24 * 3_600_000,
+  });
+  const stage: DeliverDependencies = {
+    catalog,
+    catalogWaitMs: 0,
+    registry,
+    sender,
+    policy,
+    clock,
+    metrics: NO_METRICS,
+    saturated,
   };
-  const deliverer = new Deliverer(dependencies);
   const { signal } = new AbortController();
-  const run = (one: Delivery, place = PLACE, until = signal) => {
+  /** As the slow stage sends. */
+  const sendTask = (task: DeliveryTask, place = PLACE, until = signal) => {
     known.set(place.id, place);
-    return deliverer.deliver(arrived(one), place, { signal: until });
+    return sender.send(task, place, { signal: until }, { ms: 12_000, mayBeHeld: true });
   };
-  const soonDelivered = async (
-    one: Arrived,
-    context: StageContext = { signal },
-    patienceMs = 500,
-  ): Promise<Delivered> => {
-    const { stored, settlement } = await new Promise<Settled>((resolve, failed) => {
-      deliverer.deliverSoon(one, PLACE, context, patienceMs, {
-        settled: (stored, settlement) => resolve({ stored, settlement }),
-        failed,
-      });
-    });
-    return { delivery: stored.delivery, settlement };
-  };
-  /** Begins in a quick lane and lets its patience pass. */
-  const handOver = async (one: Delivery, context: StageContext = { signal }) => {
-    const soon = soonDelivered(arrived(one), context);
+  const run = (one: Delivery, place = PLACE, until = signal) => sendTask(taskOf(one), place, until);
+  const deferred = (task: DeliveryTask) => deferral(stage, task, PLACE, registry.queueOf(PLACE.id));
+  const sendQuickly = (task: DeliveryTask, context: StageContext = { signal }, slowAfterMs = 500) =>
+    sender.sendQuickly(task, PLACE, context, slowAfterMs);
+  /** Sends as a quick stage does, and waits until it has left the delivery to the slow queue. */
+  const leaveToSlowQueue = async (one: Delivery, context: StageContext = { signal }) => {
+    const soon = sendQuickly(taskOf(one), context);
     await turn();
     time.elapsed += 501;
     return soon;
   };
-  const join = (one: Delivery, until = signal) => deliverer.join(one, { signal: until });
+  const attach = (one: Delivery, until = signal) => sender.attach(taskOf(one), { signal: until });
   return {
     calls,
     time,
@@ -173,21 +211,24 @@ export function setUp(
     gone,
     load,
     dependencies,
-    deliverer,
+    registry,
+    sender,
+    stage,
+    sendTask,
     run,
-    soonDelivered,
-    handOver,
-    join,
+    deferred,
+    sendQuickly,
+    leaveToSlowQueue,
+    attach,
     unsealings: () => unsealed,
   };
 }
 
-/** A destination with so many calls at a time, each of which hangs until the test lets it go. */
-export function setUpHanging(maxCalls = 1) {
-  const { signal } = new AbortController();
+/** A destination with so many requests at a time, each of which hangs until the test lets it go. */
+export function setUpHanging(maxConcurrency = 1) {
   const release: ((result: DeliveryResult) => void)[] = [];
-  const set = setUp(() => new Promise((resolve) => release.push(resolve)), { maxCalls });
-  const begin = (id: string) => set.deliverer.deliver(arrived(delivery(id)), PLACE, { signal });
+  const set = setUp(() => new Promise((resolve) => release.push(resolve)), { maxConcurrency });
+  const begin = (id: string) => set.run(delivery(id));
   return { ...set, release, begin };
 }
 

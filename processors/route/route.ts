@@ -20,9 +20,9 @@ import {
 import { awaitCatalog } from '../causality.ts';
 import { catalogPositionOf, eventOf, verdictIn } from '../entry.ts';
 import type { FairShare } from '../fairness/fair-share.ts';
+import type { PartitionWindows } from '../fairness/partition-windows.ts';
 import { type InTurn, PIECE_CHARS } from '../fairness/pieces.ts';
 import { laterMs, type SlowTurns } from '../fairness/slow-turns.ts';
-import type { PartitionLanes, Stay } from '../partition-lanes.ts';
 import {
   deliveryOf,
   droppedOnRedrive,
@@ -51,7 +51,7 @@ const UNJUDGED: TransformationContext['contract'] = { outcome: 'accepted', id: n
 /** Accepted events by every enabled rule that matches; those with a slow transformation go on to the slow lane. */
 export function route(
   dependencies: RouteDependencies,
-  lanes: PartitionLanes,
+  windows: PartitionWindows,
   share: FairShare,
 ): FlowStage['handle'] {
   const { catalog, metrics, catalogWaitMs } = dependencies;
@@ -67,7 +67,7 @@ export function route(
     const { rules, emissions, filterMs } = matchAll(subject, { state: catalog.state, metrics });
     share.charge(workspace_id, filterMs);
     const sharing = sharingOf(rules);
-    const applied = await applyRules(dependencies, { ...subject, sharing }, rules, lanes);
+    const applied = await applyRules(dependencies, { ...subject, sharing }, rules, windows);
     const all = emissions.length === 0 ? applied : [...emissions, ...applied];
     share.charge(workspace_id, writingMs(all));
     return all;
@@ -170,15 +170,15 @@ async function applyRules(
   dependencies: RouteDependencies,
   routed: Routed,
   rules: readonly Rule[],
-  lanes: PartitionLanes | undefined,
+  windows: PartitionWindows | undefined,
 ): Promise<readonly Emission[]> {
   const { transformer } = dependencies;
   const bounds: Bounds = { holder: { isDone: false }, share: shareOf(routed.sharing) };
   const limits = {
     elapsed: transformer.elapsed,
-    slowAfterMs: lanes?.slowAfterMs ?? Number.POSITIVE_INFINITY,
+    slowAfterMs: windows?.slowAfterMs ?? Number.POSITIVE_INFINITY,
   };
-  const apply = (rule: Rule) => applyRule(dependencies, routed, rule, lanes, bounds);
+  const apply = (rule: Rule) => applyRule(dependencies, routed, rule, windows, bounds);
   const { emissions, left } = await inPieces(rules, apply, limits).finally(() =>
     transformer.release(bounds.holder),
   );
@@ -195,7 +195,7 @@ async function applyRule(
   { catalog, transformer }: RouteDependencies,
   routed: Routed,
   rule: Rule,
-  lanes: PartitionLanes | undefined,
+  windows: PartitionWindows | undefined,
   bounds: Bounds,
 ): Promise<Applied> {
   const destination = catalog.state.entity('destination', rule.workspace_id, rule.destination_id);
@@ -208,24 +208,15 @@ async function applyRule(
   if (transformation === undefined) return [failedTransformation(routed, rule, GONE)];
   const refusal = refusalOf(transformation);
   if (refusal !== undefined) return [failedTransformation(routed, rule, refusal)];
-  if (lanes === undefined) return transform(transformer, routed, rule, transformation, bounds, undefined);
-  const stay = await entered(lanes, routed.entry, transformation.id);
-  if (stay === undefined) return 'slow';
+  if (windows === undefined) return transform(transformer, routed, rule, transformation, bounds, undefined);
+  const bytes = Buffer.byteLength(routed.entry.value);
+  const permit = await windows.enter(routed.entry, transformation.id, bytes);
+  if (permit === undefined) return 'slow';
   try {
-    return await transform(transformer, routed, rule, transformation, bounds, lanes.slowAfterMs);
+    return await transform(transformer, routed, rule, transformation, bounds, windows.slowAfterMs);
   } finally {
-    stay.leave();
+    permit.release();
   }
-}
-
-/** Undefined where the entry belongs into the slow lane. */
-function entered(lanes: PartitionLanes, entry: LogEntry, key: string): Promise<Stay | undefined> {
-  return new Promise((resolve) => {
-    lanes.enter(entry, key, Buffer.byteLength(entry.value), {
-      entered: resolve,
-      turnedAway: () => resolve(undefined),
-    });
-  });
 }
 
 /** A redriven one is shown as retrying already; the destination its entry does not tell stays unknown. */

@@ -8,7 +8,7 @@ import type {
 } from '@tributary/core';
 import { LRUCache } from 'lru-cache';
 import { type InTurn, SMALL_CHARS } from '../fairness/pieces.ts';
-import { Patience } from '../patience.ts';
+import { TimeoutWheel } from '../timeout-wheel.ts';
 import { CallSize, charsOf } from './call-size.ts';
 import { excessOf, type RuleShare } from './event-bounds.ts';
 import type { FailureWatch } from './failure-watch.ts';
@@ -88,12 +88,12 @@ export class Transformer {
   readonly #dependencies: TransformerDependencies;
   readonly #programs = new Map<string, Program>();
   readonly #sizes = new LRUCache<string, CallSize>({ max: KNOWN_PROGRAMS });
-  readonly #patience: Patience;
+  readonly #timeouts: TimeoutWheel;
   readonly #inHand = new OutputsInHand();
 
   constructor(dependencies: TransformerDependencies) {
     this.#dependencies = dependencies;
-    this.#patience = new Patience(dependencies.elapsed);
+    this.#timeouts = new TimeoutWheel(dependencies.elapsed);
   }
 
   /** Ms that never go back. */
@@ -118,19 +118,17 @@ export class Transformer {
       const bytes = Buffer.byteLength(input.event);
       const waiting: Waiting = { event, input, bytes, context, bounds, isGone: false, resolve, reject };
       if (patienceMs !== undefined) {
-        const wait = this.#patience.wait(patienceMs, {
-          outOfPatience() {
-            program.waiting.delete(waiting);
-            waiting.isGone = true;
-            resolve('too slow');
-          },
+        const timeout = this.#timeouts.start(patienceMs, () => {
+          program.waiting.delete(waiting);
+          waiting.isGone = true;
+          resolve('too slow');
         });
         waiting.resolve = (outcome) => {
-          wait.end();
+          timeout.cancel();
           resolve(outcome);
         };
         waiting.reject = (error) => {
-          wait.end();
+          timeout.cancel();
           reject(error);
         };
       }

@@ -196,7 +196,7 @@ export function setUp(
     clock,
     elapsed: () => time.elapsed,
     threadTime: { cpu: () => time.elapsed, available: () => time.elapsed },
-    overloaded: () => false,
+    saturated: () => false,
     logger: shared.logger ?? NO_LOGGER,
     metrics: shared.metrics ?? NO_METRICS,
     receivedTopics: ['events.production', 'events.development'],

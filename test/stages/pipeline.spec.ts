@@ -1,4 +1,4 @@
-import { DEFAULT_LADDER_LABELS, declareTopics, TOPIC } from '@tributary/core';
+import { DEFAULT_RETRY_LABELS, declareTopics, TOPIC } from '@tributary/core';
 import { CATALOG_STAGES } from '@tributary/processors';
 import { describe, expect, it } from 'vitest';
 import { entryOf, START, setUp } from './harness.ts';
@@ -6,7 +6,7 @@ import { entryOf, START, setUp } from './harness.ts';
 const TOPICS = declareTopics({
   partitions: 1,
   retentionMs: 1,
-  retryLabels: DEFAULT_LADDER_LABELS,
+  retryLabels: DEFAULT_RETRY_LABELS,
   dedicated: [],
 });
 

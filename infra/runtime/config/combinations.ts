@@ -1,4 +1,4 @@
-import { MAX_JITTER, parseLadder } from '@tributary/core';
+import { MAX_JITTER, parseRetrySchedule } from '@tributary/core';
 import type { Config, SETTINGS } from './settings.ts';
 
 type Key = keyof typeof SETTINGS;
@@ -59,7 +59,7 @@ function retentionFaults({
   const faults: string[] = [];
   if (retention === undefined) return faults;
   if (retryExpiry !== undefined && retrySchedule !== undefined) {
-    const longest = Math.max(...parseLadder(retrySchedule).map(({ ms }) => ms));
+    const longest = Math.max(...parseRetrySchedule(retrySchedule).map(({ ms }) => ms));
     if (retention < retryExpiry + longest * (1 + MAX_JITTER)) {
       faults.push(
         'TRIBUTARY_RETENTION must be longer than TRIBUTARY_RETRY_EXPIRY and the longest step of TRIBUTARY_RETRY_SCHEDULE together',

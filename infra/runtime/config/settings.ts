@@ -6,7 +6,7 @@ import {
   isUuid,
   MAX_CALLS_PER_SECOND,
   MAX_CONCURRENCY,
-  parseLadder,
+  parseRetrySchedule,
   retryTopic,
 } from '@tributary/core';
 import { ENGINE_SETTINGS } from './engine-settings.ts';
@@ -275,7 +275,7 @@ function retrySchedule(): (value: string) => Parsed<readonly string[]> {
   const labels = list();
   return (value) => {
     const parsed = labels(value);
-    return parsed.ok ? attempt(() => parseLadder(parsed.value), parsed) : parsed;
+    return parsed.ok ? attempt(() => parseRetrySchedule(parsed.value), parsed) : parsed;
   };
 }
 

@@ -2,7 +2,6 @@ import type { MessagePort } from 'node:worker_threads';
 import {
   type Catalog,
   createContractEvaluator,
-  DEFAULT_CONDITION,
   type EventLog,
   type History,
   type Logger,
@@ -11,7 +10,7 @@ import {
   type Stage,
   type VolumeCounters,
 } from '@tributary/core';
-import { createPipeline, RunFigures } from '@tributary/processors';
+import { createPipeline, DEFAULT_PIPELINE, RunFigures } from '@tributary/processors';
 import type { InHandTable } from '../../adapters/event-log/suspects/in-hand-table.ts';
 import type { Config } from '../config/settings.ts';
 import type { EngineHealth } from '../observability/engine-health.ts';
@@ -115,7 +114,7 @@ export async function openPipeline(
       maxCalls: config.destinationConcurrency,
       callsPerSecond: config.destinationRate,
       condition: {
-        ...DEFAULT_CONDITION,
+        ...DEFAULT_PIPELINE.condition,
         badAfterMs: config.alertAfter,
         wellAfterMs: config.alertAfter / 4,
         everyMs: config.alertEvery,

@@ -194,7 +194,7 @@ describe('Noisy tenants', () => {
   async function caughtUp(): Promise<void> {
     await eventually(
       async () =>
-        [...(await tributary.metrics()).matchAll(/^tributary_stage_lag\{.*\} (\d+)$/gm)].filter(
+        [...(await tributary.metrics()).matchAll(/^tributary_stage_lag_records\{.*\} (\d+)$/gm)].filter(
           ([line, lag]) => !line.includes('deliver.retry') && Number(lag) > 20,
         ).length,
       (behind) => behind === 0,

@@ -1,8 +1,15 @@
-import { type Delivery, type Emission, type LogEntry, parseLadder, retryTopic, TOPIC } from '@tributary/core';
+import {
+  type Delivery,
+  type Emission,
+  type LogEntry,
+  parseRetrySchedule,
+  retryTopic,
+  TOPIC,
+} from '@tributary/core';
 import { expect, it } from 'vitest';
 import { entryOf, event, handedOn, START, setUp } from '../harness.ts';
 
-const LADDER = parseLadder(['10s', '1m', '10m', '1h', '6h']);
+const LADDER = parseRetrySchedule(['10s', '1m', '10m', '1h', '6h']);
 const TICK_MS = process.env.TRIBUTARY_TEST_LONG === undefined ? 1_000 : 500;
 const MINUTE = 60_000;
 const EVENTS_A_SECOND = 4;

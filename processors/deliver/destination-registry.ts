@@ -1,0 +1,129 @@
+import {
+  type Catalog,
+  type Clock,
+  type Destination,
+  type HealthBoard,
+  newId,
+  type RetrySchedule,
+} from '@tributary/core';
+import type { TimeoutWheel } from '../timeout-wheel.ts';
+import { DestinationQueue, type QueueOptions } from './destination-queue.ts';
+import { DestinationResolver, type ResolverDependencies } from './destination-resolver.ts';
+import { HealthAlerts } from './health/alert.ts';
+import type { AlertLimits } from './health/evaluation.ts';
+import { GoneDestinations } from './health/gone.ts';
+import { type DestinationReport, HealthReporter } from './health/reporter.ts';
+import { hasOwnLimits, type RequestLimits, requestLimits } from './policy/admission.ts';
+
+/** A queue is dropped once it was idle for this long, ms; its circuit is closed by then. */
+const FORGET_AFTER_MS = 10 * 60_000;
+const SWEEP_MS = 60_000;
+
+export interface RegistryDependencies extends ResolverDependencies, QueueOptions {
+  /** A destination is used that was not before. */
+  noteUse(): void;
+}
+
+interface Registered {
+  /** Of the destination; undefined when it is gone. */
+  readonly version: number | undefined;
+  readonly queue: DestinationQueue;
+}
+
+/** The queues of the destinations that this process delivers to. */
+export class DestinationRegistry {
+  readonly #dependencies: RegistryDependencies;
+  readonly #registered = new Map<string, Registered>();
+  #sweeping: NodeJS.Timeout | undefined;
+
+  constructor(dependencies: RegistryDependencies) {
+    this.#dependencies = dependencies;
+  }
+
+  get size(): number {
+    return this.#registered.size;
+  }
+
+  /** The destination as it is now; undefined when it is gone. */
+  current(id: string): Destination | undefined {
+    return this.#dependencies.current(id);
+  }
+
+  /**
+   * The queue of a destination; to be asked for in each turn of the event loop. A change of the destination makes a new
+   * one: its settings may point elsewhere, so circuit, limits and estimates begin anew. The old queue sends what it
+   * holds, by the new settings.
+   */
+  queueOf(id: string): DestinationQueue {
+    const version = this.current(id)?.version;
+    const known = this.#registered.get(id);
+    if (known !== undefined && known.version === version) return known.queue;
+    const resolver = new DestinationResolver(this.#dependencies, id);
+    const queue = new DestinationQueue(this.#dependencies, resolver);
+    this.#registered.set(id, { version, queue });
+    this.#dependencies.noteUse();
+    this.#sweepLater();
+    return queue;
+  }
+
+  /** Whether a deferred delivery of the destination may come before its slot, see `DestinationQueue.recall`. */
+  recall(id: string): boolean {
+    const destination = this.current(id);
+    return destination?.enabled === true && destination.paused !== true && this.queueOf(id).recall();
+  }
+
+  /** The health of all destinations, as seen by this process. */
+  health(): readonly DestinationReport[] {
+    return [...this.#registered.values()].map(({ queue }) => queue.health());
+  }
+
+  /** Drops queues that are idle for long, or whose destination is gone; never one with a request. */
+  sweep(): void {
+    for (const [id, { queue }] of this.#registered) {
+      const isGone = this.current(id) === undefined;
+      if (queue.idleMs() > (isGone ? 0 : FORGET_AFTER_MS)) this.#registered.delete(id);
+    }
+  }
+
+  #sweepLater(): void {
+    this.#sweeping ??= setTimeout(() => {
+      this.#sweeping = undefined;
+      this.sweep();
+      if (this.#registered.size > 0) this.#sweepLater();
+    }, SWEEP_MS).unref();
+  }
+}
+
+export interface RegistryParts extends Omit<RegistryDependencies, 'limitsOf' | 'noteUse' | 'noteGone'> {
+  readonly catalog: Pick<Catalog, 'propose'>;
+  readonly clock: Clock;
+  readonly schedule: RetrySchedule;
+  readonly timeouts: TimeoutWheel;
+  /** Limits of a destination that has none of its own. */
+  readonly defaultLimits: RequestLimits;
+  readonly alertLimits: AlertLimits;
+  readonly healthBoard?: HealthBoard | undefined;
+}
+
+/** The registry of a process, with the reports and alerts on the health of its destinations. */
+export function createDestinationRegistry(parts: RegistryParts): DestinationRegistry {
+  const { current, defaultLimits, alertLimits } = parts;
+  const process = newId();
+  const reports = (): readonly DestinationReport[] => registry.health();
+  const workspaceOf = (id: string) => current(id)?.workspace_id;
+  const isShared = (id: string) => hasOwnLimits(current(id));
+  const reporter = new HealthReporter({ ...parts, process, workspaceOf, isShared }, reports);
+  const alerts = new HealthAlerts({ ...parts, process, limits: alertLimits }, reports);
+  const reportOf = (id: string) => reports().find(({ destination_id }) => destination_id === id);
+  const gone = new GoneDestinations({ ...parts, reportOf });
+  const registry: DestinationRegistry = new DestinationRegistry({
+    ...parts,
+    limitsOf: (id) => requestLimits(current(id), defaultLimits, reporter.processesOf(id)),
+    noteGone: (id, version) => void gone.pause(id, version),
+    noteUse: () => {
+      reporter.begin();
+      alerts.begin();
+    },
+  });
+  return registry;
+}

@@ -1,0 +1,204 @@
+import {
+  type Delivery,
+  type DeliveryAttempt,
+  type DeliveryOutcome,
+  type DeliveryResult,
+  type Destination,
+  deliveryKey,
+  deliveryText,
+  type Emission,
+  HEADER,
+  type Headers,
+  iso,
+  type RetrySchedule,
+  retryTopic,
+  TOPIC,
+  withFields,
+} from '@tributary/core';
+import { shorten } from '../text.ts';
+import { type DeliveryTask, RETRYING } from './delivery-task.ts';
+import { disabledBecause, pausedBecause } from './destination-resolver.ts';
+import { type Failure, holdStep, type NextStep, nextStep } from './policy/retry-schedule.ts';
+
+/** Characters of a reason and of a destination's response that are kept with an attempt. */
+const REASON_LENGTH = 500;
+const RESPONSE_LENGTH = 1_000;
+
+/** How a delivery leaves its stage. */
+export type Outcome =
+  | { readonly kind: 'delivered' }
+  /** To the slow queue: no request could begin in time, or one takes longer than its stage may wait. */
+  | { readonly kind: 'slow' }
+  /** To the retry topic of this label until its slot: its destination has had no room for it `since` then. Epoch ms. */
+  | { readonly kind: 'deferred'; readonly label: string; readonly slot: number; readonly since: number }
+  | (Extract<NextStep, { kind: 'retry' }> & { readonly reason: string })
+  | Extract<NextStep, { kind: 'dead' }>
+  /** Its rule would not make it any more. */
+  | { readonly kind: 'dead'; readonly cause: 'rule'; readonly reason: string };
+
+/** A delivery with its attempts, and its outcome. */
+export interface Settled {
+  readonly delivery: Delivery;
+  readonly outcome: Outcome;
+}
+
+export const DELIVERED: Outcome = { kind: 'delivered' };
+export const SLOW: Outcome = { kind: 'slow' };
+
+/** When failed deliveries are retried, and for how long. */
+export interface RetryPolicy {
+  readonly schedule: RetrySchedule;
+  readonly expiryMs: number;
+}
+
+/** The answer to a request. */
+export interface Answer {
+  readonly result: DeliveryResult;
+  /** Epoch ms. */
+  readonly startedAt: number;
+  readonly durationMs: number;
+}
+
+/** The delivery with one more attempt; only the latest `kept` attempts stay. */
+export function withAttempt(delivery: Delivery, answer: Answer, atOnce: boolean, kept: number): Delivery {
+  return withFields(delivery, { attempts: [...delivery.attempts, attemptOf(answer, atOnce)].slice(-kept) });
+}
+
+function attemptOf({ result, startedAt, durationMs }: Answer, atOnce: boolean): DeliveryAttempt {
+  return {
+    at: iso(startedAt),
+    outcome: result.outcome,
+    ...(result.outcome === 'delivered' ? {} : { reason: shorten(result.reason, REASON_LENGTH) }),
+    ...(result.status === undefined ? {} : { status: result.status }),
+    ...(result.response === undefined ? {} : { response: shorten(result.response, RESPONSE_LENGTH) }),
+    duration_ms: Math.round(durationMs),
+    ...(atOnce ? { at_once: true as const } : {}),
+  };
+}
+
+/** After a failed attempt, which the delivery holds already. */
+export function afterFailure(
+  delivery: Delivery,
+  result: Failure,
+  { schedule, expiryMs }: RetryPolicy,
+  now: number,
+): Outcome | 'again-now' {
+  const createdAt = Date.parse(delivery.created_at);
+  const step = nextStep({ attempts: delivery.attempts, result, createdAt, now, schedule, expiryMs });
+  if (step.kind === 'again-now') return 'again-now';
+  return step.kind === 'dead' ? step : { ...step, reason: result.reason };
+}
+
+/**
+ * No request was made, so no attempt is recorded and no step of the schedule is used. The delivery waits for as long as
+ * it is old, so that in a long outage deliveries come back ever more rarely; but not for longer than the trouble has
+ * lasted, as a delivery that waited in a backlog grew old without any.
+ */
+export function putOff(
+  delivery: Delivery,
+  reason: string,
+  policy: RetryPolicy,
+  now: number,
+  troubleMs = Number.POSITIVE_INFINITY,
+): Settled {
+  const ageMs = Math.max(0, now - Date.parse(delivery.created_at));
+  const failure: Failure = { outcome: 'retry', reason, afterMs: Math.min(ageMs, troubleMs) };
+  const outcome = afterFailure(delivery, failure, policy, now);
+  if (outcome === 'again-now') throw new Error('no connection was reset');
+  return { delivery, outcome };
+}
+
+/**
+ * The destination is paused: the delivery waits as long as that takes. It keeps its attempts, and its time to expire
+ * begins anew each time, so that it has all of it once the destination is resumed.
+ */
+export function held(
+  delivery: Delivery,
+  destination: Pick<Destination, 'updated_at' | 'paused_because'>,
+  { schedule }: RetryPolicy,
+  now: number,
+): Settled {
+  const { label, ms } = holdStep(schedule, now - Date.parse(destination.updated_at));
+  const reason = pausedBecause(destination);
+  return {
+    delivery: withFields(delivery, { created_at: iso(now) }),
+    outcome: { kind: 'retry', label, notBefore: now + ms, reason },
+  };
+}
+
+/** The destination was deleted or disabled. */
+export function deadWithDestination(delivery: Delivery, destination: Destination | undefined): Settled {
+  return {
+    delivery,
+    outcome: { kind: 'dead', cause: 'destination', reason: disabledBecause(destination) },
+  };
+}
+
+/** The delivery's rule would not make it any more. */
+export function stopped(delivery: Delivery, reason: string): Settled {
+  return { delivery, outcome: { kind: 'dead', cause: 'rule', reason } };
+}
+
+/**
+ * The records that a settled delivery becomes. None for one that is delivered by its first attempt: these are too many
+ * to list.
+ */
+export function outputRecords(
+  task: DeliveryTask,
+  { delivery, outcome }: Settled,
+  now: number,
+): readonly Emission[] {
+  const { headers } = task;
+  const record = (topic: string, recordHeaders: Headers): Emission => ({
+    topic,
+    key: deliveryKey(delivery),
+    value: delivery === task.delivery ? task.value : deliveryText(delivery),
+    headers: recordHeaders,
+  });
+  switch (outcome.kind) {
+    case 'delivered': {
+      const isFirst = delivery.attempts.length <= 1 && delivery.redrives === 0;
+      if (isFirst && headers[HEADER.outcome] !== RETRYING) return [];
+      return [outcomeRecord(TOPIC.outcomes, { delivery, status: 'delivered', at: iso(now) }, headers)];
+    }
+    case 'slow':
+      return [record(TOPIC.deliveriesSlow, headers)];
+    case 'deferred': {
+      // No outcome record: nothing is wrong with the delivery, so it is shown as pending.
+      const scheduled = {
+        [HEADER.turn]: String(outcome.slot),
+        [HEADER.asideSince]: String(outcome.since),
+        [HEADER.destinationId]: delivery.destination_id,
+      };
+      return [record(retryTopic(outcome.label), { ...headers, ...scheduled })];
+    }
+    case 'retry': {
+      const { reason, label, notBefore } = outcome;
+      const retrying = { delivery, status: 'retrying', reason, at: iso(now) } as const;
+      return [
+        record(retryTopic(label), { ...withoutSlot(headers), [HEADER.outcome]: RETRYING }),
+        outcomeRecord(TOPIC.outcomes, { ...retrying, next_attempt_at: iso(notBefore) }, headers),
+      ];
+    }
+    case 'dead': {
+      const { reason, cause } = outcome;
+      const dead = { delivery, status: 'dead', reason, cause, at: iso(now) } as const;
+      return [outcomeRecord(TOPIC.deliveriesDead, dead, headers)];
+    }
+  }
+}
+
+/** A delivery that was tried has used its slot. */
+function withoutSlot(headers: Headers): Headers {
+  const { [HEADER.turn]: _, [HEADER.asideSince]: __, [HEADER.destinationId]: ___, ...rest } = headers;
+  return rest;
+}
+
+function outcomeRecord(topic: string, value: DeliveryOutcome, headers: Headers): Emission {
+  return {
+    topic,
+    key: deliveryKey(value.delivery),
+    value: JSON.stringify(value),
+    headers: { ...withoutSlot(headers), [HEADER.outcome]: value.status },
+  };
+}

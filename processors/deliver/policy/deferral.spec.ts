@@ -1,0 +1,81 @@
+import { parseRetrySchedule } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { scheduleSlot } from './deferral.ts';
+
+const SCHEDULE = parseRetrySchedule(['10s', '1m', '10m']);
+
+/** A destination that takes one delivery each `eachMs`, holds `held` of them, and defers what comes beyond. */
+function simulate(count: number, eachMs: number, heldMs: number) {
+  const held: number[] = [];
+  let deferred = Array.from({ length: count }, () => ({
+    back: 0,
+    slot: undefined as number | undefined,
+    waits: 0,
+  }));
+  let [queueTail, idle, writes, most] = [0, 0, 0, 0];
+  let now = 0;
+  for (; deferred.length > 0 || held.length > 0; now += eachMs) {
+    const come = deferred.filter(({ back }) => back <= now);
+    deferred = deferred.filter(({ back }) => back > now);
+    for (const one of come) {
+      const waitMs = held.length * eachMs;
+      const dueMs = one.slot === undefined ? heldMs : heldMs * 2;
+      if (waitMs <= dueMs) held.push(one.waits);
+      else {
+        const slot = scheduleSlot({ now, waitMs, eachMs, queueTail, slot: one.slot, schedule: SCHEDULE });
+        queueTail = slot.queueTail;
+        writes += 1;
+        deferred.push({ back: now + slot.step.ms * 1.1, slot: slot.at, waits: one.waits + 1 });
+      }
+    }
+    const served = held.shift();
+    if (served === undefined) idle += 1;
+    else most = Math.max(most, served);
+  }
+  return { seconds: now / 1_000, idle, writes, most };
+}
+
+describe('the slot of a delivery that its destination has no room for', () => {
+  it('lies behind the slots given before, and is kept', () => {
+    const question = {
+      now: 1_000,
+      waitMs: 12_000,
+      eachMs: 100,
+      queueTail: 0,
+      slot: undefined,
+      schedule: SCHEDULE,
+    };
+    const first = scheduleSlot(question);
+    expect(first).toEqual({ at: 13_000, step: SCHEDULE[0], queueTail: 13_100 });
+    const second = scheduleSlot({ ...question, queueTail: first.queueTail });
+    expect(second.at).toBe(13_100);
+    const again = scheduleSlot({ ...question, now: 9_000, queueTail: 99_999, slot: second.at });
+    expect(again).toEqual({ at: 13_100, step: SCHEDULE[0], queueTail: 99_999 });
+  });
+
+  it.each([
+    [61_000, 1],
+    [599_000, 1],
+    [601_000, 2],
+    [9e9, 2],
+    [-5, 0],
+  ])('%d ms before it the delivery waits on the longest step that ends before', (aheadMs, step) => {
+    const slot = scheduleSlot({
+      now: 0,
+      waitMs: 0,
+      eachMs: 1,
+      queueTail: 0,
+      slot: aheadMs,
+      schedule: SCHEDULE,
+    });
+    expect(slot.step).toBe(SCHEDULE[step]);
+  });
+
+  it('a backlog of half an hour keeps the destination busy to the end, with few writes a delivery', () => {
+    const { idle, writes, most, seconds } = simulate(1_800, 1_000, 12_000);
+    console.log(`1,800 at one a second: ${seconds} s, idle ${idle} s, ${writes / 1_800} writes each`);
+    expect(idle).toBeLessThan(seconds * 0.05);
+    expect(writes / 1_800).toBeLessThan(12);
+    expect(most).toBeLessThan(100);
+  });
+});

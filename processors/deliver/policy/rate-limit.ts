@@ -1,0 +1,35 @@
+/**
+ * Rate limit of a destination: evenly spaced requests, and none before the time it asked for with `Retry-After`. All
+ * times are ms of a monotonic clock.
+ */
+export interface RateState {
+  /** When the next request would begin if they were evenly spaced. */
+  readonly nextAt: number;
+  /** No request begins before. */
+  readonly heldUntil: number;
+}
+
+export const UNLIMITED: RateState = { nextAt: 0, heldUntil: 0 };
+
+/** Requests may begin this much earlier than evenly spaced: a second has at most a tenth more than its limit, or one. */
+const BURST_MS = 100;
+
+/** A destination that asks for a longer wait gets requests again after this; its refused delivery waits in full. */
+export const MAX_RETRY_AFTER_MS = 3_600_000;
+
+/** Wait of the next request, ms. `perSecond` is undefined where there is no limit. */
+export function rateWaitMs(rate: RateState, perSecond: number | undefined, now: number): number {
+  const evenly = perSecond === undefined ? 0 : rate.nextAt - BURST_MS - now;
+  return Math.max(0, evenly, rate.heldUntil - now);
+}
+
+/** The state after a request began. */
+export function afterRequest(rate: RateState, perSecond: number | undefined, now: number): RateState {
+  if (perSecond === undefined) return rate;
+  return { ...rate, nextAt: Math.max(rate.nextAt, now) + 1_000 / perSecond };
+}
+
+/** The state after the destination answered with `Retry-After`. */
+export function afterRetryAfter(rate: RateState, askedMs: number, now: number): RateState {
+  return { ...rate, heldUntil: Math.max(rate.heldUntil, now + Math.min(askedMs, MAX_RETRY_AFTER_MS)) };
+}

@@ -1,0 +1,109 @@
+import { type DeliveryResult, HEADER, type LogEntry, parseRetrySchedule } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { DOWN, OK, PLACE, setUp, setUpHanging, turn } from './samples.ts';
+import { retrySources } from './stage.ts';
+
+const [IN_TEN = { topic: '' }] = retrySources(parseRetrySchedule(['10s']), { recall: () => false });
+
+function entryOf(headers: LogEntry['headers'], timestamp = 5_000): LogEntry {
+  const position = { topic: IN_TEN.topic, partition: 0, offset: 0, index: 0 };
+  return { key: 'k', value: '{}', headers: { [HEADER.messageId]: 'm', ...headers }, timestamp, position };
+}
+
+const DEFERRED = { [HEADER.turn]: '99000', [HEADER.destinationId]: 'place' };
+
+describe('the retry topics', () => {
+  it('hold what failed for their time, and up to a fifth longer', () => {
+    const due = IN_TEN.dueAt?.(entryOf({})) ?? 0;
+    expect(due).toBeGreaterThanOrEqual(15_000);
+    expect(due).toBeLessThanOrEqual(17_000);
+  });
+
+  it('hold what was deferred for as long, unless its destination has room', () => {
+    const asked: string[] = [];
+    const place = { hasRoom: false };
+    const [source] = retrySources(parseRetrySchedule(['10s']), {
+      recall: (id) => {
+        asked.push(id);
+        return place.hasRoom;
+      },
+    });
+    expect(source?.dueAt?.(entryOf(DEFERRED))).toBe(IN_TEN.dueAt?.(entryOf(DEFERRED)));
+    place.hasRoom = true;
+    expect(source?.dueAt?.(entryOf(DEFERRED))).toBe(5_000);
+    expect(source?.dueAt?.(entryOf({}))).toBe(IN_TEN.dueAt?.(entryOf({})));
+    expect(asked).toEqual(['place', 'place']);
+  });
+});
+
+describe('a recall of deferred deliveries', () => {
+  /** A destination of which it is known that its calls take so long: one was made. */
+  async function known(callMs: number, answer: DeliveryResult = OK) {
+    const set = setUpHanging();
+    set.known.set(PLACE.id, PLACE);
+    const end = async (result: DeliveryResult) => {
+      await turn();
+      set.time.elapsed += callMs;
+      set.release.shift()?.(result);
+      await turn();
+    };
+    const first = set.begin('first');
+    await end(answer);
+    await first;
+    return { ...set, end, recalled: () => count(() => set.registry.recall(PLACE.id)) };
+  }
+
+  function count(recall: () => boolean): number {
+    let times = 0;
+    while (times < 10_000 && recall()) times += 1;
+    return times;
+  }
+
+  it('is for as many as the destination takes in two seconds, those who come counted', async () => {
+    const { recalled, begin, time } = await known(100);
+    expect(recalled()).toBe(21);
+    expect(recalled()).toBe(0);
+    time.elapsed += 1_001;
+    for (let n = 0; n < 15; n++) void begin(`${n}`);
+    await turn();
+    expect(recalled()).toBe(6);
+  });
+
+  it('is for one alone until it is known how long a call takes', () => {
+    const { registry, known } = setUp(() => OK);
+    known.set(PLACE.id, PLACE);
+    expect(count(() => registry.recall(PLACE.id))).toBe(1);
+  });
+
+  it('is for one while calls take longer than that, and for none while one is under way', async () => {
+    const { recalled, begin } = await known(5_000);
+    expect(recalled()).toBe(1);
+    void begin('next');
+    await turn();
+    expect(recalled()).toBe(0);
+  });
+
+  it('is for nobody while the circuit is not closed, nor when the probe is due', async () => {
+    const { recalled, begin, end, time } = await known(10, DOWN);
+    for (const id of ['2', '3']) {
+      const failed = begin(id);
+      await end(DOWN);
+      await failed;
+    }
+    expect(recalled()).toBe(0);
+    time.elapsed += 60_000;
+    expect(recalled()).toBe(0);
+  });
+
+  it.each([
+    ['is gone', undefined],
+    ['is off', { ...PLACE, enabled: false }],
+    ['is paused', { ...PLACE, paused: true }],
+  ])('is for nobody when the destination %s', async (_, place) => {
+    const { registry, known: places, calls } = await known(10);
+    if (place === undefined) places.delete(PLACE.id);
+    else places.set(PLACE.id, place);
+    expect(registry.recall(PLACE.id)).toBe(false);
+    expect(calls).toHaveLength(1);
+  });
+});

@@ -1,0 +1,212 @@
+import { type DeliveryResult, iso } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { DEFAULT_BREAKER } from './policy/circuit-breaker.ts';
+import { DOWN, delivery, FRESH, OK, PLACE, START, setUp, taskOf, turn } from './samples.ts';
+
+describe('Sender', () => {
+  it('batches what comes in one turn, up to what the connector takes', async () => {
+    const { calls, run, unsealings } = setUp(() => OK, { size: () => 3 });
+    const done = await Promise.all(['1', '2', '3', '4'].map((id) => run(delivery(id))));
+    expect(calls.map(({ ids }) => ids)).toEqual([['1', '2', '3'], ['4']]);
+    expect(done.map(({ outcome }) => outcome.kind)).toEqual(Array(4).fill('delivered'));
+    expect(done[0]?.delivery.attempts).toMatchObject([{ at: iso(START), outcome: 'delivered', status: 200 }]);
+    expect(unsealings()).toBe(1);
+  });
+
+  it('makes no more calls at a time than allowed, and fills the next while all are busy', async () => {
+    const release: (() => void)[] = [];
+    const { calls, run } = setUp(() => new Promise((resolve) => release.push(() => resolve(OK))), {
+      size: () => 2,
+      maxConcurrency: 1,
+    });
+    const first = run(delivery('1'));
+    await turn();
+    const rest = Promise.all([run(delivery('2')), run(delivery('3'))]);
+    await turn();
+    expect(calls).toHaveLength(1);
+    release[0]?.();
+    await first;
+    expect(calls.map(({ ids }) => ids)).toEqual([['1'], ['2', '3']]);
+    release[1]?.();
+    release[2]?.();
+    await rest;
+  });
+
+  it('what waited for a call goes by the destination as it is when the call begins', async () => {
+    const release: (() => void)[] = [];
+    const held = () => new Promise<DeliveryResult>((resolve) => release.push(() => resolve(OK)));
+    const { calls, known, run } = setUp(held, { maxConcurrency: 1 });
+    const first = run(delivery('1'));
+    await turn();
+    const [second, third] = [run(delivery('2')), run(delivery('3'))];
+    await turn();
+    known.set('place', { ...PLACE, version: 2 });
+    release[0]?.();
+    await first;
+    known.set('place', { ...PLACE, version: 3, enabled: false });
+    release[1]?.();
+    expect((await second).outcome).toEqual({ kind: 'delivered' });
+    expect((await third).outcome).toMatchObject({ kind: 'dead', reason: 'the destination is disabled' });
+    expect(calls.map(({ ids, version }) => [ids, version])).toEqual([
+      [['1'], 1],
+      [['2'], 2],
+    ]);
+  });
+
+  it('a clock that is set back holds no circuit open and no timeout up', async () => {
+    const place: { answer: DeliveryResult | Promise<DeliveryResult> } = { answer: DOWN };
+    const { time, run, leaveToSlowQueue } = setUp(() => place.answer);
+    for (const id of ['1', '2', '3']) await run(delivery(id));
+    time.now -= 3_600_000;
+    time.elapsed += DEFAULT_BREAKER.coolDownMs;
+    place.answer = OK;
+    expect((await run(delivery('4'))).outcome.kind).toBe('delivered');
+    place.answer = new Promise(() => {});
+    expect((await leaveToSlowQueue(delivery('5'))).outcome.kind).toBe('slow');
+  });
+
+  it('tells once per version that settings cannot be unsealed', async () => {
+    const { run, errors, unsealings } = setUp(() => OK);
+    const broken = { ...PLACE, settings: { broken: true } };
+    for (const id of ['1', '2', '3']) await run(delivery(id), broken);
+    await run(delivery('4'), { ...broken, version: 2 });
+    expect(errors).toHaveLength(2);
+    expect(unsealings()).toBe(2);
+  });
+
+  it('a connector that throws when asked for its batch size ended all stages: it is asked for one at a time', async () => {
+    const { run, errors } = setUp(() => OK, {
+      size: () => {
+        throw new Error('bug');
+      },
+    });
+    expect((await run(delivery('1'))).outcome.kind).toBe('delivered');
+    expect(errors).toHaveLength(1);
+  });
+
+  it('tries once more at once after a reset connection, then follows the schedule', async () => {
+    const reset: DeliveryResult = { outcome: 'retry', reason: 'ECONNRESET', reset: true };
+    const { calls, run } = setUp(() => reset);
+    const { delivery: tried, outcome } = await run(delivery('1'));
+    expect(calls).toHaveLength(2);
+    expect(tried.attempts.map(({ at_once }) => at_once)).toEqual([undefined, true]);
+    expect(outcome).toEqual({
+      kind: 'retry',
+      label: '10s',
+      notBefore: START + 10_000,
+      reason: 'ECONNRESET',
+    });
+  });
+
+  it('gives up what is refused, keeping the answer', async () => {
+    const refused: DeliveryResult = { outcome: 'dead', reason: 'HTTP 400', status: 400, response: 'no' };
+    const { run } = setUp(() => refused);
+    const { delivery: tried, outcome } = await run(delivery('1'));
+    expect(outcome).toEqual({ kind: 'dead', cause: 'destination', reason: 'HTTP 400' });
+    expect(tried.attempts).toMatchObject([{ outcome: 'dead', status: 400, response: 'no' }]);
+  });
+
+  it('an open circuit puts deliveries off without a call, for longer the older they are, and lets one probe', async () => {
+    const place: { answer: DeliveryResult } = { answer: DOWN };
+    const { calls, time, run } = setUp(() => place.answer);
+    for (const id of ['1', '2', '3']) await run(delivery(id));
+    const young = await run(delivery('4'));
+    const backlog = { created_at: iso(START - 5 * 60_000) };
+    const late = await run(delivery('5', backlog));
+    expect(calls).toHaveLength(3);
+    expect(young.delivery.attempts).toEqual([]);
+    expect(young.outcome).toMatchObject({ kind: 'retry', label: '10s', reason: 'circuit open' });
+    // It grew old before there was any trouble.
+    expect(late.outcome).toMatchObject({ kind: 'retry', label: '10s', reason: 'circuit open' });
+
+    for (let probe = 1; probe <= 5; probe++) {
+      time.elapsed += DEFAULT_BREAKER.coolDownMs;
+      await run(delivery(`probe-${probe}`));
+    }
+    const old = await run(delivery('8', backlog));
+    expect(old.outcome).toMatchObject({ kind: 'retry', label: '10m', reason: 'circuit open' });
+    expect(calls.splice(3)).toHaveLength(5);
+
+    time.elapsed += DEFAULT_BREAKER.coolDownMs;
+    place.answer = OK;
+    const probed = await Promise.all([run(delivery('6')), run(delivery('7'))]);
+    expect(probed.map(({ outcome }) => outcome.kind)).toEqual(['delivered', 'retry']);
+    expect((await run(delivery('8'))).outcome.kind).toBe('delivered');
+  });
+
+  it('an open circuit lets no delivery outlive its expiry', async () => {
+    const { time, run } = setUp(() => DOWN);
+    for (const id of ['1', '2', '3']) await run(delivery(id));
+    time.now += 1;
+    const expired = await run(delivery('4', { created_at: iso(START - 24 * 3_600_000) }));
+    expect(expired.outcome).toMatchObject({ kind: 'dead', cause: 'expired' });
+  });
+
+  it('what the stages left lying for days was given up untried, or after one try: its time to expire begins with that', async () => {
+    const { time, sendTask, run } = setUp(() => DOWN);
+    const left = (id: string) => taskOf(delivery(id, { created_at: iso(START - 72 * 3_600_000) }), FRESH);
+    const tried = await sendTask(left('1'));
+    expect(tried).toMatchObject({
+      delivery: { created_at: iso(START), attempts: [{ outcome: 'retry' }] },
+      outcome: { kind: 'retry', label: '10s' },
+    });
+    for (const id of ['2', '3']) await run(delivery(id));
+    time.now += 1_000;
+    const putOff = await sendTask(left('4'));
+    expect(putOff).toMatchObject({
+      delivery: { created_at: iso(START + 1_000), attempts: [] },
+      outcome: { kind: 'retry', label: '10s', reason: 'circuit open' },
+    });
+  });
+
+  it('the time to expire that began with a try is kept by the slow stage that attaches to it', async () => {
+    const { promise, resolve } = Promise.withResolvers<DeliveryResult>();
+    const { time, sendQuickly, attach } = setUp(() => promise);
+    const old = delivery('1', { created_at: iso(START - 72 * 3_600_000) });
+    const soon = sendQuickly(taskOf(old, FRESH));
+    await turn();
+    time.elapsed += 501;
+    expect((await soon).outcome.kind).toBe('slow');
+    const attached = attach(old);
+    resolve(DOWN);
+    expect(await attached).toMatchObject({
+      delivery: { created_at: iso(START), attempts: [{ outcome: 'retry' }] },
+      outcome: { kind: 'retry' },
+    });
+  });
+
+  it('a refusal shows that the destination is there: it does not open the circuit', async () => {
+    const { calls, run } = setUp(() => ({ outcome: 'dead', reason: 'HTTP 400' }));
+    for (const id of ['1', '2', '3', '4', '5']) await run(delivery(id));
+    expect(calls).toHaveLength(5);
+  });
+
+  it('retries when a connector throws, or cannot be given its settings', async () => {
+    const thrown = setUp(() => Promise.reject(new Error('bug')));
+    expect((await thrown.run(delivery('1'))).outcome).toMatchObject({ reason: 'the connector failed' });
+
+    const broken = { ...PLACE, settings: { broken: true } };
+    const sealed = await setUp(() => OK).run(delivery('1'), broken);
+    expect(sealed.outcome).toMatchObject({ kind: 'retry', reason: 'the settings cannot be unsealed' });
+  });
+
+  it('gives up at once what no connector knows', async () => {
+    const { outcome } = await setUp(() => OK).run(delivery('1'), { ...PLACE, type: 'unknown' });
+    expect(outcome).toMatchObject({ kind: 'dead', reason: 'no connector of type unknown' });
+  });
+
+  it('stops waiting when the partition is lost, and aborts a call once nobody waits for it', async () => {
+    const { calls, run } = setUp(() => new Promise(() => {}), { size: () => 2 });
+    const [one, other] = [new AbortController(), new AbortController()];
+    const results = [run(delivery('1'), PLACE, one.signal), run(delivery('2'), PLACE, other.signal)].map(
+      (promise) => promise.catch((error: unknown) => error),
+    );
+    await turn();
+    one.abort();
+    expect(await results[0]).toMatchObject({ code: 'unavailable' });
+    expect(calls[0]?.signal.aborted).toBe(false);
+    other.abort();
+    expect(await results[1]).toMatchObject({ code: 'unavailable' });
+    expect(calls[0]?.signal.aborted).toBe(true);
+  });
+});

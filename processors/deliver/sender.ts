@@ -1,0 +1,213 @@
+import {
+  type Catalog,
+  type Clock,
+  type Destination,
+  iso,
+  type Metrics,
+  type StageContext,
+  stoppedByRule,
+  withFields,
+} from '@tributary/core';
+import type { TimeoutWheel } from '../timeout-wheel.ts';
+import { type DeliveryTask, isFirstTry, isUntried } from './delivery-task.ts';
+import type { DestinationQueue, QueueWait } from './destination-queue.ts';
+import type { DestinationRegistry } from './destination-registry.ts';
+import { type Attempt, QueueItem } from './destination-request.ts';
+import { InFlightRegistry, onAbort } from './in-flight.ts';
+import {
+  afterFailure,
+  DELIVERED,
+  held,
+  putOff,
+  type RetryPolicy,
+  type Settled,
+  SLOW,
+  stopped,
+  withAttempt,
+} from './outcome.ts';
+
+export interface SenderDependencies {
+  readonly catalog: Pick<Catalog, 'state'>;
+  readonly registry: DestinationRegistry;
+  readonly timeouts: TimeoutWheel;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  readonly policy: RetryPolicy;
+  /** Attempts that a delivery keeps. */
+  readonly keptAttempts: number;
+}
+
+/** A delivery from its queue to its outcome. */
+interface Sending {
+  readonly item: QueueItem;
+  readonly settled: Promise<Settled>;
+  cancel(): void;
+}
+
+/**
+ * Sends deliveries, for all stages of a process: limits and circuit breakers belong to a destination, whatever stage its
+ * deliveries come from.
+ *
+ * When the stages stop, a request under way is finished and settled by the stage that began it, however long it takes.
+ * One that was left to the slow queue is finished by the slow stage that attached to it; without one its delivery is
+ * sent again by the next process that takes its record.
+ */
+export class Sender {
+  readonly #dependencies: SenderDependencies;
+  readonly #inFlight = new InFlightRegistry();
+
+  constructor(dependencies: SenderDependencies) {
+    this.#dependencies = dependencies;
+  }
+
+  /**
+   * Sends a delivery and waits for its outcome, however long its request takes; `slow` where no request began within the
+   * wait. Rejects with `Unavailable` when the context's signal is aborted.
+   */
+  async send(
+    task: DeliveryTask,
+    destination: Destination,
+    { signal }: StageContext,
+    wait: QueueWait,
+  ): Promise<Settled> {
+    const sending = this.#begin(task, destination, wait);
+    const unregister = onAbort(signal, sending.cancel);
+    try {
+      return await sending.settled;
+    } finally {
+      unregister();
+    }
+  }
+
+  /**
+   * As `send`, but `slow` after `slowAfterMs`. A request under way goes on for the slow stage, which attaches to it; no
+   * request begins later, as the slow stage may be another process's. While the stage stops no delivery waits behind
+   * this one, so it stays.
+   */
+  async sendQuickly(
+    task: DeliveryTask,
+    destination: Destination,
+    { signal, stopping }: StageContext,
+    slowAfterMs: number,
+  ): Promise<Settled> {
+    const { delivery } = task;
+    const slow: Settled = { delivery, outcome: SLOW };
+    // The partition began anew, and its record was taken again before it came to the slow queue.
+    if (this.#inFlight.has(delivery)) return slow;
+    const { item, settled, cancel } = this.#begin(task, destination, { ms: slowAfterMs, mayBeHeld: false });
+    const left = Promise.withResolvers<Settled>();
+    const unregister = onAbort(signal, cancel);
+    const startTimeout = () =>
+      this.#dependencies.timeouts.start(slowAfterMs, () => {
+        if (item.request === undefined) timeout = startTimeout();
+        else if (stopping?.aborted !== true) {
+          this.#inFlight.add(delivery, settled, cancel);
+          left.resolve(slow);
+        }
+      });
+    let timeout = startTimeout();
+    try {
+      return await Promise.race([settled, left.promise]);
+    } finally {
+      timeout.cancel();
+      unregister();
+    }
+  }
+
+  /**
+   * The outcome of a delivery whose request was begun by another stage of this process; undefined when none was. `slow`:
+   * no request could begin for it there.
+   */
+  async attach({ delivery }: DeliveryTask, { signal }: StageContext): Promise<Settled | undefined> {
+    const inFlight = this.#inFlight.take(delivery);
+    if (inFlight === undefined) return undefined;
+    const unregister = onAbort(signal, inFlight.cancel);
+    try {
+      const { attempts, created_at, outcome } = await inFlight.ended;
+      return { delivery: withFields(delivery, { attempts, created_at }), outcome };
+    } finally {
+      unregister();
+    }
+  }
+
+  #begin(task: DeliveryTask, destination: Destination, wait: QueueWait): Sending {
+    const { registry, catalog } = this.#dependencies;
+    const queue = registry.queueOf(destination.id);
+    const item: QueueItem = new QueueItem(task.delivery, task.bytes, () =>
+      stoppedByRule(item.delivery, task.headers, destination.workspace_id, catalog.state),
+    );
+    const settled = this.#untilSettled(task, destination, queue, item, wait);
+    return { item, settled, cancel: () => queue.cancel(item) };
+  }
+
+  /** One attempt, and one more at once after a reset connection. */
+  async #untilSettled(
+    task: DeliveryTask,
+    destination: Destination,
+    queue: DestinationQueue,
+    item: QueueItem,
+    wait: QueueWait,
+  ): Promise<Settled> {
+    const first = this.#settle(task, destination, queue, await queue.attempt(item, wait));
+    if (first.outcome !== 'again-now') return { ...first, outcome: first.outcome };
+    item.delivery = first.delivery;
+    const second = this.#settle(task, destination, queue, await queue.attempt(item, wait), first.delivery);
+    if (second.outcome !== 'again-now') return { ...second, outcome: second.outcome };
+    throw new Error('a second attempt is not repeated at once');
+  }
+
+  /** The outcome of an attempt; `repeated` is the delivery whose first attempt is repeated at once. */
+  #settle(
+    task: DeliveryTask,
+    destination: Destination,
+    queue: DestinationQueue,
+    attempt: Attempt,
+    repeated?: Settled['delivery'],
+  ): Omit<Settled, 'outcome'> & { readonly outcome: Settled['outcome'] | 'again-now' } {
+    const { clock, policy, metrics, keptAttempts } = this.#dependencies;
+    const now = clock();
+    const delivery = repeated ?? task.delivery;
+    /** Its time to expire begins with its first attempt. */
+    const begun = () =>
+      repeated === undefined && isUntried(task) ? withFields(delivery, { created_at: iso(now) }) : delivery;
+    switch (attempt.kind) {
+      case 'answered': {
+        const { result } = attempt;
+        const isDelivered = result.outcome === 'delivered';
+        // Nothing is recorded of it, so its attempt need not be either.
+        if (isDelivered && repeated === undefined && isFirstTry(task))
+          return { delivery, outcome: DELIVERED };
+        const tried = withAttempt(
+          isDelivered ? delivery : begun(),
+          attempt,
+          repeated !== undefined,
+          keptAttempts,
+        );
+        return {
+          delivery: tried,
+          outcome: isDelivered ? DELIVERED : afterFailure(tried, result, policy, now),
+        };
+      }
+      case 'not-begun':
+        return { delivery, outcome: SLOW };
+      case 'stopped':
+        return stopped(delivery, attempt.reason);
+      case 'circuit-open':
+        metrics.count('tributary_deliveries_total', { outcome: 'circuit_open', connector: destination.type });
+        queue.notePutOff();
+        return putOff(begun(), 'circuit open', policy, now, queue.circuitOpenMs());
+      case 'paused':
+        return held(
+          delivery,
+          this.#dependencies.registry.current(destination.id) ?? destination,
+          policy,
+          now,
+        );
+      case 'unreachable': {
+        const { reason, permanent } = attempt;
+        if (!permanent) return putOff(begun(), reason, policy, now);
+        return { delivery, outcome: { kind: 'dead', cause: 'destination', reason } };
+      }
+    }
+  }
+}

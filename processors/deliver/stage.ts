@@ -1,0 +1,215 @@
+import {
+  type Catalog,
+  type Clock,
+  type Destination,
+  dueAt,
+  type Emission,
+  type FlowContext,
+  type FlowStage,
+  HEADER,
+  type LogEntry,
+  MAX_JITTER,
+  type Metrics,
+  type RetrySchedule,
+  retryTopic,
+  type Source,
+  stoppedByRule,
+  TOPIC,
+} from '@tributary/core';
+import { awaitCatalog, isAhead } from '../causality.ts';
+import type { PartitionWindows } from '../fairness/partition-windows.ts';
+import { type DeliveryTask, readTask, withDelivery } from './delivery-task.ts';
+import type { DestinationQueue } from './destination-queue.ts';
+import type { DestinationRegistry } from './destination-registry.ts';
+import {
+  deadWithDestination,
+  held,
+  outputRecords,
+  type RetryPolicy,
+  type Settled,
+  stopped,
+} from './outcome.ts';
+import type { Sender } from './sender.ts';
+
+export interface DeliverDependencies {
+  readonly catalog: Catalog;
+  readonly catalogWaitMs: number;
+  readonly registry: Pick<DestinationRegistry, 'queueOf'>;
+  readonly sender: Pick<Sender, 'send' | 'sendQuickly' | 'attach'>;
+  readonly policy: RetryPolicy;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  /** Whether this process has more to do than it can. */
+  saturated(): boolean;
+}
+
+/**
+ * The stages `deliver` and `deliver.retry`. Deliveries of a slow destination go to the slow queue, also one whose
+ * request takes long, while that goes on. A delivery that would wait for longer than a retry topic takes goes to one.
+ */
+export function deliver(
+  dependencies: DeliverDependencies,
+  windows: PartitionWindows,
+): Pick<FlowStage, 'handle' | 'wantsMore'> {
+  const { catalog, catalogWaitMs, registry, sender, clock } = dependencies;
+  const handle = async (entry: LogEntry, context: FlowContext): Promise<readonly Emission[]> => {
+    if (isAhead(entry, catalog)) await awaitCatalog(catalog, [entry], catalogWaitMs);
+    const task = readTask(entry, context.bytes);
+    const destination = resolve(dependencies, task);
+    if ('outcome' in destination) return outputRecords(task, destination, clock());
+
+    const queue = registry.queueOf(destination.id);
+    const deferred = deferral(dependencies, task, destination, queue);
+    if (deferred !== undefined) return outputRecords(task, deferred, clock());
+
+    const permit = await windows.enter(entry, destination.id, context.bytes, queue.pressure);
+    if (permit === undefined) return [slowRecord(entry)];
+    try {
+      const settled = await sender.sendQuickly(task, destination, context, windows.slowAfterMs);
+      return outputRecords(task, settled, clock());
+    } finally {
+      permit.release();
+    }
+  };
+  return {
+    handle: answering(handle),
+    wantsMore: (topic, partition) => windows.canAccept(topic, partition),
+  };
+}
+
+/**
+ * The stage `deliver.slow`: attaches to a request that a quick stage began, or makes one, however long it takes. A
+ * delivery that would wait for too long, or takes up the room of others, is deferred, so that slow destinations do not
+ * wait for one another.
+ */
+export function deliverSlow(
+  dependencies: DeliverDependencies,
+  windows: PartitionWindows,
+): FlowStage['handle'] {
+  const { catalog, catalogWaitMs, registry, sender, clock } = dependencies;
+  return answering(async (entry, context) => {
+    if (isAhead(entry, catalog)) await awaitCatalog(catalog, [entry], catalogWaitMs);
+    const read = readTask(entry, context.bytes);
+    const attached = await sender.attach(read, context);
+    if (attached !== undefined && attached.outcome.kind !== 'slow')
+      return outputRecords(read, attached, clock());
+
+    // No request could begin for it in the quick stage, or its second one: it goes on from the attempts it has.
+    const task = attached === undefined ? read : withDelivery(read, attached.delivery);
+    const destination = resolve(dependencies, task);
+    if ('outcome' in destination) return outputRecords(task, destination, clock());
+
+    const permit = windows.tryEnter(entry, destination.id, context.bytes);
+    try {
+      const queue = registry.queueOf(destination.id);
+      const early = deferral(dependencies, task, destination, queue, permit !== undefined);
+      if (early !== undefined) return outputRecords(task, early, clock());
+
+      const wait = { ms: maxWaitMs(dependencies, task), mayBeHeld: true };
+      const sent = await sender.send(task, destination, context, wait);
+      if (sent.outcome.kind !== 'slow') return outputRecords(task, sent, clock());
+      const tried = sent.delivery === task.delivery ? task : withDelivery(task, sent.delivery);
+      const deferred = defer(dependencies, tried, destination, registry.queueOf(destination.id));
+      return outputRecords(tried, deferred, clock());
+    } finally {
+      permit?.release();
+    }
+  });
+}
+
+/**
+ * The retry topics. The jitter of deliveries that failed together is that of their messages, so they come back apart. A
+ * deferred delivery comes back before its slot when its destination would be idle otherwise: the slot is an estimate.
+ */
+export function retrySources(
+  schedule: RetrySchedule,
+  registry: Pick<DestinationRegistry, 'recall'>,
+): readonly Source[] {
+  return schedule.map(({ label, ms }) => ({
+    topic: retryTopic(label),
+    dueAt: ({ timestamp, headers, key }) => {
+      const { [HEADER.turn]: slot, [HEADER.destinationId]: destinationId } = headers;
+      if (slot !== undefined && destinationId !== undefined && registry.recall(destinationId))
+        return timestamp;
+      return dueAt(timestamp, ms, headers[HEADER.messageId] ?? key);
+    },
+  }));
+}
+
+/** The destination of a delivery, or the outcome of one that needs no request now. */
+function resolve(
+  { catalog: { state }, policy, clock }: DeliverDependencies,
+  { delivery, headers }: DeliveryTask,
+): Destination | Settled {
+  const { workspace_id, destination_id } = delivery;
+  const destination = state.entity('destination', workspace_id, destination_id);
+  if (destination?.enabled !== true) return deadWithDestination(delivery, destination);
+  const stopReason = stoppedByRule(delivery, headers, destination.workspace_id, state);
+  if (stopReason !== undefined) return stopped(delivery, stopReason);
+  if (destination.paused === true) return held(delivery, destination, policy, clock());
+  return destination;
+}
+
+/**
+ * How long a delivery may wait for its request: as long as the shortest retry step takes at most, twice as long once its
+ * slot has come. So a process holds of each destination what it can send until the first deferred delivery is back.
+ */
+function maxWaitMs({ policy: { schedule }, clock }: DeliverDependencies, { slot }: DeliveryTask): number {
+  const onceMs = schedule[0].ms * (1 + MAX_JITTER);
+  return slot !== undefined && slot - clock() <= onceMs ? 2 * onceMs : onceMs;
+}
+
+/**
+ * The deferral of a delivery that would wait for too long, or that its window has no room for; undefined where it may
+ * wait here. Room does not count while this process is saturated: what it cannot take stays in the log, unread.
+ */
+export function deferral(
+  dependencies: DeliverDependencies,
+  task: DeliveryTask,
+  destination: Destination,
+  queue: DestinationQueue,
+  hasRoom = true,
+): Settled | undefined {
+  const waitMs = queue.waitForDestinationMs();
+  const isCrowded = !hasRoom && waitMs > 0 && !dependencies.saturated();
+  if (!isCrowded && waitMs <= maxWaitMs(dependencies, task)) return undefined;
+  return defer(dependencies, task, destination, queue);
+}
+
+/**
+ * Defers a delivery until its scheduled slot, without an attempt. It expires by how long there was no room for it, not by
+ * its age: time that it lay in the log is not its destination's doing.
+ */
+function defer(
+  { clock, metrics, policy: { expiryMs } }: DeliverDependencies,
+  { delivery, slot, deferredSince }: DeliveryTask,
+  { type }: Destination,
+  queue: DestinationQueue,
+): Settled {
+  queue.notePutOff();
+  const now = clock();
+  const since = deferredSince ?? now;
+  if (now - since >= expiryMs) {
+    const reason = 'expired; its destination took no more';
+    return { delivery, outcome: { kind: 'dead', cause: 'expired', reason } };
+  }
+  metrics.count('tributary_deliveries_total', { outcome: 'put_aside', connector: type });
+  const { at, step } = queue.schedule(slot);
+  return { delivery, outcome: { kind: 'deferred', label: step.label, slot: Math.round(at), since } };
+}
+
+/** The record for the slow queue: as it came. */
+function slowRecord({ key, value, headers }: LogEntry): Emission {
+  return { topic: TOPIC.deliveriesSlow, key, value, headers };
+}
+
+function answering(
+  work: (entry: LogEntry, context: FlowContext) => Promise<readonly Emission[]>,
+): FlowStage['handle'] {
+  return (entry, context) => {
+    work(entry, context).then(
+      (records) => context.done(records),
+      (thrown) => context.failed(thrown),
+    );
+  };
+}
