@@ -99,7 +99,6 @@ export * from './mail/destination-mail.ts';
 export * from './mail/mail-queue.ts';
 export * from './mail/mailer.ts';
 export * from './metrics/catalogue.ts';
-export * from './metrics/metric-reference.ts';
 export * from './metrics/metrics.ts';
 export * from './profiles/apply-write.ts';
 export {

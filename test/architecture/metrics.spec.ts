@@ -1,7 +1,8 @@
 import { readFile } from 'node:fs/promises';
-import { describeMetrics, METRICS, type MetricDescription } from '@tributary/core';
+import { METRICS, type MetricDescription } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
+import { describeMetrics } from './metric-reference.ts';
 
 const DEPLOY = new URL('../../infra/deploy/', import.meta.url);
 

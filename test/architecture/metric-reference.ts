@@ -1,4 +1,4 @@
-import { METRICS, type MetricDescription } from './catalogue.ts';
+import { METRICS, type MetricDescription } from '@tributary/core';
 
 /** Every figure with its labels, in Markdown: `docs/metrics.md`. */
 export function describeMetrics(): string {
