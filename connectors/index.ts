@@ -1,5 +1,4 @@
 /** The code that knows how to speak to each kind of destination. */
 export { parseRanges } from './egress/address-ranges.ts';
 export type { Resolve } from './egress/name-lookups.ts';
-export { describeConnectors } from './reference.ts';
 export { type ConnectorsOptions, createConnectors } from './registry.ts';

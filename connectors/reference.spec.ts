@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
-import { describeConnectors } from './reference.ts';
+import { describeConnectors } from './reference.fixture.ts';
 
 test('docs/connectors.md is what the descriptions say', async () => {
   const committed = await readFile(new URL('../docs/connectors.md', import.meta.url), 'utf8');

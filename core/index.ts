@@ -1,11 +1,11 @@
 /** The words and ports of Tributary, and its pure decisions. No I/O, no clock, no environment. */
+
+export * from './access/describe-permission.ts';
 export * from './access/email.ts';
-export * from './access/permission-reference.ts';
 export * from './access/permissions.ts';
 export * from './access/profile-scopes.ts';
 export * from './access/roles.ts';
 export * from './access/signature-algorithms.ts';
-export * from './access/writable-fields.ts';
 export * from './audit/apply-audited.ts';
 export * from './audit/audit-entry.ts';
 export { AUDITED_TYPES } from './audit/audited.ts';

@@ -4,6 +4,7 @@ import type { EgressGuard } from '../egress/guard.ts';
 import { boundedAnswers, inspectAnswers } from '../egress/inspected-answers.ts';
 import { Stopped } from '../errors.ts';
 import { kafkaAnswers } from './answers.ts';
+import { checkOnlyWaitingRequests } from './idle-connections.ts';
 import { scramMechanism } from './scram.ts';
 import type { KafkaSettings } from './settings.ts';
 
@@ -56,6 +57,7 @@ export function openTopicClient(
       });
     },
   });
+  checkOnlyWaitingRequests(kafka);
   const producer = kafka.producer({
     allowAutoTopicCreation: false,
     createPartitioner: Partitioners.DefaultPartitioner,

@@ -8,7 +8,7 @@ import type { ConnectorContext } from '../kind.ts';
 import { oncePer } from '../once-per.ts';
 import { testedBy } from '../verdicts.ts';
 import type { Chosen } from './chosen.ts';
-import type { Definition } from './define.ts';
+import type { Definition } from './definition.ts';
 import type { PackHost } from './host.ts';
 import type { HttpSent } from './messages.ts';
 import type { Job } from './process.ts';

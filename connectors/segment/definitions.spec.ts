@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { defineChosen } from './define.ts';
+import { defineChosen } from './definitions.fixture.ts';
 import definitions from './definitions.json' with { type: 'json' };
 
 test('definitions.json is what the pack says', () => {

@@ -1,6 +1,6 @@
 import { type ConnectorDescription, namesParty } from '@tributary/core';
 import { secretNames } from '../secret-names.ts';
-import type { Definition } from './define.ts';
+import type { Definition } from './definition.ts';
 import { mappingFaults } from './mapping-faults.ts';
 import { settingsSchemaOf } from './settings.ts';
 

@@ -1,6 +1,6 @@
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
 import { createSegmentConnector } from './connector.ts';
-import type { Definition } from './define.ts';
+import type { Definition } from './definition.ts';
 import definitions from './definitions.json' with { type: 'json' };
 import { describeDestination } from './description.ts';
 import { PackHost } from './host.ts';

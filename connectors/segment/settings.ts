@@ -1,7 +1,7 @@
 import type { JsonObject } from '@tributary/core';
 import { secretNames } from '../secret-names.ts';
 import { createSettingsReader } from '../settings-reader.ts';
-import type { Definition } from './define.ts';
+import type { Definition } from './definition.ts';
 import { mappingFaults } from './mapping-faults.ts';
 import type { Subscription } from './messages.ts';
 

@@ -7,7 +7,7 @@ import { fold, freshProfile } from './fold.ts';
 import { withoutOrigins } from './origins.ts';
 import { MAX_PROFILE_BYTES, MAX_PROFILE_IDENTITIES, type NewAttribute, type Profile } from './profile.ts';
 import type { ProfileWrite } from './profile-store.ts';
-import { identity, profile, SCOPE, World, write } from './world.ts';
+import { identity, profile, SCOPE, World, write } from './world.fixture.ts';
 
 const NOW = 1_000;
 

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { type BlockedIdentity, readBlockList } from './blocked-identities.ts';
-import { identity } from './world.ts';
+import { identity } from './world.fixture.ts';
 
 const entry = (fields: Partial<BlockedIdentity>): BlockedIdentity => ({
   type: null,

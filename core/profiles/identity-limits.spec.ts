@@ -4,7 +4,7 @@ import { applyWrite } from './apply-write.ts';
 import { joinIdentities } from './identities.ts';
 import { DEFAULT_LIMITS, type IdentityLimits, STRONG_ROOM, withoutOldest } from './identity-limits.ts';
 import { type HeldIdentity, MAX_PROFILE_IDENTITIES } from './profile.ts';
-import { profile, World, write } from './world.ts';
+import { profile, World, write } from './world.fixture.ts';
 
 const many = (type: string, count: number, ts = 1): HeldIdentity[] =>
   Array.from({ length: count }, (_, n) => ({ type, value: `${type}-${n}`, ts: ts + n }));

@@ -4,7 +4,7 @@ import { type IdentityOwner, linkingOf } from './linking.ts';
 import { withoutOrigins } from './origins.ts';
 import { type HeldIdentity, MAX_PROFILE_IDENTITIES, type Profile } from './profile.ts';
 import type { ProfileWrite } from './profile-store.ts';
-import { identity, profile, World, write } from './world.ts';
+import { identity, profile, World, write } from './world.fixture.ts';
 
 const held = (...texts: readonly string[]): HeldIdentity[] =>
   texts.map((text) => ({ ...identity(text), ts: 1 }));

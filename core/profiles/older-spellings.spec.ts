@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { eventWrite } from './event-write.ts';
 import { withoutOlderSpellings } from './identities.ts';
 import { recordOf } from './record.ts';
-import { identity, profile, SCOPE, World, write } from './world.ts';
+import { identity, profile, SCOPE, World, write } from './world.fixture.ts';
 
 const OLD = 'li@bl\u00e5.example';
 const NEW = 'li@xn--bl-zia.example';

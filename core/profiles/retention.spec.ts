@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { forgetDeletionsBefore, isTooOld } from './retention.ts';
-import { write } from './world.ts';
+import { write } from './world.fixture.ts';
 
 const NOW = 10_000_000;
 const RETENTION_MS = 1_000_000;

@@ -4,7 +4,7 @@ import { fold } from './fold.ts';
 import type { IdentityLimits } from './identity-limits.ts';
 import type { ProfileWrite } from './profile-store.ts';
 import { claimWrite, isSetAside } from './shared-identities.ts';
-import { identity, profile, World, write } from './world.ts';
+import { identity, profile, World, write } from './world.fixture.ts';
 
 const limits: IdentityLimits = { types: [], user_ids: 3 };
 const event = { linking: 'keep-people-apart', limits } as const;

@@ -9,7 +9,7 @@ import { recordOf } from './record.ts';
 import { claimWrite } from './shared-identities.ts';
 import { applySplit } from './split.ts';
 import { applyUnlink } from './unlink.ts';
-import { identity, profile, World, write } from './world.ts';
+import { identity, profile, World, write } from './world.fixture.ts';
 
 const at = (path: readonly string[], value: string, ts: number) => ({ path, value, ts });
 const idsOf = ({ identities }: Profile) => identities.map(({ type, value }) => `${type}:${value}`);

@@ -1,6 +1,7 @@
-import { describePermissions, type Operation } from '@tributary/core';
+import type { Operation } from '@tributary/core';
 import { expect, it } from 'vitest';
 import { openTestGateway } from '../../helpers/gateway.ts';
+import { describePermissions } from './permission-reference.ts';
 
 it('docs/permissions.md is what the permission table and the routes say', async () => {
   const { routes, close } = await openTestGateway();

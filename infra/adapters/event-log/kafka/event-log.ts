@@ -24,7 +24,7 @@ import { Appender } from './append/appender.ts';
 import { KafkaClient } from './client/client.ts';
 import type { KafkaConnection } from './client/connection.ts';
 import { type Fetched, Fetcher, OffsetOutOfRange } from './client/fetcher.ts';
-import { deleteRecordsBelow, offsetAt, offsetOf, storedOffsets } from './client/offsets.ts';
+import { offsetAt, offsetOf, storedOffsets } from './client/offsets.ts';
 import { KafkaStageRun, specOf } from './group/stage-run.ts';
 import { type KnownPosition, knownPositions } from './positions/known-positions.ts';
 import { positionsSpec, RecordedPositions, type StagePartition } from './positions/recorded-positions.ts';
@@ -278,7 +278,7 @@ class KafkaEventLog implements KafkaLog {
   async dropBelow(topic: string, partition: number, offset: number): Promise<void> {
     if (offset > (await this.end(topic, partition)))
       throw new InvalidInput(`${topic} does not reach to ${offset}`);
-    await deleteRecordsBelow(this.#reads, this.#nameOf(topic), partition, offset);
+    await this.#reads.deleteRecords(this.#nameOf(topic), partition, offset);
   }
 
   async run(stage: Stage): Promise<StageRun> {

@@ -2,6 +2,7 @@ import type { Logger, TopicFault, TopicSpec } from '@tributary/core';
 import kafkajs, { type Admin } from 'kafkajs';
 import { clientOptions, type KafkaConnection } from './client/connection.ts';
 import { connectionHint, protocolErrorOf, translateKafkaError } from './client/errors.ts';
+import { mendClientsOf } from './client/mended-connections.ts';
 import { type SettingFault, settingFaults } from './topic-settings.ts';
 
 const { ConfigResourceTypes } = kafkajs;
@@ -27,6 +28,7 @@ export async function withKafkaAdmin<T>(
       ({ namespace, log }) =>
         logger.debug({ of: namespace }, `kafkajs: ${log.message}`),
   });
+  mendClientsOf(kafka);
   const admin = kafka.admin();
   try {
     await admin.connect();

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type FlowStage, type LogEntry, NO_LOGGER, NO_METRICS, promised, Unavailable } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { untracked } from '../suspects/in-hand-table.ts';
+import { InHandTable } from '../suspects/in-hand-table.ts';
 import { Committer } from './committer.ts';
 import { FlowWork } from './flow-work.ts';
 import type { Work } from './work.ts';
@@ -51,7 +51,7 @@ function setUp({
     stage: 's',
     writes: new Set(stage.writes),
     committer,
-    inHand: untracked(),
+    inHand: new InHandTable().open({ stage: 's', topic: 't', partition: 0 }),
     positionsMayWait: true,
     context: { signal },
     signal,

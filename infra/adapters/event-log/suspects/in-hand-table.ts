@@ -113,11 +113,6 @@ export class InHand {
   }
 }
 
-/** For callers that hand entries over without anybody to blame a crash on them. */
-export function untracked(): InHand {
-  return new InHand(new Float64Array(SLOT.numbers), () => {});
-}
-
 /** What was in hand when the thread that wrote the table ended. */
 export function rangesInHand(
   memory: SharedArrayBuffer,

@@ -1,120 +1,113 @@
-import { type Logger, Unavailable } from '@tributary/core';
-import Cluster from 'kafkajs/src/cluster/index.js';
-import loggers from 'kafkajs/src/loggers/index.js';
 import apiKeys from 'kafkajs/src/protocol/requests/apiKeys.js';
 import protocol from 'kafkajs/src/protocol/requests/index.js';
-import { unlessAborted } from '../../stage-runner/waiting.ts';
-import { clientOptions, type KafkaConnection } from './connection.ts';
-import { connectionHint, protocolErrorOf, translateKafkaError } from './errors.ts';
+import { Brokers, type KafkaClientOptions, prepared } from './brokers.ts';
 import './compression.ts';
-import './fresh-connections.ts';
-import './quiet-request-queues.ts';
 import { PRODUCE } from './produce-request.ts';
 import type {
-  Definition,
+  AssignmentToSync,
   FetchAnswer,
   FetchRequest,
+  GroupMember,
   JoinAnswer,
   JoinRequest,
-  KafkaBroker,
-  KafkaLogEntry,
+  ListedOffsets,
+  ListOffsetsRequest,
   OffsetCommitAnswer,
   OffsetCommitRequest,
+  OffsetsOfTopic,
   ProduceAnswer,
   ProduceRequest,
+  ProducerIdentity,
+  TopicPartitions,
 } from './protocol.ts';
-import { Sockets } from './sockets.ts';
-
-const METADATA_MAX_AGE_MS = 60_000;
-const LOG_LEVEL_WARN = 2;
-
-/** kafkajs tells of a request without an answer, and goes on with its connection. */
-const REQUEST_TIMED_OUT = 'network.request_timeout';
-
-/** How long it may take to find a broker, connect and authenticate, ms. */
-const CONNECTED_WITHIN_MS = 15_000;
-
-/** Answers after which the places of leaders and coordinators are looked up again. */
-const MOVED = /NOT_LEADER|LEADER_NOT_AVAILABLE|COORDINATOR|UNKNOWN_TOPIC|LEADER_EPOCH|REPLICA_NOT_AVAILABLE/;
-
-export interface KafkaClientOptions {
-  readonly connection: KafkaConnection;
-  /** How long a broker may take to answer, ms. Default 10,000. */
-  readonly requestTimeoutMs?: number;
-  readonly logger: Logger;
-}
 
 /**
- * Connections of its own to the brokers of a cluster, and where to find whom. A broker answers the requests of one
- * connection one after the other, so what may wait there (a join, an append) has a client of its own.
- * Every call rejects with `Unavailable` when Kafka does not answer or somebody moved; the same call again finds them.
+ * Everything that the adapter asks of Kafka, as plain objects. Each client has connections of its own: a broker answers
+ * the requests of one connection one after the other, so a request that may wait there (a join, an append) goes through
+ * a client of its own.
+ *
+ * Errors: `Unavailable` when Kafka does not answer in time, refuses, or a leader or coordinator moved (the same call
+ * again finds the new one); `TooLarge` and `InvalidInput` where no repetition helps. `protocolErrorOf` gives the
+ * protocol's name of a refusal. Another library would implement this class and nothing else.
  */
 export class KafkaClient {
-  readonly #cluster: Cluster;
-  readonly #sockets = new Sockets();
-  /** After so long a call is given up whatever it waits for, ms. */
-  readonly #patienceMs: number;
-  readonly #topics = new Set<string>();
-  readonly #coordinators = new Map<string, number>();
-  #connected: Promise<void> | undefined;
-  #stale = false;
-  #refreshing: Promise<void> | undefined;
-  #closed = false;
-  /** Given where a broker ends a connection, until one answered a call. */
-  #hint: string | undefined;
+  readonly #brokers: Brokers;
 
-  constructor({ connection, requestTimeoutMs = 10_000, logger }: KafkaClientOptions) {
-    this.#patienceMs = requestTimeoutMs + CONNECTED_WITHIN_MS;
-    this.#hint = connectionHint(connection);
-    this.#cluster = new Cluster({
-      ssl: undefined,
-      sasl: undefined,
-      ...clientOptions(connection),
-      logger: loggers.createLogger({
-        level: LOG_LEVEL_WARN,
-        logCreator: () => (entry: KafkaLogEntry) =>
-          logger.debug({ of: entry.namespace }, `kafkajs: ${entry.log.message}`),
-      }),
-      socketFactory: this.#sockets.factory,
-      requestTimeout: requestTimeoutMs,
-      enforceRequestTimeout: true,
-      metadataMaxAge: METADATA_MAX_AGE_MS,
-      // Whoever calls repeats; here a repetition would only hide how long that takes.
-      retry: { retries: 1, initialRetryTime: 50 },
-      allowAutoTopicCreation: false,
-      maxInFlightRequests: null,
-      isolationLevel: 1,
-      instrumentationEmitter: {
-        emit: (event, { broker }) => {
-          // It may lead nowhere, which a kernel finds out in a quarter of an hour: the next call connects anew.
-          if (event === REQUEST_TIMED_OUT) this.#sockets.cut(broker);
-        },
-      },
-    });
-    acceptInPart(this.#cluster);
+  constructor(options: KafkaClientOptions) {
+    this.#brokers = new Brokers(options);
   }
 
-  /** Calls the leader of a partition. Topics go by their names in Kafka. */
-  async withLeader<T>(
-    topic: string,
-    partition: number,
-    doing: string,
-    call: (broker: KafkaBroker) => Promise<T>,
-  ): Promise<T> {
-    return this.#guarded(doing, async () => call(await this.#broker(await this.#leaderOf(topic, partition))));
+  /** The node that leads a partition. */
+  leaderId(topic: string, partition: number): Promise<number> {
+    return this.#brokers.leaderId(topic, partition);
   }
 
-  /** Calls the coordinator of a group. */
-  async withGroup<T>(groupId: string, doing: string, call: (broker: KafkaBroker) => Promise<T>): Promise<T> {
-    return this.#guarded(doing, async () => call(await this.#coordinator(groupId, 0)));
+  /** Leaders and coordinators are looked up again by the next call. */
+  lookAgain(): void {
+    this.#brokers.lookAgain();
+  }
+
+  /** Calls under way are given up at once. */
+  close(): Promise<void> {
+    return this.#brokers.close();
   }
 
   /**
-   * Joins a group. A new member is named before its join waits for the others, so that it can leave meanwhile: it would
-   * be waited for until its session ends.
+   * Appends to partitions the node leads. Resolves once the request is on its way, so that a caller which waits for that
+   * before the next request keeps their order. The answer holds an error code a partition; it may be that of a failure.
+   */
+  async produce(
+    nodeId: number,
+    request: ProduceRequest,
+  ): Promise<{ readonly answer: Promise<ProduceAnswer> }> {
+    const send = await this.#brokers.withNode(nodeId, 'appending', (broker) =>
+      prepared(broker, apiKeys.Produce, PRODUCE, request),
+    );
+    const answer = this.#brokers.answered('appending', send);
+    answer.catch(() => {}); // The caller handles the rejection.
+    return { answer };
+  }
+
+  /** Reads partitions the node leads. The answer holds an error code a partition; it may be that of a failure. */
+  fetch(nodeId: number, request: FetchRequest): Promise<FetchAnswer> {
+    return this.#brokers.withNode(nodeId, 'reading', async (broker) =>
+      (await prepared(broker, apiKeys.Fetch, protocol.requests.Fetch, request))(),
+    );
+  }
+
+  /** Of partitions that one node leads; `of` is one of them. */
+  async listOffsets(
+    of: { readonly topic: string; readonly partition: number },
+    request: ListOffsetsRequest,
+  ): Promise<ListedOffsets> {
+    const { responses } = await this.#brokers.withLeader(
+      of.topic,
+      of.partition,
+      'listing offsets',
+      (broker) => broker.listOffsets({ replicaId: -1, ...request }),
+    );
+    return responses;
+  }
+
+  /** Records below the offset are not read any more; the brokers remove their segments later. */
+  async deleteRecords(topic: string, partition: number, offset: number): Promise<void> {
+    await this.#brokers.withLeader(topic, partition, `deleting records of ${topic}`, async (broker) => {
+      try {
+        await broker.deleteRecords({
+          topics: [{ topic, partitions: [{ partition, offset: String(offset) }] }],
+        });
+      } catch (thrown) {
+        throw errorOfPartition(thrown);
+      }
+    });
+  }
+
+  /**
+   * Joins a group. A new member is told its id before its join waits for the other members, so that it can leave
+   * meanwhile: else the group would wait for it until its session ends.
    */
   joinGroup(request: JoinRequest, named: (memberId: string) => void): Promise<JoinAnswer> {
-    return this.withGroup(request.groupId, 'joining the group', async (broker) => {
+    return this.#brokers.withGroup(request.groupId, 'joining the group', async (broker) => {
       if (request.memberId !== '') return broker.joinGroup(request);
       const join = broker.lookupRequest(apiKeys.JoinGroup, protocol.requests.JoinGroup);
       try {
@@ -128,188 +121,104 @@ export class KafkaClient {
     });
   }
 
-  /** Calls the coordinator of a transactional id. */
-  async withTransaction<T>(
-    transactionalId: string,
-    doing: string,
-    call: (broker: KafkaBroker) => Promise<T>,
-  ): Promise<T> {
-    return this.#guarded(doing, async () => call(await this.#coordinator(transactionalId, 1)));
-  }
-
-  /** The node that leads a partition. */
-  leaderId(topic: string, partition: number): Promise<number> {
-    return this.#guarded('finding a leader', () => this.#leaderOf(topic, partition));
-  }
-
-  /**
-   * Appends to partitions the node leads. Resolves once the request is on its way, so that who waits for that before
-   * the next one keeps their order. The answer holds an error code a partition; it may be that of a failure.
-   */
-  async produce(
-    nodeId: number,
-    request: ProduceRequest,
-  ): Promise<{ readonly answer: Promise<ProduceAnswer> }> {
-    const send = await this.#guarded('appending', async () =>
-      prepared(await this.#broker(nodeId), apiKeys.Produce, PRODUCE, request),
+  /** The part of a member in the generation; the leader of the generation brings the parts of all. */
+  async syncGroup(member: GroupMember, groupAssignment: readonly AssignmentToSync[]): Promise<Buffer> {
+    const { memberAssignment } = await this.#brokers.withGroup(
+      member.groupId,
+      'getting its part of the group',
+      (broker) => broker.syncGroup({ ...member, groupAssignment }),
     );
-    const answer = this.#guarded('appending', send);
-    answer.catch(() => {}); // whoever appends hears of it
-    return { answer };
+    return memberAssignment;
   }
 
-  /** Reads partitions the node leads. The answer holds an error code a partition; it may be that of a failure. */
-  fetch(nodeId: number, request: FetchRequest): Promise<FetchAnswer> {
-    return this.#guarded('reading', async () =>
-      (await prepared(await this.#broker(nodeId), apiKeys.Fetch, protocol.requests.Fetch, request))(),
+  async heartbeat({ groupId, memberId, generationId }: GroupMember): Promise<void> {
+    await this.#brokers.withGroup(groupId, 'sending a heartbeat', (broker) =>
+      broker.heartbeat({ groupId, memberId, groupGenerationId: generationId }),
+    );
+  }
+
+  async leaveGroup(groupId: string, memberId: string): Promise<void> {
+    await this.#brokers.withGroup(groupId, 'leaving the group', (broker) =>
+      broker.leaveGroup({ groupId, memberId }),
     );
   }
 
   /** Stores positions of a group's member. The answer holds an error code a partition; it may be that of a failure. */
-  storeOffsets(request: OffsetCommitRequest): Promise<OffsetCommitAnswer> {
-    return this.withGroup(request.groupId, 'storing positions', async (broker) =>
+  commitOffsets(request: OffsetCommitRequest): Promise<OffsetCommitAnswer> {
+    return this.#brokers.withGroup(request.groupId, 'storing positions', async (broker) =>
       (await prepared(broker, apiKeys.OffsetCommit, protocol.requests.OffsetCommit, request))(),
     );
   }
 
-  /** Somebody moved: the next call looks for them again. */
-  lookAgain(): void {
-    this.#stale = true;
-    this.#coordinators.clear();
+  /** The positions that a group has stored; -1 where it has none. */
+  async fetchOffsets(
+    groupId: string,
+    topics: readonly TopicPartitions[],
+  ): Promise<readonly OffsetsOfTopic[]> {
+    const { responses } = await this.#brokers.withGroup(groupId, 'reading positions', (broker) =>
+      broker.offsetFetch({
+        groupId,
+        topics: topics.map(({ topic, partitions }) => ({
+          topic,
+          partitions: partitions.map((partition) => ({ partition })),
+        })),
+      }),
+    );
+    return responses;
   }
 
-  /** Calls under way are given up at once. */
-  async close(): Promise<void> {
-    if (this.#closed) return;
-    this.#closed = true;
-    this.#sockets.close();
-    await this.#connected?.catch(() => {});
-    await this.#cluster.disconnect();
+  /** Ends the transaction that is open under the id, and every earlier user of it. */
+  async initProducer(transactionalId: string, timeoutMs: number): Promise<ProducerIdentity> {
+    const { producerId, producerEpoch } = await this.#brokers.withTransaction(
+      transactionalId,
+      'fencing',
+      (broker) => broker.initProducerId({ transactionalId, transactionTimeout: timeoutMs }),
+    );
+    return { transactionalId, producerId, producerEpoch };
   }
 
-  async #guarded<T>(doing: string, call: () => Promise<T>): Promise<T> {
-    const patience = new AbortController();
-    const timer = setTimeout(() => {
-      patience.abort(new Unavailable(`no answer within ${this.#patienceMs} ms`));
-      this.#sockets.cut();
-    }, this.#patienceMs);
-    try {
-      const answer = await unlessAborted(call(), patience.signal);
-      this.#hint = undefined;
-      return answer;
-    } catch (thrown) {
-      const type = protocolErrorOf(thrown);
-      if (type === undefined || MOVED.test(type)) this.lookAgain();
-      throw translateKafkaError(thrown, doing, this.#hint);
-    } finally {
-      clearTimeout(timer);
-    }
+  /** Makes the partitions part of the transaction. */
+  async addPartitions(producer: ProducerIdentity, topics: readonly TopicPartitions[]): Promise<void> {
+    await this.#brokers.withTransaction(producer.transactionalId, 'enlisting', (broker) =>
+      broker.addPartitionsToTxn({ ...producer, topics }),
+    );
   }
 
-  async #connect(): Promise<void> {
-    if (this.#closed) throw new Unavailable('the client of Kafka is closed');
-    this.#connected ??= this.#cluster.connect().then(() => this.#cluster.addMultipleTargetTopics([]));
-    try {
-      await this.#connected;
-    } catch (error) {
-      this.#connected = undefined;
-      throw error;
-    }
+  /** Makes the positions of a group part of the transaction. */
+  async addGroup(producer: ProducerIdentity, groupId: string): Promise<void> {
+    await this.#brokers.withTransaction(producer.transactionalId, 'enlisting', (broker) =>
+      broker.addOffsetsToTxn({ ...producer, groupId }),
+    );
   }
 
-  /** Connected, and with the whereabouts of brokers and of the topic's partitions, looked up again where they are stale. */
-  async #ready(topic?: string): Promise<void> {
-    await this.#connect();
-    if (topic !== undefined && !this.#topics.has(topic)) {
-      await this.#cluster.addMultipleTargetTopics([topic]);
-      this.#topics.add(topic);
-    }
-    if (this.#stale) {
-      this.#stale = false;
-      this.#refreshing = this.#cluster.refreshMetadata().finally(() => {
-        this.#refreshing = undefined;
-      });
-    }
-    // Who asks while it is under way wants what it brings, too.
-    await this.#refreshing;
-    await this.#cluster.refreshMetadataIfNecessary();
+  /** Stores positions of a group with the transaction. */
+  async commitInTransaction(
+    producer: ProducerIdentity,
+    groupId: string,
+    topics: readonly OffsetsOfTopic[],
+  ): Promise<void> {
+    await this.#brokers.withGroup(groupId, 'storing a position', (broker) =>
+      broker.txnOffsetCommit({ ...producer, groupId, topics }),
+    );
   }
 
-  async #leaderOf(topic: string, partition: number): Promise<number> {
-    await this.#ready(topic);
-    const found = this.#cluster.findTopicPartitionMetadata(topic).find((p) => p.partitionId === partition);
-    if (found && found.leader >= 0) return found.leader;
-    this.lookAgain();
-    throw new Unavailable(`Kafka: ${topic}/${partition} has no leader`);
+  /** Commits the transaction. */
+  async endTransaction(producer: ProducerIdentity): Promise<void> {
+    await this.#brokers.withTransaction(producer.transactionalId, 'committing', (broker) =>
+      broker.endTxn({ ...producer, transactionResult: true }),
+    );
   }
-
-  /** A node that is known is called as it is: nothing that is asked of another broker stands between. */
-  async #broker(nodeId: number): Promise<KafkaBroker> {
-    await this.#connect();
-    return this.#cluster.findBroker({ nodeId });
-  }
-
-  async #coordinator(groupId: string, coordinatorType: 0 | 1): Promise<KafkaBroker> {
-    const key = `${coordinatorType} ${groupId}`;
-    const known = this.#coordinators.get(key);
-    if (known !== undefined) return this.#broker(known);
-    await this.#ready();
-    // kafkajs asks all brokers, also those that are silent, and keeps to itself why none of them says who it is.
-    const asked = await this.#cluster.brokerPool.findConnectedBroker();
-    const { coordinator } = await asked.findGroupCoordinator({ groupId, coordinatorType });
-    this.#coordinators.set(key, coordinator.nodeId);
-    return this.#broker(coordinator.nodeId);
-  }
-}
-
-/**
- * Encodes a request and hands back what sends it. Its answer is not judged as a whole: one partition's failure says
- * nothing about the others.
- */
-async function prepared<Payload, Answer>(
-  broker: KafkaBroker,
-  apiKey: number,
-  definition: Definition<Payload, Answer>,
-  payload: Payload,
-): Promise<() => Promise<Answer>> {
-  const { request, response } = broker.lookupRequest(apiKey, definition)(payload);
-  const encoded = await request.encode();
-  return async () => {
-    try {
-      return await broker.connectionPool.send({
-        request: { ...request, encode: async () => encoded },
-        response: { decode: (bytes) => response.decode(bytes), parse: async (answer) => answer },
-      });
-    } catch (thrown) {
-      // As kafkajs does for its own requests: the next one connects anew.
-      if (thrown instanceof Error && thrown.name === 'KafkaJSConnectionClosedError')
-        await broker.disconnect();
-      throw thrown;
-    }
-  };
-}
-
-/**
- * kafkajs refuses all that a broker says of topics when one of them is not there or one partition has no leader: then
- * nobody's leaders were found. Who wants one that is missing is told so.
- */
-function acceptInPart({ brokerPool }: Cluster): void {
-  const { createBroker } = brokerPool;
-  brokerPool.createBroker = (options) => {
-    const broker = createBroker(options);
-    broker.metadata = async (topics = []) =>
-      (
-        await prepared(broker, apiKeys.Metadata, protocol.requests.Metadata, {
-          topics,
-          allowAutoTopicCreation: false,
-        })
-      )();
-    return broker;
-  };
 }
 
 /** The id a broker gives to a new member, with the answer that it needs one. */
 function memberIdIn(thrown: unknown): string | undefined {
   if (!(thrown instanceof Error && thrown.name === 'KafkaJSMemberIdRequired')) return undefined;
   return 'memberId' in thrown && typeof thrown.memberId === 'string' ? thrown.memberId : undefined;
+}
+
+/** kafkajs reports the failure of each partition inside of an error about all. */
+function errorOfPartition(thrown: unknown): unknown {
+  const of = thrown instanceof Error && 'partitions' in thrown ? thrown.partitions : undefined;
+  const first: unknown = Array.isArray(of) ? of[0] : undefined;
+  return typeof first === 'object' && first !== null && 'error' in first ? first.error : thrown;
 }

@@ -3,10 +3,38 @@
  * version that package.json names; docs/decisions/0004-kafka.md says why.
  */
 declare module 'kafkajs/src/cluster/index.js' {
-  type KafkaBroker = import('./protocol.ts').KafkaBroker;
+  type KafkaBroker = import('./kafkajs-shapes.ts').KafkaBroker;
+
+  interface KafkaClusterOptions {
+    readonly logger: unknown;
+    readonly socketFactory: unknown;
+    readonly brokers: readonly string[];
+    readonly ssl: object | undefined;
+    readonly sasl: object | undefined;
+    readonly clientId: string;
+    readonly connectionTimeout: number;
+    readonly authenticationTimeout: number;
+    readonly reauthenticationThreshold: number;
+    readonly requestTimeout: number;
+    readonly enforceRequestTimeout: boolean;
+    readonly metadataMaxAge: number;
+    readonly retry: { readonly retries: number; readonly initialRetryTime: number };
+    readonly allowAutoTopicCreation: boolean;
+    readonly maxInFlightRequests: number | null;
+    readonly isolationLevel: 0 | 1;
+    /** Is told of each request; `broker` is `host:port`. */
+    readonly instrumentationEmitter: { emit(event: string, of: { readonly broker: string }): void };
+  }
 
   export default class Cluster {
-    constructor(options: import('./protocol.ts').KafkaClusterOptions);
+    constructor(options: KafkaClusterOptions);
+    readonly connectionPoolBuilder: {
+      /** Without an address: of one of the brokers that the client was given. */
+      build: (broker?: {
+        readonly host: string;
+        readonly port: number;
+      }) => Promise<{ readonly pool: readonly import('kafkajs/src/network/connection.js').default[] }>;
+    };
     readonly brokerPool: {
       createBroker: (options: object) => KafkaBroker;
       /** One that is connected already, else the first that can be. */
@@ -28,7 +56,7 @@ declare module 'kafkajs/src/loggers/index.js' {
   const loggers: {
     createLogger(options: {
       readonly level: number;
-      readonly logCreator: (level: number) => (entry: import('./protocol.ts').KafkaLogEntry) => void;
+      readonly logCreator: (level: number) => (entry: import('./kafkajs-shapes.ts').KafkaLogEntry) => void;
     }): unknown;
   };
   export default loggers;
@@ -37,12 +65,13 @@ declare module 'kafkajs/src/loggers/index.js' {
 declare module 'kafkajs/src/network/connection.js' {
   export default class Connection {
     constructor(options: object);
+    readonly requestQueue: import('kafkajs/src/network/requestQueue/index.js').default;
     /** Of an answer that is not complete yet. */
     chunks: Buffer[];
     bytesBuffered: number;
     bytesNeeded: number;
     isConnected(): boolean;
-    connect(): Promise<boolean>;
+    connect: () => Promise<boolean>;
     disconnect(): Promise<boolean>;
   }
 }
@@ -50,7 +79,7 @@ declare module 'kafkajs/src/network/connection.js' {
 declare module 'kafkajs/src/network/requestQueue/index.js' {
   export default class RequestQueue {
     readonly pending: readonly unknown[];
-    scheduleCheckPendingRequests(): void;
+    scheduleCheckPendingRequests: () => void;
   }
 }
 
@@ -62,22 +91,28 @@ declare module 'kafkajs/src/network/socketFactory.js' {
 }
 
 declare module 'kafkajs/src/protocol/requests/index.js' {
+  interface MetadataRequest {
+    /** None: all. */
+    readonly topics: readonly string[];
+    readonly allowAutoTopicCreation: false;
+  }
+
   const protocol: {
     readonly requests: {
-      readonly JoinGroup: import('./protocol.ts').Definition<
+      readonly JoinGroup: import('./kafkajs-shapes.ts').Definition<
         import('./protocol.ts').JoinRequest & { readonly protocolType: 'consumer' },
         import('./protocol.ts').JoinAnswer
       >;
-      readonly Fetch: import('./protocol.ts').Definition<
+      readonly Fetch: import('./kafkajs-shapes.ts').Definition<
         import('./protocol.ts').FetchRequest,
         import('./protocol.ts').FetchAnswer
       >;
-      readonly OffsetCommit: import('./protocol.ts').Definition<
+      readonly OffsetCommit: import('./kafkajs-shapes.ts').Definition<
         import('./protocol.ts').OffsetCommitRequest,
         import('./protocol.ts').OffsetCommitAnswer
       >;
-      readonly Metadata: import('./protocol.ts').Definition<import('./protocol.ts').MetadataRequest, unknown>;
-      readonly Produce: import('./protocol.ts').Definition<
+      readonly Metadata: import('./kafkajs-shapes.ts').Definition<MetadataRequest, unknown>;
+      readonly Produce: import('./kafkajs-shapes.ts').Definition<
         import('./protocol.ts').ProduceRequest,
         import('./protocol.ts').ProduceAnswer
       >;

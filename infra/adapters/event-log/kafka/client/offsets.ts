@@ -1,5 +1,8 @@
 import type { KafkaClient } from './client.ts';
 
+const READ_UNCOMMITTED = 0 as const;
+const READ_COMMITTED = 1 as const;
+
 /** The offset behind the last record, or that of the first one kept. `stable`: behind the last one a read-committed
  *  reader gets to. */
 export async function offsetOf(
@@ -8,14 +11,14 @@ export async function offsetOf(
   partition: number,
   which: 'first' | 'end' | 'stable',
 ): Promise<number> {
-  const { responses } = await client.withLeader(topic, partition, 'listing offsets', (broker) =>
-    broker.listOffsets({
-      replicaId: -1,
-      isolationLevel: which === 'stable' ? 1 : 0,
+  const listed = await client.listOffsets(
+    { topic, partition },
+    {
+      isolationLevel: which === 'stable' ? READ_COMMITTED : READ_UNCOMMITTED,
       topics: [{ topic, partitions: [{ partition, timestamp: which === 'first' ? -2 : -1 }] }],
-    }),
+    },
   );
-  return Number(responses[0]?.partitions[0]?.offset ?? 0);
+  return Number(listed[0]?.partitions[0]?.offset ?? 0);
 }
 
 /** The offset of the first record that its broker stamped at or after `ms`; where none is, the end. */
@@ -27,15 +30,15 @@ export async function offsetAt(
 ): Promise<number> {
   // Asked before: whatever comes between the two questions lies above it.
   const end = await offsetOf(client, topic, partition, 'end');
-  const { responses } = await client.withLeader(topic, partition, 'looking up a time', (broker) =>
-    broker.listOffsets({
-      replicaId: -1,
-      isolationLevel: 0,
+  const listed = await client.listOffsets(
+    { topic, partition },
+    {
+      isolationLevel: READ_UNCOMMITTED,
       // Below 0 a time would be one of the protocol's words.
       topics: [{ topic, partitions: [{ partition, timestamp: Math.max(0, Math.ceil(ms)) }] }],
-    }),
+    },
   );
-  const found = Number(responses[0]?.partitions[0]?.offset ?? -1);
+  const found = Number(listed[0]?.partitions[0]?.offset ?? -1);
   return found < 0 ? end : found;
 }
 
@@ -45,40 +48,12 @@ export async function firstStamp(
   topic: string,
   partition: number,
 ): Promise<number | undefined> {
-  const { responses } = await client.withLeader(topic, partition, 'looking up a time', (broker) =>
-    broker.listOffsets({
-      replicaId: -1,
-      isolationLevel: 0,
-      topics: [{ topic, partitions: [{ partition, timestamp: 0 }] }],
-    }),
+  const listed = await client.listOffsets(
+    { topic, partition },
+    { isolationLevel: READ_UNCOMMITTED, topics: [{ topic, partitions: [{ partition, timestamp: 0 }] }] },
   );
-  const stamp = Number(responses[0]?.partitions[0]?.timestamp ?? -1);
+  const stamp = Number(listed[0]?.partitions[0]?.timestamp ?? -1);
   return stamp < 0 ? undefined : stamp;
-}
-
-/** Records below the offset are read by nobody any more; their segments go when the brokers look after them. */
-export async function deleteRecordsBelow(
-  client: KafkaClient,
-  topic: string,
-  partition: number,
-  offset: number,
-): Promise<void> {
-  await client.withLeader(topic, partition, `deleting records of ${topic}`, async (broker) => {
-    try {
-      await broker.deleteRecords({
-        topics: [{ topic, partitions: [{ partition, offset: String(offset) }] }],
-      });
-    } catch (thrown) {
-      throw errorOfPartition(thrown);
-    }
-  });
-}
-
-/** kafkajs tells what happened to each partition inside of an error about all. */
-function errorOfPartition(thrown: unknown): unknown {
-  const of = thrown instanceof Error && 'partitions' in thrown ? thrown.partitions : undefined;
-  const first: unknown = Array.isArray(of) ? of[0] : undefined;
-  return typeof first === 'object' && first !== null && 'error' in first ? first.error : thrown;
 }
 
 /** The stable ends of many partitions, with one request a broker. By `topic/partition`. */
@@ -94,9 +69,6 @@ interface TopicPartition {
   readonly partition: number;
 }
 
-const READ_UNCOMMITTED = 0 as const;
-const READ_COMMITTED = 1 as const;
-
 async function endsOf(
   client: KafkaClient,
   partitions: readonly TopicPartition[],
@@ -111,19 +83,14 @@ async function endsOf(
   for (const led of byLeader.values()) {
     const [one] = led;
     if (!one) continue;
-    const { responses } = await client.withLeader(one.topic, one.partition, 'listing offsets', (broker) =>
-      broker.listOffsets({
-        replicaId: -1,
-        isolationLevel,
-        topics: [...new Set(led.map(({ topic }) => topic))].map((topic) => ({
-          topic,
-          partitions: led
-            .filter((each) => each.topic === topic)
-            .map(({ partition }) => ({ partition, timestamp: -1 })),
-        })),
-      }),
-    );
-    for (const { topic, partitions: answers } of responses)
+    const listed = await client.listOffsets(one, {
+      isolationLevel,
+      topics: [...Map.groupBy(led, ({ topic }) => topic)].map(([topic, of]) => ({
+        topic,
+        partitions: of.map(({ partition }) => ({ partition, timestamp: -1 })),
+      })),
+    });
+    for (const { topic, partitions: answers } of listed)
       for (const { partition, offset } of answers) ends.set(`${topic}/${partition}`, Number(offset));
   }
   return ends;
@@ -136,14 +103,9 @@ export async function storedOffsets(
   partitions: readonly { readonly topic: string; readonly partition: number }[],
 ): Promise<ReadonlyMap<string, number>> {
   const byTopic = Map.groupBy(partitions, ({ topic }) => topic);
-  const { responses } = await client.withGroup(groupId, 'reading positions', (broker) =>
-    broker.offsetFetch({
-      groupId,
-      topics: [...byTopic].map(([topic, of]) => ({
-        topic,
-        partitions: of.map(({ partition }) => ({ partition })),
-      })),
-    }),
+  const responses = await client.fetchOffsets(
+    groupId,
+    [...byTopic].map(([topic, of]) => ({ topic, partitions: of.map(({ partition }) => partition) })),
   );
   const stored = new Map<string, number>();
   for (const { topic, partitions: answers } of responses) {

@@ -1,7 +1,8 @@
 import protocol from 'kafkajs/src/protocol/requests/index.js';
 import { roomFor, writeBatch } from '../records/record-batch.ts';
 import { RecordWriter } from '../records/record-writer.ts';
-import type { Definition, ProduceAnswer, ProduceRequest } from './protocol.ts';
+import type { Definition } from './kafkajs-shapes.ts';
+import type { ProduceAnswer, ProduceRequest } from './protocol.ts';
 
 /** What a topic and a partition cost at most in a request beside name and records. */
 const FRAME_BYTES = 32;

@@ -1,47 +1,7 @@
-/** The shapes of kafkajs's protocol layer as far as the adapter speaks it. Offsets and producer ids are decimal texts. */
-
-export interface KafkaLogEntry {
-  readonly namespace: string;
-  readonly level: number;
-  readonly log: { readonly message: string };
-}
-
-export interface KafkaClusterOptions {
-  readonly logger: unknown;
-  readonly socketFactory: unknown;
-  readonly brokers: readonly string[];
-  readonly ssl: object | undefined;
-  readonly sasl: object | undefined;
-  readonly clientId: string;
-  readonly connectionTimeout: number;
-  readonly authenticationTimeout: number;
-  readonly reauthenticationThreshold: number;
-  readonly requestTimeout: number;
-  readonly enforceRequestTimeout: boolean;
-  readonly metadataMaxAge: number;
-  readonly retry: { readonly retries: number; readonly initialRetryTime: number };
-  readonly allowAutoTopicCreation: boolean;
-  readonly maxInFlightRequests: number | null;
-  readonly isolationLevel: 0 | 1;
-  /** Is told of each request; `broker` is `host:port`. */
-  readonly instrumentationEmitter: { emit(event: string, of: { readonly broker: string }): void };
-}
-
-/** A request with the code that reads its answer. */
-export interface Exchange<Answer> {
-  readonly request: { encode(): Promise<unknown> };
-  readonly response: {
-    decode(bytes: Buffer): Promise<Answer>;
-    /** Throws for an answer that says it failed. */
-    parse(answer: Answer): Promise<Answer>;
-  };
-}
-
-/** Makes the exchange of one kind of request, in the newest version both sides know. */
-export interface Definition<Payload, Answer> {
-  readonly versions: readonly string[];
-  protocol(chosen: { readonly version: string | number }): (payload: Payload) => Exchange<Answer>;
-}
+/**
+ * What `KafkaClient` takes and answers: plain objects, named as in Kafka's protocol. Topics go by their names in Kafka,
+ * offsets and producer ids as decimal texts.
+ */
 
 export interface OffsetsOfTopic {
   readonly topic: string;
@@ -157,12 +117,6 @@ export interface FetchAnswer {
   }[];
 }
 
-export interface MetadataRequest {
-  /** None: all. */
-  readonly topics: readonly string[];
-  readonly allowAutoTopicCreation: false;
-}
-
 export interface JoinRequest {
   readonly groupId: string;
   /** Empty: a new one. */
@@ -181,96 +135,46 @@ export interface JoinAnswer {
   readonly members: readonly { readonly memberId: string; readonly memberMetadata: Buffer }[];
 }
 
-/** One broker; connects as needed. Each call throws for an answer that says it failed. */
-export interface KafkaBroker {
-  readonly nodeId: number;
-  readonly connectionPool: {
-    send<Answer>(exchange: Exchange<Answer>): Promise<Answer>;
-  };
-  lookupRequest<Payload, Answer>(
-    apiKey: number,
-    definition: Definition<Payload, Answer>,
-  ): (payload: Payload) => Exchange<Answer>;
-  disconnect(): Promise<void>;
-  metadata(topics?: readonly string[]): Promise<unknown>;
-  /** Of a group (0) or of a transactional id (1). */
-  findGroupCoordinator(of: {
-    readonly groupId: string;
-    readonly coordinatorType: 0 | 1;
-  }): Promise<{ readonly coordinator: { readonly nodeId: number } }>;
-  joinGroup(request: JoinRequest): Promise<JoinAnswer>;
-  syncGroup(request: {
-    readonly groupId: string;
-    readonly memberId: string;
-    readonly generationId: number;
-    readonly groupAssignment: readonly { readonly memberId: string; readonly memberAssignment: Buffer }[];
-  }): Promise<{ readonly memberAssignment: Buffer }>;
-  heartbeat(request: {
-    readonly groupId: string;
-    readonly memberId: string;
-    readonly groupGenerationId: number;
-  }): Promise<unknown>;
-  leaveGroup(request: { readonly groupId: string; readonly memberId: string }): Promise<unknown>;
-  offsetFetch(request: {
-    readonly groupId: string;
-    readonly topics: readonly {
-      readonly topic: string;
-      readonly partitions: readonly { readonly partition: number }[];
-    }[];
-  }): Promise<{ readonly responses: readonly OffsetsOfTopic[] }>;
-  listOffsets(request: {
-    readonly replicaId: -1;
-    readonly isolationLevel: 0 | 1;
-    /** `timestamp` -1: the end, -2: the first kept; else the first stamped at that epoch millisecond or later. */
-    readonly topics: readonly {
-      readonly topic: string;
-      readonly partitions: readonly { readonly partition: number; readonly timestamp: number }[];
-    }[];
-  }): Promise<{
-    readonly responses: readonly {
-      readonly topic: string;
-      readonly partitions: readonly {
-        readonly partition: number;
-        readonly offset: string;
-        readonly timestamp?: string;
-      }[];
-    }[];
-  }>;
-  deleteRecords(request: {
-    readonly topics: readonly {
-      readonly topic: string;
-      readonly partitions: readonly { readonly partition: number; readonly offset: string }[];
-    }[];
-  }): Promise<unknown>;
-  initProducerId(request: {
-    readonly transactionalId: string;
-    /** ms */
-    readonly transactionTimeout: number;
-  }): Promise<{ readonly producerId: string; readonly producerEpoch: number }>;
-  addPartitionsToTxn(request: {
-    readonly transactionalId: string;
-    readonly producerId: string;
-    readonly producerEpoch: number;
-    readonly topics: readonly { readonly topic: string; readonly partitions: readonly number[] }[];
-  }): Promise<unknown>;
-  addOffsetsToTxn(request: {
-    readonly transactionalId: string;
-    readonly producerId: string;
-    readonly producerEpoch: number;
-    readonly groupId: string;
-  }): Promise<unknown>;
-  txnOffsetCommit(request: {
-    readonly transactionalId: string;
-    readonly producerId: string;
-    readonly producerEpoch: number;
-    readonly groupId: string;
-    readonly topics: readonly OffsetsOfTopic[];
-  }): Promise<unknown>;
-  endTxn(request: {
-    readonly transactionalId: string;
-    readonly producerId: string;
-    readonly producerEpoch: number;
-    /** true: commit. */
-    readonly transactionResult: boolean;
-  }): Promise<unknown>;
+/** A member of a group in one generation. */
+export interface GroupMember {
+  readonly groupId: string;
+  readonly memberId: string;
+  readonly generationId: number;
 }
+
+/** What the leader of a generation assigns to a member; the other members send none. */
+export interface AssignmentToSync {
+  readonly memberId: string;
+  readonly memberAssignment: Buffer;
+}
+
+/** A user of a transactional id. An epoch ends where the next user initialises the id. */
+export interface ProducerIdentity {
+  readonly transactionalId: string;
+  readonly producerId: string;
+  readonly producerEpoch: number;
+}
+
+export interface TopicPartitions {
+  readonly topic: string;
+  readonly partitions: readonly number[];
+}
+
+export interface ListOffsetsRequest {
+  /** 1: read committed. */
+  readonly isolationLevel: 0 | 1;
+  /** `timestamp` -1: the end, -2: the first kept; else the first stamped at that epoch millisecond or later. */
+  readonly topics: readonly {
+    readonly topic: string;
+    readonly partitions: readonly { readonly partition: number; readonly timestamp: number }[];
+  }[];
+}
+
+export type ListedOffsets = readonly {
+  readonly topic: string;
+  readonly partitions: readonly {
+    readonly partition: number;
+    readonly offset: string;
+    readonly timestamp?: string;
+  }[];
+}[];

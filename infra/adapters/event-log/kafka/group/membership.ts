@@ -1,12 +1,16 @@
 import { type Backoff, backoffMs, type Logger, messageOf, Unavailable } from '@tributary/core';
-import assignerProtocol from 'kafkajs/src/consumer/assignerProtocol.js';
 import { pause, unlessAborted } from '../../stage-runner/waiting.ts';
 import type { KafkaClient } from '../client/client.ts';
 import { protocolErrorOf } from '../client/errors.ts';
+import {
+  decodeAssignment,
+  decodeUserData,
+  encodeAssignment,
+  encodeMemberMetadata,
+} from '../client/member-metadata.ts';
+import type { TopicPartitions } from '../client/protocol.ts';
 import { assign, type Member } from './assignment.ts';
 import { StoredPositions } from './stored-positions.ts';
-
-const { MemberAssignment, MemberMetadata } = assignerProtocol;
 
 /** Name of the protocol of the group: how its leader shares partitions out. */
 const PROTOCOL = 'tributary-sticky';
@@ -106,9 +110,7 @@ export class Membership {
     this.#generation = undefined;
     if (memberId !== '') {
       const { groupId, client, logger } = this.#options;
-      const leaving = client.withGroup(groupId, 'leaving the group', (broker) =>
-        broker.leaveGroup({ groupId, memberId }),
-      );
+      const leaving = client.leaveGroup(groupId, memberId);
       await unlessAborted(leaving, AbortSignal.timeout(LEAVE_WITHIN_MS)).catch((thrown: unknown) =>
         logger.warn({ group: groupId, error: messageOf(thrown) }, 'left the group without telling it'),
       );
@@ -180,13 +182,9 @@ export class Membership {
     if (!followsOn(generationId, before)) this.#lose('missed a generation');
     this.#claimedIn = generationId;
     const groupAssignment = memberId === leaderId ? this.#shareOut(generationId, members) : [];
-    const { memberAssignment } = await joinClient.withGroup(
-      groupId,
-      'getting its part of the group',
-      (broker) => broker.syncGroup({ groupId, memberId, generationId, groupAssignment }),
-    );
+    const part = await joinClient.syncGroup({ groupId, memberId, generationId }, groupAssignment);
     this.#generation = generationId;
-    return this.#apply(decodeAssignment(memberAssignment));
+    return this.#apply(namesOf(decodeAssignment(part)));
   }
 
   /** What the leader of a generation decides for all. */
@@ -200,7 +198,10 @@ export class Membership {
       return { id: memberId, owned: claim.generation === generation - 1 ? claim.owned : [] };
     });
     const parts = assign(this.#options.topics, claims);
-    return [...parts].map(([memberId, part]) => ({ memberId, memberAssignment: encodeAssignment(part) }));
+    return [...parts].map(([memberId, part]) => ({
+      memberId,
+      memberAssignment: encodeAssignment(byTopic(part)),
+    }));
   }
 
   /** Works on its part, and gives back what is not in it any more, with heartbeats all the while. */
@@ -253,9 +254,7 @@ export class Membership {
 
   async #heartbeat(generation: number): Promise<void> {
     const { groupId, client } = this.#options;
-    await client.withGroup(groupId, 'sending a heartbeat', (broker) =>
-      broker.heartbeat({ groupId, memberId: this.#memberId, groupGenerationId: generation }),
-    );
+    await client.heartbeat({ groupId, memberId: this.#memberId, generationId: generation });
   }
 }
 
@@ -269,28 +268,21 @@ function topicOf(name: string): string {
 }
 
 function encodeClaim(topics: readonly string[], claim: Claim): Buffer {
-  return MemberMetadata.encode({ version: 1, topics, userData: Buffer.from(JSON.stringify(claim)) });
+  return encodeMemberMetadata(topics, JSON.stringify(claim));
 }
 
-function decodeClaim(bytes: Buffer): Claim {
-  const { userData } = MemberMetadata.decode(bytes);
-  if (!userData || userData.length === 0) return { generation: -1, owned: [] };
-  return JSON.parse(userData.toString('utf8')) as Claim;
+function decodeClaim(memberMetadata: Buffer): Claim {
+  const text = decodeUserData(memberMetadata);
+  return text === '' ? { generation: -1, owned: [] } : (JSON.parse(text) as Claim);
 }
 
-function encodeAssignment(part: readonly string[]): Buffer {
-  const assignment: Record<string, number[]> = {};
-  for (const name of part) {
-    const topic = topicOf(name);
-    assignment[topic] ??= [];
-    assignment[topic].push(Number(name.slice(topic.length + 1)));
-  }
-  return MemberAssignment.encode({ version: 1, assignment });
+function byTopic(part: readonly string[]): readonly TopicPartitions[] {
+  return [...Map.groupBy(part, topicOf)].map(([topic, names]) => ({
+    topic,
+    partitions: names.map((name) => Number(name.slice(topic.length + 1))),
+  }));
 }
 
-function decodeAssignment(bytes: Buffer): readonly string[] {
-  const decoded = bytes.length === 0 ? null : MemberAssignment.decode(bytes);
-  return Object.entries(decoded?.assignment ?? {}).flatMap(([topic, partitions]) =>
-    partitions.map((partition) => `${topic}/${partition}`),
-  );
+function namesOf(part: readonly TopicPartitions[]): readonly string[] {
+  return part.flatMap(({ topic, partitions }) => partitions.map((partition) => `${topic}/${partition}`));
 }

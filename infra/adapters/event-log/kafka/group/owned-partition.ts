@@ -211,10 +211,8 @@ export class KafkaPartition implements OwnedPartition {
 
   async #stored(): Promise<Cursor | undefined> {
     const { client, groupId, name, partition } = this.#options;
-    const { responses } = await client.withGroup(groupId, 'reading a position', (broker) =>
-      broker.offsetFetch({ groupId, topics: [{ topic: name, partitions: [{ partition }] }] }),
-    );
-    const found = responses[0]?.partitions[0];
+    const stored = await client.fetchOffsets(groupId, [{ topic: name, partitions: [partition] }]);
+    const found = stored[0]?.partitions[0];
     if (!found) throw new Unavailable('Kafka: no answer about a position');
     if (Number(found.offset) < 0) return undefined;
     return { offset: Number(found.offset), index: Number(found.metadata || 0) };

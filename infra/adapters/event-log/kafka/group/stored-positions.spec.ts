@@ -15,7 +15,7 @@ class Answering extends KafkaClient {
     super({ connection: { brokers: ['127.0.0.1:9'], clientId: 'spec' }, logger: NO_LOGGER });
   }
 
-  override storeOffsets(request: OffsetCommitRequest): Promise<OffsetCommitAnswer> {
+  override commitOffsets(request: OffsetCommitRequest): Promise<OffsetCommitAnswer> {
     return new Promise((resolve) => this.requests.push({ request, answer: resolve }));
   }
 

@@ -76,7 +76,7 @@ export class StoredPositions {
       })),
     }));
     try {
-      const answer = await this.#client.storeOffsets({
+      const answer = await this.#client.commitOffsets({
         groupId: this.#groupId,
         memberId,
         groupGenerationId: generation,

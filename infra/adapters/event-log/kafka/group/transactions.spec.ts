@@ -1,7 +1,7 @@
 import { declareTopics, NO_LOGGER, PLAIN_FRAMING, TOPIC, Unavailable } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { KafkaClient } from '../client/client.ts';
-import type { KafkaBroker, ProduceAnswer } from '../client/protocol.ts';
+import type { ProduceAnswer, ProducerIdentity } from '../client/protocol.ts';
 import { BatchLimits } from '../records/batches.ts';
 import { Transactions } from './transactions.ts';
 
@@ -18,17 +18,17 @@ class Answering extends KafkaClient {
     this.#errorCode = errorCode;
   }
 
-  override async withTransaction<T>(
-    _id: string,
-    _doing: string,
-    _call: (broker: KafkaBroker) => Promise<T>,
-  ): Promise<T> {
-    return { producerId: '1', producerEpoch: 0 } as T; // what the one call that is looked at answers
+  override async initProducer(transactionalId: string): Promise<ProducerIdentity> {
+    return { transactionalId, producerId: '1', producerEpoch: 0 };
   }
 
-  override async withGroup<T>(): Promise<T> {
-    return undefined as T; // nobody looks at it
-  }
+  override async addPartitions(): Promise<void> {}
+
+  override async addGroup(): Promise<void> {}
+
+  override async commitInTransaction(): Promise<void> {}
+
+  override async endTransaction(): Promise<void> {}
 
   override async leaderId(): Promise<number> {
     return 1;

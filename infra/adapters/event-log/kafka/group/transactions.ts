@@ -4,7 +4,7 @@ import { type PartitionRecords, RecordPacker } from '../../append/record-packer.
 import { pause } from '../../stage-runner/waiting.ts';
 import type { KafkaClient } from '../client/client.ts';
 import { failOn, protocolErrorOf, translateKafkaError } from '../client/errors.ts';
-import type { KafkaBroker, RecordToWrite } from '../client/protocol.ts';
+import type { ProducerIdentity, RecordToWrite } from '../client/protocol.ts';
 import { type BatchLimits, batchesOf } from '../records/batches.ts';
 
 /** A transaction that is open for longer than this is aborted by its coordinator, ms. */
@@ -42,12 +42,6 @@ interface Written {
   readonly batch: readonly RecordToWrite[];
 }
 
-interface ProducerIdentity {
-  readonly transactionalId: string;
-  readonly producerId: string;
-  readonly producerEpoch: number;
-}
-
 /**
  * Transactions under one transactional id, one at a time. After a call that failed nothing is known and only
  * `begin()` helps: it ends what is open, and every earlier user of the id, for good.
@@ -71,13 +65,11 @@ export class Transactions {
   async begin(): Promise<void> {
     const { client, transactionalId } = this.#options;
     this.#identity = undefined;
-    const { producerId, producerEpoch } = await this.#overConcurrent(() =>
-      client.withTransaction(transactionalId, 'fencing', (broker) =>
-        broker.initProducerId({ transactionalId, transactionTimeout: TRANSACTION_TIMEOUT_MS }),
-      ),
+    const identity = await this.#overConcurrent(() =>
+      client.initProducer(transactionalId, TRANSACTION_TIMEOUT_MS),
     );
     this.#sequences = new Map();
-    this.#identity = { transactionalId, producerId, producerEpoch };
+    this.#identity = identity;
   }
 
   /**
@@ -91,10 +83,7 @@ export class Transactions {
     const partitions = this.#recordsOf(emissions);
     await this.#enlist(identity, partitions, position.groupId);
     await Promise.all([this.#write(identity, partitions), this.#store(identity, position)]);
-    const { client, transactionalId } = this.#options;
-    await client.withTransaction(transactionalId, 'committing', (broker) =>
-      broker.endTxn({ ...identity, transactionResult: true }),
-    );
+    await this.#options.client.endTransaction(identity);
     this.#identity = identity;
   }
 
@@ -114,29 +103,23 @@ export class Transactions {
     partitions: readonly PartitionRecords[],
     groupId: string,
   ): Promise<void> {
-    const { client, transactionalId, nameOf } = this.#options;
+    const { client, nameOf } = this.#options;
     const byTopic = Map.groupBy(partitions, ({ topic }) => topic);
     const topics = [...byTopic].map(([topic, of]) => ({
       topic: nameOf(topic),
       partitions: of.map(({ partition }) => partition),
     }));
-    const enlist = (call: (broker: KafkaBroker) => Promise<unknown>) =>
-      this.#overConcurrent(() => client.withTransaction(transactionalId, 'enlisting', call));
     await Promise.all([
-      enlist((broker) => broker.addPartitionsToTxn({ ...identity, topics })),
-      enlist((broker) => broker.addOffsetsToTxn({ ...identity, groupId })),
+      this.#overConcurrent(() => client.addPartitions(identity, topics)),
+      this.#overConcurrent(() => client.addGroup(identity, groupId)),
     ]);
   }
 
   async #store(identity: ProducerIdentity, position: StoredPosition): Promise<void> {
     const { groupId, topic, partition, offset, metadata } = position;
-    await this.#options.client.withGroup(groupId, 'storing a position', (broker) =>
-      broker.txnOffsetCommit({
-        ...identity,
-        groupId,
-        topics: [{ topic, partitions: [{ partition, offset: String(offset), metadata }] }],
-      }),
-    );
+    await this.#options.client.commitInTransaction(identity, groupId, [
+      { topic, partitions: [{ partition, offset: String(offset), metadata }] },
+    ]);
   }
 
   /** A request takes one batch a partition, so what has more goes in rounds. */

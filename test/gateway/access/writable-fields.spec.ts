@@ -1,7 +1,7 @@
-import { WRITABLE_FIELDS } from '@tributary/core';
 import type { RouteOptions } from 'fastify';
 import { beforeAll, expect, it } from 'vitest';
 import { openTestGateway } from '../../helpers/gateway.ts';
+import { WRITABLE_FIELDS } from './writable-fields.ts';
 
 interface Schema {
   readonly properties?: Readonly<Record<string, Schema>>;

@@ -1,20 +1,7 @@
 import type { JsonObject } from '@tributary/core';
 import { CHOSEN, type Chosen } from './chosen.ts';
+import type { Definition } from './definition.ts';
 import { loadDefinition, type PackDefinition, type PackField } from './pack.ts';
-
-/** What is known of a destination without loading it: `definitions.json`. */
-export interface Definition {
-  readonly destination: Chosen;
-  readonly type: string;
-  readonly title: string;
-  /** Settings that are the destination's own, in JSON Schema. */
-  readonly properties: Readonly<Record<string, JsonObject>>;
-  readonly required: readonly string[];
-  readonly presets: readonly { readonly name: string; readonly subscribe: string; readonly action: string }[];
-  readonly actions: readonly string[];
-  /** Whether it can be asked if its settings are good. */
-  readonly hasTest: boolean;
-}
 
 /** Reads the definitions from the pack itself. */
 export function defineChosen(): readonly Definition[] {

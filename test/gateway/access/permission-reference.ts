@@ -1,4 +1,4 @@
-import { type CredentialKind, type Operation, type Permission, permissionOf } from './permissions.ts';
+import { CREDENTIAL_KINDS, conditionOf, type Operation, permissionOf } from '@tributary/core';
 import { describeWritableFields } from './writable-fields.ts';
 
 /** A call of the API and the operation it is. */
@@ -29,7 +29,7 @@ const INTRODUCTION = [
 
 const FIELDS = [
   '## What a field lets one reach',
-  'Every field that a call may write, and what a value of it reaches beyond its resource. A role without more is one of the workspace, of a person or of an API key. `test/gateway/api/writable-fields.spec.ts` fails for a field that is missing here: whoever adds one has to say what it reaches, and a field that reaches more than the role of its caller needs a rule of its own.',
+  'Every field that a call may write, and what a value of it reaches beyond its resource. A role without more is one of the workspace, of a person or of an API key. `test/gateway/access/writable-fields.spec.ts` fails for a field that is missing here: whoever adds one has to say what it reaches, and a field that reaches more than the role of its caller needs a rule of its own.',
 ];
 
 function order(a: string, b: string): number {
@@ -39,45 +39,9 @@ function order(a: string, b: string): number {
 function cellsOf({ method, path, operation }: Call): readonly string[] {
   const permission = permissionOf(operation);
   const shown = path.replaceAll(/:([a-zA-Z]+)/g, '{$1}');
-  return [`\`${method} ${shown}\``, operation, ...KINDS.map((kind) => cellOf(kind, permission))];
-}
-
-/** Who may do an operation, in words: each kind of credential with the least role or the scope it needs. */
-export function describePermission(permission: Permission): string {
-  if (permission.public) return 'everybody, without a credential';
-  return KINDS.filter((kind) => permission.credentials.includes(kind))
-    .map((kind) => {
-      const cell = cellOf(kind, permission);
-      return `${KIND_NAMES[kind]}${cell === 'yes' ? '' : ` (${cell})`}`;
-    })
-    .join('; ');
-}
-
-const KINDS = ['id_token', 'api_key', 'write_key', 'client_key'] as const;
-const KIND_NAMES: Readonly<Record<CredentialKind, string>> = {
-  id_token: 'ID token',
-  api_key: 'API key',
-  write_key: 'write key',
-  client_key: 'client key',
-};
-
-function cellOf(kind: CredentialKind, permission: Permission): string {
-  const { credentials, role, organizationRole, scope, grant, self, archived } = permission;
-  if (permission.public) return 'yes, and without a credential';
-  if (!credentials.includes(kind)) return '';
-  if (scope !== undefined)
-    return kind === 'id_token' ? `${scope} by role, where a claim does not narrow it` : scope;
-  if (kind === 'api_key' && grant !== undefined) return `${role} with \`may_manage\` ${grant}`;
-  if (kind !== 'id_token') return role ?? 'yes';
-  const least =
-    organizationRole !== undefined
-      ? `${organizationRole} of the organization`
-      : role !== undefined
-        ? `${role} of the workspace`
-        : 'anybody who signed in';
   return [
-    least,
-    ...(self ? ['or the member themselves'] : []),
-    ...(archived ? ['also when archived'] : []),
-  ].join(', ');
+    `\`${method} ${shown}\``,
+    operation,
+    ...CREDENTIAL_KINDS.map((kind) => conditionOf(kind, permission)),
+  ];
 }
