@@ -15,7 +15,7 @@ const WORKSPACE_ATTEMPTS = 10;
 // A gateway alone, as `tributary gateway` is: no stages beside it, so that the figure is the gateway's own.
 const config = readConfig({ TRIBUTARY_DEV_ISSUER: '1', PORT: '0', ...process.env });
 const logger = createLogger(config.logLevel, { part: 'gateway' });
-const metrics = createMetrics({ processFigures: false });
+const metrics = createMetrics({ processMetrics: false });
 const issuer = openDevIssuer(config);
 const opened = await openGateway(config, [issuer.trusted], { logger, metrics });
 await opened.dependencies.log.createTopics();

@@ -137,7 +137,7 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
     clock,
     async issuersAnswered() {
       await eventually(
-        () => Object.values(oidc.said()),
+        () => Object.values(oidc.status()),
         (said) => said.every((one) => one === 'answers'),
         60_000,
       );

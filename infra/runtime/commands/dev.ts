@@ -53,7 +53,7 @@ async function serve(
   shutdown: Shutdown,
   logger: Logger,
 ): Promise<never> {
-  const metrics = createMetrics({ processFigures: true });
+  const metrics = createMetrics({ processMetrics: true });
   reportBuild(metrics, 'dev');
   const health = new EngineHealth({ metrics, part: 'main' });
   const issuer = openDevIssuer(config);
@@ -74,7 +74,7 @@ async function serve(
   await stages.running;
   const operations = {
     readiness: () =>
-      unlessShuttingDown(shutdown, catalogReadiness(catalog, { ...health.said(), ...oidc.said() })),
+      unlessShuttingDown(shutdown, catalogReadiness(catalog, { ...health.status(), ...oidc.status() })),
     metrics: { main: () => metrics.snapshot(), stages: () => stages.snapshot() },
   };
   const admin = cleanup.use(await startAdminServer(config, operations, logger));

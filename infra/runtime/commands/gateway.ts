@@ -42,7 +42,7 @@ async function serve(
   shutdown: Shutdown,
   logger: Logger,
 ): Promise<never> {
-  const metrics = createMetrics({ processFigures: true });
+  const metrics = createMetrics({ processMetrics: true });
   reportBuild(metrics, 'gateway');
   const health = new EngineHealth({ metrics, part: 'main' });
   const oidc = cleanup.use(openOidcIssuers(config, { logger, metrics }));
@@ -56,7 +56,7 @@ async function serve(
   cleanup.use(watchConfiguredEngines(config, dependencies, health));
   const operations = {
     readiness: () =>
-      unlessShuttingDown(shutdown, catalogReadiness(catalog, { ...health.said(), ...oidc.said() })),
+      unlessShuttingDown(shutdown, catalogReadiness(catalog, { ...health.status(), ...oidc.status() })),
     metrics: { main: () => metrics.snapshot() },
   };
   const admin = cleanup.use(await startAdminServer(config, operations, logger));

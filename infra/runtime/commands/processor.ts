@@ -44,7 +44,7 @@ async function work(
   shutdown: Shutdown,
   logger: Logger,
 ): Promise<never> {
-  const metrics = createMetrics({ processFigures: true });
+  const metrics = createMetrics({ processMetrics: true });
   reportBuild(metrics, 'processor');
   let thread: StagesThread | undefined;
   const operations = {

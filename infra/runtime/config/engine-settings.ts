@@ -47,7 +47,7 @@ export const ENGINE_SETTINGS = {
     optional(oneOf(['plain', 'scram-sha-256', 'scram-sha-512'])),
     'How to sign in to Kafka: plain (with KAFKA_TLS only sensible), scram-sha-256 or scram-sha-512.',
   ),
-  kafkaSaslUsername: setting('KAFKA_SASL_USERNAME', '', optional(text()), 'Who signs in to Kafka.'),
+  kafkaSaslUsername: setting('KAFKA_SASL_USERNAME', '', optional(text()), 'User name for Kafka.'),
   kafkaSaslPassword: secret('KAFKA_SASL_PASSWORD', optional(text()), 'The password of that user.'),
   kafkaSessionTimeout: setting(
     'KAFKA_SESSION_TIMEOUT',
@@ -105,7 +105,7 @@ export const ENGINE_SETTINGS = {
     'ELASTICSEARCH_USERNAME',
     '',
     optional(text()),
-    'Who signs in to Elasticsearch, instead of an API key.',
+    'User name for Elasticsearch, instead of an API key.',
   ),
   elasticsearchPassword: secret('ELASTICSEARCH_PASSWORD', optional(text()), 'The password of that user.'),
   elasticsearchTlsCa: setting(
@@ -124,7 +124,7 @@ export const ENGINE_SETTINGS = {
     'SCHEMA_REGISTRY_USERNAME',
     '',
     optional(text()),
-    'Who signs in to the schema registry.',
+    'User name for the schema registry.',
   ),
   schemaRegistryPassword: secret('SCHEMA_REGISTRY_PASSWORD', optional(text()), 'The password of that user.'),
 } as const;

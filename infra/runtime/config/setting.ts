@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { messageOf } from '@tributary/core';
 
-/** One variable of the environment: what it means, its default as a person would write it, how it is read. */
+/** One variable of the environment: what it means, its default as an operator writes it, how it is parsed. */
 export interface Setting<T> {
   readonly name: string;
   readonly description: string;
@@ -33,7 +33,7 @@ export function secret<T>(
   };
 }
 
-/** A variable's value, or what is wrong with it in a person's words. */
+/** A variable's value, or a message that says what is wrong with it. */
 export type Parsed<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly message: string };

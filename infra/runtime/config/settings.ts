@@ -113,7 +113,7 @@ export const SETTINGS = {
     'TRIBUTARY_TOPIC_TENANTS',
     '',
     topicTenants(),
-    'For whom a topic of TRIBUTARY_TOPICS is: `<topic>=<id>+<id>`, comma-separated, with ids of organizations or workspaces. Others cannot name it and are not told of it. A topic that is missing here is for every workspace.',
+    'The tenants of topics in TRIBUTARY_TOPICS: `<topic>=<id>+<id>`, comma-separated, with ids of organizations or workspaces. Others cannot name such a topic and do not see it. A topic that is missing here is for every workspace.',
   ),
   dedupeWindow: setting(
     'TRIBUTARY_DEDUPE_WINDOW',
@@ -125,13 +125,13 @@ export const SETTINGS = {
     'TRIBUTARY_RETRY_SCHEDULE',
     '10s,1m,10m,1h,6h',
     retrySchedule(),
-    'Delays between attempts of a delivery, one topic each; the last repeats until expiry.',
+    'Delays between attempts of a delivery, one topic each; the last repeats until TRIBUTARY_RETRY_EXPIRY.',
   ),
   retryExpiry: setting(
     'TRIBUTARY_RETRY_EXPIRY',
     '24h',
     duration(1, 30 * 24 * HOUR),
-    'When a delivery that keeps failing is dead.',
+    'Age at which a delivery that keeps failing is dead.',
   ),
   deliveryTimeout: setting(
     'TRIBUTARY_DELIVERY_TIMEOUT',
@@ -155,13 +155,13 @@ export const SETTINGS = {
     'TRIBUTARY_ALERT_AFTER',
     '2m',
     duration(100, 24 * HOUR),
-    'How long a destination must do badly before people are told; that it is well again is told after a quarter of it.',
+    'How long a destination must be unhealthy before an alert is sent; its recovery is reported after a quarter of it.',
   ),
   alertEvery: setting(
     'TRIBUTARY_ALERT_EVERY',
     '1h',
     duration(100, 7 * 24 * HOUR),
-    'A destination that goes bad and well by turns is told of twice, then once in this time.',
+    'A destination that keeps changing between healthy and unhealthy is reported twice, then once in this time.',
   ),
   egressAllow: setting(
     'TRIBUTARY_EGRESS_ALLOW',

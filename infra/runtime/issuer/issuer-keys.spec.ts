@@ -107,7 +107,7 @@ describe('the keys of an issuer', () => {
     here.keys = undefined;
     here.now += ASK_FIRST_AFTER_MS;
     await find('first');
-    expect(cache.said).toBe('does not answer: it is down');
+    expect(cache.status).toBe('does not answer: it is down');
     here.hold = new Promise(() => {});
     for (let hour = 0; hour < 48; hour++) {
       here.now += 3_600_000;
@@ -122,7 +122,7 @@ describe('the keys of an issuer', () => {
     here.keys = [first];
     here.now += REST_MS;
     await find('first');
-    expect(cache.said).toBe('answers');
+    expect(cache.status).toBe('answers');
     here.keys = undefined;
     await expect(find('second')).rejects.toThrow(Unavailable);
     await find('first');
@@ -138,6 +138,6 @@ describe('the keys of an issuer', () => {
     here.now += REST_MS;
     cache.refresh();
     await settled();
-    expect({ asked: here.asked, said: cache.said }).toEqual({ asked: 2, said: 'answers' });
+    expect({ asked: here.asked, said: cache.status }).toEqual({ asked: 2, said: 'answers' });
   });
 });

@@ -33,7 +33,7 @@ export class IssuerKeys {
   }
 
   /** How the issuer answered last, for `/readyz`. */
-  get said(): string {
+  get status(): string {
     return this.#said;
   }
 

@@ -8,7 +8,7 @@ import { FIRST_REST_MS } from './key-schedule.ts';
 export interface OidcIssuers {
   readonly trusted: readonly TrustedIssuer[];
   /** How each answered last, by what `/readyz` calls it. */
-  said(): Readonly<Record<string, string>>;
+  status(): Readonly<Record<string, string>>;
   close(): Promise<void>;
 }
 
@@ -37,8 +37,8 @@ export function openOidcIssuers(
   const timer = setInterval(refresh, LOOK_MS).unref();
   return {
     trusted: opened.map(({ settings, keys }) => ({ ...settings, keys: keys.key })),
-    said: () =>
-      Object.fromEntries(opened.map(({ settings, keys }) => [`issuer ${settings.issuer}`, keys.said])),
+    status: () =>
+      Object.fromEntries(opened.map(({ settings, keys }) => [`issuer ${settings.issuer}`, keys.status])),
     async close() {
       clearInterval(timer);
       await Promise.all(opened.map(({ keys }) => keys.close()));

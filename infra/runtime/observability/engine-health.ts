@@ -62,7 +62,7 @@ export class EngineHealth {
   }
 
   /** Of each engine, by its name: `answers`, or what is wrong. */
-  said(): Readonly<Record<string, string>> {
+  status(): Readonly<Record<string, string>> {
     return Object.fromEntries([...this.#engines].map(([name, known]) => [name, this.#wordsFor(known)]));
   }
 

@@ -22,12 +22,12 @@ describe('the watch of engines', () => {
       const before = asked;
       while (asked < before + 2) await new Promise((resolve) => setTimeout(resolve, 5));
     };
-    expect(health.said()).toEqual({ silent: 'not asked yet', moody: 'not asked yet' });
+    expect(health.status()).toEqual({ silent: 'not asked yet', moody: 'not asked yet' });
     await askedAgain();
-    expect(health.said()).toEqual({ silent: 'not asked yet', moody: 'answers' });
+    expect(health.status()).toEqual({ silent: 'not asked yet', moody: 'answers' });
     down = true;
     await askedAgain();
-    expect(health.said()).toEqual({ silent: 'not asked yet', moody: 'does not answer: gone' });
+    expect(health.status()).toEqual({ silent: 'not asked yet', moody: 'does not answer: gone' });
   });
 
   it('called an engine well that answered reads and refused writes', async () => {
@@ -41,9 +41,9 @@ describe('the watch of engines', () => {
     const health = new EngineHealth({ metrics: NO_METRICS, part: 'main' });
     const watch = watchEngines({ redis: full }, health, 5);
     onTestFinished(() => watch.close());
-    await expect.poll(() => health.said().redis).toMatch(/^refuses writes: Redis: OOM command not allowed/);
+    await expect.poll(() => health.status().redis).toMatch(/^refuses writes: Redis: OOM command not allowed/);
     isFull = false;
-    await expect.poll(() => health.said().redis).toBe('answers');
+    await expect.poll(() => health.status().redis).toBe('answers');
   });
 });
 
@@ -70,9 +70,9 @@ describe('the health of an engine', () => {
     expect(gauges.get('tributary_engine_up')).toBe(1);
     health.asked('kafka');
     pass(9_000);
-    expect(health.said()).toEqual({ kafka: 'answers' });
+    expect(health.status()).toEqual({ kafka: 'answers' });
     pass(3_000);
-    expect(health.said()).toEqual({ kafka: 'does not answer: silent for 12 s' });
+    expect(health.status()).toEqual({ kafka: 'does not answer: silent for 12 s' });
     expect(gauges.get('tributary_engine_up')).toBe(0);
   });
 
@@ -81,13 +81,13 @@ describe('the health of an engine', () => {
     health.answered('elasticsearch');
     health.wrote('elasticsearch', new Unavailable('Elasticsearch answered 403 (cluster_block_exception)'));
     health.answered('elasticsearch');
-    expect(health.said().elasticsearch).toBe(
+    expect(health.status().elasticsearch).toBe(
       'refuses writes: Elasticsearch answered 403 (cluster_block_exception)',
     );
     expect(gauges.get('tributary_engine_up')).toBe(0);
     // Nothing was written for a while: it is not known any more.
     pass(61_000);
-    expect(health.said().elasticsearch).toBe('answers');
+    expect(health.status().elasticsearch).toBe('answers');
     expect(gauges.get('tributary_engine_up')).toBe(1);
   });
 
@@ -95,7 +95,7 @@ describe('the health of an engine', () => {
     const { health } = opened();
     health.answered('kafka');
     health.wrote('kafka', new InvalidInput('too large'));
-    expect(health.said().kafka).toBe('answers');
+    expect(health.status().kafka).toBe('answers');
   });
 });
 

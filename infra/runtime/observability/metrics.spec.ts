@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { createMetrics, exposition } from './metrics.ts';
 
 it('says of each figure what it is, and adds up those of several threads', async () => {
-  const threads = [0, 1].map(() => createMetrics({ processFigures: false }));
+  const threads = [0, 1].map(() => createMetrics({ processMetrics: false }));
   for (const metrics of threads) {
     metrics.count('tributary_events_replayed_total', {}, 2);
     metrics.observe('tributary_stage_commit_duration_seconds', 0.003, { stage: 'route' });

@@ -19,9 +19,9 @@ export interface PrometheusMetrics extends Metrics {
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
 /** Registers each metric at its first use; the labels of that use are the metric's labels from then on. */
-export function createMetrics(options: { readonly processFigures: boolean }): PrometheusMetrics {
+export function createMetrics(options: { readonly processMetrics: boolean }): PrometheusMetrics {
   const registry = new Registry();
-  if (options.processFigures) collectDefaultMetrics({ register: registry });
+  if (options.processMetrics) collectDefaultMetrics({ register: registry });
   const counters = new Map<string, Counter>();
   const gauges = new Map<string, Gauge>();
   const histograms = new Map<string, Histogram>();

@@ -11,7 +11,7 @@ const collected = (body: string, part: string) =>
   );
 
 function counting() {
-  const metrics = createMetrics({ processFigures: false });
+  const metrics = createMetrics({ processMetrics: false });
   let asked = 0;
   return {
     get asked() {

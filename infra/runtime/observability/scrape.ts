@@ -38,7 +38,7 @@ export function createScrape(
 ): () => Promise<Exposition> {
   const known = new Map<string, Known>();
   const pending = new Map<string, Promise<void>>();
-  const ages = createMetrics({ processFigures: false });
+  const ages = createMetrics({ processMetrics: false });
   let last: { readonly exposition: Exposition; readonly at: number } | undefined;
   let underWay: Promise<Exposition> | undefined;
 

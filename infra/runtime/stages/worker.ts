@@ -20,7 +20,7 @@ process.report.excludeEnv = true;
 // The entry of the stages' thread: opens ports of its own, runs the pipeline, answers the process.
 const start = workerData as StagesThreadData;
 const logger = createLogger(start.config.logLevel, { part: 'stages' });
-const metrics = createMetrics({ processFigures: false });
+const metrics = createMetrics({ processMetrics: false });
 const send = (message: FromStages) => parentPort?.postMessage(message);
 const inHand = new InHandTable(start.inHand, (slot, name) => send({ type: 'in hand', slot, name }));
 let stages: RunningStages | undefined;

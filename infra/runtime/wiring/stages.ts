@@ -64,7 +64,7 @@ async function open(
   }
   return {
     ended: Promise.race([Promise.all(runs.map((run) => run.ended)), check.failed]),
-    readiness: () => catalogReadiness(catalog, health.said()),
+    readiness: () => catalogReadiness(catalog, health.status()),
     reportLag: () => reportLag(chosen, runs, { logger, metrics }),
     async stop() {
       await Promise.all(runs.map((run) => run.stop()));

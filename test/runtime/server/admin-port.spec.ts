@@ -13,7 +13,7 @@ import { ServerProcess } from '../../helpers/server-process.ts';
 const TROUBLE = 'does not answer: connect ECONNREFUSED 10.1.2.3:6379';
 const operations = (ready: boolean) => ({
   readiness: () => ({ ready, checks: { catalog: 'catching up', redis: TROUBLE } }),
-  metrics: { main: () => createMetrics({ processFigures: true }).snapshot() },
+  metrics: { main: () => createMetrics({ processMetrics: true }).snapshot() },
 });
 const address = { host: '127.0.0.1', port: 0, trustProxy: [], adminHost: '127.0.0.1', adminPort: 0 };
 
