@@ -1,5 +1,5 @@
 import type { OrganizationRole, WorkspaceRole } from '../access/roles.ts';
-import type { DestinationState } from '../delivery/destination-turn.ts';
+import type { DestinationState } from '../delivery/health-change.ts';
 import type { Fact, FactData, FactType, Verdict } from './facts.ts';
 import { applyFact } from './fold.ts';
 import { CatalogState } from './state.ts';

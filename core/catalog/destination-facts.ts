@@ -1,4 +1,4 @@
-import { conditionAfter } from '../delivery/destination-turn.ts';
+import { conditionAfter } from '../delivery/health-change.ts';
 import type { ConflictReason, Fact } from './facts.ts';
 import type { CatalogState } from './state.ts';
 

@@ -1,5 +1,5 @@
 import type { OrganizationRole, WorkspaceRole } from '../access/roles.ts';
-import type { DestinationCondition } from '../delivery/destination-turn.ts';
+import type { DestinationCondition } from '../delivery/health-change.ts';
 import type { Environment, EventType, JsonObject } from '../event/event.ts';
 import type { ProfileSettings } from '../profiles/profile-settings.ts';
 

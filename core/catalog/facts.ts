@@ -1,4 +1,4 @@
-import type { DestinationTurn } from '../delivery/destination-turn.ts';
+import type { HealthChange } from '../delivery/health-change.ts';
 import type {
   Account,
   ApiKey,
@@ -69,7 +69,7 @@ export interface FactData {
   'destination.updated': Change<Destination>;
   'destination.deleted': Record<string, never>;
   /** Its `expected_version` is how many turns there were: of those that processors propose at once, one becomes one. */
-  'destination.turned': DestinationTurn;
+  'destination.turned': HealthChange;
   'rule.created': Draft<Rule>;
   'rule.updated': Change<Rule>;
   'rule.deleted': Record<string, never>;

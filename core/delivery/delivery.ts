@@ -43,10 +43,10 @@ export interface Delivery {
   readonly event: CanonicalEvent;
 }
 
-/** `discarded`: it was dead, and somebody who may said that it is to stay so. */
+/** `discarded`: it was dead, and a member with the permission decided to leave it so. */
 export type DeliveryStatus = 'retrying' | 'delivered' | 'dead' | 'discarded';
 
-/** What the contract that judged an accepted event said of it. */
+/** The verdict of the contract that evaluated an accepted event. */
 export interface EventVerdict {
   readonly outcome: 'accepted' | 'warned' | 'omitted';
   readonly id: string;
@@ -54,7 +54,7 @@ export interface EventVerdict {
 }
 
 /**
- * What made a delivery dead. Of a failed filter, and of one that was not evaluated as the filters of its workspace took
+ * The cause of a dead delivery. Of a failed filter, and of one that was not evaluated as the filters of its workspace took
  * too much work, a redrive matches the rule again; of a failed transformation it runs the transformation again.
  * `rule`: the rule was deleted, disabled or narrowed while the delivery was under way.
  */
@@ -76,7 +76,7 @@ export interface DeliveryOutcome {
   /** Why it is retrying or dead. */
   readonly reason?: string;
   readonly cause?: DeadCause;
-  /** Of a failed transformation: what the event's contract said, so that a run of a redrive is told the same. */
+  /** Of a failed transformation: the verdict of the event's contract, which a redrive hands to the transformation again. */
   readonly contract?: EventVerdict;
   /** ISO 8601 */
   readonly at: string;

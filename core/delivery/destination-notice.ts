@@ -3,33 +3,33 @@ import type { CatalogView } from '../catalog/state.ts';
 import type { JsonObject } from '../event/event.ts';
 import { nameId } from '../ids/ids.ts';
 import type { Delivery } from './delivery.ts';
-import type { DestinationTurn } from './destination-turn.ts';
+import type { HealthChange } from './health-change.ts';
 
-/** What people are told of one turn of a destination. It holds no setting, no event and no address. */
+/** The notice of one health change of a destination. It holds no setting, no event and no address. */
 export interface DestinationNotice {
   readonly kind: 'destination';
-  /** That of the turn: what comes again under the same id is the same notice. */
+  /** The id of the change: a notice that comes again has the same id. */
   readonly id: string;
   /** When it was found, ISO 8601. */
   readonly at: string;
   readonly organization_id: string;
   readonly workspace: { readonly id: string; readonly name: string };
   readonly destination: Pick<Destination, 'id' | 'name' | 'type'>;
-  readonly turn: Omit<DestinationTurn, 'id' | 'paced_until'>;
+  readonly turn: Omit<HealthChange, 'id' | 'paced_until'>;
 }
 
-/** Who is told of a destination; neither: nobody. */
+/** The recipients of notices about a destination; both null: none. */
 export interface NoticeRecipients {
   /** The destination that notices are delivered to. */
   readonly destinationId: string | null;
   readonly email: string | null;
 }
 
-const NOBODY: NoticeRecipients = { destinationId: null, email: null };
+const NONE: NoticeRecipients = { destinationId: null, email: null };
 
 /**
- * As the destination says in `alerts`, else as its workspace does; where that names neither another destination that is
- * there and enabled nor an address: the `notification_email` of the organization. Nobody where alerts are off, or the
+ * The recipients that the destination's `alerts` name, else those of its workspace. Where these name neither an address
+ * nor another enabled destination: the `notification_email` of the organization. None where alerts are off, or the
  * workspace is archived.
  */
 export function noticeRecipients(
@@ -39,7 +39,7 @@ export function noticeRecipients(
   const { id, workspace_id } = destination;
   const workspace = state.workspace(workspace_id);
   const alerts = destination.alerts ?? workspace?.alerts;
-  if (workspace?.status !== 'active' || alerts?.enabled === false) return NOBODY;
+  if (workspace?.status !== 'active' || alerts?.enabled === false) return NONE;
   const channel = state.entity('destination', workspace_id, alerts?.destination_id ?? '');
   const destinationId = channel?.enabled === true && channel.id !== id ? channel.id : null;
   const email = alerts?.email ?? null;
@@ -48,7 +48,7 @@ export function noticeRecipients(
   return { destinationId, email: organization?.notification_email ?? null };
 }
 
-/** The names of the events that notices come as. */
+/** Names of the events that carry notices. */
 export const NOTICE_EVENTS = { bad: 'Destination Bad', well: 'Destination Well' } as const;
 
 /**

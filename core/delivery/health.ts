@@ -61,7 +61,7 @@ export interface DestinationHealth {
   readonly last_errors: readonly HealthError[];
 }
 
-/** Errors that are told of a destination. */
+/** Errors that are kept of a destination. */
 export const KEPT_ERRORS = 5;
 
 const WORST_FIRST: readonly CircuitState[] = ['open', 'half-open', 'closed'];

@@ -8,7 +8,7 @@ export interface ListedOutcome extends Omit<DeliveryOutcome, 'delivery'> {
 }
 
 /**
- * What history keeps of an outcome. `at` is when the event was received: a redrive gives the delivery a new
+ * The history entry of an outcome. `at` is when the event was received: a redrive gives the delivery a new
  * `created_at`, and lists must not reorder. Its facets are those that lists are narrowed by, and no others: each costs
  * every put rows of index, so one that is only asked for among the dead is only theirs.
  */

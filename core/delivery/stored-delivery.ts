@@ -61,7 +61,7 @@ export function deliveryText(delivery: Delivery): string {
   return `${JSON.stringify(envelopeOf(delivery)).slice(0, -1)},"event":${eventJson(delivery)}}`;
 }
 
-/** What stands before the event in a delivery as JSON. */
+/** The text before the event of a delivery as JSON. */
 const BEFORE_EVENT = ',"event":';
 
 /**

@@ -1,5 +1,5 @@
 import type { DestinationNotice } from '../delivery/destination-notice.ts';
-import type { BadBecause } from '../delivery/destination-turn.ts';
+import type { BadBecause } from '../delivery/health-change.ts';
 import type { Mail } from './mailer.ts';
 import { oneLine, shortened } from './one-line.ts';
 

@@ -3,10 +3,10 @@ import {
   type Clock,
   type Destination,
   type DestinationHealth,
-  type DestinationTurn,
   type Fact,
   figuresOf,
   type HealthBoard,
+  type HealthChange,
   type HealthReport,
   iso,
   type Logger,
@@ -147,7 +147,7 @@ export class HealthAlerts {
 /** The fact that the health of a destination changed. The catalog takes one of several from the same state. */
 export function healthChange(
   { id, condition }: Destination,
-  change: Pick<DestinationTurn, 'state' | 'because' | 'since' | 'paced_until'>,
+  change: Pick<HealthChange, 'state' | 'because' | 'since' | 'paced_until'>,
   health: DestinationHealth | undefined,
   at: string,
 ): Fact {

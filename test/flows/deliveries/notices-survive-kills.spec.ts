@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type DestinationTurn, type Fact, TOPIC } from '@tributary/core';
+import { type Fact, type HealthChange, TOPIC } from '@tributary/core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import { entriesOf } from '../../helpers/log-of.ts';
@@ -14,7 +14,7 @@ const ROUNDS = IS_LONG ? 8 : 1;
 const PLACES = IS_LONG ? 8 : 4;
 const EVENTS_EVERY_MS = 100;
 
-type Turned = Fact & { readonly type: 'destination.turned'; readonly data: DestinationTurn };
+type Turned = Fact & { readonly type: 'destination.turned'; readonly data: HealthChange };
 
 /** Whatever is killed while destinations turn bad and well: the turns that the catalog took are those people hear of. */
 describe('Notices about destinations, killed', () => {

@@ -1,9 +1,9 @@
 import {
   type Alerts,
   type Delivery,
-  type DestinationTurn,
   type Fact,
   HEADER,
+  type HealthChange,
   type Mail,
   newId,
   TOPIC,
@@ -17,7 +17,7 @@ const BROKEN = '0198c5a2-7c1e-7b3a-9f60-2d1c5e8a4b01';
 const CHANNEL = '0198c5a2-7c1e-7b3a-9f60-2d1c5e8a4b02';
 const AT = new Date(START).toISOString();
 
-const turnOf = (fields: Partial<DestinationTurn> = {}): DestinationTurn => ({
+const turnOf = (fields: Partial<HealthChange> = {}): HealthChange => ({
   id: newId(),
   state: 'bad',
   because: 'failing',
@@ -52,7 +52,7 @@ function setUpNotice(alerts: Partial<Alerts> | null, notification_email: string 
   };
   const set = setUp({}, { catalog, mailer, logger: told.logger, metrics: told.metrics });
   /** A turn as the catalog took it, or refused it. */
-  const turned = async (turn: DestinationTurn, seen = 0, at = AT) => {
+  const turned = async (turn: HealthChange, seen = 0, at = AT) => {
     const offset = catalog.position;
     const from = { address: '', request_id: '' };
     const fact: Fact = {

@@ -17,15 +17,15 @@ export interface ReportedCondition {
   readonly pacedUntil: number;
 }
 
-/** An error as a turn reports it. */
-export type TurnError = Pick<HealthError, 'reason' | 'status'> & {
+/** An error as a health change reports it. */
+export type HealthChangeError = Pick<HealthError, 'reason' | 'status'> & {
   /** ISO 8601 */
   readonly at: string;
 };
 
-/** One turn of a destination, from well to bad or back: what the catalog keeps, and what is told of it. */
-export interface DestinationTurn {
-  /** A UUID: the id of everything that tells of it. */
+/** A change of a destination from well to bad or back, as the catalog keeps it and notices report it. */
+export interface HealthChange {
+  /** A UUID: the id of all its notices. */
   readonly id: string;
   readonly state: DestinationState;
   /** Null where it is well again. */
@@ -34,31 +34,31 @@ export interface DestinationTurn {
   readonly since: string;
   /** ISO 8601, see `ReportedCondition`. */
   readonly paced_until: string;
-  /** How it was doing when it was told. */
+  /** The health of the destination at the time of the report. */
   readonly delivered_per_second: number;
   readonly failed_per_second: number;
   readonly oldest_waiting_ms: number | null;
   /** Newest first. */
-  readonly last_errors: readonly TurnError[];
+  readonly last_errors: readonly HealthChangeError[];
 }
 
-/** How a destination is, as it was told last. */
+/** The health of a destination that was reported last. */
 export interface DestinationCondition
-  extends Pick<DestinationTurn, 'state' | 'because' | 'since' | 'paced_until'> {
-  /** How many turns there were. */
+  extends Pick<HealthChange, 'state' | 'because' | 'since' | 'paced_until'> {
+  /** Number of changes. */
   readonly turns: number;
-  /** Ids of the last ones, newest first: which of several that were proposed became one. */
+  /** Ids of the last ones, newest first: they show which of several proposals became a change. */
   readonly recent: readonly string[];
 }
 
-/** Turns whose ids are remembered. They take hours to come: whoever tells of them is not that late. */
+/** Changes whose ids are kept. They come hours apart, so a notice stage that is behind still finds its own. */
 const REMEMBERED = 8;
-/** Facts are kept for ever: no error takes more, characters. */
+/** Characters of an error in a fact, which is kept for ever. */
 const MAX_REASON = 200;
 
 export function conditionAfter(
   before: DestinationCondition | undefined,
-  { id, state, because, since, paced_until }: DestinationTurn,
+  { id, state, because, since, paced_until }: HealthChange,
 ): DestinationCondition {
   const recent = [id, ...(before?.recent ?? [])].slice(0, REMEMBERED);
   return { state, because, since, paced_until, turns: (before?.turns ?? 0) + 1, recent };
@@ -70,10 +70,10 @@ export function reportedCondition(
   return condition && { state: condition.state, pacedUntil: Date.parse(condition.paced_until) };
 }
 
-/** What a turn tells of how the destination was doing. */
+/** The part of a health change that is taken from the destination's health. */
 export function figuresOf(
   health: DestinationHealth,
-): Pick<DestinationTurn, 'delivered_per_second' | 'failed_per_second' | 'oldest_waiting_ms' | 'last_errors'> {
+): Pick<HealthChange, 'delivered_per_second' | 'failed_per_second' | 'oldest_waiting_ms' | 'last_errors'> {
   return {
     delivered_per_second: health.delivered_per_second,
     failed_per_second: health.failed_per_second,
