@@ -59,11 +59,25 @@ export default defineConfig({
       },
       {
         extends: true,
-        test: { name: 'in process', ...inOrder(1), isolate: false, include: IN_PROCESS, exclude: without(), ...WITH_ENGINES },
+        test: {
+          name: 'in process',
+          ...inOrder(1),
+          isolate: false,
+          include: IN_PROCESS,
+          exclude: without(),
+          ...WITH_ENGINES,
+        },
       },
       {
         extends: true,
-        test: { name: 'ports', ...inOrder(2), isolate: false, include: PORTS, exclude: without(), ...WITH_ENGINES },
+        test: {
+          name: 'ports',
+          ...inOrder(2),
+          isolate: false,
+          include: PORTS,
+          exclude: without(),
+          ...WITH_ENGINES,
+        },
       },
       {
         extends: true,

@@ -27,7 +27,8 @@ const FILES = {
     },
   },
 };
-const CHANGELOG = '# Changelog\n\n## [0.2.0] - unreleased\n\n### Added\n\n- A thing.\n\n## [0.1.0] - 2026-01-01\n';
+const CHANGELOG =
+  '# Changelog\n\n## [0.2.0] - unreleased\n\n### Added\n\n- A thing.\n\n## [0.1.0] - 2026-01-01\n';
 
 let folder: string;
 const git = (...args: readonly string[]) =>

@@ -54,7 +54,8 @@ function release(version: string, today: string): void {
   write('package-lock.json', lock);
   writeFileSync('CHANGELOG.md', changelog);
 
-  if (git('status', '--porcelain') !== '') git('commit', '--quiet', '--all', '--message', `Release ${version}`);
+  if (git('status', '--porcelain') !== '')
+    git('commit', '--quiet', '--all', '--message', `Release ${version}`);
   git('tag', '--annotate', tag, '--message', `Tributary ${version}`);
   process.stdout.write(`${tag} is tagged. Publish it with: git push --follow-tags\n`);
 }
@@ -75,7 +76,8 @@ function datedEntry(changelog: string, version: string, today: string): string {
   if (start < 0) throw new ReleaseRefused(`CHANGELOG.md has no "${heading}unreleased"`);
   const [line = '', ...rest] = changelog.slice(start).split('\n');
   const [body = ''] = rest.join('\n').split('\n## ');
-  if (!body.includes('\n- ')) throw new ReleaseRefused(`the entry of ${version} in CHANGELOG.md says nothing`);
+  if (!body.includes('\n- '))
+    throw new ReleaseRefused(`the entry of ${version} in CHANGELOG.md says nothing`);
   return changelog.replace(line, line.replace('unreleased', today));
 }
 

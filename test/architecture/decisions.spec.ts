@@ -4,7 +4,8 @@ import { documentAt } from './named-tests.ts';
 
 const folder = 'docs/decisions/';
 const decisions = readdirSync(new URL(`../../${folder}`, import.meta.url)).filter((file) => /^\d/.test(file));
-const index = documentAt(`${folder}README.md`);
+/** Its table without the blanks that align it. */
+const index = documentAt(`${folder}README.md`).replaceAll(/ +/g, ' ');
 
 /** First a numbered title, then the status and the date. */
 const HEAD =

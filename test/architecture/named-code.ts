@@ -15,7 +15,9 @@ const TYPE = /`(?<name>[A-Z]\w+)`/g;
 export function missingFrom(text: string, path: string): readonly string[] {
   const code = [...text.matchAll(CODE)].filter(({ groups }) => !isThere(groups?.path ?? '', groups?.name));
   const folder = path.slice(0, path.lastIndexOf('/') + 1);
-  const links = [...text.matchAll(LINK)].filter(({ groups }) => !existsSync(`${root}${folder}${groups?.path}`));
+  const links = [...text.matchAll(LINK)].filter(
+    ({ groups }) => !existsSync(`${root}${folder}${groups?.path}`),
+  );
   return [...code.map(([found]) => found), ...links.map(({ groups }) => groups?.path ?? '')];
 }
 
