@@ -49,6 +49,13 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 120_000,
     reporters: ['default', './test/tally.ts'],
+    // On demand: `npm run coverage`.
+    coverage: {
+      provider: 'v8',
+      reporter: ['text-summary', 'html', 'lcov'],
+      include: ['{core,gateway,processors,connectors,infra}/**/*.ts'],
+      exclude: ['**/*.spec.ts', '**/*.d.ts'],
+    },
     sequence: { sequencer: LongestFirst },
     // Groups run one after the other, the projects of a group together.
     projects: [
