@@ -11,7 +11,7 @@ const LINK = /\]\((?<path>[^)#:]+)(?:#[^)]*)?\)/g;
 /** A name of a type, class or constant that stands alone. */
 const TYPE = /`(?<name>[A-Z]\w+)`/g;
 
-/** What a document at `path` names that is not there, in its order: files, declarations and linked documents. */
+/** Files, declarations and linked documents that the document at `path` names and that are not there. */
 export function missingFrom(text: string, path: string): readonly string[] {
   const code = [...text.matchAll(CODE)].filter(({ groups }) => !isThere(groups?.path ?? '', groups?.name));
   const folder = path.slice(0, path.lastIndexOf('/') + 1);
