@@ -23,8 +23,11 @@ const without = (...others: readonly string[]) => [
   ...others,
   ...ALL_ALONE,
 ];
+/** Starts the engines that the tests share; the specs beside the code need none. */
+const ENGINES = 'test/engines/global-setup.ts';
+const WITH_ENGINES = { globalSetup: [ENGINES] };
 const ON_ENGINES = {
-  globalSetup: ['test/engines/skip-without-engines.ts'],
+  globalSetup: [ENGINES, 'test/engines/skip-without-engines.ts'],
   env: { TRIBUTARY_TEST_WIRING: 'cluster' },
 };
 
@@ -33,7 +36,7 @@ export default defineConfig({
     pool: 'forks',
     // Node reads TypeScript itself, and keeps what it compiled: a fourth less of processor time than by way of Vite.
     experimental: { viteModuleRunner: false, nodeLoader: false },
-    globalSetup: ['test/compile-cache.ts', 'test/engines/global-setup.ts'],
+    globalSetup: ['test/compile-cache.ts'],
     execArgv: ['--disable-warning=ExperimentalWarning'],
     // Crashes, stops and deadlines meet a shared machine's pauses: one more try in CI, told in its report.
     retry: inCi ? 1 : 0,
@@ -43,6 +46,13 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 120_000,
     reporters: ['default', './test/tally.ts'],
+    // On demand: `npm run coverage`.
+    coverage: {
+      provider: 'v8',
+      reporter: ['text-summary', 'html', 'lcov'],
+      include: ['{core,gateway,processors,connectors,infra}/**/*.ts'],
+      exclude: ['**/*.spec.ts', '**/*.d.ts'],
+    },
     sequence: { sequencer: LongestFirst },
     // Groups run one after the other, the projects of a group together.
     projects: [
@@ -53,11 +63,25 @@ export default defineConfig({
       },
       {
         extends: true,
-        test: { name: 'in process', ...inOrder(1), isolate: false, include: IN_PROCESS, exclude: without() },
+        test: {
+          name: 'in process',
+          ...inOrder(1),
+          isolate: false,
+          include: IN_PROCESS,
+          exclude: without(),
+          ...WITH_ENGINES,
+        },
       },
       {
         extends: true,
-        test: { name: 'ports', ...inOrder(2), isolate: false, include: PORTS, exclude: without() },
+        test: {
+          name: 'ports',
+          ...inOrder(2),
+          isolate: false,
+          include: PORTS,
+          exclude: without(),
+          ...WITH_ENGINES,
+        },
       },
       {
         extends: true,
@@ -67,6 +91,7 @@ export default defineConfig({
           ...inOrder(2),
           include: ['test/**/*.spec.ts'],
           exclude: without(...IN_PROCESS, ...PORTS),
+          ...WITH_ENGINES,
         },
       },
       // Flows against a gateway and a processor on the real engines; in the long run all of them, and the SDKs.
@@ -81,7 +106,7 @@ export default defineConfig({
           ...ON_ENGINES,
         },
       },
-      { extends: true, test: { name: 'alone', ...inOrder(3, 1), include: ALL_ALONE } },
+      { extends: true, test: { name: 'alone', ...inOrder(3, 1), include: ALL_ALONE, ...WITH_ENGINES } },
       {
         extends: true,
         test: {

@@ -14,7 +14,7 @@ interface Report {
 }
 
 function cruise(folder: string, paths: readonly string[]): readonly string[] {
-  const cruiser = join(root, 'node_modules/dependency-cruiser/bin/dependency-cruise.mjs');
+  const cruiser = join(root, 'node_modules/dependency-cruiser/bin/dependency-cruiser.mjs');
   const config = join(root, '.dependency-cruiser.mjs');
   let output: string;
   try {

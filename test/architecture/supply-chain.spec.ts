@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { readFileSync, realpathSync } from 'node:fs';
+import { readdirSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
@@ -86,9 +86,13 @@ describe('the release workflow', () => {
     'runs `%s`',
     (command) => expect(workflow).toContain(`- run: ${command}`),
   );
+});
 
-  it('pins every action by its commit', () => {
-    const actions = [...workflow.matchAll(/uses: (\S+)/g)].map(([, action = '']) => action);
+describe('every workflow', () => {
+  const folder = '.github/workflows/';
+
+  it.each(readdirSync(join(root, folder)))('pins every action by its commit: %s', (file) => {
+    const actions = [...read(`${folder}${file}`).matchAll(/uses: (\S+)/g)].map(([, action = '']) => action);
     expect(actions.length).toBeGreaterThan(0);
     for (const action of actions) expect(action).toMatch(/@[0-9a-f]{40}$/);
   });
