@@ -72,12 +72,7 @@ describe('a transformation', () => {
       expect(answer.json()).toEqual({
         error: 'payload too large',
         details: [
-          {
-            path: '',
-            message: expect.stringMatching(
-              /^has \d+ bytes in its stored form, which may have at most 1048576/,
-            ),
-          },
+          { path: '', message: expect.stringMatching(/^has \d+ bytes in its stored form, .* 1048576/) },
         ],
       });
     }
