@@ -188,7 +188,11 @@ async function backlog(own: string): Promise<Log> {
     const entries = all.slice(at, at + APPENDED_AT_ONCE).map((delivery) => ({
       key: deliveryKey(delivery),
       value: JSON.stringify(delivery),
-      headers: { [HEADER.catalogPosition]: '0', [HEADER.messageId]: delivery.message_id },
+      headers: {
+        [HEADER.catalogPosition]: '0',
+        [HEADER.messageId]: delivery.message_id,
+        [HEADER.ruleVersion]: '0', // there is no rule, and was none
+      },
     }));
     await log.append(TOPIC.deliveries, entries);
   }
