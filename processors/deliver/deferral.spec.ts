@@ -1,7 +1,17 @@
 import { type DeliveryResult, HEADER, iso } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { PartitionWindows } from '../fairness/partition-windows.ts';
-import { deferredTask, delivery, FRESH, OK, START, setUp, setUpHanging, taskOf, turn } from './samples.ts';
+import {
+  deferredTask,
+  delivery,
+  FRESH,
+  OK,
+  START,
+  setUp,
+  setUpHanging,
+  taskOf,
+  turn,
+} from './deliveries.fixture.ts';
 import { deliverSlow } from './stage.ts';
 
 describe('what a destination has no room for', () => {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { delivery, OK, setUp, taskOf, turn } from './samples.ts';
+import { delivery, OK, setUp, taskOf, turn } from './deliveries.fixture.ts';
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }));
 afterEach(() => void vi.useRealTimers());

@@ -1,7 +1,7 @@
 import { type Delivery, HEADER, type Headers, TOPIC } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
+import { taskOf } from './deliveries.fixture.ts';
 import { type Outcome, outputRecords, withAttempt } from './outcome.ts';
-import { taskOf } from './samples.ts';
 
 const NOW = Date.parse('2026-01-01T00:01:00Z');
 const CAUSE = { [HEADER.catalogPosition]: '4', [HEADER.messageId]: 'm1', [HEADER.traceparent]: 't' };

@@ -1,6 +1,6 @@
 import { type DeliveryResult, HEADER, type LogEntry, parseRetrySchedule } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { DOWN, OK, PLACE, setUp, setUpHanging, turn } from './samples.ts';
+import { DOWN, OK, PLACE, setUp, setUpHanging, turn } from './deliveries.fixture.ts';
 import { retrySources } from './stage.ts';
 
 const [IN_TEN = { topic: '' }] = retrySources(parseRetrySchedule(['10s']), { recall: () => false });

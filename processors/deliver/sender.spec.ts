@@ -1,7 +1,7 @@
 import { type DeliveryResult, iso } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
+import { DOWN, delivery, FRESH, OK, PLACE, START, setUp, taskOf, turn } from './deliveries.fixture.ts';
 import { DEFAULT_BREAKER } from './policy/circuit-breaker.ts';
-import { DOWN, delivery, FRESH, OK, PLACE, START, setUp, taskOf, turn } from './samples.ts';
 
 describe('Sender', () => {
   it('batches what comes in one turn, up to what the connector takes', async () => {

@@ -1,8 +1,8 @@
 import { iso } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
+import { delivery, OK, PLACE, START, setUp, setUpHanging, taskOf, turn } from './deliveries.fixture.ts';
 import type { DestinationQueue } from './destination-queue.ts';
 import { type Attempt, QueueItem } from './destination-request.ts';
-import { delivery, OK, PLACE, START, setUp, setUpHanging, taskOf, turn } from './samples.ts';
 
 describe('a call that takes too long for its stage', () => {
   it('is attached to by the slow stage: one call is made', async () => {

@@ -9,7 +9,7 @@ import {
   type Verdict,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { quietReport } from '../samples.ts';
+import { quietReport } from '../deliveries.fixture.ts';
 import { HealthAlerts } from './alert.ts';
 import type { DestinationReport } from './reporter.ts';
 

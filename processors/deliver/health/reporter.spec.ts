@@ -7,8 +7,8 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { expect, it, onTestFinished, vi } from 'vitest';
+import { quietReport } from '../deliveries.fixture.ts';
 import { requestLimits } from '../policy/admission.ts';
-import { quietReport } from '../samples.ts';
 import { type DestinationReport, HealthReporter } from './reporter.ts';
 
 const NOW = 1_000_000;
