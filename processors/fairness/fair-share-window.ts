@@ -150,7 +150,7 @@ export class FairShareWindow {
     return tookMs > slowAfterMs * (pressure?.saturated() === true ? SATURATED_FACTOR : 1);
   }
 
-  /** What one key may hold: its share, or some times an even part where fewer keys share the window. */
+  /** Bytes that one key may hold: its share, or some times an even part where fewer keys share the window. */
   #mostBytes(): number {
     const { windowBytes, evenParts } = this.#options;
     return Math.max(this.shareBytes, (windowBytes * evenParts) / this.keysSeen);

@@ -5,7 +5,7 @@ export interface SlotQuestion {
   readonly now: number;
   /** Its wait behind the deliveries that the process holds for the destination, ms. */
   readonly waitMs: number;
-  /** What each delivery adds to that wait, ms. */
+  /** Share of one delivery in that wait, ms. */
   readonly eachMs: number;
   /** Behind the slots of all deliveries deferred before. */
   readonly queueTail: number;

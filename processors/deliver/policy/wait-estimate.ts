@@ -37,7 +37,7 @@ export class WaitEstimate {
     return Math.max(this.#requestMs ?? UNKNOWN_REQUEST_MS, oldestRequestMs);
   }
 
-  /** What each delivery adds to the wait of those behind it, ms; `byRateAlone` leaves out the duration of requests. */
+  /** Share of one delivery in the wait of later ones, ms; `byRateAlone` leaves out the duration of requests. */
   eachMs({ oldestRequestMs, concurrency, perSecond }: QueueLoad, byRateAlone = false): number {
     const byRate = perSecond === undefined ? 0 : 1_000 / perSecond;
     const byDuration = byRateAlone ? 0 : this.requestMs(oldestRequestMs) / concurrency;
