@@ -41,7 +41,9 @@ export function canonicalPhone(text: string, defaultCountry: string | undefined)
   if (!isInternational && defaultCountry === undefined) return undefined;
   const read = parsed(number, isInternational ? undefined : defaultCountry);
   if (read === undefined || read.ext !== undefined) return undefined;
-  return (isInternational ? read.isPossible() : read.isValid()) ? read.number : undefined;
+  if (!(isInternational ? read.isPossible() : read.isValid())) return undefined;
+  // Where digits of the number look like a trunk prefix (`+54 0...`), each reading would take away another one.
+  return parsed(read.number, undefined)?.number === read.number ? read.number : undefined;
 }
 
 /**
