@@ -9,7 +9,7 @@ export interface DeliveryAttempt {
   readonly status?: number;
   readonly response?: string;
   readonly duration_ms: number;
-  /** Repeated without a wait after a reset connection: no step of the retry ladder. */
+  /** Repeated without a wait after a reset connection: no step of the retry schedule. */
   readonly at_once?: true;
 }
 

@@ -38,7 +38,7 @@ function parseLabel(label: string): RetryStep {
  */
 export function parseRetrySchedule(labels: readonly string[]): RetrySchedule {
   const [first, ...rest] = labels.map(parseLabel);
-  if (first === undefined) throw new InvalidInput('a retry ladder needs at least one delay');
+  if (first === undefined) throw new InvalidInput('a retry schedule needs at least one delay');
   let before = first;
   for (const step of rest) {
     if (step.ms <= before.ms) throw new InvalidInput(`${step.label} must be longer than ${before.label}`);

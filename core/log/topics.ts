@@ -48,7 +48,7 @@ export function retryTopic(label: string): string {
 export interface TopicOptions {
   readonly partitions: number;
   readonly retentionMs: number;
-  /** Labels of the retry ladder, e.g. `10s`, `1m`. */
+  /** Labels of the retry schedule, e.g. `10s`, `1m`. */
   readonly retryLabels: readonly string[];
   /** Further received topics declared by the operator. */
   readonly dedicated: readonly string[];
