@@ -38,9 +38,9 @@ export default defineConfig({
     experimental: { viteModuleRunner: false, nodeLoader: false },
     globalSetup: ['test/compile-cache.ts'],
     execArgv: ['--disable-warning=ExperimentalWarning'],
-    // No test is tried again: one that fails once is a fault of the product or of the test.
-    retry: 0,
-    // Where an engine is gone, each test that is left would wait until its time is over.
+    // Crashes, stops and deadlines meet a shared machine's pauses: one more try in CI, told in its report.
+    retry: inCi ? 1 : 0,
+    // Where an engine is gone, each test that is left would wait until its time is over, twice.
     bail: inCi ? 200 : 0,
     // What holds a time says so itself; to start a cluster takes half a minute on a machine that others keep busy.
     testTimeout: 60_000,
