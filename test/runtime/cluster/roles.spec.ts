@@ -104,7 +104,7 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
   it('topics: refuses to print what is no format', async () => {
     const run = await ranHere(['topics', '--print', '--format', 'pulumi'], environment);
     expect(run.code).toBe(2);
-    expect(run.log).toContain('--format is one of table, strimzi, terraform');
+    expect(run.log).toContain('Allowed choices are table, strimzi, terraform');
   });
 
   it.each(eitherOf('gateway', 'processor'))(
