@@ -20,15 +20,11 @@ const TICK_MS = 10;
 /** What the first burst of an attack may delay another workspace by, ms: it was 41 s. */
 const BURST_MS = 500;
 const RULES = IS_LONG ? 190 : 120;
-/** There the broker shares the machine's processors with the attack, and each of three commits waits for it. */
-const IS_ON_KAFKA = process.env.TRIBUTARY_TEST_WIRING === 'cluster';
 
 interface Attack {
   readonly name: string;
   /** Only in the long form. */
   readonly isLong?: true;
-  /** On Kafka it may delay others by as much as a first burst: so many bytes a second are the broker's work as well. */
-  readonly loadsBroker?: true;
   /** Makes what the events meet. */
   prepare(noisy: Client, destinationId: string): Promise<void>;
   readonly properties: object;
@@ -121,7 +117,6 @@ const ATTACKS: readonly Attack[] = [
           : event;`,
       ),
     properties: { many: true },
-    loadsBroker: true,
     pace: 5,
   },
 ];
@@ -234,8 +229,7 @@ describe('Noisy tenants', () => {
       const since = await quietP99(SECONDS);
       console.log(`${one.name}: p99 alone ${alone} ms and ${since} ms, beside ${beside} ms`);
       // Of 75 events the first burst alone decides, before the share of the noisy workspace is used up.
-      const isBurst = !IS_LONG || (IS_ON_KAFKA && one.loadsBroker === true);
-      const most = isBurst ? BURST_MS : 2 * Math.max(alone, since) + TICK_MS;
+      const most = IS_LONG ? 2 * Math.max(alone, since) + TICK_MS : BURST_MS;
       expect(beside).toBeLessThan(most);
     },
     600_000,
