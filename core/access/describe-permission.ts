@@ -1,6 +1,6 @@
 import type { CredentialKind, Permission } from './permissions.ts';
 
-/** Who may do an operation, in words: each kind of credential with the least role or the scope it needs. */
+/** The callers of an operation, in words: each kind of credential with the least role or the scope it needs. */
 export function describePermission(permission: Permission): string {
   if (permission.public) return 'everybody, without a credential';
   return CREDENTIAL_KINDS.filter((kind) => permission.credentials.includes(kind))

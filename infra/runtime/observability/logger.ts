@@ -19,7 +19,7 @@ const WINDOW_MS = 60_000;
 /** Distinct messages and stages that a summary names. */
 const MAX_NAMED = 20;
 
-/** Engines and stores, as errors and messages name them: whatever waits for one of them waits for the same cause. */
+/** Engines and stores, as errors and messages name them: all lines about one of them have the same cause. */
 const ENGINE = /Kafka|Redis|Elasticsearch|schema registry|\bdatabase\b|\bcatalog\b/;
 
 /** As `untilAvailable` writes it. */
@@ -117,7 +117,7 @@ function causeOf(
   const { error, ...others } = fields;
   if (typeof error !== 'string') return undefined;
   const [engine] = ENGINE.exec(error) ?? ENGINE.exec(message) ?? [];
-  // What a start waits for is news, whatever else waits for the same engine.
+  // A start that waits for an engine is reported beside other lines about the same engine.
   if (engine !== undefined && STARTING.test(message)) return { key: `${engine} ${message}`, cause: engine };
   if (engine !== undefined) return { key: engine, cause: engine };
   // Two destinations, or two programs, are two causes.

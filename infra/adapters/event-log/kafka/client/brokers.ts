@@ -64,7 +64,7 @@ export class Brokers {
       requestTimeout: requestTimeoutMs,
       enforceRequestTimeout: true,
       metadataMaxAge: METADATA_MAX_AGE_MS,
-      // Whoever calls repeats; here a repetition would only hide how long that takes.
+      // Callers repeat requests; a repetition here would only hide how long that takes.
       retry: { retries: 1, initialRetryTime: 50 },
       allowAutoTopicCreation: false,
       maxInFlightRequests: null,
@@ -177,7 +177,7 @@ export class Brokers {
         this.#refreshing = undefined;
       });
     }
-    // Who asks while it is under way wants what it brings, too.
+    // Callers that come while a refresh is under way share its result.
     await this.#refreshing;
     await this.#cluster.refreshMetadataIfNecessary();
   }
@@ -237,8 +237,8 @@ export async function prepared<Payload, Answer>(
 }
 
 /**
- * kafkajs refuses all that a broker says of topics when one of them is not there or one partition has no leader: then
- * nobody's leaders were found. Who wants one that is missing is told so.
+ * kafkajs rejects the whole metadata of a broker when one topic does not exist or one partition has no leader: then no
+ * leader was found at all. A caller that needs a missing one gets the error.
  */
 function acceptInPart({ brokerPool }: Cluster): void {
   const { createBroker } = brokerPool;
