@@ -38,13 +38,13 @@ export default defineConfig({
     experimental: { viteModuleRunner: false, nodeLoader: false },
     globalSetup: ['test/compile-cache.ts'],
     execArgv: ['--disable-warning=ExperimentalWarning'],
-    // Crashes, stops and deadlines meet a shared machine's pauses: one more try in CI, told in its report.
-    retry: inCi ? 1 : 0,
     // Where an engine is gone, each test that is left would wait until its time is over, twice.
     bail: inCi ? 200 : 0,
-    // What holds a time says so itself; to start a cluster takes half a minute on a machine that others keep busy.
-    testTimeout: 60_000,
-    hookTimeout: 120_000,
+    // A test that waits for something waits as long as it takes on a machine that others keep busy, and no test is tried
+    // again: one that fails once is a fault of the product or of the test. A time that is promised has its own bound.
+    testTimeout: 180_000,
+    hookTimeout: 240_000,
+    expect: { poll: { timeout: 60_000 } },
     reporters: ['default', './test/tally.ts'],
     // On demand: `npm run coverage`.
     coverage: {

@@ -294,7 +294,7 @@ describe('the process of the pack', () => {
     const results = await Promise.all([
       ...['w1', 'w2', 'w3'].map((id) => connector.deliver(of(id), [delivery()], unhurried)),
       expect
-        .poll(() => requests.length, { timeout: 5_000 })
+        .poll(() => requests.length)
         .toBe(3)
         .then(() => {
           const pids = new Set(['w1', 'w2', 'w3'].map((id) => host.pidOf(id)));

@@ -32,8 +32,8 @@ async function stateOf(pid: number): Promise<string | undefined> {
 }
 
 /** Once it listens to its channel: what it loads takes a second. */
-const loaded = (pid: number) => expect.poll(() => stateOf(pid), { timeout: 20_000 }).toBe('S');
-const gone = (pid: number) => expect.poll(() => stateOf(pid), { timeout: 20_000 }).toBeUndefined();
+const loaded = (pid: number) => expect.poll(() => stateOf(pid)).toBe('S');
+const gone = (pid: number) => expect.poll(() => stateOf(pid)).toBeUndefined();
 
 describe('a process of the pack ends', () => {
   it('with the thread that began it, where that is ended', async () => {

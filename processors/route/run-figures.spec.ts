@@ -52,7 +52,7 @@ describe('RunFigures', () => {
   it('hands over by itself after a while', async () => {
     const { added, figures } = setUp();
     figures.note(transformation('a'), [made(1)]);
-    await vi.waitFor(() => expect(added).toHaveLength(1), { timeout: 5_000 });
+    await vi.waitFor(() => expect(added).toHaveLength(1), { timeout: 60_000 });
     figures.note(transformation('a'), [made(1)]);
     await figures.close();
     expect(added).toHaveLength(2);

@@ -126,7 +126,6 @@ export async function latencyRow(options: LatencyRowOptions): Promise<BenchRow> 
     await eventually(
       () => underWay.size,
       (size) => size === 0,
-      60_000,
     );
   };
   try {

@@ -45,7 +45,7 @@ describe.skipIf(engines() === undefined || !process.env.TRIBUTARY_TEST_LONG)('np
     expect(logFolder).not.toBe('');
     // It is removed last, once every engine has ended.
     expect(existsSync(logFolder)).toBe(false);
-  }, 120_000);
+  });
 });
 
 function settingsIn(lines: readonly string[]): ReadonlyMap<string, string> {

@@ -85,15 +85,11 @@ describe('a guide', () => {
       await expectOneOrderMore(() => expectShown(blocks));
     });
 
-    it.skipIf(python === undefined)(
-      'sends with Python',
-      async () => {
-        const command = pythonWithSdks(python ?? '');
-        expect(of('python')).toHaveLength(1);
-        for (const block of of('python'))
-          await expectOneOrderMore(() => run(command, ['-c', filled(block)], { env: inherited() }));
-      },
-      120_000,
-    );
+    it.skipIf(python === undefined)('sends with Python', async () => {
+      const command = pythonWithSdks(python ?? '');
+      expect(of('python')).toHaveLength(1);
+      for (const block of of('python'))
+        await expectOneOrderMore(() => run(command, ['-c', filled(block)], { env: inherited() }));
+    });
   });
 });

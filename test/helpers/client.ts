@@ -84,7 +84,7 @@ export class Client {
 export async function eventually<T>(
   ask: () => Promise<T> | T,
   wanted: (value: T) => boolean,
-  timeoutMs = 15_000,
+  timeoutMs = 60_000,
 ): Promise<T> {
   const deadline = Date.now() + timeoutMs;
   for (;;) {

@@ -43,7 +43,7 @@ describe.skipIf(program === undefined)('analytics.js, unmodified, on a page in C
       '--disable-component-update',
     ];
     browser = await chromium.launch({ executablePath: program ?? '', args });
-  }, 60_000);
+  });
   afterAll(async () => {
     await browser.close();
     await site.close();
@@ -88,7 +88,7 @@ describe.skipIf(program === undefined)('analytics.js, unmodified, on a page in C
         ({ event_type, event_name }) => event_type === 'page' && event_name === 'From Segment',
       );
     expect(await eventually(pages, ({ length }) => length > 0)).toMatchObject([{ event_count: 1 }]);
-  }, 60_000);
+  });
 
   /** A visitor who does all of it; done once every event was answered with 200. */
   function visit(task: Task): Sending {

@@ -55,7 +55,7 @@ describe('the log of writes', () => {
     await sleep(100);
     expect(log.size().left).toBeGreaterThanOrEqual(MANY_PAGES / 2);
     commit(MANY_PAGES);
-    await expect.poll(() => log.size().left, { timeout: 15_000 }).toBe(0);
+    await expect.poll(() => log.size().left).toBe(0);
     expect(statSync(file).size).toBeGreaterThan(MANY_PAGES * PAGE.length);
     await isBegunAnew();
   });

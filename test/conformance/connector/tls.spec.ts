@@ -154,7 +154,7 @@ describe.skipIf(engines() === undefined).each(Object.entries(PLACES))('TLS to %s
   let place: SecuredPlace;
   beforeAll(async () => {
     place = await start();
-  }, 120_000);
+  });
   afterAll(async () => {
     await connectors.close();
     await place?.stop();

@@ -11,7 +11,7 @@ describe.skipIf(engines() === undefined || !long)('an Elasticsearch of a test', 
   let engine: RunningEngine;
   beforeAll(async () => {
     engine = await ownEngines().elasticsearch.start();
-  }, 120_000);
+  });
   afterAll(() => engine?.stop());
 
   it('keeps an acknowledged document over a kill and a restart', async () => {
@@ -25,5 +25,5 @@ describe.skipIf(engines() === undefined || !long)('an Elasticsearch of a test', 
     await engine.restart();
     const kept = await (await fetch(document)).json();
     expect(kept).toMatchObject({ found: true, _source: { some: 'thing' } });
-  }, 60_000);
+  });
 });

@@ -13,7 +13,7 @@ describe.skipIf(engines() === undefined)('a Kafka of a test', () => {
   let kafka: RunningKafka;
   beforeAll(async () => {
     kafka = await ownEngines().kafka.start({ secured: true });
-  }, 120_000);
+  });
   afterAll(() => kafka?.stop());
 
   it('keeps what it confirmed over a kill and a restart on the same port', async () => {
@@ -27,7 +27,7 @@ describe.skipIf(engines() === undefined)('a Kafka of a test', () => {
     expect(kafka.url).toBe(before.url);
     expect(kafka.pid).not.toBe(before.pid);
     expect(await withAdmin({ brokers: [kafka.url] }, (admin) => admin.listTopics())).toContain(TOPIC);
-  }, 60_000);
+  });
 
   it('makes no topic that nobody created', async () => {
     await withAdmin({ brokers: [kafka.url] }, async (admin) => {

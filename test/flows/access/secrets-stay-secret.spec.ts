@@ -56,7 +56,7 @@ describe('Nothing secret where it does not belong', () => {
     await makeEverything();
     await useEverything();
     await askForTrouble();
-  }, 120_000);
+  });
   afterAll(async () => {
     await tributary.remove();
     await webhook.close();

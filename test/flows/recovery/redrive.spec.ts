@@ -113,7 +113,7 @@ describe('Redriving what stages gave up', () => {
       maxEntries: 1,
       process: async () => [],
     });
-    await eventually(taken, (passed) => passed > 0, 60_000);
+    await eventually(taken, (passed) => passed > 0);
     await run.stop();
     const kept = async () => {
       const partitions = [...last.keys()];
@@ -201,7 +201,7 @@ describe('Redriving what stages gave up', () => {
       for (; killed < kills; killed++) {
         const before = await taken();
         const run = command();
-        await eventually(taken, (now) => now > before, 60_000);
+        await eventually(taken, (now) => now > before);
         await sleep(dice.between(0, 700));
         await run.kill();
       }
@@ -215,7 +215,6 @@ describe('Redriving what stages gave up', () => {
       await eventually(
         () => new Set(received('Killed')).size,
         (size) => size === records,
-        60_000,
       );
       await eventually(
         () => counted('Killed'),

@@ -39,7 +39,7 @@ describe(`Two tenants (seed ${SEED})`, () => {
       victim,
     );
     before = await settled();
-  }, 120_000);
+  });
   afterAll(() => tributary.remove());
 
   let calls = 0;

@@ -68,7 +68,6 @@ describe('Transformations in service', () => {
     eventually(
       () => webhook.deliveries().filter(({ event }) => event.event === name),
       (found) => found.length >= count,
-      40_000,
     );
 
   it('a run knows its rule and what the contract said, and its clock stands at the receipt of the event', async () => {

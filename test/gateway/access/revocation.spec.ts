@@ -106,7 +106,6 @@ describe.each([embedded, distributed])(
           expect(await use(new InjectClient(later, key, workspaceId), environmentOfKey)).toBe(401);
         }
       },
-      60_000,
     );
   },
 );

@@ -120,7 +120,7 @@ describe('bodies that never end', () => {
       const attacks = Array.from({ length: many }, () =>
         withKey ? attacker.attack(start, { lines: [line] }) : halfSend('/v1/batch', [line], start),
       );
-      await expect.poll(() => begun() - before, { timeout: 10_000 }).toBe(many);
+      await expect.poll(() => begun() - before).toBe(many);
       expect(await timed()).toBeLessThan(2 * quiet + PAUSE_MS);
       expect(await attacker.send(MIB)).toBe(202);
       expect(statusesOf(attacks)).toEqual(attacks.map(() => ''));
@@ -140,7 +140,7 @@ describe('memory for bodies that is really filled', () => {
     const attacks = Array.from({ length: 40 }, (_, n) =>
       attacker.attack(PART, { withKey: keys[n % 5] ?? '' }),
     );
-    await expect.poll(() => refused(attacks), { timeout: 10_000 }).toBeGreaterThan(15);
+    await expect.poll(() => refused(attacks)).toBeGreaterThan(15);
     expect(attacks.find(({ status }) => status() === '503')?.answer()).toMatch(
       /retry-after: 1.*"unavailable"/s,
     );
@@ -153,7 +153,7 @@ describe('memory for bodies that is really filled', () => {
     const { workspace } = await open({ dependencies: { memory } });
     const shop = await workspace('a@example.com');
     const attacks = Array.from({ length: 40 }, () => shop.attack(PART, { from: '127.0.0.9' }));
-    await expect.poll(() => refused(attacks), { timeout: 10_000 }).toBeGreaterThan(15);
+    await expect.poll(() => refused(attacks)).toBeGreaterThan(15);
     for (let n = 0; n < 4; n++) expect(await shop.send(MIB)).toBe(202);
   });
 
@@ -165,7 +165,7 @@ describe('memory for bodies that is really filled', () => {
       const attacker = await workspace(`${name}@example.com`);
       const own = Array.from({ length: 30 }, () => attacker.attack(PART));
       attacks.push(...own);
-      await expect.poll(() => refused(own), { timeout: 10_000 }).toBeGreaterThan(10);
+      await expect.poll(() => refused(own)).toBeGreaterThan(10);
     }
     for (let n = 0; n < 4; n++) expect(await neighbour.send(2 * MIB)).toBe(202);
   });
@@ -176,7 +176,7 @@ describe('memory for bodies that is really filled', () => {
     const attacks = Array.from({ length: 40 }, () =>
       halfSend('/v1/batch', ['content-length: 500000'], Buffer.alloc(200_000, ' '), '127.0.0.7'),
     );
-    await expect.poll(() => refused(attacks), { timeout: 10_000 }).toBeGreaterThan(10);
+    await expect.poll(() => refused(attacks)).toBeGreaterThan(10);
     for (let n = 0; n < 4; n++) expect(await post('/v1/batch', batchOf(400 * KIB, key))).toBe(200);
   });
 
@@ -185,9 +185,9 @@ describe('memory for bodies that is really filled', () => {
     const { send, attack } = await workspace('a@example.com');
     for (let round = 0; round < 3; round++) {
       const attacks = Array.from({ length: 30 }, () => attack(PART));
-      await expect.poll(() => refused(attacks), { timeout: 10_000 }).toBeGreaterThan(5);
+      await expect.poll(() => refused(attacks)).toBeGreaterThan(5);
       for (const one of attacks) one.leave();
-      await expect.poll(() => send(3 * MIB), { timeout: 10_000 }).toBe(202);
+      await expect.poll(() => send(3 * MIB)).toBe(202);
     }
     expect(await Promise.all([send(2 * MIB), send(2 * MIB), send(2 * MIB)])).toEqual([202, 202, 202]);
   });
@@ -210,11 +210,11 @@ describe('events that the log does not confirm', () => {
       return append(...asked);
     };
     const attacks = Array.from({ length: 30 }, () => attacker.send(MIB));
-    await expect.poll(() => taken, { timeout: 20_000 }).toBeGreaterThan(20);
+    await expect.poll(() => taken).toBeGreaterThan(20);
     expect(await Promise.any(attacks)).toBe(503);
     const before = taken;
     const others = Array.from({ length: 5 }, () => neighbour.send(MIB));
-    await expect.poll(() => taken, { timeout: 20_000 }).toBe(before + 5);
+    await expect.poll(() => taken).toBe(before + 5);
     confirm();
     expect(await Promise.all(others)).toEqual(others.map(() => 202));
     expect(await attacker.send(MIB)).toBe(202);

@@ -44,7 +44,7 @@ describe.skipIf(engines() === undefined)('two processors that deliver to one des
       environment: 'production',
     });
     producer = owner.with({ token: key });
-  }, 60_000);
+  });
   afterAll(async () => {
     await Promise.all(processes.map((one) => one.stop()));
     await Promise.all([crm.close(), ops.close()]);
@@ -77,12 +77,10 @@ describe.skipIf(engines() === undefined)('two processors that deliver to one des
     await eventually(
       () => Promise.all(processors.map(failed)),
       (counts) => counts.every((count) => count > 0),
-      30_000,
     );
     await eventually(
       () => ops.calls.length,
       (count) => count > 0,
-      30_000,
     );
     await new Promise((resolve) => setTimeout(resolve, 3_000));
     const facts = (await entriesOf({ environment }, TOPIC.catalog)).map(
@@ -92,5 +90,5 @@ describe.skipIf(engines() === undefined)('two processors that deliver to one des
     expect(turns.length).toBeGreaterThanOrEqual(1);
     expect(new Set(turns.map(({ expected_version }) => expected_version))).toEqual(new Set([0]));
     expect(ops.deliveries().map(({ event }) => event.event)).toEqual(['Destination Bad']);
-  }, 90_000);
+  });
 });

@@ -127,7 +127,7 @@ describe.skipIf(engines() === undefined)('a gateway that is cut off from Kafka',
     adminUrl = admin;
     const issuer = openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' });
     callers = await callersAt(url, await issuer.mint('a@example.com'));
-  }, 120_000);
+  });
   afterAll(async () => {
     await server?.kill();
     await kafka?.stop();
@@ -149,7 +149,6 @@ describe.skipIf(engines() === undefined)('a gateway that is cut off from Kafka',
       const cutOff = await eventually(
         () => readyz(adminUrl),
         ({ code, body }) => code === 503 && body.checks.catalog !== 'catching up',
-        30_000,
       );
       expect(cutOff.body.checks.catalog).toMatch(/^nothing heard of the log for \d+ s$/);
       await expectPutOff(callers);
@@ -158,13 +157,11 @@ describe.skipIf(engines() === undefined)('a gateway that is cut off from Kafka',
       await eventually(
         () => readyz(adminUrl),
         ({ code }) => code === 200,
-        60_000,
       );
       expect((await list(callers)).status).toBe(200);
       const sent = await eventually(
         () => send(callers),
         ({ status }) => status !== 503,
-        30_000,
       );
       expect(sent.status).toBe(202);
     },

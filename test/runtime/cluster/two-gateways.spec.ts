@@ -43,7 +43,7 @@ describe.skipIf(engines() === undefined)('two gateways, each a process', () => {
     there = new Client(second, idToken, workspaceId);
     hereUrl = first;
     thereUrl = second;
-  }, 60_000);
+  });
   afterAll(async () => {
     await Promise.all(processes.map((one) => one.stop()));
     await removePrefix(prefix);

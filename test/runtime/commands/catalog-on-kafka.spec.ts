@@ -40,7 +40,7 @@ describe.skipIf(engines() === undefined)('the catalog of a cluster', { timeout: 
         topics: [{ topic: `${prefix}catalog`, numPartitions: 1, replicationFactor: 1, configEntries }],
       }),
     );
-  }, 120_000);
+  });
   afterAll(async () => {
     await broker?.stop();
     await removePrefix(prefix);

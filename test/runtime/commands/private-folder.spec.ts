@@ -37,7 +37,6 @@ describe('the data folder', () => {
     await eventually(
       () => (existsSync(files()) ? readdirSync(files()).length : 0),
       (count) => count > 0 && count >= before,
-      60_000,
     );
   };
 
@@ -69,7 +68,7 @@ describe('the data folder', () => {
       enabled: true,
     });
     await deliver();
-  }, 120_000);
+  });
   afterAll(async () => {
     await tributary.kill();
     await parent.remove();
@@ -119,5 +118,5 @@ describe('the data folder', () => {
     if (isRoot) expect(tributary.log()).toContain(`${strange} (uid ${NOBODY})`);
     // A new file of the data folder is to be listed in DATA_ENTRIES, or the folder counts as one of other programs.
     expect(tributary.log()).not.toContain('holds files of other programs');
-  }, 120_000);
+  });
 });

@@ -132,7 +132,7 @@ describe('tributary secrets rotate', () => {
     expect(after.kids).toHaveLength(1);
     expect(after.opened).toEqual(opened);
     expect(after.names.some((name) => name?.startsWith('edited'))).toBe(true);
-  }, 120_000);
+  });
 
   it('refuses where a secret opens with no key, names the destination and changes nothing', async () => {
     const before = await look();

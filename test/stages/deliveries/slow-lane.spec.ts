@@ -49,7 +49,7 @@ it('a call handed to the slow lane was made twice at a graceful stop: the slow l
   const lags = [...(await runOn(log, stages, names)).values()].map((run) => run.lag());
   expect((await Promise.all(lags)).flat()).toMatchObject([{ lag: 0 }, { lag: 0 }]);
   expect(release).toHaveLength(2);
-}, 30_000);
+});
 
 it('a call under way when the stages stop is settled by the lane it began in', async () => {
   const { world, time, stages, deliveriesTo } = setUpPlaces();
@@ -65,7 +65,7 @@ it('a call under way when the stages stop is settled by the lane it began in', a
   release[0]?.();
   await stopped;
   expect(await log.end(TOPIC.deliveriesSlow, 0)).toBe(0);
-}, 30_000);
+});
 
 it('one that is slow and has a long backlog held up everybody else in the slow lane: it waits aside, for itself alone', async () => {
   const { world, time, stages, deliveriesTo } = setUpPlaces({ windowBytes: 60_000, maxCalls: 1 });
@@ -103,7 +103,7 @@ it('one that is slow and has a long backlog held up everybody else in the slow l
     isStopped = true;
   });
   while (!isStopped) await pass();
-}, 60_000);
+});
 
 it('a quick place was at rest for as long as the turns of what was put aside had been reckoned in a bad moment: they come as it has room', async () => {
   const { world, time, stages, deliveriesTo } = setUpPlaces();
@@ -127,8 +127,8 @@ it('a quick place was at rest for as long as the turns of what was put aside had
     open.splice(0, open.length, ...open.filter(({ at }) => at > time.elapsed));
     await new Promise((resolve) => setTimeout(resolve, 5));
     return served.size === 1_500;
-  }, 40_000);
+  });
   // None came too early, to be put aside again.
   expect(await log.end(retryTopic('10s'), 0)).toBe(0);
   expect(await log.end(retryTopic('1h'), 0)).toBe(1_500);
-}, 60_000);
+});

@@ -235,7 +235,7 @@ describe('the write-ahead log', () => {
     expect(statSync(file).size).toBeLessThan(1_000_000);
     writer.checkpoint();
     expect(statSync(file).size).toBeLessThan(1_000_000);
-    await expect.poll(() => statSync(file).size, { timeout: 20_000 }).toBeGreaterThan(13_000_000);
+    await expect.poll(() => statSync(file).size).toBeGreaterThan(13_000_000);
     many();
     expect(valuesOf(track(new FamilyReader(folder)))).toHaveLength(640);
   });

@@ -28,7 +28,7 @@ it('keeps profiles in the data folder, and hands their changes over', async () =
     linking: 'merge',
   });
   const profile = written.kind === 'written' ? written.profile : undefined;
-  await expect.poll(() => changes.map(({ kind }) => kind), { timeout: 15_000 }).toEqual(['written']);
+  await expect.poll(() => changes.map(({ kind }) => kind)).toEqual(['written']);
   await first.close();
   const second = await openProfileStore(config, tools);
   onTestFinished(() => second.close());

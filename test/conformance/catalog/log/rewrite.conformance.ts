@@ -246,7 +246,7 @@ export function describeRewrite(harness: CatalogHarness, steps: readonly string[
       expect(digestOf(blind)).toBe(digestOf(catalog));
       expect(blind.ready).toBe(false);
       isBlind = false;
-      await expect.poll(() => blind.ready, { timeout: 10_000 }).toBe(true);
+      await expect.poll(() => blind.ready).toBe(true);
       expect(blind.fault).toBeUndefined();
     });
 
@@ -275,7 +275,7 @@ export function describeRewrite(harness: CatalogHarness, steps: readonly string[
 
     describe('facts that are missing, and no rewrite in their place,', () => {
       async function notReady(catalog: Catalog, errors: readonly object[]): Promise<void> {
-        await expect.poll(() => catalog.fault, { timeout: 10_000 }).toMatch(/facts are missing$/);
+        await expect.poll(() => catalog.fault).toMatch(/facts are missing$/);
         expect(catalog.ready).toBe(false);
         expect(errors).toEqual([{ position: catalog.position, error: catalog.fault }]);
         await expect(catalog.propose(contractFact('no', 'no'))).rejects.toThrow('facts are missing');

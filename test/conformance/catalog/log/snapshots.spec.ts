@@ -203,7 +203,7 @@ describe('the snapshot of a catalog', () => {
     const { catalog } = start();
     await catalog.propose(workspaceFact());
     await append(log, { ...workspaceFact('w2'), v: 2 });
-    await expect.poll(() => catalog.ready, { timeout: 5_000 }).toBe(false);
+    await expect.poll(() => catalog.ready).toBe(false);
     await catalog.close();
     expect(await stat(file).catch(() => undefined)).toBeUndefined();
   });

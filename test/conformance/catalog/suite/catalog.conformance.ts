@@ -40,7 +40,7 @@ export function catalogConformance(harness: CatalogHarness): void {
       open.push(catalog);
       return catalog;
     };
-    const ready = (catalog: Catalog) => expect.poll(() => catalog.ready, { timeout: 5_000 }).toBe(true);
+    const ready = (catalog: Catalog) => expect.poll(() => catalog.ready).toBe(true);
     const append = async (fact: object) => {
       const [position] = await log.append(TOPIC.catalog, [
         { key: 'k', value: JSON.stringify(fact), headers: {} },
@@ -128,11 +128,11 @@ export function catalogConformance(harness: CatalogHarness): void {
       it('is Unavailable in time when the log does not answer, and may have been taken', async () => {
         const troubled = new TroubledLog(log);
         const catalog = await opened(troubled, { proposeTimeoutMs: 300 });
-        await expect.poll(() => tried(catalog.propose(workspaceFact())), { timeout: 10_000 }).toBe(true);
+        await expect.poll(() => tried(catalog.propose(workspaceFact()))).toBe(true);
         troubled.silentReads = true;
         await expect(catalog.propose(contractFact('c1', 'order'))).rejects.toThrow(Unavailable);
         troubled.silentReads = false;
-        await expect.poll(() => contract(catalog, 'c1')?.version, { timeout: 5_000 }).toBe(1);
+        await expect.poll(() => contract(catalog, 'c1')?.version).toBe(1);
       });
     });
 
@@ -196,7 +196,7 @@ export function catalogConformance(harness: CatalogHarness): void {
         troubled.failing = false;
         await ready(catalog);
         troubled.failing = true;
-        await expect.poll(() => catalog.ready, { timeout: 5_000 }).toBe(false);
+        await expect.poll(() => catalog.ready).toBe(false);
         troubled.failing = false;
         await ready(catalog);
         expect((await catalog.propose(workspaceFact())).applied).toBe(true);
@@ -207,7 +207,7 @@ export function catalogConformance(harness: CatalogHarness): void {
         const catalog = await opened(troubled, { staleAfterMs: 300 });
         await ready(catalog);
         troubled.silentReads = true;
-        await expect.poll(() => catalog.ready, { timeout: 5_000 }).toBe(false);
+        await expect.poll(() => catalog.ready).toBe(false);
         troubled.silentReads = false;
         await ready(catalog);
       });
@@ -221,7 +221,7 @@ export function catalogConformance(harness: CatalogHarness): void {
         await catalog.propose(contractFact('c1', 'order'));
         await ready(catalog);
         troubled.lost = 1;
-        await expect.poll(() => catalog.fault, { timeout: 5_000 }).toMatch('facts were lost');
+        await expect.poll(() => catalog.fault).toMatch('facts were lost');
         expect(catalog.ready).toBe(false);
         expect(errors).toEqual([expect.objectContaining({ position: catalog.position })]);
         await expect(catalog.propose(workspaceFact('w2'))).rejects.toThrow(Unavailable);
@@ -238,9 +238,9 @@ export function catalogConformance(harness: CatalogHarness): void {
         await ready(catalog);
         expect(catalog.age).toBeLessThan(5_000);
         troubled.silentReads = true;
-        await expect.poll(() => catalog.age, { timeout: 5_000 }).toBeGreaterThan(700);
+        await expect.poll(() => catalog.age).toBeGreaterThan(700);
         troubled.silentReads = false;
-        await expect.poll(() => catalog.age, { timeout: 5_000 }).toBeLessThan(300);
+        await expect.poll(() => catalog.age).toBeLessThan(300);
       });
 
       it.each([
@@ -257,7 +257,7 @@ export function catalogConformance(harness: CatalogHarness): void {
           await ready(catalog);
           const offset = await append(fact);
           await append(workspaceFact('w3'));
-          await expect.poll(() => catalog.ready, { timeout: 5_000 }).toBe(false);
+          await expect.poll(() => catalog.ready).toBe(false);
           expect(catalog.position).toBe(offset);
           expect(catalog.state.workspace(WORKSPACE_ID)).toBeDefined();
           expect(catalog.state.workspace('w3')).toBeUndefined();

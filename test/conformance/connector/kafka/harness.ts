@@ -13,9 +13,7 @@ export async function kafkaHarness(): Promise<ConnectorHarness> {
   const topic = `${freshPrefix()}events`;
   await withAdmin(brokers, async (admin) => {
     await admin.createTopics({ topics: [{ topic, numPartitions: 1 }], waitForLeaders: false });
-    await expect
-      .poll(() => admin.fetchTopicOffsets(topic).catch(() => []), { timeout: 10_000 })
-      .toHaveLength(1);
+    await expect.poll(() => admin.fetchTopicOffsets(topic).catch(() => [])).toHaveLength(1);
   });
   const reader = readerOf(brokers, topic);
   const at = (name: string) => ({

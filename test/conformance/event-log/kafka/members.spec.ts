@@ -56,7 +56,7 @@ describe.skipIf(engines() === undefined)('members of a group on Kafka', () => {
     expect(new Set(copies).size).toBe(copies.length);
   });
 
-  it('several who join at once take over what is finished', { timeout: 60_000 }, async () => {
+  it('several who join at once take over what is finished', async () => {
     const work = new Work();
     const first = await installed.open();
     await first.log.run(work.stage());
@@ -77,7 +77,7 @@ describe.skipIf(engines() === undefined)('members of a group on Kafka', () => {
     expect(first.lines.filter(({ message }) => message === 'lost its part of the group')).toEqual([]);
   });
 
-  it('two who start and stop at the same time lose and double nothing', { timeout: 60_000 }, async () => {
+  it('two who start and stop at the same time lose and double nothing', async () => {
     const work = new Work();
     const { log } = await installed.open();
     await log.append(SOURCE, entriesOf(0, 500));
@@ -94,7 +94,7 @@ describe.skipIf(engines() === undefined)('members of a group on Kafka', () => {
     expect(await readAll(log, TARGET)).toHaveLength(500);
   });
 
-  it('who stopped in the midst of its join holds nobody up', { timeout: 60_000 }, async () => {
+  it('who stopped in the midst of its join holds nobody up', async () => {
     const stays = await installed.open();
     await stays.log.run(batchStage(eachOf(() => {})));
     await eventually(() => stays.part()?.length === PARTITIONS, 'it has not got all');

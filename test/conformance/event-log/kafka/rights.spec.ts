@@ -34,7 +34,7 @@ describe.skipIf(engines() === undefined)('a Kafka that grants rights one by one'
       'super.users': 'User:ANONYMOUS',
     };
     kafka = await ownEngines().kafka.start({ secured: true, settings });
-  }, 120_000);
+  });
   afterAll(() => kafka?.stop());
 
   async function installedWith(grants: readonly Grant[]) {

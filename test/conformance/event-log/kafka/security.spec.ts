@@ -15,7 +15,7 @@ describe.skipIf(engines() === undefined)('a Kafka that wants to know who asks', 
   let kafka: RunningKafka;
   beforeAll(async () => {
     kafka = await ownEngines().kafka.start({ secured: true });
-  }, 120_000);
+  });
   afterAll(() => kafka?.stop());
 
   function open(connectionOf: (security: KafkaSecurity) => Omit<KafkaConnection, 'clientId'>) {

@@ -142,7 +142,7 @@ export function describeAppending(harness: EventLogHarness, medium: () => Medium
     await Promise.all(logs.map((one) => one.close()));
   });
 
-  it('has everything it acknowledged to a process that was killed', { timeout: 120_000 }, async () => {
+  it('has everything it acknowledged to a process that was killed', async () => {
     const acknowledged: { topic: string; caller: string; n: number }[] = [];
     for (let run = 0; run < SIGKILLS; run++) {
       const child = startChild(harness, medium(), { mode: 'append', run, callers: 16 });

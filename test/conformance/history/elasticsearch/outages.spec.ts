@@ -47,7 +47,7 @@ describe.skipIf(!engines())('a history whose Elasticsearch fails', () => {
   let engine: RunningEngine;
   beforeAll(async () => {
     engine = await ownEngines().elasticsearch.start();
-  }, 120_000);
+  });
   afterAll(() => engine?.stop());
 
   it('keeps every entry it took, once and in its highest version, while two put and it is killed', async () => {
@@ -109,7 +109,7 @@ describe.skipIf(!engines())('a history whose Elasticsearch fails', () => {
       await putInTheEnd(history, [entry(2)]);
       await expect.poll(async () => (await listed(history)).length, { timeout: 10_000 }).toBe(2);
     }
-  }, 120_000);
+  });
 });
 
 describe('a history whose Elasticsearch lets nobody in', () => {

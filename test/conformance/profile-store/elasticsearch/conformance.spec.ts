@@ -112,7 +112,7 @@ describe.skipIf(!engines())('on the engines of the run', () => {
     await people.write(['email:a@x']);
     expect(errors).toEqual([]);
     await removeIndices(url, prefix);
-    await expect.poll(() => people.find('email:a@x').catch(String), { timeout: 20_000 }).toBeUndefined();
+    await expect.poll(() => people.find('email:a@x').catch(String)).toBeUndefined();
     await people.write(['email:b@x']);
     expect(errors).toEqual([
       expect.stringMatching(/^the index of the profiles was removed .* restore a snapshot$/),

@@ -24,7 +24,7 @@ describe.skipIf(!engines())('profiles whose Elasticsearch fails', () => {
   let engine: RunningEngine;
   beforeAll(async () => {
     engine = await ownEngines().elasticsearch.start();
-  }, 120_000);
+  });
   afterAll(() => engine?.stop());
 
   const settings = (): string => {
@@ -75,7 +75,7 @@ describe.skipIf(!engines())('profiles whose Elasticsearch fails', () => {
     const after = await people.write(['cookie:1', 'email:b@x'], { attributes: [attribute('n', 3)], ts: 3 });
     expect(await people.find('email:b@x')).toEqual(after);
     expect(treeOf(after)).toEqual({ d: { n: 3 } });
-  }, 120_000);
+  });
 
   it('say why their index cannot be made, and serve once it can', async () => {
     const others = new People(await open(settings()));
@@ -84,11 +84,11 @@ describe.skipIf(!engines())('profiles whose Elasticsearch fails', () => {
     onTestFinished(() => limitShards(engine.url, null));
     const people = new People(await open(settings()));
     const refusal = () => people.write(['email:a@x']).then(() => 'none', messageOf);
-    await expect.poll(refusal, { timeout: 10_000 }).toContain('validation_exception');
+    await expect.poll(refusal).toContain('validation_exception');
     await limitShards(engine.url, null);
     const made = await untilAnswered(() => people.write(['email:a@x']));
     expect(await people.find('email:a@x')).toEqual(made);
-  }, 60_000);
+  });
 
   it('whose index somebody removed are gone, and the next ones are kept', async () => {
     const its = settings();
@@ -99,7 +99,7 @@ describe.skipIf(!engines())('profiles whose Elasticsearch fails', () => {
     expect(await untilAnswered(() => people.find('email:a@x'))).toBeUndefined();
     const made = await untilAnswered(() => people.write(['email:b@x']));
     expect(await people.find('email:b@x')).toEqual(made);
-  }, 60_000);
+  });
 
   it(
     'keep every promise while writers and the node itself are killed',

@@ -99,7 +99,7 @@ export function crashes(stage: Stage): void {
       await runWriters({ ...options, processes: 1, writersOfProcess: 1, operationsOfWriter: 20, kills: 3 });
       const store = await installation.open({ publish: published.publish, tidyEveryMs: 50 });
       const made = await new People(store, traffic.scope).write(['cookie:after']);
-      await expect.poll(() => published.of(made.ucid).length, { timeout: 15_000 }).toBe(1);
+      await expect.poll(() => published.of(made.ucid).length).toBe(1);
     });
   });
 }

@@ -4,7 +4,7 @@ import { Published } from './harness.ts';
 import { attribute, People } from './people.ts';
 import type { Stage } from './stage.ts';
 
-const SOON = { timeout: 15_000, interval: 20 };
+const SOON = { timeout: 60_000, interval: 20 };
 
 export function publishing(stage: Stage): void {
   describe('every change', () => {

@@ -42,7 +42,7 @@ describe('the verdict on writers', () => {
         lines.push({ kind: 'written', writer: 0, n, ucid: profile.ucid, leftOut: leftOut.length });
       }
     }
-    await vi.waitFor(async () => expect(await verdictOn(store, TRAFFIC, lines)).toEqual([]), 10_000);
+    await vi.waitFor(async () => expect(await verdictOn(store, TRAFFIC, lines)).toEqual([]), 60_000);
   });
   afterAll(async () => {
     await store?.close();
