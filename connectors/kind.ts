@@ -15,8 +15,9 @@ export interface ConnectorContext {
 }
 
 /**
- * One kind of destination. Its folder holds, in reading order: `settings.ts` (what a user writes, and the same as the
- * connector reads it), `description.ts`, `connector.ts`, `index.ts`; beside them what only it needs.
+ * One kind of destination. Its folder holds `settings.ts` (the JSON Schema of the settings, their TypeScript type and
+ * the description for people) and `connector.ts` (the kind, sending, and the classification of failures). A driver that
+ * is costly to load is in `client.ts`, which `connector.ts` imports on the first delivery.
  */
 export interface ConnectorKind {
   readonly description: ConnectorDescription;

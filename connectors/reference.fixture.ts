@@ -1,6 +1,6 @@
 import type { ConnectorDescription, JsonObject } from '@tributary/core';
-import { isObject } from './json.ts';
 import { CONNECTOR_KINDS } from './registry.ts';
+import { isObject } from './settings.ts';
 
 /** The reference of every kind of destination, in Markdown, made from the descriptions: `docs/connectors.md`. */
 export function describeConnectors(): string {

@@ -4,23 +4,25 @@ import {
   type Confinement,
   type Connector,
   type ConnectorCatalog,
+  type ConnectorDestination,
+  type DeliveryResult,
   type Logger,
   type Metrics,
+  messageOf,
   NO_CONFINEMENT,
 } from '@tributary/core';
 import { parseRanges } from './egress/address-ranges.ts';
 import { createEgressGuard } from './egress/guard.ts';
 import { createNameLookups, type Resolve } from './egress/name-lookups.ts';
-import { elasticsearch } from './elasticsearch/index.ts';
-import { kafka } from './kafka/index.ts';
+import { elasticsearch } from './elasticsearch/connector.ts';
+import { kafka } from './kafka/connector.ts';
 import type { ConnectorKind } from './kind.ts';
-import { ndjson } from './ndjson/index.ts';
-import { neverThrowing } from './never-throwing.ts';
-import { postgres } from './postgres/index.ts';
-import { redis } from './redis/index.ts';
-import { s3 } from './s3/index.ts';
-import { segmentKinds } from './segment/index.ts';
-import { webhook } from './webhook/index.ts';
+import { ndjson } from './ndjson/connector.ts';
+import { postgres } from './postgres/connector.ts';
+import { redis } from './redis/connector.ts';
+import { s3 } from './s3/connector.ts';
+import { segmentKinds } from './segment/connector.ts';
+import { webhook } from './webhook/connector.ts';
 
 /** Every kind of destination there is. A new one is a folder and a line here. */
 export const CONNECTOR_KINDS: readonly ConnectorKind[] = [
@@ -79,6 +81,51 @@ export function createConnectors(options: ConnectorsOptions): ConnectorCatalog {
     async close() {
       closed = true;
       await Promise.all([...made.values()].map((connector) => connector.close()));
+    },
+  };
+}
+
+const UNEXPECTED = 'unexpected failure';
+
+/** Holds every connector to its promise: what it did not foresee is logged, and the deliveries are tried again. */
+export function neverThrowing(type: string, connector: Connector, logger: Logger): Connector {
+  let limitsToldOf = false;
+  const tell = ({ id }: ConnectorDestination, error: unknown) => {
+    const about = { connector: type, destination_id: id, error: messageOf(error) };
+    logger.error(about, 'a connector failed unexpectedly');
+  };
+  return {
+    batchLimits(destination) {
+      try {
+        return connector.batchLimits(destination);
+      } catch (error) {
+        // Asked for every delivery: a line each would drown the log.
+        if (!limitsToldOf) {
+          limitsToldOf = true;
+          logger.error(
+            { connector: type, destination_id: destination.id, error: messageOf(error) },
+            'a connector failed to say what a batch may hold',
+          );
+        }
+        return { events: 1 };
+      }
+    },
+    close: () => connector.close(),
+    async test(destination, options) {
+      try {
+        return await connector.test(destination, options);
+      } catch (error) {
+        tell(destination, error);
+        return { ok: false, reason: UNEXPECTED };
+      }
+    },
+    async deliver(destination, deliveries, options) {
+      try {
+        return await connector.deliver(destination, deliveries, options);
+      } catch (error) {
+        tell(destination, error);
+        return deliveries.map((): DeliveryResult => ({ outcome: 'retry', reason: UNEXPECTED }));
+      }
     },
   };
 }

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { type Stopped, TooMuchAnswered } from '../errors.ts';
+import { type Stopped, TooMuchAnswered } from '../failures.ts';
 import type { EgressGuard, EgressTarget } from './guard.ts';
 
 /**

@@ -2,12 +2,11 @@ import { isIP, type LookupFunction, connect as openSocket, Socket } from 'node:n
 import { type ConnectionOptions, DEFAULT_CIPHERS, connect as openSecure } from 'node:tls';
 import type { Metrics } from '@tributary/core';
 import { buildConnector } from 'undici';
-import { AddressRefused } from '../errors.ts';
+import { AddressRefused } from '../failures.ts';
 import { type AllowedRanges, mayReach } from './address-ranges.ts';
-import { answerHeads, readThrough } from './answer-heads.ts';
-import { GuardedSocket } from './guarded-socket.ts';
-import { boundedAnswers, inspectAnswers } from './inspected-answers.ts';
 import type { Resolve } from './name-lookups.ts';
+import { answerHeads, readThrough } from './response-heads.ts';
+import { boundedAnswers, inspectAnswers } from './response-inspection.ts';
 
 /** Where a connection goes; with `tls` it is encrypted, and the certificate is checked against `host`. */
 export interface EgressTarget {
@@ -112,4 +111,31 @@ function refusedSocket(refusal: AddressRefused): Socket {
   const socket = new Socket();
   process.nextTick(() => socket.destroy(refusal));
   return socket;
+}
+
+export interface GuardedSocketOptions {
+  readonly lookup: LookupFunction;
+  /** True for a literal address that must not be reached. */
+  isRefused(host: string): boolean;
+  refuse(): AddressRefused;
+}
+
+/** A socket that its driver connects, `connect(port, host)`: to allowed addresses, and to nothing else than a host. */
+class GuardedSocket extends Socket {
+  readonly #options: GuardedSocketOptions;
+
+  constructor(options: GuardedSocketOptions) {
+    super();
+    this.#options = options;
+  }
+
+  override connect(...[port, host]: readonly unknown[]): this {
+    const { lookup, isRefused, refuse } = this.#options;
+    // Any other form could name a path of this machine, or bring a look-up of its own.
+    if (typeof port !== 'number' || typeof host !== 'string' || isRefused(host)) {
+      process.nextTick(() => this.destroy(refuse()));
+      return this;
+    }
+    return super.connect({ port, host, lookup });
+  }
 }

@@ -1,17 +1,24 @@
-import { type Connector, type DeliveryResult, newId } from '@tributary/core';
+import {
+  type ConnectionTest,
+  type Connector,
+  canonicalTime,
+  type DeliveryResult,
+  type Json,
+  type JsonObject,
+  newId,
+} from '@tributary/core';
 import type { Agent } from 'undici';
-import { type Call, createClientConnector } from '../client-connector.ts';
-import { overHttp } from '../http/agent.ts';
-import { EXCERPT_BYTES, excerptOf, secretTexts } from '../http/excerpt.ts';
-import { exchange, type HttpRequest } from '../http/exchange.ts';
-import { mayBlameSome, verdictOfAnswer } from '../http/verdict.ts';
-import type { ConnectorContext } from '../kind.ts';
-import { oncePer } from '../once-per.ts';
-import { sendInParts } from '../parts.ts';
-import { testedBy } from '../verdicts.ts';
-import { authorizationOf, changeNothing, createAll } from './bulk.ts';
-import { type ElasticsearchSettings, MAX_BATCH, readSettings } from './settings.ts';
-import { type BulkItem, itemsIn, testedByItem, verdictOfItem } from './verdict.ts';
+import { type Call, createClientConnector } from '../client/client-connector.ts';
+import { type Part, sendInParts } from '../client/partial-batches.ts';
+import { deliveryBody } from '../delivery-body.ts';
+import { testedBy } from '../failures.ts';
+import { exchange, type HttpRequest, overHttp } from '../http/client.ts';
+import { EXCERPT_BYTES, excerptOf, mayBlameSome, secretTexts, verdictOfAnswer } from '../http/response.ts';
+import type { ConnectorContext, ConnectorKind } from '../kind.ts';
+import { isObject, oncePer } from '../settings.ts';
+import { description, type ElasticsearchSettings, MAX_BATCH, readSettings } from './settings.ts';
+
+export const elasticsearch: ConnectorKind = { description, create: createElasticsearchConnector };
 
 const LIMITS = { events: MAX_BATCH, bytes: 5 * 1_024 * 1_024 };
 /** An answer in which every document is refused at length is shorter. */
@@ -19,7 +26,7 @@ const ANSWER_BYTES = 64 * 1_024;
 const ANSWER_BYTES_AN_ITEM = 8 * 1_024;
 const MAX_ANSWER_BYTES = ANSWER_BYTES + MAX_BATCH * ANSWER_BYTES_AN_ITEM;
 
-export function createElasticsearchConnector(context: ConnectorContext): Connector {
+function createElasticsearchConnector(context: ConnectorContext): Connector {
   /** The items of the answer, or one verdict for all. */
   const ask = async (
     agent: Agent,
@@ -87,3 +94,102 @@ const secretsOf = oncePer((settings: ElasticsearchSettings) => {
   const headers = authorization === undefined ? [] : [['authorization', authorization] as const];
   return secretTexts({ secret: settings.password ?? settings.api_key ?? '', headers });
 });
+
+/** What of the answer is asked for. */
+const FILTER = 'items.*.status,items.*.error.type,items.*.error.reason,error';
+
+/** Creates a document for each delivery. */
+function createAll(settings: ElasticsearchSettings, deliveries: Part): HttpRequest {
+  const lines = deliveries.map((delivery) => {
+    const { timestamp } = delivery.event;
+    const document = { '@timestamp': canonicalTime(timestamp) ?? timestamp, ...deliveryBody(delivery) };
+    return `${JSON.stringify({ create: { _id: delivery.id } })}\n${JSON.stringify(document)}\n`;
+  });
+  return bulk(settings, lines.join(''));
+}
+
+/** Changes a document that is not there. */
+function changeNothing(settings: ElasticsearchSettings, id: string): HttpRequest {
+  return bulk(settings, `${JSON.stringify({ update: { _id: id } })}\n{"doc":{}}\n`);
+}
+
+function bulk(settings: ElasticsearchSettings, body: string): HttpRequest {
+  const url = new URL(settings.url);
+  url.pathname = `${url.pathname.replace(/\/$/, '')}/${settings.index}/_bulk`;
+  url.search = `?filter_path=${FILTER}`;
+  return { method: 'POST', url, headers: headersOf(settings), body };
+}
+
+function headersOf(settings: ElasticsearchSettings): string[] {
+  const authorization = authorizationOf(settings);
+  const headers = ['content-type', 'application/x-ndjson', 'accept', 'application/json'];
+  return authorization === undefined ? headers : [...headers, 'authorization', authorization];
+}
+
+function authorizationOf({ api_key, username, password }: ElasticsearchSettings): string | undefined {
+  if (api_key !== undefined) return `ApiKey ${api_key}`;
+  if (username === undefined) return undefined;
+  return `Basic ${Buffer.from(`${username}:${password ?? ''}`).toString('base64')}`;
+}
+
+const PASSING_STATUSES = new Set([408, 425, 429]);
+/** The document is there already: a delivery that was sent before. */
+const CONFLICT = 409;
+
+/** What became of one action of a bulk request. */
+interface BulkItem {
+  readonly status: number;
+  readonly type: string | undefined;
+  readonly reason: string | undefined;
+}
+
+/** The items of an answer; undefined for one that is not whole, or not of this many. */
+export function itemsIn(answer: Uint8Array, count: number): readonly BulkItem[] | undefined {
+  const items = parsed(answer)?.items;
+  if (!Array.isArray(items) || items.length !== count) return undefined;
+  return items.map(itemOf);
+}
+
+function parsed(answer: Uint8Array): JsonObject | undefined {
+  try {
+    const value: Json = JSON.parse(new TextDecoder().decode(answer));
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined; // not JSON: no answer of Elasticsearch
+  }
+}
+
+function itemOf(item: Json): BulkItem {
+  const action = isObject(item) ? Object.values(item)[0] : undefined;
+  const { status, error } = isObject(action) ? action : {};
+  const { type, reason } = isObject(error) ? error : {};
+  return {
+    status: typeof status === 'number' ? status : 0,
+    type: typeof type === 'string' && /^[a-z_]{1,80}$/.test(type) ? type : undefined,
+    reason: typeof reason === 'string' ? reason : undefined,
+  };
+}
+
+/** What an item means for its delivery. `secrets` are masked in what is shown. */
+export function verdictOfItem(
+  { status, type, reason }: BulkItem,
+  secrets: readonly string[],
+): DeliveryResult {
+  if ((status >= 200 && status < 300) || status === CONFLICT) return { outcome: 'delivered', status };
+  const shown = reason === undefined ? {} : { response: excerptOf(Buffer.from(reason), secrets) };
+  const passes = PASSING_STATUSES.has(status) || status >= 500 || status === 0;
+  const why = type === undefined ? `answered ${status}` : `answered ${status} ${type}`;
+  return { outcome: passes ? 'retry' : 'dead', reason: why, status, ...shown };
+}
+
+/** What an item of `changeNothing` says about the index. */
+export function testedByItem(item: BulkItem, secrets: readonly string[]): ConnectionTest {
+  const { status, type } = item;
+  // A data stream refuses every change, once it knows who asks.
+  const reached = type === 'document_missing_exception' || type === 'illegal_argument_exception';
+  if (reached || status < 300) return { ok: true };
+  const verdict = verdictOfItem(item, secrets);
+  const { response } = verdict;
+  const why = 'reason' in verdict ? verdict.reason : `answered ${status}`;
+  return { ok: false, reason: why, status, ...(response === undefined ? {} : { response }) };
+}

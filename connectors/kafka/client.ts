@@ -1,11 +1,13 @@
+import { pbkdf2, randomBytes } from 'node:crypto';
+import { promisify } from 'node:util';
+import { ScramClient, ScramRefused } from '@tributary/core';
 import { Kafka, logLevel, type Mechanism, type Message, Partitioners, type SASLOptions } from 'kafkajs';
+import { keyDerivations } from '../client/thread-pool-queue.ts';
 import { Connections } from '../egress/connections.ts';
 import type { EgressGuard } from '../egress/guard.ts';
-import { boundedAnswers, inspectAnswers } from '../egress/inspected-answers.ts';
-import { Stopped } from '../errors.ts';
-import { kafkaAnswers } from './answers.ts';
-import { checkOnlyWaitingRequests } from './idle-connections.ts';
-import { scramMechanism } from './scram.ts';
+import { boundedAnswers, inspectAnswers } from '../egress/response-inspection.ts';
+import { Stopped } from '../failures.ts';
+import { kafkaAnswers } from './response-checks.ts';
 import type { KafkaSettings } from './settings.ts';
 
 const KEEP_ALIVE_MS = 60_000;
@@ -102,4 +104,115 @@ function saslOf(
   if (username === undefined || password === undefined) return {};
   if (mechanism === 'plain') return { sasl: { mechanism, username, password } };
   return { sasl: scramMechanism({ mechanism, username, password, workspaceId, isWanted }) };
+}
+
+const derive = promisify(pbkdf2);
+
+export interface ScramSettings {
+  readonly mechanism: 'scram-sha-256' | 'scram-sha-512';
+  readonly username: string;
+  readonly password: string;
+  readonly workspaceId: string;
+  /** False once the client is closed. */
+  isWanted(): boolean;
+}
+
+/**
+ * SCRAM for kafkajs, in place of its own: that derives a key with as many iterations as a broker asks for, twice for each
+ * connection, which occupies a thread of the process meanwhile.
+ */
+function scramMechanism({ mechanism, username, password, workspaceId, isWanted }: ScramSettings): Mechanism {
+  const [digest, bytes] =
+    mechanism === 'scram-sha-256' ? (['sha256', 32] as const) : (['sha512', 64] as const);
+  const scram = new ScramClient({
+    username,
+    password,
+    digest,
+    nonce: () => randomBytes(18).toString('base64url'),
+    derive: (secret, salt, iterations) =>
+      keyDerivations.take(workspaceId, isWanted, () => derive(secret, salt, iterations, bytes, digest)),
+  });
+  return {
+    mechanism,
+    authenticationProvider: ({ saslAuthenticate }) => ({
+      async authenticate() {
+        try {
+          await scram.authenticate(async (message) => {
+            const answer = await saslAuthenticate({
+              request: { encode: () => framed(message) },
+              response: TEXT,
+            });
+            return answer ?? '';
+          });
+        } catch (error) {
+          if (!(error instanceof ScramRefused)) throw error;
+          throw new AuthenticationRefused(`SASL SCRAM authentication failed: ${error.message}`);
+        }
+      },
+    }),
+  };
+}
+
+/** kafkajs hands and takes a message with its length before it. */
+const TEXT = {
+  decode: (raw: Buffer) => raw.subarray(4),
+  parse: (message: Buffer) => message.toString(),
+};
+
+function framed(message: string): Buffer {
+  const frame = Buffer.alloc(4 + Buffer.byteLength(message));
+  frame.writeInt32BE(frame.length - 4);
+  frame.write(message, 4);
+  return frame;
+}
+
+/** As kafkajs knows it, which does not repeat what cannot succeed. */
+class AuthenticationRefused extends Error {
+  override readonly name = 'KafkaJSSASLAuthenticationError';
+  readonly retriable = false;
+}
+
+interface RequestQueue {
+  readonly pending: readonly unknown[];
+  scheduleCheckPendingRequests: () => void;
+}
+
+/** What is used of a cluster, which kafkajs keeps to itself. */
+interface Cluster {
+  readonly connectionPoolBuilder: {
+    build: (
+      broker?: object,
+    ) => Promise<{ readonly pool: readonly { readonly requestQueue: RequestQueue }[] }>;
+  };
+}
+
+const CREATE_CLUSTER = 'private:Kafka:createCluster';
+
+/**
+ * kafkajs 2.2.4 wakes a thousand times a second for each connection, idle: it checks for requests that wait with a timer
+ * which sets itself again even if none does. This checks only for requests that wait, in the clients that the given
+ * object makes and in no others of the process.
+ */
+export function checkOnlyWaitingRequests(kafka: Kafka): void {
+  const key = Object.getOwnPropertySymbols(kafka).find(({ description }) => description === CREATE_CLUSTER);
+  if (key === undefined) throw new Error(`kafkajs has no ${CREATE_CLUSTER}: it is not the version 2.2.4`);
+  const create = Reflect.get(kafka, key) as (options: object) => Cluster;
+  const createMended = (options: object) => {
+    const cluster = create(options);
+    const { build } = cluster.connectionPoolBuilder;
+    cluster.connectionPoolBuilder.build = async (broker) => {
+      const connections = await build(broker);
+      for (const { requestQueue } of connections.pool) mend(requestQueue);
+      return connections;
+    };
+    return cluster;
+  };
+  Object.defineProperty(kafka, key, { value: createMended });
+}
+
+function mend(queue: RequestQueue): void {
+  const schedule = queue.scheduleCheckPendingRequests.bind(queue);
+  queue.scheduleCheckPendingRequests = () => {
+    if (queue.pending.length > 0) schedule();
+  };
 }

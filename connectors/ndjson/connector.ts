@@ -1,20 +1,20 @@
 import { access, constants } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { Connector, ConnectorDestination, Delivery, DeliveryResult } from '@tributary/core';
-import { withDeadline } from '../deadline.ts';
+import { withDeadline } from '../client/deadlines.ts';
 import { deliveryJson } from '../delivery-body.ts';
-import type { ConnectorContext } from '../kind.ts';
-import { NOT_VALID, testedBy } from '../verdicts.ts';
-import { appendDurably } from './append.ts';
-import { openFolders } from './folder.ts';
+import { Closed, codeOf, FolderRefused, NOT_VALID, Stopped, TimedOut, testedBy } from '../failures.ts';
+import type { ConnectorContext, ConnectorKind } from '../kind.ts';
+import { appendDurably, openFolders } from './files.ts';
 import { FolderWriter } from './folder-writer.ts';
-import { foldersOf, MAX_BATCH, readSettings } from './settings.ts';
-import { verdictOfFailure } from './verdict.ts';
+import { description, foldersOf, MAX_BATCH, readSettings } from './settings.ts';
+
+export const ndjson: ConnectorKind = { description, create: createNdjsonConnector };
 
 /** Deliveries one call takes: enough to share an fsync, few enough to be written in a moment. */
 const BATCH_LIMITS = { events: MAX_BATCH, bytes: 8 * 1_024 * 1_024 };
 
-export function createNdjsonConnector(context: ConnectorContext): Connector {
+function createNdjsonConnector(context: ConnectorContext): Connector {
   const { timeoutMs, clock } = context;
   const root = resolve(context.dataFolder);
   const writers = new Map<string, FolderWriter>();
@@ -82,4 +82,28 @@ export function createNdjsonConnector(context: ConnectorContext): Connector {
 function partsOf({ workspaceId, settings }: ConnectorDestination): readonly string[] | undefined {
   const read = readSettings(settings);
   return read === undefined ? undefined : foldersOf(workspaceId, read);
+}
+
+const REASONS = new Map([
+  ['ENOSPC', 'disk full'],
+  ['EDQUOT', 'disk full'],
+  ['EROFS', 'the disk is read-only'],
+  ['EACCES', 'no permission to write'],
+  ['EPERM', 'no permission to write'],
+  ['EMFILE', 'too many open files'],
+  ['ENFILE', 'too many open files'],
+  ['ENOTDIR', 'a part of the folder is no folder'],
+]);
+
+/**
+ * What a failed append means. Made from codes alone, since messages of the file system hold paths. Undefined for an
+ * error that has none: it is not the file system's.
+ */
+export function verdictOfFailure(error: unknown): DeliveryResult | undefined {
+  if (error instanceof FolderRefused) return { outcome: 'dead', reason: 'folder not allowed' };
+  if (error instanceof TimedOut) return { outcome: 'retry', reason: 'timed out' };
+  if (error instanceof Stopped || error instanceof Closed) return { outcome: 'retry', reason: 'stopped' };
+  const code = codeOf(error);
+  if (code === undefined) return undefined;
+  return { outcome: 'retry', reason: REASONS.get(code) ?? `write failed (${code})` };
 }

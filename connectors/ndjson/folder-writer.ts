@@ -1,4 +1,4 @@
-import { Closed } from '../errors.ts';
+import { Closed } from '../failures.ts';
 
 /** Text of one group at most, so that a long queue is written piece by piece. In UTF-16 units. */
 const MAX_GROUP_LENGTH = 8 * 1_024 * 1_024;

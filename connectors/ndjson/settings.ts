@@ -1,4 +1,5 @@
-import type { JsonObject } from '@tributary/core';
+import type { ConnectorDescription, JsonObject } from '@tributary/core';
+import { secretNames } from '../settings.ts';
 
 const MAX_DEPTH = 8;
 
@@ -9,7 +10,7 @@ const PART = '[A-Za-z0-9_][A-Za-z0-9._-]*';
 export const MAX_BATCH = 500;
 
 /** What a user writes. */
-export const settingsSchema = {
+const settingsSchema = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',
   type: 'object',
   required: ['folder'],
@@ -45,7 +46,7 @@ export function readSettings(settings: JsonObject): NdjsonSettings | undefined {
 }
 
 /** What the schema cannot say. Paths are JSON pointers below the settings. */
-export function settingsFaults(settings: JsonObject): readonly { path: string; message: string }[] {
+function settingsFaults(settings: JsonObject): readonly { path: string; message: string }[] {
   if (typeof settings.folder !== 'string' || settings.folder.split('/').length <= MAX_DEPTH) return [];
   return [{ path: '/folder', message: `must have at most ${MAX_DEPTH} parts` }];
 }
@@ -54,3 +55,20 @@ export function settingsFaults(settings: JsonObject): readonly { path: string; m
 export function foldersOf(workspaceId: string, settings: NdjsonSettings): readonly string[] | undefined {
   return ONE_PART.test(workspaceId) ? ['ndjson', workspaceId, ...settings.parts] : undefined;
 }
+
+export const description: ConnectorDescription = {
+  type: 'ndjson',
+  title: 'NDJSON files',
+  description: [
+    'Appends each delivery as one line of JSON to files on the machine of the process that delivers: `<data folder>/ndjson/<workspace id>/<folder>/<YYYY-MM-DD>-<n>.ndjson`. A workspace has a folder of its own, so none reads or disturbs what another wrote.',
+    'A line is `{ "id", "type": "event", "event", "rule_id", "destination_id", "attempt" }`. A delivery counts as delivered once its line is on the disk (fsync). A file is followed by the next one at midnight UTC or before it would pass 64 MB; the names sort in the order of writing.',
+    'Files only grow, and what was written is never changed, so a reader may follow them. It meets the same `id` twice when a process died before it could note the first; and it may meet a line that is empty, or no JSON: one left half written by a crash or a full disk. Such a line is to be skipped; its delivery was not acknowledged and follows whole. The last line is complete once its newline is there. A reader that removes files leaves the newest alone.',
+    'A full disk and other faults of the file system are tried again. A part of the path that is a symbolic link is refused and the delivery given up.',
+  ].join('\n\n'),
+  settingsSchema,
+  secrets: secretNames(settingsSchema),
+  exposing: [],
+  maxBatch: MAX_BATCH,
+  hasTest: true,
+  check: settingsFaults,
+};

@@ -1,11 +1,10 @@
 import type { Connector, DeliveryResult } from '@tributary/core';
-import { type Call, createClientConnector } from '../client-connector.ts';
-import { untilAborted } from '../deadline.ts';
-import type { ConnectorContext } from '../kind.ts';
-import { memoize, type Part, type PartResult, sendInParts } from '../parts.ts';
-import { DELIVERED } from '../verdicts.ts';
+import { type Call, createClientConnector } from '../client/client-connector.ts';
+import { untilAborted } from '../client/deadlines.ts';
+import { memoize, type Part, type PartResult, sendInParts } from '../client/partial-batches.ts';
+import { DELIVERED } from '../failures.ts';
+import type { ConnectorContext, ConnectorKind } from '../kind.ts';
 import type { TableClient } from './client.ts';
-import { MAX_BATCH, type PostgresSettings, readSettings } from './settings.ts';
 import {
   ALREADY_THERE,
   mayBlameRows,
@@ -13,7 +12,10 @@ import {
   UNDEFINED_TABLE,
   verdictOfPostgresFailure,
   verdictOfRow,
-} from './verdict.ts';
+} from './errors.ts';
+import { description, MAX_BATCH, type PostgresSettings, readSettings } from './settings.ts';
+
+export const postgres: ConnectorKind = { description, create: createPostgresConnector };
 
 const LIMITS = { events: MAX_BATCH, bytes: 8 * 1_024 * 1_024 };
 const MAX_CLIENTS = 100;

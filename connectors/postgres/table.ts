@@ -1,5 +1,4 @@
-import { canonicalTime, type Delivery, eventJson } from '@tributary/core';
-import { storableJson, storableText } from './storable.ts';
+import { canonicalTime, type Delivery, eventJson, parseExact } from '@tributary/core';
 
 /** The columns of the table, in order: the SQL type, and what of a delivery goes in. */
 export const COLUMNS = [
@@ -53,4 +52,24 @@ export function insertValues(deliveries: readonly Delivery[]): unknown[][] {
       return typeof value === 'string' ? storableText(value) : value;
     }),
   );
+}
+
+/** What PostgreSQL refuses in a text: U+0000, which ends a string there, and half of a surrogate pair. */
+const ESCAPES = /\\u(?:0000|d[89a-f])/i;
+
+/** The text with U+FFFD in place of each character that PostgreSQL has no way to store. */
+function storableText(text: string): string {
+  return text.replaceAll('\0', '\ufffd').toWellFormed();
+}
+
+/** JSON for a column of type `jsonb`: the same, in names and values at any depth. Numbers keep their digits. */
+function storableJson(json: string): string {
+  return ESCAPES.test(json) ? JSON.stringify(storable(parseExact(json))) : json;
+}
+
+function storable(value: unknown): unknown {
+  if (typeof value === 'string') return storableText(value);
+  if (Array.isArray(value)) return value.map(storable);
+  if (typeof value !== 'object' || value === null || JSON.isRawJSON(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, of]) => [storableText(name), storable(of)]));
 }

@@ -1,15 +1,18 @@
-import type { Connector, DeliveryResult } from '@tributary/core';
-import { type Call, createClientConnector } from '../client-connector.ts';
-import { untilAborted } from '../deadline.ts';
-import type { Deadline } from '../deadlines.ts';
-import { mayBlameSome } from '../http/verdict.ts';
-import type { ConnectorContext } from '../kind.ts';
-import { memoize, type Part, type PartResult, sendInParts } from '../parts.ts';
-import { DELIVERED } from '../verdicts.ts';
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
+import { type Connector, type DeliveryResult, nameId } from '@tributary/core';
+import { type Call, createClientConnector } from '../client/client-connector.ts';
+import { type Deadline, untilAborted } from '../client/deadlines.ts';
+import { memoize, type Part, type PartResult, sendInParts } from '../client/partial-batches.ts';
+import { compressions } from '../client/thread-pool-queue.ts';
+import { deliveryJson } from '../delivery-body.ts';
+import { DELIVERED, verdictOfNetworkFailure } from '../failures.ts';
+import { mayBlameSome, verdictOfAnswer } from '../http/response.ts';
+import type { ConnectorContext, ConnectorKind } from '../kind.ts';
 import type { BucketClient } from './client.ts';
-import { objectBody, objectKey, testKey } from './object.ts';
-import { readSettings, type S3Settings } from './settings.ts';
-import { verdictOfS3Failure } from './verdict.ts';
+import { description, readSettings, type S3Settings } from './settings.ts';
+
+export const s3: ConnectorKind = { description, create: createS3Connector };
 
 const MAX_BYTES = 16 * 1_024 * 1_024;
 const MAX_CLIENTS = 100;
@@ -81,4 +84,89 @@ async function refusalOfNothing(
 
 function putNothing(client: BucketClient, { prefix }: S3Settings, deadline: Deadline): Promise<void> {
   return untilAborted(client.put(testKey(prefix), new Uint8Array(), deadline.signal), deadline);
+}
+
+const compress = promisify(gzip);
+
+/** The object that the connection test puts. Hidden, so that no pattern for `.ndjson.gz` matches it. */
+function testKey(prefix: string): string {
+  return `${prefix}/.connection-test`;
+}
+
+/** The name of the object of these deliveries, whatever order they are in. */
+function objectKey(prefix: string, deliveries: Part): string {
+  const [oldest = ''] = deliveries.map(({ created_at }) => created_at).sort();
+  const hour = oldest.slice(0, 13).replace(/[-T]/g, '/');
+  const id = nameId(...deliveries.map((delivery) => delivery.id).sort());
+  return `${prefix}/${hour}/${id}.ndjson.gz`;
+}
+
+async function objectBody(deliveries: Part, isWanted: () => boolean): Promise<Uint8Array> {
+  const [{ workspace_id }] = deliveries;
+  return compressions.take(workspace_id, isWanted, () =>
+    compress(deliveries.map((delivery) => `${deliveryJson(delivery)}\n`).join('')),
+  );
+}
+
+/**
+ * Codes of troubles that pass, with whatever status: the object was damaged or cut off on its way, others write to the
+ * same name, this machine's clock is wrong for a moment, or the service asks for patience.
+ */
+const PASSING = new Set([
+  'BadDigest',
+  'ConditionalRequestConflict',
+  'IncompleteBody',
+  'OperationAborted',
+  'RequestExpired',
+  'RequestThrottled',
+  'RequestTimeTooSkewed',
+  'RequestTimeout',
+  'SlowDown',
+  'Throttling',
+  'ThrottlingException',
+  'TooManyRequestsException',
+  'XAmzContentSHA256Mismatch',
+]);
+
+/** Names of errors in place of a code that the service did not give. */
+const NO_CODES = new Set(['Error', 'Unknown', 'UnknownError']);
+
+/**
+ * What a failed put means. `lastFailure` is what became of a connection. `now` is epoch ms. Undefined for an error that
+ * is neither the service's nor the network's.
+ */
+export function verdictOfS3Failure(
+  error: unknown,
+  lastFailure: Error | undefined,
+  now: number,
+): DeliveryResult | undefined {
+  const status = statusOf(error);
+  if (status !== undefined && error instanceof Error) {
+    const answer = { status, retryAfter: retryAfterOf(error), excerpt: '' };
+    const ofStatus = verdictOfAnswer(answer, now);
+    const passes = ofStatus.outcome === 'dead' && PASSING.has(error.name);
+    const verdict = passes ? ({ ...ofStatus, outcome: 'retry' } as const) : ofStatus;
+    const code = /^[A-Za-z]{3,60}$/.test(error.name) && !NO_CODES.has(error.name) ? ` ${error.name}` : '';
+    if (verdict.outcome === 'delivered')
+      return { outcome: 'retry', reason: 'the answer is not whole', status };
+    return { ...verdict, reason: `${verdict.reason}${code}` };
+  }
+  const network = verdictOfNetworkFailure(error);
+  if (network !== undefined) return network;
+  return lastFailure === undefined ? undefined : verdictOfNetworkFailure(lastFailure);
+}
+
+function statusOf(error: unknown): number | undefined {
+  if (!(error instanceof Error) || !('$metadata' in error)) return undefined;
+  const metadata = error.$metadata;
+  if (typeof metadata !== 'object' || metadata === null || !('httpStatusCode' in metadata)) return undefined;
+  return typeof metadata.httpStatusCode === 'number' ? metadata.httpStatusCode : undefined;
+}
+
+function retryAfterOf(error: Error): string | undefined {
+  const response = '$response' in error ? error.$response : undefined;
+  if (typeof response !== 'object' || response === null || !('headers' in response)) return undefined;
+  const { headers } = response;
+  if (typeof headers !== 'object' || headers === null || !('retry-after' in headers)) return undefined;
+  return String(headers['retry-after']);
 }

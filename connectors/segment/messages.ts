@@ -1,5 +1,5 @@
 import type { JsonObject } from '@tributary/core';
-import type { Chosen } from './chosen.ts';
+import type { Chosen } from './definitions.ts';
 
 /** One of a destination's actions, when it runs and what it makes of an event. */
 export interface Subscription {

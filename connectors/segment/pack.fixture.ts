@@ -1,5 +1,5 @@
 import type { JsonObject } from '@tributary/core';
-import type { Chosen } from './chosen.ts';
+import type { Chosen } from './definitions.ts';
 
 /** What a person typed in. */
 export const KEY = 'key-0123456789abcdef';

@@ -1,25 +1,69 @@
-/**
- * The process of the pack. It has no environment, no network and no right to write or to start anything; it is told what
- * to run, and ends with the process that started it.
- */
+import { AsyncLocalStorage } from 'node:async_hooks';
 import dgram from 'node:dgram';
 import { writeFileSync } from 'node:fs';
 import { Socket } from 'node:net';
 import type { JsonObject } from '@tributary/core';
-import type { ActionOutcome, FromPack, Subscription, ToPack } from './messages.ts';
+import type { ActionOutcome, FromPack, HttpAnswer, Subscription, ToPack } from './messages.ts';
 import {
   loadDefinition,
   type PackDefinition,
   type PackDestination,
   replaceFetch,
+  type Started,
+  StartedDestinations,
   startDestination,
 } from './pack.ts';
-import { type Started, StartedDestinations } from './started-destinations.ts';
-import { ForwardedFetch } from './worker-fetch.ts';
+
+/**
+ * The process of the pack. It has no environment, no network and no right to write or to start anything; it is told what
+ * to run, and ends with the process that started it.
+ */
 
 /** A message of an error is kept up to this length. */
 const MAX_MESSAGE = 500;
 const NO_AUTH = { accessToken: '', refreshToken: '' };
+
+/** Statuses whose answers have no body. */
+const BODILESS = new Set([101, 204, 205, 304]);
+
+/** `fetch` for the process of the pack: the request goes to the process that started this one. */
+class ForwardedFetch {
+  readonly #tell: (message: FromPack) => void;
+  readonly #job = new AsyncLocalStorage<number>();
+  readonly #waiting = new Map<number, PromiseWithResolvers<HttpAnswer>>();
+  #requests = 0;
+
+  constructor(tell: (message: FromPack) => void) {
+    this.#tell = tell;
+  }
+
+  /** What `work` fetches belongs to the job. */
+  runAs<T>(job: number, work: () => Promise<T>): Promise<T> {
+    return this.#job.run(job, work);
+  }
+
+  readonly fetch: typeof globalThis.fetch = async (input, init) => {
+    const job = this.#job.getStore();
+    if (job === undefined) throw new TypeError('a request outside of a job');
+    const asked = new Request(input, init);
+    const body = Buffer.from(await asked.arrayBuffer()).toString('base64');
+    const request = ++this.#requests;
+    const answered = Promise.withResolvers<HttpAnswer>();
+    this.#waiting.set(request, answered);
+    const sent = { method: asked.method, url: asked.url, headers: [...asked.headers], body };
+    this.#tell({ op: 'request', job, request, sent });
+    const answer = await answered.promise;
+    const content = BODILESS.has(answer.status) ? null : Buffer.from(answer.body, 'base64');
+    return new Response(content, { status: answer.status, headers: answer.headers.map(([...pair]) => pair) });
+  };
+
+  settle(message: Extract<ToPack, { op: 'answer' | 'unanswered' }>): void {
+    const answered = this.#waiting.get(message.request);
+    this.#waiting.delete(message.request);
+    if (message.op === 'answer') answered?.resolve(message.answer);
+    else answered?.reject(new TypeError('fetch failed'));
+  }
+}
 
 const tell = (message: FromPack) => void process.send?.(message);
 const forwarded = new ForwardedFetch(tell);

@@ -1,23 +1,25 @@
-import { type Connector, newId } from '@tributary/core';
+import { type Connector, type ConnectorDestination, nameId, newId } from '@tributary/core';
 import type { Agent } from 'undici';
-import { type Call, createClientConnector } from '../client-connector.ts';
-import { overHttp } from '../http/agent.ts';
-import { excerptOf, secretTexts } from '../http/excerpt.ts';
-import { exchange, type HttpRequest } from '../http/exchange.ts';
-import { mayBlameSome, verdictOfAnswer } from '../http/verdict.ts';
-import type { ConnectorContext } from '../kind.ts';
-import { oncePer } from '../once-per.ts';
-import { type PartResult, sendInParts } from '../parts.ts';
-import { testedBy } from '../verdicts.ts';
-import { composeMessage, composeTest } from './message.ts';
-import { readSettings, type WebhookSettings } from './settings.ts';
+import { type Call, createClientConnector } from '../client/client-connector.ts';
+import { type Part, type PartResult, sendInParts } from '../client/partial-batches.ts';
+import { deliveryJson } from '../delivery-body.ts';
+import { testedBy } from '../failures.ts';
+import { exchange, type HttpRequest, overHttp } from '../http/client.ts';
+import { excerptOf, mayBlameSome, secretTexts, verdictOfAnswer } from '../http/response.ts';
+import type { ConnectorContext, ConnectorKind } from '../kind.ts';
+import manifest from '../package.json' with { type: 'json' };
+import { oncePer } from '../settings.ts';
+import { signatureOf } from './secrets.ts';
+import { description, readSettings, type WebhookSettings } from './settings.ts';
+
+export const webhook: ConnectorKind = { description, create: createWebhookConnector };
 
 const secretsOf = oncePer((settings: WebhookSettings) => [
   ...settings.previous.map(({ secret }) => secret),
   ...secretTexts(settings),
 ]);
 
-export function createWebhookConnector(context: ConnectorContext): Connector {
+function createWebhookConnector(context: ConnectorContext): Connector {
   const { clock } = context;
 
   const send = async (
@@ -55,3 +57,51 @@ export function createWebhookConnector(context: ConnectorContext): Connector {
     },
   });
 }
+
+const USER_AGENT = `tributary/${manifest.version}`;
+
+/** The signed request for some deliveries. `now` is epoch ms and becomes the signed timestamp. */
+export function composeMessage(settings: WebhookSettings, deliveries: Part, now: number): HttpRequest {
+  const batch = settings.batchSize > 1;
+  const id = batch ? nameId(...deliveries.map((delivery) => delivery.id)) : deliveries[0].id;
+  const body = batch
+    ? `{"type":"batch","deliveries":[${deliveries.map(deliveryJson).join(',')}]}`
+    : deliveryJson(deliveries[0]);
+  const message = signed(settings, id, body, now);
+  const { replay } = deliveries[0];
+  if (replay !== undefined && deliveries.every((delivery) => delivery.replay === replay))
+    message.headers.push('tributary-replay', replay);
+  return message;
+}
+
+/** The signed request of a connection test, `id` being its own. */
+function composeTest(
+  settings: WebhookSettings,
+  id: string,
+  { id: destination_id, workspaceId: workspace_id }: ConnectorDestination,
+  now: number,
+): HttpRequest {
+  return signed(settings, id, JSON.stringify({ id, type: 'test', workspace_id, destination_id }), now);
+}
+
+function signed(settings: WebhookSettings, id: string, text: string, now: number): HttpRequest {
+  const body = Buffer.from(text);
+  const timestamp = String(Math.floor(now / 1_000));
+  const signing = [
+    settings.key,
+    ...settings.previous.filter(({ until }) => until > now).map(({ key }) => key),
+  ];
+  // Those of replaced secrets behind that of the present one: a receiver takes any.
+  const signature = signing.map((key) => signatureOf(key, `${id}.${timestamp}.`, body)).join(' ');
+  const own = ['idempotency-key', id, 'webhook-id', id, 'webhook-timestamp', timestamp];
+  const headers = [...standingHeaders(settings), ...own, 'webhook-signature', signature];
+  return { method: 'POST', url: settings.url, headers, body };
+}
+
+/** What every message to a destination carries: its own headers, which may name another user agent. */
+const standingHeaders = oncePer(({ headers }: WebhookSettings): readonly string[] => {
+  const standing = new Map([['user-agent', USER_AGENT]]);
+  for (const [name, value] of headers) standing.set(name.toLowerCase(), value);
+  standing.set('content-type', 'application/json');
+  return [...standing].flat();
+});

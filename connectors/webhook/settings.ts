@@ -1,23 +1,26 @@
 import type { KeyObject } from 'node:crypto';
-import type { JsonObject } from '@tributary/core';
-import { oncePer } from '../once-per.ts';
-import { headerFault } from './header-names.ts';
+import { type ConnectorDescription, type JsonObject, namesParty } from '@tributary/core';
+import { oncePer, secretNames } from '../settings.ts';
 import {
   DEFAULT_ROTATION_HOURS,
+  formatSecret,
+  isSecret,
+  keyOf,
   MAX_PREVIOUS,
   MAX_ROTATION_HOURS,
   type PreviousSecret,
   previousSecrets,
-} from './rotation.ts';
-import { formatSecret, isSecret, keyOf, SECRET_BYTES } from './secret.ts';
+  rotated,
+  SECRET_BYTES,
+} from './secrets.ts';
 
 /** Deliveries of one request at most. */
-export const MAX_BATCH = 100;
+const MAX_BATCH = 100;
 
 const SECRET_PATTERN = '^whsec_[A-Za-z0-9+/]+={0,2}$';
 
 /** What a user writes. */
-export const settingsSchema = {
+const settingsSchema = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',
   type: 'object',
   required: ['url'],
@@ -176,3 +179,55 @@ export function withSecret(settings: JsonObject, random: (bytes: number) => Uint
   if (settings.secret !== undefined) return settings;
   return { ...settings, secret: formatSecret(random(SECRET_BYTES)) };
 }
+
+/** Headers that speak about the connection or the framing, which the HTTP client alone decides. */
+const TRANSPORT = new Set([
+  'connection',
+  'content-encoding',
+  'content-length',
+  'expect',
+  'host',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
+
+/** Headers every message carries with one meaning. */
+const OURS = new Set(['content-type', 'idempotency-key']);
+
+/** Why a user may not set this header; undefined when they may. */
+function headerFault(name: string): string | undefined {
+  const lower = name.toLowerCase();
+  if (TRANSPORT.has(lower)) return 'must not be set: it belongs to the connection';
+  if (OURS.has(lower) || lower.startsWith('webhook-'))
+    return 'must not be set: every message carries its own';
+  return undefined;
+}
+
+export const description: ConnectorDescription = {
+  type: 'webhook',
+  title: 'Webhook',
+  description: [
+    'Sends each delivery as an HTTP POST of JSON, signed as [Standard Webhooks](https://www.standardwebhooks.com) says: any of its libraries verifies the headers `webhook-id`, `webhook-timestamp` and `webhook-signature`.',
+    'The body is `{ "id", "type": "event", "event", "rule_id", "destination_id", "attempt" }`. With a `batch_size` above 1 it is `{ "type": "batch", "deliveries": [<such bodies>] }`, whose answer holds for all of them.',
+    'A batch refused with an answer that may be the fault of some of its deliveries (400, 409, 413, 422 and every other 4xx but 401, 402, 403, 404, 405, 407, 410 and 415, which speak about the place; and 500, which a receiver answers that stumbles over one) is sent again at once in parts, halves first and single deliveries when time grows short, each in the form of a batch. Only what is refused alone is given up, or tried again after a 500; what is not reached within the 10 seconds is tried again. A receiver that answers 500 to a batch and to six parts of it in a row, and then to seven single deliveries from all over the batch, is asked no further. A destination that took some of a batch it refused meets those again, under the same `id`.',
+    'A `secret` that is replaced goes on to sign for `rotation_hours` (24 by default): `webhook-signature` holds the signature of the new secret first and, after a space, that of each replaced one, of which a receiver takes any, retries too. `rotation_until` shows when that ends. `"previous_secrets": null`, or `"rotation_hours": 0`, ends it at once.',
+    'The connection test sends `{ "id", "type": "test", "workspace_id", "destination_id" }`, signed in the same way, and takes any 2xx.',
+    'A delivery may arrive more than once, always with the same `id`, in a replay too unless that was asked for new ids; `webhook-id` and `idempotency-key` repeat it (of a batch: an id made from the ids in it).',
+    'The status line is the answer, and it must come within 10 seconds: interim answers (1xx) before it are passed over, and nothing behind it (long, malformed or repeated headers, a body that breaks off) takes it back. 2xx is delivered; 408, 425, 429, 5xx, a timeout and a broken connection are tried again, not before the `Retry-After` of a 429 or 503; a 410 pauses the destination, whose deliveries wait until it goes on; anything else is given up at once, redirects too: they are not followed. The first kilobyte of the answer is kept to be shown, without the secret and the values of `headers`.',
+    'Private, loopback, link-local and other special addresses are refused, whatever name they hide behind, unless the operator opened their range (`TRIBUTARY_EGRESS_ALLOW`).',
+  ].join('\n\n'),
+  settingsSchema,
+  secrets: secretNames(settingsSchema),
+  exposing: namesParty('url'),
+  maxBatch: MAX_BATCH,
+  hasTest: true,
+  generate: withSecret,
+  rotation: { previous: 'previous_secrets', rotated },
+  check: settingsFaults,
+};

@@ -1,0 +1,26 @@
+import { expect, test } from 'vitest';
+import { Closed, FolderRefused, Stopped, TimedOut } from '../failures.ts';
+import { verdictOfFailure } from './connector.ts';
+
+test.each([
+  ['ENOSPC', 'disk full'],
+  ['EDQUOT', 'disk full'],
+  ['EROFS', 'the disk is read-only'],
+  ['EACCES', 'no permission to write'],
+  ['ENOTDIR', 'a part of the folder is no folder'],
+  ['EIO', 'write failed (EIO)'],
+])('%s is tried again: %s', (code, reason) => {
+  const error = Object.assign(new Error(`${code}: /srv/data/ndjson/w/x`), { code });
+  expect(verdictOfFailure(error)).toEqual({ outcome: 'retry', reason });
+});
+
+test('a refused folder is given up, what was not finished is tried again', () => {
+  expect(verdictOfFailure(new FolderRefused('x'))).toEqual({ outcome: 'dead', reason: 'folder not allowed' });
+  expect(verdictOfFailure(new TimedOut('x'))).toEqual({ outcome: 'retry', reason: 'timed out' });
+  expect(verdictOfFailure(new Stopped('x'))).toEqual({ outcome: 'retry', reason: 'stopped' });
+  expect(verdictOfFailure(new Closed('x'))).toEqual({ outcome: 'retry', reason: 'stopped' });
+});
+
+test('an error without a code is none of the file system', () => {
+  expect(verdictOfFailure(new TypeError('our mistake'))).toBeUndefined();
+});

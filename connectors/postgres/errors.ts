@@ -1,0 +1,110 @@
+import type { DeliveryResult } from '@tributary/core';
+import { codeOf, RESET, verdictOfNetworkFailure } from '../failures.ts';
+import { excerptOf, secretTexts } from '../http/response.ts';
+import type { PostgresSettings } from './settings.ts';
+
+/** The five characters of a refusal by the server; undefined for any other error. */
+export function sqlStateOf(error: unknown): string | undefined {
+  const code = codeOf(error);
+  const severe = error instanceof Error && 'severity' in error;
+  return severe && code !== undefined && /^[0-9A-Z]{5}$/.test(code) ? code : undefined;
+}
+
+export const UNDEFINED_TABLE = '42P01';
+/** What the loser of two that make one table at once may meet with. */
+export const ALREADY_THERE = new Set(['23505', '42P07', '42710']);
+
+/**
+ * Classes of SQLSTATEs that say how the server is: resources, an operator who stops it, its system; and, unless a
+ * trigger made them up, credentials and the database. https://www.postgresql.org/docs/current/errcodes-appendix.html
+ */
+const ABOUT_THE_SERVER = /^(53|57P|58)/;
+const ABOUT_SIGNING_IN = /^(28|3D)/;
+
+/**
+ * Whether rows may have caused a refusal. Most SQLSTATEs do not tell: a policy, a constraint or a trigger refuses a row
+ * with any, and the same come for the table as a whole. Whether it is the table, an insert of no rows finds out.
+ */
+export function mayBlameRows(error: unknown): boolean {
+  const sqlState = sqlStateOf(error);
+  if (sqlState === undefined || ABOUT_THE_SERVER.test(sqlState)) return false;
+  const { severity } = error as { readonly severity?: unknown };
+  // What ends a connection is of another severity.
+  return severity === 'ERROR' || !ABOUT_SIGNING_IN.test(sqlState);
+}
+
+const REFUSALS: readonly (readonly [prefix: string, reason: string])[] = [
+  ['28', 'not authenticated'],
+  ['42501', 'permission denied'],
+  [UNDEFINED_TABLE, 'the table is not there'],
+  ['3D', 'the database is not there'],
+  ['3F', 'the schema is not there'],
+  ['42', 'the table does not fit'],
+  ['22', 'a value is not taken'],
+  ['23', 'a constraint is violated'],
+  ['44', 'a check option is violated'],
+  ['54000', 'a value is not taken'],
+];
+
+/** Refusals of one row, by a policy or trigger of the table, that another attempt does not heal by itself. */
+const REFUSALS_OF_ROWS: readonly (readonly [prefix: string, reason: string])[] = [
+  ['42501', 'a policy refuses the row'],
+  ['P0', 'a trigger refuses the row'],
+  ['22', 'a value is not taken'],
+  ['23', 'a constraint is violated'],
+  ['44', 'a check option is violated'],
+  ['54', 'a value is not taken'],
+];
+
+/** Troubles that pass: of connections, transactions, resources, locks, operators, the system, and what is internal. */
+const PASSING = /^(08|25|40|53|55|57|58|F0|HV|XX)/;
+
+/**
+ * What a refusal of one row means, once the table is known to take others. What is no trouble that passes is refused for
+ * what is in the row. The server's words are shown as a response: they speak of the table and of the row.
+ */
+export function verdictOfRow(
+  error: unknown,
+  sqlState: string,
+  { password = '' }: PostgresSettings,
+): DeliveryResult {
+  const words = error instanceof Error ? error.message : '';
+  const response = excerptOf(Buffer.from(words), secretTexts({ secret: password, headers: [] }));
+  const shown = response === '' ? {} : { response };
+  if (PASSING.test(sqlState))
+    return { outcome: 'retry', reason: `the server answered ${sqlState}`, ...shown };
+  const known = REFUSALS_OF_ROWS.find(([prefix]) => sqlState.startsWith(prefix))?.[1];
+  return { outcome: 'dead', reason: `${known ?? 'the row is refused'} (${sqlState})`, ...shown };
+}
+
+/**
+ * What a failed statement means. `lastFailure` is what became of a connection, which the driver may wrap. Undefined
+ * for an error that is neither the server's nor the network's.
+ */
+export function verdictOfPostgresFailure(
+  error: unknown,
+  lastFailure: Error | undefined,
+): DeliveryResult | undefined {
+  const sqlState = sqlStateOf(error);
+  if (sqlState !== undefined) {
+    const refusal = REFUSALS.find(([prefix]) => sqlState.startsWith(prefix))?.[1];
+    return refusal === undefined
+      ? { outcome: 'retry', reason: `the server answered ${sqlState}` }
+      : { outcome: 'dead', reason: `${refusal} (${sqlState})` };
+  }
+  const network = verdictOfNetworkFailure(error);
+  if (network !== undefined) return network;
+  const ofConnection = lastFailure === undefined ? undefined : verdictOfNetworkFailure(lastFailure);
+  if (ofConnection !== undefined) return ofConnection;
+  if (!(error instanceof Error)) return undefined;
+  return DRIVER_WORDS.find(([words]) => words.test(error.message))?.[1];
+}
+
+/** The driver has no codes for these. */
+const DRIVER_WORDS: readonly (readonly [words: RegExp, verdict: DeliveryResult])[] = [
+  [/^Connection terminated|^Client has encountered a connection error/, RESET],
+  [/^timeout e/, { outcome: 'retry', reason: 'connection timed out' }],
+  [/does not support SSL/, { outcome: 'dead', reason: 'the server speaks no TLS' }],
+  [/SSL connection$/, { outcome: 'retry', reason: 'no TLS connection' }],
+  [/SASL|SCRAM|password must be/, { outcome: 'dead', reason: 'not authenticated' }],
+];
