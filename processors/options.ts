@@ -1,7 +1,7 @@
 import { DEFAULT_EXPIRY_MS, DEFAULT_RETRY_LABELS, type NullMeaning } from '@tributary/core';
 import { type AlertLimits, DEFAULT_ALERT_LIMITS } from './deliver/health/evaluation.ts';
 import { type BreakerOptions, DEFAULT_BREAKER } from './deliver/policy/circuit-breaker.ts';
-import { DEFAULT_FAILURE_LIMITS, type FailureLimits } from './route/failure-rate.ts';
+import { DEFAULT_FAILURE_LIMITS, type FailureLimits } from './route/failure-watch.ts';
 
 /** Every size and time of the stages. Bytes, ms. */
 export interface PipelineOptions {

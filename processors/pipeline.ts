@@ -32,28 +32,48 @@ import { createDestinationRegistry } from './deliver/destination-registry.ts';
 import { Sender } from './deliver/sender.ts';
 import { deliver, deliverSlow, retrySources } from './deliver/stage.ts';
 import { EventLoopMonitor } from './fairness/event-loop-monitor.ts';
-import { FairShare } from './fairness/fair-share.ts';
+import { FairShare, THREAD_TIME, type ThreadTime } from './fairness/fair-share.ts';
 import { SATURATED_FACTOR } from './fairness/fair-share-window.ts';
 import { PartitionWindows } from './fairness/partition-windows.ts';
-import { type InTurn, yielding } from './fairness/pieces.ts';
-import { SlowTurns } from './fairness/slow-turns.ts';
-import { THREAD_TIME, type ThreadTime } from './fairness/thread-time.ts';
+import { type InTurn, SlowTurns, yielding } from './fairness/slow-queue-scheduler.ts';
+import { TimeoutWheel } from './fairness/timeout-wheel.ts';
 import { history } from './history/history.ts';
 import { live } from './live/live.ts';
-import { mail } from './mail/mail.ts';
-import { mailRetries } from './mail/retry.ts';
+import { mail, mailRetries } from './mail/mail.ts';
 import { notice } from './notice/notice.ts';
 import { DEFAULT_PIPELINE, type PipelineOptions } from './options.ts';
 import { profile } from './profile/profile.ts';
-import { redrivenOnce } from './redrive/once.ts';
+import { redrivenOnce } from './redrive/redrive-claims.ts';
 import { replay } from './replay/replay.ts';
 import { FailureWatch } from './route/failure-watch.ts';
 import { refusalOf, route, routeSlow } from './route/route.ts';
-import type { RunFigures } from './route/run-figures.ts';
+import type { RunFigures } from './route/run-metrics.ts';
 import { Transformer } from './route/transformer.ts';
-import type { StageName } from './stage-names.ts';
-import { TimeoutWheel } from './timeout-wheel.ts';
 import { validate, validateSlow } from './validate/validate.ts';
+
+/** The stages of the pipeline, for who chooses some of them before anything is opened. */
+export const STAGE_NAMES = [
+  'validate',
+  'validate.slow',
+  'count',
+  'live',
+  'profile',
+  'history',
+  'audit',
+  'mail',
+  'route',
+  'route.slow',
+  'replay',
+  'notice',
+  'deliver',
+  'deliver.slow',
+  'deliver.retry',
+] as const;
+
+/** Those that read the facts of the catalog: nothing is dropped of it before they have taken it. */
+export const CATALOG_STAGES: readonly StageName[] = ['audit', 'replay', 'notice'];
+
+export type StageName = (typeof STAGE_NAMES)[number];
 
 /** Everything the stages reach the world by. Who makes these closes them, after the stages have stopped. */
 export interface PipelineDependencies {

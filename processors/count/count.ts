@@ -1,6 +1,21 @@
-import type { BatchStage, Metrics, VolumeCounters } from '@tributary/core';
-import { AppliedOffsets } from './applied-offsets.ts';
-import { tally } from './tally.ts';
+import {
+  type Batch,
+  type BatchStage,
+  type CanonicalEvent,
+  eventName,
+  HEADER,
+  type KeyUse,
+  type LogEntry,
+  type Metrics,
+  parseObject,
+  type RejectedEvent,
+  Rewind,
+  type StageContext,
+  TOPIC,
+  type VolumeCounters,
+  type VolumeIncrement,
+} from '@tributary/core';
+import { eventOf } from '../event-record.ts';
 
 export interface CountDependencies {
   readonly counters: VolumeCounters;
@@ -34,4 +49,139 @@ export function count({ counters, metrics }: CountDependencies): BatchStage['pro
     metrics.count('tributary_events_counted_total', { topic: batch.topic }, uncounted.length);
     return [];
   };
+}
+
+/**
+ * Counts an entry that `count` gave up, once. Its own partition was counted past it, so what makes it count once is the
+ * place it is redriven from: entries of one partition there must come in order. `Fenced` where somebody else counts it.
+ */
+export async function recount(
+  counters: VolumeCounters,
+  entry: LogEntry,
+  { topic, partition, offset }: LogEntry['position'],
+  context: StageContext,
+): Promise<void> {
+  const from = await counters.applied({ topic, partition });
+  if (from > offset && !(await isMadeAnew(from, context))) return;
+  const { increments, keyUses } = tally(entry.position.topic, [entry]);
+  await counters.apply({ topic, partition, from, to: offset + 1, increments, keyUses });
+}
+
+/** Where counting goes on for a batch. */
+export interface CountingPoint {
+  /** What the counters have applied: the next batch of theirs must start from it. */
+  readonly applied: number;
+  /** Up to here (exclusive) everything is counted. */
+  readonly from: number;
+}
+
+/**
+ * What this process knows of the offsets the counters have applied. Asked once per partition; `forget` after any
+ * failed apply, and by itself when the partition is lost, makes it ask again.
+ */
+class AppliedOffsets {
+  readonly #counters: VolumeCounters;
+  readonly #known = new Map<string, number>();
+  /** The offset a partition was rewound to and has not been counted past since. */
+  readonly #rewound = new Map<string, number>();
+  readonly #watched = new WeakMap<AbortSignal, Set<string>>();
+
+  constructor(counters: VolumeCounters) {
+    this.#counters = counters;
+  }
+
+  /**
+   * Throws `Rewind` when the counters are behind the batch, which a failover of theirs may do. Offsets may have gaps
+   * (control records, retention): what still starts behind the applied offset after one rewind is such a gap.
+   *
+   * A batch that starts before what is applied is a replay, of which only the rest is counted; unless the partition
+   * ends before it too: then the topic was made anew, and counting begins again with the batch.
+   */
+  async pointOf(batch: Batch, context: StageContext): Promise<CountingPoint> {
+    const name = nameOf(batch);
+    const start = batch.entries[0]?.position.offset ?? 0;
+    const known = this.#known.get(name);
+    if (known !== undefined && known <= start) return { applied: known, from: known };
+    const applied = await this.#counters.applied({ topic: batch.topic, partition: batch.partition });
+    this.#forgetOnLoss(name, context.signal);
+    if (applied < start && this.#rewound.get(name) !== applied) {
+      this.#rewound.set(name, applied);
+      throw new Rewind(applied);
+    }
+    if (applied > start && (await isMadeAnew(applied, context))) return { applied, from: start };
+    this.#known.set(name, applied);
+    return { applied, from: applied };
+  }
+
+  advance(batch: Batch, to: number): void {
+    this.#known.set(nameOf(batch), to);
+    this.#rewound.delete(nameOf(batch));
+  }
+
+  forget(batch: Batch): void {
+    this.#known.delete(nameOf(batch));
+  }
+
+  /** What was rewound stays: the log may end the signal and begin a new one to do that very rewind. */
+  #forgetOnLoss(name: string, signal: AbortSignal): void {
+    const watched = this.#watched.get(signal);
+    if (watched !== undefined) {
+      watched.add(name);
+      return;
+    }
+    const names = new Set([name]);
+    this.#watched.set(signal, names);
+    const forgetAll = () => {
+      for (const lost of names) this.#known.delete(lost);
+    };
+    signal.addEventListener('abort', forgetAll, { once: true });
+  }
+}
+
+/**
+ * Nobody counts past the end. It has to be asked after the applied offset was: an end known from before may be older
+ * than what another process has counted since.
+ */
+async function isMadeAnew(applied: number, context: StageContext): Promise<boolean> {
+  return context.end !== undefined && applied > (await context.end());
+}
+
+function nameOf(batch: Batch): string {
+  return `${batch.topic}/${batch.partition}`;
+}
+
+const HOUR_MS = 3_600_000;
+
+export interface Tally {
+  readonly increments: readonly VolumeIncrement[];
+  readonly keyUses: readonly KeyUse[];
+}
+
+/** Volume counts accepted events by the hour they were received; the use of a write key counts for rejected ones too. */
+export function tally(topic: string, entries: readonly LogEntry[]): Tally {
+  const increments = new Map<string, VolumeIncrement>();
+  const uses = new Map<string, KeyUse>();
+  for (const entry of entries) {
+    const event = topic === TOPIC.rejected ? rejectedEventOf(entry) : eventOf(entry);
+    const receivedAt = Date.parse(event.received_at);
+    if (topic === TOPIC.accepted) addEvent(increments, event, receivedAt);
+    const keyId = entry.headers[HEADER.keyId];
+    if (keyId !== undefined && (uses.get(keyId)?.at ?? 0) < receivedAt) {
+      uses.set(keyId, { keyId, at: receivedAt });
+    }
+  }
+  return { increments: [...increments.values()], keyUses: [...uses.values()] };
+}
+
+function rejectedEventOf(entry: LogEntry): CanonicalEvent {
+  return (parseObject(entry.value) as unknown as RejectedEvent).event;
+}
+
+function addEvent(increments: Map<string, VolumeIncrement>, event: CanonicalEvent, receivedAt: number): void {
+  const { workspace_id: workspaceId, environment, type: eventType } = event;
+  const name = eventName(event);
+  const hour = receivedAt - (receivedAt % HOUR_MS);
+  const key = JSON.stringify([workspaceId, environment, eventType, name, hour]);
+  const count = (increments.get(key)?.count ?? 0) + 1;
+  increments.set(key, { workspaceId, environment, eventType, eventName: name, hour, count });
 }

@@ -14,7 +14,7 @@ import {
   type StageContext,
 } from '@tributary/core';
 import { SATURATED_FACTOR } from '../fairness/fair-share-window.ts';
-import { TimeoutWheel } from '../timeout-wheel.ts';
+import { TimeoutWheel } from '../fairness/timeout-wheel.ts';
 import { type DeliveryTask, RETRYING, readTask } from './delivery-task.ts';
 import { DestinationRegistry, type RegistryDependencies } from './destination-registry.ts';
 import type { DestinationReport } from './health/reporter.ts';

@@ -8,7 +8,7 @@ import {
   type RetrySchedule,
 } from '@tributary/core';
 import type { QueuePressure } from '../fairness/fair-share-window.ts';
-import type { Timeout, TimeoutWheel } from '../timeout-wheel.ts';
+import type { Timeout, TimeoutWheel } from '../fairness/timeout-wheel.ts';
 import {
   type Attempt,
   CONNECTOR_FAILED,
@@ -25,8 +25,7 @@ import type { DestinationReport } from './health/reporter.ts';
 import { HealthTally } from './health/tally.ts';
 import { Admission, type RequestLimits } from './policy/admission.ts';
 import type { BreakerOptions } from './policy/circuit-breaker.ts';
-import { type ScheduledSlot, scheduleSlot } from './policy/deferral.ts';
-import { type QueueLoad, WaitEstimate } from './policy/wait-estimate.ts';
+import { type QueueLoad, type ScheduledSlot, scheduleSlot, WaitEstimate } from './policy/deferral.ts';
 
 export interface QueueOptions {
   readonly clock: Clock;

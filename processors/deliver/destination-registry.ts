@@ -6,7 +6,7 @@ import {
   newId,
   type RetrySchedule,
 } from '@tributary/core';
-import type { TimeoutWheel } from '../timeout-wheel.ts';
+import type { TimeoutWheel } from '../fairness/timeout-wheel.ts';
 import { DestinationQueue, type QueueOptions } from './destination-queue.ts';
 import { DestinationResolver, type ResolverDependencies } from './destination-resolver.ts';
 import { HealthAlerts } from './health/alert.ts';

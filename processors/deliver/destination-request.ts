@@ -5,7 +5,7 @@ import {
   type DeliveryResult,
   Unavailable,
 } from '@tributary/core';
-import type { Timeout } from '../timeout-wheel.ts';
+import type { Timeout } from '../fairness/timeout-wheel.ts';
 import type { NoTarget, Target } from './destination-resolver.ts';
 import type { Answer } from './outcome.ts';
 import type { RequestLimits } from './policy/admission.ts';

@@ -15,7 +15,7 @@ import {
   TOPIC,
   withFields,
 } from '@tributary/core';
-import { shorten } from '../text.ts';
+import { shorten } from '../event-record.ts';
 import { type DeliveryTask, RETRYING } from './delivery-task.ts';
 import { disabledBecause, pausedBecause } from './destination-resolver.ts';
 import { type Failure, holdStep, type NextStep, nextStep } from './policy/retry-schedule.ts';

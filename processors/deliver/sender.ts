@@ -8,7 +8,7 @@ import {
   stoppedByRule,
   withFields,
 } from '@tributary/core';
-import type { TimeoutWheel } from '../timeout-wheel.ts';
+import type { TimeoutWheel } from '../fairness/timeout-wheel.ts';
 import { type DeliveryTask, isFirstTry, isUntried } from './delivery-task.ts';
 import type { DestinationQueue, QueueWait } from './destination-queue.ts';
 import type { DestinationRegistry } from './destination-registry.ts';

@@ -16,7 +16,7 @@ import {
   stoppedByRule,
   TOPIC,
 } from '@tributary/core';
-import { awaitCatalog, isAhead } from '../causality.ts';
+import { awaitCatalog, isAhead } from '../catalog-position.ts';
 import type { PartitionWindows } from '../fairness/partition-windows.ts';
 import { type DeliveryTask, readTask, withDelivery } from './delivery-task.ts';
 import type { DestinationQueue } from './destination-queue.ts';

@@ -1,6 +1,6 @@
+import { performance } from 'node:perf_hooks';
 import type { Clock } from '@tributary/core';
 import { LRUCache } from 'lru-cache';
-import type { ThreadTime } from './thread-time.ts';
 
 /** Processor time that an event may take without being charged for it, ms: many times what an ordinary event takes. */
 const ORDINARY_MS = 0.2;
@@ -99,4 +99,75 @@ export class FairShare {
     this.#haveOthersCome = false;
     return now - this.#othersCameAt >= ALONE_AFTER_MS;
   }
+}
+
+/**
+ * What the events of one slice of the thread took, for the shares of their workspaces. Elapsed time is measured for
+ * each event, and corrected by the processor time of the slice: on a machine that is overloaded, a workspace is not
+ * charged for the time in which the thread did not run.
+ */
+export class SliceCosts {
+  readonly #share: FairShare;
+  readonly #elapsed: Clock;
+  readonly #cpu: Clock;
+  readonly #costs: (readonly [workspaceId: string, ms: number])[] = [];
+  #beganAt: number;
+  #cpuAt: number;
+  #last: number;
+
+  constructor(share: FairShare, elapsed: Clock, cpu: Clock) {
+    this.#share = share;
+    this.#elapsed = elapsed;
+    this.#cpu = cpu;
+    this.#beganAt = elapsed();
+    this.#last = this.#beganAt;
+    this.#cpuAt = cpu();
+  }
+
+  /** Charges what passed since the last call, or since the slice began, to the workspace. */
+  note(workspaceId: string): void {
+    const now = this.#elapsed();
+    if (now - this.#last >= NOTED_MS) this.#costs.push([workspaceId, now - this.#last]);
+    this.#last = now;
+  }
+
+  /** Ends the slice and begins the next one. */
+  end(): void {
+    const [now, cpu] = [this.#elapsed(), this.#cpu()];
+    const took = now - this.#beganAt;
+    const ratio = took > 0 ? Math.min(1, Math.max(0, (cpu - this.#cpuAt) / took)) : 1;
+    for (const [workspaceId, ms] of this.#costs.splice(0)) this.#share.charge(workspaceId, ms * ratio);
+    this.restart();
+  }
+
+  /** After the thread was given back. */
+  restart(): void {
+    this.#beganAt = this.#elapsed();
+    this.#last = this.#beganAt;
+    this.#cpuAt = this.#cpu();
+  }
+}
+
+/** Shorter costs are never charged. */
+const NOTED_MS = 0.1;
+
+/**
+ * What the operating system gave to this thread. Shares are measured by it, not by elapsed time: where the thread gets a
+ * tenth of a processor, a tenth of the elapsed time is all it has.
+ */
+export interface ThreadTime {
+  /** Processor time of the thread, ms. */
+  readonly cpu: Clock;
+  /** Time in which the thread ran or had nothing to do, ms: elapsed time without that in which it waited to run. */
+  readonly available: Clock;
+}
+
+export const THREAD_TIME: ThreadTime = {
+  cpu: cpuMs,
+  available: () => performance.eventLoopUtilization().idle + cpuMs(),
+};
+
+function cpuMs(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1_000;
 }

@@ -1,10 +1,18 @@
 import {
   type BatchStage,
   type Catalog,
+  type CatalogView,
   type Clock,
   type Deduplicator,
+  type DeletionNotice,
+  type DestinationNotice,
+  deletionMail,
+  destinationMail,
   type Emission,
+  HEADER,
+  InvalidInput,
   iso,
+  isUuid,
   type LogEntry,
   type Logger,
   type Mail,
@@ -12,14 +20,15 @@ import {
   type MailVerdict,
   type Metrics,
   messageOf,
+  noticeRecipients,
+  parseObject,
   poisonEmission,
+  type Source,
   TOPIC,
   Unavailable,
 } from '@tributary/core';
-import { awaitCatalog } from '../causality.ts';
-import { mailExpiryMs } from './expiry.ts';
-import { type MailNotice, mailNoticeOf } from './notice.ts';
-import { again } from './retry.ts';
+import { awaitCatalog } from '../catalog-position.ts';
+import { timeOf } from '../event-record.ts';
 
 export interface MailDependencies {
   readonly catalog: Catalog;
@@ -147,4 +156,77 @@ class Sending {
     this.#toldAt = now;
     this.#parts.logger.warn({}, 'mails wait to be sent: set TRIBUTARY_SMTP_URL and TRIBUTARY_MAIL_FROM');
   }
+}
+
+/** What is to be told by mail. */
+interface MailNotice {
+  /** A UUID: a notice that comes again under the same id is the same mail. */
+  readonly id: string;
+  /** ISO 8601 */
+  readonly at: string;
+  readonly organizationId: string;
+  /** Who is told as things are now, and how; undefined: nobody. */
+  compose(state: CatalogView): Mail | undefined;
+}
+
+/**
+ * The notice an entry holds. Fields are the writer's promise; only those are checked that decide where the mail goes,
+ * or whether it is the same. Throws `InvalidInput`.
+ */
+function mailNoticeOf(entry: LogEntry): MailNotice {
+  const value = parseObject(entry.value);
+  const { id, organization_id: organizationId, at } = value;
+  if (typeof id !== 'string' || !isUuid(id)) throw new InvalidInput('no notice id');
+  if (typeof organizationId !== 'string') throw new InvalidInput('no organization');
+  if (typeof at !== 'string') throw new InvalidInput('no time');
+  timeOf(at);
+  const compose = value.kind === 'destination' ? ofDestination(value) : ofDeletion(value);
+  return { id, at, organizationId, compose };
+}
+
+function ofDeletion(value: Record<string, unknown>): MailNotice['compose'] {
+  if (!Array.isArray(value.regions) || typeof value.counts !== 'object') throw new InvalidInput('no counts');
+  const notice = value as unknown as DeletionNotice;
+  return (state) => {
+    const organization = state.organization(notice.organization_id);
+    const to = organization?.notification_email ?? null;
+    return organization === undefined || to === null ? undefined : deletionMail(notice, to, organization);
+  };
+}
+
+function ofDestination(value: Record<string, unknown>): MailNotice['compose'] {
+  const notice = value as unknown as Partial<DestinationNotice>;
+  const { workspace, destination, turn } = notice;
+  if (typeof workspace?.id !== 'string' || typeof destination?.id !== 'string' || typeof turn !== 'object')
+    throw new InvalidInput('no destination');
+  return (state) => {
+    const current = state.entity('destination', workspace.id, destination.id);
+    const to = current === undefined ? null : noticeRecipients(state, current).email;
+    return to === null ? undefined : destinationMail(notice as DestinationNotice, to);
+  };
+}
+
+/** Why a mail is tried again: the server did not take it, or there is none. In the `outcome` header. */
+export type Retry = 'later' | 'waiting';
+
+/** The mail once more, unchanged. */
+function again({ key, value, headers }: LogEntry, why: Retry): Emission {
+  return { topic: TOPIC.mailRetry, key, value, headers: { ...headers, [HEADER.outcome]: why } };
+}
+
+/** Mails to be tried again: after `retryMs`, or at once when they waited for the mail server that there is now. */
+export function mailRetries(retryMs: number, hasMailer: boolean): Source {
+  return {
+    topic: TOPIC.mailRetry,
+    dueAt: ({ timestamp, headers }) =>
+      hasMailer && headers[HEADER.outcome] === 'waiting' ? timestamp : timestamp + retryMs,
+  };
+}
+
+/** Of the time that the log keeps a mail, how much it may wait; the rest is for the processors to be away. */
+const SHARE = 3 / 4;
+
+/** The age at which a mail that cannot be sent is given up, ms: ahead of the log, which would drop it and say nothing. */
+function mailExpiryMs(retentionMs: number): number {
+  return retentionMs * SHARE;
 }

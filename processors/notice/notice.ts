@@ -15,8 +15,8 @@ import {
   noticeRecipients,
   TOPIC,
 } from '@tributary/core';
-import { awaitFact } from '../causality.ts';
-import { eventHeaders, factIn, timeOf } from '../entry.ts';
+import { awaitFact, factIn } from '../catalog-position.ts';
+import { eventHeaders, timeOf } from '../event-record.ts';
 
 export interface NoticeDependencies {
   readonly catalog: Catalog;

@@ -20,9 +20,8 @@ import {
   TOPIC,
   type WriteOfEvent,
 } from '@tributary/core';
-import { awaitCatalog } from '../causality.ts';
-import { eventOf } from '../entry.ts';
-import { inTurns } from './in-turns.ts';
+import { awaitCatalog } from '../catalog-position.ts';
+import { eventOf } from '../event-record.ts';
 import { ProfileWriter, type SetAside } from './profile-writer.ts';
 
 export interface ProfileDependencies {
@@ -131,4 +130,31 @@ function withDigits(event: CanonicalEvent, { value }: LogEntry): CanonicalEvent 
   if (event.traits === undefined || !mayHoldExactNumbers(value)) return event;
   const { traits = event.traits } = parseExact<CanonicalEvent>(value);
   return { ...event, traits };
+}
+
+/**
+ * Does `work` on every item, at most `atOnce` at a time. After a failure, or once the signal fired, no further item is
+ * begun; settles when all that were begun have ended, and rejects with the first failure.
+ */
+async function inTurns<T>(
+  items: readonly T[],
+  atOnce: number,
+  signal: AbortSignal,
+  work: (item: T) => Promise<void>,
+): Promise<void> {
+  const failures: unknown[] = [];
+  const waiting = items.values();
+  const worker = async () => {
+    for (const item of waiting) {
+      try {
+        signal.throwIfAborted();
+        await work(item);
+      } catch (failure) {
+        failures.push(failure);
+      }
+      if (failures.length > 0) return;
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, worker));
+  if (failures.length > 0) throw failures[0];
 }

@@ -17,12 +17,11 @@ import {
   type ReplayStep,
   TOPIC,
 } from '@tributary/core';
-import { awaitCatalog, awaitFact } from '../causality.ts';
-import { factIn, timeOf } from '../entry.ts';
-import type { SlowTurns } from '../fairness/slow-turns.ts';
-import type { ReadShares } from './read-shares.ts';
-import type { ReevaluationDependencies } from './reevaluation.ts';
-import { firstStep, nextStep, type Stepped, sharedReads } from './step.ts';
+import { awaitCatalog, awaitFact, factIn } from '../catalog-position.ts';
+import { timeOf } from '../event-record.ts';
+import type { SlowTurns } from '../fairness/slow-queue-scheduler.ts';
+import type { ReevaluationDependencies } from './selection.ts';
+import { firstStep, nextStep, type ReadShares, type Stepped, sharedReads } from './step.ts';
 
 export interface ReplayDependencies extends ReevaluationDependencies {
   readonly log: Pick<EventLog, 'read' | 'end' | 'first' | 'offsetAt' | 'topics'>;

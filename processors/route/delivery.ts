@@ -19,7 +19,7 @@ import {
   type StageContext,
   TOPIC,
 } from '@tributary/core';
-import { eventHeaders, verdictIn } from '../entry.ts';
+import { eventHeaders, verdictIn } from '../event-record.ts';
 
 /** One event on its way through route. */
 export interface Routed {

@@ -1,13 +1,14 @@
-import { type Catalog, type Clock, iso, type Logger, messageOf, type Transformation } from '@tributary/core';
-import { LRUCache } from 'lru-cache';
 import {
-  afterRuns,
-  type FailureLimits,
-  type FailureRate,
-  isFailing,
-  NO_RUNS,
-  type RunFailure,
-} from './failure-rate.ts';
+  type CanonicalEvent,
+  type Catalog,
+  type Clock,
+  iso,
+  type Logger,
+  messageOf,
+  type SandboxErrorKind,
+  type Transformation,
+} from '@tributary/core';
+import { LRUCache } from 'lru-cache';
 
 /** Transformations whose runs are remembered. */
 const WATCHED = 10_000;
@@ -91,4 +92,91 @@ export class FailureWatch {
       return false;
     }
   }
+}
+
+/** When a transformation counts as failing in production. */
+export interface FailureLimits {
+  /** The latest runs that are looked at. */
+  readonly window: number;
+  /** Runs in the window before a share of failures says anything. */
+  readonly minimumRuns: number;
+  /** Failing when more than this share of the window failed. */
+  readonly share: number;
+  /** Failing after this many timeouts or memory kills in a row: each costs its neighbours time. */
+  readonly killsInARow: number;
+}
+
+export const DEFAULT_FAILURE_LIMITS: FailureLimits = {
+  window: 100,
+  minimumRuns: 20,
+  share: 0.5,
+  killsInARow: 5,
+};
+
+/** How one event's run ended; undefined = well. */
+export type RunFailure = SandboxErrorKind | undefined;
+
+/** The latest runs of one version of a transformation, oldest first; true = failed. */
+interface FailureRate {
+  readonly runs: readonly boolean[];
+  readonly killsInARow: number;
+}
+
+export const NO_RUNS: FailureRate = { runs: [], killsInARow: 0 };
+
+export function afterRuns(
+  rate: FailureRate,
+  outcomes: readonly RunFailure[],
+  limits: FailureLimits,
+): FailureRate {
+  let { killsInARow } = rate;
+  for (const outcome of outcomes) {
+    if (killsInARow >= limits.killsInARow) break;
+    killsInARow = outcome === 'timeout' || outcome === 'memory' ? killsInARow + 1 : 0;
+  }
+  const runs = [...rate.runs, ...outcomes.map((outcome) => outcome !== undefined)].slice(-limits.window);
+  return { runs, killsInARow };
+}
+
+export function isFailing(rate: FailureRate, limits: FailureLimits): boolean {
+  if (rate.killsInARow >= limits.killsInARow) return true;
+  const failed = rate.runs.filter(Boolean).length;
+  return rate.runs.length >= limits.minimumRuns && failed > rate.runs.length * limits.share;
+}
+
+/** What a message and an event have in common is a value of the event from so many characters on. */
+const SHORTEST_VALUE = 6;
+const MASK = '***';
+
+/**
+ * A failure's message without what it quotes of the event, whole or in part: engines cut what they quote. A message
+ * that goes into the catalog is kept for ever and shown to whoever may see the transformation; an event is not.
+ */
+export function messageWithoutValues(message: string, event: CanonicalEvent): string {
+  const values = valuesIn(event).join('\n');
+  let shown = '';
+  let at = 0;
+  while (at < message.length) {
+    let end = at + SHORTEST_VALUE;
+    if (end > message.length || !values.includes(message.slice(at, end))) {
+      shown += message.charAt(at++);
+      continue;
+    }
+    while (end < message.length && values.includes(message.slice(at, end + 1))) end++;
+    shown += MASK;
+    at = end;
+  }
+  return shown;
+}
+
+/** Of what the producer chose the values; names of fields are no secrets. */
+function valuesIn({ type, environment, ...event }: CanonicalEvent): readonly string[] {
+  return leavesOf(event);
+}
+
+function leavesOf(value: unknown): readonly string[] {
+  if (typeof value === 'string') return [value];
+  if (typeof value === 'number') return [String(value)];
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.values(value).flatMap(leavesOf);
 }

@@ -14,8 +14,8 @@ import {
   subjectOf,
   withDigitsOf,
 } from '@tributary/core';
-import { type InTurn, pieceOf } from '../fairness/pieces.ts';
-import { shorten } from '../text.ts';
+import { shorten } from '../event-record.ts';
+import { type InTurn, pieceOf } from '../fairness/slow-queue-scheduler.ts';
 
 /** Characters of a failure's message that are kept. */
 const MESSAGE_LENGTH = 500;

@@ -1,6 +1,7 @@
 import {
   type CanonicalEvent,
   type Catalog,
+  type Clock,
   closedTo,
   type Emission,
   type FlowStage,
@@ -17,12 +18,11 @@ import {
   type TransformationContext,
   transformationInput,
 } from '@tributary/core';
-import { awaitCatalog } from '../causality.ts';
-import { catalogPositionOf, eventOf, verdictIn } from '../entry.ts';
+import { awaitCatalog, catalogPositionOf } from '../catalog-position.ts';
+import { eventOf, verdictIn } from '../event-record.ts';
 import type { FairShare } from '../fairness/fair-share.ts';
 import type { PartitionWindows } from '../fairness/partition-windows.ts';
-import { type InTurn, PIECE_CHARS } from '../fairness/pieces.ts';
-import { laterMs, type SlowTurns } from '../fairness/slow-turns.ts';
+import { type InTurn, laterMs, PIECE_CHARS, type SlowTurns } from '../fairness/slow-queue-scheduler.ts';
 import {
   deliveryOf,
   droppedOnRedrive,
@@ -32,10 +32,9 @@ import {
   toSlowLane,
   toSlowMatching,
 } from './delivery.ts';
-import { shareOf } from './event-bounds.ts';
-import { type Applied, inPieces } from './in-pieces.ts';
 import { type Matching, matchAgain, matchAll, matchOf, stillTakes } from './matching.ts';
 import type { TransformedEvents } from './output.ts';
+import { shareOf } from './output-limits.ts';
 import type { Bounds, Transformer } from './transformer.ts';
 
 export interface RouteDependencies {
@@ -297,4 +296,50 @@ function contextOf({ entry: { headers }, event }: Routed, rule: Rule): Transform
     environment: event.environment,
     contract: verdictIn(headers) ?? UNJUDGED,
   };
+}
+
+/** Rules of one event that are at work at a time: each may hold all that its share allows. */
+const AT_ONCE = 8;
+
+/** Bytes of emissions after which the rules that are left become an entry of their own. */
+const PIECE_BYTES = 4 * 1024 * 1024;
+
+/** One rule applied: its emissions, or `slow` when its transformation has its share of the window already. */
+type Applied = readonly Emission[] | 'slow';
+
+/** What a piece of an event's rules made, in their order, and the rules that are still to be done. */
+export interface Piece {
+  readonly emissions: Emission[];
+  readonly left: readonly Rule[];
+}
+
+/**
+ * Applies rules until what they made is enough for one commit, or took long enough: the rest goes on as an entry of the
+ * slow lane, so no event holds more than a piece of what it becomes, however many rules it matches.
+ */
+async function inPieces(
+  rules: readonly Rule[],
+  apply: (rule: Rule) => Promise<Applied>,
+  limits: { readonly elapsed: Clock; readonly slowAfterMs: number },
+): Promise<Piece> {
+  const emissions: Emission[] = [];
+  const slow: Rule[] = [];
+  const since = limits.elapsed();
+  let bytes = 0;
+  let at = 0;
+  do {
+    const together = rules.slice(at, at + AT_ONCE);
+    const applied = await Promise.all(together.map(apply));
+    for (const [i, made] of applied.entries()) {
+      const rule = together[i];
+      if (made !== 'slow') {
+        for (const emission of made) {
+          emissions.push(emission);
+          bytes += emission.value.length;
+        }
+      } else if (rule !== undefined) slow.push(rule);
+    }
+    at += together.length;
+  } while (at < rules.length && bytes < PIECE_BYTES && limits.elapsed() - since < limits.slowAfterMs);
+  return { emissions, left: [...slow, ...rules.slice(at)] };
 }

@@ -7,9 +7,9 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { type InTurn, PIECE_CHARS, yielding } from '../fairness/pieces.ts';
-import { shareOf } from './event-bounds.ts';
-import type { RunFailure } from './failure-rate.ts';
+import { type InTurn, PIECE_CHARS, yielding } from '../fairness/slow-queue-scheduler.ts';
+import type { RunFailure } from './failure-watch.ts';
+import { shareOf } from './output-limits.ts';
 import { Transformer } from './transformer.ts';
 
 const TRANSFORMATION: Transformation = {

@@ -7,15 +7,12 @@ import type {
   Transformation,
 } from '@tributary/core';
 import { LRUCache } from 'lru-cache';
-import { type InTurn, SMALL_CHARS } from '../fairness/pieces.ts';
-import { TimeoutWheel } from '../timeout-wheel.ts';
-import { CallSize, charsOf } from './call-size.ts';
-import { excessOf, type RuleShare } from './event-bounds.ts';
-import type { FailureWatch } from './failure-watch.ts';
-import { messageWithoutValues } from './message-without-values.ts';
+import { type InTurn, SMALL_CHARS } from '../fairness/slow-queue-scheduler.ts';
+import { TimeoutWheel } from '../fairness/timeout-wheel.ts';
+import { type FailureWatch, messageWithoutValues } from './failure-watch.ts';
 import { type Transformed, transformedFrom, transformedInPieces } from './output.ts';
-import { type Holder, OutputsInHand } from './outputs-in-hand.ts';
-import type { RunFigures } from './run-figures.ts';
+import { CallSize, charsOf, excessOf, type Holder, OutputsInHand, type RuleShare } from './output-limits.ts';
+import type { RunFigures } from './run-metrics.ts';
 
 /** Programs whose sizes of calls are remembered. */
 const KNOWN_PROGRAMS = 10_000;

@@ -1,34 +1,30 @@
-import type {
-  BatchStage,
-  CanonicalEvent,
-  Catalog,
-  Claimant,
-  Clock,
-  ContractEvaluator,
-  Deduplicator,
-  Emission,
-  LogEntry,
-  Metrics,
-  Position,
-  StageContext,
-} from '@tributary/core';
 import {
+  type BatchStage,
+  type CanonicalEvent,
+  type Catalog,
+  type Claimant,
+  type Clock,
+  type ContractEvaluator,
+  type Deduplicator,
+  type Emission,
   eventKey,
   formatPosition,
   HEADER,
   HeldThread,
   InvalidInput,
+  type LogEntry,
+  type Metrics,
+  type Position,
   parsePosition,
+  type StageContext,
   TOPIC,
   Unavailable,
 } from '@tributary/core';
-import { awaitCatalog } from '../causality.ts';
-import { catalogPositionOf, eventHeaders, eventOf } from '../entry.ts';
-import type { FairShare } from '../fairness/fair-share.ts';
-import { SliceCosts } from '../fairness/slice-costs.ts';
-import { laterMs, type SlowTurns } from '../fairness/slow-turns.ts';
-import type { ThreadTime } from '../fairness/thread-time.ts';
-import { evaluated, type Judged, judgementOf } from './judgement.ts';
+import { awaitCatalog, catalogPositionOf } from '../catalog-position.ts';
+import { eventHeaders, eventOf } from '../event-record.ts';
+import { type FairShare, SliceCosts, type ThreadTime } from '../fairness/fair-share.ts';
+import { laterMs, type SlowTurns } from '../fairness/slow-queue-scheduler.ts';
+import { evaluated, type Judged, judgementOf } from './evaluation.ts';
 
 /** Characters of emissions after which a batch ends: an event of 300 bytes may have a hundred violations. */
 const BATCH_CHARS = 4 * 1024 * 1024;

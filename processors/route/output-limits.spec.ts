@@ -1,6 +1,6 @@
 import type { SandboxResult } from '@tributary/core';
 import { expect, it } from 'vitest';
-import { CallSize } from './call-size.ts';
+import { CallSize } from './output-limits.ts';
 
 function results(events: number, chars: number): readonly SandboxResult[] {
   return Array.from({ length: events }, () => ({

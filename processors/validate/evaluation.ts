@@ -21,9 +21,8 @@ import {
   violationId,
   withDigitsOf,
 } from '@tributary/core';
-import { catalogPositionOf, eventHeaders } from '../entry.ts';
-import { shorten } from '../text.ts';
-import { violationsHeader } from '../violations-header.ts';
+import { catalogPositionOf } from '../catalog-position.ts';
+import { eventHeaders, shorten, violationsHeader } from '../event-record.ts';
 
 /** Characters of a path or message that are recorded: a producer chooses field names of up to an event's size. */
 const RECORDED_TEXT = 500;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { SlowTurns } from './slow-turns.ts';
+import { SlowTurns } from './slow-queue-scheduler.ts';
 
 describe('SlowTurns', () => {
   it('the workspace with a thousand pieces of work waiting does not delay the one with two', async () => {

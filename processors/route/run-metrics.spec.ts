@@ -7,7 +7,7 @@ import {
   type RunTally,
 } from '@tributary/core';
 import { describe, expect, it, vi } from 'vitest';
-import { type FinishedRun, RunFigures } from './run-figures.ts';
+import { type FinishedRun, RunFigures } from './run-metrics.ts';
 
 const EVENT = {} as CanonicalEvent;
 const made = (events: number, durationMs = 1): FinishedRun => ({

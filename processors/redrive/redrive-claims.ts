@@ -8,7 +8,7 @@ import {
   type LogEntry,
   type Metrics,
 } from '@tributary/core';
-import type { StageName } from '../stage-names.ts';
+import type { StageName } from '../pipeline.ts';
 
 /** Redrives claimed by one call. */
 const MAX_CLAIMED = 500;

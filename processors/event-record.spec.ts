@@ -1,6 +1,6 @@
 import { HEADER, type Violation } from '@tributary/core';
 import { expect, it } from 'vitest';
-import { violationsHeader, violationsIn } from './violations-header.ts';
+import { violationsHeader, violationsIn } from './event-record.ts';
 
 const EVENT = {
   message_id: 'm1',

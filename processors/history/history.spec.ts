@@ -1,6 +1,6 @@
 import { type Delivery, type DeliveryOutcome, type LogEntry, outcomeVersion, TOPIC } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { historyEntryOf, latest } from './history-entries.ts';
+import { historyEntryOf, latest } from './history.ts';
 
 const DELIVERY: Delivery = {
   id: 'd1',

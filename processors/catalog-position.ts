@@ -1,5 +1,18 @@
-import type { Catalog, LogEntry } from '@tributary/core';
-import { catalogPositionOf } from './entry.ts';
+import {
+  type Catalog,
+  type CatalogEntry,
+  HEADER,
+  InvalidInput,
+  type LogEntry,
+  messageOf,
+} from '@tributary/core';
+
+/** The catalog position an entry's writer had applied. Throws `InvalidInput` for an entry without one. */
+export function catalogPositionOf(entry: LogEntry): number {
+  const text = entry.headers[HEADER.catalogPosition];
+  if (text === undefined || !/^\d{1,15}$/.test(text)) throw new InvalidInput('no catalog position');
+  return Number(text);
+}
 
 /**
  * Waits until this process knows what the writers of the entries knew, so that a rule that was answered with 201
@@ -25,4 +38,16 @@ export async function awaitFact(catalog: Catalog, entry: LogEntry, timeoutMs: nu
 /** Whether what the writer of an entry knew is not known here yet: `awaitCatalog` would wait. */
 export function isAhead(entry: LogEntry, catalog: Catalog): boolean {
   return catalogPositionOf(entry) > catalog.position;
+}
+
+/**
+ * What an entry of the catalog's topic holds: a fact, or a record of a rewrite, which tells of nothing. What is no fact
+ * at all stops the catalog itself, which says so.
+ */
+export function factIn(entry: LogEntry): CatalogEntry | undefined {
+  try {
+    return JSON.parse(entry.value) as CatalogEntry;
+  } catch (error) {
+    throw new InvalidInput(`no fact: ${messageOf(error)}`, { cause: error });
+  }
 }

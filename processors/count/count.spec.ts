@@ -1,6 +1,6 @@
 import { HEADER, type LogEntry, TOPIC } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { tally } from './tally.ts';
+import { tally } from './count.ts';
 
 function eventAt(receivedAt: string, fields: object = {}) {
   return {

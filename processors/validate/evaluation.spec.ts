@@ -7,7 +7,7 @@ import {
   TOPIC,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { judgementOf } from './judgement.ts';
+import { judgementOf } from './evaluation.ts';
 
 const EVENT: CanonicalEvent = {
   message_id: 'm1',
