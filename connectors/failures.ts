@@ -1,12 +1,12 @@
 import { type ConnectionTest, type DeliveryResult, TributaryError } from '@tributary/core';
 
-/** A call took longer than it may. What it did at the destination is unknown. */
+/** A call timed out. Its effect at the destination is unknown. */
 export class TimedOut extends TributaryError {
   readonly code = 'timed_out';
   readonly retryable = true;
 }
 
-/** Whoever asked does not wait any more: the partition is lost or the process leaves. */
+/** The caller cancelled the call: the partition was revoked or the process stops. */
 export class Stopped extends TributaryError {
   readonly code = 'stopped';
   readonly retryable = true;
@@ -18,31 +18,31 @@ export class Closed extends TributaryError {
   readonly retryable = true;
 }
 
-/** More came back on a connection than any honest answer is. */
-export class TooMuchAnswered extends TributaryError {
+/** A connection received more bytes than any legitimate response has. */
+export class ResponseTooLarge extends TributaryError {
   readonly code = 'too_much_answered';
   readonly retryable = true;
 }
 
-/** What came on a connection is nothing that the protocol allows for an answer to what was asked. */
-export class AnswerRefused extends TributaryError {
+/** A connection received data that the protocol does not allow as a response to the request. */
+export class ResponseRefused extends TributaryError {
   readonly code = 'answer_refused';
   readonly retryable = true;
 }
 
-/** A server asks for the password in clear on a connection that is not encrypted. */
+/** A server requests the password in clear on an unencrypted connection. */
 export class PasswordInClear extends TributaryError {
   readonly code = 'password_in_clear';
   readonly retryable = false;
 }
 
-/** The address a name stands for, or a literal one, is not to be reached from here. */
+/** The egress guard refused an address: a literal one, or all addresses of a name. */
 export class AddressRefused extends TributaryError {
   readonly code = 'address_refused';
   readonly retryable = false;
 }
 
-/** A folder leads, or could lead, out of the place it must stay in. */
+/** A path leads, or could lead, out of the folder that it must stay in. */
 export class FolderRefused extends TributaryError {
   readonly code = 'folder_refused';
   readonly retryable = false;
@@ -54,15 +54,15 @@ export function codeOf(thrown: unknown): string | undefined {
   return /^[A-Za-z0-9_]{1,64}$/.test(thrown.code) ? thrown.code : undefined;
 }
 
-/** Why nothing is sent for settings that their schema would not have let through. */
+/** The reason of deliveries whose settings the schema refuses. */
 export const NOT_VALID = 'the settings are not valid';
 
 export const DELIVERED: DeliveryResult = { outcome: 'delivered' };
 
 export const STOPPED: DeliveryResult = { outcome: 'retry', reason: 'stopped' };
 
-/** What a connection test says whose message met with this. */
-export function testedBy(result: DeliveryResult): ConnectionTest {
+/** The result of a connection test, from the delivery result of its message. */
+export function testResultOf(result: DeliveryResult): ConnectionTest {
   const { status, response } = result;
   const shown = {
     ...(status === undefined ? {} : { status }),
@@ -73,12 +73,13 @@ export function testedBy(result: DeliveryResult): ConnectionTest {
     : { ok: false, reason: result.reason, ...shown };
 }
 
-/** What our own refusals mean, whatever the place; undefined for any other error. */
-export function verdictOfOurs(error: unknown): DeliveryResult | undefined {
+/** The result of an error class of this file; undefined for any other error. */
+export function classifyOwnError(error: unknown): DeliveryResult | undefined {
   if (error instanceof AddressRefused) return { outcome: 'dead', reason: 'address not allowed' };
   if (error instanceof TimedOut) return { outcome: 'retry', reason: 'timed out' };
-  if (error instanceof TooMuchAnswered) return { outcome: 'retry', reason: 'the answer is too long' };
-  if (error instanceof AnswerRefused) return { outcome: 'retry', reason: 'the answer cannot be understood' };
+  if (error instanceof ResponseTooLarge) return { outcome: 'retry', reason: 'the answer is too long' };
+  if (error instanceof ResponseRefused)
+    return { outcome: 'retry', reason: 'the answer cannot be understood' };
   if (error instanceof PasswordInClear)
     return { outcome: 'dead', reason: 'the server asks for the password in clear, without TLS' };
   if (error instanceof Stopped || error instanceof Closed) return STOPPED;
@@ -87,7 +88,7 @@ export function verdictOfOurs(error: unknown): DeliveryResult | undefined {
 
 const RESETS = new Set(['ECONNRESET', 'EPIPE', 'ECONNABORTED', 'UND_ERR_SOCKET']);
 
-/** Codes that say the request itself is malformed, which another attempt does not heal. */
+/** Codes of malformed requests, which no retry changes. */
 const MALFORMED = new Set(['UND_ERR_INVALID_ARG', 'UND_ERR_NOT_SUPPORTED']);
 
 const REASONS = new Map([
@@ -103,7 +104,7 @@ const REASONS = new Map([
   ['UND_ERR_DESTROYED', 'stopped'],
 ]);
 
-/** A connection that ended before its answer: whether the place took what was sent is unknown. */
+/** A connection that ended before the response: whether the destination took the request is unknown. */
 export const RESET: DeliveryResult = {
   outcome: 'retry',
   reason: 'connection closed before an answer',
@@ -111,11 +112,11 @@ export const RESET: DeliveryResult = {
 };
 
 /**
- * What a failed call means: no answer came, whatever else happened. Made from codes alone, since messages of the
- * network hold addresses and URLs. Undefined for an error that has none: it is not the network's.
+ * The result of a call that got no response. Made from error codes alone, as messages of network errors contain
+ * addresses and URLs. Undefined for an error without a code: it is not a network error.
  */
-export function verdictOfNetworkFailure(error: unknown): DeliveryResult | undefined {
-  const ours = verdictOfOurs(error);
+export function classifyNetworkFailure(error: unknown): DeliveryResult | undefined {
+  const ours = classifyOwnError(error);
   if (ours !== undefined) return ours;
   const code = codeOf(error);
   if (code === undefined) return undefined;

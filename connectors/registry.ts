@@ -24,7 +24,7 @@ import { s3 } from './s3/connector.ts';
 import { segmentKinds } from './segment/connector.ts';
 import { webhook } from './webhook/connector.ts';
 
-/** Every kind of destination there is. A new one is a folder and a line here. */
+/** All kinds of destinations. A new kind is a folder and a line here. */
 export const CONNECTOR_KINDS: readonly ConnectorKind[] = [
   webhook,
   ndjson,
@@ -39,20 +39,20 @@ export const CONNECTOR_KINDS: readonly ConnectorKind[] = [
 export interface ConnectorsOptions {
   /** Address ranges (CIDRs) that connections may go to although they are not public. */
   readonly egressAllow: readonly string[];
-  /** Connectors that write files write them below it. */
+  /** Connectors write files below this folder only. */
   readonly dataFolder: string;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
   /** One call to a destination takes at most this long, ms. Default 10,000. */
   readonly timeoutMs?: number;
-  /** How names become addresses. Default: the system's way. */
+  /** Name resolution. Default: name servers and the hosts file of the system. */
   readonly resolve?: Resolve;
-  /** How processes with other people's code are confined. Default: by Node's permission model alone. */
+  /** How processes that run foreign code are confined. Default: by Node's permission model alone. */
   readonly confinement?: Confinement;
 }
 
-/** The live catalog of connectors. Throws `InvalidInput` when `egressAllow` holds something that is no range. */
+/** Creates connectors on first use. Throws `InvalidInput` when `egressAllow` holds an invalid range. */
 export function createConnectors(options: ConnectorsOptions): ConnectorCatalog {
   const { dataFolder, clock, logger, metrics, timeoutMs = 10_000, resolve = createNameLookups() } = options;
   const egress = createEgressGuard({ allowed: parseRanges(options.egressAllow), resolve, metrics });
@@ -87,10 +87,10 @@ export function createConnectors(options: ConnectorsOptions): ConnectorCatalog {
 
 const UNEXPECTED = 'unexpected failure';
 
-/** Holds every connector to its promise: what it did not foresee is logged, and the deliveries are tried again. */
+/** Wraps a connector so that it never rejects: unexpected errors are logged, and the deliveries are retried. */
 export function neverThrowing(type: string, connector: Connector, logger: Logger): Connector {
-  let limitsToldOf = false;
-  const tell = ({ id }: ConnectorDestination, error: unknown) => {
+  let isLimitErrorLogged = false;
+  const logError = ({ id }: ConnectorDestination, error: unknown) => {
     const about = { connector: type, destination_id: id, error: messageOf(error) };
     logger.error(about, 'a connector failed unexpectedly');
   };
@@ -99,12 +99,12 @@ export function neverThrowing(type: string, connector: Connector, logger: Logger
       try {
         return connector.batchLimits(destination);
       } catch (error) {
-        // Asked for every delivery: a line each would drown the log.
-        if (!limitsToldOf) {
-          limitsToldOf = true;
+        // Called for every delivery: a line for each would flood the log.
+        if (!isLimitErrorLogged) {
+          isLimitErrorLogged = true;
           logger.error(
             { connector: type, destination_id: destination.id, error: messageOf(error) },
-            'a connector failed to say what a batch may hold',
+            'a connector failed to return its batch limits',
           );
         }
         return { events: 1 };
@@ -115,7 +115,7 @@ export function neverThrowing(type: string, connector: Connector, logger: Logger
       try {
         return await connector.test(destination, options);
       } catch (error) {
-        tell(destination, error);
+        logError(destination, error);
         return { ok: false, reason: UNEXPECTED };
       }
     },
@@ -123,7 +123,7 @@ export function neverThrowing(type: string, connector: Connector, logger: Logger
       try {
         return await connector.deliver(destination, deliveries, options);
       } catch (error) {
-        tell(destination, error);
+        logError(destination, error);
         return deliveries.map((): DeliveryResult => ({ outcome: 'retry', reason: UNEXPECTED }));
       }
     },

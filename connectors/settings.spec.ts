@@ -1,9 +1,9 @@
 import { expect, test, vi } from 'vitest';
-import { oncePer } from './settings.ts';
+import { memoizeByObject } from './settings.ts';
 
 test('what follows from an object is worked out once, also where nothing does', () => {
   const make = vi.fn(({ n }: { n: number }) => (n === 0 ? undefined : { twice: 2 * n }));
-  const of = oncePer(make);
+  const of = memoizeByObject(make);
   const [one, none] = [{ n: 1 }, { n: 0 }];
   expect([of(one), of(none), of(one), of(none)]).toEqual([{ twice: 2 }, undefined, { twice: 2 }, undefined]);
   expect(of(one)).toBe(of(one));

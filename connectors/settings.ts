@@ -1,15 +1,15 @@
 import type { Json, JsonObject } from '@tributary/core';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 
-/** One thing that is wrong with settings. The path is a JSON pointer below them. */
+/** A finding about settings. The path is a JSON pointer below them. */
 export interface SettingsFault {
   readonly path: string;
   readonly message: string;
 }
 
 /**
- * Reads settings of a schema's shape: with their defaults, or undefined for what the schema or `faults` would not have
- * let through. `Settings` says the same as the schema, in TypeScript.
+ * A reader of settings: it adds the schema's defaults, and returns undefined for settings that the schema or `faults`
+ * refuse. `Settings` is the TypeScript type of the schema.
  */
 export function createSettingsReader<Settings>(
   schema: JsonObject,
@@ -18,7 +18,7 @@ export function createSettingsReader<Settings>(
   const defaults = defaultsOf(schema);
   let validate: ValidateFunction<Settings> | undefined;
 
-  return oncePer((settings) => {
+  return memoizeByObject((settings) => {
     validate ??= new Ajv2020({ strict: true }).compile<Settings>(schema);
     const whole: unknown = { ...defaults, ...settings };
     return validate(whole) && faults(settings).length === 0 ? whole : undefined;
@@ -90,7 +90,7 @@ export const passwordField: JsonObject = {
   maxLength: 1_024,
 };
 
-/** The settings a schema marks `writeOnly`: sealed at rest, and never shown again. */
+/** Names of the settings that a schema marks `writeOnly`: they are sealed at rest and never returned by the API. */
 export function secretNames({ properties }: JsonObject): readonly string[] {
   return Object.entries(isObject(properties) ? properties : {}).flatMap(([name, schema]) =>
     isObject(schema) && schema.writeOnly === true ? [name] : [],
@@ -102,10 +102,10 @@ export function isObject(value: Json | undefined): value is JsonObject {
 }
 
 /**
- * `make`, which is asked once for each object and remembered as long as that lives. Settings of one version of a
- * destination are one object, and what follows from them is asked for with every call.
+ * Memoizes `make` for each object for as long as the object lives. The settings of one version of a destination are one
+ * object, and values derived from them are needed for every request.
  */
-export function oncePer<Key extends object, Value>(make: (key: Key) => Value): (key: Key) => Value {
+export function memoizeByObject<Key extends object, Value>(make: (key: Key) => Value): (key: Key) => Value {
   const known = new WeakMap<Key, { readonly value: Value }>();
   return (key) => {
     const found = known.get(key);

@@ -7,48 +7,53 @@ import type {
   DeliveryResult,
   JsonObject,
 } from '@tributary/core';
-import { NOT_VALID, STOPPED, testedBy, verdictOfOurs } from '../failures.ts';
+import { classifyOwnError, NOT_VALID, STOPPED, testResultOf } from '../failures.ts';
 import type { ConnectorContext } from '../kind.ts';
 import { type Deadline, Deadlines } from './deadlines.ts';
 import { DestinationClients } from './destination-clients.ts';
 import { type Part, partsOf } from './partial-batches.ts';
 
-/** A client of a destination that nobody used is kept this long, ms. */
+/** An unused client of a destination is kept this long, ms. */
 const IDLE_MS = 3 * 60_000;
-/** After this part of the time a refused batch is sent on one by one, so that every call settles some of it. */
+/** After this part of the timeout a refused batch is narrowed one by one: halves would settle nothing in time. */
 const HALVING_PART = 1 / 4;
 
-/** One call to a destination. */
-export interface Call {
+/** One call of a connector, with a client of its destination. */
+export interface ConnectorCall {
   readonly destination: ConnectorDestination;
-  /** Aborted when its time is over, and when nobody waits any more. */
+  /** Aborted when the call times out, and when the caller cancels it. */
   readonly deadline: Deadline;
-  /** Is there time to send a refused batch on in halves? */
-  mayHalve(): boolean;
-  /** What a failure that the kind foresaw means; the next call begins with a new client. Throws any other. */
+  /** Whether there is time left to narrow a refused batch by halves. */
+  hasTimeToHalve(): boolean;
+  /** The result of an error that the kind classifies; the next call begins with a new client. Rethrows any other error. */
   failed(error: unknown): DeliveryResult;
 }
 
-/** How a kind of place is spoken to by a client that each of its destinations has of its own. */
+/** A kind of destination that is reached by a client; each destination has a client of its own. */
 export interface ClientKind<Settings, Client extends { close(): Promise<void> }> {
-  /** Undefined for settings that the schema would not have let through. */
+  /** Undefined for settings that the schema refuses. */
   readSettings(settings: JsonObject): Settings | undefined;
   limits(settings: Settings): BatchLimits;
-  /** Loads what it needs and connects to nothing. */
+  /** Loads the driver; opens no connection. */
   open(settings: Settings, destination: ConnectorDestination): Promise<Client>;
-  /** What became of each, in order. `batch` is within the limits. Rejects when all met with the same failure. */
-  send(client: Client, settings: Settings, batch: Part, call: Call): Promise<readonly DeliveryResult[]>;
-  /** Rejects, as `send` does, when the place is not reached. */
-  test(client: Client, settings: Settings, call: Call): Promise<ConnectionTest>;
-  /** What a rejection means; undefined for one that is our own fault. */
-  verdictOfFailure(error: unknown, client: Client): DeliveryResult | undefined;
-  /** True for a failure that leaves the client as good as it was. */
-  outlives(error: unknown): boolean;
-  /** Clients that are kept although nobody uses them. */
+  /** Results in the order of the batch, which is within the limits. Rejects where one error is the result of all. */
+  send(
+    client: Client,
+    settings: Settings,
+    batch: Part,
+    call: ConnectorCall,
+  ): Promise<readonly DeliveryResult[]>;
+  /** Rejects, as `send` does, when the destination is not reached. */
+  test(client: Client, settings: Settings, call: ConnectorCall): Promise<ConnectionTest>;
+  /** The result of a rejection; undefined for a bug of this code. */
+  classifyFailure(error: unknown, client: Client): DeliveryResult | undefined;
+  /** Whether the client stays usable after this error. */
+  keepsClient(error: unknown): boolean;
+  /** Unused clients that are kept at most. */
   readonly maxClients: number;
 }
 
-/** The connector of such a kind: settings, batches, deadlines, failures, tests and the close are the same for all. */
+/** The connector of such a kind, with the settings, batches, deadlines, failures, tests and close that all kinds share. */
 export function createClientConnector<Settings, Client extends { close(): Promise<void> }>(
   { timeoutMs, clock }: ConnectorContext,
   kind: ClientKind<Settings, Client>,
@@ -60,33 +65,33 @@ export function createClientConnector<Settings, Client extends { close(): Promis
   };
   const clientsOf = (maxKept: number) => new DestinationClients<Client>({ open, idleMs: IDLE_MS, maxKept });
   const clients = clientsOf(kind.maxClients);
-  /** Of each connection test that is under way. */
-  const ofTests = new Set<DestinationClients<Client>>();
+  /** Clients of the connection tests under way. */
+  const testClients = new Set<DestinationClients<Client>>();
   const deadlines = new Deadlines(timeoutMs);
   let closing: Promise<void> | undefined;
 
-  /** One deadline for all that `work` asks of the place; a failure that was foreseen is a value. */
+  /** Runs `work` with a client under one deadline. A classified error is returned, any other one thrown. */
   async function call<T>(
     from: DestinationClients<Client>,
     destination: ConnectorDestination,
     signal: AbortSignal,
-    work: (client: Client, call: Call) => Promise<T>,
+    work: (client: Client, call: ConnectorCall) => Promise<T>,
   ): Promise<{ readonly done: T } | { readonly failed: DeliveryResult }> {
     const halvingEndsAt = clock() + timeoutMs * HALVING_PART;
     const deadline = deadlines.begin(signal);
-    const begun: { call?: Call } = {};
+    const begun: { call?: ConnectorCall } = {};
     try {
       deadline.throwIfAborted();
       const done = await from.use(destination, (client, discard) => {
         begun.call = {
           destination,
           deadline,
-          mayHalve: () => clock() < halvingEndsAt,
+          hasTimeToHalve: () => clock() < halvingEndsAt,
           failed(error) {
-            const verdict = kind.verdictOfFailure(error, client);
-            if (!kind.outlives(error)) discard();
-            if (verdict === undefined) throw error;
-            return verdict;
+            const result = kind.classifyFailure(error, client);
+            if (!kind.keepsClient(error)) discard();
+            if (result === undefined) throw error;
+            return result;
           },
         };
         deadline.throwIfAborted();
@@ -94,7 +99,7 @@ export function createClientConnector<Settings, Client extends { close(): Promis
       });
       return { done };
     } catch (error) {
-      return { failed: verdictOf(error, begun.call) };
+      return { failed: resultOf(error, begun.call) };
     } finally {
       deadlines.end(deadline);
     }
@@ -125,36 +130,36 @@ export function createClientConnector<Settings, Client extends { close(): Promis
     async test(destination, { signal }) {
       const settings = kind.readSettings(destination.settings);
       if (settings === undefined) return { ok: false, reason: NOT_VALID };
-      if (closing !== undefined) return testedBy(STOPPED);
-      // A client of its own, so that nothing of the test is left once it is answered.
+      if (closing !== undefined) return testResultOf(STOPPED);
+      // A client of its own: no connection of the test is left when it returns.
       const own = clientsOf(1);
-      ofTests.add(own);
+      testClients.add(own);
       try {
         const outcome = await call(own, destination, signal, (client, made) =>
           kind.test(client, settings, made),
         );
-        return 'done' in outcome ? outcome.done : testedBy(outcome.failed);
+        return 'done' in outcome ? outcome.done : testResultOf(outcome.failed);
       } finally {
-        ofTests.delete(own);
+        testClients.delete(own);
         await own.close();
       }
     },
 
     close() {
-      closing ??= Promise.all([clients, ...ofTests].map((open) => open.close())).then(() => undefined);
+      closing ??= Promise.all([clients, ...testClients].map((open) => open.close())).then(() => undefined);
       return closing;
     },
   };
 }
 
-/** Of a failure that nobody answered for until here. Throws one that was not foreseen. */
-function verdictOf(error: unknown, call: Call | undefined): DeliveryResult {
+/** The result of an error, classified by the call or as one of our own. Rethrows any other error. */
+function resultOf(error: unknown, call: ConnectorCall | undefined): DeliveryResult {
   try {
     if (call !== undefined) return call.failed(error);
   } catch (unforeseen) {
-    return verdictOf(unforeseen, undefined);
+    return resultOf(unforeseen, undefined);
   }
-  const verdict = verdictOfOurs(error);
-  if (verdict === undefined) throw error;
-  return verdict;
+  const result = classifyOwnError(error);
+  if (result === undefined) throw error;
+  return result;
 }

@@ -1,23 +1,23 @@
 import { Stopped, TimedOut } from '../failures.ts';
 
-/** What those need of a signal who are to end with it; every `AbortSignal` has it. */
-export interface Ending {
+/** The part of `AbortSignal` that the connectors use. */
+export interface AbortLike {
   readonly aborted: boolean;
-  /** Undefined before it is aborted. */
+  /** Undefined until it is aborted. */
   readonly reason: Error | undefined;
-  addEventListener(type: 'abort', told: () => void): void;
-  removeEventListener(type: 'abort', told: () => void): void;
+  addEventListener(type: 'abort', listener: () => void): void;
+  removeEventListener(type: 'abort', listener: () => void): void;
 }
 
-/** How long one call may go on. It is a signal without what makes those dear: an `AbortSignal` is made for who asks. */
-export class Deadline implements Ending {
-  /** The signal of who waits for the call. */
+/** The deadline of one call: a cheap signal. A real `AbortSignal` is costly and made only for drivers that need one. */
+export class Deadline implements AbortLike {
+  /** The caller's signal. */
   readonly outer: AbortSignal;
-  /** When its time is over, by `performance.now()`. */
+  /** By `performance.now()`. */
   readonly dueAt: number;
   #reason: Stopped | TimedOut | undefined;
   #controller: AbortController | undefined;
-  #told: readonly (() => void)[] = NOBODY;
+  #listeners: readonly (() => void)[] = NO_LISTENERS;
 
   constructor(outer: AbortSignal, dueAt: number) {
     this.outer = outer;
@@ -32,7 +32,7 @@ export class Deadline implements Ending {
     return this.#reason;
   }
 
-  /** The same for drivers that know nothing else. */
+  /** For drivers that take nothing else. */
   get signal(): AbortSignal {
     this.#controller ??= new AbortController();
     if (this.aborted) this.#controller.abort(this.#reason);
@@ -43,45 +43,45 @@ export class Deadline implements Ending {
     if (this.#reason !== undefined) throw this.#reason;
   }
 
-  /** `told` is called once, unless it is aborted already. */
-  addEventListener(_: 'abort', told: () => void): void {
-    this.#told = this.#told === NOBODY ? [told] : [...this.#told, told];
+  /** Calls `listener` once; never where it is aborted already. */
+  addEventListener(_: 'abort', listener: () => void): void {
+    this.#listeners = this.#listeners === NO_LISTENERS ? [listener] : [...this.#listeners, listener];
   }
 
-  removeEventListener(_: 'abort', told: () => void): void {
-    this.#told =
-      this.#told.length === 1 && this.#told[0] === told
-        ? NOBODY
-        : this.#told.filter((other) => other !== told);
+  removeEventListener(_: 'abort', listener: () => void): void {
+    this.#listeners =
+      this.#listeners.length === 1 && this.#listeners[0] === listener
+        ? NO_LISTENERS
+        : this.#listeners.filter((other) => other !== listener);
   }
 
-  /** For `Deadlines`, which know when. */
+  /** Called by `Deadlines` alone. */
   abort(reason: Stopped | TimedOut): void {
     if (this.aborted) return;
     this.#reason = reason;
-    const told = this.#told;
-    this.#told = NOBODY;
+    const listeners = this.#listeners;
+    this.#listeners = NO_LISTENERS;
     this.#controller?.abort(reason);
-    for (const tell of told) tell();
+    for (const listener of listeners) listener();
   }
 }
 
-const NOBODY: readonly (() => void)[] = [];
+const NO_LISTENERS: readonly (() => void)[] = [];
 
-/** The calls that wait for one signal. */
+/** The calls of one signal. */
 interface Waiting {
   calls: number;
   readonly stop: () => void;
 }
 
 /**
- * The deadlines of calls that all may take equally long: `TimedOut` after `timeoutMs`, `Stopped` when the signal of who
- * waits is aborted. One timer is for all of them, since their time is over in the order in which they began, and one
- * listener for all that wait for the same signal.
+ * The deadlines of calls with the same timeout: `TimedOut` after `timeoutMs`, `Stopped` when the caller's signal is
+ * aborted. All share one timer, as they expire in the order in which they began, and the calls of one signal share one
+ * listener.
  */
 export class Deadlines {
   readonly #timeoutMs: number;
-  /** Oldest first, until their time is over. */
+  /** Not expired, oldest first. */
   readonly #running = new Set<Deadline>();
   readonly #waiting = new Map<AbortSignal, Waiting>();
   #timer: NodeJS.Timeout | undefined;
@@ -90,7 +90,7 @@ export class Deadlines {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** It is aborted already where `outer` is. What is begun is ended, once, when the call has settled. */
+  /** Aborted at once where `outer` is. The caller calls `end`, once, when the call has settled. */
   begin(outer: AbortSignal): Deadline {
     const deadline = new Deadline(outer, performance.now() + this.#timeoutMs);
     this.#running.add(deadline);
@@ -100,7 +100,7 @@ export class Deadlines {
     return deadline;
   }
 
-  /** Nothing of the call is kept, least of all on its signal, which lives on. */
+  /** Forgets the call; nothing stays on its signal, which may live long. */
   end(deadline: Deadline): void {
     const { outer } = deadline;
     const waiting = this.#waiting.get(outer);
@@ -166,9 +166,9 @@ export async function withDeadline<T>(
 
 /**
  * Settles as `work` does, or rejects with the signal's reason as soon as it is aborted: for drivers that cannot be
- * called off. What `work` does after that is nobody's; whoever began it ends the connection it runs on.
+ * cancelled. What `work` settles to after that is ignored; the caller ends the connection that it runs on.
  */
-export async function untilAborted<T>(work: Promise<T>, signal: Ending): Promise<T> {
+export async function untilAborted<T>(work: Promise<T>, signal: AbortLike): Promise<T> {
   const aborted = Promise.withResolvers<never>();
   const leave = () => aborted.reject(signal.reason);
   signal.addEventListener('abort', leave);

@@ -8,34 +8,34 @@ interface Closable {
 export interface DestinationClientsOptions<C extends Closable> {
   /** A client for one destination. It opens no connection before its first use. */
   open(destination: ConnectorDestination): Promise<C>;
-  /** A client that nobody used for so long is closed, ms. */
+  /** A client that was not used for so long is closed, ms. */
   readonly idleMs: number;
-  /** Clients kept although nobody uses them, at most; those in use are as many as the calls under way. */
+  /** Clients kept at most. Beyond it unused ones are closed; those in use are as many as the calls under way. */
   readonly maxKept: number;
 }
 
-/** A driver that takes longer to close is left to itself, ms: its connections are ended first. */
+/** Closing a client is not awaited for longer, ms. Its connections have ended by then. */
 const CLOSED_WITHIN_MS = 1_000;
 
 interface Held<C> {
   readonly client: Promise<C>;
-  /** The same once it is there. */
+  /** The client once the promise has resolved: saves a turn of the event loop for each call. */
   opened: C | undefined;
   readonly version: number;
   readonly idle: NodeJS.Timeout;
-  /** Grows with every call of any destination that begins. */
+  /** Ordinal of the call that used it last, over all destinations. */
   lastUse: number;
   readonly ended: PromiseWithResolvers<void>;
   users: number;
-  /** Given to nobody any more; closed once its last user left. */
+  /** Takes no further calls; closed once its last call has ended. */
   retired: boolean;
 }
 
 /**
- * One client per destination, so that none waits for a connection that another destination holds, also where both
- * speak to one host. New settings begin with new connections.
+ * One client per destination, so that no destination waits for a connection that another one holds, also where both
+ * use the same host. New settings begin with new connections.
  *
- * Promises: a client is not closed under its users. Calls are to have an end of their own: `close` waits for it.
+ * A client is never closed while a call uses it. `close` waits for the calls under way, so each needs a deadline.
  */
 export class DestinationClients<C extends Closable> {
   readonly #options: DestinationClientsOptions<C>;
@@ -48,14 +48,14 @@ export class DestinationClients<C extends Closable> {
     this.#options = options;
   }
 
-  /** Clients that wait for further calls. */
+  /** Clients that take further calls. */
   get size(): number {
     return this.#kept.size;
   }
 
   /**
-   * Runs `work` with the destination's client. Rejects with `Closed` after `close`. `discard` lets the client go: calls
-   * that use it go on, the next one begins with a new client.
+   * Runs `work` with the destination's client. Rejects with `Closed` after `close`. `discard` retires the client: calls
+   * that use it continue, the next one begins with a new client.
    */
   async use<T>(
     destination: ConnectorDestination,
@@ -143,18 +143,18 @@ export class DestinationClients<C extends Closable> {
     if (held.users === 0) this.#end(held);
   }
 
-  /** A client that never opened has nothing to close, and whoever asked for it was told why. */
+  /** A client whose opening failed has nothing to close; its calls were rejected with the error. */
   #end({ client, ended }: Held<C>): void {
     const closed = client.then(
-      (opened) => closedSoon(opened),
+      (opened) => closeInTime(opened),
       () => undefined,
     );
     closed.then(ended.resolve, ended.reject);
   }
 }
 
-/** Rejects as the close does. */
-async function closedSoon(client: Closable): Promise<void> {
+/** Resolves after `CLOSED_WITHIN_MS` at the latest; rejects as the close does. */
+async function closeInTime(client: Closable): Promise<void> {
   const late = Promise.withResolvers<void>();
   const timer = setTimeout(late.resolve, CLOSED_WITHIN_MS);
   try {

@@ -1,7 +1,7 @@
 import type { Delivery, DeliveryResult } from '@tributary/core';
 import { expect, test } from 'vitest';
 import { sampleDelivery } from '../delivery.fixture.ts';
-import { mayBlameSome } from '../http/response.ts';
+import { mayConcernSome } from '../http/response.ts';
 import { type Part, partsOf, sendInParts } from './partial-batches.ts';
 
 const delivery = (id: number): Delivery => sampleDelivery(String(id));
@@ -31,12 +31,12 @@ async function run(
   const results = await sendInParts(batch, {
     send: async (part) => {
       now += tookMs;
-      if (now > timeoutMs) return { result: TIMED_OUT, someToBlame: false };
+      if (now > timeoutMs) return { result: TIMED_OUT, mayBeSplit: false };
       sent.push(idsOf(part));
       const result = answer(idsOf(part));
-      return { result, someToBlame: mayBlameSome(result) };
+      return { result, mayBeSplit: mayConcernSome(result) };
     },
-    mayHalve: () => now < timeoutMs / 4,
+    hasTimeToHalve: () => now < timeoutMs / 4,
   });
   return { sent, results, outcomes: results.map(({ outcome }) => outcome) };
 }

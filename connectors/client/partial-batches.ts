@@ -1,9 +1,9 @@
 import type { Delivery, DeliveryResult } from '@tributary/core';
 
-/** What one request holds: never nothing. */
+/** The deliveries of one request: at least one. */
 export type Part = readonly [Delivery, ...Delivery[]];
 
-/** The same in order, at most `size` in each part. */
+/** The deliveries in order, in parts of `size` at most. */
 export function partsOf(deliveries: readonly Delivery[], size: number): readonly Part[] {
   if (isPart(deliveries) && deliveries.length <= size) return [deliveries];
   const parts: Part[] = [];
@@ -18,47 +18,50 @@ function isPart(deliveries: readonly Delivery[]): deliveries is Part {
   return deliveries.length > 0;
 }
 
-/** What became of a part. */
+/** The result of one request. */
 export interface PartResult {
   readonly result: DeliveryResult;
-  /** Some of the part may have caused the refusal while others are fine; of one alone: it speaks of that delivery. */
-  readonly someToBlame: boolean;
+  /**
+   * Whether some deliveries of the part may have caused the refusal while others are fine, so that it is worth sending in
+   * smaller parts. For a part of one: the refusal is about that delivery and not about the destination.
+   */
+  readonly mayBeSplit: boolean;
 }
 
 export interface SendInPartsOptions {
   send(part: Part): Promise<PartResult>;
-  /** Asked at each refusal: is there time to go on in halves? With less time, one by one settles some for certain. */
-  mayHalve(): boolean;
+  /** Called at each refusal: whether there is time to continue by halves. Otherwise single deliveries are sent. */
+  hasTimeToHalve(): boolean;
 }
 
 /**
- * Refusals that settle nothing, in a row from the first on, before single deliveries are tried: up to three deliveries
- * spoil fewer parts than that. After as many refused single deliveries, taken from all over the batch, the place counts as
- * unable to take anything: a place in trouble is not asked hundreds of times.
+ * After so many refusals in a row from the first request on, without a settled delivery, single deliveries from all over
+ * the batch are tried: up to three guilty deliveries spoil fewer parts than that. After as many refused single deliveries
+ * sending ends: a destination in trouble must not get hundreds of requests for one batch.
  */
 const MAX_FRUITLESS = 7;
 
 /**
- * Sends a batch, and where it is refused for what may be the fault of some, its parts, so that none is given up or held
- * up for another's sake. Larger parts go before smaller ones: the first request that is taken settles the most.
+ * Sends a batch and, where some of its deliveries may have caused a refusal, its parts, so that no delivery is dead or
+ * delayed because of another one. Larger parts go first: one accepted request settles the most deliveries.
  *
- * It ends at the first refusal that speaks of the place and may pass, since a place that is busy or gone is not to be
- * asked on; what was not sent by then is to be tried again as well. Answers for every delivery, in order.
+ * Ends at the first retryable refusal that is about the destination as a whole; deliveries that were not sent by then are
+ * retried. Returns a result for each delivery, in order.
  */
 export async function sendInParts(
   batch: Part,
-  { send, mayHalve }: SendInPartsOptions,
+  { send, hasTimeToHalve }: SendInPartsOptions,
 ): Promise<readonly DeliveryResult[]> {
   const results = new Map<Delivery, DeliveryResult>();
   let notReached: DeliveryResult = { outcome: 'retry', reason: 'not reached' };
   let fruitless = 0;
   let areSpread = false;
   const parts = [batch];
-  // It grows while it is walked through.
+  // Parts are appended during the iteration.
   for (const part of parts) {
-    const { result, someToBlame } = await send(part);
-    if (part.length > 1 && someToBlame) {
-      parts.push(...partsOf(part, mayHalve() ? Math.ceil(part.length / 2) : 1));
+    const { result, mayBeSplit } = await send(part);
+    if (part.length > 1 && mayBeSplit) {
+      parts.push(...partsOf(part, hasTimeToHalve() ? Math.ceil(part.length / 2) : 1));
     } else {
       if (part === batch) return batch.map(() => result);
       for (const delivery of part) results.set(delivery, result);
@@ -66,8 +69,8 @@ export async function sendInParts(
     }
     if (result.outcome !== 'retry') continue;
     fruitless += 1;
-    if (someToBlame && fruitless < MAX_FRUITLESS) continue;
-    if (someToBlame && !areSpread) {
+    if (mayBeSplit && fruitless < MAX_FRUITLESS) continue;
+    if (mayBeSplit && !areSpread) {
       areSpread = true;
       fruitless = 0;
       const unsettled = parts.splice(parts.indexOf(part) + 1);
@@ -91,7 +94,7 @@ function spread(deliveries: readonly Delivery[], count: number): readonly Delive
   return deliveries.filter((_delivery, at) => at % stride === 0);
 }
 
-/** For what a call asks of its place at most once, and only when it has to: whether it refuses everything. */
+/** Runs `ask` at the first call only: a batch probes its destination at most once, and only where a refusal needs it. */
 export function memoize<Value>(ask: () => Promise<Value>): () => Promise<Value> {
   let asked: Promise<Value> | undefined;
   return () => {

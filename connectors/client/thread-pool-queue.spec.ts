@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest';
-import { ThreadTurns } from './thread-pool-queue.ts';
+import { ThreadPoolQueue } from './thread-pool-queue.ts';
 
 const wanted = () => true;
 
 function played() {
-  const turns = new ThreadTurns();
+  const turns = new ThreadPoolQueue();
   const begun: string[] = [];
   const ends: (() => void)[] = [];
   const take = (name: string, isWanted = wanted) =>
@@ -32,7 +32,7 @@ it('does one piece at a time, and a workspace that asks for many delays another 
 });
 
 it('skips what nobody wants any more, and goes on after work that fails', async () => {
-  const turns = new ThreadTurns();
+  const turns = new ThreadPoolQueue();
   let isWanted = true;
   const first = turns.take('a', wanted, async () => {
     isWanted = false;

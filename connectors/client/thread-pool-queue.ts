@@ -7,15 +7,15 @@ interface Waiter {
 }
 
 /**
- * Lets work that occupies a thread of the process's pool be done one piece at a time, so that what settings and their
- * servers ask for leaves the other threads to the rest of the process (to verify a token, to inflate a body). Workspaces
- * take turns: the pieces of one delay those of another by one piece each.
+ * Runs costly work of libuv's thread pool one piece at a time, so that work chosen by settings and by foreign servers
+ * leaves the other threads to the rest of the process (verifying tokens, inflating bodies). Workspaces alternate: a
+ * workspace with many pieces delays another one by one piece.
  */
-export class ThreadTurns {
+export class ThreadPoolQueue {
   readonly #waiting = new Map<string, Waiter[]>();
   #isBusy = false;
 
-  /** Rejects with `Stopped` where `isWanted` is false once the turn has come; `work` is then not begun. */
+  /** Rejects with `Stopped`, without starting `work`, where `isWanted` is false when the work would start. */
   async take<T>(workspaceId: string, isWanted: () => boolean, work: () => Promise<T>): Promise<T> {
     if (this.#isBusy) await this.#turn(workspaceId, isWanted);
     this.#isBusy = true;
@@ -37,7 +37,7 @@ export class ThreadTurns {
 
   #beginNext(): void {
     for (const [workspaceId, own] of this.#waiting) {
-      // The workspace goes behind all others.
+      // Reinserted behind all other workspaces.
       this.#waiting.delete(workspaceId);
       const next = own.shift();
       if (own.length > 0) this.#waiting.set(workspaceId, own);
@@ -51,8 +51,8 @@ export class ThreadTurns {
   }
 }
 
-/** The derivation of keys from passwords, up to a few hundred milliseconds each. The pool is the process's, so this is. */
-export const keyDerivations = new ThreadTurns();
+/** Key derivations from passwords (SCRAM), up to a few hundred milliseconds each. One for the process, as the pool is. */
+export const keyDerivations = new ThreadPoolQueue();
 
-/** The compression of large objects. */
-export const compressions = new ThreadTurns();
+/** Compression of large objects. */
+export const compressions = new ThreadPoolQueue();

@@ -1,11 +1,11 @@
 import { Socket } from 'node:net';
 import { expect, test } from 'vitest';
-import { TooMuchAnswered } from '../failures.ts';
-import { answerHeads } from './response-heads.ts';
+import { ResponseTooLarge } from '../failures.ts';
+import { normalizeHeads } from './response-heads.ts';
 
 /** What a client is given of what came, in pieces of `size`, on a connection on which a request was written. */
 function read(came: string, size = came.length): string {
-  const inspect = answerHeads(new Socket());
+  const inspect = normalizeHeads(new Socket());
   const passed: Buffer[] = [];
   const bytes = Buffer.from(came, 'latin1');
   for (let at = 0; at < bytes.length; at += size) passed.push(...inspect(bytes.subarray(at, at + size)));
@@ -51,7 +51,7 @@ test('an equal length that is there twice stays once, and the connection serves 
 
 test('headers above any bound end the connection', () => {
   const long = `HTTP/1.1 200 OK\r\n${'x-a: b\r\n'.repeat(20_000)}`;
-  expect(() => read(long, 1_000)).toThrow(TooMuchAnswered);
+  expect(() => read(long, 1_000)).toThrow(ResponseTooLarge);
 });
 
 test('a head that comes byte by byte costs no more than its length', () => {

@@ -1,38 +1,38 @@
 import type { Socket } from 'node:net';
-import { TooMuchAnswered } from '../failures.ts';
-import type { Inspect } from './response-inspection.ts';
+import { ResponseTooLarge } from '../failures.ts';
+import type { ResponseFilter } from './response-inspection.ts';
 
-/** Of the head of one answer: status line and headers. */
+/** Bytes of the head of one response: status line and headers. */
 const MAX_HEAD_BYTES = 128 * 1_024;
-/** Longer heads are cut down to what matters: HTTP clients refuse those above 16 KiB. */
+/** Longer heads are rewritten with the headers that matter: HTTP clients refuse heads above 16 KiB. */
 const PLAIN_HEAD_BYTES = 8 * 1_024;
-/** A header of a head that is cut down may be so long. */
+/** Longer header lines are dropped from a rewritten head. */
 const MAX_KEPT_LINE = 1_024;
 
-/** The header of an interim answer that tells the client of this process which status line came. */
+/** The header of the interim response that announces a received status line to the HTTP client of this process. */
 export const ANNOUNCED_STATUS = 'tributary-status';
 
 const STATUS_LINE = /^HTTP\/[0-9](?:\.[0-9])? +([1-9][0-9][0-9])(?: [^\n]*)?\r?\n/;
 const HEADER = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:[ \t]*([\t -~\x80-\xff]*?)[ \t]*$/;
-/** Headers about the connection itself, which the client decides on where a head is cut down. */
+/** Headers about the connection, dropped from a rewritten head. */
 const CONNECTION = new Set(['connection', 'keep-alive', 'upgrade', 'proxy-connection', 'trailer']);
 
 /**
- * Makes the heads of HTTP answers ones that HTTP clients take, since the status line is the answer: a receiver that took
- * an event must not be sent it again for a detail of its headers. Clients fail at `100 Continue`, at heads above 16 KiB,
- * at a `Content-Length` that is there twice, and at any malformed line.
+ * Normalizes the heads of HTTP responses for HTTP clients. The status line decides about a delivery, so an event that a
+ * receiver accepted must not be sent again for a detail of its headers; but clients fail at `100 Continue`, at heads above
+ * 16 KiB, at a repeated `Content-Length`, and at any malformed line.
  *
- * - Interim answers (1xx) are left out.
- * - A well-formed head passes as it is. Any other is written anew: malformed lines and very long ones are left out; of
- *   several equal lengths one stays; a framing that contradicts itself is left out, so that the body ends with the
- *   connection. Such a connection serves no further request, as its other side may mean another end of the answer.
- * - Once a status line came whose head did not, that is announced by an interim answer of our own (`ANNOUNCED_STATUS`),
- *   for what breaks off or takes too long in its headers.
- * - What is not HTTP passes for the client to refuse; a head above 128 KiB ends the connection.
+ * - Interim responses (1xx) are dropped.
+ * - A well-formed head passes unchanged. Any other is rewritten: malformed and very long lines are dropped; of several
+ *   equal lengths one stays; contradictory framing is dropped, so that the body ends with the connection. Such a
+ *   connection is closed after the response, as its peer may see another end of the body.
+ * - A status line whose headers are incomplete is announced by an interim response of our own (`ANNOUNCED_STATUS`), so
+ *   that it counts even if the headers break off or take too long.
+ * - Data that is not HTTP passes, and the client refuses it; a head above 128 KiB ends the connection.
  *
- * One answer for each request: the next head is looked for once something was written again.
+ * One response for each request: the next head is expected after the next write to the socket.
  */
-export function answerHeads(socket: Socket): Inspect {
+export function normalizeHeads(socket: Socket): ResponseFilter {
   let isInHead = true;
   let isAnnounced = false;
   let written = socket.bytesWritten;
@@ -42,7 +42,7 @@ export function answerHeads(socket: Socket): Inspect {
   const hold = (chunk: Buffer) => {
     if (length === 0) held = chunk;
     else {
-      // Room for twice as much: a head that comes byte by byte is copied a few times, not once a byte.
+      // Doubles, so that a head received byte by byte is copied a few times and not once a byte.
       if (held.length < length + chunk.length) {
         const larger = Buffer.allocUnsafe(2 * (length + chunk.length));
         held.copy(larger, 0, 0, length);
@@ -82,7 +82,7 @@ export function answerHeads(socket: Socket): Inspect {
             yield Buffer.from(`HTTP/1.1 103 Early Hints\r\n${ANNOUNCED_STATUS}: ${status}\r\n\r\n`);
           }
         }
-        if (length > MAX_HEAD_BYTES) throw new TooMuchAnswered('the headers of the answer are too long');
+        if (length > MAX_HEAD_BYTES) throw new ResponseTooLarge('the headers of the answer are too long');
         return;
       }
       const head = came.toString('latin1', 0, end);
@@ -106,8 +106,8 @@ export function answerHeads(socket: Socket): Inspect {
   };
 }
 
-/** The same for a client that reads from the socket in place of listening for data. */
-export function readThrough(socket: Socket, inspect: Inspect): Socket {
+/** Applies a filter for a client that calls `read` on the socket instead of listening for `data`. */
+export function inspectReads(socket: Socket, inspect: ResponseFilter): Socket {
   const read = socket.read.bind(socket);
   const readInspected = (): unknown => {
     while (true) {
@@ -127,10 +127,10 @@ export function readThrough(socket: Socket, inspect: Inspect): Socket {
 }
 
 const HTTP = Buffer.from('HTTP/');
-/** A reason may be long, and is not read. */
+/** Of a head, at most so many bytes are searched for the status line: its reason phrase may be long. */
 const MAX_STATUS_LINE = 16 * 1_024;
 
-/** Where the empty line ends that ends a head. Line feeds alone end lines too. */
+/** The offset behind the empty line that ends a head. A line may end with a line feed alone. */
 function headEnd(came: Buffer, from: number): number | undefined {
   for (let at = came.indexOf(0x0a, from); at !== -1; at = came.indexOf(0x0a, at + 1)) {
     const next = came[at + 1] === 0x0d ? at + 2 : at + 1;
@@ -145,9 +145,9 @@ function statusIn(head: string): number | undefined {
 }
 
 /**
- * Where a head ends that any parser takes as it is: of a final answer of HTTP/1.1, not long, with well-formed lines, and
- * at most one length or encoding. Undefined for any other, and for one that has not all come. Byte by byte, since every
- * answer passes here.
+ * The end of a head that any parser accepts: a final HTTP/1.1 response, not long, with well-formed lines and at most one
+ * length or encoding. Undefined for any other head and for an incomplete one. Byte by byte for speed, as every response
+ * passes here.
  */
 function plainEnd(came: Buffer): number | undefined {
   const most = Math.min(came.length, PLAIN_HEAD_BYTES);
@@ -177,7 +177,7 @@ function valueEnd(came: Buffer, from: number, most: number): number {
   return at;
 }
 
-/** Whether the header between says how long the body is, and says it well. */
+/** Whether a header frames the body, and whether it is valid. */
 function framing(came: Buffer, begin: number, colon: number, end: number): 'none' | 'good' | 'bad' {
   if (begins(came, begin, CONTENT_LENGTH)) {
     let at = colon + 1;
@@ -195,7 +195,7 @@ function framing(came: Buffer, begin: number, colon: number, end: number): 'none
     : 'bad';
 }
 
-/** Whether this lower-case text stands there, in any case. */
+/** Whether the bytes at `from` equal a lower-case text, ignoring case. */
 function begins(came: Buffer, from: number, text: Buffer): boolean {
   for (let at = 0; at < text.length; at++) if (((came[from + at] ?? 0) | 0x20) !== text[at]) return false;
   return true;
@@ -209,7 +209,7 @@ const HTTP_1_1 = Buffer.from('http/1.1 ');
 const CONTENT_LENGTH = Buffer.from('content-length:');
 const TRANSFER_ENCODING = Buffer.from('transfer-encoding:');
 const LENGTH = /^[0-9]{1,15}$/;
-/** By byte, whether the name or the value of a header may hold it. */
+/** By byte, whether the name or the value of a header may contain it. */
 const NAME = tableOf((text) => /[!#$%&'*+.^_`|~0-9A-Za-z-]/.test(text));
 const VALUE = tableOf((text) => /[\t -~\x80-\xff]/.test(text));
 
@@ -217,7 +217,7 @@ function tableOf(holds: (text: string) => boolean): Uint8Array {
   return Uint8Array.from({ length: 256 }, (_, byte) => (holds(String.fromCharCode(byte)) ? 1 : 0));
 }
 
-/** The head as it may be read, and as the last one of its connection. */
+/** A rewritten head, after which the connection closes. */
 function plainHead(status: number, head: string): string {
   const lengths = new Set<string>();
   const encodings: string[] = [];

@@ -1,17 +1,16 @@
 import type { Socket } from 'node:net';
 import { TributaryError } from '@tributary/core';
-import { AnswerRefused, TooMuchAnswered } from '../failures.ts';
+import { ResponseRefused, ResponseTooLarge } from '../failures.ts';
 
-/** Looks at a piece of what came, and gives what the driver may have of it now. Throws to end the connection. */
-export type Inspect = (chunk: Buffer) => Iterable<Buffer>;
+/** Checks received bytes and returns those that are passed to the driver now. Throws to close the connection. */
+export type ResponseFilter = (chunk: Buffer) => Iterable<Buffer>;
 
 /**
- * Looks at what comes on a connection before the driver that reads it does, whether the driver listens for data or reads.
- * Drivers trust their server: some wait for any length it announces, and some throw out of a listener, or never come
- * back, for a malformed message. Where `inspect` or the driver throws the connection ends with that error, and the
- * process goes on. A driver that reads is given each chunk as it came, whatever `inspect` gives.
+ * Filters received bytes before the driver sees them. Drivers trust their server: some allocate any length it announces,
+ * and for a malformed message some throw out of a listener, or loop for ever. Where the filter or the driver throws, the
+ * connection is closed with that error, and the process continues. A driver that calls `read` gets the unfiltered chunks.
  */
-export function inspectAnswers(socket: Socket, inspect: Inspect): Socket {
+export function inspectResponses(socket: Socket, inspect: ResponseFilter): Socket {
   const emit = socket.emit.bind(socket);
   const emitInspected = (event: string, ...args: unknown[]): boolean => {
     const [chunk] = args;
@@ -21,7 +20,7 @@ export function inspectAnswers(socket: Socket, inspect: Inspect): Socket {
     } catch (error) {
       const isKnown = error instanceof TributaryError;
       socket.destroy(
-        isKnown ? error : new AnswerRefused('the answer cannot be understood', { cause: error }),
+        isKnown ? error : new ResponseRefused('the answer cannot be understood', { cause: error }),
       );
     }
     return true;
@@ -30,10 +29,10 @@ export function inspectAnswers(socket: Socket, inspect: Inspect): Socket {
 }
 
 /**
- * Ends a connection on which more than `maxBytes` came since something was last written: more than any honest answer,
- * however it is made up (interim answers, extensions of chunks, notices, pushes).
+ * Closes a connection that receives more than `maxBytes` since the last write, whatever they are: interim responses, chunk
+ * extensions, notices, pushes.
  */
-export function boundedAnswers(socket: Socket, maxBytes: number): Inspect {
+export function limitBytes(socket: Socket, maxBytes: number): ResponseFilter {
   let written = 0;
   let read = 0;
   return (chunk) => {
@@ -42,12 +41,12 @@ export function boundedAnswers(socket: Socket, maxBytes: number): Inspect {
       read = 0;
     }
     read += chunk.length;
-    if (read > maxBytes) throw new TooMuchAnswered('too much was answered');
+    if (read > maxBytes) throw new ResponseTooLarge('too much was answered');
     return [chunk];
   };
 }
 
-/** Whole messages out of a stream of bytes. */
+/** Splits a stream of bytes into complete messages. */
 export class MessageBuffer {
   #chunks: Buffer[] = [];
   #bytes = 0;
@@ -61,7 +60,7 @@ export class MessageBuffer {
     return this.#bytes;
   }
 
-  /** The first bytes, which stay; undefined while there are fewer. */
+  /** The first bytes, without consuming them; undefined while there are fewer. */
   peek(bytes: number): Buffer | undefined {
     if (this.#bytes < bytes) return undefined;
     const [first] = this.#chunks;
@@ -71,7 +70,7 @@ export class MessageBuffer {
     return all.subarray(0, bytes);
   }
 
-  /** The same, and they are gone. */
+  /** Consumes the first bytes; undefined while there are fewer. */
   take(bytes: number): Buffer | undefined {
     const taken = this.peek(bytes);
     const [first] = this.#chunks;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { itemsIn, testedByItem, verdictOfItem } from './connector.ts';
+import { classifyItem, itemsIn, testResultOfItem } from './connector.ts';
 
 const answer = (value: unknown) => Buffer.from(typeof value === 'string' ? value : JSON.stringify(value));
 const item = (status: number, type?: string, reason?: string) => ({ status, type, reason });
@@ -14,7 +14,7 @@ test('each item of an answer has its own verdict, in order', () => {
     }),
     2,
   );
-  expect(items?.map((one) => verdictOfItem(one, []))).toEqual([
+  expect(items?.map((one) => classifyItem(one, []))).toEqual([
     { outcome: 'delivered', status: 201 },
     {
       outcome: 'dead',
@@ -33,26 +33,29 @@ test.each(['', '{"items":[{"create":{"sta', '[]', '{}', { items: [] }, { items: 
 );
 
 test('what is there already is delivered; what may pass is tried again', () => {
-  expect(verdictOfItem(item(409, 'version_conflict_engine_exception'), [])).toMatchObject({
+  expect(classifyItem(item(409, 'version_conflict_engine_exception'), [])).toMatchObject({
     outcome: 'delivered',
   });
   for (const status of [0, 408, 429, 500, 503]) {
-    expect(verdictOfItem(item(status), [])).toMatchObject({ outcome: 'retry' });
+    expect(classifyItem(item(status), [])).toMatchObject({ outcome: 'retry' });
   }
   for (const status of [400, 403, 404]) {
-    expect(verdictOfItem(item(status), [])).toMatchObject({ outcome: 'dead' });
+    expect(classifyItem(item(status), [])).toMatchObject({ outcome: 'dead' });
   }
 });
 
 test('secrets in a reason are masked', () => {
-  expect(verdictOfItem(item(400, 'x', 'you sent hunter2-hunter2'), ['hunter2-hunter2'])).toMatchObject({
+  expect(classifyItem(item(400, 'x', 'you sent hunter2-hunter2'), ['hunter2-hunter2'])).toMatchObject({
     response: 'you sent ***',
   });
 });
 
 test('a document that is missing, or a data stream that takes no changes, means that the index is reached', () => {
-  expect(testedByItem(item(404, 'document_missing_exception'), [])).toEqual({ ok: true });
-  expect(testedByItem(item(400, 'illegal_argument_exception'), [])).toEqual({ ok: true });
-  expect(testedByItem(item(404, 'index_not_found_exception'), [])).toMatchObject({ ok: false, status: 404 });
-  expect(testedByItem(item(403, 'security_exception'), [])).toMatchObject({ ok: false });
+  expect(testResultOfItem(item(404, 'document_missing_exception'), [])).toEqual({ ok: true });
+  expect(testResultOfItem(item(400, 'illegal_argument_exception'), [])).toEqual({ ok: true });
+  expect(testResultOfItem(item(404, 'index_not_found_exception'), [])).toMatchObject({
+    ok: false,
+    status: 404,
+  });
+  expect(testResultOfItem(item(403, 'security_exception'), [])).toMatchObject({ ok: false });
 });

@@ -8,43 +8,43 @@ import {
   newId,
 } from '@tributary/core';
 import type { Agent } from 'undici';
-import { type Call, createClientConnector } from '../client/client-connector.ts';
+import { type ConnectorCall, createClientConnector } from '../client/client-connector.ts';
 import { type Part, sendInParts } from '../client/partial-batches.ts';
 import { deliveryBody } from '../delivery-body.ts';
-import { testedBy } from '../failures.ts';
-import { exchange, type HttpRequest, overHttp } from '../http/client.ts';
-import { EXCERPT_BYTES, excerptOf, mayBlameSome, secretTexts, verdictOfAnswer } from '../http/response.ts';
+import { testResultOf } from '../failures.ts';
+import { type HttpRequest, httpClient, sendRequest } from '../http/client.ts';
+import { classifyResponse, EXCERPT_BYTES, excerptOf, mayConcernSome, secretTexts } from '../http/response.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
-import { isObject, oncePer } from '../settings.ts';
+import { isObject, memoizeByObject } from '../settings.ts';
 import { description, type ElasticsearchSettings, MAX_BATCH, readSettings } from './settings.ts';
 
 export const elasticsearch: ConnectorKind = { description, create: createElasticsearchConnector };
 
 const LIMITS = { events: MAX_BATCH, bytes: 5 * 1_024 * 1_024 };
-/** An answer in which every document is refused at length is shorter. */
+/** Bounds of a response; one that refuses every document at length is shorter. */
 const ANSWER_BYTES = 64 * 1_024;
 const ANSWER_BYTES_AN_ITEM = 8 * 1_024;
 const MAX_ANSWER_BYTES = ANSWER_BYTES + MAX_BATCH * ANSWER_BYTES_AN_ITEM;
 
 function createElasticsearchConnector(context: ConnectorContext): Connector {
-  /** The items of the answer, or one verdict for all. */
-  const ask = async (
+  /** The items of the response, or one result for all deliveries. */
+  const sendBulk = async (
     agent: Agent,
     request: HttpRequest,
     count: number,
     secrets: readonly string[],
-    { deadline, failed }: Call,
+    { deadline, failed }: ConnectorCall,
   ): Promise<readonly BulkItem[] | DeliveryResult> => {
     try {
       deadline.throwIfAborted();
-      const { status, retryAfter, start, whole } = await exchange(
+      const { status, retryAfter, start, whole } = await sendRequest(
         agent,
         request,
         deadline,
         ANSWER_BYTES + count * ANSWER_BYTES_AN_ITEM,
       );
       const excerpt = excerptOf(start.subarray(0, EXCERPT_BYTES), secrets);
-      if (status !== 200) return verdictOfAnswer({ status, retryAfter, excerpt }, context.clock());
+      if (status !== 200) return classifyResponse({ status, retryAfter, excerpt }, context.clock());
       const items = whole ? itemsIn(start, count) : undefined;
       return items ?? { outcome: 'retry', reason: 'the answer is not whole', status };
     } catch (error) {
@@ -55,29 +55,29 @@ function createElasticsearchConnector(context: ConnectorContext): Connector {
   return createClientConnector<ElasticsearchSettings, Agent>(context, {
     readSettings,
     limits: () => LIMITS,
-    ...overHttp(context, 2 * MAX_ANSWER_BYTES),
+    ...httpClient(context, 2 * MAX_ANSWER_BYTES),
 
     async send(agent, settings, batch, call) {
       const secrets = secretsOf(settings);
       const byItem = new Map<string, DeliveryResult>();
       const results = await sendInParts(batch, {
         async send(part) {
-          const answer = await ask(agent, createAll(settings, part), part.length, secrets, call);
-          if (!isItems(answer)) return { result: answer, someToBlame: mayBlameSome(answer) };
+          const answer = await sendBulk(agent, createAll(settings, part), part.length, secrets, call);
+          if (!isItems(answer)) return { result: answer, mayBeSplit: mayConcernSome(answer) };
           part.forEach(({ id }, index) => {
-            byItem.set(id, verdictOfItem(answer[index] ?? NO_ITEM, secrets));
+            byItem.set(id, classifyItem(answer[index] ?? NO_ITEM, secrets));
           });
-          return { result: { outcome: 'delivered', status: 200 }, someToBlame: false };
+          return { result: { outcome: 'delivered', status: 200 }, mayBeSplit: false };
         },
-        mayHalve: call.mayHalve,
+        hasTimeToHalve: call.hasTimeToHalve,
       });
       return batch.map(({ id }, index) => byItem.get(id) ?? results[index] ?? NOT_WHOLE);
     },
 
     async test(agent, settings, call) {
       const secrets = secretsOf(settings);
-      const answer = await ask(agent, changeNothing(settings, newId()), 1, secrets, call);
-      return isItems(answer) ? testedByItem(answer[0] ?? NO_ITEM, secrets) : testedBy(answer);
+      const answer = await sendBulk(agent, changeNothing(settings, newId()), 1, secrets, call);
+      return isItems(answer) ? testResultOfItem(answer[0] ?? NO_ITEM, secrets) : testResultOf(answer);
     },
   });
 }
@@ -89,16 +89,16 @@ function isItems(answer: readonly BulkItem[] | DeliveryResult): answer is readon
   return Array.isArray(answer);
 }
 
-const secretsOf = oncePer((settings: ElasticsearchSettings) => {
+const secretsOf = memoizeByObject((settings: ElasticsearchSettings) => {
   const authorization = authorizationOf(settings);
   const headers = authorization === undefined ? [] : [['authorization', authorization] as const];
   return secretTexts({ secret: settings.password ?? settings.api_key ?? '', headers });
 });
 
-/** What of the answer is asked for. */
+/** The fields of the response that are requested. */
 const FILTER = 'items.*.status,items.*.error.type,items.*.error.reason,error';
 
-/** Creates a document for each delivery. */
+/** A `_bulk` request that creates a document for each delivery. */
 function createAll(settings: ElasticsearchSettings, deliveries: Part): HttpRequest {
   const lines = deliveries.map((delivery) => {
     const { timestamp } = delivery.event;
@@ -108,7 +108,7 @@ function createAll(settings: ElasticsearchSettings, deliveries: Part): HttpReque
   return bulk(settings, lines.join(''));
 }
 
-/** Changes a document that is not there. */
+/** A `_bulk` request that updates a document that does not exist: it writes nothing and needs the same permission. */
 function changeNothing(settings: ElasticsearchSettings, id: string): HttpRequest {
   return bulk(settings, `${JSON.stringify({ update: { _id: id } })}\n{"doc":{}}\n`);
 }
@@ -133,17 +133,17 @@ function authorizationOf({ api_key, username, password }: ElasticsearchSettings)
 }
 
 const PASSING_STATUSES = new Set([408, 425, 429]);
-/** The document is there already: a delivery that was sent before. */
+/** The document exists: the delivery was sent before. */
 const CONFLICT = 409;
 
-/** What became of one action of a bulk request. */
+/** The result of one action of a `_bulk` request. */
 interface BulkItem {
   readonly status: number;
   readonly type: string | undefined;
   readonly reason: string | undefined;
 }
 
-/** The items of an answer; undefined for one that is not whole, or not of this many. */
+/** The items of a response; undefined for an incomplete response or one with another number of items. */
 export function itemsIn(answer: Uint8Array, count: number): readonly BulkItem[] | undefined {
   const items = parsed(answer)?.items;
   if (!Array.isArray(items) || items.length !== count) return undefined;
@@ -155,7 +155,7 @@ function parsed(answer: Uint8Array): JsonObject | undefined {
     const value: Json = JSON.parse(new TextDecoder().decode(answer));
     return isObject(value) ? value : undefined;
   } catch {
-    return undefined; // not JSON: no answer of Elasticsearch
+    return undefined; // not a response of Elasticsearch
   }
 }
 
@@ -170,11 +170,8 @@ function itemOf(item: Json): BulkItem {
   };
 }
 
-/** What an item means for its delivery. `secrets` are masked in what is shown. */
-export function verdictOfItem(
-  { status, type, reason }: BulkItem,
-  secrets: readonly string[],
-): DeliveryResult {
+/** The result of a delivery, from its item. `secrets` are masked in the excerpt. */
+export function classifyItem({ status, type, reason }: BulkItem, secrets: readonly string[]): DeliveryResult {
   if ((status >= 200 && status < 300) || status === CONFLICT) return { outcome: 'delivered', status };
   const shown = reason === undefined ? {} : { response: excerptOf(Buffer.from(reason), secrets) };
   const passes = PASSING_STATUSES.has(status) || status >= 500 || status === 0;
@@ -182,13 +179,13 @@ export function verdictOfItem(
   return { outcome: passes ? 'retry' : 'dead', reason: why, status, ...shown };
 }
 
-/** What an item of `changeNothing` says about the index. */
-export function testedByItem(item: BulkItem, secrets: readonly string[]): ConnectionTest {
+/** The result of a connection test, from the item of `changeNothing`. */
+export function testResultOfItem(item: BulkItem, secrets: readonly string[]): ConnectionTest {
   const { status, type } = item;
-  // A data stream refuses every change, once it knows who asks.
+  // A data stream refuses every update, after it has authenticated the request.
   const reached = type === 'document_missing_exception' || type === 'illegal_argument_exception';
   if (reached || status < 300) return { ok: true };
-  const verdict = verdictOfItem(item, secrets);
+  const verdict = classifyItem(item, secrets);
   const { response } = verdict;
   const why = 'reason' in verdict ? verdict.reason : `answered ${status}`;
   return { ok: false, reason: why, status, ...(response === undefined ? {} : { response }) };

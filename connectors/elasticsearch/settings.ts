@@ -7,10 +7,10 @@ import {
   usernameField,
 } from '../settings.ts';
 
-/** Deliveries of one call at most. */
+/** Deliveries of one batch at most. */
 export const MAX_BATCH = 500;
 
-/** What a user writes. */
+/** The settings as users write them. */
 const settingsSchema = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',
   type: 'object',
@@ -46,7 +46,7 @@ const settingsSchema = {
   },
 } as const satisfies JsonObject;
 
-/** The same as the connector reads it. */
+/** The type of the schema above. */
 export interface ElasticsearchSettings {
   readonly url: string;
   readonly index: string;
@@ -55,7 +55,7 @@ export interface ElasticsearchSettings {
   readonly password?: string;
 }
 
-/** What the schema cannot say. Paths are JSON pointers below the settings. */
+/** Checks that JSON Schema cannot express. Paths are JSON pointers below the settings. */
 function settingsFaults(settings: JsonObject): readonly SettingsFault[] {
   const faults: SettingsFault[] = [];
   const { url, username, password, api_key } = settings;

@@ -2,7 +2,7 @@ import { createServer, type ServerResponse } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { Agent } from 'undici';
 import { afterEach, describe, expect, it } from 'vitest';
-import { exchange } from './client.ts';
+import { sendRequest } from './client.ts';
 
 const ends: (() => unknown)[] = [];
 afterEach(async () => {
@@ -27,7 +27,7 @@ async function talk(answer: (response: ServerResponse) => void) {
   ends.push(() => agent.destroy());
   const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/path?q=1`);
   const ask = (signal = new AbortController().signal, kept?: number) =>
-    exchange(agent, { method: 'POST', url, headers: ['a', 'b'], body: 'x' }, signal, kept);
+    sendRequest(agent, { method: 'POST', url, headers: ['a', 'b'], body: 'x' }, signal, kept);
   return { seen, ask };
 }
 
@@ -105,7 +105,7 @@ describe('an answer', () => {
     ends.push(() => agent.destroy());
     const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
     const over = new AbortController();
-    const asked = exchange(agent, { method: 'POST', url, headers: [] }, over.signal);
+    const asked = sendRequest(agent, { method: 'POST', url, headers: [] }, over.signal);
     setTimeout(() => over.abort(new Error('over')), 20);
     await expect(asked).rejects.toThrow('over');
   });

@@ -1,28 +1,28 @@
 import { MAX_CONCURRENCY } from '@tributary/core';
 import { Agent, type Dispatcher } from 'undici';
-import type { Ending } from '../client/deadlines.ts';
+import type { AbortLike } from '../client/deadlines.ts';
 import { ANNOUNCED_STATUS } from '../egress/response-heads.ts';
-import { TooMuchAnswered } from '../failures.ts';
+import { ResponseTooLarge } from '../failures.ts';
 import type { ConnectorContext } from '../kind.ts';
-import { oncePer } from '../settings.ts';
-import { EXCERPT_BYTES, verdictOfFailure } from './response.ts';
+import { memoizeByObject } from '../settings.ts';
+import { classifyFailure, EXCERPT_BYTES } from './response.ts';
 
-/** An idle connection is kept this long, ms, unless the destination says less. */
+/** An idle connection is kept this long, ms, unless the destination asks for less. */
 const KEEP_ALIVE_MS = 10_000;
 
-/** Of an answer, with its headers, the interim answers before it and what frames its chunks; far above what is kept. */
+/** Bytes of one response with headers, interim responses and chunk framing; far above the bytes that are kept. */
 const MAX_ANSWER_BYTES = 256 * 1_024;
 
-/** Destinations that speak HTTP and keep their connections although nobody uses them. */
+/** HTTP destinations whose unused connections are kept. */
 const MAX_AGENTS = 1_000;
 
-/** What is the same for every kind that is spoken to over HTTP: a failure costs a connection, never all of them. */
-export function overHttp(context: ConnectorContext, maxAnswerBytes = MAX_ANSWER_BYTES) {
+/** The parts of `ClientKind` that all HTTP connectors share. A failure costs one connection, never the client. */
+export function httpClient(context: ConnectorContext, maxAnswerBytes = MAX_ANSWER_BYTES) {
   return {
     open: async () => openAgent(context, maxAnswerBytes),
     maxClients: MAX_AGENTS,
-    outlives: () => true,
-    verdictOfFailure,
+    keepsClient: () => true,
+    classifyFailure,
   };
 }
 
@@ -30,93 +30,92 @@ export function overHttp(context: ConnectorContext, maxAnswerBytes = MAX_ANSWER_
 function openAgent({ egress, timeoutMs }: ConnectorContext, maxAnswerBytes: number): Agent {
   return new Agent({
     connect: egress.connector(timeoutMs, maxAnswerBytes),
-    // One for each of the calls that are made to a destination at a time; they are opened as they are needed.
+    // One for each concurrent request to a destination; opened on demand.
     connections: MAX_CONCURRENCY,
     keepAliveTimeout: KEEP_ALIVE_MS,
-    // The deadline of the whole call ends slow headers and slow bodies.
+    // Slow headers and bodies are ended by the deadline of the call.
     headersTimeout: 0,
     bodyTimeout: 0,
   });
 }
 
-/** One request. */
+/** A request with its body. */
 export interface HttpRequest {
   readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT';
   readonly url: URL;
-  /** Name and value in turn. */
+  /** Names and values alternating. */
   readonly headers: string[];
   readonly body?: string | Uint8Array;
 }
 
 /**
- * Sends one request and waits for its answer, of whose body it keeps `keptBytes` at most. Rejects when no status line
- * came: with the signal's reason, the guard's refusal, or an error of the network. Redirects are answers like any other.
+ * Sends one request and resolves to its response, with at most `keptBytes` of the body. Rejects without a status line: with
+ * the signal's reason, the guard's refusal, or a network error. Redirects are not followed.
  */
-export function exchange(
+export function sendRequest(
   dispatcher: Dispatcher,
   { url, method, headers, body }: HttpRequest,
-  signal: Ending,
+  signal: AbortLike,
   keptBytes: number = EXCERPT_BYTES,
-): Promise<RawAnswer> {
+): Promise<RawResponse> {
   return new Promise((resolve, reject) => {
     const { origin, path } = targetOf(url);
     const sent = { origin, path, method, headers, body: body ?? null };
-    dispatcher.dispatch(sent, new Answering(signal, keptBytes, { resolve, reject }));
+    dispatcher.dispatch(sent, new ResponseHandler(signal, keptBytes, { resolve, reject }));
   });
 }
 
-/** The parts of a URL are worked out anew whenever they are asked for, and that of a destination stays the same. */
-const targetOf = oncePer((url: URL) => ({ origin: url.origin, path: url.pathname + url.search }));
+/** Memoized: the getters of `URL` compute their parts at each access. */
+const targetOf = memoizeByObject((url: URL) => ({ origin: url.origin, path: url.pathname + url.search }));
 
-/** Bytes of an answer that are read at most so that its connection can be used again; a longer one costs it. */
+/** A longer response is not read to its end: its connection is closed instead of reused. */
 const MAX_READ_BYTES = 16 * 1_024;
 
 const NOTHING = new Uint8Array();
 
-/** An answer as it came. */
-interface RawAnswer {
+/** A response, also one that broke off behind its status line. */
+interface RawResponse {
   readonly status: number;
   readonly retryAfter: string | undefined;
-  /** The body up to where it was read, or what came of it. */
+  /** The received start of the body. */
   readonly start: Uint8Array;
-  /** True when `start` is the whole body. */
+  /** Whether `start` is the whole body. */
   readonly whole: boolean;
 }
 
 interface Waiting {
-  resolve(answer: RawAnswer): void;
+  resolve(answer: RawResponse): void;
   reject(reason: unknown): void;
 }
 
 /**
- * Takes in the answer to one request as it comes, without a stream: most answers are a status line and nothing else,
- * and a stream costs more than all the rest of them. It settles once, at the end of the answer or when the signal
- * fires. A status line that has come stands: headers or a body that break off, or drip on past the deadline, cannot take
- * that back; whoever needs all of it asks whether it is whole.
+ * Receives the response to one request without a stream: most responses are a status line alone, and a stream would cost
+ * more than the rest of the request. Settles once, at the end of the response or when the signal is aborted. A received
+ * status line counts, even if headers or body break off or exceed the deadline; callers that need the body check `whole`.
  */
-class Answering implements Dispatcher.DispatchHandler {
-  readonly #signal: Ending;
+class ResponseHandler implements Dispatcher.DispatchHandler {
+  readonly #signal: AbortLike;
   readonly #keptBytes: number;
   readonly #waiting: Waiting;
-  readonly #calledOff = () => {
+  readonly #onAbort = () => {
     const { reason } = this.#signal;
     this.#fail(reason);
     if (reason !== undefined) this.#controller?.abort(reason);
   };
   #controller: Dispatcher.DispatchController | undefined;
   #status: number | undefined;
-  /** Of a status line whose headers did not all come. */
+  /** The status of a response whose headers are incomplete. */
   #announced: number | undefined;
   #retryAfter: string | undefined;
   readonly #chunks: Uint8Array[] = [];
   #read = 0;
 
-  constructor(signal: Ending, keptBytes: number, waiting: Waiting) {
+  constructor(signal: AbortLike, keptBytes: number, waiting: Waiting) {
     this.#signal = signal;
     this.#keptBytes = keptBytes;
     this.#waiting = waiting;
     if (signal.aborted) waiting.reject(signal.reason);
-    else signal.addEventListener('abort', this.#calledOff);
+    else signal.addEventListener('abort', this.#onAbort);
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -143,7 +142,7 @@ class Answering implements Dispatcher.DispatchHandler {
     if (this.#read < this.#keptBytes) this.#chunks.push(chunk);
     this.#read += chunk.length;
     if (this.#read <= Math.max(this.#keptBytes, MAX_READ_BYTES)) return;
-    const tooMuch = new TooMuchAnswered('the answer is longer than what is read of one');
+    const tooMuch = new ResponseTooLarge('the answer is longer than what is read of one');
     this.#fail(tooMuch);
     controller.abort(tooMuch);
   }
@@ -157,14 +156,14 @@ class Answering implements Dispatcher.DispatchHandler {
   }
 
   #fail(reason: unknown): void {
-    this.#signal.removeEventListener('abort', this.#calledOff);
+    this.#signal.removeEventListener('abort', this.#onAbort);
     this.#status ??= this.#announced;
     if (this.#status === undefined) this.#waiting.reject(reason);
     else this.#end(false);
   }
 
   #end(whole: boolean): void {
-    this.#signal.removeEventListener('abort', this.#calledOff);
+    this.#signal.removeEventListener('abort', this.#onAbort);
     const start =
       this.#chunks.length === 0 ? NOTHING : Buffer.concat(this.#chunks).subarray(0, this.#keptBytes);
     const [status, retryAfter] = [this.#status ?? 0, this.#retryAfter];

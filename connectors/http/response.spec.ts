@@ -1,19 +1,19 @@
 import { expect, test } from 'vitest';
 import { AddressRefused, Closed, Stopped, TimedOut } from '../failures.ts';
 import {
+  classifyFailure,
+  classifyResponse,
   EXCERPT_BYTES,
   excerptOf,
-  mayBlameSome,
+  mayConcernSome,
   parseRetryAfter,
   secretTexts,
-  verdictOfAnswer,
-  verdictOfFailure,
 } from './response.ts';
 
 const answer = (status: number, retryAfter?: string) =>
-  verdictOfAnswer({ status, retryAfter, excerpt: 'why' }, 0);
+  classifyResponse({ status, retryAfter, excerpt: 'why' }, 0);
 const coded = (code: string) =>
-  verdictOfFailure(Object.assign(new Error('http://a.example/?token=x'), { code }));
+  classifyFailure(Object.assign(new Error('http://a.example/?token=x'), { code }));
 
 test.each([200, 201, 202, 204, 299])('%d is delivered', (status) => {
   expect(answer(status)).toEqual({ outcome: 'delivered', status, response: 'why' });
@@ -35,8 +35,8 @@ test('a refusal of the body may be the fault of some in a batch; one of the plac
   const blaming = [
     200, 302, 400, 401, 402, 403, 404, 405, 407, 408, 409, 410, 413, 415, 422, 429, 499, 500, 600,
   ];
-  expect(blaming.filter((status) => mayBlameSome(answer(status)))).toEqual([400, 409, 413, 422, 499, 500]);
-  expect(mayBlameSome({ outcome: 'dead', reason: 'address not allowed' })).toBe(false);
+  expect(blaming.filter((status) => mayConcernSome(answer(status)))).toEqual([400, 409, 413, 422, 499, 500]);
+  expect(mayConcernSome({ outcome: 'dead', reason: 'address not allowed' })).toBe(false);
 });
 
 test('Retry-After counts on 429 and 503 alone', () => {
@@ -47,7 +47,7 @@ test('Retry-After counts on 429 and 503 alone', () => {
 });
 
 test('an empty answer shows no response', () => {
-  expect(verdictOfAnswer({ status: 204, retryAfter: undefined, excerpt: '' }, 0)).toEqual({
+  expect(classifyResponse({ status: 204, retryAfter: undefined, excerpt: '' }, 0)).toEqual({
     outcome: 'delivered',
     status: 204,
   });
@@ -75,19 +75,19 @@ test.each([
 });
 
 test('our own errors', () => {
-  expect(verdictOfFailure(new AddressRefused('x'))).toEqual({
+  expect(classifyFailure(new AddressRefused('x'))).toEqual({
     outcome: 'dead',
     reason: 'address not allowed',
   });
-  expect(verdictOfFailure(new TimedOut('x'))).toEqual({ outcome: 'retry', reason: 'timed out' });
-  expect(verdictOfFailure(new Stopped('x'))).toEqual({ outcome: 'retry', reason: 'stopped' });
-  expect(verdictOfFailure(new Closed('x'))).toEqual({ outcome: 'retry', reason: 'stopped' });
+  expect(classifyFailure(new TimedOut('x'))).toEqual({ outcome: 'retry', reason: 'timed out' });
+  expect(classifyFailure(new Stopped('x'))).toEqual({ outcome: 'retry', reason: 'stopped' });
+  expect(classifyFailure(new Closed('x'))).toEqual({ outcome: 'retry', reason: 'stopped' });
   expect(coded('UND_ERR_INVALID_ARG')).toMatchObject({ outcome: 'dead' });
 });
 
 test('an error without a code is none of the network', () => {
-  expect(verdictOfFailure(new TypeError('our mistake'))).toBeUndefined();
-  expect(verdictOfFailure('thrown text')).toBeUndefined();
+  expect(classifyFailure(new TypeError('our mistake'))).toBeUndefined();
+  expect(classifyFailure('thrown text')).toBeUndefined();
   expect(coded('not an identifier: secret')).toBeUndefined();
 });
 

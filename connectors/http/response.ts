@@ -1,20 +1,20 @@
 import type { DeliveryResult } from '@tributary/core';
 import { errors } from 'undici';
-import { verdictOfNetworkFailure } from '../failures.ts';
+import { classifyNetworkFailure } from '../failures.ts';
 
-/** What a destination answered. */
-export interface HttpAnswer {
+/** The response of a destination. */
+export interface HttpResponse {
   readonly status: number;
   readonly retryAfter: string | undefined;
-  /** The start of the body, fit to be shown; empty when there was none. */
+  /** The start of the body with secrets masked; empty without a body. */
   readonly excerpt: string;
 }
 
 const PASSING_STATUSES = new Set([408, 425, 429]);
 const STATUSES_THAT_SAY_WHEN = new Set([429, 503]);
 
-/** What an answer means for the deliveries that were sent. `now` is epoch ms. */
-export function verdictOfAnswer(answer: HttpAnswer, now: number): DeliveryResult {
+/** The result of the deliveries of a request, from its response. `now` is epoch ms. */
+export function classifyResponse(answer: HttpResponse, now: number): DeliveryResult {
   const { status } = answer;
   const shown = { status, ...(answer.excerpt === '' ? {} : { response: answer.excerpt }) };
   if (status >= 200 && status < 300) return { outcome: 'delivered', ...shown };
@@ -29,49 +29,49 @@ export function verdictOfAnswer(answer: HttpAnswer, now: number): DeliveryResult
 }
 
 /**
- * Refusals of the place as it is set up: its address (404, 405, 410), what lets one in (401, 402, 403, 407), the
- * format (415). No other body would fare better there.
+ * Refusals that no other body would change: of the URL (404, 405, 410), of the credentials (401, 402, 403, 407), of the
+ * content type (415).
  */
 const STATUSES_ABOUT_THE_PLACE = new Set([401, 402, 403, 404, 405, 407, 410, 415]);
 
 /**
- * True for a refusal that some of the deliveries in a batch may have caused while others are fine: 400, 413, 422, and
- * 500, with which a receiver answers what it stumbles over. Other 5xx speak of the place.
+ * Whether some deliveries of a batch may have caused a refusal while others are fine: 400, 413, 422 and the like, and 500,
+ * which receivers return for an event they cannot handle. Other 5xx are about the destination.
  */
-export function mayBlameSome({ outcome, status = 0 }: DeliveryResult): boolean {
+export function mayConcernSome({ outcome, status = 0 }: DeliveryResult): boolean {
   if (outcome === 'retry') return status === 500;
   return outcome === 'dead' && status >= 400 && status < 500 && !STATUSES_ABOUT_THE_PLACE.has(status);
 }
 
-/** What a failed call means: no answer came. Undefined for an error that is not the network's. */
-export function verdictOfFailure(error: unknown): DeliveryResult | undefined {
+/** The result of a request without a response. Undefined for an error that is not a network error. */
+export function classifyFailure(error: unknown): DeliveryResult | undefined {
   if (error instanceof errors.HTTPParserError) return { outcome: 'retry', reason: 'the answer is not HTTP' };
-  return verdictOfNetworkFailure(error);
+  return classifyNetworkFailure(error);
 }
 
 /**
- * What a `Retry-After` header asks for, ms from `now` (epoch ms): whole seconds or an HTTP date, never negative.
- * Undefined for anything else.
+ * The delay of a `Retry-After` header, ms from `now` (epoch ms), never negative. Undefined for a value that is neither whole
+ * seconds nor an HTTP date.
  */
 export function parseRetryAfter(header: string, now: number): number | undefined {
   const text = header.trim();
   if (/^\d{1,10}$/.test(text)) return Number(text) * 1_000;
   if (!/^[A-Z][a-z]{2,8}[, ]/.test(text)) return undefined;
-  // Of the three forms of an HTTP date one names no zone; all are GMT.
+  // One of the three forms of an HTTP date has no time zone; all are GMT.
   const date = Date.parse(text.endsWith('GMT') ? text : `${text} GMT`);
   return Number.isNaN(date) ? undefined : Math.max(0, date - now);
 }
 
-/** Bytes of an answer that are kept to be shown. */
+/** Bytes of a response body that are kept to be shown. */
 export const EXCERPT_BYTES = 1_024;
 
 const MASK = '***';
-/** Shorter parts of a header value are words rather than credentials. */
+/** Shorter parts of a header value are taken for words, not credentials. */
 const MIN_PART = 8;
 
 /**
- * The start of an answer as people may see it: text, without control characters, and without the secret settings that
- * a destination echoed. `bytes` is the start of the body; a secret cut off at its end goes too.
+ * The start of a response body for display: text without control characters, and with echoed secrets masked, also a secret
+ * that is cut off at the end of `bytes`.
  */
 export function excerptOf(bytes: Uint8Array, secrets: readonly string[]): string {
   if (bytes.length === 0) return '';
@@ -93,13 +93,13 @@ function withoutCutSecret(text: string, secrets: readonly string[]): string {
   return cut === 0 ? text : text.slice(0, -cut) + MASK;
 }
 
-/** What of a destination's settings must not be shown. */
+/** The secret settings of an HTTP destination. */
 export interface SecretSettings {
   readonly secret: string;
   readonly headers: readonly (readonly [name: string, value: string])[];
 }
 
-/** Every text that must not be shown, longest first: the secret, header values, and the credentials inside those. */
+/** All texts to mask, longest first: the secret, header values, and the credentials inside these. */
 export function secretTexts(settings: SecretSettings): readonly string[] {
   const texts = new Set(settings.secret === '' ? [] : [settings.secret]);
   for (const [, value] of settings.headers) {

@@ -5,30 +5,30 @@ import { Kafka, logLevel, type Mechanism, type Message, Partitioners, type SASLO
 import { keyDerivations } from '../client/thread-pool-queue.ts';
 import { Connections } from '../egress/connections.ts';
 import type { EgressGuard } from '../egress/guard.ts';
-import { boundedAnswers, inspectAnswers } from '../egress/response-inspection.ts';
+import { inspectResponses, limitBytes } from '../egress/response-inspection.ts';
 import { Stopped } from '../failures.ts';
-import { kafkaAnswers } from './response-checks.ts';
+import { checkResponses } from './response-checks.ts';
 import type { KafkaSettings } from './settings.ts';
 
 const KEEP_ALIVE_MS = 60_000;
 const MAX_UNASKED_BYTES = 1_024 * 1_024;
 
-/** What of the driver is used. */
+/** The part of the driver that the connector uses. */
 export interface TopicClient {
-  /** What the connection met with last. */
+  /** The last error of a connection. */
   readonly lastFailure: Error | undefined;
-  /** Resolves once all of them are on every replica that is in sync. */
+  /** Resolves once all in-sync replicas have the records (`acks=all`). */
   send(topic: string, messages: Message[]): Promise<void>;
-  /** Rejects when the cluster does not know the topic. */
-  look(topic: string): Promise<void>;
+  /** Rejects where the topic does not exist. */
+  checkTopic(topic: string): Promise<void>;
   close(): Promise<void>;
 }
 
 /**
- * A producer that repeats nothing: after a failure there is a new client, which asks the cluster anew who leads.
+ * A producer without retries: after a failure the connector opens a new client, which fetches the metadata again.
  *
- * It is not an idempotent one. kafkajs gives a batch the sequence number of the one before it when that one's answer
- * was lost, and the broker then drops the batch as a repetition and says that it is written.
+ * It is not idempotent: kafkajs reuses the sequence number of a batch whose response was lost for the next batch, and the
+ * broker drops that one as a duplicate and acknowledges it.
  */
 export function openTopicClient(
   egress: EgressGuard,
@@ -52,9 +52,9 @@ export function openTopicClient(
       const socket = connections.connect({ host, port, tls: tls ? { ca } : undefined });
       socket.setKeepAlive(true, KEEP_ALIVE_MS);
       socket.once(tls ? 'secureConnect' : 'connect', onConnect);
-      const bounded = boundedAnswers(socket, MAX_UNASKED_BYTES);
-      const answers = kafkaAnswers(socket);
-      return inspectAnswers(socket, function* inspect(chunk) {
+      const bounded = limitBytes(socket, MAX_UNASKED_BYTES);
+      const answers = checkResponses(socket);
+      return inspectResponses(socket, function* inspect(chunk) {
         for (const some of bounded(chunk)) yield* answers(some);
       });
     },
@@ -76,7 +76,7 @@ export function openTopicClient(
       await connected;
       await producer.send({ topic, messages, acks: -1, timeout: timeoutMs });
     },
-    async look(topic) {
+    async checkTopic(topic) {
       const admin = kafka.admin();
       admins.add(admin);
       try {
@@ -89,7 +89,7 @@ export function openTopicClient(
     },
     async close() {
       isClosed = true;
-      // First, since the driver waits for answers before it lets go.
+      // First, as the driver waits for responses before it disconnects.
       connections.end(new Stopped('stopped'));
       await Promise.all([producer, ...admins].map((client) => client.disconnect()));
     },
@@ -113,13 +113,13 @@ export interface ScramSettings {
   readonly username: string;
   readonly password: string;
   readonly workspaceId: string;
-  /** False once the client is closed. */
+  /** False after the client was closed. */
   isWanted(): boolean;
 }
 
 /**
- * SCRAM for kafkajs, in place of its own: that derives a key with as many iterations as a broker asks for, twice for each
- * connection, which occupies a thread of the process meanwhile.
+ * Replaces the SCRAM of kafkajs, which derives a key with any number of iterations that a broker asks for, twice for each
+ * connection, and blocks a thread of the pool meanwhile.
  */
 function scramMechanism({ mechanism, username, password, workspaceId, isWanted }: ScramSettings): Mechanism {
   const [digest, bytes] =
@@ -153,7 +153,7 @@ function scramMechanism({ mechanism, username, password, workspaceId, isWanted }
   };
 }
 
-/** kafkajs hands and takes a message with its length before it. */
+/** kafkajs passes messages with a length prefix. */
 const TEXT = {
   decode: (raw: Buffer) => raw.subarray(4),
   parse: (message: Buffer) => message.toString(),
@@ -166,7 +166,7 @@ function framed(message: string): Buffer {
   return frame;
 }
 
-/** As kafkajs knows it, which does not repeat what cannot succeed. */
+/** The error class of kafkajs for a refused sign-in, which it does not retry. */
 class AuthenticationRefused extends Error {
   override readonly name = 'KafkaJSSASLAuthenticationError';
   readonly retriable = false;
@@ -177,7 +177,7 @@ interface RequestQueue {
   scheduleCheckPendingRequests: () => void;
 }
 
-/** What is used of a cluster, which kafkajs keeps to itself. */
+/** The private parts of a kafkajs cluster that are used here. */
 interface Cluster {
   readonly connectionPoolBuilder: {
     build: (
@@ -189,9 +189,9 @@ interface Cluster {
 const CREATE_CLUSTER = 'private:Kafka:createCluster';
 
 /**
- * kafkajs 2.2.4 wakes a thousand times a second for each connection, idle: it checks for requests that wait with a timer
- * which sets itself again even if none does. This checks only for requests that wait, in the clients that the given
- * object makes and in no others of the process.
+ * kafkajs 2.2.4 wakes up a thousand times a second for each idle connection: a timer checks for pending requests and is
+ * always rescheduled. This schedules it only while requests are pending, in the clients of the given object and in no
+ * others of the process.
  */
 export function checkOnlyWaitingRequests(kafka: Kafka): void {
   const key = Object.getOwnPropertySymbols(kafka).find(({ description }) => description === CREATE_CLUSTER);

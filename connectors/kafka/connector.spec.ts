@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { AddressRefused } from '../failures.ts';
-import { refusedRecords, verdictOfKafkaFailure } from './connector.ts';
+import { classifyKafkaFailure, refusedRecords } from './connector.ts';
 import { settingsFaults } from './settings.ts';
 
 const protocol = (type: string) => Object.assign(new Error(type), { name: 'KafkaJSProtocolError', type });
@@ -13,21 +13,21 @@ test.each([
   ['INVALID_TOPIC_EXCEPTION', 'the topic is not valid'],
 ])('%s: given up, however it is wrapped', (type, reason) => {
   for (const error of [protocol(type), wrapped(protocol(type))]) {
-    expect(verdictOfKafkaFailure(error, undefined)).toEqual({ outcome: 'dead', reason });
+    expect(classifyKafkaFailure(error, undefined)).toEqual({ outcome: 'dead', reason });
   }
 });
 
 test('a leader that moved is worth another attempt at once, too few replicas are not', () => {
-  const moved = verdictOfKafkaFailure(protocol('NOT_LEADER_FOR_PARTITION'), undefined);
+  const moved = classifyKafkaFailure(protocol('NOT_LEADER_FOR_PARTITION'), undefined);
   expect(moved).toMatchObject({ outcome: 'retry', reset: true });
-  const few = verdictOfKafkaFailure(protocol('NOT_ENOUGH_REPLICAS'), undefined);
+  const few = classifyKafkaFailure(protocol('NOT_ENOUGH_REPLICAS'), undefined);
   expect(few).toEqual({ outcome: 'retry', reason: 'the broker answered NOT_ENOUGH_REPLICAS' });
 });
 
 test('a record that is too large may be one of many', () => {
   expect(refusedRecords(wrapped(protocol('MESSAGE_TOO_LARGE')))).toEqual({
     result: { outcome: 'dead', reason: 'the record is too large' },
-    someToBlame: true,
+    mayBeSplit: true,
   });
   expect(refusedRecords(protocol('NOT_LEADER_FOR_PARTITION'))).toBeUndefined();
 });
@@ -35,19 +35,19 @@ test('a record that is too large may be one of many', () => {
 test.each(['UNKNOWN', 'KAFKAJS_UNKNOWN_ERROR_CODE'])('a record may be the fault of %s', (type) => {
   expect(refusedRecords(wrapped(protocol(type)))).toEqual({
     result: { outcome: 'retry', reason: `the broker answered ${type}` },
-    someToBlame: true,
+    mayBeSplit: true,
   });
 });
 
 test('what became of the connection counts more than how the driver tells it', () => {
   const connection = Object.assign(new Error('Connection error: x'), { name: 'KafkaJSConnectionError' });
-  expect(verdictOfKafkaFailure(connection, undefined)).toMatchObject({ outcome: 'retry', reset: true });
-  expect(verdictOfKafkaFailure(wrapped(connection), new AddressRefused('x'))).toMatchObject({
+  expect(classifyKafkaFailure(connection, undefined)).toMatchObject({ outcome: 'retry', reset: true });
+  expect(classifyKafkaFailure(wrapped(connection), new AddressRefused('x'))).toMatchObject({
     outcome: 'dead',
   });
   const sasl = Object.assign(new Error('no'), { name: 'KafkaJSSASLAuthenticationError' });
-  expect(verdictOfKafkaFailure(sasl, undefined)).toEqual({ outcome: 'dead', reason: 'not authenticated' });
-  expect(verdictOfKafkaFailure(new TypeError('our mistake'), undefined)).toBeUndefined();
+  expect(classifyKafkaFailure(sasl, undefined)).toEqual({ outcome: 'dead', reason: 'not authenticated' });
+  expect(classifyKafkaFailure(new TypeError('our mistake'), undefined)).toBeUndefined();
 });
 
 test.each([
@@ -59,9 +59,9 @@ test.each([
   ['SASL PLAIN authentication failed: Request SaslAuthenticate(key: 36) timed out', 'timed out'],
 ])('an authentication that was broken off is tried again: %s', (message, reason) => {
   const sasl = Object.assign(new Error(message), { name: 'KafkaJSSASLAuthenticationError' });
-  expect(verdictOfKafkaFailure(wrapped(sasl), undefined)).toMatchObject({ outcome: 'retry', reason });
+  expect(classifyKafkaFailure(wrapped(sasl), undefined)).toMatchObject({ outcome: 'retry', reason });
   const reset = Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' });
-  expect(verdictOfKafkaFailure(sasl, reset)).toMatchObject({ outcome: 'retry' });
+  expect(classifyKafkaFailure(sasl, reset)).toMatchObject({ outcome: 'retry' });
 });
 
 test('a port is one, and user and password come together', () => {

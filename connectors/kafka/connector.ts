@@ -1,17 +1,17 @@
 import type { Connector, Delivery, DeliveryResult } from '@tributary/core';
 import type { Message } from 'kafkajs';
-import { type Call, createClientConnector } from '../client/client-connector.ts';
+import { type ConnectorCall, createClientConnector } from '../client/client-connector.ts';
 import { untilAborted } from '../client/deadlines.ts';
 import { type Part, type PartResult, sendInParts } from '../client/partial-batches.ts';
 import { deliveryJson } from '../delivery-body.ts';
-import { codeOf, DELIVERED, RESET, verdictOfNetworkFailure } from '../failures.ts';
+import { classifyNetworkFailure, codeOf, DELIVERED, RESET } from '../failures.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
 import type { TopicClient } from './client.ts';
 import { description, type KafkaSettings, MAX_BATCH, readSettings } from './settings.ts';
 
 export const kafka: ConnectorKind = { description, create: createKafkaConnector };
 
-/** Below the megabyte that a broker takes at once unless told otherwise, also when all go to one partition. */
+/** Below a broker's default `message.max.bytes` of 1 MB, also when all records go to one partition. */
 const LIMITS = { events: MAX_BATCH, bytes: 900_000 };
 const MAX_CLIENTS = 100;
 
@@ -24,20 +24,28 @@ export function createKafkaConnector(context: ConnectorContext): Connector {
       return openTopicClient(context.egress, settings, { timeoutMs: context.timeoutMs, workspaceId });
     },
     maxClients: MAX_CLIENTS,
-    outlives: () => false,
-    verdictOfFailure: (error, { lastFailure }) => verdictOfKafkaFailure(error, lastFailure),
+    keepsClient: () => false,
+    classifyFailure: (error, { lastFailure }) => classifyKafkaFailure(error, lastFailure),
 
     send: (client, { topic }, batch, call) =>
-      sendInParts(batch, { send: (part) => sendPart(client, topic, part, call), mayHalve: call.mayHalve }),
+      sendInParts(batch, {
+        send: (part) => sendPart(client, topic, part, call),
+        hasTimeToHalve: call.hasTimeToHalve,
+      }),
 
     async test(client, { topic }, { deadline }) {
-      await untilAborted(client.look(topic), deadline);
+      await untilAborted(client.checkTopic(topic), deadline);
       return { ok: true };
     },
   });
 }
 
-async function sendPart(client: TopicClient, topic: string, part: Part, call: Call): Promise<PartResult> {
+async function sendPart(
+  client: TopicClient,
+  topic: string,
+  part: Part,
+  call: ConnectorCall,
+): Promise<PartResult> {
   try {
     await untilAborted(client.send(topic, part.map(messageOf)), call.deadline);
     return delivered;
@@ -46,10 +54,10 @@ async function sendPart(client: TopicClient, topic: string, part: Part, call: Ca
   }
 }
 
-const delivered: PartResult = { result: DELIVERED, someToBlame: false };
+const delivered: PartResult = { result: DELIVERED, mayBeSplit: false };
 
 function failedWith(result: DeliveryResult): PartResult {
-  return { result, someToBlame: false };
+  return { result, mayBeSplit: false };
 }
 
 function messageOf(delivery: Delivery): Message {
@@ -67,7 +75,7 @@ function messageOf(delivery: Delivery): Message {
   };
 }
 
-/** Types of Kafka's errors about how the cluster is set up, which no other attempt heals by itself. */
+/** Kafka errors about the configuration of the cluster, which no retry changes. */
 const REFUSALS = new Map([
   ['TOPIC_AUTHORIZATION_FAILED', 'permission denied'],
   ['CLUSTER_AUTHORIZATION_FAILED', 'permission denied'],
@@ -77,7 +85,7 @@ const REFUSALS = new Map([
   ['INVALID_TOPIC_EXCEPTION', 'the topic is not valid'],
 ]);
 
-/** What some records of a batch may have caused while others are fine. */
+/** Kafka errors that some records of a batch may have caused while others are fine. */
 const ABOUT_RECORDS = new Map([
   ['MESSAGE_TOO_LARGE', 'the record is too large'],
   ['RECORD_LIST_TOO_LARGE', 'the record is too large'],
@@ -88,52 +96,52 @@ const ABOUT_RECORDS = new Map([
   ['UNSUPPORTED_FOR_MESSAGE_FORMAT', 'the record is not valid'],
 ]);
 
-/** Of a broker, or a proxy before it, that says no more than that it failed: at some records, maybe. */
+/** Unspecific errors of a broker, or of a proxy in front of it: some records may have caused them. */
 const UNEXPLAINED = new Set(['UNKNOWN', 'KAFKAJS_UNKNOWN_ERROR_CODE']);
 
-/** Those that a client which asks again who leads may not meet again. */
+/** Errors of stale metadata, which a new client may not get again. */
 const STALE_LEADER = new Set(['NOT_LEADER_FOR_PARTITION', 'LEADER_NOT_AVAILABLE', 'REPLICA_NOT_AVAILABLE']);
 
-/** The driver's words, in an error of any kind, for a connection that ended or was silent. */
+/** Messages of the driver, in errors of any class, for a connection that closed or timed out. */
 const BROKEN_OFF = /Closed connection|Connection error|disconnected|timed out|timeout/i;
 
-/** A refusal that some of the records may have caused; undefined for any other error. */
+/** The result of a refusal that some of the records may have caused; undefined for any other error. */
 export function refusedRecords(error: unknown): PartResult | undefined {
   const type = typeOf(error) ?? '';
   const reason = ABOUT_RECORDS.get(type);
-  if (reason !== undefined) return { result: { outcome: 'dead', reason }, someToBlame: true };
-  return UNEXPLAINED.has(type) ? { result: verdictOfType(type), someToBlame: true } : undefined;
+  if (reason !== undefined) return { result: { outcome: 'dead', reason }, mayBeSplit: true };
+  return UNEXPLAINED.has(type) ? { result: classifyErrorType(type), mayBeSplit: true } : undefined;
 }
 
 /**
- * What a failed send means. `lastFailure` is what became of the connection, which the driver wraps. Undefined for an
- * error that is neither Kafka's nor the network's.
+ * The result of a failed send. `lastFailure` is the error of the connection, which the driver wraps. Undefined for an error
+ * that is neither of Kafka nor of the network.
  */
-export function verdictOfKafkaFailure(
+export function classifyKafkaFailure(
   error: unknown,
   lastFailure: Error | undefined,
 ): DeliveryResult | undefined {
   const type = typeOf(error);
-  if (type !== undefined) return verdictOfType(type);
+  if (type !== undefined) return classifyErrorType(type);
   if (isAuthentication(error) && !BROKEN_OFF.test(messageIn(error)))
     return { outcome: 'dead', reason: 'not authenticated' };
-  const network = ofDriver(error) ? undefined : verdictOfNetworkFailure(error);
+  const network = ofDriver(error) ? undefined : classifyNetworkFailure(error);
   if (network !== undefined) return network;
-  const ofConnection = lastFailure === undefined ? undefined : verdictOfNetworkFailure(lastFailure);
+  const ofConnection = lastFailure === undefined ? undefined : classifyNetworkFailure(lastFailure);
   if (ofConnection !== undefined) return ofConnection;
   if (!ofDriver(error)) return undefined;
   if (/closed|disconnected|Connection error/i.test(messageIn(error))) return RESET;
   return { outcome: 'retry', reason: /time/i.test(messageIn(error)) ? 'timed out' : 'no broker answered' };
 }
 
-function verdictOfType(type: string): DeliveryResult {
+function classifyErrorType(type: string): DeliveryResult {
   const refusal = REFUSALS.get(type) ?? ABOUT_RECORDS.get(type);
   if (refusal !== undefined) return { outcome: 'dead', reason: refusal };
   const retry: DeliveryResult = { outcome: 'retry', reason: `the broker answered ${type}` };
   return STALE_LEADER.has(type) ? { ...retry, reset: true } : retry;
 }
 
-/** Kafka's name of an error, found in what the driver wrapped it in. */
+/** The protocol name of an error, searched in the causes of the driver's error. */
 function typeOf(error: unknown): string | undefined {
   for (let at = error, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth++) {
     if ('type' in at && typeof at.type === 'string' && /^[A-Z_]{3,60}$/.test(at.type)) return at.type;

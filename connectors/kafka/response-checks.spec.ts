@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { inspectAnswers } from '../egress/response-inspection.ts';
-import { kafkaAnswers } from './response-checks.ts';
+import { inspectResponses } from '../egress/response-inspection.ts';
+import { checkResponses } from './response-checks.ts';
 
 describe('a connection to a broker', () => {
   const open: { close(): void }[] = [];
@@ -20,7 +20,7 @@ describe('a connection to a broker', () => {
     const [broker]: Socket[] = await accepted;
     if (broker === undefined) throw new Error('no connection came');
     open.push({ close: () => broker.destroy() });
-    return { client: inspectAnswers(client, kafkaAnswers(client)), broker };
+    return { client: inspectResponses(client, checkResponses(client)), broker };
   }
 
   it('whose broker ends its side ended the process: it is closed', async () => {

@@ -1,15 +1,15 @@
 import type { Socket } from 'node:net';
-import { type Inspect, MessageBuffer } from '../egress/response-inspection.ts';
-import { AnswerRefused, TooMuchAnswered } from '../failures.ts';
+import { MessageBuffer, type ResponseFilter } from '../egress/response-inspection.ts';
+import { ResponseRefused, ResponseTooLarge } from '../failures.ts';
 
-/** An answer of a broker: what it says of a topic with 4,000 partitions is shorter. */
+/** Bytes of a response; the metadata of a topic with 4,000 partitions are shorter. */
 const MAX_ANSWER_BYTES = 256 * 1_024;
-/** Each costs the driver two connections that it prepares. */
+/** The driver prepares two connections for each broker. */
 const MAX_BROKERS = 1_000;
-/** An answer to a step of SASL that older brokers give without a header. */
+/** Bytes of a SASL response without a header, as older brokers send it. */
 const MAX_BARE_BYTES = 8 * 1_024;
 
-/** Bytes of that number; a text or bytes with their length before them; or a list of the same. */
+/** A number of bytes; a text or bytes with a length prefix; or a list. */
 type Field = number | 'string' | 'bytes' | { readonly list: Layout; readonly max?: number };
 type Layout = readonly Field[];
 
@@ -41,7 +41,7 @@ const WRITTEN_5: Layout = [listOf('string', listOf(INT32, INT16, INT64, INT64, I
 const VERSIONS: Layout = [INT16, listOf(INT16, INT16, INT16)];
 const MECHANISMS: Layout = [INT16, listOf('string')];
 
-/** The answers that a producer and its connection test meet with, by API and version, as far as kafkajs knows them. */
+/** The responses that a producer and its connection test receive, by API and version as kafkajs knows them. */
 const LAYOUTS: ReadonlyMap<number, readonly Layout[]> = new Map<number, readonly Layout[]>([
   [
     0, // Produce
@@ -78,7 +78,7 @@ const LAYOUTS: ReadonlyMap<number, readonly Layout[]> = new Map<number, readonly
     ],
   ],
 ]);
-/** A broker that does not know a version of a request says so in a form of its own. */
+/** The error of an unsupported version has a layout of its own. */
 const UNSUPPORTED_VERSION = 35;
 const MAY_BE_UNSUPPORTED = new Set([17, 18]);
 
@@ -88,11 +88,10 @@ interface Asked {
 }
 
 /**
- * Hands kafkajs the answers of a broker one by one, each whole, to a request that it made, and with no more in its lists
- * than the answer holds. kafkajs waits for any length, makes room for any list that an answer announces, and prepares
- * connections to every broker that is named.
+ * Passes complete responses to kafkajs one by one: each belongs to a request, and its lists fit into it. kafkajs waits for
+ * any announced length, allocates any announced list, and prepares connections to every announced broker.
  */
-export function kafkaAnswers(socket: Socket): Inspect {
+export function checkResponses(socket: Socket): ResponseFilter {
   const came = new MessageBuffer();
   const asked = new Map<number, Asked>();
   let isBare = false;
@@ -112,13 +111,13 @@ export function kafkaAnswers(socket: Socket): Inspect {
   const check = (answer: Buffer) => {
     if (isBare) {
       isBare = false;
-      if (answer.length > MAX_BARE_BYTES) throw new TooMuchAnswered('the answer is too long');
+      if (answer.length > MAX_BARE_BYTES) throw new ResponseTooLarge('the answer is too long');
       return;
     }
     const correlation = answer.length < 8 ? undefined : answer.readInt32BE(4);
     const request = correlation === undefined ? undefined : asked.get(correlation);
     if (correlation === undefined || request === undefined)
-      throw new AnswerRefused('the broker answers what it was not asked');
+      throw new ResponseRefused('the broker answers what it was not asked');
     asked.delete(correlation);
     const isUnsupported =
       MAY_BE_UNSUPPORTED.has(request.api) &&
@@ -132,8 +131,8 @@ export function kafkaAnswers(socket: Socket): Inspect {
     while (true) {
       const length = came.peek(4)?.readInt32BE(0);
       if (length === undefined) return;
-      if (length > MAX_ANSWER_BYTES) throw new TooMuchAnswered('the answer is too long');
-      if (length < 0) throw new AnswerRefused('the answer has no length');
+      if (length > MAX_ANSWER_BYTES) throw new ResponseTooLarge('the answer is too long');
+      if (length < 0) throw new ResponseRefused('the answer has no length');
       const answer = came.take(4 + length);
       if (answer === undefined) return;
       check(answer);
@@ -142,7 +141,7 @@ export function kafkaAnswers(socket: Socket): Inspect {
   };
 }
 
-/** Where the fields end that begin at `at`; throws where the answer ends before they do. */
+/** The end of the fields that begin at `at`; throws where they exceed the response. */
 function endOf(answer: Buffer, at: number, layout: Layout): number {
   let end = at;
   for (const field of layout) {
@@ -150,7 +149,7 @@ function endOf(answer: Buffer, at: number, layout: Layout): number {
     else if (field === 'string') end += 2 + lengthAt(answer, end, 2);
     else if (field === 'bytes') end += 4 + lengthAt(answer, end, 4);
     else end = endOfList(answer, end, field);
-    if (end > answer.length) throw new AnswerRefused('the answer is shorter than it says');
+    if (end > answer.length) throw new ResponseRefused('the answer is shorter than it says');
   }
   return end;
 }
@@ -161,18 +160,18 @@ function endOfList(
   { list, max = Infinity }: Exclude<Field, number | string>,
 ): number {
   const count = lengthAt(answer, at, 4);
-  if (count > max) throw new TooMuchAnswered('the cluster has too many brokers');
+  if (count > max) throw new ResponseTooLarge('the cluster has too many brokers');
   let end = at + 4;
-  // No more are made room for than can be there: each has a byte at least.
-  if (count > answer.length - end) throw new AnswerRefused('the answer is shorter than it says');
+  // Each element has at least one byte.
+  if (count > answer.length - end) throw new ResponseRefused('the answer is shorter than it says');
   for (let n = 0; n < count; n++) end = endOf(answer, end, list);
   return end;
 }
 
-/** -1 stands for none. */
+/** A length at an offset; -1 (null) counts as 0. */
 function lengthAt(answer: Buffer, at: number, bytes: 2 | 4): number {
-  if (at + bytes > answer.length) throw new AnswerRefused('the answer is shorter than it says');
+  if (at + bytes > answer.length) throw new ResponseRefused('the answer is shorter than it says');
   const length = answer.readIntBE(at, bytes);
-  if (length < -1) throw new AnswerRefused('the answer says a length below nothing');
+  if (length < -1) throw new ResponseRefused('the answer says a length below nothing');
   return Math.max(0, length);
 }

@@ -11,10 +11,10 @@ import {
 
 const MECHANISMS = ['plain', 'scram-sha-256', 'scram-sha-512'] as const;
 
-/** Deliveries of one call at most. */
+/** Deliveries of one batch at most. */
 export const MAX_BATCH = 500;
 
-/** What a user writes. */
+/** The settings as users write them. */
 const settingsSchema = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',
   type: 'object',
@@ -52,7 +52,7 @@ const settingsSchema = {
   },
 } as const satisfies JsonObject;
 
-/** The same as the connector reads it. */
+/** The type of the schema above. */
 export interface KafkaSettings {
   readonly brokers: readonly string[];
   readonly topic: string;
@@ -63,7 +63,7 @@ export interface KafkaSettings {
   readonly password?: string;
 }
 
-/** What the schema cannot say. Paths are JSON pointers below the settings. */
+/** Checks that JSON Schema cannot express. Paths are JSON pointers below the settings. */
 export function settingsFaults({ brokers, username, password }: JsonObject): readonly SettingsFault[] {
   const faults: SettingsFault[] = [];
   (Array.isArray(brokers) ? brokers : []).forEach((broker, index) => {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { Closed, FolderRefused, Stopped, TimedOut } from '../failures.ts';
-import { verdictOfFailure } from './connector.ts';
+import { classifyFailure } from './connector.ts';
 
 test.each([
   ['ENOSPC', 'disk full'],
@@ -11,16 +11,16 @@ test.each([
   ['EIO', 'write failed (EIO)'],
 ])('%s is tried again: %s', (code, reason) => {
   const error = Object.assign(new Error(`${code}: /srv/data/ndjson/w/x`), { code });
-  expect(verdictOfFailure(error)).toEqual({ outcome: 'retry', reason });
+  expect(classifyFailure(error)).toEqual({ outcome: 'retry', reason });
 });
 
 test('a refused folder is given up, what was not finished is tried again', () => {
-  expect(verdictOfFailure(new FolderRefused('x'))).toEqual({ outcome: 'dead', reason: 'folder not allowed' });
-  expect(verdictOfFailure(new TimedOut('x'))).toEqual({ outcome: 'retry', reason: 'timed out' });
-  expect(verdictOfFailure(new Stopped('x'))).toEqual({ outcome: 'retry', reason: 'stopped' });
-  expect(verdictOfFailure(new Closed('x'))).toEqual({ outcome: 'retry', reason: 'stopped' });
+  expect(classifyFailure(new FolderRefused('x'))).toEqual({ outcome: 'dead', reason: 'folder not allowed' });
+  expect(classifyFailure(new TimedOut('x'))).toEqual({ outcome: 'retry', reason: 'timed out' });
+  expect(classifyFailure(new Stopped('x'))).toEqual({ outcome: 'retry', reason: 'stopped' });
+  expect(classifyFailure(new Closed('x'))).toEqual({ outcome: 'retry', reason: 'stopped' });
 });
 
 test('an error without a code is none of the file system', () => {
-  expect(verdictOfFailure(new TypeError('our mistake'))).toBeUndefined();
+  expect(classifyFailure(new TypeError('our mistake'))).toBeUndefined();
 });

@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import type { Connector, ConnectorDestination, Delivery, DeliveryResult } from '@tributary/core';
 import { withDeadline } from '../client/deadlines.ts';
 import { deliveryJson } from '../delivery-body.ts';
-import { Closed, codeOf, FolderRefused, NOT_VALID, Stopped, TimedOut, testedBy } from '../failures.ts';
+import { Closed, codeOf, FolderRefused, NOT_VALID, Stopped, TimedOut, testResultOf } from '../failures.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
 import { appendDurably, openFolders } from './files.ts';
 import { FolderWriter } from './folder-writer.ts';
@@ -11,7 +11,7 @@ import { description, foldersOf, MAX_BATCH, readSettings } from './settings.ts';
 
 export const ndjson: ConnectorKind = { description, create: createNdjsonConnector };
 
-/** Deliveries one call takes: enough to share an fsync, few enough to be written in a moment. */
+/** Enough deliveries to share an fsync, few enough to be written at once. */
 const BATCH_LIMITS = { events: MAX_BATCH, bytes: 8 * 1_024 * 1_024 };
 
 function createNdjsonConnector(context: ConnectorContext): Connector {
@@ -40,7 +40,7 @@ function createNdjsonConnector(context: ConnectorContext): Connector {
       await withDeadline(signal, timeoutMs, (deadline) => writerOf(parts).append(lines, deadline));
       return { outcome: 'delivered' };
     } catch (error) {
-      const verdict = verdictOfFailure(error);
+      const verdict = classifyFailure(error);
       if (verdict === undefined) throw error;
       return verdict;
     }
@@ -65,9 +65,9 @@ function createNdjsonConnector(context: ConnectorContext): Connector {
         await access(folders[folders.length - 1] ?? root, constants.W_OK | constants.X_OK);
         return { ok: true };
       } catch (error) {
-        const verdict = verdictOfFailure(error);
+        const verdict = classifyFailure(error);
         if (verdict === undefined) throw error;
-        return testedBy(verdict);
+        return testResultOf(verdict);
       }
     },
 
@@ -78,7 +78,7 @@ function createNdjsonConnector(context: ConnectorContext): Connector {
   };
 }
 
-/** The folders of a destination; undefined when its settings name none. */
+/** The folders of a destination; undefined where its settings are invalid. */
 function partsOf({ workspaceId, settings }: ConnectorDestination): readonly string[] | undefined {
   const read = readSettings(settings);
   return read === undefined ? undefined : foldersOf(workspaceId, read);
@@ -96,10 +96,10 @@ const REASONS = new Map([
 ]);
 
 /**
- * What a failed append means. Made from codes alone, since messages of the file system hold paths. Undefined for an
- * error that has none: it is not the file system's.
+ * The result of a failed append. Made from error codes alone, as messages of the file system contain paths. Undefined for an
+ * error without a code: it is not of the file system.
  */
-export function verdictOfFailure(error: unknown): DeliveryResult | undefined {
+export function classifyFailure(error: unknown): DeliveryResult | undefined {
   if (error instanceof FolderRefused) return { outcome: 'dead', reason: 'folder not allowed' };
   if (error instanceof TimedOut) return { outcome: 'retry', reason: 'timed out' };
   if (error instanceof Stopped || error instanceof Closed) return { outcome: 'retry', reason: 'stopped' };

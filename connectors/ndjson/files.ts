@@ -5,11 +5,11 @@ import { iso } from '@tributary/core';
 import { codeOf, FolderRefused } from '../failures.ts';
 
 /**
- * Appends whole lines to the current file of the folder `parts` below `root`; they are durable when it resolves. When
- * it rejects, some may be there. `now` is epoch ms.
+ * Appends lines to the current file of the folder `parts` below `root`; they are durable when it resolves. When it rejects,
+ * some may have been written. `now` is epoch ms.
  *
- * It keeps nothing between calls, neither a handle nor a size: whatever happened to the folder in between (a crash, a
- * full disk, another process that writes there, a file taken away) is seen and not remembered wrongly.
+ * Stateless, without an open handle or a remembered size: between calls a crash, a full disk, another process or a reader
+ * that removes files may have changed the folder.
  */
 export async function appendDurably(
   root: string,
@@ -21,10 +21,10 @@ export async function appendDurably(
   const bytes = Buffer.from(lines);
   const { handle, fresh, torn } = await openCurrentFile(folders.at(-1) ?? root, bytes.length, now);
   try {
-    // Before the first byte: a file that has some is taken for one whose name is durable.
+    // Before the first byte: the name of a file with content is taken to be durable.
     if (fresh) await syncFolders(folders);
-    // A newline seals the torn line. It is not mended: bytes a reader has seen never change. Seen while another
-    // process was in the middle of its write, the newline becomes an empty line behind that.
+    // A newline ends the torn line, which is not repaired: written bytes never change. If another process was in the middle
+    // of its write, the newline becomes an empty line behind it.
     await writeAll(handle, torn ? Buffer.concat([Buffer.from('\n'), bytes]) : bytes);
     await handle.sync();
   } finally {
@@ -32,7 +32,7 @@ export async function appendDurably(
   }
 }
 
-/** In one write where the system takes it as one, so that lines of several processes do not mix. */
+/** A single write where the system accepts it, so that lines of several processes do not mix. */
 async function writeAll(handle: FileHandle, bytes: Uint8Array): Promise<void> {
   let written = 0;
   while (written < bytes.length) {
@@ -41,8 +41,8 @@ async function writeAll(handle: FileHandle, bytes: Uint8Array): Promise<void> {
 }
 
 /**
- * Makes the folders `parts` one inside the other below `root`, where they are missing, and gives the paths of all of
- * them, `root` first. `FolderRefused` when one of them is a symbolic link; system errors as they come.
+ * Creates the nested folders `parts` below `root` where they are missing, and returns all their paths, `root` first.
+ * Throws `FolderRefused` where one is a symbolic link, and system errors.
  */
 export async function openFolders(
   root: string,
@@ -69,7 +69,7 @@ async function openFolder(path: string): Promise<void> {
   }
 }
 
-/** Makes the names inside folders survive a power cut. */
+/** Makes the directory entries durable (fsync). */
 async function syncFolders(folders: readonly string[]): Promise<void> {
   for (const folder of folders) {
     const handle = await open(folder, 'r');
@@ -81,7 +81,7 @@ async function syncFolders(folders: readonly string[]): Promise<void> {
   }
 }
 
-/** A file does not grow beyond this, unless one write alone is larger. */
+/** Maximum size of a file, unless a single write is larger. */
 export const MAX_FILE_BYTES = 64 * 1_024 * 1_024;
 
 const { O_RDWR, O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK } = constants;
@@ -91,13 +91,13 @@ const NEWLINE = 0x0a;
 
 export interface OpenFile {
   readonly handle: FileHandle;
-  /** True when nothing was written to it yet, and so its name may not be durable either. */
+  /** Whether the file is empty, so that its name may not be durable. */
   readonly fresh: boolean;
-  /** True when it ends in the middle of a line: someone died, or the disk was full, while writing it. */
+  /** Whether the file ends inside a line, after a crash or on a full disk. */
   readonly torn: boolean;
 }
 
-/** Opens the file of a folder that the next `bytes` belong into at the moment `now` (epoch ms). */
+/** Opens the file that the next `bytes` are appended to at the time `now` (epoch ms). */
 async function openCurrentFile(folder: string, bytes: number, now: number): Promise<OpenFile> {
   const day = dayOf(now);
   for (let n = latestNumber(await readdir(folder), day); ; n++) {
@@ -133,7 +133,7 @@ async function endsLine(handle: FileHandle, size: number): Promise<boolean> {
 
 const NAME = /^(\d{4}-\d{2}-\d{2})-(\d{6})\.ndjson$/;
 
-/** The UTC day of a moment (epoch ms), `YYYY-MM-DD`. */
+/** The UTC day of a time (epoch ms), `YYYY-MM-DD`. */
 export function dayOf(ms: number): string {
   return iso(ms).slice(0, 10);
 }
@@ -143,7 +143,7 @@ export function fileName(day: string, n: number): string {
   return `${day}-${String(n).padStart(6, '0')}.ndjson`;
 }
 
-/** The number of a day's last file among the names in a folder; 1 when there is none. */
+/** The number of a day's last file among the names of a folder; 1 without one. */
 export function latestNumber(names: readonly string[], day: string): number {
   return names.reduce((latest, name) => {
     const match = NAME.exec(name);

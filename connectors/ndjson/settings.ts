@@ -3,13 +3,13 @@ import { secretNames } from '../settings.ts';
 
 const MAX_DEPTH = 8;
 
-/** Begins with a letter, a digit or `_`, so it is neither `..` nor hidden. */
+/** A segment of the path. It begins with a letter, a digit or `_`, so it is neither `..` nor hidden. */
 const PART = '[A-Za-z0-9_][A-Za-z0-9._-]*';
 
-/** Deliveries of one call at most. */
+/** Deliveries of one batch at most. */
 export const MAX_BATCH = 500;
 
-/** What a user writes. */
+/** The settings as users write them. */
 const settingsSchema = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',
   type: 'object',
@@ -31,13 +31,13 @@ const settingsSchema = {
 const FOLDER = new RegExp(settingsSchema.properties.folder.pattern, 'u');
 const ONE_PART = new RegExp(`^${PART}$`, 'u');
 
-/** The same as the connector reads it. */
+/** The settings as the connector uses them. */
 export interface NdjsonSettings {
-  /** The parts of the path, never empty, none of which leads upwards. */
+  /** The segments of the path: at least one, none of them `..`. */
   readonly parts: readonly string[];
 }
 
-/** Undefined for what `settingsSchema` and `settingsFaults` would not have let through. */
+/** Undefined for settings that `settingsSchema` or `settingsFaults` refuse. */
 export function readSettings(settings: JsonObject): NdjsonSettings | undefined {
   const { folder } = settings;
   if (typeof folder !== 'string' || !FOLDER.test(folder) || settingsFaults(settings).length > 0)
@@ -45,13 +45,13 @@ export function readSettings(settings: JsonObject): NdjsonSettings | undefined {
   return { parts: folder.split('/') };
 }
 
-/** What the schema cannot say. Paths are JSON pointers below the settings. */
+/** Checks that JSON Schema cannot express. Paths are JSON pointers below the settings. */
 function settingsFaults(settings: JsonObject): readonly { path: string; message: string }[] {
   if (typeof settings.folder !== 'string' || settings.folder.split('/').length <= MAX_DEPTH) return [];
   return [{ path: '/folder', message: `must have at most ${MAX_DEPTH} parts` }];
 }
 
-/** The folders to write into, below the data folder, outermost first; undefined for a workspace id that names none. */
+/** The folders of a destination below the data folder, outermost first; undefined for an invalid workspace id. */
 export function foldersOf(workspaceId: string, settings: NdjsonSettings): readonly string[] | undefined {
   return ONE_PART.test(workspaceId) ? ['ndjson', workspaceId, ...settings.parts] : undefined;
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { postgresAnswers } from './client.ts';
+import { checkMessages } from './client.ts';
 
 function message(type: string, body: readonly number[] | Uint8Array | string): Buffer {
   const bytes = typeof body === 'string' ? Buffer.from(body) : Buffer.from(body);
@@ -10,7 +10,7 @@ function message(type: string, body: readonly number[] | Uint8Array | string): B
   return Buffer.concat([head, bytes]);
 }
 
-const passed = (bytes: Buffer, isEncrypted = false) => [...postgresAnswers({ isEncrypted })(bytes)];
+const passed = (bytes: Buffer, isEncrypted = false) => [...checkMessages({ isEncrypted })(bytes)];
 const CLEARTEXT = message('R', [0, 0, 0, 3]);
 
 it('a password in clear is given over TLS alone', () => {
@@ -37,7 +37,7 @@ it('gives the honest messages of a server one by one, however they are cut', () 
   fc.assert(
     fc.property(fc.array(fc.nat(400), { maxLength: 9 }), (cuts) => {
       const all = Buffer.concat(HONEST);
-      const inspect = postgresAnswers({ isEncrypted: false });
+      const inspect = checkMessages({ isEncrypted: false });
       const given: Buffer[] = [];
       let from = 0;
       for (const to of [...cuts.map((cut) => cut % all.length).sort((a, b) => a - b), all.length]) {

@@ -5,21 +5,21 @@ import { keyDerivations } from '../client/thread-pool-queue.ts';
 import { Connections } from '../egress/connections.ts';
 import { type EgressGuard, HANDSHAKE } from '../egress/guard.ts';
 import {
-  boundedAnswers,
-  type Inspect,
-  inspectAnswers,
+  inspectResponses,
+  limitBytes,
   MessageBuffer,
+  type ResponseFilter,
 } from '../egress/response-inspection.ts';
-import { AnswerRefused, PasswordInClear, TooMuchAnswered } from '../failures.ts';
+import { PasswordInClear, ResponseRefused, ResponseTooLarge } from '../failures.ts';
 import { sqlStateOf } from './errors.ts';
 import type { PostgresSettings } from './settings.ts';
 import { createTable, insertStatement, insertValues } from './table.ts';
 
 const IDLE_MS = 30_000;
 
-/** What of the driver is used. */
+/** The part of the driver that the connector uses. */
 export interface TableClient {
-  /** What a connection met with last. */
+  /** The last error of a connection. */
   readonly lastFailure: Error | undefined;
   /** Rejects with the server's refusal. Resolves once the rows are committed. */
   insert(deliveries: readonly Delivery[]): Promise<void>;
@@ -40,11 +40,11 @@ export function openTableClient(
     port,
     database,
     user: username,
-    // Without one the driver would look for a file of passwords on this machine.
+    // Without a password the driver would read the password file of this machine.
     password: password ?? '',
     ssl: tls ? { ...HANDSHAKE, ...(ca === undefined ? {} : { ca }) } : false,
     stream: () => connections.socket(),
-    // One for each call that is made at a time, whose deadline runs; they are opened as they are needed.
+    // One for each concurrent call; opened on demand.
     max: MAX_CONCURRENCY,
     idleTimeoutMillis: IDLE_MS,
     connectionTimeoutMillis: timeoutMs,
@@ -58,7 +58,7 @@ export function openTableClient(
       return connections.lastFailure;
     },
     async insert(deliveries) {
-      // Neither prepared nor with settings of the session: the server may stand behind a pool of connections.
+      // Not prepared and without session settings: the server may be behind a connection pooler.
       await query(pool, insertStatement(table), insertValues(deliveries));
     },
     createTable: () => query(pool, createTable(table), []),
@@ -70,10 +70,10 @@ export function openTableClient(
   };
 }
 
-/** A connection on which the server refused a statement is as good as before; any other failure ends it. */
+/** Runs a statement. A connection stays usable after a refusal by the server; any other error closes it. */
 async function query(pool: pg.Pool, text: string, values: unknown[]): Promise<void> {
   const client = await pool.connect();
-  // The statement is told too what becomes of its connection; without a listener it would end the process.
+  // Errors of the connection reject the statement as well; without a listener they would end the process.
   client.on('error', ignore);
   try {
     await client.query(text, values);
@@ -90,12 +90,12 @@ function ignore(): void {}
 
 const MAX_UNASKED_BYTES = 1_024 * 1_024;
 
-/** pg's own answer to the first message of a server that speaks SCRAM. */
+/** pg's handler of the server's first SCRAM message. */
 type ContinueScram = (message: { readonly data: string }) => Promise<void>;
 
 /**
- * A client of pg whose server is held to bounds: its messages are looked at before pg parses them, also below TLS, and
- * the key that SCRAM needs is derived with an accepted number of iterations, one at a time in the process.
+ * A client of pg that limits its server: messages are checked before pg parses them, also inside TLS, and the SCRAM key is
+ * derived with an accepted number of iterations, one derivation at a time in the process.
  */
 function boundedClient(workspaceId: string, isEncrypted: boolean): typeof pg.Client {
   return class BoundedClient extends pg.Client {
@@ -104,10 +104,10 @@ function boundedClient(workspaceId: string, isEncrypted: boolean): typeof pg.Cli
       const { connection } = this;
       const attach: (stream: Socket) => void = Reflect.get(connection, 'attachListeners').bind(connection);
       const attachInspected = (stream: Socket) => {
-        const bounded = boundedAnswers(stream, MAX_UNASKED_BYTES);
-        const messages = postgresAnswers({ isEncrypted });
+        const bounded = limitBytes(stream, MAX_UNASKED_BYTES);
+        const messages = checkMessages({ isEncrypted });
         attach(
-          inspectAnswers(stream, function* inspect(chunk) {
+          inspectResponses(stream, function* inspect(chunk) {
             for (const some of bounded(chunk)) yield* messages(some);
           }),
         );
@@ -133,21 +133,21 @@ function boundedClient(workspaceId: string, isEncrypted: boolean): typeof pg.Cli
   };
 }
 
-/** A message of the server: an error names the row that it refused, and the longest of a list of names is shorter. */
+/** Bytes of a server message: an error may contain the row that was refused. */
 const MAX_MESSAGE_BYTES = 256 * 1_024;
 const MAX_SASL_BYTES = 8 * 1_024;
 const MAX_TAG_BYTES = 1_024;
 
 const AUTHENTICATION = { ok: 0, cleartext: 3, md5: 5, sasl: 10, saslContinue: 11, saslFinal: 12 };
 
-/** True for the body of a well-formed message; it begins behind the length. */
+/** Whether the body of a message, behind its length, is well-formed. */
 type Check = (body: Buffer) => boolean;
 
 const isEmpty: Check = (body) => body.length === 0;
 const isOneText: Check = (body) => body.length <= MAX_TAG_BYTES && textsIn(body, 0) === 1;
 const isTwoTexts: Check = (body) => body.length <= MAX_SASL_BYTES && textsIn(body, 0) === 2;
 
-/** By type, those that the statements of this connector have for an answer. */
+/** By type, the messages that the statements of this connector receive. */
 const EXPECTED: ReadonlyMap<string, Check> = new Map<string, Check>([
   ['1', isEmpty], // parse complete
   ['2', isEmpty], // bind complete
@@ -164,10 +164,10 @@ const EXPECTED: ReadonlyMap<string, Check> = new Map<string, Check>([
 ]);
 
 /**
- * Hands pg the messages of a server one by one, each whole and well-formed. For one that is malformed pg throws out of a
- * listener, which ends the process, or never comes back; and it gives the password in clear to any server that asks.
+ * Passes complete, well-formed messages to pg one by one. At a malformed one pg throws out of a listener, which ends the
+ * process, or loops for ever; and it sends the password in clear to any server that requests it.
  */
-export function postgresAnswers({ isEncrypted }: { readonly isEncrypted: boolean }): Inspect {
+export function checkMessages({ isEncrypted }: { readonly isEncrypted: boolean }): ResponseFilter {
   const came = new MessageBuffer();
   return function* inspect(chunk) {
     came.add(chunk);
@@ -175,14 +175,14 @@ export function postgresAnswers({ isEncrypted }: { readonly isEncrypted: boolean
       const head = came.peek(5);
       if (head === undefined) return;
       const length = head.readUInt32BE(1);
-      if (length > MAX_MESSAGE_BYTES) throw new TooMuchAnswered('the answer is too long');
-      if (length < 4) throw new AnswerRefused('the message has no length');
+      if (length > MAX_MESSAGE_BYTES) throw new ResponseTooLarge('the answer is too long');
+      if (length < 4) throw new ResponseRefused('the message has no length');
       const message = came.take(1 + length);
       if (message === undefined) return;
       const type = message.toString('latin1', 0, 1);
       const body = message.subarray(5);
       const isExpected = type === 'R' ? isAuthentication(body, isEncrypted) : EXPECTED.get(type)?.(body);
-      if (isExpected !== true) throw new AnswerRefused('the message is none that was asked for');
+      if (isExpected !== true) throw new ResponseRefused('the message is none that was asked for');
       yield message;
     }
   };
@@ -219,7 +219,7 @@ function isReport(body: Buffer): boolean {
   return at === body.length - 1;
 }
 
-/** How many texts, each with a zero behind it, make up the body from there; 0 where something is left. */
+/** The number of zero-terminated texts that the body consists of from an offset; 0 where bytes are left over. */
 function textsIn(body: Buffer, from: number): number {
   if (body.length === 0 || body.at(-1) !== 0) return 0;
   let texts = 0;

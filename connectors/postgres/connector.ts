@@ -1,5 +1,5 @@
 import type { Connector, DeliveryResult } from '@tributary/core';
-import { type Call, createClientConnector } from '../client/client-connector.ts';
+import { type ConnectorCall, createClientConnector } from '../client/client-connector.ts';
 import { untilAborted } from '../client/deadlines.ts';
 import { memoize, type Part, type PartResult, sendInParts } from '../client/partial-batches.ts';
 import { DELIVERED } from '../failures.ts';
@@ -7,11 +7,11 @@ import type { ConnectorContext, ConnectorKind } from '../kind.ts';
 import type { TableClient } from './client.ts';
 import {
   ALREADY_THERE,
-  mayBlameRows,
+  classifyPostgresFailure,
+  classifyRowRefusal,
+  mayConcernRows,
   sqlStateOf,
   UNDEFINED_TABLE,
-  verdictOfPostgresFailure,
-  verdictOfRow,
 } from './errors.ts';
 import { description, MAX_BATCH, type PostgresSettings, readSettings } from './settings.ts';
 
@@ -29,14 +29,14 @@ export function createPostgresConnector(context: ConnectorContext): Connector {
       return openTableClient(context.egress, settings, { timeoutMs: context.timeoutMs, workspaceId });
     },
     maxClients: MAX_CLIENTS,
-    outlives: mayBlameRows,
-    verdictOfFailure: (error, { lastFailure }) => verdictOfPostgresFailure(error, lastFailure),
+    keepsClient: mayConcernRows,
+    classifyFailure: (error, { lastFailure }) => classifyPostgresFailure(error, lastFailure),
 
     send(client, settings, batch, call) {
-      const refusalOfAll = memoize(() => refusalOfNothing(client, settings, call));
+      const probeOnce = memoize(() => probe(client, settings, call));
       return sendInParts(batch, {
-        send: (part) => sendPart(client, settings, part, call, refusalOfAll),
-        mayHalve: call.mayHalve,
+        send: (part) => sendPart(client, settings, part, call, probeOnce),
+        hasTimeToHalve: call.hasTimeToHalve,
       });
     },
 
@@ -51,28 +51,28 @@ async function sendPart(
   client: TableClient,
   settings: PostgresSettings,
   part: Part,
-  call: Call,
-  refusalOfAll: () => Promise<DeliveryResult | undefined>,
+  call: ConnectorCall,
+  probeOnce: () => Promise<DeliveryResult | undefined>,
 ): Promise<PartResult> {
   try {
     await untilAborted(insert(client, settings, part), call.deadline);
-    return { result: DELIVERED, someToBlame: false };
+    return { result: DELIVERED, mayBeSplit: false };
   } catch (error) {
     const sqlState = sqlStateOf(error);
-    if (sqlState === undefined || !mayBlameRows(error))
-      return { result: call.failed(error), someToBlame: false };
-    const ofAll = await refusalOfAll();
+    if (sqlState === undefined || !mayConcernRows(error))
+      return { result: call.failed(error), mayBeSplit: false };
+    const ofAll = await probeOnce();
     return ofAll === undefined
-      ? { result: verdictOfRow(error, sqlState, settings), someToBlame: true }
-      : { result: ofAll, someToBlame: false };
+      ? { result: classifyRowRefusal(error, sqlState, settings), mayBeSplit: true }
+      : { result: ofAll, mayBeSplit: false };
   }
 }
 
-/** Why the table takes no row at all; undefined where it would. */
-async function refusalOfNothing(
+/** Inserts no rows: the result where the table refuses any row, undefined where it accepts them. */
+async function probe(
   client: TableClient,
   settings: PostgresSettings,
-  call: Call,
+  call: ConnectorCall,
 ): Promise<DeliveryResult | undefined> {
   try {
     await untilAborted(insert(client, settings, []), call.deadline);
@@ -82,7 +82,7 @@ async function refusalOfNothing(
   }
 }
 
-/** The table is made when it is first missed. */
+/** Inserts rows, and creates the table at the first error that it does not exist. */
 async function insert(
   client: TableClient,
   settings: PostgresSettings,

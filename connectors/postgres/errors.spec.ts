@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { AddressRefused } from '../failures.ts';
-import { mayBlameRows, sqlStateOf, verdictOfPostgresFailure, verdictOfRow } from './errors.ts';
+import { classifyPostgresFailure, classifyRowRefusal, mayConcernRows, sqlStateOf } from './errors.ts';
 import type { PostgresSettings } from './settings.ts';
 import { createTable, insertStatement } from './table.ts';
 
@@ -15,26 +15,26 @@ test.each([
   ['22P05', 'a value is not taken (22P05)'],
   ['23514', 'a constraint is violated (23514)'],
 ])('%s: given up', (code, reason) => {
-  expect(verdictOfPostgresFailure(refusal(code), undefined)).toEqual({ outcome: 'dead', reason });
+  expect(classifyPostgresFailure(refusal(code), undefined)).toEqual({ outcome: 'dead', reason });
 });
 
 test.each(['53300', '53100', '57P01', '57P03', '40P01', '25006', '55P03'])('%s: tried again', (code) => {
   const reason = `the server answered ${code}`;
-  expect(verdictOfPostgresFailure(refusal(code), undefined)).toEqual({ outcome: 'retry', reason });
+  expect(classifyPostgresFailure(refusal(code), undefined)).toEqual({ outcome: 'retry', reason });
 });
 
 test('rows may be the fault of any refusal but of the server, its credentials and its database', () => {
   const codes = ['22P05', '23502', '42501', 'P0001', 'ZZ123', 'XX000', '42P01', '40001', '57014', '28000'];
-  expect(codes.filter((code) => mayBlameRows(refusal(code)))).toEqual(codes);
-  expect(['53300', '57P01', '58030'].filter((code) => mayBlameRows(refusal(code)))).toEqual([]);
+  expect(codes.filter((code) => mayConcernRows(refusal(code)))).toEqual(codes);
+  expect(['53300', '57P01', '58030'].filter((code) => mayConcernRows(refusal(code)))).toEqual([]);
   const ending = (code: string) => Object.assign(refusal(code), { severity: 'FATAL' });
-  expect(['28P01', '3D000'].filter((code) => mayBlameRows(ending(code)))).toEqual([]);
+  expect(['28P01', '3D000'].filter((code) => mayConcernRows(ending(code)))).toEqual([]);
 });
 
 test('a row that is refused alone is given up for what is in it, and tried again for a trouble that passes', () => {
   const settings = { password: 'very-secret' } as PostgresSettings;
   const verdict = (code: string, words = 'no') =>
-    verdictOfRow(Object.assign(refusal(code), { message: words }), code, settings);
+    classifyRowRefusal(Object.assign(refusal(code), { message: words }), code, settings);
   expect(verdict('42501')).toEqual({
     outcome: 'dead',
     reason: 'a policy refuses the row (42501)',
@@ -52,11 +52,11 @@ test('a row that is refused alone is given up for what is in it, and tried again
 test('an error of the network is none of the server, and is told by the connection where the driver wraps it', () => {
   const reset = Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' });
   expect(sqlStateOf(reset)).toBeUndefined();
-  expect(verdictOfPostgresFailure(reset, undefined)).toMatchObject({ outcome: 'retry', reset: true });
+  expect(classifyPostgresFailure(reset, undefined)).toMatchObject({ outcome: 'retry', reset: true });
   const wrapped = new Error('Connection terminated unexpectedly');
-  expect(verdictOfPostgresFailure(wrapped, undefined)).toMatchObject({ outcome: 'retry', reset: true });
-  expect(verdictOfPostgresFailure(wrapped, new AddressRefused('x'))).toMatchObject({ outcome: 'dead' });
-  expect(verdictOfPostgresFailure(new TypeError('our mistake'), undefined)).toBeUndefined();
+  expect(classifyPostgresFailure(wrapped, undefined)).toMatchObject({ outcome: 'retry', reset: true });
+  expect(classifyPostgresFailure(wrapped, new AddressRefused('x'))).toMatchObject({ outcome: 'dead' });
+  expect(classifyPostgresFailure(new TypeError('our mistake'), undefined)).toBeUndefined();
 });
 
 test('a name in SQL is quoted, whatever it holds', () => {

@@ -1,9 +1,9 @@
 import type { DeliveryResult } from '@tributary/core';
-import { codeOf, RESET, verdictOfNetworkFailure } from '../failures.ts';
+import { classifyNetworkFailure, codeOf, RESET } from '../failures.ts';
 import { excerptOf, secretTexts } from '../http/response.ts';
 import type { PostgresSettings } from './settings.ts';
 
-/** The five characters of a refusal by the server; undefined for any other error. */
+/** The SQLSTATE of an error of the server; undefined for any other error. */
 export function sqlStateOf(error: unknown): string | undefined {
   const code = codeOf(error);
   const severe = error instanceof Error && 'severity' in error;
@@ -11,25 +11,25 @@ export function sqlStateOf(error: unknown): string | undefined {
 }
 
 export const UNDEFINED_TABLE = '42P01';
-/** What the loser of two that make one table at once may meet with. */
+/** SQLSTATEs of a concurrent `create table` of the same table. */
 export const ALREADY_THERE = new Set(['23505', '42P07', '42710']);
 
 /**
- * Classes of SQLSTATEs that say how the server is: resources, an operator who stops it, its system; and, unless a
- * trigger made them up, credentials and the database. https://www.postgresql.org/docs/current/errcodes-appendix.html
+ * Classes of SQLSTATEs about the server: resources, operator intervention, system errors; and, unless a trigger raised
+ * them, credentials and database. https://www.postgresql.org/docs/current/errcodes-appendix.html
  */
 const ABOUT_THE_SERVER = /^(53|57P|58)/;
 const ABOUT_SIGNING_IN = /^(28|3D)/;
 
 /**
- * Whether rows may have caused a refusal. Most SQLSTATEs do not tell: a policy, a constraint or a trigger refuses a row
- * with any, and the same come for the table as a whole. Whether it is the table, an insert of no rows finds out.
+ * Whether rows may have caused a refusal. Most SQLSTATEs are ambiguous: a policy, a constraint or a trigger refuses a row
+ * with any of them, and so does the table as a whole. An insert of no rows tells the two apart.
  */
-export function mayBlameRows(error: unknown): boolean {
+export function mayConcernRows(error: unknown): boolean {
   const sqlState = sqlStateOf(error);
   if (sqlState === undefined || ABOUT_THE_SERVER.test(sqlState)) return false;
   const { severity } = error as { readonly severity?: unknown };
-  // What ends a connection is of another severity.
+  // Errors that end the connection have another severity.
   return severity === 'ERROR' || !ABOUT_SIGNING_IN.test(sqlState);
 }
 
@@ -46,7 +46,7 @@ const REFUSALS: readonly (readonly [prefix: string, reason: string])[] = [
   ['54000', 'a value is not taken'],
 ];
 
-/** Refusals of one row, by a policy or trigger of the table, that another attempt does not heal by itself. */
+/** Refusals of one row, which no retry changes. */
 const REFUSALS_OF_ROWS: readonly (readonly [prefix: string, reason: string])[] = [
   ['42501', 'a policy refuses the row'],
   ['P0', 'a trigger refuses the row'],
@@ -56,14 +56,14 @@ const REFUSALS_OF_ROWS: readonly (readonly [prefix: string, reason: string])[] =
   ['54', 'a value is not taken'],
 ];
 
-/** Troubles that pass: of connections, transactions, resources, locks, operators, the system, and what is internal. */
+/** Transient errors: connections, transactions, resources, locks, operator intervention, system, internal errors. */
 const PASSING = /^(08|25|40|53|55|57|58|F0|HV|XX)/;
 
 /**
- * What a refusal of one row means, once the table is known to take others. What is no trouble that passes is refused for
- * what is in the row. The server's words are shown as a response: they speak of the table and of the row.
+ * The result of a refused row, once the table is known to accept others: retried after a transient error, else dead. The
+ * message of the server is kept as the response: it is about the table and the row.
  */
-export function verdictOfRow(
+export function classifyRowRefusal(
   error: unknown,
   sqlState: string,
   { password = '' }: PostgresSettings,
@@ -78,10 +78,10 @@ export function verdictOfRow(
 }
 
 /**
- * What a failed statement means. `lastFailure` is what became of a connection, which the driver may wrap. Undefined
- * for an error that is neither the server's nor the network's.
+ * The result of a failed statement. `lastFailure` is the error of a connection, which the driver may wrap. Undefined for an
+ * error that is neither of the server nor of the network.
  */
-export function verdictOfPostgresFailure(
+export function classifyPostgresFailure(
   error: unknown,
   lastFailure: Error | undefined,
 ): DeliveryResult | undefined {
@@ -92,15 +92,15 @@ export function verdictOfPostgresFailure(
       ? { outcome: 'retry', reason: `the server answered ${sqlState}` }
       : { outcome: 'dead', reason: `${refusal} (${sqlState})` };
   }
-  const network = verdictOfNetworkFailure(error);
+  const network = classifyNetworkFailure(error);
   if (network !== undefined) return network;
-  const ofConnection = lastFailure === undefined ? undefined : verdictOfNetworkFailure(lastFailure);
+  const ofConnection = lastFailure === undefined ? undefined : classifyNetworkFailure(lastFailure);
   if (ofConnection !== undefined) return ofConnection;
   if (!(error instanceof Error)) return undefined;
   return DRIVER_WORDS.find(([words]) => words.test(error.message))?.[1];
 }
 
-/** The driver has no codes for these. */
+/** Errors of the driver without a code. */
 const DRIVER_WORDS: readonly (readonly [words: RegExp, verdict: DeliveryResult])[] = [
   [/^Connection terminated|^Client has encountered a connection error/, RESET],
   [/^timeout e/, { outcome: 'retry', reason: 'connection timed out' }],

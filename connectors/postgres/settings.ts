@@ -13,10 +13,10 @@ import { COLUMNS } from './table.ts';
 
 const NAME = '[A-Za-z_][A-Za-z0-9_]{0,62}';
 
-/** Deliveries of one call at most. */
+/** Deliveries of one batch at most. */
 export const MAX_BATCH = 500;
 
-/** What a user writes. */
+/** The settings as users write them. */
 const settingsSchema = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',
   type: 'object',
@@ -52,7 +52,7 @@ const settingsSchema = {
   },
 } as const satisfies JsonObject;
 
-/** The same as the connector reads it. */
+/** The type of the schema above. */
 export interface PostgresSettings {
   readonly host: string;
   readonly port: number;

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { AddressRefused } from '../failures.ts';
 import { deliveredKey } from './client.ts';
-import { mayBlameEntries, verdictOfRedisFailure } from './connector.ts';
+import { classifyRedisFailure, mayConcernEntries } from './connector.ts';
 
 const reply = (message: string) => Object.assign(new Error(message), { name: 'ReplyError' });
 
@@ -14,7 +14,7 @@ test.each([
   ['ERR Error running script (call to f_1): @user_script:10: WRONGTYPE Operation', 'the key holds no stream'],
   ["ERR unknown command 'EVAL'", 'the server refused the command'],
 ])('%s: given up', (message, reason) => {
-  expect(verdictOfRedisFailure(reply(message), undefined)).toEqual({ outcome: 'dead', reason });
+  expect(classifyRedisFailure(reply(message), undefined)).toEqual({ outcome: 'dead', reason });
 });
 
 test.each([
@@ -25,22 +25,22 @@ test.each([
   ['ERR max daily request limit exceeded', 'too many requests'],
   ['upstream failure', 'the server answered an error of its own'],
 ])('%s: tried again', (message, reason) => {
-  expect(verdictOfRedisFailure(reply(message), undefined)).toEqual({ outcome: 'retry', reason });
+  expect(classifyRedisFailure(reply(message), undefined)).toEqual({ outcome: 'retry', reason });
 });
 
 test('an entry may be the fault of what says nothing of the server', () => {
   const blaming = ['ERR max request size exceeded', 'POLICY no such text', 'upstream failure'];
   const not = ['OOM command not allowed', 'NOPERM no', 'ERR max number of clients reached', 'LOADING wait'];
-  expect([...blaming, ...not].filter((message) => mayBlameEntries(reply(message)))).toEqual(blaming);
-  expect(mayBlameEntries(new Error('ERR no reply'))).toBe(false);
+  expect([...blaming, ...not].filter((message) => mayConcernEntries(reply(message)))).toEqual(blaming);
+  expect(mayConcernEntries(new Error('ERR no reply'))).toBe(false);
 });
 
 test('what became of the connection counts more than how the driver tells it', () => {
   const closed = new Error('Connection is closed.');
-  expect(verdictOfRedisFailure(closed, undefined)).toMatchObject({ outcome: 'retry', reset: true });
-  expect(verdictOfRedisFailure(closed, new AddressRefused('x'))).toMatchObject({ outcome: 'dead' });
-  expect(verdictOfRedisFailure(closed, reply('WRONGPASS no'))).toMatchObject({ outcome: 'dead' });
-  expect(verdictOfRedisFailure(new TypeError('our mistake'), undefined)).toBeUndefined();
+  expect(classifyRedisFailure(closed, undefined)).toMatchObject({ outcome: 'retry', reset: true });
+  expect(classifyRedisFailure(closed, new AddressRefused('x'))).toMatchObject({ outcome: 'dead' });
+  expect(classifyRedisFailure(closed, reply('WRONGPASS no'))).toMatchObject({ outcome: 'dead' });
+  expect(classifyRedisFailure(new TypeError('our mistake'), undefined)).toBeUndefined();
 });
 
 test('the ids delivered lie in the hash slot of the stream', () => {

@@ -1,16 +1,16 @@
 import type { Connector, DeliveryResult } from '@tributary/core';
-import { type Call, createClientConnector } from '../client/client-connector.ts';
+import { type ConnectorCall, createClientConnector } from '../client/client-connector.ts';
 import { untilAborted } from '../client/deadlines.ts';
 import { memoize, type Part, type PartResult, sendInParts } from '../client/partial-batches.ts';
 import { deliveryJson } from '../delivery-body.ts';
-import { DELIVERED, RESET, verdictOfNetworkFailure } from '../failures.ts';
+import { classifyNetworkFailure, DELIVERED, RESET } from '../failures.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
 import type { StreamClient } from './client.ts';
 import { description, MAX_BATCH, type RedisSettings, readSettings } from './settings.ts';
 
 export const redis: ConnectorKind = { description, create: createRedisConnector };
 
-/** A script runs alone on its server: few enough to take a moment. */
+/** A script blocks its server, so batches are small. */
 const LIMITS = { events: MAX_BATCH, bytes: 4 * 1_024 * 1_024 };
 const MAX_CLIENTS = 200;
 
@@ -23,19 +23,19 @@ export function createRedisConnector(context: ConnectorContext): Connector {
       return openStreamClient(context.egress, settings);
     },
     maxClients: MAX_CLIENTS,
-    outlives: () => false,
-    verdictOfFailure: (error, { lastFailure }) => verdictOfRedisFailure(error, lastFailure),
+    keepsClient: () => false,
+    classifyFailure: (error, { lastFailure }) => classifyRedisFailure(error, lastFailure),
 
     send(client, settings, batch, call) {
-      const refusalOfAll = memoize(() => refusalOfNothing(client, settings, call));
+      const probeOnce = memoize(() => probe(client, settings, call));
       return sendInParts(batch, {
-        send: (part) => sendPart(client, settings, part, call, refusalOfAll),
-        mayHalve: call.mayHalve,
+        send: (part) => sendPart(client, settings, part, call, probeOnce),
+        hasTimeToHalve: call.hasTimeToHalve,
       });
     },
 
     async test(client, settings, { deadline }) {
-      await untilAborted(look(client, settings), deadline);
+      await untilAborted(checkStream(client, settings), deadline);
       return { ok: true };
     },
   });
@@ -45,8 +45,8 @@ async function sendPart(
   client: StreamClient,
   settings: RedisSettings,
   part: Part,
-  call: Call,
-  refusalOfAll: () => Promise<DeliveryResult | undefined>,
+  call: ConnectorCall,
+  probeOnce: () => Promise<DeliveryResult | undefined>,
 ): Promise<PartResult> {
   const args = part.flatMap((delivery) => [
     delivery.id,
@@ -56,31 +56,31 @@ async function sendPart(
   ]);
   try {
     await untilAborted(add(client, settings, args), call.deadline);
-    return { result: DELIVERED, someToBlame: false };
+    return { result: DELIVERED, mayBeSplit: false };
   } catch (error) {
-    if (!mayBlameEntries(error)) return { result: call.failed(error), someToBlame: false };
-    const ofAll = await refusalOfAll();
-    // The connection is as good as before.
-    const ofEntry = verdictOfRedisFailure(error, undefined);
-    return { result: ofAll ?? ofEntry ?? call.failed(error), someToBlame: ofAll === undefined };
+    if (!mayConcernEntries(error)) return { result: call.failed(error), mayBeSplit: false };
+    const ofAll = await probeOnce();
+    // A refused command leaves the connection usable, so the client is kept.
+    const ofEntry = classifyRedisFailure(error, undefined);
+    return { result: ofAll ?? ofEntry ?? call.failed(error), mayBeSplit: ofAll === undefined };
   }
 }
 
-/** Why the server takes no entry at all; undefined where it would. */
-async function refusalOfNothing(
+/** Runs the script without entries: the result where the server refuses any entry, undefined where it accepts them. */
+async function probe(
   client: StreamClient,
   settings: RedisSettings,
-  call: Call,
+  call: ConnectorCall,
 ): Promise<DeliveryResult | undefined> {
   try {
-    await untilAborted(look(client, settings), call.deadline);
+    await untilAborted(checkStream(client, settings), call.deadline);
     return undefined;
   } catch (error) {
     return call.failed(error);
   }
 }
 
-async function look(client: StreamClient, settings: RedisSettings): Promise<void> {
+async function checkStream(client: StreamClient, settings: RedisSettings): Promise<void> {
   await add(client, settings, []);
   await client.length(settings.stream);
 }
@@ -91,7 +91,7 @@ async function add(client: StreamClient, settings: RedisSettings, args: readonly
   await client.addOnce(stream, [String(remember_hours), String(max_length), ...args]);
 }
 
-/** First words of Redis's errors that say how the place is set up, which no other attempt heals by itself. */
+/** First words of Redis errors about the configuration of the destination, which no retry changes. */
 const REFUSALS = new Map([
   ['NOAUTH', 'not authenticated'],
   ['WRONGPASS', 'not authenticated'],
@@ -104,25 +104,25 @@ const REFUSALS = new Map([
 ]);
 
 /**
- * What a failed command means. `lastFailure` is what became of the connection, which the driver tells in words of its
- * own. Undefined for an error that is neither Redis's nor the network's.
+ * The result of a failed command. `lastFailure` is the error of the connection, which the driver wraps. Undefined for an
+ * error that is neither of Redis nor of the network.
  */
-export function verdictOfRedisFailure(
+export function classifyRedisFailure(
   error: unknown,
   lastFailure: Error | undefined,
 ): DeliveryResult | undefined {
-  const network = verdictOfNetworkFailure(error);
+  const network = classifyNetworkFailure(error);
   if (network !== undefined) return network;
   if (!(error instanceof Error)) return undefined;
-  if (error.name === 'ReplyError') return verdictOfReply(error.message);
-  if (lastFailure?.name === 'ReplyError') return verdictOfReply(lastFailure.message);
-  const ofConnection = lastFailure === undefined ? undefined : verdictOfNetworkFailure(lastFailure);
+  if (error.name === 'ReplyError') return classifyReply(error.message);
+  if (lastFailure?.name === 'ReplyError') return classifyReply(lastFailure.message);
+  const ofConnection = lastFailure === undefined ? undefined : classifyNetworkFailure(lastFailure);
   if (ofConnection !== undefined) return ofConnection;
-  // The driver's words for a connection that ended under a command.
+  // Messages of the driver for a connection that closed during a command.
   return /^Connection is closed|^Stream isn't writeable|max retries/i.test(error.message) ? RESET : undefined;
 }
 
-/** Replies that say how the server is, now or as it is set up. */
+/** Error replies about the server, its state or its configuration. */
 const ABOUT_THE_SERVER = new Set([
   ...[...REFUSALS.keys()].filter((word) => word !== 'ERR'),
   'BUSY',
@@ -136,15 +136,15 @@ const ABOUT_THE_SERVER = new Set([
   'TRYAGAIN',
 ]);
 
-/** Whether an entry may have caused a refusal: `ERR`, which says nothing, or an error that a proxy made up. */
-export function mayBlameEntries(error: unknown): boolean {
+/** Whether an entry may have caused a refusal: `ERR`, which is unspecific, or an error word that Redis does not have. */
+export function mayConcernEntries(error: unknown): boolean {
   if (!(error instanceof Error) || error.name !== 'ReplyError') return false;
-  return !isAboutClients(error.message) && !ABOUT_THE_SERVER.has(causeIn(error.message));
+  return !isClientLimit(error.message) && !ABOUT_THE_SERVER.has(causeIn(error.message));
 }
 
-function verdictOfReply(message: string): DeliveryResult {
+function classifyReply(message: string): DeliveryResult {
   if (message.includes('max number of clients')) return { outcome: 'retry', reason: 'too many clients' };
-  if (isAboutClients(message)) return { outcome: 'retry', reason: 'too many requests' };
+  if (isClientLimit(message)) return { outcome: 'retry', reason: 'too many requests' };
   const cause = causeIn(message);
   const refusal = REFUSALS.get(cause);
   return refusal === undefined
@@ -152,11 +152,11 @@ function verdictOfReply(message: string): DeliveryResult {
     : { outcome: 'dead', reason: refusal };
 }
 
-function isAboutClients(message: string): boolean {
+function isClientLimit(message: string): boolean {
   return message.includes('max number of clients') || /^ERR max (?:\w+ )?requests? limit/.test(message);
 }
 
-/** Redis begins with a word in capitals; what stands before it, and has lost it, may speak in any words. */
+/** The error word: Redis begins its errors with a word in capitals; a proxy without its server may send any text. */
 function causeIn(message: string): string {
   return scriptCause(message) ?? /^[A-Z]{2,20}\b/.exec(message)?.[0] ?? 'an error of its own';
 }

@@ -10,10 +10,10 @@ import {
   usernameField,
 } from '../settings.ts';
 
-/** Deliveries of one call at most. */
+/** Deliveries of one batch at most. */
 export const MAX_BATCH = 500;
 
-/** What a user writes. */
+/** The settings as users write them. */
 const settingsSchema = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',
   type: 'object',
@@ -60,7 +60,7 @@ const settingsSchema = {
   },
 } as const satisfies JsonObject;
 
-/** The same as the connector reads it. */
+/** The type of the schema above. */
 export interface RedisSettings {
   readonly host: string;
   readonly port: number;

@@ -7,15 +7,15 @@ import { NodeHttpHandler, type NodeHttpHandlerOptions } from '@smithy/node-http-
 import { MAX_CONCURRENCY } from '@tributary/core';
 import { Connections } from '../egress/connections.ts';
 import type { EgressGuard } from '../egress/guard.ts';
-import { answerHeads } from '../egress/response-heads.ts';
-import { boundedAnswers, inspectAnswers } from '../egress/response-inspection.ts';
+import { normalizeHeads } from '../egress/response-heads.ts';
+import { inspectResponses, limitBytes } from '../egress/response-inspection.ts';
 import type { S3Settings } from './settings.ts';
 
-/** What of the driver is used. */
+/** The part of the driver that the connector uses. */
 export interface BucketClient {
-  /** What a connection met with last. */
+  /** The last error of a connection. */
   readonly lastFailure: Error | undefined;
-  /** Resolves once the service says that the object is stored. */
+  /** Resolves once the service has acknowledged the object. */
   put(key: string, body: Uint8Array, signal: AbortSignal): Promise<void>;
   close(): Promise<void>;
 }
@@ -27,12 +27,12 @@ export function openBucketClient(egress: EgressGuard, settings: S3Settings): Buc
     region,
     ...(endpoint === undefined ? {} : { endpoint }),
     forcePathStyle: path_style,
-    // Given, so that nothing of this machine (its files, its metadata service) is asked for them.
+    // Explicit, so that the client does not look for credentials on this machine (files, metadata service).
     credentials: { accessKeyId: access_key_id, secretAccessKey: secret_access_key },
     maxAttempts: 1,
     followRegionRedirects: false,
     requestHandler: new AnsweredHandler(guardedAgents(connections)),
-    // Not every compatible service knows the newer checksums.
+    // Not every compatible service supports the newer checksums.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
   });
@@ -56,16 +56,16 @@ export function openBucketClient(egress: EgressGuard, settings: S3Settings): Buc
   };
 }
 
-/** A connection for each call that is made at a time; they are opened as they are needed. */
+/** One connection for each concurrent call; opened on demand. */
 const OPTIONS: AgentOptions = { keepAlive: true, maxSockets: MAX_CONCURRENCY };
 
-/** Of an answer with its headers, the interim answers before it and what frames its chunks. */
+/** Bytes of one response with headers, interim responses and chunk framing. */
 const MAX_ANSWER_BYTES = 256 * 1_024;
 
 function bounded(socket: Socket): Socket {
-  const count = boundedAnswers(socket, MAX_ANSWER_BYTES);
-  const heads = answerHeads(socket);
-  return inspectAnswers(socket, function* inspect(chunk) {
+  const count = limitBytes(socket, MAX_ANSWER_BYTES);
+  const heads = normalizeHeads(socket);
+  return inspectResponses(socket, function* inspect(chunk) {
     for (const some of count(chunk)) yield* heads(some);
   });
 }
@@ -90,12 +90,12 @@ function guardedAgents(connections: Connections) {
   return { httpAgent: new Http(OPTIONS), httpsAgent: new Https(OPTIONS) };
 }
 
-/** Of the body of an answer; what says why an object is not taken stands at its beginning. */
+/** Bytes read of a response body; the error code is at its beginning. */
 const MAX_BODY_BYTES = 16 * 1_024;
 
 /**
- * Hands the S3 client answers whose bodies are bounded and made here: nothing, or an error with the code that the service
- * gave. What a hostile service sends is neither kept nor parsed as XML. The status stands, however the body ends.
+ * Replaces the bodies of responses: by nothing, or by an error document with the service's code. So the body of a hostile
+ * service is neither buffered nor parsed as XML by the client. The status counts, however the body ends.
  */
 class AnsweredHandler extends NodeHttpHandler {
   constructor(options: NodeHttpHandlerOptions) {
@@ -124,11 +124,11 @@ async function startOf(body: Readable, signal: Aborting): Promise<Buffer> {
     for await (const chunk of body) {
       chunks.push(chunk);
       read += chunk.length;
-      // Leaving the loop destroys the body.
+      // `break` destroys the stream.
       if (read > MAX_BODY_BYTES) break;
     }
   } catch {
-    // A body that breaks off: the status line stands.
+    // The body broke off; the status line counts.
   } finally {
     onAbort?.removeEventListener('abort', leave);
   }

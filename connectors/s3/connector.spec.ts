@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { verdictOfS3Failure } from './connector.ts';
+import { classifyS3Failure } from './connector.ts';
 
 const answered = (name: string, httpStatusCode: number) =>
   Object.assign(new Error('no'), { name, $metadata: { httpStatusCode } });
@@ -13,7 +13,7 @@ describe('a put that the service refused', () => {
     ['OperationAborted', 409],
   ])('for what passes is tried again: %s', (name, status) => {
     const reason = `answered ${status} ${name}`;
-    expect(verdictOfS3Failure(answered(name, status), undefined, 0)).toEqual({
+    expect(classifyS3Failure(answered(name, status), undefined, 0)).toEqual({
       outcome: 'retry',
       status,
       reason,
@@ -25,7 +25,7 @@ describe('a put that the service refused', () => {
     ['NoSuchBucket', 404],
     ['InvalidArgument', 400],
   ])('for good is given up: %s', (name, status) => {
-    expect(verdictOfS3Failure(answered(name, status), undefined, 0)).toMatchObject({
+    expect(classifyS3Failure(answered(name, status), undefined, 0)).toMatchObject({
       outcome: 'dead',
       status,
     });

@@ -1,13 +1,13 @@
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { type Connector, type DeliveryResult, nameId } from '@tributary/core';
-import { type Call, createClientConnector } from '../client/client-connector.ts';
+import { type ConnectorCall, createClientConnector } from '../client/client-connector.ts';
 import { type Deadline, untilAborted } from '../client/deadlines.ts';
 import { memoize, type Part, type PartResult, sendInParts } from '../client/partial-batches.ts';
 import { compressions } from '../client/thread-pool-queue.ts';
 import { deliveryJson } from '../delivery-body.ts';
-import { DELIVERED, verdictOfNetworkFailure } from '../failures.ts';
-import { mayBlameSome, verdictOfAnswer } from '../http/response.ts';
+import { classifyNetworkFailure, DELIVERED } from '../failures.ts';
+import { classifyResponse, mayConcernSome } from '../http/response.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
 import type { BucketClient } from './client.ts';
 import { description, readSettings, type S3Settings } from './settings.ts';
@@ -30,14 +30,14 @@ export function createS3Connector(context: ConnectorContext): Connector {
       return openBucketClient(context.egress, settings);
     },
     maxClients: MAX_CLIENTS,
-    outlives: () => true,
-    verdictOfFailure: (error, { lastFailure }) => verdictOfS3Failure(error, lastFailure, context.clock()),
+    keepsClient: () => true,
+    classifyFailure: (error, { lastFailure }) => classifyS3Failure(error, lastFailure, context.clock()),
 
     send(client, settings, batch, call) {
-      const refusalOfAll = memoize(() => refusalOfNothing(client, settings, call));
+      const probeOnce = memoize(() => probe(client, settings, call));
       return sendInParts(batch, {
-        send: (part) => sendPart(client, settings, part, call, refusalOfAll),
-        mayHalve: call.mayHalve,
+        send: (part) => sendPart(client, settings, part, call, probeOnce),
+        hasTimeToHalve: call.hasTimeToHalve,
       });
     },
 
@@ -52,27 +52,27 @@ async function sendPart(
   client: BucketClient,
   { prefix }: S3Settings,
   part: Part,
-  { deadline, failed }: Call,
-  refusalOfAll: () => Promise<DeliveryResult | undefined>,
+  { deadline, failed }: ConnectorCall,
+  probeOnce: () => Promise<DeliveryResult | undefined>,
 ): Promise<PartResult> {
   try {
     const body = await objectBody(part, () => !deadline.aborted);
     await untilAborted(client.put(objectKey(prefix, part), body, deadline.signal), deadline);
-    return { result: DELIVERED, someToBlame: false };
+    return { result: DELIVERED, mayBeSplit: false };
   } catch (error) {
     const result = failed(error);
-    // An object is refused for its size, or by what looks into it on the way; most refusals are of the bucket.
-    if (!mayBlameSome(result)) return { result, someToBlame: false };
-    const ofAll = await refusalOfAll();
-    return { result: ofAll ?? result, someToBlame: ofAll === undefined };
+    // An object may be refused for its size or its content; most refusals are about the bucket.
+    if (!mayConcernSome(result)) return { result, mayBeSplit: false };
+    const ofAll = await probeOnce();
+    return { result: ofAll ?? result, mayBeSplit: ofAll === undefined };
   }
 }
 
-/** Why the bucket takes no object at all; undefined where it would. */
-async function refusalOfNothing(
+/** Puts an empty object: the result where the bucket refuses any object, undefined where it accepts them. */
+async function probe(
   client: BucketClient,
   settings: S3Settings,
-  { deadline, failed }: Call,
+  { deadline, failed }: ConnectorCall,
 ): Promise<DeliveryResult | undefined> {
   try {
     await putNothing(client, settings, deadline);
@@ -88,12 +88,12 @@ function putNothing(client: BucketClient, { prefix }: S3Settings, deadline: Dead
 
 const compress = promisify(gzip);
 
-/** The object that the connection test puts. Hidden, so that no pattern for `.ndjson.gz` matches it. */
+/** The key of the connection test's object. Hidden, so that no pattern for `.ndjson.gz` matches it. */
 function testKey(prefix: string): string {
   return `${prefix}/.connection-test`;
 }
 
-/** The name of the object of these deliveries, whatever order they are in. */
+/** The key of an object, independent of the order of its deliveries. */
 function objectKey(prefix: string, deliveries: Part): string {
   const [oldest = ''] = deliveries.map(({ created_at }) => created_at).sort();
   const hour = oldest.slice(0, 13).replace(/[-T]/g, '/');
@@ -109,8 +109,8 @@ async function objectBody(deliveries: Part, isWanted: () => boolean): Promise<Ui
 }
 
 /**
- * Codes of troubles that pass, with whatever status: the object was damaged or cut off on its way, others write to the
- * same name, this machine's clock is wrong for a moment, or the service asks for patience.
+ * Codes of transient errors, whatever their status: the object was damaged on its way, concurrent writes to the same key, a
+ * wrong clock of this machine, throttling.
  */
 const PASSING = new Set([
   'BadDigest',
@@ -128,14 +128,14 @@ const PASSING = new Set([
   'XAmzContentSHA256Mismatch',
 ]);
 
-/** Names of errors in place of a code that the service did not give. */
+/** Error names of the client for a response without a code. */
 const NO_CODES = new Set(['Error', 'Unknown', 'UnknownError']);
 
 /**
- * What a failed put means. `lastFailure` is what became of a connection. `now` is epoch ms. Undefined for an error that
- * is neither the service's nor the network's.
+ * The result of a failed put. `lastFailure` is the error of a connection. `now` is epoch ms. Undefined for an error that is
+ * neither of the service nor of the network.
  */
-export function verdictOfS3Failure(
+export function classifyS3Failure(
   error: unknown,
   lastFailure: Error | undefined,
   now: number,
@@ -143,7 +143,7 @@ export function verdictOfS3Failure(
   const status = statusOf(error);
   if (status !== undefined && error instanceof Error) {
     const answer = { status, retryAfter: retryAfterOf(error), excerpt: '' };
-    const ofStatus = verdictOfAnswer(answer, now);
+    const ofStatus = classifyResponse(answer, now);
     const passes = ofStatus.outcome === 'dead' && PASSING.has(error.name);
     const verdict = passes ? ({ ...ofStatus, outcome: 'retry' } as const) : ofStatus;
     const code = /^[A-Za-z]{3,60}$/.test(error.name) && !NO_CODES.has(error.name) ? ` ${error.name}` : '';
@@ -151,9 +151,9 @@ export function verdictOfS3Failure(
       return { outcome: 'retry', reason: 'the answer is not whole', status };
     return { ...verdict, reason: `${verdict.reason}${code}` };
   }
-  const network = verdictOfNetworkFailure(error);
+  const network = classifyNetworkFailure(error);
   if (network !== undefined) return network;
-  return lastFailure === undefined ? undefined : verdictOfNetworkFailure(lastFailure);
+  return lastFailure === undefined ? undefined : classifyNetworkFailure(lastFailure);
 }
 
 function statusOf(error: unknown): number | undefined {

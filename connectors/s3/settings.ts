@@ -4,7 +4,7 @@ import { createSettingsReader, type SettingsFault, secretNames } from '../settin
 /** Deliveries of one object at most. */
 const MAX_BATCH = 10_000;
 
-/** What a user writes. */
+/** The settings as users write them. */
 const settingsSchema = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',
   type: 'object',
@@ -86,7 +86,7 @@ const settingsSchema = {
   },
 } as const satisfies JsonObject;
 
-/** The same as the connector reads it. */
+/** The type of the schema above. */
 export interface S3Settings {
   readonly endpoint?: string;
   readonly region: string;
@@ -99,7 +99,7 @@ export interface S3Settings {
   readonly batch_seconds: number;
 }
 
-/** What the schema cannot say. Paths are JSON pointers below the settings. */
+/** Checks that JSON Schema cannot express. Paths are JSON pointers below the settings. */
 function settingsFaults({ endpoint }: JsonObject): readonly SettingsFault[] {
   if (typeof endpoint !== 'string' || URL.parse(endpoint) !== null) return [];
   return [{ path: '/endpoint', message: 'must be an absolute URL' }];

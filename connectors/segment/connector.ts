@@ -7,13 +7,13 @@ import {
   withDoubles,
 } from '@tributary/core';
 import { type Agent, type Dispatcher, request } from 'undici';
-import { type Call, createClientConnector } from '../client/client-connector.ts';
+import { type ConnectorCall, createClientConnector } from '../client/client-connector.ts';
 import { ANNOUNCED_STATUS } from '../egress/response-heads.ts';
-import { Stopped, testedBy } from '../failures.ts';
-import { overHttp } from '../http/client.ts';
-import { excerptOf, secretTexts, verdictOfAnswer } from '../http/response.ts';
+import { Stopped, testResultOf } from '../failures.ts';
+import { httpClient } from '../http/client.ts';
+import { classifyResponse, excerptOf, secretTexts } from '../http/response.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
-import { oncePer } from '../settings.ts';
+import { memoizeByObject } from '../settings.ts';
 import definitions from './definitions.json' with { type: 'json' };
 import type { Chosen, Definition } from './definitions.ts';
 import type { ActionOutcome, HttpAnswer, HttpSent } from './messages.ts';
@@ -21,10 +21,10 @@ import { PackHost } from './pack-host.ts';
 import type { Job } from './pack-process.ts';
 import { createSegmentReader, describeDestination, type SegmentSettings } from './settings.ts';
 
-/** What is made of the pack, read from a file: the pack itself is loaded by its own process, with the first delivery. */
+/** Read from a file: the pack itself is loaded by a process of its own, at the first delivery. */
 export const DEFINITIONS = definitions as readonly unknown[] as readonly Definition[];
 
-/** One kind for each chosen destination; all made by one catalog share a process. */
+/** One kind for each destination of the pack. The connectors of one catalog share a host. */
 export function segmentKinds(): readonly ConnectorKind[] {
   return DEFINITIONS.map((definition) => ({
     description: describeDestination(definition),
@@ -34,22 +34,22 @@ export function segmentKinds(): readonly ConnectorKind[] {
 
 const hosts = new WeakMap<object, PackHost>();
 
-/** By the guard, which each catalog has one of. */
+/** Keyed by the egress guard, of which each catalog has one. */
 function hostOf({ egress, children }: Pick<ConnectorContext, 'egress' | 'children'>): PackHost {
   const host = hosts.get(egress) ?? new PackHost(children);
   hosts.set(egress, host);
   return host;
 }
 
-/** Events one call takes: each is at least one request, and calls are what a place is protected from. */
+/** One event for each call: an event is at least one request, and rate limits count calls. */
 const LIMITS = { events: 1 };
 
-const secretsOf = oncePer(({ secrets }: SegmentSettings) =>
+const secretsOf = memoizeByObject(({ secrets }: SegmentSettings) =>
   secretTexts({ secret: '', headers: secrets.map((text) => ['', text] as const) }),
 );
 
 export interface SegmentOptions {
-  /** Where a request goes in truth. Default: where the pack sends it. */
+  /** Rewrites the URL of a request. Default: the URL of the pack. */
   readonly place?: (url: string) => string;
 }
 
@@ -63,19 +63,19 @@ export function createSegmentConnector(
   const readSettings = createSegmentReader(definition);
   host.enter();
 
-  const run = async (task: Job['task'], agent: Agent, secrets: readonly string[], call: Call) => {
+  const run = async (task: Job['task'], agent: Agent, secrets: readonly string[], call: ConnectorCall) => {
     const { workspaceId } = call.destination;
-    const seen: { -readonly [Name in keyof Seen]: Seen[Name] } = {
+    const seen: { -readonly [Name in keyof NetworkOutcome]: NetworkOutcome[Name] } = {
       failure: undefined,
       status: undefined,
       retryAfter: undefined,
     };
-    // What the pack still asks for when its job is over, or was lost with its process, is called off.
+    // Aborts requests that are still under way when the job has ended or its process was lost.
     const over = new AbortController();
     const signal = AbortSignal.any([call.deadline.signal, over.signal]);
     const send = async (sent: HttpSent) => {
       try {
-        const answer = await sendFor(agent, { ...sent, url: place(sent.url) }, signal);
+        const answer = await forwardRequest(agent, { ...sent, url: place(sent.url) }, signal);
         seen.status = answer.status;
         seen.retryAfter = answer.headers.find(([name]) => name === 'retry-after')?.[1];
         return answer;
@@ -86,7 +86,7 @@ export function createSegmentConnector(
     };
     try {
       const outcomes = await host.run(workspaceId, { task, send }, signal);
-      return verdictOfActions(outcomes, seen, secrets, context.clock());
+      return classifyActions(outcomes, seen, secrets, context.clock());
     } catch (error) {
       return call.failed(error);
     } finally {
@@ -97,7 +97,7 @@ export function createSegmentConnector(
   const connector = createClientConnector<SegmentSettings, Agent>(context, {
     readSettings,
     limits: () => LIMITS,
-    ...overHttp(context),
+    ...httpClient(context),
 
     async send(agent, settings, batch, call) {
       const secrets = secretsOf(settings);
@@ -107,7 +107,9 @@ export function createSegmentConnector(
 
     async test(agent, settings, call) {
       const secrets = secretsOf(settings);
-      return testedBy(await run({ op: 'test', destination, settings: settings.own }, agent, secrets, call));
+      return testResultOf(
+        await run({ op: 'test', destination, settings: settings.own }, agent, secrets, call),
+      );
     },
   });
 
@@ -138,7 +140,7 @@ function taskOf(
   };
 }
 
-/** The names the pack has for what is named otherwise here. */
+/** Segment's names of our fields. */
 const NAMES: Readonly<Record<string, string>> = {
   message_id: 'messageId',
   user_id: 'userId',
@@ -147,10 +149,10 @@ const NAMES: Readonly<Record<string, string>> = {
   received_at: 'receivedAt',
 };
 
-/** Ours alone: no destination of the pack knows what to do with them. */
+/** Our own fields, unknown to the pack. */
 const OURS = new Set(['environment', 'workspace_id', 'source_id']);
 
-/** An event as Segment's libraries would have sent it. Actions compute with numbers, so they get doubles. */
+/** An event as Segment's libraries send it. Numbers become doubles, as actions compute with them. */
 function segmentEvent(event: CanonicalEvent): JsonObject {
   const entries = Object.entries(event).flatMap(([name, value]) =>
     OURS.has(name) || value === undefined ? [] : [[NAMES[name] ?? name, value] as const],
@@ -158,10 +160,10 @@ function segmentEvent(event: CanonicalEvent): JsonObject {
   return withDoubles({ context: {}, integrations: {}, ...Object.fromEntries(entries) });
 }
 
-/** Bytes of an answer that the pack is given at most. */
+/** Bytes of a response body that are passed to the pack at most. */
 const MAX_ANSWER_BYTES = 64 * 1_024;
 
-/** Headers that speak about the connection or the framing, which the HTTP client alone decides. */
+/** Headers of the connection and the framing, which the HTTP client sets. */
 const TRANSPORT = new Set([
   'connection',
   'content-length',
@@ -173,7 +175,11 @@ const TRANSPORT = new Set([
 ]);
 
 /** Sends a request of the pack. Redirects are not followed. */
-async function sendFor(dispatcher: Dispatcher, sent: HttpSent, signal: AbortSignal): Promise<HttpAnswer> {
+async function forwardRequest(
+  dispatcher: Dispatcher,
+  sent: HttpSent,
+  signal: AbortSignal,
+): Promise<HttpAnswer> {
   let announced: number | undefined;
   const answered = await request(sent.url, {
     dispatcher,
@@ -185,7 +191,7 @@ async function sendFor(dispatcher: Dispatcher, sent: HttpSent, signal: AbortSign
       announced = Number(headers[ANNOUNCED_STATUS]) || undefined;
     },
   }).catch((error: unknown) => {
-    // The status line stands, also where the headers behind it break off.
+    // A received status line counts, even if its headers break off.
     if (announced === undefined || signal.aborted) throw error;
     return undefined;
   });
@@ -200,7 +206,7 @@ async function sendFor(dispatcher: Dispatcher, sent: HttpSent, signal: AbortSign
       chunks.push(chunk);
     }
   } catch (error) {
-    // A body that breaks off.
+    // The body broke off; the status line counts.
     if (signal.aborted) throw error;
   }
   const pairs = Object.entries(headers).flatMap(([name, value]) =>
@@ -209,24 +215,24 @@ async function sendFor(dispatcher: Dispatcher, sent: HttpSent, signal: AbortSign
   return { status: statusCode, headers: pairs, body: Buffer.concat(chunks).toString('base64') };
 }
 
-/** What was seen of the network while an event's actions ran. */
-interface Seen {
-  /** What the last request that got no answer met with. */
+/** The network errors and responses of an event's actions. */
+interface NetworkOutcome {
+  /** The result of the last request without a response. */
   readonly failure: DeliveryResult | undefined;
-  /** Of the last answer. */
+  /** Of the last response. */
   readonly status: number | undefined;
   readonly retryAfter: string | undefined;
 }
 
-/** What the actions of an event mean for its delivery: the worst of them counts. `now` is epoch ms. */
-export function verdictOfActions(
+/** The result of a delivery, the worst result of its actions. `now` is epoch ms. */
+export function classifyActions(
   outcomes: readonly ActionOutcome[],
-  seen: Seen,
+  seen: NetworkOutcome,
   secrets: readonly string[],
   now: number,
 ): DeliveryResult {
   const failed = outcomes.flatMap(({ action, error }) =>
-    error === undefined ? [] : [verdictOfError(action, error, seen, secrets, now)],
+    error === undefined ? [] : [classifyActionError(action, error, seen, secrets, now)],
   );
   const worst = failed.find(({ outcome }) => outcome === 'retry') ?? failed[0];
   if (worst !== undefined) return worst;
@@ -236,23 +242,23 @@ export function verdictOfActions(
     : { outcome: 'delivered', ...status };
 }
 
-function verdictOfError(
+function classifyActionError(
   action: string,
   { name, status, message }: NonNullable<ActionOutcome['error']>,
-  seen: Seen,
+  seen: NetworkOutcome,
   secrets: readonly string[],
   now: number,
 ): DeliveryResult {
   const excerpt = excerptOf(Buffer.from(message), secrets);
   if (status !== undefined && status >= 300) {
-    const verdict = verdictOfAnswer({ status, retryAfter: seen.retryAfter, excerpt }, now);
+    const verdict = classifyResponse({ status, retryAfter: seen.retryAfter, excerpt }, now);
     return 'reason' in verdict ? { ...verdict, reason: `${action} ${verdict.reason}` } : verdict;
   }
   if (seen.failure !== undefined) return seen.failure;
-  // The pack has a deadline of its own, which may be shorter than a call's.
+  // The pack has its own timeout, which may be shorter than the deadline of the call.
   if (name === 'TimeoutError') return { outcome: 'retry', reason: 'timed out' };
   const why = /^[A-Za-z]{1,60}$/.test(name) ? name : 'Error';
-  // What an action makes of an event is the same every time.
+  // Actions are deterministic: a retry would fail in the same way.
   return {
     outcome: 'dead',
     reason: `${action} failed (${why})`,

@@ -2,36 +2,36 @@ import { Closed } from '../failures.ts';
 import type { ActionOutcome } from './messages.ts';
 import {
   type Job,
-  KilledForAnother,
+  KilledForOtherJob,
   NotStarted,
   PackProcess,
   type PackProcessOptions,
 } from './pack-process.ts';
 
-/** Starts that fail before a job is given up: two as another user, and one as this process's own. */
+/** Failed process starts before a job fails: two as another user, one as this process's own. */
 const MAX_STARTS = 3;
 
 export interface PackHostOptions extends PackProcessOptions {
-  /** After so many jobs a new process takes over: the pack keeps what it does not need any more. Default 20,000. */
+  /** A process is replaced after so many jobs, as the pack leaks memory. Default 20,000. */
   readonly jobsAProcess?: number;
-  /** Processes at a time, those that only end their last jobs aside. Default 8. */
+  /** Processes at a time, without those that only finish their last jobs. Default 8. */
   readonly maxProcesses?: number;
-  /** One that has no job for so long ends, ms. Default 60,000. */
+  /** A process without jobs ends after this time, ms. Default 60,000. */
   readonly idleMs?: number;
 }
 
 /**
- * Keeps a process of the pack for each workspace that needs one, and a new one when it ended. What a workspace wrote
- * into a mapping can hold up its own process alone. Where there are more workspaces at a time than processes, some
- * share one. Jobs that are lost because another of their process did not come back are run again, while there is time.
+ * Keeps one process of the pack for each active workspace, so that a mapping of one workspace can block that workspace
+ * only. With more active workspaces than processes some share one. Jobs whose process was killed because of another job
+ * run again while their deadline allows.
  */
 export class PackHost {
   readonly #options: Required<Omit<PackHostOptions, keyof PackProcessOptions>>;
   readonly #confinement: PackProcessOptions;
-  /** By workspace, the one used longest ago first; several may have the same. */
+  /** By workspace, least recently used first; several workspaces may share a process. */
   readonly #current = new Map<string, PackProcess>();
   readonly #idle = new WeakMap<PackProcess, NodeJS.Timeout>();
-  /** All that have not ended. */
+  /** All processes that have not ended. */
   readonly #processes = new Set<PackProcess>();
   #users = 0;
   #closed = false;
@@ -42,12 +42,12 @@ export class PackHost {
     this.#confinement = confinement;
   }
 
-  /** Of the process of a workspace. */
+  /** The process id of a workspace's process. */
   pidOf(workspaceId: string): number | undefined {
     return this.#current.get(workspaceId)?.pid;
   }
 
-  /** Each connector of the pack enters and leaves; the processes go with the last. */
+  /** Registers a connector; after the last `leave` all processes end. */
   enter(): void {
     this.#users += 1;
   }
@@ -68,7 +68,7 @@ export class PackHost {
         return await process.run(job, signal);
       } catch (error) {
         const isAgain =
-          error instanceof NotStarted ? starts++ < MAX_STARTS : error instanceof KilledForAnother;
+          error instanceof NotStarted ? starts++ < MAX_STARTS : error instanceof KilledForOtherJob;
         if (!isAgain || signal.aborted) throw error;
       } finally {
         this.#rest(process);
@@ -102,7 +102,7 @@ export class PackHost {
     return process;
   }
 
-  /** Has no job for now: it ends at once where it takes none any more. */
+  /** Schedules the end of a process without jobs; at once where it takes no further ones. */
   #rest(process: PackProcess): void {
     if (process.busy) return;
     const isCurrent = [...this.#current.values()].includes(process);

@@ -7,33 +7,33 @@ import type { ActionOutcome, FromPack, HttpAnswer, HttpSent, ToPack } from './me
 
 const WORKER = fileURLToPath(new URL('./worker.ts', import.meta.url));
 const FOLDER = fileURLToPath(new URL('.', import.meta.url));
-/** Megabytes of JavaScript objects; beyond it the process ends, and what it had begun is tried again. */
+/** V8 heap limit, MB; a process that exceeds it ends, and its deliveries are retried. */
 const HEAP_MB = 256;
 const NODE_FLAGS = [`--max-old-space-size=${HEAP_MB}`, '--disable-warning=ExperimentalWarning'];
-/** Resident memory of one process, MB, as of a sandbox worker; above it, it is killed. */
+/** Maximum resident memory, MB, as for sandbox workers; a process above it is killed. */
 const PROCESS_MB = 512;
-/** How often the memory of a process with jobs is read, ms. */
+/** Interval of memory checks of a process with jobs, ms. */
 const WATCH_EVERY_MS = 100;
-/** Of what a process writes before it dies, for the log. */
+/** Characters of stderr that are kept for the log. */
 const MAX_STDERR_CHARS = 2_000;
 
-/** The process was killed because another of its jobs did not come back: this one is to be run again. */
-export class KilledForAnother extends Stopped {}
+/** The process was killed because of another of its jobs: this one can run again. */
+export class KilledForOtherJob extends Stopped {}
 
-/** The process ended before it had come up: nothing was begun. */
+/** The process ended before it was ready: no job had begun. */
 export class NotStarted extends Stopped {}
 
-/** How the processes of the pack are confined; by default they run as this process's own user. */
+/** Confinement of the processes of the pack; by default they run as this process's user. */
 export interface PackProcessOptions {
   readonly user?: ChildUser;
-  /** Starts them with fewer rights, see `Confinement`. */
+  /** Command that starts them with fewer rights, see `Confinement`. */
   readonly wrapper?: readonly string[];
 }
 
 export interface Job {
-  /** What is to be run, without its number. */
+  /** The message to the process, without the job number. */
   readonly task: Omit<Extract<ToPack, { op: 'run' }>, 'job'> | Omit<Extract<ToPack, { op: 'test' }>, 'job'>;
-  /** Sends a request of the job. A rejection is told to the pack as a failed request. */
+  /** Sends a request of the job. A rejection reaches the pack as a failed `fetch`. */
   send(sent: HttpSent): Promise<HttpAnswer>;
 }
 
@@ -42,15 +42,15 @@ interface Running extends Job {
   requests: number;
 }
 
-/** Of this thread. One that runs does not hear that its channel is closed, so it would outlive a thread that dies. */
+/** Processes of this thread. A busy one does not notice that its IPC channel closed, so it would outlive the thread. */
 const running = new Set<ChildProcess>();
 process.on('exit', () => {
   for (const child of running) child.kill('SIGKILL');
 });
 
 /**
- * A process of the pack: it begins with the first job and can be killed at any time. It inherits nothing, runs as the
- * user of sandbox workers, may read the packages and nothing else, and reaches the network only through the jobs' `send`.
+ * A process of the pack, which can be killed at any time. It inherits no environment, runs as the user of sandbox workers,
+ * may read the packages and nothing else, and reaches the network only through `Job.send`.
  */
 export class PackProcess {
   readonly #child: ChildProcess;
@@ -60,9 +60,9 @@ export class PackProcess {
   readonly #user: ChildUser | undefined;
   #ended = false;
   #isReady = false;
-  /** Why this process killed it. */
+  /** Why it was killed from here. */
   #killedFor: Stopped | undefined;
-  #said = '';
+  #stderr = '';
   #watch: NodeJS.Timeout | undefined;
 
   constructor({ user, wrapper = [] }: PackProcessOptions = {}) {
@@ -76,12 +76,12 @@ export class PackProcess {
       ...user?.identity,
     });
     running.add(this.#child);
-    this.#child.on('message', (message: FromPack) => this.#heard(message));
+    this.#child.on('message', (message: FromPack) => this.#onMessage(message));
     this.#child.stderr?.on('data', (piece: Buffer) => {
-      if (this.#said.length < MAX_STDERR_CHARS) this.#said += piece.toString('utf8', 0, MAX_STDERR_CHARS);
+      if (this.#stderr.length < MAX_STDERR_CHARS) this.#stderr += piece.toString('utf8', 0, MAX_STDERR_CHARS);
     });
     this.#exited = new Promise((resolve) => {
-      const gone = (how: unknown, signal?: unknown) => {
+      const onExit = (how: unknown, signal?: unknown) => {
         if (this.#ended && !running.has(this.#child)) return;
         this.#ended = true;
         running.delete(this.#child);
@@ -91,15 +91,15 @@ export class PackProcess {
         this.#jobs.clear();
         resolve();
       };
-      this.#child.once('close', gone);
-      this.#child.once('error', gone);
+      this.#child.once('close', onExit);
+      this.#child.once('error', onExit);
     });
   }
 
   #endedByItself(how: unknown, signal: unknown): Stopped {
     if (this.#isReady) return new Stopped('the process of the pack ended');
     const end = how instanceof Error ? how.message : String(signal ?? `exit code ${String(how)}`);
-    this.#user?.failed(`${end} ${this.#said.slice(0, MAX_STDERR_CHARS)}`.trim());
+    this.#user?.failed(`${end} ${this.#stderr.slice(0, MAX_STDERR_CHARS)}`.trim());
     return new NotStarted('the process of the pack did not start');
   }
 
@@ -107,7 +107,7 @@ export class PackProcess {
     return this.#child.pid;
   }
 
-  /** Jobs it was ever given. */
+  /** Number of jobs since the start. */
   get begun(): number {
     return this.#begun;
   }
@@ -116,7 +116,7 @@ export class PackProcess {
     return this.#jobs.size > 0;
   }
 
-  /** Jobs it has now. */
+  /** Number of jobs now. */
   get jobs(): number {
     return this.#jobs.size;
   }
@@ -126,25 +126,25 @@ export class PackProcess {
   }
 
   /**
-   * Resolves with what became of each action. Rejects with `Stopped` when the process ends meanwhile, with
-   * `KilledForAnother` when it is killed, and with the signal's reason once it is aborted; a process that then does not
-   * come back to its events by itself is killed.
+   * Resolves to the outcome of each action. Rejects with `Stopped` when the process ends meanwhile, with
+   * `KilledForOtherJob` when it is killed, and with the signal's reason when that is aborted. A process that is busy without
+   * a request under way is then killed, as it may be in an endless loop.
    */
   async run(job: Job, signal: AbortSignal): Promise<readonly ActionOutcome[]> {
     signal.throwIfAborted();
     const number = ++this.#begun;
     const running: Running = { ...job, settled: Promise.withResolvers(), requests: 0 };
     this.#jobs.set(number, running);
-    this.#watch ??= setInterval(() => this.#look(), WATCH_EVERY_MS).unref();
+    this.#watch ??= setInterval(() => this.#checkMemory(), WATCH_EVERY_MS).unref();
     const leave = () => {
       this.#jobs.delete(number);
       running.settled.reject(signal.reason);
-      // It waits for no answer, so it is in a loop of its own, and so are all its other jobs.
+      // The job waits for no response, so it blocks the event loop of the process and all its other jobs.
       if (running.requests === 0) this.kill();
     };
     signal.addEventListener('abort', leave, { once: true });
     try {
-      this.#tell({ ...job.task, job: number });
+      this.#post({ ...job.task, job: number });
       return await running.settled.promise;
     } finally {
       signal.removeEventListener('abort', leave);
@@ -156,31 +156,31 @@ export class PackProcess {
     }
   }
 
-  /** It takes no further job from now on. */
-  kill(reason: Stopped = new KilledForAnother('killed for another job')): void {
+  /** Kills the process; it takes no further jobs. */
+  kill(reason: Stopped = new KilledForOtherJob('killed for another job')): void {
     this.#ended = true;
     this.#killedFor ??= reason;
     this.#child.kill('SIGKILL');
   }
 
-  /** Buffers are no part of the heap that Node bounds. */
-  #look(): void {
+  /** Buffers are outside of the limited V8 heap, so the resident memory is checked as well. */
+  #checkMemory(): void {
     if ((residentMb(this.#child.pid) ?? 0) > PROCESS_MB)
       this.kill(new Stopped('the process of the pack took too much memory'));
   }
 
-  /** Resolves once it is gone. */
+  /** Resolves once the process has exited. */
   async close(): Promise<void> {
     this.kill();
     await this.#exited;
   }
 
-  #tell(message: ToPack): void {
-    // A process that is gone is told by its exit.
+  #post(message: ToPack): void {
+    // The end of the process is handled by its exit event.
     if (this.#child.connected) this.#child.send(message, () => undefined);
   }
 
-  #heard(message: FromPack): void {
+  #onMessage(message: FromPack): void {
     if (message.op === 'ready') {
       this.#isReady = true;
       this.#user?.worked();
@@ -188,24 +188,24 @@ export class PackProcess {
     }
     const job = this.#jobs.get(message.job);
     if (message.op === 'done') job?.settled.resolve(message.outcomes);
-    else if (job === undefined) this.#tell({ op: 'unanswered', request: message.request });
+    else if (job === undefined) this.#post({ op: 'unanswered', request: message.request });
     else void this.#send(job, message.request, message.sent);
   }
 
   async #send(job: Running, request: number, sent: HttpSent): Promise<void> {
     job.requests += 1;
     try {
-      this.#tell({ op: 'answer', request, answer: await job.send(sent) });
+      this.#post({ op: 'answer', request, answer: await job.send(sent) });
     } catch {
-      // Whoever sends has noted why: the pack learns only that there is no answer.
-      this.#tell({ op: 'unanswered', request });
+      // The sender keeps the reason; the pack gets a failed request.
+      this.#post({ op: 'unanswered', request });
     } finally {
       job.requests -= 1;
     }
   }
 }
 
-/** Undefined where the process is gone, or the system does not report it. */
+/** Undefined where the process has exited or the system has no `/proc`. */
 function residentMb(pid: number | undefined): number | undefined {
   try {
     const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];

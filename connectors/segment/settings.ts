@@ -3,7 +3,7 @@ import { createSettingsReader, isObject, type SettingsFault, secretNames } from 
 import type { Definition } from './definitions.ts';
 import type { Subscription } from './messages.ts';
 
-/** What a user writes: the destination's own settings, and which of its actions run when. */
+/** The settings as users write them: the destination's own, and which of its actions run for which events. */
 function settingsSchemaOf({ properties, required, presets, actions }: Definition): JsonObject {
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
@@ -50,14 +50,14 @@ interface StatedSettings {
   readonly [name: string]: unknown;
 }
 
-/** The same as the connector reads it. */
+/** The settings as the connector uses them. */
 export interface SegmentSettings {
-  /** As the pack knows them. */
+  /** The settings of the pack. */
   readonly own: JsonObject;
   /** Names of presets; undefined: all. */
   readonly presets: readonly string[] | undefined;
   readonly actions: readonly Subscription[];
-  /** What must not be shown. */
+  /** Texts to mask. */
   readonly secrets: readonly string[];
 }
 
@@ -85,11 +85,11 @@ export function createSegmentReader(
   };
 }
 
-/** Bytes of a mapping as JSON, and objects and lists within one another, at most: what it holds is run for each event. */
+/** Maximum size and nesting of a mapping, which is evaluated for each event. */
 const MAX_BYTES = 16 * 1_024;
 const MAX_DEPTH = 12;
 
-/** What of the actions' mappings the schema cannot say. Paths are JSON pointers below the settings. */
+/** Checks of the mappings that JSON Schema cannot express. Paths are JSON pointers below the settings. */
 export function mappingFaults({ actions }: JsonObject): readonly SettingsFault[] {
   if (!Array.isArray(actions)) return [];
   return actions.flatMap((action, index): SettingsFault[] => {
@@ -104,7 +104,7 @@ export function mappingFaults({ actions }: JsonObject): readonly SettingsFault[]
   });
 }
 
-/** Settings of the pack that choose between hosts of a vendor, by the pack's own names. */
+/** Settings of the pack that select a host of the vendor. */
 const HOST_SETTINGS = ['endpoint', 'accountRegion', 'apiRegion', 'dataCenterLocation'];
 
 const NO_TEST =

@@ -1,20 +1,20 @@
 import { type Connector, type ConnectorDestination, nameId, newId } from '@tributary/core';
 import type { Agent } from 'undici';
-import { type Call, createClientConnector } from '../client/client-connector.ts';
+import { type ConnectorCall, createClientConnector } from '../client/client-connector.ts';
 import { type Part, type PartResult, sendInParts } from '../client/partial-batches.ts';
 import { deliveryJson } from '../delivery-body.ts';
-import { testedBy } from '../failures.ts';
-import { exchange, type HttpRequest, overHttp } from '../http/client.ts';
-import { excerptOf, mayBlameSome, secretTexts, verdictOfAnswer } from '../http/response.ts';
+import { testResultOf } from '../failures.ts';
+import { type HttpRequest, httpClient, sendRequest } from '../http/client.ts';
+import { classifyResponse, excerptOf, mayConcernSome, secretTexts } from '../http/response.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
 import manifest from '../package.json' with { type: 'json' };
-import { oncePer } from '../settings.ts';
+import { memoizeByObject } from '../settings.ts';
 import { signatureOf } from './secrets.ts';
 import { description, readSettings, type WebhookSettings } from './settings.ts';
 
 export const webhook: ConnectorKind = { description, create: createWebhookConnector };
 
-const secretsOf = oncePer((settings: WebhookSettings) => [
+const secretsOf = memoizeByObject((settings: WebhookSettings) => [
   ...settings.previous.map(({ secret }) => secret),
   ...secretTexts(settings),
 ]);
@@ -26,41 +26,41 @@ function createWebhookConnector(context: ConnectorContext): Connector {
     agent: Agent,
     settings: WebhookSettings,
     compose: () => HttpRequest,
-    { deadline, failed }: Call,
+    { deadline, failed }: ConnectorCall,
   ): Promise<PartResult> => {
     try {
       deadline.throwIfAborted();
-      const { status, retryAfter, start } = await exchange(agent, compose(), deadline);
+      const { status, retryAfter, start } = await sendRequest(agent, compose(), deadline);
       const excerpt = excerptOf(start, secretsOf(settings));
-      const result = verdictOfAnswer({ status, retryAfter, excerpt }, clock());
-      return { result, someToBlame: mayBlameSome(result) };
+      const result = classifyResponse({ status, retryAfter, excerpt }, clock());
+      return { result, mayBeSplit: mayConcernSome(result) };
     } catch (error) {
-      return { result: failed(error), someToBlame: false };
+      return { result: failed(error), mayBeSplit: false };
     }
   };
 
   return createClientConnector<WebhookSettings, Agent>(context, {
     readSettings,
     limits: ({ batchSize }) => ({ events: batchSize }),
-    ...overHttp(context),
+    ...httpClient(context),
 
     send: (agent, settings, batch, call) =>
       sendInParts(batch, {
         send: (part) => send(agent, settings, () => composeMessage(settings, part, clock()), call),
-        mayHalve: call.mayHalve,
+        hasTimeToHalve: call.hasTimeToHalve,
       }),
 
     async test(agent, settings, call) {
       const compose = () => composeTest(settings, newId(), call.destination, clock());
       const { result } = await send(agent, settings, compose, call);
-      return testedBy(result);
+      return testResultOf(result);
     },
   });
 }
 
 const USER_AGENT = `tributary/${manifest.version}`;
 
-/** The signed request for some deliveries. `now` is epoch ms and becomes the signed timestamp. */
+/** The signed request of some deliveries. `now` is epoch ms and becomes the signed timestamp. */
 export function composeMessage(settings: WebhookSettings, deliveries: Part, now: number): HttpRequest {
   const batch = settings.batchSize > 1;
   const id = batch ? nameId(...deliveries.map((delivery) => delivery.id)) : deliveries[0].id;
@@ -74,7 +74,7 @@ export function composeMessage(settings: WebhookSettings, deliveries: Part, now:
   return message;
 }
 
-/** The signed request of a connection test, `id` being its own. */
+/** The signed request of a connection test with its own `id`. */
 function composeTest(
   settings: WebhookSettings,
   id: string,
@@ -91,15 +91,15 @@ function signed(settings: WebhookSettings, id: string, text: string, now: number
     settings.key,
     ...settings.previous.filter(({ until }) => until > now).map(({ key }) => key),
   ];
-  // Those of replaced secrets behind that of the present one: a receiver takes any.
+  // The current secret's signature first, then those of replaced secrets: a receiver accepts any.
   const signature = signing.map((key) => signatureOf(key, `${id}.${timestamp}.`, body)).join(' ');
   const own = ['idempotency-key', id, 'webhook-id', id, 'webhook-timestamp', timestamp];
   const headers = [...standingHeaders(settings), ...own, 'webhook-signature', signature];
   return { method: 'POST', url: settings.url, headers, body };
 }
 
-/** What every message to a destination carries: its own headers, which may name another user agent. */
-const standingHeaders = oncePer(({ headers }: WebhookSettings): readonly string[] => {
+/** The headers of all messages to a destination; its settings may replace the user agent. */
+const standingHeaders = memoizeByObject(({ headers }: WebhookSettings): readonly string[] => {
   const standing = new Map([['user-agent', USER_AGENT]]);
   for (const [name, value] of headers) standing.set(name.toLowerCase(), value);
   standing.set('content-type', 'application/json');

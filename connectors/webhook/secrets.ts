@@ -5,7 +5,7 @@ const PREFIX = 'whsec_';
 const MIN_BYTES = 24;
 const MAX_BYTES = 64;
 
-/** Bytes of a secret made here. */
+/** Bytes of a generated secret. */
 export const SECRET_BYTES = 32;
 
 /** The Standard Webhooks form of a signing secret: the prefix and the key in base64. */
@@ -13,13 +13,13 @@ export function formatSecret(key: Uint8Array): string {
   return PREFIX + Buffer.from(key).toString('base64');
 }
 
-/** True for the prefix and base64, as an encoder writes it, of 24 to 64 bytes. */
+/** Whether a text is the prefix and the canonical base64 of 24 to 64 bytes. */
 export function isSecret(text: string): boolean {
   const key = Buffer.from(text.slice(PREFIX.length), 'base64');
   return formatSecret(key) === text && key.length >= MIN_BYTES && key.length <= MAX_BYTES;
 }
 
-/** The key of a secret. A key object is made once: to sign with bytes costs five times as much. */
+/** The key of a secret. Signing with a key object costs a fifth of signing with bytes. */
 export function keyOf(secret: string): KeyObject {
   return createSecretKey(secret.slice(PREFIX.length), 'base64');
 }
@@ -36,13 +36,13 @@ export const MAX_PREVIOUS = 4;
 
 const HOUR_MS = 3_600_000;
 
-/** A secret that was replaced, and until when it signs, epoch ms. */
+/** A replaced secret and the time until which it signs, epoch ms. */
 export interface PreviousSecret {
   readonly secret: string;
   readonly until: number;
 }
 
-/** Those that settings hold, well-formed. */
+/** The well-formed replaced secrets of settings. */
 export function previousSecrets(settings: JsonObject): readonly PreviousSecret[] {
   const { previous_secrets: previous } = settings;
   return Array.isArray(previous) ? previous.flatMap(previousSecret) : [];
@@ -57,8 +57,8 @@ function previousSecret(value: Json): readonly PreviousSecret[] {
 }
 
 /**
- * The settings to be stored: a secret that is replaced joins those that sign beside the new one for `rotation_hours`,
- * and those whose time is over leave. None stay where the hours are 0.
+ * The settings to store after a change: a replaced secret keeps signing beside the new one for `rotation_hours`, and
+ * expired ones are removed. With 0 hours all replaced secrets are removed.
  */
 export function rotated(before: JsonObject, after: JsonObject, now: number): JsonObject {
   const { previous_secrets: _, rotation_until: __, ...settings } = after;

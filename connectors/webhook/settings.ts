@@ -1,6 +1,6 @@
 import type { KeyObject } from 'node:crypto';
 import { type ConnectorDescription, type JsonObject, namesParty } from '@tributary/core';
-import { oncePer, secretNames } from '../settings.ts';
+import { memoizeByObject, secretNames } from '../settings.ts';
 import {
   DEFAULT_ROTATION_HOURS,
   formatSecret,
@@ -19,7 +19,7 @@ const MAX_BATCH = 100;
 
 const SECRET_PATTERN = '^whsec_[A-Za-z0-9+/]+={0,2}$';
 
-/** What a user writes. */
+/** The settings as users write them. */
 const settingsSchema = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',
   type: 'object',
@@ -100,20 +100,20 @@ const settingsSchema = {
   },
 } as const satisfies JsonObject;
 
-/** The same as the connector reads it. */
+/** The settings as the connector uses them. */
 export interface WebhookSettings {
   readonly url: URL;
   readonly secret: string;
-  /** Of the secret. */
+  /** The key of `secret`. */
   readonly key: KeyObject;
-  /** Secrets that were replaced and may still sign, newest first. */
+  /** Replaced secrets that may still sign, newest first. */
   readonly previous: readonly (PreviousSecret & { readonly key: KeyObject })[];
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly batchSize: number;
 }
 
-/** Undefined for what `settingsSchema` and `settingsFaults` would not have let through. */
-export const readSettings = oncePer((settings: JsonObject): WebhookSettings | undefined => {
+/** Undefined for settings that `settingsSchema` or `settingsFaults` refuse. */
+export const readSettings = memoizeByObject((settings: JsonObject): WebhookSettings | undefined => {
   if (settingsFaults(settings).length > 0) return undefined;
   const { secret, headers = {}, batch_size: batchSize = 1 } = settings;
   const url = typeof settings.url === 'string' ? URL.parse(settings.url) : null;
@@ -130,7 +130,7 @@ export const readSettings = oncePer((settings: JsonObject): WebhookSettings | un
   };
 });
 
-/** What the schema cannot say. Paths are JSON pointers below the settings. */
+/** Checks that JSON Schema cannot express. Paths are JSON pointers below the settings. */
 export function settingsFaults(settings: JsonObject): readonly { path: string; message: string }[] {
   const faults: { path: string; message: string }[] = [];
   if (typeof settings.url === 'string') {
@@ -174,13 +174,13 @@ function headerFaults(headers: JsonObject[string] | undefined): readonly { path:
   });
 }
 
-/** All settings again, with a signing secret where there was none. */
+/** The settings with a generated signing secret where they have none. */
 export function withSecret(settings: JsonObject, random: (bytes: number) => Uint8Array): JsonObject {
   if (settings.secret !== undefined) return settings;
   return { ...settings, secret: formatSecret(random(SECRET_BYTES)) };
 }
 
-/** Headers that speak about the connection or the framing, which the HTTP client alone decides. */
+/** Headers of the connection and the framing, which the HTTP client sets. */
 const TRANSPORT = new Set([
   'connection',
   'content-encoding',
@@ -197,10 +197,10 @@ const TRANSPORT = new Set([
   'upgrade',
 ]);
 
-/** Headers every message carries with one meaning. */
+/** Headers that this connector sets. */
 const OURS = new Set(['content-type', 'idempotency-key']);
 
-/** Why a user may not set this header; undefined when they may. */
+/** Why users must not set a header; undefined where they may. */
 function headerFault(name: string): string | undefined {
   const lower = name.toLowerCase();
   if (TRANSPORT.has(lower)) return 'must not be set: it belongs to the connection';
