@@ -24,7 +24,7 @@ export interface PipelineOptions {
   /** Window of a partition of a flow stage. What it holds weighs about five times as much in memory. */
   readonly windowBytes: number;
   /** Share of that window that one transformation or destination may fill before it waits for its earlier work... */
-  readonly laneShare: number;
+  readonly windowShare: number;
   /** ...and how long a transformation may take before it goes to the slow queue; it delays the deliveries behind it... */
   readonly slowTransformationMs: number;
   /** ...or a request to a destination, which delays positions only. */
@@ -56,7 +56,7 @@ export const DEFAULT_PIPELINE: PipelineOptions = {
   retentionMs: 7 * 24 * 3_600_000,
   dedupeWindowMs: 24 * 3_600_000,
   windowBytes: 4 * 1024 * 1024,
-  laneShare: 1 / 8,
+  windowShare: 1 / 8,
   slowTransformationMs: 200,
   slowCallMs: 500,
   transformEvents: 200,

@@ -35,7 +35,7 @@ import { EventLoopMonitor } from './fairness/event-loop-monitor.ts';
 import { FairShare, THREAD_TIME, type ThreadTime } from './fairness/fair-share.ts';
 import { SATURATED_FACTOR } from './fairness/fair-share-window.ts';
 import { PartitionWindows } from './fairness/partition-windows.ts';
-import { type InTurn, SlowTurns, yielding } from './fairness/slow-queue-scheduler.ts';
+import { type RunPiece, SlowQueueScheduler, yielding } from './fairness/slow-queue-scheduler.ts';
 import { TimeoutWheel } from './fairness/timeout-wheel.ts';
 import { history } from './history/history.ts';
 import { live } from './live/live.ts';
@@ -43,11 +43,11 @@ import { mail, mailRetries } from './mail/mail.ts';
 import { notice } from './notice/notice.ts';
 import { DEFAULT_PIPELINE, type PipelineOptions } from './options.ts';
 import { profile } from './profile/profile.ts';
-import { redrivenOnce } from './redrive/redrive-claims.ts';
+import { claimRedrives } from './redrive/redrive-claims.ts';
 import { replay } from './replay/replay.ts';
 import { FailureWatch } from './route/failure-watch.ts';
 import { refusalOf, route, routeSlow } from './route/route.ts';
-import type { RunFigures } from './route/run-metrics.ts';
+import type { RunMetrics } from './route/run-metrics.ts';
 import { Transformer } from './route/transformer.ts';
 import { validate, validateSlow } from './validate/validate.ts';
 
@@ -86,7 +86,7 @@ export interface PipelineDependencies {
   readonly contracts: ContractEvaluator;
   readonly counters: VolumeCounters;
   /** Counts the runs of transformations. */
-  readonly figures: Pick<RunFigures, 'note'>;
+  readonly runMetrics: Pick<RunMetrics, 'note'>;
   readonly history: History;
   readonly liveTail: LiveTail;
   readonly profiles: ProfileStore;
@@ -166,21 +166,21 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
 function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly schedule: RetrySchedule }) {
   const { catalog, clock, elapsed, logger, metrics, catalogWaitMs } = parts;
   const failures = new FailureWatch({ catalog, clock, logger, limits: parts.failures });
-  const routing = (sandbox: Sandbox, inTurn: InTurn) => {
+  const routing = (sandbox: Sandbox, runPiece: RunPiece) => {
     const transformer = new Transformer({
       sandbox,
       failures,
-      figures: parts.figures,
+      runMetrics: parts.runMetrics,
       elapsed,
       maxEvents: parts.transformEvents,
       maxBytes: parts.transformBytes,
-      inTurn,
+      runPiece,
       refusal: (transformation) => refusalOf(catalog.state.transformation(transformation.id)),
     });
     return { catalog, transformer, metrics, catalogWaitMs };
   };
   const windows = (slowAfterMs: number) =>
-    new PartitionWindows(elapsed, { windowBytes: parts.windowBytes, share: parts.laneShare, slowAfterMs });
+    new PartitionWindows(elapsed, { windowBytes: parts.windowBytes, share: parts.windowShare, slowAfterMs });
   const delivery = createDelivery(parts);
   const threadTime = parts.threadTime ?? THREAD_TIME;
   const shares = {
@@ -188,12 +188,12 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     route: new FairShare(elapsed, threadTime),
   };
   // One for all slow queues of the process: they share a thread with each other and with the quick ones.
-  const turns = new SlowTurns(elapsed, () => shares.validate.isBusy || shares.route.isBusy);
+  const scheduler = new SlowQueueScheduler(elapsed, () => shares.validate.isBusy || shares.route.isBusy);
   const quick = deliver(delivery, windows(parts.slowCallMs));
-  const slowRoute = routeSlow(routing(parts.slowSandbox, turns.inTurn), turns);
+  const slowRoute = routeSlow(routing(parts.slowSandbox, scheduler.runPiece), scheduler);
   return {
     validate: validate({ ...parts, threadTime }, shares.validate),
-    validateSlow: validateSlow(parts, turns),
+    validateSlow: validateSlow(parts, scheduler),
     count: count(parts),
     live: live(parts),
     history: history(parts),
@@ -201,10 +201,10 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     profile: profile(parts),
     mail: mail(parts),
     route: route(routing(parts.sandbox, yielding), windows(parts.slowTransformationMs), shares.route),
-    routeSlow: redrivenOnce(parts, 'route.slow', TOPIC.eventsSlow, slowRoute),
-    replay: replay(parts, turns),
+    routeSlow: claimRedrives(parts, 'route.slow', TOPIC.eventsSlow, slowRoute),
+    replay: replay(parts, scheduler),
     notice: notice(parts),
-    deliver: { ...quick, handle: redrivenOnce(parts, 'deliver', TOPIC.deliveries, quick.handle) },
+    deliver: { ...quick, handle: claimRedrives(parts, 'deliver', TOPIC.deliveries, quick.handle) },
     deliverSlow: deliverSlow(delivery, slowDeliveryWindows(parts)),
     deliverRetry: deliver(delivery, windows(parts.slowCallMs)),
     retries: retrySources(parts.schedule, delivery.registry),

@@ -66,12 +66,12 @@ const PARTITION = 0;
 const READ_BYTES = 512 * 1024;
 
 /** What one fact did: its entries of the audit log, and the versions of contracts that it made and replaced. */
-interface Told {
+interface FactEffects {
   readonly entries: readonly AuditEntry[];
   readonly versions: readonly HistoryEntry[];
 }
 
-const tell = (state: CatalogState, entry: CatalogEntry, position: number): Told => {
+const tell = (state: CatalogState, entry: CatalogEntry, position: number): FactEffects => {
   if (isRewriteRecord(entry)) return { entries: [], versions: [] };
   const contract = () => state.entity('contract', state.workspaceOf(entry.entity) ?? '', entry.entity);
   const before = contract();
@@ -84,11 +84,11 @@ const fold = (state: CatalogState, entry: CatalogEntry, position: number): true 
   return true;
 };
 
-const notTold = (begins: number, start: number) =>
+const unknownState = (begins: number, start: number) =>
   new Unavailable(`the catalog begins at ${begins}: what the fact at ${start} did cannot be told`);
 
 /** What the facts of a batch did, as far as they could be applied. */
-export interface Audited extends Told {
+export interface AuditedBatch extends FactEffects {
   /** Why the rest could not be: a fact that this release does not know. */
   readonly stopped?: Unavailable;
 }
@@ -104,7 +104,7 @@ class AuditedFacts {
   /** The offset of the next fact to apply. */
   #next = 0;
   /** What the facts of the last batch did, by offset: a batch may come again, also cut differently. */
-  #told = new Map<number, Told>();
+  #told = new Map<number, FactEffects>();
   /** The first fact could not be applied, and so none after it will be. */
   #stopped: Unavailable | undefined;
   #watched: AbortSignal | undefined;
@@ -117,7 +117,7 @@ class AuditedFacts {
    * `facts` are entries of the catalog, in order. When those before them cannot be read: `Unavailable`, or what
    * `restoreState` throws where there is no state to go on from.
    */
-  async of(facts: readonly LogEntry[], signal: AbortSignal): Promise<Audited> {
+  async of(facts: readonly LogEntry[], signal: AbortSignal): Promise<AuditedBatch> {
     const start = facts[0]?.position.offset ?? this.#next;
     this.#forgetOnLoss(signal);
     await this.#standAt(start, facts, signal);
@@ -185,10 +185,10 @@ class AuditedFacts {
 
   /** Goes on from the rows that the log begins with. */
   async #restoreAt(offset: number, start: number, signal: AbortSignal): Promise<void> {
-    if (offset > start) throw notTold(offset, start);
+    if (offset > start) throw unknownState(offset, start);
     const { state, position } = await restoreState(this.#log, offset);
     if (signal.aborted) throw new Unavailable('the partition was lost');
-    if (position > start) throw notTold(position, start);
+    if (position > start) throw unknownState(position, start);
     [this.#state, this.#next] = [state, position];
   }
 

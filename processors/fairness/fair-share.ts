@@ -56,7 +56,7 @@ export class FairShare {
   }
 
   /** Notes that an event of the workspace came. True when it belongs into the slow queue. Reads no clock for most events. */
-  sendsSlow(workspaceId: string): boolean {
+  goesToSlowQueue(workspaceId: string): boolean {
     if (workspaceId !== this.#latest) {
       this.#haveOthersCome ||= this.#latest !== '';
       this.#latest = workspaceId;

@@ -13,12 +13,12 @@ const REST_WHILE_BUSY = 3;
  * the thread with a rest between them. The rest is longer while other events pass, so that the slow queues have at most
  * a quarter of a thread that they share with the quick ones.
  */
-export class SlowTurns {
+export class SlowQueueScheduler {
   readonly #elapsed: Clock;
   readonly #isBusy: () => boolean;
   /** Work that waits, by workspace. The first workspace has the next turn. */
   readonly #lines = new Map<string, Denque<() => void>>();
-  #laterMs = 0;
+  #downstreamMs = 0;
   #isRunning = false;
 
   /** `elapsed`: ms that never go back. */
@@ -38,7 +38,7 @@ export class SlowTurns {
       line.push(() => {
         try {
           const result = work();
-          this.#laterMs += later(result);
+          this.#downstreamMs += later(result);
           resolve(result);
         } catch (error) {
           reject(error);
@@ -51,19 +51,19 @@ export class SlowTurns {
   }
 
   /** `run`, to be handed to a part of a stage. */
-  readonly inTurn: InTurn = (workspaceId, work, later) => this.run(workspaceId, work, later);
+  readonly runPiece: RunPiece = (workspaceId, work, later) => this.run(workspaceId, work, later);
 
   async #drain(): Promise<void> {
     await nextTurn();
     while (this.#lines.size > 0) {
       const began = this.#elapsed();
       let held = 0;
-      this.#laterMs = 0;
+      this.#downstreamMs = 0;
       do {
         this.#takeTurn();
         held = this.#elapsed() - began;
-      } while (held + this.#laterMs < SLICE_MS && this.#lines.size > 0);
-      const restMs = (held + this.#laterMs) * (this.#isBusy() ? REST_WHILE_BUSY : REST);
+      } while (held + this.#downstreamMs < SLICE_MS && this.#lines.size > 0);
+      const restMs = (held + this.#downstreamMs) * (this.#isBusy() ? REST_WHILE_BUSY : REST);
       await (restMs < 1 ? nextTurn() : sleep(restMs));
     }
     this.#isRunning = false;
@@ -86,7 +86,7 @@ const MS_PER_RECORD = 0.05;
 const MS_PER_CHARACTER = 20e-6;
 
 /** What others have to do with what a stage emitted, ms. */
-export function laterMs(emissions: readonly Emission[]): number {
+export function downstreamMs(emissions: readonly Emission[]): number {
   let characters = 0;
   for (const { value } of emissions) characters += value.length;
   return emissions.length * MS_PER_RECORD + characters * MS_PER_CHARACTER;
@@ -102,10 +102,10 @@ export const SMALL_CHARS = 16 * 1024;
  * Runs one piece of the work on the outputs of an event, so that a large event does not hold the thread for all of them.
  * `later`: the processor time that other work of this thread will have with the result, ms.
  */
-export type InTurn = <T>(workspaceId: string, work: () => T, later?: (result: T) => number) => Promise<T>;
+export type RunPiece = <T>(workspaceId: string, work: () => T, later?: (result: T) => number) => Promise<T>;
 
 /** For a quick stage: the thread is given back after each piece. */
-export const yielding: InTurn = async (_workspaceId, work) => {
+export const yielding: RunPiece = async (_workspaceId, work) => {
   const result = work();
   await nextTurn();
   return result;

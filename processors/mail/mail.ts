@@ -62,7 +62,7 @@ const TELL_EVERY_MS = 3_600_000;
  * `Message-ID`.
  */
 export function mail(dependencies: MailDependencies): BatchStage['process'] {
-  const sending = new Sending(dependencies);
+  const sending = new MailSender(dependencies);
   return async ({ entries }) => {
     const emissions: Emission[] = [];
     for (const entry of entries) {
@@ -74,7 +74,7 @@ export function mail(dependencies: MailDependencies): BatchStage['process'] {
   };
 }
 
-class Sending {
+class MailSender {
   readonly #parts: MailDependencies;
   #toldAt = Number.NEGATIVE_INFINITY;
 

@@ -64,7 +64,7 @@ export function profile(dependencies: ProfileDependencies): BatchStage['process'
     // Whom an alias names may be made a person by an event beside it, of another subject; other orders do not matter.
     const emissions: Emission[] = [];
     for (const turn of [subjects, aliases])
-      await inTurns([...turn.values()], profileWriters, signal, async (events) => {
+      await forEachConcurrently([...turn.values()], profileWriters, signal, async (events) => {
         for (const setAside of await writer.write(events))
           emissions.push(...recordOf(setAside, dependencies));
       });
@@ -136,7 +136,7 @@ function withDigits(event: CanonicalEvent, { value }: LogEntry): CanonicalEvent 
  * Does `work` on every item, at most `atOnce` at a time. After a failure, or once the signal fired, no further item is
  * begun; settles when all that were begun have ended, and rejects with the first failure.
  */
-async function inTurns<T>(
+async function forEachConcurrently<T>(
   items: readonly T[],
   atOnce: number,
   signal: AbortSignal,

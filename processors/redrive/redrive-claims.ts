@@ -13,7 +13,7 @@ import type { StageName } from '../pipeline.ts';
 /** Redrives claimed by one call. */
 const MAX_CLAIMED = 500;
 
-export interface RedrivenOnceDependencies {
+export interface RedriveClaimDependencies {
   readonly deduplicator: Pick<Deduplicator, 'claim'>;
   readonly metrics: Metrics;
 }
@@ -25,8 +25,8 @@ export interface RedrivenOnceDependencies {
  *
  * Only entries of `topic` claim. Their mark is removed here, so none of what they become claims a second time.
  */
-export function redrivenOnce(
-  { deduplicator, metrics }: RedrivenOnceDependencies,
+export function claimRedrives(
+  { deduplicator, metrics }: RedriveClaimDependencies,
   stage: StageName,
   topic: string,
   handle: FlowStage['handle'],

@@ -26,7 +26,7 @@ import type { StageName } from '../pipeline.ts';
 export const REDRIVE = 'redrive';
 
 /** `given up`: once more, with what was wrong this time. `left`: of a stage that was not chosen, or not readable. */
-export type RedriveOutcome = 'redriven' | 'given up' | 'left';
+export type RedriveOutcome = 'redriven' | 'failed' | 'left';
 
 export interface RedriveOptions {
   /** All of the pipeline: each is given what it gave up. */
@@ -78,19 +78,13 @@ export function redrive(options: RedriveOptions): BatchStage {
         return [moved(entry)];
       }
       try {
-        const emissions = await handedOver(
-          options,
-          byName.get(record.stage),
-          record,
-          entry.position,
-          context,
-        );
+        const emissions = await reprocess(options, byName.get(record.stage), record, entry.position, context);
         told('redriven', record);
         return emissions;
       } catch (error) {
         if (error instanceof TributaryError && error.retryable) throw error;
         const message = messageOf(error);
-        told('given up', record, message);
+        told('failed', record, message);
         return [poisonEmission(record.stage, entryGivenUp(record), message, iso(options.clock()))];
       }
     },
@@ -108,7 +102,7 @@ function moved({ key, value, headers }: LogEntry): Emission {
   return { topic: TOPIC.poison, key, value, headers };
 }
 
-async function handedOver(
+async function reprocess(
   { counters }: RedriveOptions,
   stage: Stage | undefined,
   record: PoisonRecord,
@@ -137,7 +131,7 @@ function outOfOrder(emission: Emission): Emission {
 }
 
 /** Of one stage; `undefined` stands for records that cannot be read. */
-export interface GivenUpByStage {
+export interface DeadLettersOfStage {
   readonly stage: string | undefined;
   readonly records: number;
   /** When the first and the last of them were given up, ISO 8601. */
@@ -148,9 +142,9 @@ export interface GivenUpByStage {
 }
 
 /** What stages gave up and nobody has redriven. */
-export interface GivenUp {
+export interface DeadLetters {
   /** Those of most records first. */
-  readonly stages: readonly GivenUpByStage[];
+  readonly stages: readonly DeadLettersOfStage[];
   /** The offset of the last record, by partition of `stages.dead`; without those that hold none. */
   readonly last: ReadonlyMap<number, number>;
 }
@@ -158,11 +152,11 @@ export interface GivenUp {
 const WAIT_MS = 1_000;
 
 /** Reads `stages.dead` to where it ends now. `Unavailable` when the log does not answer. */
-export async function givenUp(
+export async function readDeadLetters(
   log: Pick<EventLog, 'topics' | 'read' | 'end' | 'first' | 'positionOf'>,
-): Promise<GivenUp> {
+): Promise<DeadLetters> {
   const topic = TOPIC.poison;
-  const stages = new Map<string | undefined, GivenUpByStage>();
+  const stages = new Map<string | undefined, DeadLettersOfStage>();
   const last = new Map<number, number>();
   const partitions = log.topics.get(topic)?.partitions ?? 0;
   for (let partition = 0; partition < partitions; partition++) {
@@ -174,7 +168,7 @@ export async function givenUp(
         if (entry.position.offset >= end) break;
         last.set(partition, entry.position.offset);
         const record = poisonRecordIn(entry);
-        stages.set(record?.stage, withOne(stages.get(record?.stage), record));
+        stages.set(record?.stage, withRecord(stages.get(record?.stage), record));
       }
       next = read.next;
     }
@@ -182,10 +176,10 @@ export async function givenUp(
   return { stages: [...stages.values()].sort((a, b) => b.records - a.records), last };
 }
 
-function withOne(
-  known: GivenUpByStage | undefined,
+function withRecord(
+  known: DeadLettersOfStage | undefined,
   record: { readonly stage: string; readonly at: string; readonly error: string } | undefined,
-): GivenUpByStage {
+): DeadLettersOfStage {
   const records = (known?.records ?? 0) + 1;
   if (record === undefined) return { stage: undefined, records };
   const { stage, at, error } = record;

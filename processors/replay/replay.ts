@@ -19,9 +19,9 @@ import {
 } from '@tributary/core';
 import { awaitCatalog, awaitFact, factIn } from '../catalog-position.ts';
 import { timeOf } from '../event-record.ts';
-import type { SlowTurns } from '../fairness/slow-queue-scheduler.ts';
+import type { SlowQueueScheduler } from '../fairness/slow-queue-scheduler.ts';
 import type { ReevaluationDependencies } from './selection.ts';
-import { firstStep, nextStep, type ReadShares, type Stepped, sharedReads } from './step.ts';
+import { createReadBudgets, firstStep, nextStep, type ReadBudgets, type StepResult } from './step.ts';
 
 export interface ReplayDependencies extends ReevaluationDependencies {
   readonly log: Pick<EventLog, 'read' | 'end' | 'first' | 'offsetAt' | 'topics'>;
@@ -35,8 +35,8 @@ export interface ReplayDependencies extends ReevaluationDependencies {
 }
 
 interface SteppingDependencies extends ReplayDependencies {
-  readonly reads: ReadShares;
-  readonly turns: SlowTurns;
+  readonly reads: ReadBudgets;
+  readonly scheduler: SlowQueueScheduler;
 }
 
 /**
@@ -44,12 +44,12 @@ interface SteppingDependencies extends ReplayDependencies {
  * of the replay's time, sends those that its rules take on to the slow lane of route, and emits the step after it, which
  * comes back a tick later. One of rejected events sends those that pass by now to the slow queue of validate. What a step emits is committed with it, so a crash at any moment repeats no event.
  */
-export function replay(dependencies: ReplayDependencies, turns: SlowTurns): FlowStage['handle'] {
-  const reads = sharedReads(dependencies.elapsed);
+export function replay(dependencies: ReplayDependencies, scheduler: SlowQueueScheduler): FlowStage['handle'] {
+  const reads = createReadBudgets(dependencies.elapsed);
   return promised((entry) =>
     entry.position.topic === TOPIC.catalog
       ? begin(dependencies, entry)
-      : goOn({ ...dependencies, reads, turns }, entry),
+      : continueReplay({ ...dependencies, reads, scheduler }, entry),
   );
 }
 
@@ -66,7 +66,10 @@ async function begin(dependencies: ReplayDependencies, entry: LogEntry): Promise
   return [stepEmission(await firstStep(dependencies, asked, position), asked, position)];
 }
 
-async function goOn(dependencies: SteppingDependencies, entry: LogEntry): Promise<readonly Emission[]> {
+async function continueReplay(
+  dependencies: SteppingDependencies,
+  entry: LogEntry,
+): Promise<readonly Emission[]> {
   const { catalog, catalogWaitMs, clock, metrics } = dependencies;
   await awaitCatalog(catalog, [entry], catalogWaitMs);
   const step = stepIn(entry);
@@ -85,7 +88,7 @@ async function stepAfter(
   dependencies: SteppingDependencies,
   asked: Replay,
   step: ReplayStep,
-): Promise<Stepped> {
+): Promise<StepResult> {
   const { catalog } = dependencies;
   if (asked.status === 'cancelled') return { next: { ...step, status: 'cancelled' }, events: [] };
   if (asked.rule_id !== null && catalog.state.entity('rule', asked.workspace_id, asked.rule_id) === undefined)

@@ -1,22 +1,28 @@
 import {
   type CanonicalEvent,
+  type Catalog,
   type Claimant,
+  closedTo,
   type Deduplicator,
   type Emission,
   eventKey,
   eventName,
   HEADER,
   InvalidInput,
+  isUndecided,
   type LogEntry,
+  MATCH,
+  matchRules,
   parseExact,
   parseObject,
   type RejectedEvent,
   type Replay,
   type ReplayStep,
+  type Rule,
   TOPIC,
 } from '@tributary/core';
-import { eventHeaders } from '../event-record.ts';
-import { type Contracts, evaluated } from '../validate/evaluation.ts';
+import { eventHeaders, eventOf } from '../event-record.ts';
+import { type Contracts, evaluateAt } from '../validate/evaluation.ts';
 
 /** Whether the filters of a replay, all but its times, take an event by the headers of its entry. */
 export function takesHeaders(
@@ -41,8 +47,44 @@ function isIn(list: readonly string[] = [], value: string | undefined): boolean 
   return list.length === 0 || (value !== undefined && list.includes(value));
 }
 
+/** The event for the slow lane of route, with the rules that take it; undefined where none does. */
+export function sentOn(
+  { state, position }: Pick<Catalog, 'state' | 'position'>,
+  replay: Replay,
+  entry: LogEntry,
+): Emission | undefined {
+  if (!takesHeaders(replay, entry)) return undefined;
+  const event = eventOf(entry);
+  if (!takesEvent(replay, event)) return undefined;
+  const open = rulesOf(state, replay).filter((rule) => isOpen(state, rule, event));
+  const matches = matchRules(open, event);
+  const rules = matches.filter(({ mismatch }) => mismatch === undefined || isUndecided(mismatch));
+  if (rules.length === 0) return undefined;
+  const headers = {
+    ...entry.headers,
+    [HEADER.catalogPosition]: String(Math.max(position, Number(entry.headers[HEADER.catalogPosition]) || 0)),
+    [HEADER.rules]: rules.map(({ rule }) => rule.id).join(','),
+    // The dead delivery of a filter that cannot say whether its rule takes the event is made where rules are applied.
+    ...(rules.some(({ mismatch }) => mismatch !== undefined) ? { [HEADER.match]: MATCH.named } : {}),
+    [HEADER.replay]: replay.id,
+    ...(replay.new_ids === false ? { [HEADER.replayIds]: 'first' } : {}),
+  };
+  return { topic: TOPIC.eventsSlow, key: entry.key, value: entry.value, headers };
+}
+
+function rulesOf(state: Catalog['state'], { rule_id, workspace_id }: Replay): readonly Rule[] {
+  if (rule_id === null) return state.enabledRules(workspace_id);
+  const rule = state.entity('rule', workspace_id, rule_id);
+  return rule === undefined ? [] : [{ ...rule, enabled: true }];
+}
+
+function isOpen(state: Catalog['state'], rule: Rule, event: CanonicalEvent): boolean {
+  const destination = state.entity('destination', rule.workspace_id, rule.destination_id);
+  return closedTo(destination, event.environment) === undefined;
+}
+
 /** What a replay makes of an entry that it looks at. */
-export type Looked = Emission | 'still rejected' | undefined;
+export type Selection = Emission | 'still rejected' | undefined;
 
 export interface ReevaluationDependencies extends Contracts {
   readonly reevaluations: Pick<Deduplicator, 'claim'>;
@@ -70,12 +112,12 @@ export function reevaluate(
   contracts: Contracts,
   replay: Replay,
   { catalog_position }: Pick<ReplayStep, 'catalog_position'>,
-): (entry: LogEntry) => Looked {
+): (entry: LogEntry) => Selection {
   if (catalog_position === undefined) throw new InvalidInput('no catalog position to evaluate by');
   return (entry) => {
-    const found = takenOf(replay, entry);
+    const found = selectedEvent(replay, entry);
     if (found === undefined) return undefined;
-    const by = evaluated(contracts, found.event, catalog_position);
+    const by = evaluateAt(contracts, found.event, catalog_position);
     if (by?.verdict.outcome === 'rejected') return 'still rejected';
     return toValidate(replay, entry, found, catalog_position);
   };
@@ -88,7 +130,7 @@ interface Received {
 }
 
 /** Undefined for an event of another workspace, or one that the filters of the replay leave out. */
-function takenOf(replay: Replay, entry: LogEntry): Received | undefined {
+function selectedEvent(replay: Replay, entry: LogEntry): Received | undefined {
   if (!takesHeaders(replay, entry)) return undefined;
   const rejected = parseObject(entry.value) as unknown as RejectedEvent;
   if (!takesEvent(replay, rejected.event)) return undefined;
@@ -126,16 +168,16 @@ function toValidate(
 }
 
 /** Remembers the ids of the rejected events that the replay takes. */
-export function mark(replay: Replay, claimants: Claimant[]): (entry: LogEntry) => Looked {
+export function mark(replay: Replay, claimants: Claimant[]): (entry: LogEntry) => Selection {
   return (entry) => {
-    const found = takenOf(replay, entry);
+    const found = selectedEvent(replay, entry);
     if (found !== undefined) claimants.push({ ...claimantOf(found.event, entry), rejected: true });
     return undefined;
   };
 }
 
 /** Takes the ids of accepted events, where a rejected one has the same: it is not to be accepted a second time. */
-export function compare({ workspace_id }: Replay, claimants: Claimant[]): (entry: LogEntry) => Looked {
+export function compare({ workspace_id }: Replay, claimants: Claimant[]): (entry: LogEntry) => Selection {
   return (entry) => {
     const { [HEADER.messageId]: messageId, [HEADER.environment]: environment } = entry.headers;
     if (entry.headers[HEADER.workspaceId] !== workspace_id || messageId === undefined) return undefined;

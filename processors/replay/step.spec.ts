@@ -7,12 +7,12 @@ import {
   type ReplayStep,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { SlowTurns } from '../fairness/slow-queue-scheduler.ts';
-import { nextStep, ReadShares, sharedReads } from './step.ts';
+import { SlowQueueScheduler } from '../fairness/slow-queue-scheduler.ts';
+import { createReadBudgets, nextStep, ReadBudgets } from './step.ts';
 
 const TURNS = {
   elapsed: () => 0,
-  turns: new SlowTurns(
+  scheduler: new SlowQueueScheduler(
     () => 0,
     () => false,
   ),
@@ -72,7 +72,7 @@ const catalog = { state: {}, position: 0 } as unknown as Catalog;
 const stepWith = async (log: ReturnType<typeof logOf>) =>
   (
     await nextStep(
-      { log, catalog, clock: () => 0, reads: sharedReads(() => 0), ...TURNS, ...UNUSED },
+      { log, catalog, clock: () => 0, reads: createReadBudgets(() => 0), ...TURNS, ...UNUSED },
       REPLAY,
       STEP,
     )
@@ -122,7 +122,7 @@ describe('a step of a replay', () => {
       },
       catalog: { state, position: 0 } as unknown as Catalog,
       clock: () => 0,
-      reads: sharedReads(() => 0),
+      reads: createReadBudgets(() => 0),
       ...TURNS,
       ...UNUSED,
     };
@@ -155,7 +155,7 @@ describe('a step of a replay', () => {
 /** Bytes that so many replays read in ten seconds, each with a step every 250 ms that reads all it may. */
 function readBy(replays: number): readonly number[] {
   const time = { now: 0 };
-  const shares = new ReadShares(16_000, 4_000, () => time.now);
+  const shares = new ReadBudgets(16_000, 4_000, () => time.now);
   const read = Array.from({ length: replays }, () => 0);
   for (; time.now < 10_000; time.now += 250)
     for (let n = 0; n < replays; n++) {
@@ -178,7 +178,7 @@ it.each([1, 2, 50])('%i replays together read no more than one, and each its par
 
 it('shares only among those that run', () => {
   const time = { now: 0 };
-  const shares = new ReadShares(16_000, 4_000, () => time.now);
+  const shares = new ReadBudgets(16_000, 4_000, () => time.now);
   expect(shares.of('a')).toBe(4_000);
   expect(shares.of('b')).toBe(2_000);
   shares.take('a', 4_000);

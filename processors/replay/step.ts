@@ -1,43 +1,35 @@
 import {
-  type CanonicalEvent,
   type Catalog,
   type Claimant,
   type Clock,
-  closedTo,
   type Emission,
   type EventLog,
   HEADER,
   HeldThread,
   iso,
-  isUndecided,
   type LogEntry,
-  MATCH,
-  matchRules,
   REPLAY_TICK_MS,
   type Replay,
   type ReplayCursor,
   type ReplayStep,
-  type Rule,
   TOPIC,
 } from '@tributary/core';
-import { eventOf } from '../event-record.ts';
-import type { SlowTurns } from '../fairness/slow-queue-scheduler.ts';
+import type { SlowQueueScheduler } from '../fairness/slow-queue-scheduler.ts';
 import {
   compare,
   comparedSince,
-  type Looked,
   mark,
   mayBeForgotten,
   type ReevaluationDependencies,
   reevaluate,
-  takesEvent,
-  takesHeaders,
+  type Selection,
+  sentOn,
 } from './selection.ts';
 
 /** Bytes of events that a step may send on: they are committed in one transaction. */
 const STEP_BYTES = 1024 * 1024;
 /** Bytes that the steps of all replays of a process may read in a tick, those of other workspaces too; and of one read. */
-const LOOKED_AT_BYTES = 4 * 1024 * 1024;
+const READ_BUDGET_BYTES = 4 * 1024 * 1024;
 const READ_BYTES = 256 * 1024;
 
 /** How long a replay looks at events before others have their turn, ms. */
@@ -49,18 +41,18 @@ interface StepDependencies extends ReevaluationDependencies {
   readonly clock: Clock;
   /** Ms that never go back. */
   readonly elapsed: Clock;
-  readonly reads: ReadShares;
+  readonly reads: ReadBudgets;
   /** The filters of the rules are evaluated in these. */
-  readonly turns: SlowTurns;
+  readonly scheduler: SlowQueueScheduler;
 }
 
 /** The budget that the replays of a process share. */
-export function sharedReads(elapsed: () => number): ReadShares {
-  return new ReadShares((LOOKED_AT_BYTES * 1_000) / REPLAY_TICK_MS, LOOKED_AT_BYTES, elapsed);
+export function createReadBudgets(elapsed: () => number): ReadBudgets {
+  return new ReadBudgets((READ_BUDGET_BYTES * 1_000) / REPLAY_TICK_MS, READ_BUDGET_BYTES, elapsed);
 }
 
 /** What a step makes: the one after it, and the events it sends on. */
-export interface Stepped {
+export interface StepResult {
   readonly next: Omit<ReplayStep, 'number' | 'at'>;
   readonly events: readonly Emission[];
 }
@@ -132,7 +124,7 @@ interface Allowance {
 }
 
 /** Events of so many steps at most. A slow replay has steps that send nothing, so that none is ahead of its pace. */
-function mostOf({ events_per_second }: Replay, steps: number): number {
+function allowedUntil({ events_per_second }: Replay, steps: number): number {
   return Math.floor((steps * events_per_second * REPLAY_TICK_MS) / 1_000);
 }
 
@@ -141,12 +133,12 @@ export async function nextStep(
   dependencies: StepDependencies,
   replay: Replay,
   step: ReplayStep,
-): Promise<Stepped> {
+): Promise<StepResult> {
   const mayRead = dependencies.reads.of(replay.id);
   const sendsOn = step.phase === undefined || step.phase === 'evaluate';
   const allowance: Allowance = {
     events: sendsOn
-      ? mostOf(replay, step.number + 1) - mostOf(replay, step.number)
+      ? allowedUntil(replay, step.number + 1) - allowedUntil(replay, step.number)
       : Number.POSITIVE_INFINITY,
     bytes: STEP_BYTES,
     lookedAtBytes: mayRead,
@@ -205,7 +197,7 @@ function lookOf(
   replay: Replay,
   step: ReplayStep,
   claimants: Claimant[],
-): (entry: LogEntry) => Looked {
+): (entry: LogEntry) => Selection {
   if (step.phase === 'mark') return mark(replay, claimants);
   if (step.phase === 'compare') return compare(replay, claimants);
   if (replay.outcome === 'rejected') return reevaluate(dependencies, replay, step);
@@ -215,7 +207,7 @@ function lookOf(
 /** What a step reads, and what it has made of it so far. */
 interface Reading {
   readonly topic: string;
-  readonly look: (entry: LogEntry) => Looked;
+  readonly look: (entry: LogEntry) => Selection;
   readonly allowance: Allowance;
   readonly events: Emission[];
   stillRejected: number;
@@ -247,7 +239,7 @@ async function readOn(
     };
     for (let at = 0; at < read.entries.length; ) {
       const from = at;
-      at = await dependencies.turns.run(replay.workspace_id, () => lookAt(from));
+      at = await dependencies.scheduler.run(replay.workspace_id, () => lookAt(from));
     }
     if (isUsedUp(allowance)) break;
     if (read.next > next) next = Math.min(read.next, cursor.end);
@@ -260,7 +252,7 @@ async function readOn(
   return { cursor: { ...cursor, next }, lookedAt };
 }
 
-function note(reading: Reading, looked: Looked): void {
+function note(reading: Reading, looked: Selection): void {
   if (looked === undefined) return;
   if (looked === 'still rejected') {
     reading.stillRejected += 1;
@@ -285,42 +277,6 @@ function isUsedUp({ events, bytes, lookedAtBytes }: Allowance): boolean {
   return events <= 0 || bytes <= 0 || lookedAtBytes <= 0;
 }
 
-/** The event for the slow lane of route, with the rules that take it; undefined where none does. */
-function sentOn(
-  { state, position }: Pick<Catalog, 'state' | 'position'>,
-  replay: Replay,
-  entry: LogEntry,
-): Emission | undefined {
-  if (!takesHeaders(replay, entry)) return undefined;
-  const event = eventOf(entry);
-  if (!takesEvent(replay, event)) return undefined;
-  const open = rulesOf(state, replay).filter((rule) => isOpen(state, rule, event));
-  const matches = matchRules(open, event);
-  const rules = matches.filter(({ mismatch }) => mismatch === undefined || isUndecided(mismatch));
-  if (rules.length === 0) return undefined;
-  const headers = {
-    ...entry.headers,
-    [HEADER.catalogPosition]: String(Math.max(position, Number(entry.headers[HEADER.catalogPosition]) || 0)),
-    [HEADER.rules]: rules.map(({ rule }) => rule.id).join(','),
-    // The dead delivery of a filter that cannot say whether its rule takes the event is made where rules are applied.
-    ...(rules.some(({ mismatch }) => mismatch !== undefined) ? { [HEADER.match]: MATCH.named } : {}),
-    [HEADER.replay]: replay.id,
-    ...(replay.new_ids === false ? { [HEADER.replayIds]: 'first' } : {}),
-  };
-  return { topic: TOPIC.eventsSlow, key: entry.key, value: entry.value, headers };
-}
-
-function rulesOf(state: Catalog['state'], { rule_id, workspace_id }: Replay): readonly Rule[] {
-  if (rule_id === null) return state.enabledRules(workspace_id);
-  const rule = state.entity('rule', workspace_id, rule_id);
-  return rule === undefined ? [] : [{ ...rule, enabled: true }];
-}
-
-function isOpen(state: Catalog['state'], rule: Rule, event: CanonicalEvent): boolean {
-  const destination = state.entity('destination', rule.workspace_id, rule.destination_id);
-  return closedTo(destination, event.environment) === undefined;
-}
-
 /** One that made no step for so long, ms, has ended. */
 const FORGOTTEN_AFTER_MS = 5_000;
 
@@ -333,7 +289,7 @@ interface Share {
  * What replays may read of the log, which answers others too: so much a second by all that run in a process, shared out
  * evenly. A share that is not used is kept for the next step up to `burst`, and one that is overdrawn waits.
  */
-export class ReadShares {
+export class ReadBudgets {
   readonly #bytesPerMs: number;
   readonly #burst: number;
   readonly #elapsed: () => number;

@@ -140,7 +140,7 @@ function settledOnRedrive(routed: Routed, rule: Rule, reason: string): Emission 
 }
 
 /** The event itself, for the slow lane, with all of its rules still to be matched. */
-export function toSlowMatching({ entry, catalogPosition }: Routed): Emission {
+export function toSlowQueueUnmatched({ entry, catalogPosition }: Routed): Emission {
   const headers = {
     ...entry.headers,
     [HEADER.catalogPosition]: String(catalogPosition),
@@ -151,7 +151,7 @@ export function toSlowMatching({ entry, catalogPosition }: Routed): Emission {
 }
 
 /** The event itself, for the slow lane, with the rules that are still to be done. */
-export function toSlowLane({ entry, catalogPosition, sharing }: Routed, rules: readonly Rule[]): Emission {
+export function toSlowQueue({ entry, catalogPosition, sharing }: Routed, rules: readonly Rule[]): Emission {
   const { topic, offset } = entry.position;
   // What was in the slow lane before comes out of its order there, and these rules have been matched.
   const { [HEADER.acceptedOffset]: _passed, [HEADER.match]: _matched, ...known } = entry.headers;

@@ -49,7 +49,7 @@ export function excessOf(outputs: readonly string[], share: RuleShare): string |
 }
 
 /** Characters of outputs that a process holds for events that are not done with, over all partitions. */
-const IN_HAND_CHARS = 32 * 1024 * 1024;
+const HELD_CHARS = 32 * 1024 * 1024;
 
 /** Characters of outputs after which one call of the sandbox ends. */
 const CALL_CHARS = 4 * 1024 * 1024;
@@ -64,14 +64,14 @@ export interface Holder {
  * one event goes on, until it is done; so memory is bounded whatever all programs return at once, and something always
  * moves.
  */
-export class OutputsInHand {
+export class HeldOutputs {
   readonly #limit: number;
   readonly #held = new Map<Holder, number>();
   #chars = 0;
   #first: Holder | undefined;
   #changed = Promise.withResolvers<void>();
 
-  constructor(limit = IN_HAND_CHARS) {
+  constructor(limit = HELD_CHARS) {
     this.#limit = limit;
   }
 
@@ -112,7 +112,7 @@ export class OutputsInHand {
   }
 
   /** Follows one call of the sandbox: what it returned counts from when it arrives. `alone`: for the first event. */
-  call(alone: boolean): CallInHand {
+  call(alone: boolean): HeldCall {
     let arrived = 0;
     return {
       made: (chars) => {
@@ -136,7 +136,7 @@ export class OutputsInHand {
   }
 }
 
-export interface CallInHand {
+export interface HeldCall {
   made(chars: number): void;
   goOn(): boolean;
   /** Its outputs have found their holders. */

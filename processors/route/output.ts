@@ -15,7 +15,7 @@ import {
   withDigitsOf,
 } from '@tributary/core';
 import { shorten } from '../event-record.ts';
-import { type InTurn, pieceOf } from '../fairness/slow-queue-scheduler.ts';
+import { pieceOf, type RunPiece } from '../fairness/slow-queue-scheduler.ts';
 
 /** Characters of a failure's message that are kept. */
 const MESSAGE_LENGTH = 500;
@@ -59,13 +59,13 @@ export async function transformedInPieces(
   source: CanonicalEvent,
   result: SandboxResult & { readonly ok: true },
   text: string,
-  inTurn: InTurn,
+  runPiece: RunPiece,
 ): Promise<Transformed> {
   const events: CanonicalEvent[] = [];
   while (events.length < result.outputs.length) {
     const outputs = pieceOf(result.outputs, events.length);
     const read = () => transformedFrom(source, { ...result, outputs }, text);
-    const piece = await inTurn(source.workspace_id, read);
+    const piece = await runPiece(source.workspace_id, read);
     if (!piece.ok) return piece;
     events.push(...piece.events);
   }

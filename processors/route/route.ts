@@ -22,15 +22,20 @@ import { awaitCatalog, catalogPositionOf } from '../catalog-position.ts';
 import { eventOf, verdictIn } from '../event-record.ts';
 import type { FairShare } from '../fairness/fair-share.ts';
 import type { PartitionWindows } from '../fairness/partition-windows.ts';
-import { type InTurn, laterMs, PIECE_CHARS, type SlowTurns } from '../fairness/slow-queue-scheduler.ts';
+import {
+  downstreamMs,
+  PIECE_CHARS,
+  type RunPiece,
+  type SlowQueueScheduler,
+} from '../fairness/slow-queue-scheduler.ts';
 import {
   deliveryOf,
   droppedOnRedrive,
   failedTransformation,
   type Routed,
   toDeliver,
-  toSlowLane,
-  toSlowMatching,
+  toSlowQueue,
+  toSlowQueueUnmatched,
 } from './delivery.ts';
 import { type Matching, matchAgain, matchAll, matchOf, stillTakes } from './matching.ts';
 import type { TransformedEvents } from './output.ts';
@@ -59,9 +64,9 @@ export function route(
     const event = eventOf(entry);
     const { workspace_id } = event;
     const subject = routed(dependencies, entry, event, context, { redrives: 0, sharing: 0 });
-    if (share.sendsSlow(workspace_id)) {
+    if (share.goesToSlowQueue(workspace_id)) {
       metrics.count('tributary_events_deferred_total', { stage: 'route' });
-      return [toSlowMatching(subject)];
+      return [toSlowQueueUnmatched(subject)];
     }
     const { rules, emissions, filterMs } = matchAll(subject, { state: catalog.state, metrics });
     share.charge(workspace_id, filterMs);
@@ -88,7 +93,10 @@ function writingMs(emissions: readonly Emission[]): number {
  * makes nothing where it was disabled or narrowed meanwhile, as if the event came now. A redrive or a replay is asked for by
  * a person, whatever the state of the rule.
  */
-export function routeSlow(dependencies: RouteDependencies, turns: SlowTurns): FlowStage['handle'] {
+export function routeSlow(
+  dependencies: RouteDependencies,
+  scheduler: SlowQueueScheduler,
+): FlowStage['handle'] {
   return promised(async (entry, context) => {
     await awaitCatalog(dependencies.catalog, [entry], dependencies.catalogWaitMs);
     const event = eventOf(entry);
@@ -107,10 +115,10 @@ export function routeSlow(dependencies: RouteDependencies, turns: SlowTurns): Fl
     const matched =
       match === undefined
         ? { rules, emissions: [] }
-        : await turns.run(
+        : await scheduler.run(
             event.workspace_id,
             () => matchSlow(dependencies, subject, match, rules),
-            ({ emissions }) => laterMs(emissions),
+            ({ emissions }) => downstreamMs(emissions),
           );
     const sharing = numberIn(entry, HEADER.rulesSharing) ?? sharingOf(matched.rules);
     const applied = await applyRules(dependencies, { ...subject, sharing }, matched.rules, undefined);
@@ -178,10 +186,10 @@ async function applyRules(
     slowAfterMs: windows?.slowAfterMs ?? Number.POSITIVE_INFINITY,
   };
   const apply = (rule: Rule) => applyRule(dependencies, routed, rule, windows, bounds);
-  const { emissions, left } = await inPieces(rules, apply, limits).finally(() =>
+  const { emissions, left } = await applyInPieces(rules, apply, limits).finally(() =>
     transformer.release(bounds.holder),
   );
-  if (left.length > 0) emissions.push(toSlowLane(routed, left));
+  if (left.length > 0) emissions.push(toSlowQueue(routed, left));
   for (const { topic } of emissions) dependencies.metrics.count('tributary_events_routed_total', { topic });
   return emissions;
 }
@@ -240,7 +248,7 @@ async function transform(
   rule: Rule,
   transformation: Transformation,
   bounds: Bounds,
-  patienceMs: number | undefined,
+  timeoutMs: number | undefined,
 ): Promise<Applied> {
   const input = transformationInput(routed.entry.value, contextOf(routed, rule), routed.event);
   const outcome = await transformer.run(
@@ -249,7 +257,7 @@ async function transform(
     input,
     routed.context,
     bounds,
-    patienceMs,
+    timeoutMs,
   );
   // What stays here holds up the deliveries of every event behind it in the partition.
   if (outcome === 'too slow') return 'slow';
@@ -258,7 +266,7 @@ async function transform(
     return [failedTransformation(routed, rule, reason)];
   }
   if (outcome.events.length === 0 && routed.redrives > 0) return [droppedOnRedrive(routed, rule)];
-  return deliveriesOf(routed, rule, outcome, transformer.inTurn);
+  return deliveriesOf(routed, rule, outcome, transformer.runPiece);
 }
 
 /** One for each event that a transformation made; where they are large, some of them in each turn of the workspace. */
@@ -266,7 +274,7 @@ async function deliveriesOf(
   routed: Routed,
   rule: Rule,
   { events, isLarge }: Pick<TransformedEvents, 'events' | 'isLarge'>,
-  inTurn: InTurn,
+  runPiece: RunPiece,
 ): Promise<readonly Emission[]> {
   const emissions: Emission[] = [];
   const nextOf = (mostChars: number) => {
@@ -284,7 +292,7 @@ async function deliveriesOf(
   if (isLarge !== true) return nextOf(Number.POSITIVE_INFINITY);
   const { workspace_id } = routed.event;
   while (emissions.length < events.length)
-    emissions.push(...(await inTurn(workspace_id, () => nextOf(PIECE_CHARS), laterMs)));
+    emissions.push(...(await runPiece(workspace_id, () => nextOf(PIECE_CHARS), downstreamMs)));
   return emissions;
 }
 
@@ -317,7 +325,7 @@ export interface Piece {
  * Applies rules until what they made is enough for one commit, or took long enough: the rest goes on as an entry of the
  * slow lane, so no event holds more than a piece of what it becomes, however many rules it matches.
  */
-async function inPieces(
+async function applyInPieces(
   rules: readonly Rule[],
   apply: (rule: Rule) => Promise<Applied>,
   limits: { readonly elapsed: Clock; readonly slowAfterMs: number },

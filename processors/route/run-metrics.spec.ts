@@ -7,7 +7,7 @@ import {
   type RunTally,
 } from '@tributary/core';
 import { describe, expect, it, vi } from 'vitest';
-import { type FinishedRun, RunFigures } from './run-metrics.ts';
+import { type FinishedRun, RunMetrics } from './run-metrics.ts';
 
 const EVENT = {} as CanonicalEvent;
 const made = (events: number, durationMs = 1): FinishedRun => ({
@@ -15,7 +15,7 @@ const made = (events: number, durationMs = 1): FinishedRun => ({
   durationMs,
 });
 const failed: FinishedRun = { outcome: { ok: false, kind: 'threw', message: 'x' }, durationMs: 2 };
-const transformation = (id: string) => ({ id, workspace_id: 'w' }) as Parameters<RunFigures['note']>[0];
+const transformation = (id: string) => ({ id, workspace_id: 'w' }) as Parameters<RunMetrics['note']>[0];
 
 function setUp(metrics: Metrics = NO_METRICS) {
   const added: RunTally[] = [];
@@ -27,17 +27,17 @@ function setUp(metrics: Metrics = NO_METRICS) {
     },
   };
   const clock = () => Date.parse('2026-01-01T10:20:00.000Z');
-  return { added, state, figures: new RunFigures({ counters, clock, metrics, logger: NO_LOGGER }) };
+  return { added, state, runMetrics: new RunMetrics({ counters, clock, metrics, logger: NO_LOGGER }) };
 }
 
-describe('RunFigures', () => {
+describe('RunMetrics', () => {
   it('hands over what runs came to, by transformation and hour', async () => {
-    const { added, figures } = setUp();
-    figures.note(transformation('a'), [made(1), made(0), made(3), failed]);
-    figures.note(transformation('a'), [made(1)]);
-    figures.note(transformation('b'), [made(1)]);
-    figures.note(transformation('c'), []);
-    await figures.close();
+    const { added, runMetrics } = setUp();
+    runMetrics.note(transformation('a'), [made(1), made(0), made(3), failed]);
+    runMetrics.note(transformation('a'), [made(1)]);
+    runMetrics.note(transformation('b'), [made(1)]);
+    runMetrics.note(transformation('c'), []);
+    await runMetrics.close();
     expect(added).toMatchObject([
       {
         workspaceId: 'w',
@@ -50,28 +50,28 @@ describe('RunFigures', () => {
   });
 
   it('hands over by itself after a while', async () => {
-    const { added, figures } = setUp();
-    figures.note(transformation('a'), [made(1)]);
+    const { added, runMetrics } = setUp();
+    runMetrics.note(transformation('a'), [made(1)]);
     await vi.waitFor(() => expect(added).toHaveLength(1), { timeout: 5_000 });
-    figures.note(transformation('a'), [made(1)]);
-    await figures.close();
+    runMetrics.note(transformation('a'), [made(1)]);
+    await runMetrics.close();
     expect(added).toHaveLength(2);
   });
 
   it('keeps what the counters did not take', async () => {
-    const { added, state, figures } = setUp();
+    const { added, state, runMetrics } = setUp();
     state.fails = true;
-    figures.note(transformation('a'), [made(1)]);
-    await figures.close();
+    runMetrics.note(transformation('a'), [made(1)]);
+    await runMetrics.close();
     state.fails = false;
-    figures.note(transformation('a'), [made(1)]);
-    await figures.close();
+    runMetrics.note(transformation('a'), [made(1)]);
+    await runMetrics.close();
     expect(added).toMatchObject([{ counts: { runs: 2 } }]);
   });
 
   it('labels a hundred transformations by themselves and no more', async () => {
     const seen = new Map<string, number>();
-    const { figures } = setUp({
+    const { runMetrics } = setUp({
       ...NO_METRICS,
       count(_name, given, by = 1) {
         const labels: Labels = given ?? {};
@@ -79,9 +79,9 @@ describe('RunFigures', () => {
         seen.set(key, (seen.get(key) ?? 0) + by);
       },
     });
-    for (let i = 0; i < 150; i++) figures.note(transformation(`t${i}`), [made(1)]);
-    figures.note(transformation('t7'), [made(0), made(2), failed]);
-    await figures.close();
+    for (let i = 0; i < 150; i++) runMetrics.note(transformation(`t${i}`), [made(1)]);
+    runMetrics.note(transformation('t7'), [made(0), made(2), failed]);
+    await runMetrics.close();
     expect(seen.size).toBe(104);
     expect(seen.get('other ok')).toBe(50);
     expect(['dropped', 'fanned_out', 'threw'].map((outcome) => seen.get(`t7 ${outcome}`))).toEqual([1, 1, 1]);

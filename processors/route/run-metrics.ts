@@ -21,7 +21,7 @@ const LABELLED = 100;
 const OTHERS = 'other';
 const HOUR_MS = 3_600_000;
 
-export interface RunFiguresDependencies {
+export interface RunMetricsDependencies {
   readonly counters: Pick<VolumeCounters, 'addRuns'>;
   readonly clock: Clock;
   readonly metrics: Metrics;
@@ -38,14 +38,14 @@ export interface FinishedRun {
  * Counts the runs of each transformation: in this process's metrics, and in the counters that all processes share. A
  * run that is made again, after a crash or in the slow lane, counts again: it took its time again.
  */
-export class RunFigures {
-  readonly #dependencies: RunFiguresDependencies;
+export class RunMetrics {
+  readonly #dependencies: RunMetricsDependencies;
   readonly #labelled = new Set<string>();
   #waiting = new Map<string, RunTally>();
   #timer: NodeJS.Timeout | undefined;
   #flushing: Promise<void> = Promise.resolve();
 
-  constructor(dependencies: RunFiguresDependencies) {
+  constructor(dependencies: RunMetricsDependencies) {
     this.#dependencies = dependencies;
   }
 

@@ -7,12 +7,12 @@ import type {
   Transformation,
 } from '@tributary/core';
 import { LRUCache } from 'lru-cache';
-import { type InTurn, SMALL_CHARS } from '../fairness/slow-queue-scheduler.ts';
+import { type RunPiece, SMALL_CHARS } from '../fairness/slow-queue-scheduler.ts';
 import { TimeoutWheel } from '../fairness/timeout-wheel.ts';
 import { type FailureWatch, messageWithoutValues } from './failure-watch.ts';
 import { type Transformed, transformedFrom, transformedInPieces } from './output.ts';
-import { CallSize, charsOf, excessOf, type Holder, OutputsInHand, type RuleShare } from './output-limits.ts';
-import type { RunFigures } from './run-metrics.ts';
+import { CallSize, charsOf, excessOf, HeldOutputs, type Holder, type RuleShare } from './output-limits.ts';
+import type { RunMetrics } from './run-metrics.ts';
 
 /** Programs whose sizes of calls are remembered. */
 const KNOWN_PROGRAMS = 10_000;
@@ -20,7 +20,7 @@ const KNOWN_PROGRAMS = 10_000;
 export interface TransformerDependencies {
   readonly sandbox: Sandbox;
   readonly failures: Pick<FailureWatch, 'note'>;
-  readonly figures: Pick<RunFigures, 'note'>;
+  readonly runMetrics: Pick<RunMetrics, 'note'>;
   /** Ms that never go back. */
   readonly elapsed: Clock;
   /** Events one sandbox call takes at most. */
@@ -28,7 +28,7 @@ export interface TransformerDependencies {
   /** Bytes of events one sandbox call takes at most; a larger one goes alone. */
   readonly maxBytes: number;
   /** Runs a piece of the work on large outputs. */
-  readonly inTurn: InTurn;
+  readonly runPiece: RunPiece;
   /** Why no more events of the transformation may run, asked before each call; undefined when they may. */
   refusal(transformation: Transformation): string | undefined;
 }
@@ -86,7 +86,7 @@ export class Transformer {
   readonly #programs = new Map<string, Program>();
   readonly #sizes = new LRUCache<string, CallSize>({ max: KNOWN_PROGRAMS });
   readonly #timeouts: TimeoutWheel;
-  readonly #inHand = new OutputsInHand();
+  readonly #inHand = new HeldOutputs();
 
   constructor(dependencies: TransformerDependencies) {
     this.#dependencies = dependencies;
@@ -100,7 +100,7 @@ export class Transformer {
 
   /**
    * Rejects with what the sandbox threw (`Unavailable`), and once the partition was left; a failing event is an
-   * answer. `too slow` after `patienceMs`: code has no effects, so the event can be run again where it delays nobody.
+   * answer. `too slow` after `timeoutMs`: code has no effects, so the event can be run again where it delays nobody.
    */
   run(
     transformation: Transformation,
@@ -108,14 +108,14 @@ export class Transformer {
     input: SandboxInput,
     context: Pick<StageContext, 'room'>,
     bounds: Bounds,
-    patienceMs?: number,
+    timeoutMs?: number,
   ): Promise<Transformed | NotRun | TooSlow> {
     const program = this.#programOf(transformation);
     return new Promise((resolve, reject) => {
       const bytes = Buffer.byteLength(input.event);
       const waiting: Waiting = { event, input, bytes, context, bounds, isGone: false, resolve, reject };
-      if (patienceMs !== undefined) {
-        const timeout = this.#timeouts.start(patienceMs, () => {
+      if (timeoutMs !== undefined) {
+        const timeout = this.#timeouts.start(timeoutMs, () => {
           program.waiting.delete(waiting);
           waiting.isGone = true;
           resolve('too slow');
@@ -138,8 +138,8 @@ export class Transformer {
   }
 
   /** Runs a piece of the work on large outputs. */
-  get inTurn(): InTurn {
-    return this.#dependencies.inTurn;
+  get runPiece(): RunPiece {
+    return this.#dependencies.runPiece;
   }
 
   /** All rules of an event are done, for now: its outputs are held by others, or not at all. */
@@ -217,7 +217,7 @@ export class Transformer {
   }
 
   async #call({ transformation, size, waiting: all }: Program, whole: readonly Waiting[]): Promise<void> {
-    const { sandbox, failures, figures, refusal, inTurn } = this.#dependencies;
+    const { sandbox, failures, runMetrics, refusal, runPiece } = this.#dependencies;
     const refused = refusal(transformation);
     if (refused !== undefined) {
       for (const waiting of whole) waiting.resolve({ ok: false, kind: 'refused', message: refused });
@@ -247,7 +247,7 @@ export class Transformer {
       if (tooMuch !== undefined) outcomes.push({ ok: false, kind: 'output', message: tooMuch });
       else if (!result.ok || charsOf(result) < SMALL_CHARS)
         outcomes.push(transformedFrom(event, result, input.event));
-      else outcomes.push(await transformedInPieces(event, result, input.event, inTurn));
+      else outcomes.push(await transformedInPieces(event, result, input.event, runPiece));
     }
     failures.note(
       transformation,
@@ -255,7 +255,7 @@ export class Transformer {
       outcomes.map((outcome, i) => (outcome.ok || excess[i] !== undefined ? undefined : outcome.kind)),
       lastErrorOf(batch, outcomes),
     );
-    figures.note(
+    runMetrics.note(
       transformation,
       outcomes.map((outcome, index) => ({ outcome, durationMs: results[index]?.durationMs ?? 0 })),
     );

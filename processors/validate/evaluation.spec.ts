@@ -7,7 +7,7 @@ import {
   TOPIC,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { judgementOf } from './evaluation.ts';
+import { evaluationRecords } from './evaluation.ts';
 
 const EVENT: CanonicalEvent = {
   message_id: 'm1',
@@ -53,13 +53,13 @@ function breach(path: string, action: 'warned' | 'omitted' | 'blocked') {
 }
 
 function judgement(verdict: ContractVerdict, entry = entryOf(JSON.stringify(EVENT))) {
-  return judgementOf({ entry, event: EVENT, contract: CONTRACT, verdict });
+  return evaluationRecords({ entry, event: EVENT, contract: CONTRACT, verdict });
 }
 
-describe('judgementOf', () => {
+describe('evaluationRecords', () => {
   it('passes an event without a contract on, byte by byte', () => {
     const odd = `{ "message_id" : "m1","type":"track",  "properties":{"n":1.0} }`;
-    const [accepted, ...rest] = judgementOf({
+    const [accepted, ...rest] = evaluationRecords({
       entry: entryOf(odd, { [HEADER.traceparent]: 'trace', [HEADER.keyId]: 'k1' }),
       event: EVENT,
     });

@@ -34,7 +34,7 @@ export interface Contracts {
 }
 
 /** The contract of an event as of a catalog position, and what it says; undefined where none speaks of it. The same answer wherever it is asked for. */
-export function evaluated(
+export function evaluateAt(
   { catalog, contracts }: Contracts,
   event: CanonicalEvent,
   position: number,
@@ -44,7 +44,7 @@ export function evaluated(
 }
 
 /** A received event and what its contract says; both absent when none speaks of it. */
-export interface Judged {
+export interface Evaluated {
   readonly entry: LogEntry;
   readonly event: CanonicalEvent;
   /** Where the gateway made it durable, where that is not the entry. */
@@ -57,8 +57,8 @@ export interface Judged {
  * What validate emits for one event: itself as accepted or rejected, then its violations. A function of the received
  * entry and the contract alone, so every replay gives the same bytes.
  */
-export function judgementOf(judged: Judged): readonly Emission[] {
-  const { entry, event, contract, verdict, position = entry.position } = judged;
+export function evaluationRecords(evaluation: Evaluated): readonly Emission[] {
+  const { entry, event, contract, verdict, position = entry.position } = evaluation;
   const key = eventKey(event);
   const known = {
     ...eventHeaders(event, entry.headers, catalogPositionOf(entry)),
@@ -70,7 +70,7 @@ export function judgementOf(judged: Judged): readonly Emission[] {
         }),
   };
   const headers = { ...known, ...sender(entry), [HEADER.outcome]: verdict?.outcome ?? 'accepted' };
-  const violations = violationsOf(judged);
+  const violations = violationsOf(evaluation);
   const first: Emission =
     verdict?.outcome === 'rejected'
       ? {
@@ -82,7 +82,7 @@ export function judgementOf(judged: Judged): readonly Emission[] {
       : {
           topic: TOPIC.accepted,
           key,
-          value: acceptedValue(judged),
+          value: acceptedValue(evaluation),
           headers: { ...headers, ...reevaluatedBy(entry), ...violationsHeader(violations) },
         };
   const recorded = violations.map((violation) => ({
@@ -106,7 +106,7 @@ function reevaluatedBy({ headers }: LogEntry): Headers | undefined {
 }
 
 /** The received bytes, unless fields were omitted: then all others as they were received, with their digits. */
-function acceptedValue({ entry, event, verdict }: Judged): string {
+function acceptedValue({ entry, event, verdict }: Evaluated): string {
   if (verdict?.subject === undefined) return entry.value;
   const name = contractSubject(event.type);
   if (!mayHoldExactNumbers(entry.value)) return JSON.stringify({ ...event, [name]: verdict.subject });
@@ -120,7 +120,7 @@ function rejectedValue(received: string, violations: readonly Violation[]): stri
   return `{"event":${received},"reason":${JSON.stringify(reason)},"violations":${JSON.stringify(violations)}}`;
 }
 
-function violationsOf({ event, contract, verdict }: Judged): readonly Violation[] {
+function violationsOf({ event, contract, verdict }: Evaluated): readonly Violation[] {
   if (contract === undefined || verdict === undefined) return [];
   return verdict.breaches.map((breach) => {
     const violation = {

@@ -23,8 +23,8 @@ import {
 import { awaitCatalog, catalogPositionOf } from '../catalog-position.ts';
 import { eventHeaders, eventOf } from '../event-record.ts';
 import { type FairShare, SliceCosts, type ThreadTime } from '../fairness/fair-share.ts';
-import { laterMs, type SlowTurns } from '../fairness/slow-queue-scheduler.ts';
-import { evaluated, type Judged, judgementOf } from './evaluation.ts';
+import { downstreamMs, type SlowQueueScheduler } from '../fairness/slow-queue-scheduler.ts';
+import { type Evaluated, evaluateAt, evaluationRecords } from './evaluation.ts';
 
 /** Characters of emissions after which a batch ends: an event of 300 bytes may have a hundred violations. */
 const BATCH_CHARS = 4 * 1024 * 1024;
@@ -48,7 +48,7 @@ interface Received {
 
 /** An event with its verdict, and what becomes of it where it is no repeat. */
 interface Candidate extends Received {
-  readonly judged: Judged;
+  readonly evaluation: Evaluated;
   readonly emissions: readonly Emission[];
 }
 
@@ -81,7 +81,7 @@ export function validate(
         if (signal.aborted) throw new Unavailable('the partition was lost');
       }
       const event = eventOf(entry);
-      if (share.sendsSlow(event.workspace_id)) {
+      if (share.goesToSlowQueue(event.workspace_id)) {
         const emission = toSlowQueue(entry, event);
         taken.push(emission);
         chars += emission.value.length;
@@ -110,7 +110,10 @@ interface SlowDependencies extends ValidateDependencies {
  * The same for the events that `validate` sent on, in turns of their workspaces, and for rejected ones that a replay sends
  * to be evaluated once more.
  */
-export function validateSlow(dependencies: SlowDependencies, turns: SlowTurns): BatchStage['process'] {
+export function validateSlow(
+  dependencies: SlowDependencies,
+  scheduler: SlowQueueScheduler,
+): BatchStage['process'] {
   const { catalog, catalogWaitMs, reevaluations } = dependencies;
   return async (batch, { signal, endBatch }): Promise<readonly Emission[]> => {
     await awaitCatalog(catalog, batch.entries, catalogWaitMs);
@@ -119,10 +122,10 @@ export function validateSlow(dependencies: SlowDependencies, turns: SlowTurns): 
     for (const [index, entry] of batch.entries.entries()) {
       const event = eventOf(entry);
       const received = { entry, event, position: receivedPositionOf(entry) };
-      const candidate = await turns.run(
+      const candidate = await scheduler.run(
         event.workspace_id,
         () => candidateOf(dependencies, received),
-        (result) => laterMs(result.emissions),
+        (result) => downstreamMs(result.emissions),
       );
       if (signal.aborted) throw new Unavailable('the partition was lost');
       taken.push(candidate);
@@ -152,18 +155,18 @@ function isReevaluated({ headers }: LogEntry): boolean {
   return headers[HEADER.reevaluatedBy] !== undefined;
 }
 
-function isRejected({ judged }: Candidate): boolean {
-  return judged.verdict?.outcome === 'rejected';
+function isRejected({ evaluation }: Candidate): boolean {
+  return evaluation.verdict?.outcome === 'rejected';
 }
 
 function candidateOf(dependencies: ValidateDependencies, received: Received): Candidate {
   const { entry, event, position } = received;
-  const found = evaluated(dependencies, event, catalogPositionOf(entry));
-  const judged: Judged =
+  const found = evaluateAt(dependencies, event, catalogPositionOf(entry));
+  const evaluation: Evaluated =
     found === undefined
       ? { entry, event, position }
       : { entry, event, position, contract: found.contract, verdict: found.verdict };
-  return { ...received, judged, emissions: judgementOf(judged) };
+  return { ...received, evaluation, emissions: evaluationRecords(evaluation) };
 }
 
 /** Claims the message ids of the candidates, in order; what the others emit stays where it was. */
@@ -172,18 +175,18 @@ async function withoutRepeats(
   taken: readonly (Candidate | Emission)[],
 ): Promise<readonly Emission[]> {
   const claimants: Claimant[] = [];
-  for (const one of taken) if ('judged' in one) claimants.push(claimantOf(one));
+  for (const one of taken) if ('evaluation' in one) claimants.push(claimantOf(one));
   const first = await deduplicator.claim(claimants);
   const outcomes = new Map<string, number>();
   const emissions: Emission[] = [];
   let at = 0;
   for (const one of taken) {
-    if (!('judged' in one)) {
+    if (!('evaluation' in one)) {
       emissions.push(one);
       continue;
     }
     const isFirst = first[at++] === true;
-    note(outcomes, isFirst ? one.judged : undefined);
+    note(outcomes, isFirst ? one.evaluation : undefined);
     if (isFirst) emissions.push(...one.emissions);
   }
   count(metrics, outcomes);
@@ -214,8 +217,8 @@ function isFull(chars: number, entries: number, endBatch: StageContext['endBatch
   return true;
 }
 
-function note(outcomes: Map<string, number>, judged: Judged | undefined): void {
-  const outcome = judged === undefined ? 'duplicate' : (judged.verdict?.outcome ?? 'accepted');
+function note(outcomes: Map<string, number>, evaluation: Evaluated | undefined): void {
+  const outcome = evaluation === undefined ? 'duplicate' : (evaluation.verdict?.outcome ?? 'accepted');
   outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
 }
 
