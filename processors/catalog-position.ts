@@ -7,7 +7,7 @@ import {
   messageOf,
 } from '@tributary/core';
 
-/** The catalog position an entry's writer had applied. Throws `InvalidInput` for an entry without one. */
+/** The catalog position that the writer of an entry had applied. Throws `InvalidInput` for an entry without one. */
 export function catalogPositionOf(entry: LogEntry): number {
   const text = entry.headers[HEADER.catalogPosition];
   if (text === undefined || !/^\d{1,15}$/.test(text)) throw new InvalidInput('no catalog position');
@@ -15,8 +15,8 @@ export function catalogPositionOf(entry: LogEntry): number {
 }
 
 /**
- * Waits until this process knows what the writers of the entries knew, so that a rule that was answered with 201
- * before an event was sent is applied to it. `Unavailable` when the catalog does not come in time: the stage pauses.
+ * Waits until this process has applied the catalog positions of the entries' writers, so that a rule whose creation was
+ * answered before an event was sent applies to the event. Throws `Unavailable` after `timeoutMs`: the stage pauses.
  */
 export async function awaitCatalog(
   catalog: Catalog,
@@ -28,21 +28,21 @@ export async function awaitCatalog(
   if (catalog.position < needed) await catalog.waitFor(needed, timeoutMs);
 }
 
-/** Waits until the fact of an entry of the catalog's topic is known here; the position behind it. `Unavailable` likewise. */
+/** Waits until the fact of a catalog entry is applied; returns the position behind it. `Unavailable` after `timeoutMs`. */
 export async function awaitFact(catalog: Catalog, entry: LogEntry, timeoutMs: number): Promise<number> {
   const position = entry.position.offset + 1;
   if (catalog.position < position) await catalog.waitFor(position, timeoutMs);
   return position;
 }
 
-/** Whether what the writer of an entry knew is not known here yet: `awaitCatalog` would wait. */
+/** Whether the writer of an entry had applied more of the catalog than this process: `awaitCatalog` would wait. */
 export function isAhead(entry: LogEntry, catalog: Catalog): boolean {
   return catalogPositionOf(entry) > catalog.position;
 }
 
 /**
- * What an entry of the catalog's topic holds: a fact, or a record of a rewrite, which tells of nothing. What is no fact
- * at all stops the catalog itself, which says so.
+ * The content of a catalog entry: a fact, or a record of a rewrite. An invalid entry stops the catalog itself, which
+ * reports it.
  */
 export function factIn(entry: LogEntry): CatalogEntry | undefined {
   try {

@@ -14,8 +14,8 @@ import {
 } from '@tributary/core';
 
 /**
- * The canonical event an entry holds. Fields are the gateway's promise; only those are checked without which a stage
- * could put the event somewhere wrong. Throws `InvalidInput`.
+ * The canonical event of an entry. The gateway guarantees its fields; only those that decide where an event belongs are
+ * checked. Throws `InvalidInput`.
  */
 export function eventOf(entry: LogEntry): CanonicalEvent {
   const event = parseObject(entry.value) as Partial<CanonicalEvent>;
@@ -30,14 +30,14 @@ export function eventOf(entry: LogEntry): CanonicalEvent {
   return event as CanonicalEvent;
 }
 
-/** Epoch ms of a time that is written down. Throws `InvalidInput` for what is none. */
+/** Epoch ms of an ISO 8601 time. Throws `InvalidInput`. */
 export function timeOf(iso: string): number {
   const at = Date.parse(iso);
   if (Number.isNaN(at)) throw new InvalidInput('no time');
   return at;
 }
 
-/** What the headers of an accepted event tell of its contract; undefined where none judged it. */
+/** The contract and its verdict in the headers of an accepted event; undefined for an event without a contract. */
 export function verdictIn(headers: Headers): EventVerdict | undefined {
   const outcome = headers[HEADER.outcome];
   const id = headers[HEADER.contractId];
@@ -50,7 +50,7 @@ export function verdictIn(headers: Headers): EventVerdict | undefined {
   };
 }
 
-/** Headers of an entry that is about `event`, caused by an entry with the headers `cause`. */
+/** Headers of an output record about `event`; `cause` are the headers of the record that it was made from. */
 export function eventHeaders(event: CanonicalEvent, cause: Headers, catalogPosition: number): Headers {
   const traceparent = cause[HEADER.traceparent];
   return {
@@ -63,18 +63,18 @@ export function eventHeaders(event: CanonicalEvent, cause: Headers, catalogPosit
   };
 }
 
-/** Characters of the header at most: no more than an event has. Violations that do not fit are left out of it. */
+/** Characters of the header at most, the size of an event. Violations that do not fit are left out. */
 const MAX_CHARACTERS = 32 * 1024;
 
-/** What the event and the other headers of its entry do not say of a violation. */
-type Said = Pick<Violation, 'id' | 'kind' | 'path' | 'message' | 'action'>;
+/** The fields of a violation that neither the event nor the other headers have. */
+type HeaderViolation = Pick<Violation, 'id' | 'kind' | 'path' | 'message' | 'action'>;
 
-/** The violations of an accepted event, for who shows it: they travel with it, as its value stays as it was received. */
+/** The violations of an accepted event as a header, for displaying it: its value stays as it was received. */
 export function violationsHeader(violations: readonly Violation[]): Headers {
   const texts: string[] = [];
   let characters = 0;
   for (const { id, kind, path, message, action } of violations) {
-    const text = JSON.stringify({ id, kind, path, message, action } satisfies Said);
+    const text = JSON.stringify({ id, kind, path, message, action } satisfies HeaderViolation);
     characters += text.length + 1;
     if (characters > MAX_CHARACTERS) break;
     texts.push(text);
@@ -82,13 +82,13 @@ export function violationsHeader(violations: readonly Violation[]): Headers {
   return texts.length === 0 ? {} : { [HEADER.violations]: `[${texts.join(',')}]` };
 }
 
-/** The violations whole again. Throws `InvalidInput` for headers that no validate wrote. */
+/** The complete violations of an accepted event. Throws `InvalidInput` for an invalid header. */
 export function violationsIn(headers: Headers, event: CanonicalEvent): readonly Violation[] {
   const text = headers[HEADER.violations];
   if (text === undefined) return [];
   const contractId = headers[HEADER.contractId] ?? '';
   const contractVersion = Number(headers[HEADER.contractVersion] ?? 0);
-  return saidIn(text).map(({ id, kind, path, message, action }) => ({
+  return violationsInHeader(text).map(({ id, kind, path, message, action }) => ({
     id,
     contract_id: contractId,
     contract_version: contractVersion,
@@ -105,18 +105,18 @@ export function violationsIn(headers: Headers, event: CanonicalEvent): readonly 
   }));
 }
 
-function saidIn(text: string): readonly Said[] {
-  let said: Json;
+function violationsInHeader(text: string): readonly HeaderViolation[] {
+  let parsed: Json;
   try {
-    said = JSON.parse(text) as Json;
+    parsed = JSON.parse(text) as Json;
   } catch (error) {
     throw new InvalidInput('violations that are not JSON', { cause: error });
   }
-  if (!Array.isArray(said)) throw new InvalidInput('violations that are no list');
-  return said as unknown as readonly Said[];
+  if (!Array.isArray(parsed)) throw new InvalidInput('violations that are no list');
+  return parsed as unknown as readonly HeaderViolation[];
 }
 
-/** The start of a text that others chose the length of, for values that must fit into an entry. */
+/** Truncates a text of unbounded length, so that it fits into a record. */
 export function shorten(text: string, length: number): string {
   return text.length <= length ? text : `${text.slice(0, length)}...`;
 }

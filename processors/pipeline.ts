@@ -51,7 +51,7 @@ import type { RunMetrics } from './route/run-metrics.ts';
 import { Transformer } from './route/transformer.ts';
 import { validate, validateSlow } from './validate/validate.ts';
 
-/** The stages of the pipeline, for who chooses some of them before anything is opened. */
+/** The stages of the pipeline. */
 export const STAGE_NAMES = [
   'validate',
   'validate.slow',
@@ -70,18 +70,18 @@ export const STAGE_NAMES = [
   'deliver.retry',
 ] as const;
 
-/** Those that read the facts of the catalog: nothing is dropped of it before they have taken it. */
+/** Stages that read the catalog's facts: a rewrite of the catalog waits for them. */
 export const CATALOG_STAGES: readonly StageName[] = ['audit', 'replay', 'notice'];
 
 export type StageName = (typeof STAGE_NAMES)[number];
 
-/** Everything the stages reach the world by. Who makes these closes them, after the stages have stopped. */
+/** The ports and settings of the stages. The caller closes them after the stages have stopped. */
 export interface PipelineDependencies {
-  /** To look facts up; the stages are handed their entries by who runs them. */
+  /** For look-ups; the stage runner reads the entries of stages. */
   readonly log: Pick<EventLog, 'read' | 'end' | 'first' | 'offsetAt' | 'topics'>;
   readonly catalog: Catalog;
   readonly deduplicator: Deduplicator;
-  /** Of re-evaluated events: remembers for as long as the log keeps the rejected ones. */
+  /** For re-evaluated events, with the retention of rejected events as its window. */
   readonly reevaluations: Deduplicator;
   readonly contracts: ContractEvaluator;
   readonly counters: VolumeCounters;
@@ -90,32 +90,32 @@ export interface PipelineDependencies {
   readonly history: History;
   readonly liveTail: LiveTail;
   readonly profiles: ProfileStore;
-  /** Absent where no mail server is configured: mails wait in their topic. */
+  /** Absent without a configured mail server: mails wait in their topic. */
   readonly mailer?: Mailer;
   readonly sandbox: Sandbox;
-  /** One of its own for the slow lane, so that slow programs hold up none of the quick ones. */
+  /** For the slow queue, so that slow programs do not delay quick ones. */
   readonly slowSandbox: Sandbox;
   readonly connectors: ConnectorCatalog;
-  /** Health reports of destinations. Absent: metrics alone, and limits of destinations hold for each process. */
+  /** Health reports of destinations. Absent: metrics only, and limits of destinations apply to each process. */
   readonly healthBoard?: HealthBoard;
-  /** The destination with its secrets opened. Throws when no key opens them. */
+  /** The destination with unsealed secrets. Throws where no key unseals them. */
   unseal(destination: Destination): ConnectorDestination;
-  /** Epoch ms, for timestamps and expiry alone: it may be set. */
+  /** Epoch ms, for timestamps and expiry only: the clock may be set. */
   readonly clock: Clock;
-  /** Ms that never go back, for everything that is measured or waited for. */
+  /** Ms of a monotonic clock, for durations and waits. */
   readonly elapsed: Clock;
-  /** Default: what the operating system counts. */
+  /** Default: from the operating system. */
   readonly threadTime?: ThreadTime;
-  /** Whether this process has more to do than it can. Default: while its event loop is hardly ever idle. */
+  /** Whether this process is saturated. Default: by the utilization of its event loop. */
   readonly saturated?: () => boolean;
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** Every received topic: the standing ones and those the operator declared. */
+  /** All received topics: the standard ones and those that the operator declared. */
   readonly receivedTopics: readonly string[];
   readonly options?: Partial<PipelineOptions>;
 }
 
-/** Every stage: what it reads, what it writes, what it does. Each is a consumer group; run any of them anywhere. */
+/** All stages with the topics that they read and write. Each is a consumer group and may run in any process. */
 export function createPipeline(dependencies: PipelineDependencies): readonly Stage[] {
   const options = { ...DEFAULT_PIPELINE, ...dependencies.options };
   const schedule = parseRetrySchedule(options.retryLabels);
@@ -144,7 +144,7 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
     batch('profile', [accepted], [TOPIC.profileOperations], steps.profile),
     batch('history', historySources, [], steps.history, historyEntries),
     { ...batch('audit', [TOPIC.catalog], [], steps.audit, historyEntries), neverQuarantines: true },
-    // One at a time: what was sent is committed before the next one is.
+    // One at a time: a sent mail is committed before the next one is sent.
     { ...batch('mail', mails, [TOPIC.mailRetry, TOPIC.poison], steps.mail, 1), repeats: 'visible' },
     flow('route', [accepted], [deliveries, dead, eventsSlow], steps.route),
     flow('route.slow', [eventsSlow], [deliveries, dead, outcomes, eventsSlow], steps.routeSlow),
@@ -162,7 +162,7 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
   ];
 }
 
-/** The functions of the stages, and the sources that ask one of them. Those of one concern share its state within the process. */
+/** The functions of the stages. Stages of one concern share its state within the process. */
 function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly schedule: RetrySchedule }) {
   const { catalog, clock, elapsed, logger, metrics, catalogWaitMs } = parts;
   const failures = new FailureWatch({ catalog, clock, logger, limits: parts.failures });
@@ -187,7 +187,7 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     validate: new FairShare(elapsed, threadTime),
     route: new FairShare(elapsed, threadTime),
   };
-  // One for all slow queues of the process: they share a thread with each other and with the quick ones.
+  // One for all slow queues of the process, as they share a thread with each other and with the quick stages.
   const scheduler = new SlowQueueScheduler(elapsed, () => shares.validate.isBusy || shares.route.isBusy);
   const quick = deliver(delivery, windows(parts.slowCallMs));
   const slowRoute = routeSlow(routing(parts.slowSandbox, scheduler.runPiece), scheduler);
@@ -211,7 +211,7 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
   };
 }
 
-/** What the stages of deliver share: limits and circuit breakers belong to a destination, whatever stage sends to it. */
+/** Shared by the deliver stages: limits and circuit breakers belong to a destination, not to a stage. */
 function createDelivery(
   parts: PipelineDependencies & PipelineOptions & { readonly schedule: RetrySchedule },
 ) {
@@ -232,7 +232,7 @@ function createDelivery(
   return { catalog, catalogWaitMs, registry, sender, policy, clock, metrics, saturated };
 }
 
-/** No queue is slower: a destination has half of the window while others come, and is never rejected for being slow. */
+/** Windows of `deliver.slow`: a destination may have half of the window while others come, and is never too slow. */
 function slowDeliveryWindows({
   elapsed,
   windowBytes,
@@ -242,7 +242,7 @@ function slowDeliveryWindows({
   return new PartitionWindows(elapsed, { windowBytes, ...share, slowAfterMs });
 }
 
-/** The first step of a replay goes at once, each further one a tick after the one before it. */
+/** The first step of a replay is due at once, each further one a tick after the one before. */
 const replaySteps: Source = {
   topic: TOPIC.replays,
   dueAt: ({ timestamp }) => timestamp + REPLAY_TICK_MS,

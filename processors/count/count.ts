@@ -22,7 +22,7 @@ export interface CountDependencies {
   readonly metrics: Metrics;
 }
 
-/** Counts each event once: the counters move together with the offset they were counted up to. */
+/** The stage `count`: counts each event once, as the counters and the applied offset change together. */
 export function count({ counters, metrics }: CountDependencies): BatchStage['process'] {
   const offsets = new AppliedOffsets(counters);
   return async (batch, context) => {
@@ -52,8 +52,9 @@ export function count({ counters, metrics }: CountDependencies): BatchStage['pro
 }
 
 /**
- * Counts an entry that `count` gave up, once. Its own partition was counted past it, so what makes it count once is the
- * place it is redriven from: entries of one partition there must come in order. `Fenced` where somebody else counts it.
+ * Counts a redriven entry once. Its own partition was counted past it, so the applied offset of its partition of
+ * `stages.dead` deduplicates; entries of one partition there must be redriven in order. Throws `Fenced` where another process
+ * counts it.
  */
 export async function recount(
   counters: VolumeCounters,
@@ -67,17 +68,17 @@ export async function recount(
   await counters.apply({ topic, partition, from, to: offset + 1, increments, keyUses });
 }
 
-/** Where counting goes on for a batch. */
+/** The start of counting in a batch. */
 export interface CountingPoint {
-  /** What the counters have applied: the next batch of theirs must start from it. */
+  /** The applied offset of the counters, which the next `apply` must name. */
   readonly applied: number;
-  /** Up to here (exclusive) everything is counted. */
+  /** Everything before this offset is counted. */
   readonly from: number;
 }
 
 /**
- * What this process knows of the offsets the counters have applied. Asked once per partition; `forget` after any
- * failed apply, and by itself when the partition is lost, makes it ask again.
+ * The applied offsets of the counters, cached for each partition. The cache is dropped by `forget` after a failed apply, and
+ * when the partition is revoked.
  */
 class AppliedOffsets {
   readonly #counters: VolumeCounters;
@@ -91,11 +92,11 @@ class AppliedOffsets {
   }
 
   /**
-   * Throws `Rewind` when the counters are behind the batch, which a failover of theirs may do. Offsets may have gaps
-   * (control records, retention): what still starts behind the applied offset after one rewind is such a gap.
+   * Throws `Rewind` where the counters are behind the batch, for example after their failover. Offsets have gaps (control
+   * records, retention): a batch that still starts behind the applied offset after one rewind is behind such a gap.
    *
-   * A batch that starts before what is applied is a replay, of which only the rest is counted; unless the partition
-   * ends before it too: then the topic was made anew, and counting begins again with the batch.
+   * Of a repeated batch that starts before the applied offset only the rest is counted. If the partition ends before the
+   * applied offset as well, the topic was recreated, and counting begins anew with the batch.
    */
   async pointOf(batch: Batch, context: StageContext): Promise<CountingPoint> {
     const name = nameOf(batch);
@@ -122,7 +123,7 @@ class AppliedOffsets {
     this.#known.delete(nameOf(batch));
   }
 
-  /** What was rewound stays: the log may end the signal and begin a new one to do that very rewind. */
+  /** `#rewound` stays: the log may abort the signal and create a new one in order to rewind. */
   #forgetOnLoss(name: string, signal: AbortSignal): void {
     const watched = this.#watched.get(signal);
     if (watched !== undefined) {
@@ -139,8 +140,8 @@ class AppliedOffsets {
 }
 
 /**
- * Nobody counts past the end. It has to be asked after the applied offset was: an end known from before may be older
- * than what another process has counted since.
+ * Whether the topic was recreated: no process counts past the end of a partition. The end must be read after the applied
+ * offset, as another process may have counted past an older end.
  */
 async function isMadeAnew(applied: number, context: StageContext): Promise<boolean> {
   return context.end !== undefined && applied > (await context.end());
@@ -157,7 +158,7 @@ export interface Tally {
   readonly keyUses: readonly KeyUse[];
 }
 
-/** Volume counts accepted events by the hour they were received; the use of a write key counts for rejected ones too. */
+/** Accepted events by hour of reception, and uses of write keys by accepted and rejected events. */
 export function tally(topic: string, entries: readonly LogEntry[]): Tally {
   const increments = new Map<string, VolumeIncrement>();
   const uses = new Map<string, KeyUse>();

@@ -166,7 +166,7 @@ export class DestinationQueue {
     this.#tally.putOff(this.#options.elapsed());
   }
 
-  /** For how long the circuit has let nothing but probes begin, ms. */
+  /** How long the circuit has admitted probes only, ms. */
   circuitOpenMs(): number {
     const now = this.#options.elapsed();
     const { kind, since } = this.#admission.circuit(now);
@@ -219,7 +219,7 @@ export class DestinationQueue {
     });
   }
 
-  /** At the end of this turn, so that deliveries that the log hands over together share requests. */
+  /** At the end of this turn of the event loop, so that deliveries that the log dispatches together share requests. */
   #flushSoon(): void {
     if (this.#willFlush) return;
     this.#willFlush = true;
@@ -280,7 +280,7 @@ export class DestinationQueue {
       const limits = connector.batchLimits(destination);
       return { ...limits, ms: Math.min(limits.ms ?? 0, atMostMs) };
     } catch (error) {
-      // It would end the process: this is a turn of its own.
+      // Not rethrown: in this timer callback it would end the process.
       this.#report(error);
       return { events: 1 };
     }
@@ -318,7 +318,7 @@ export class DestinationQueue {
     this.#requests.delete(request);
     this.#usedAt = ended;
     const durationMs = ended - began;
-    // An aborted request says nothing about the destination.
+    // An aborted request is no sign of the destination's health.
     if (!controller.signal.aborted) {
       this.#admission.requestEnded(results, limits, began, ended);
       this.#estimate.requestEnded(durationMs, batch.length);

@@ -38,7 +38,7 @@ export interface SenderDependencies {
 }
 
 /** A delivery from its queue to its outcome. */
-interface MailSender {
+interface PendingDelivery {
   readonly item: QueueItem;
   readonly settled: Promise<Settled>;
   cancel(): void;
@@ -130,7 +130,7 @@ export class Sender {
     }
   }
 
-  #begin(task: DeliveryTask, destination: Destination, wait: QueueWait): MailSender {
+  #begin(task: DeliveryTask, destination: Destination, wait: QueueWait): PendingDelivery {
     const { registry, catalog } = this.#dependencies;
     const queue = registry.queueOf(destination.id);
     const item: QueueItem = new QueueItem(task.delivery, task.bytes, () =>

@@ -37,11 +37,11 @@ export class Timeout {
 export class TimeoutWheel {
   readonly #elapsed: Clock;
   readonly #factor: () => number;
-  /** By duration, ms. Within a line the first was started first. */
+  /** Queues by duration, ms, each in the order of starts. */
   readonly #lines = new Map<number, Denque<Timeout>>();
   #timer: NodeJS.Timeout | undefined;
 
-  /** `factor`: asked at each check, how many times as long all timeouts may take; default 1. */
+  /** `factor`: read at each check; all timeouts take so many times as long. Default 1. */
   constructor(elapsed: Clock, factor: () => number = () => 1) {
     this.#elapsed = elapsed;
     this.#factor = factor;

@@ -24,13 +24,16 @@ import {
 import { timeOf } from '../event-record.ts';
 
 export interface HistoryDependencies {
-  /** Names the actors of operations on profiles. */
+  /** For the actors of profile operations. */
   readonly catalog: Pick<Catalog, 'state'>;
   readonly history: History;
   readonly metrics: Metrics;
 }
 
-/** Makes violations, outcomes and operations on profiles listable. Idempotent: entries go by id and version. */
+/**
+ * The stage `history`: writes violations, delivery outcomes, replay steps and profile operations to history. Idempotent by
+ * id and version of the entries.
+ */
 export function history(dependencies: HistoryDependencies): BatchStage['process'] {
   return async (batch) => {
     const { state } = dependencies.catalog;
@@ -41,7 +44,7 @@ export function history(dependencies: HistoryDependencies): BatchStage['process'
   };
 }
 
-/** What history keeps of an entry of any topic that the stage reads. Throws `InvalidInput` for what is none. */
+/** The history entries of a record of any topic that the stage reads. Throws `InvalidInput` for an invalid record. */
 function historyEntriesOf(topic: string, entry: LogEntry, state: CatalogView): readonly HistoryEntry[] {
   if (topic !== TOPIC.profileOperations) return [historyEntryOf(topic, entry)];
   const operation = parseObject(entry.value) as unknown as ProfileOperation;
@@ -50,7 +53,7 @@ function historyEntriesOf(topic: string, entry: LogEntry, state: CatalogView): r
   return auditEntriesOf(operation, state).map((each) => auditHistoryEntry(each, version));
 }
 
-/** Its facets are those that the API narrows the list by. */
+/** Its facets are the filters of the API's list. */
 export function auditHistoryEntry(entry: AuditEntry, version: number): HistoryEntry {
   return {
     kind: 'audit',
@@ -69,8 +72,8 @@ export function auditHistoryEntry(entry: AuditEntry, version: number): HistoryEn
 }
 
 /**
- * What history keeps of an entry of `violations`, `deliveries.dead`, `deliveries.outcomes` or `replays`. Throws `InvalidInput` for
- * what is none.
+ * The history entry of a record of `violations`, `deliveries.dead`, `deliveries.outcomes` or `replays`. Throws `InvalidInput`
+ * for an invalid record.
  */
 export function historyEntryOf(topic: string, entry: LogEntry): HistoryEntry {
   const body = parseObject(entry.value, parseExact);
@@ -105,7 +108,7 @@ function violationEntry(violation: Violation & JsonObject): HistoryEntry {
   };
 }
 
-/** One entry per id, its highest version: what a batch leaves behind. */
+/** The highest version of each id. */
 export function latest(entries: readonly HistoryEntry[]): readonly HistoryEntry[] {
   const byId = new Map<string, HistoryEntry>();
   for (const entry of entries) {

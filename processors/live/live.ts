@@ -22,8 +22,9 @@ export interface LiveDependencies {
 }
 
 /**
- * Puts each event into the tail of its workspace once: the tail marks up to where it has taken the partition. Nobody
- * marks past the end, so a mark beyond it is of a topic that was made anew; it has to be asked after the mark was.
+ * The stage `live`: appends each event to the tail of its workspace once, as the tail marks the offset up to which it has
+ * taken a partition. A mark behind the end of the partition is from a topic that was recreated. The end must be read after
+ * the mark, as another process may move it.
  */
 export function live({ liveTail, metrics }: LiveDependencies): BatchStage['process'] {
   return async ({ topic, partition, entries }, context) => {
@@ -39,8 +40,8 @@ export function live({ liveTail, metrics }: LiveDependencies): BatchStage['proce
 }
 
 /**
- * An entry of `events.accepted` or `events.rejected` as the live stream shows it: the canonical event with its outcome
- * and its violations, each as the API lists it. What passed without a violation, the usual case, is not even parsed.
+ * An event of `events.accepted` or `events.rejected` for the live stream: the canonical event with its outcome and its
+ * violations in the form of the API. Without violations, the usual case, the event is not parsed.
  */
 function liveEventOf(topic: string, entry: LogEntry): TailedEvent {
   const { headers, position } = entry;
@@ -72,7 +73,7 @@ function dataOf(event: CanonicalEvent, outcome: string, violations: readonly Vio
   return JSON.stringify({ ...event, outcome, violations: shown });
 }
 
-/** As the gateway writes events: an object with fields, and no line break between them. */
+/** Whether the text has the form that the gateway writes: an object without line breaks. */
 function isOneLineObject(value: string): boolean {
   return value.startsWith('{"') && value.endsWith('}') && !/[\n\r]/.test(value);
 }

@@ -10,7 +10,7 @@ import {
 } from '@tributary/core';
 import type { StageName } from '../pipeline.ts';
 
-/** Redrives claimed by one call. */
+/** Redrives claimed by one call of the deduplicator. */
 const MAX_CLAIMED = 500;
 
 export interface RedriveClaimDependencies {
@@ -19,11 +19,11 @@ export interface RedriveClaimDependencies {
 }
 
 /**
- * A stage whose entries may begin redrives of dead deliveries. Two calls may begin a redrive of the same death, as may one
- * that is repeated after a crash: the entry that claims the death first goes on to `handle`, the others emit nothing. The
- * claim belongs to the position of the entry, so an entry that is handed over again after a crash goes on again.
+ * Deduplicates redrives of dead deliveries at the start of a stage. Two API calls, or one that is repeated after a crash, may
+ * redrive the same dead delivery: the entry with the first dedupe claim continues to `handle`, the others emit nothing. The
+ * claim belongs to the position of the entry, so the same entry continues again after a crash.
  *
- * Only entries of `topic` claim. Their mark is removed here, so none of what they become claims a second time.
+ * Only entries of `topic` claim. Their header is removed, so that no output record claims a second time.
  */
 export function claimRedrives(
   { deduplicator, metrics }: RedriveClaimDependencies,
@@ -49,7 +49,7 @@ export function claimRedrives(
   };
 }
 
-/** In a name space of its own beside the message ids of the workspace. Throws `InvalidInput` where a header is missing. */
+/** In a namespace apart from the workspace's message ids. Throws `InvalidInput` where a header is missing. */
 function claimantOf({ headers, position }: LogEntry, death: string): Claimant {
   const workspaceId = headers[HEADER.workspaceId];
   const environment = ENVIRONMENTS.find((known) => known === headers[HEADER.environment]);
@@ -58,7 +58,7 @@ function claimantOf({ headers, position }: LogEntry, death: string): Claimant {
   return { workspaceId: `redrives:${workspaceId}`, environment, messageId: death, position };
 }
 
-/** Claims that are asked for while a call is under way share the next one: a bulk redrive brings thousands at once. */
+/** Batches claims: those made during a call share the next call, as a bulk redrive brings thousands at once. */
 class SharedClaims {
   readonly #deduplicator: Pick<Deduplicator, 'claim'>;
   #waiting: { readonly claimant: Claimant; readonly asked: PromiseWithResolvers<boolean> }[] = [];

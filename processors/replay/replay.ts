@@ -27,7 +27,7 @@ export interface ReplayDependencies extends ReevaluationDependencies {
   readonly log: Pick<EventLog, 'read' | 'end' | 'first' | 'offsetAt' | 'topics'>;
   readonly catalog: Catalog;
   readonly clock: Clock;
-  /** Ms that never go back. */
+  /** Ms of a monotonic clock. */
   readonly elapsed: () => number;
   readonly logger: Logger;
   readonly metrics: Metrics;
@@ -40,9 +40,10 @@ interface SteppingDependencies extends ReplayDependencies {
 }
 
 /**
- * Runs replays. A fact of the catalog begins one; each entry of `replays` is a step: it reads the next accepted events
- * of the replay's time, sends those that its rules take on to the slow lane of route, and emits the step after it, which
- * comes back a tick later. One of rejected events sends those that pass by now to the slow queue of validate. What a step emits is committed with it, so a crash at any moment repeats no event.
+ * The stage `replay`. A fact of the catalog begins a replay; each record of `replays` is a step: it reads the next accepted
+ * events of the replay's time range, sends those that match its rules to the slow queue of route, and emits the next step,
+ * which is due a tick later. A replay of rejected events sends those that pass their contract now to the slow queue of
+ * validate. Output records are committed with the step, so no crash repeats an event.
  */
 export function replay(dependencies: ReplayDependencies, scheduler: SlowQueueScheduler): FlowStage['handle'] {
   const reads = createReadBudgets(dependencies.elapsed);
@@ -53,7 +54,7 @@ export function replay(dependencies: ReplayDependencies, scheduler: SlowQueueSch
   );
 }
 
-/** Nothing for a fact that is about something else, was refused, or is too old. */
+/** The first step; none for a fact that is about something else, was refused, or is too old. */
 async function begin(dependencies: ReplayDependencies, entry: LogEntry): Promise<readonly Emission[]> {
   const fact = factIn(entry);
   if (fact?.type !== 'replay.created') return [];
@@ -83,7 +84,7 @@ async function continueReplay(
   return [...events, stepEmission({ ...next, number: step.number + 1, at }, asked, position)];
 }
 
-/** One that ends: it was cancelled, or what it was for is gone. */
+/** The result of a step; the replay ends where it was cancelled or its rule was deleted. */
 async function stepAfter(
   dependencies: SteppingDependencies,
   asked: Replay,

@@ -24,7 +24,7 @@ import {
 import { eventHeaders, eventOf } from '../event-record.ts';
 import { type Contracts, evaluateAt } from '../validate/evaluation.ts';
 
-/** Whether the filters of a replay, all but its times, take an event by the headers of its entry. */
+/** Whether the headers of an entry match the filters of a replay (except for its time range). */
 export function takesHeaders(
   { workspace_id, environments, contract_id }: Replay,
   { headers }: LogEntry,
@@ -34,7 +34,7 @@ export function takesHeaders(
   return isIn(environments, headers[HEADER.environment]);
 }
 
-/** The same by the event itself. */
+/** Whether an event matches the filters of a replay that are not in the headers. */
 export function takesEvent({ event_types, event_names, source_id }: Replay, event: CanonicalEvent): boolean {
   if (!isIn(event_types, event.type)) return false;
   if (source_id !== undefined && event.source_id !== source_id) return false;
@@ -42,12 +42,12 @@ export function takesEvent({ event_types, event_names, source_id }: Replay, even
   return isIn(event_names, isNamed ? eventName(event) : undefined);
 }
 
-/** An empty list leaves nothing out. */
+/** An empty list matches everything. */
 function isIn(list: readonly string[] = [], value: string | undefined): boolean {
   return list.length === 0 || (value !== undefined && list.includes(value));
 }
 
-/** The event for the slow lane of route, with the rules that take it; undefined where none does. */
+/** The record for the slow queue of route, with the rules that match the event; undefined where none does. */
 export function sentOn(
   { state, position }: Pick<Catalog, 'state' | 'position'>,
   replay: Replay,
@@ -64,7 +64,7 @@ export function sentOn(
     ...entry.headers,
     [HEADER.catalogPosition]: String(Math.max(position, Number(entry.headers[HEADER.catalogPosition]) || 0)),
     [HEADER.rules]: rules.map(({ rule }) => rule.id).join(','),
-    // The dead delivery of a filter that cannot say whether its rule takes the event is made where rules are applied.
+    // Dead deliveries of filters that failed are made by route, where rules are applied.
     ...(rules.some(({ mismatch }) => mismatch !== undefined) ? { [HEADER.match]: MATCH.named } : {}),
     [HEADER.replay]: replay.id,
     ...(replay.new_ids === false ? { [HEADER.replayIds]: 'first' } : {}),
@@ -83,7 +83,7 @@ function isOpen(state: Catalog['state'], rule: Rule, event: CanonicalEvent): boo
   return closedTo(destination, event.environment) === undefined;
 }
 
-/** What a replay makes of an entry that it looks at. */
+/** The result of a replay for one entry: its output record, or why there is none. */
 export type Selection = Emission | 'still rejected' | undefined;
 
 export interface ReevaluationDependencies extends Contracts {
@@ -94,20 +94,20 @@ export interface ReevaluationDependencies extends Contracts {
 /** Clocks of the log's machines may differ by this much, ms. */
 const CLOCKS_APART_MS = 60_000;
 
-/** From when on accepted events may have the ids of the rejected ones that a replay reads, epoch ms. */
+/** From this time on accepted events may have the ids of the replay's rejected ones, epoch ms. */
 export function comparedSince({ since }: Replay): number {
   return Date.parse(since) - CLOCKS_APART_MS;
 }
 
 /**
- * Whether the deduplicator may have forgotten the ids of some events that were accepted since they were rejected. Half of
- * its window is left for the run itself.
+ * Whether the deduplicator may have forgotten ids of events that were accepted after they had been rejected. Half of its
+ * window is reserved for the run of the replay.
  */
 export function mayBeForgotten(replay: Replay, now: number, dedupeWindowMs: number): boolean {
   return comparedSince(replay) < now - dedupeWindowMs / 2;
 }
 
-/** Looks at rejected events: those that their contract lets pass by now go to the slow queue of validate. */
+/** Evaluates rejected events again: those that pass their contract now go to the slow queue of validate. */
 export function reevaluate(
   contracts: Contracts,
   replay: Replay,
@@ -123,13 +123,13 @@ export function reevaluate(
   };
 }
 
-/** The received event in a rejected one, with its text as it was received. */
+/** The received event in a rejected one, with its original text. */
 interface Received {
   readonly event: CanonicalEvent;
   readonly text: string;
 }
 
-/** Undefined for an event of another workspace, or one that the filters of the replay leave out. */
+/** Undefined for an event of another workspace, or one that does not match the filters of the replay. */
 function selectedEvent(replay: Replay, entry: LogEntry): Received | undefined {
   if (!takesHeaders(replay, entry)) return undefined;
   const rejected = parseObject(entry.value) as unknown as RejectedEvent;
@@ -137,7 +137,7 @@ function selectedEvent(replay: Replay, entry: LogEntry): Received | undefined {
   return { event: rejected.event, text: receivedText(entry.value, rejected) };
 }
 
-/** As validate put it into the rejected event; what another release wrote otherwise is written anew, with its digits. */
+/** The original text, which validate copied into the rejected event; else the event serialized again, with its digits. */
 function receivedText(value: string, { reason, violations }: RejectedEvent): string {
   const before = '{"event":';
   const after = `,"reason":${JSON.stringify(reason)},"violations":${JSON.stringify(violations)}}`;
@@ -167,7 +167,7 @@ function toValidate(
   };
 }
 
-/** Remembers the ids of the rejected events that the replay takes. */
+/** Phase `mark`: claims the ids of the rejected events that the replay selects. */
 export function mark(replay: Replay, claimants: Claimant[]): (entry: LogEntry) => Selection {
   return (entry) => {
     const found = selectedEvent(replay, entry);
@@ -176,7 +176,7 @@ export function mark(replay: Replay, claimants: Claimant[]): (entry: LogEntry) =
   };
 }
 
-/** Takes the ids of accepted events, where a rejected one has the same: it is not to be accepted a second time. */
+/** Phase `compare`: claims marked ids for events that were accepted, so that they are not accepted a second time. */
 export function compare({ workspace_id }: Replay, claimants: Claimant[]): (entry: LogEntry) => Selection {
   return (entry) => {
     const { [HEADER.messageId]: messageId, [HEADER.environment]: environment } = entry.headers;

@@ -10,7 +10,7 @@ import {
 } from '@tributary/core';
 import { LRUCache } from 'lru-cache';
 
-/** Transformations whose runs are remembered. */
+/** Transformations that are watched at a time. */
 const WATCHED = 10_000;
 
 export interface FailureWatchDependencies {
@@ -28,8 +28,8 @@ interface Watched {
 }
 
 /**
- * Sets a transformation that keeps failing to `error`, so that its events become dead deliveries without a run.
- * Each process watches the runs it made itself; one that fails everywhere is seen by whoever runs it most.
+ * Sets a transformation that keeps failing to the status `error`, so that its events become dead deliveries without a run.
+ * Each process watches its own runs; the process with the most runs notices first.
  */
 export class FailureWatch {
   readonly #dependencies: FailureWatchDependencies;
@@ -39,7 +39,7 @@ export class FailureWatch {
     this.#dependencies = dependencies;
   }
 
-  /** Notes how runs ended, in order. `lastError` tells the message of the last failing one, for people to see. */
+  /** Registers the results of runs, in order. `lastError` returns the message of the last failure, for display. */
   note(
     transformation: Transformation,
     outcomes: readonly RunFailure[],
@@ -56,7 +56,7 @@ export class FailureWatch {
     });
   }
 
-  /** Undefined for a version older than the newest seen: its late runs say nothing any more. */
+  /** Undefined for late runs of an older version. */
   #of(transformation: Transformation): Watched | undefined {
     const known = this.#watched.get(transformation.id);
     if (known !== undefined && known.version > transformation.version) return undefined;
@@ -66,8 +66,10 @@ export class FailureWatch {
     return watched;
   }
 
-  /** A conflict means that someone changed it meanwhile: what was seen speaks of a version that is gone.
-   *  False when the catalog did not answer: to be proposed again with the next failure. */
+  /**
+   * Returns false where the catalog did not respond: the next failure proposes it again. A conflict means that the
+   * transformation was changed meanwhile, so the failures were of an old version.
+   */
   async #propose(transformation: Transformation, lastError: string): Promise<boolean> {
     const { catalog, clock, logger } = this.#dependencies;
     const about = { transformation: transformation.id, version: transformation.version };
@@ -96,13 +98,13 @@ export class FailureWatch {
 
 /** When a transformation counts as failing in production. */
 export interface FailureLimits {
-  /** The latest runs that are looked at. */
+  /** Number of latest runs that count. */
   readonly window: number;
-  /** Runs in the window before a share of failures says anything. */
+  /** Runs in the window before the share of failures counts. */
   readonly minimumRuns: number;
   /** Failing when more than this share of the window failed. */
   readonly share: number;
-  /** Failing after this many timeouts or memory kills in a row: each costs its neighbours time. */
+  /** Failing after this many timeouts or memory kills in a row, as each delays other programs. */
   readonly killsInARow: number;
 }
 
@@ -144,13 +146,13 @@ export function isFailing(rate: FailureRate, limits: FailureLimits): boolean {
   return rate.runs.length >= limits.minimumRuns && failed > rate.runs.length * limits.share;
 }
 
-/** What a message and an event have in common is a value of the event from so many characters on. */
+/** A common substring of message and event counts as a value of the event from this length on. */
 const SHORTEST_VALUE = 6;
 const MASK = '***';
 
 /**
- * A failure's message without what it quotes of the event, whole or in part: engines cut what they quote. A message
- * that goes into the catalog is kept for ever and shown to whoever may see the transformation; an event is not.
+ * The message of a failure with values of the event masked, also partial ones, as engines truncate what they quote. Messages
+ * are stored in the catalog without expiry, and are visible to everyone who may see the transformation; events are not.
  */
 export function messageWithoutValues(message: string, event: CanonicalEvent): string {
   const values = valuesIn(event).join('\n');
@@ -169,7 +171,7 @@ export function messageWithoutValues(message: string, event: CanonicalEvent): st
   return shown;
 }
 
-/** Of what the producer chose the values; names of fields are no secrets. */
+/** The values that the producer chose; names of fields are not masked. */
 function valuesIn({ type, environment, ...event }: CanonicalEvent): readonly string[] {
   return leavesOf(event);
 }

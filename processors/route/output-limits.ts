@@ -6,27 +6,27 @@ import {
 } from '@tributary/core';
 
 /**
- * What one event may become over all rules it matches, whatever their transformations return: deliveries, and bytes of
- * the events in them. Ten transformations may return all that each of them may; 200 rules, the most a workspace has
- * unless its operator allows more, still have 160 KiB and 50 outputs each.
+ * Limits on the deliveries of one event over all matching rules, whatever their transformations return: number, and bytes of
+ * the events in them. Ten transformations may return their maximum; with 200 rules, the default maximum of a workspace, each
+ * still has 160 KiB and 50 outputs.
  */
 export const EVENT_OUTPUTS = 10_000;
 export const EVENT_BYTES = 32 * 1024 * 1024;
 
-/** One output of full size always has room: its event, and the fields that are kept from the source. */
+/** One output of full size always fits: its event, and the fields that are kept from the source. */
 const ONE_OUTPUT_BYTES = MAX_CANONICAL_EVENT_BYTES + OUTPUT_ROOM_BYTES + 4_096;
 
-/** What one rule may make of one event. */
+/** The limits of one rule for one event. */
 export interface RuleShare {
   readonly outputs: number;
   readonly bytes: number;
-  /** The rules that share the bound. */
+  /** Number of rules that share the limits of the event. */
   readonly rules: number;
 }
 
 /**
- * The rules of an event share its bound evenly. So what a rule may make depends on nothing that another one makes, nor
- * on which is done first: a replay gives the same deliveries and the same dead ones.
+ * The rules of an event share its limits evenly. So the limits of a rule depend neither on the outputs of others nor on the
+ * order of execution: a repetition gives the same deliveries and the same dead ones.
  */
 export function shareOf(rules: number): RuleShare {
   const among = Math.max(1, rules);
@@ -37,7 +37,7 @@ export function shareOf(rules: number): RuleShare {
   };
 }
 
-/** Why the outputs of a rule are not delivered; undefined where they have room. `bytes` are UTF-8. */
+/** Why the outputs of a rule exceed its limits; undefined where they do not. Bytes are UTF-8. */
 export function excessOf(outputs: readonly string[], share: RuleShare): string | undefined {
   if (outputs.length > share.outputs) {
     return `too much of one event: ${outputs.length} outputs, and each of its ${share.rules} rules may make ${share.outputs}`;
@@ -48,21 +48,20 @@ export function excessOf(outputs: readonly string[], share: RuleShare): string |
   return `too much of one event: ${bytes} bytes, and each of its ${share.rules} rules may make ${share.bytes}`;
 }
 
-/** Characters of outputs that a process holds for events that are not done with, over all partitions. */
+/** Characters of outputs that a process holds for unfinished events, over all partitions. */
 const HELD_CHARS = 32 * 1024 * 1024;
 
 /** Characters of outputs after which one call of the sandbox ends. */
 const CALL_CHARS = 4 * 1024 * 1024;
 
-/** The entry at work that outputs are held for. Outputs that arrive after it is done are dropped. */
+/** The entry that outputs are held for. Outputs that arrive after it is done are dropped. */
 export interface Holder {
   isDone: boolean;
 }
 
 /**
- * What transformations returned for events whose other rules are still at work. While it is more than the bound only
- * one event goes on, until it is done; so memory is bounded whatever all programs return at once, and something always
- * moves.
+ * The outputs of events whose other rules are still running. While they exceed the limit only one event continues, until it
+ * is done. So memory is bounded whatever all programs return at once, and there is always progress.
  */
 export class HeldOutputs {
   readonly #limit: number;
@@ -79,14 +78,14 @@ export class HeldOutputs {
     return this.#chars >= this.#limit;
   }
 
-  /** Whether more may be made for the event; the first that asks while all is full may, until it is released. */
+  /** Whether the event may run more programs. While full, only the first event that called this may, until released. */
   mayRun(holder: Holder): boolean {
     if (!this.isFull) return true;
     this.#first ??= holder;
     return this.#first === holder;
   }
 
-  /** The event that may go on while all is full. */
+  /** Whether it is the event that may continue while full. */
   isFirst(holder: Holder): boolean {
     return this.#first === holder;
   }
@@ -97,7 +96,7 @@ export class HeldOutputs {
     this.#held.set(holder, (this.#held.get(holder) ?? 0) + chars);
   }
 
-  /** The event is done, or dropped: what was held for it is the window's from now on. */
+  /** The event is done or dropped: from now on its outputs count in the window of its partition. */
   release(holder: Holder): void {
     holder.isDone = true;
     this.#chars -= this.#held.get(holder) ?? 0;
@@ -111,7 +110,7 @@ export class HeldOutputs {
     return this.#changed.promise;
   }
 
-  /** Follows one call of the sandbox: what it returned counts from when it arrives. `alone`: for the first event. */
+  /** Accounts for one sandbox call, whose outputs count from their arrival on. `alone`: it is for the first event. */
   call(alone: boolean): HeldCall {
     let arrived = 0;
     return {
@@ -139,31 +138,31 @@ export class HeldOutputs {
 export interface HeldCall {
   made(chars: number): void;
   goOn(): boolean;
-  /** Its outputs have found their holders. */
+  /** Its outputs are held by their holders, or dropped. */
   over(): void;
 }
 
-/** Events in the first call of a program: nothing is known of what it makes of them. */
+/** Events in the first call of a program, the size of whose outputs is unknown. */
 const FIRST_EVENTS = 4;
-/** Characters of output a call is to come to... */
+/** Targeted characters of output of a call... */
 const TARGET_CALL_CHARS = 4 * 1024 * 1024;
-/** ...and may come to when each of its events makes as much as any did before. */
+/** ...and the limit if each event has as much output as the largest so far. */
 const WORST_CALL_CHARS = 32 * 1024 * 1024;
 
 /**
- * How many events the next call of one program may take. A call is bounded by its input, while an event may become
- * a hundred of full size, so the size follows what came of the calls before: it doubles at most.
+ * The number of events in the next call of one program. Calls are limited by their input, but an event may become a hundred
+ * of full size, so the number follows the outputs of earlier calls. It doubles at most.
  */
 export class CallSize {
   #events = FIRST_EVENTS;
-  /** The most any event came to, characters. */
+  /** The largest output of an event so far, characters. */
   #most = 1;
 
   get events(): number {
     return this.#events;
   }
 
-  /** Notes what a call came to. */
+  /** Registers the outputs of a call. */
   note(results: readonly SandboxResult[]): void {
     if (results.length === 0) return;
     let chars = 1;

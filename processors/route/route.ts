@@ -52,7 +52,7 @@ export interface RouteDependencies {
 const GONE = 'its transformation is gone';
 const UNJUDGED: TransformationContext['contract'] = { outcome: 'accepted', id: null, version: null };
 
-/** Accepted events by every enabled rule that matches; those with a slow transformation go on to the slow lane. */
+/** The stage `route`: applies all matching enabled rules. Events with a slow transformation go to the slow queue. */
 export function route(
   dependencies: RouteDependencies,
   windows: PartitionWindows,
@@ -78,10 +78,10 @@ export function route(
   });
 }
 
-/** Processor time of one character of a delivery: to write, append and read it, to sign it and send it, ms. */
+/** Processor time of one character of a delivery, ms: to serialize, append, read, sign and send it. */
 const MS_PER_CHARACTER = 10e-6;
 
-/** Processor time that this thread has with so much, in route and in the stages behind it, ms. */
+/** Processor time of output records in route and in the stages behind it, ms. */
 function writingMs(emissions: readonly Emission[]): number {
   let characters = 0;
   for (const { value } of emissions) characters += value.length;
@@ -89,9 +89,9 @@ function writingMs(emissions: readonly Emission[]): number {
 }
 
 /**
- * Events of the slow lane, redriven and replayed ones, by the rules their entry names. Of an event that waited here a rule
- * makes nothing where it was disabled or narrowed meanwhile, as if the event came now. A redrive or a replay is asked for by
- * a person, whatever the state of the rule.
+ * The stage `route.slow`: events that `route` deferred, and redriven and replayed ones, by the rules that their entry names.
+ * A deferred event is not matched by a rule that was disabled or narrowed meanwhile, as if it came now. A redrive or a replay
+ * was requested by a person and applies whatever the status of the rule.
  */
 export function routeSlow(
   dependencies: RouteDependencies,
@@ -136,7 +136,7 @@ function matchSlow(
   return match === MATCH.all ? matchAll(subject, parts) : matchAgain(subject, match, named, parts);
 }
 
-/** Why a transformation may not run; undefined when it may. */
+/** Why a transformation must not run; undefined where it may. */
 export function refusalOf(transformation: Transformation | undefined): string | undefined {
   if (transformation === undefined) return GONE;
   if (transformation.status === 'draft') return 'its transformation is a draft';
@@ -155,7 +155,7 @@ function routed(
   return { entry, event, ...counts, replay: entry.headers[HEADER.replay], catalogPosition, context };
 }
 
-/** How many rules share what one event may become. */
+/** Number of rules that share the limits of one event. */
 function sharingOf(rules: readonly Rule[]): number {
   return rules.filter((rule) => rule.transformation_id !== null).length;
 }
@@ -195,8 +195,8 @@ async function applyRules(
 }
 
 /**
- * A rule whose destination is disabled, or not for the event's environment, makes no deliveries: enabling it again starts with what comes then. A redriven
- * one is shown as retrying already, so it is dead once more.
+ * Applies one rule. Where its destination is disabled, or not for the event's environment, it makes no deliveries: enabling
+ * the destination affects later events only. A redriven event is shown as retrying, so it becomes dead again.
  */
 async function applyRule(
   { catalog, transformer }: RouteDependencies,
@@ -226,7 +226,7 @@ async function applyRule(
   }
 }
 
-/** A redriven one is shown as retrying already; the destination its entry does not tell stays unknown. */
+/** A redriven event is shown as retrying, so it becomes dead again; its destination may not be in the entry. */
 function withoutRule(routed: Routed, id: string): readonly Emission[] {
   if (routed.redrives === 0) return [];
   const destination_id = routed.entry.headers[HEADER.destinationId] ?? '';
@@ -259,7 +259,7 @@ async function transform(
     bounds,
     timeoutMs,
   );
-  // What stays here holds up the deliveries of every event behind it in the partition.
+  // An event that stays here delays the deliveries of all events behind it in the partition.
   if (outcome === 'too slow') return 'slow';
   if (!outcome.ok) {
     const reason = outcome.kind === 'refused' ? outcome.message : `${outcome.kind}: ${outcome.message}`;
@@ -269,7 +269,7 @@ async function transform(
   return deliveriesOf(routed, rule, outcome, transformer.runPiece);
 }
 
-/** One for each event that a transformation made; where they are large, some of them in each turn of the workspace. */
+/** One delivery for each returned event; large ones are serialized in several pieces of work. */
 async function deliveriesOf(
   routed: Routed,
   rule: Rule,
@@ -306,24 +306,24 @@ function contextOf({ entry: { headers }, event }: Routed, rule: Rule): Transform
   };
 }
 
-/** Rules of one event that are at work at a time: each may hold all that its share allows. */
+/** Rules of one event that run concurrently: each may hold outputs up to its limits. */
 const AT_ONCE = 8;
 
-/** Bytes of emissions after which the rules that are left become an entry of their own. */
+/** Bytes of output records after which the remaining rules become a record of the slow queue. */
 const PIECE_BYTES = 4 * 1024 * 1024;
 
-/** One rule applied: its emissions, or `slow` when its transformation has its share of the window already. */
+/** The output records of one rule, or `slow` where its transformation has used up its share of the window. */
 type Applied = readonly Emission[] | 'slow';
 
-/** What a piece of an event's rules made, in their order, and the rules that are still to be done. */
+/** The output records of some rules, in their order, and the rules that are still to be applied. */
 export interface Piece {
   readonly emissions: Emission[];
   readonly left: readonly Rule[];
 }
 
 /**
- * Applies rules until what they made is enough for one commit, or took long enough: the rest goes on as an entry of the
- * slow lane, so no event holds more than a piece of what it becomes, however many rules it matches.
+ * Applies rules until their output records suffice for one commit, or until it took long. The other rules become a record
+ * of the slow queue, so the memory of an event is bounded however many rules match it.
  */
 async function applyInPieces(
   rules: readonly Rule[],

@@ -12,11 +12,11 @@ import {
 } from '@tributary/core';
 import type { Transformed } from './output.ts';
 
-/** How long what was counted waits here, ms: a process that dies loses that much of its figures. */
+/** Interval of writes to the counters, ms: a process that dies loses the counts since the last one. */
 const FLUSH_EVERY_MS = 1_000;
-/** Transformations and hours that wait at most, while the counters do not answer. */
+/** Pending counts (by transformation and hour) at most, while the counters do not respond. */
 const MAX_WAITING = 10_000;
-/** Transformations a process shows by themselves in its metrics; those that come later count together. */
+/** Transformations with metrics of their own in a process; later ones share the label `other`. */
 const LABELLED = 100;
 const OTHERS = 'other';
 const HOUR_MS = 3_600_000;
@@ -28,15 +28,15 @@ export interface RunMetricsDependencies {
   readonly logger: Logger;
 }
 
-/** One event's run and how long it took. */
+/** The run of one event and its duration. */
 export interface FinishedRun {
   readonly outcome: Transformed;
   readonly durationMs: number;
 }
 
 /**
- * Counts the runs of each transformation: in this process's metrics, and in the counters that all processes share. A
- * run that is made again, after a crash or in the slow lane, counts again: it took its time again.
+ * Counts the runs of each transformation, in the metrics of this process and in the shared counters. A run that is repeated
+ * after a crash or in the slow queue counts again.
  */
 export class RunMetrics {
   readonly #dependencies: RunMetricsDependencies;
@@ -59,7 +59,7 @@ export class RunMetrics {
     }, FLUSH_EVERY_MS).unref();
   }
 
-  /** Hands over what waits. */
+  /** Writes the pending counts. */
   async close(): Promise<void> {
     clearTimeout(this.#timer);
     await this.#flushing;

@@ -24,16 +24,16 @@ import {
 import { catalogPositionOf } from '../catalog-position.ts';
 import { eventHeaders, shorten, violationsHeader } from '../event-record.ts';
 
-/** Characters of a path or message that are recorded: a producer chooses field names of up to an event's size. */
+/** Characters of a path or message that are recorded: field names of a producer may be as long as an event. */
 const RECORDED_TEXT = 500;
 
-/** What an event is held against. */
+/** The contracts and their evaluator. */
 export interface Contracts {
   readonly catalog: Pick<Catalog, 'state'>;
   readonly contracts: ContractEvaluator;
 }
 
-/** The contract of an event as of a catalog position, and what it says; undefined where none speaks of it. The same answer wherever it is asked for. */
+/** The contract of an event at a catalog position and its verdict; undefined without one. Deterministic in all processes. */
 export function evaluateAt(
   { catalog, contracts }: Contracts,
   event: CanonicalEvent,
@@ -43,19 +43,19 @@ export function evaluateAt(
   return contract === undefined ? undefined : { contract, verdict: contracts.evaluate(contract, event) };
 }
 
-/** A received event and what its contract says; both absent when none speaks of it. */
+/** A received event with its contract and the verdict; both are absent for an event without a contract. */
 export interface Evaluated {
   readonly entry: LogEntry;
   readonly event: CanonicalEvent;
-  /** Where the gateway made it durable, where that is not the entry. */
+  /** The received position, where it is not that of the entry. */
   readonly position?: Position;
   readonly contract?: Contract;
   readonly verdict?: ContractVerdict;
 }
 
 /**
- * What validate emits for one event: itself as accepted or rejected, then its violations. A function of the received
- * entry and the contract alone, so every replay gives the same bytes.
+ * The output records of one event: the accepted or rejected event, then its violations. A function of the received entry and
+ * the contract, so a repetition gives the same bytes.
  */
 export function evaluationRecords(evaluation: Evaluated): readonly Emission[] {
   const { entry, event, contract, verdict, position = entry.position } = evaluation;
@@ -99,13 +99,13 @@ function sender({ headers }: LogEntry): Headers {
   return keyId === undefined ? {} : { [HEADER.keyId]: keyId };
 }
 
-/** Of a rejected event that a replay has evaluated once more. */
+/** The header of a rejected event that a replay evaluates again. */
 function reevaluatedBy({ headers }: LogEntry): Headers | undefined {
   const replayId = headers[HEADER.reevaluatedBy];
   return replayId === undefined ? undefined : { [HEADER.reevaluatedBy]: replayId };
 }
 
-/** The received bytes, unless fields were omitted: then all others as they were received, with their digits. */
+/** The received bytes, unless fields were omitted: then the other fields, with their original digits. */
 function acceptedValue({ entry, event, verdict }: Evaluated): string {
   if (verdict?.subject === undefined) return entry.value;
   const name = contractSubject(event.type);
@@ -114,7 +114,7 @@ function acceptedValue({ entry, event, verdict }: Evaluated): string {
   return JSON.stringify({ ...exact, [name]: withDigitsOf(verdict.subject, exact[name]) });
 }
 
-/** A `RejectedEvent` that holds the received bytes. */
+/** A `RejectedEvent` that contains the received bytes. */
 function rejectedValue(received: string, violations: readonly Violation[]): string {
   const reason: RejectedEvent['reason'] = 'event blocked';
   return `{"event":${received},"reason":${JSON.stringify(reason)},"violations":${JSON.stringify(violations)}}`;

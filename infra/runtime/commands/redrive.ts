@@ -93,7 +93,7 @@ async function run(
       clock: Date.now,
       ...(chosen === undefined ? {} : { chosen: new Set(chosen) }),
       last: found.last,
-      told: (outcome, record, error) => note(redriven, outcome, record?.stage, error),
+      report: (outcome, record, error) => note(redriven, outcome, record?.stage, error),
     });
     const running = await untilAvailable('running the redrive', deadline, () => log.run(stage));
     try {

@@ -37,7 +37,7 @@ export interface HealthAlertsDependencies {
   /** The destination as it is now; undefined when it is gone. */
   current(id: string): Destination | undefined;
   readonly clock: Clock;
-  /** Ms that never go back. */
+  /** Ms of a monotonic clock. */
   readonly elapsed: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;

@@ -73,7 +73,7 @@ export class Admission {
     return { kind: this.#breaker.kind, since: this.#since };
   }
 
-  /** Whether the circuit lets no request begin. */
+  /** Whether the circuit admits no request. */
   isOpen(now: number): boolean {
     return !mayAttempt(this.#breaker, now, this.#options);
   }

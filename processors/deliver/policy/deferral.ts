@@ -9,7 +9,7 @@ export interface SlotQuestion {
   readonly eachMs: number;
   /** Behind the slots of all deliveries deferred before. */
   readonly queueTail: number;
-  /** The slot it was given when it was deferred first. */
+  /** The slot of its first deferral. */
   readonly slot: number | undefined;
   readonly schedule: RetrySchedule;
 }
@@ -42,7 +42,7 @@ const NEWEST = 0.2;
 /** Assumed duration before any request has ended, ms. */
 const UNKNOWN_REQUEST_MS = 20;
 
-/** The work of a destination that stands before a delivery that comes now. */
+/** The work of a destination ahead of a new delivery. */
 export interface QueueLoad {
   /** Queued deliveries, and requests under way. */
   readonly queued: number;
@@ -82,7 +82,7 @@ export class WaitEstimate {
     return Math.max(byRate, byDuration) / this.#deliveries;
   }
 
-  /** How long a delivery that came now would wait for its request to begin, ms. */
+  /** How long a new delivery would wait for its request to begin, ms. */
   waitMs(load: QueueLoad, byRateAlone = false): number {
     const { queued, requests, concurrency, rateWaitMs } = load;
     const ahead = queued + Math.max(0, requests + 1 - concurrency) * this.#deliveries;

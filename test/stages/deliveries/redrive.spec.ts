@@ -54,7 +54,7 @@ async function redriven(
       clock: () => START,
       ...(chosen && { chosen: new Set(chosen) }),
       last,
-      told: (outcome, record, error) => told.push({ outcome, stage: record?.stage, error }),
+      report: (outcome, record, error) => told.push({ outcome, stage: record?.stage, error }),
     }),
   );
   const end = last.get(0) ?? -1;
@@ -126,7 +126,7 @@ describe('redrive', () => {
     await redriven(log, set);
     expect(counted(set)).toBe(4);
     // As after a crash before the commit.
-    const again = redrive({ ...set, clock: () => START, last: new Map(), told: () => {} });
+    const again = redrive({ ...set, clock: () => START, last: new Map(), report: () => {} });
     const { entries } = await log.read(TOPIC.poison, 0, 0);
     for (const entry of entries)
       await again.process(
