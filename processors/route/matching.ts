@@ -58,9 +58,9 @@ export function matchAll(routed: Routed, dependencies: MatchDependencies): Match
 }
 
 /**
- * Matches an event anew that was redriven or is replayed, because the filter of the named rule could not say whether
- * it takes the event. `from`: the later rules with a filter were not evaluated either, so they are matched with it. Later
- * rules without a filter took the event then, and are no part of it.
+ * Matches a redriven or replayed event whose named rule had a filter that could not be evaluated. `from`: the later rules
+ * with a filter were not evaluated either, so they are matched as well. Later rules without a filter matched before and are
+ * left out.
  */
 export function matchAgain(
   routed: Routed,
