@@ -52,7 +52,7 @@ test('those that wait for one signal are stopped by it, and no others', () => {
   for (const deadline of [one, two, other, late]) if (deadline !== undefined) deadlines.end(deadline);
 });
 
-test('who ends with it is told once, and not who does not wait any more', () => {
+test('calls each listener once, and none that was removed', () => {
   const deadline = deadlines.begin(outer);
   const [one, gone, two] = [vi.fn(), vi.fn(), vi.fn()];
   for (const told of [one, gone, two]) deadline.addEventListener('abort', told);

@@ -147,7 +147,7 @@ test('a client that was discarded ends with its last call, and the next call has
   expect([first.closes, second.closes]).toEqual([1, 0]);
 });
 
-test('what does not open is told, and tried again by the next call', async () => {
+test('an error while opening rejects the call, and the next call opens anew', async () => {
   let broken = true;
   const opening = new DestinationClients({
     open: async () => {

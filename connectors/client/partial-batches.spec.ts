@@ -119,7 +119,7 @@ test('a place that turns busy is not asked on, and the rest waits as long as it 
   expect(results).toEqual([busy, busy, rest, rest]);
 });
 
-test('what the deadline cuts off is tried again, and nothing of it is given up', async () => {
+test('deliveries that the deadline cuts off are retried, none is dead', async () => {
   const { outcomes } = await run(batchOf(100), (ids) => (ids.includes(20) ? refused() : DELIVERED), 1_000);
   expect(outcomes).not.toContain('dead');
   expect(outcomes.filter((outcome) => outcome === 'delivered').length).toBeGreaterThan(50);

@@ -23,11 +23,11 @@ test.each([408, 425, 429, 500, 502, 503, 504, 599])('%d is tried again', (status
   expect(answer(status)).toEqual({ outcome: 'retry', status, response: 'why', reason: `answered ${status}` });
 });
 
-test.each([400, 401, 403, 404, 409, 410, 413, 422, 499, 600, 999])('%d is given up', (status) => {
+test.each([400, 401, 403, 404, 409, 410, 413, 422, 499, 600, 999])('%d is dead', (status) => {
   expect(answer(status)).toEqual({ outcome: 'dead', status, response: 'why', reason: `answered ${status}` });
 });
 
-test.each([300, 301, 302, 303, 304, 307, 308])('%d is given up: no redirect is followed', (status) => {
+test.each([300, 301, 302, 303, 304, 307, 308])('%d is dead: redirects are not followed', (status) => {
   expect(answer(status)).toMatchObject({ outcome: 'dead', reason: 'redirects are not followed' });
 });
 

@@ -14,7 +14,7 @@ test.each([
   expect(classifyFailure(error)).toEqual({ outcome: 'retry', reason });
 });
 
-test('a refused folder is given up, what was not finished is tried again', () => {
+test('a refused folder is dead, an unfinished append is retried', () => {
   expect(classifyFailure(new FolderRefused('x'))).toEqual({ outcome: 'dead', reason: 'folder not allowed' });
   expect(classifyFailure(new TimedOut('x'))).toEqual({ outcome: 'retry', reason: 'timed out' });
   expect(classifyFailure(new Stopped('x'))).toEqual({ outcome: 'retry', reason: 'stopped' });

@@ -31,7 +31,7 @@ test('rows may be the fault of any refusal but of the server, its credentials an
   expect(['28P01', '3D000'].filter((code) => mayConcernRows(ending(code)))).toEqual([]);
 });
 
-test('a row that is refused alone is given up for what is in it, and tried again for a trouble that passes', () => {
+test('a row that is refused alone is dead, and retried after a transient error', () => {
   const settings = { password: 'very-secret' } as PostgresSettings;
   const verdict = (code: string, words = 'no') =>
     classifyRowRefusal(Object.assign(refusal(code), { message: words }), code, settings);
@@ -49,7 +49,7 @@ test('a row that is refused alone is given up for what is in it, and tried again
   expect(verdict('40001')).toMatchObject({ outcome: 'retry', reason: 'the server answered 40001' });
 });
 
-test('an error of the network is none of the server, and is told by the connection where the driver wraps it', () => {
+test('a network error is not an error of the server, and is taken from the connection where the driver wraps it', () => {
   const reset = Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' });
   expect(sqlStateOf(reset)).toBeUndefined();
   expect(classifyPostgresFailure(reset, undefined)).toMatchObject({ outcome: 'retry', reset: true });

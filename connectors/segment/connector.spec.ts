@@ -10,7 +10,7 @@ describe('what an action met with', () => {
     expect(verdict).toEqual({ outcome: 'retry', reason: 'timed out' });
   });
 
-  it('is given up where the action itself failed, as it would again', () => {
+  it('is dead where the action itself failed, as it would again', () => {
     const error = { name: 'PayloadValidationError', message: 'no email' };
     const verdict = classifyActions([{ action: 'track', error }], NOTHING_SEEN, [], 0);
     expect(verdict).toMatchObject({ outcome: 'dead', reason: 'track failed (PayloadValidationError)' });

@@ -172,7 +172,7 @@ describe('Transformer', () => {
     expect(sandbox.calls.map(({ size }) => size)).toEqual([4, ...Array(8).fill(1)]);
   });
 
-  it('read 70 outputs of 25 KB in one turn of the thread: they are read in pieces, each in a turn', async () => {
+  it('read 70 outputs of 25 KB in one turn of the event loop: they are read in pieces', async () => {
     const pieces: number[] = [];
     const { sandbox, run } = setUp({
       runPiece: async (workspaceId, work) => {

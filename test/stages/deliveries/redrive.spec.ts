@@ -94,7 +94,7 @@ function withBroken({ stages }: SetUp, name: string): readonly Stage[] {
 }
 
 describe('redrive', () => {
-  it('gives each stage what it gave up: an event goes on from there as if nothing had been', async () => {
+  it('each stage processes what it dead-lettered, and the event continues from there', async () => {
     const set = setUp();
     set.catalog.addDestination('place');
     set.catalog.addRule('rule', 'place');
@@ -139,7 +139,7 @@ describe('redrive', () => {
     expect(counted(set)).toBe(5);
   });
 
-  it('puts what is given up again behind the rest, with what was wrong this time, and tries it once', async () => {
+  it('a record that fails again goes to the end with the new error, and is tried once', async () => {
     const set = setUp();
     const log = await openLog();
     await giveUp(log, ['route', accepted('a', 1)], ['profile', accepted('b', 2)], ['gone', accepted('c')]);
@@ -191,7 +191,7 @@ describe('redrive', () => {
     expect(asked).toBe(3);
   });
 
-  it('says nothing of the order of events in the slow lane, which others keep', async () => {
+  it('says nothing of the order of events in the slow queue, which others keep', async () => {
     const set = setUp({ slowTransformationMs: 0 });
     set.catalog.addDestination('place');
     set.catalog.addTransformation('tx');

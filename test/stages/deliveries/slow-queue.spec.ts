@@ -26,7 +26,7 @@ function setUpPlaces(options: Parameters<typeof setUp>[0] = {}) {
   return { ...set, deliveriesTo };
 }
 
-it('a call handed to the slow lane was made twice at a graceful stop: the slow lane that joined it finishes it', async () => {
+it('a request moved to the slow queue was repeated at a graceful stop: the attached slow stage finishes it', async () => {
   const { world, time, stages, deliveriesTo } = setUpPlaces();
   const release: (() => void)[] = [];
   world.deliver = () => new Promise((resolve) => release.push(() => resolve(OK)));
@@ -36,7 +36,7 @@ it('a call handed to the slow lane was made twice at a graceful stop: the slow l
   await log.append(TOPIC.deliveries, await deliveriesTo('a', 1));
   await until(() => release.length === 1);
   time.pass(501);
-  // what comes behind it in the slow lane is under way: so it was joined
+  // what comes behind it in the slow queue is under way: so it was joined
   await until(async () => (await log.end(TOPIC.deliveriesSlow, 0)) === 1);
   await log.append(TOPIC.deliveriesSlow, await deliveriesTo('b', 1));
   await until(() => release.length === 2);
@@ -51,7 +51,7 @@ it('a call handed to the slow lane was made twice at a graceful stop: the slow l
   expect(release).toHaveLength(2);
 }, 30_000);
 
-it('a call under way when the stages stop is settled by the lane it began in', async () => {
+it('a request under way when the stages stop is settled by the stage it began in', async () => {
   const { world, time, stages, deliveriesTo } = setUpPlaces();
   const release: (() => void)[] = [];
   world.deliver = () => new Promise((resolve) => release.push(() => resolve(OK)));
@@ -67,7 +67,7 @@ it('a call under way when the stages stop is settled by the lane it began in', a
   expect(await log.end(TOPIC.deliveriesSlow, 0)).toBe(0);
 }, 30_000);
 
-it('one that is slow and has a long backlog held up everybody else in the slow lane: it waits aside, for itself alone', async () => {
+it('a slow destination with a backlog delayed all others in the slow queue: its deliveries are deferred', async () => {
   const { world, time, stages, deliveriesTo } = setUpPlaces({ windowBytes: 60_000, maxCalls: 1 });
   const served = { a: 0, b: 0 };
   const open: { readonly at: number; readonly answer: () => void }[] = [];
@@ -105,7 +105,7 @@ it('one that is slow and has a long backlog held up everybody else in the slow l
   while (!isStopped) await pass();
 }, 60_000);
 
-it('a quick place was at rest for as long as the turns of what was put aside had been reckoned in a bad moment: they come as it has room', async () => {
+it('a quick destination was idle until the slots of deferred deliveries, estimated in a bad moment: they are recalled', async () => {
   const { world, time, stages, deliveriesTo } = setUpPlaces();
   const served = new Set<string>();
   const open: { readonly at: number; readonly answer: () => void }[] = [];

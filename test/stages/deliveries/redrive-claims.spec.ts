@@ -46,7 +46,7 @@ function begun(outcome: DeliveryOutcome, offset: number, topic: string = TOPIC.d
 }
 
 describe('two redrives in quick succession sent a delivery twice', () => {
-  it('the entry that deliver takes first is delivered, also when it is handed over again', async () => {
+  it('the entry that deliver claims first is delivered, also when it is repeated', async () => {
     const { run, dead, posts } = await setUpDead();
     const [first, second] = [begun(dead, 11), begun(dead, 12)];
     const emissions = await run('deliver', [first, second]);

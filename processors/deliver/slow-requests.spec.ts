@@ -4,7 +4,7 @@ import { delivery, OK, PLACE, START, setUp, setUpHanging, taskOf, turn } from '.
 import type { DestinationQueue } from './destination-queue.ts';
 import { type Attempt, QueueItem } from './destination-request.ts';
 
-describe('a call that takes too long for its stage', () => {
+describe('a request that takes too long for its stage', () => {
   it('is attached to by the slow stage: one call is made', async () => {
     const { calls, release, leaveToSlowQueue, attach } = setUpHanging(16);
     expect((await leaveToSlowQueue(delivery('1'))).outcome.kind).toBe('slow');

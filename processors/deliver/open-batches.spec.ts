@@ -17,7 +17,7 @@ function setUpHolding(holdMs: number, perSecond?: number) {
   return { ...set, pass };
 }
 
-it('a batch held open for longer than the shortest retry topic takes was deferred for ever: it goes then', async () => {
+it('a batch held open for longer than the shortest retry step was deferred for ever: it is sent then', async () => {
   const { calls, run, pass } = setUpHolding(60_000);
   const first = run(delivery('1'));
   await pass(4_000);
@@ -30,7 +30,7 @@ it('a batch held open for longer than the shortest retry topic takes was deferre
   expect(calls.map(({ ids }) => ids)).toEqual([['1', '2']]);
 });
 
-it('what waited in a batch held open was left to the slow queue and called for all the same, twice where that is another process’s', async () => {
+it('a delivery in an open batch went to the slow queue and was sent all the same, twice with another process', async () => {
   const { calls, sendQuickly, run, pass } = setUpHolding(5_000);
   const other = setUpHolding(5_000);
   const soon = ['1', '2'].map((id) => sendQuickly(taskOf(delivery(id))));
@@ -45,7 +45,7 @@ it('what waited in a batch held open was left to the slow queue and called for a
   expect(other.calls.map(({ ids }) => ids)).toEqual([['2']]);
 });
 
-it('a batch that became full left its timer behind, and what came next waited for that one', async () => {
+it('a batch that became full left its timer behind, and the next delivery waited for it', async () => {
   const { calls, run, pass } = setUpHolding(10_000, 1);
   const full = Array.from({ length: 100 }, (_, n) => run(delivery(`a${n}`)));
   await pass(100);
