@@ -9,9 +9,8 @@ import {
 import type { TimeoutWheel } from '../fairness/timeout-wheel.ts';
 import { DestinationQueue, type QueueOptions } from './destination-queue.ts';
 import { DestinationResolver, type ResolverDependencies } from './destination-resolver.ts';
-import { HealthAlerts } from './health/alert.ts';
+import { GoneDestinations, HealthAlerts } from './health/alert.ts';
 import type { AlertLimits } from './health/evaluation.ts';
-import { GoneDestinations } from './health/gone.ts';
 import { type DestinationReport, HealthReporter } from './health/reporter.ts';
 import { hasOwnLimits, type RequestLimits, requestLimits } from './policy/admission.ts';
 

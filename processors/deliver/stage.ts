@@ -18,16 +18,18 @@ import {
 } from '@tributary/core';
 import { awaitCatalog, isAhead } from '../catalog-position.ts';
 import type { PartitionWindows } from '../fairness/partition-windows.ts';
-import { type DeliveryTask, readTask, withDelivery } from './delivery-task.ts';
 import type { DestinationQueue } from './destination-queue.ts';
 import type { DestinationRegistry } from './destination-registry.ts';
 import {
+  type DeliveryTask,
   deadWithDestination,
   held,
   outputRecords,
   type RetryPolicy,
+  readTask,
   type Settled,
   stopped,
+  withDelivery,
 } from './outcome.ts';
 import type { Sender } from './sender.ts';
 
