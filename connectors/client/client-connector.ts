@@ -9,7 +9,7 @@ import type {
 } from '@tributary/core';
 import { classifyOwnError, NOT_VALID, STOPPED, testResultOf } from '../failures.ts';
 import type { ConnectorContext } from '../kind.ts';
-import { type Deadline, Deadlines } from './deadlines.ts';
+import { type Deadline, Deadlines, untilAborted } from './deadlines.ts';
 import { DestinationClients } from './destination-clients.ts';
 import { type Part, partsOf } from './partial-batches.ts';
 
@@ -162,4 +162,28 @@ function resultOf(error: unknown, call: ConnectorCall | undefined): DeliveryResu
   const result = classifyOwnError(error);
   if (result === undefined) throw error;
   return result;
+}
+
+/** Whether a destination refuses any delivery; see `createProbe`. */
+export type Probe = () => Promise<DeliveryResult | undefined>;
+
+/**
+ * Probes a destination at most once for a batch, by a request without deliveries: most refusals do not tell whether they are
+ * about the destination or about a delivery. The result where the destination refuses any delivery; undefined where it
+ * accepts them, so that some deliveries are to blame.
+ */
+export function createProbe(call: ConnectorCall, sendNothing: () => Promise<unknown>): Probe {
+  let probed: Promise<DeliveryResult | undefined> | undefined;
+  const probe = async () => {
+    try {
+      await untilAborted(sendNothing(), call.deadline);
+      return undefined;
+    } catch (error) {
+      return call.failed(error);
+    }
+  };
+  return () => {
+    probed ??= probe();
+    return probed;
+  };
 }

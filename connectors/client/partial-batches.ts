@@ -93,12 +93,3 @@ function spread(deliveries: readonly Delivery[], count: number): readonly Delive
   const stride = Math.max(1, Math.ceil(deliveries.length / count));
   return deliveries.filter((_delivery, at) => at % stride === 0);
 }
-
-/** Runs `ask` at the first call only: a batch probes its destination at most once, and only where a refusal needs it. */
-export function memoize<Value>(ask: () => Promise<Value>): () => Promise<Value> {
-  let asked: Promise<Value> | undefined;
-  return () => {
-    asked ??= ask();
-    return asked;
-  };
-}

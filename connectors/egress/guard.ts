@@ -27,9 +27,9 @@ export interface EgressTarget {
 export interface EgressGuard {
   /**
    * The `connect` option of an undici `Agent`: each connection opens within `timeoutMs`, and is closed once it receives more
-   * than `maxAnswerBytes` for one request. Heads of responses are normalized, see `normalizeHeads`.
+   * than `maxResponseBytes` for one request. Heads of responses are normalized, see `normalizeHeads`.
    */
-  connector(timeoutMs: number, maxAnswerBytes: number): buildConnector.connector;
+  connector(timeoutMs: number, maxResponseBytes: number): buildConnector.connector;
   /** A connecting socket. A refused address is reported as its `error` event. */
   connect(target: EgressTarget): Socket;
   /** An unconnected socket, for drivers that call `connect(port, host)` on it. */
@@ -74,14 +74,14 @@ export function createEgressGuard(options: EgressGuardOptions): EgressGuard {
   const isRefusedLiteral = (host: string) => isIP(host) !== 0 && !mayReach(host, allowed);
 
   return {
-    connector(timeoutMs, maxAnswerBytes) {
+    connector(timeoutMs, maxResponseBytes) {
       const connect = buildConnector({ ...HANDSHAKE, lookup: lookupAllowed, timeout: timeoutMs });
       const opened =
         (callback: buildConnector.Callback): buildConnector.Callback =>
         (...[error, socket]) => {
           if (error !== null || socket === null) callback(error ?? new Error('no socket'), null);
           else {
-            inspectResponses(socket, limitBytes(socket, maxAnswerBytes));
+            inspectResponses(socket, limitBytes(socket, maxResponseBytes));
             callback(null, inspectReads(socket, normalizeHeads(socket)));
           }
         };
@@ -114,7 +114,7 @@ function refusedSocket(refusal: AddressRefused): Socket {
   return socket;
 }
 
-export interface GuardedSocketOptions {
+interface GuardedSocketOptions {
   readonly lookup: LookupFunction;
   /** Whether the host is a literal address that is not allowed. */
   isRefused(host: string): boolean;

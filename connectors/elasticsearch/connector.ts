@@ -22,9 +22,9 @@ export const elasticsearch: ConnectorKind = { description, create: createElastic
 
 const LIMITS = { events: MAX_BATCH, bytes: 5 * 1_024 * 1_024 };
 /** Bounds of a response; one that refuses every document at length is shorter. */
-const ANSWER_BYTES = 64 * 1_024;
-const ANSWER_BYTES_AN_ITEM = 8 * 1_024;
-const MAX_ANSWER_BYTES = ANSWER_BYTES + MAX_BATCH * ANSWER_BYTES_AN_ITEM;
+const RESPONSE_BYTES = 64 * 1_024;
+const RESPONSE_BYTES_AN_ITEM = 8 * 1_024;
+const MAX_RESPONSE_BYTES = RESPONSE_BYTES + MAX_BATCH * RESPONSE_BYTES_AN_ITEM;
 
 function createElasticsearchConnector(context: ConnectorContext): Connector {
   /** The items of the response, or one result for all deliveries. */
@@ -41,7 +41,7 @@ function createElasticsearchConnector(context: ConnectorContext): Connector {
         agent,
         request,
         deadline,
-        ANSWER_BYTES + count * ANSWER_BYTES_AN_ITEM,
+        RESPONSE_BYTES + count * RESPONSE_BYTES_AN_ITEM,
       );
       const excerpt = excerptOf(start.subarray(0, EXCERPT_BYTES), secrets);
       if (status !== 200) return classifyResponse({ status, retryAfter, excerpt }, context.clock());
@@ -55,17 +55,17 @@ function createElasticsearchConnector(context: ConnectorContext): Connector {
   return createClientConnector<ElasticsearchSettings, Agent>(context, {
     readSettings,
     limits: () => LIMITS,
-    ...httpClient(context, 2 * MAX_ANSWER_BYTES),
+    ...httpClient(context, 2 * MAX_RESPONSE_BYTES),
 
     async send(agent, settings, batch, call) {
       const secrets = secretsOf(settings);
       const byItem = new Map<string, DeliveryResult>();
       const results = await sendInParts(batch, {
         async send(part) {
-          const answer = await sendBulk(agent, createAll(settings, part), part.length, secrets, call);
-          if (!isItems(answer)) return { result: answer, mayBeSplit: mayConcernSome(answer) };
+          const response = await sendBulk(agent, createAll(settings, part), part.length, secrets, call);
+          if (!isItems(response)) return { result: response, mayBeSplit: mayConcernSome(response) };
           part.forEach(({ id }, index) => {
-            byItem.set(id, classifyItem(answer[index] ?? NO_ITEM, secrets));
+            byItem.set(id, classifyItem(response[index] ?? NO_ITEM, secrets));
           });
           return { result: { outcome: 'delivered', status: 200 }, mayBeSplit: false };
         },
@@ -76,8 +76,8 @@ function createElasticsearchConnector(context: ConnectorContext): Connector {
 
     async test(agent, settings, call) {
       const secrets = secretsOf(settings);
-      const answer = await sendBulk(agent, changeNothing(settings, newId()), 1, secrets, call);
-      return isItems(answer) ? testResultOfItem(answer[0] ?? NO_ITEM, secrets) : testResultOf(answer);
+      const response = await sendBulk(agent, changeNothing(settings, newId()), 1, secrets, call);
+      return isItems(response) ? testResultOfItem(response[0] ?? NO_ITEM, secrets) : testResultOf(response);
     },
   });
 }
@@ -85,8 +85,8 @@ function createElasticsearchConnector(context: ConnectorContext): Connector {
 const NO_ITEM: BulkItem = { status: 0, type: undefined, reason: undefined };
 const NOT_WHOLE: DeliveryResult = { outcome: 'retry', reason: 'the answer is not whole' };
 
-function isItems(answer: readonly BulkItem[] | DeliveryResult): answer is readonly BulkItem[] {
-  return Array.isArray(answer);
+function isItems(response: readonly BulkItem[] | DeliveryResult): response is readonly BulkItem[] {
+  return Array.isArray(response);
 }
 
 const secretsOf = memoizeByObject((settings: ElasticsearchSettings) => {
@@ -132,7 +132,7 @@ function authorizationOf({ api_key, username, password }: ElasticsearchSettings)
   return `Basic ${Buffer.from(`${username}:${password ?? ''}`).toString('base64')}`;
 }
 
-const PASSING_STATUSES = new Set([408, 425, 429]);
+const RETRYABLE_STATUSES = new Set([408, 425, 429]);
 /** The document exists: the delivery was sent before. */
 const CONFLICT = 409;
 
@@ -144,15 +144,15 @@ interface BulkItem {
 }
 
 /** The items of a response; undefined for an incomplete response or one with another number of items. */
-export function itemsIn(answer: Uint8Array, count: number): readonly BulkItem[] | undefined {
-  const items = parsed(answer)?.items;
+export function itemsIn(response: Uint8Array, count: number): readonly BulkItem[] | undefined {
+  const items = parsed(response)?.items;
   if (!Array.isArray(items) || items.length !== count) return undefined;
   return items.map(itemOf);
 }
 
-function parsed(answer: Uint8Array): JsonObject | undefined {
+function parsed(response: Uint8Array): JsonObject | undefined {
   try {
-    const value: Json = JSON.parse(new TextDecoder().decode(answer));
+    const value: Json = JSON.parse(new TextDecoder().decode(response));
     return isObject(value) ? value : undefined;
   } catch {
     return undefined; // not a response of Elasticsearch
@@ -174,7 +174,7 @@ function itemOf(item: Json): BulkItem {
 export function classifyItem({ status, type, reason }: BulkItem, secrets: readonly string[]): DeliveryResult {
   if ((status >= 200 && status < 300) || status === CONFLICT) return { outcome: 'delivered', status };
   const shown = reason === undefined ? {} : { response: excerptOf(Buffer.from(reason), secrets) };
-  const passes = PASSING_STATUSES.has(status) || status >= 500 || status === 0;
+  const passes = RETRYABLE_STATUSES.has(status) || status >= 500 || status === 0;
   const why = type === undefined ? `answered ${status}` : `answered ${status} ${type}`;
   return { outcome: passes ? 'retry' : 'dead', reason: why, status, ...shown };
 }

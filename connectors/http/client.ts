@@ -11,15 +11,15 @@ import { classifyFailure, EXCERPT_BYTES } from './response.ts';
 const KEEP_ALIVE_MS = 10_000;
 
 /** Bytes of one response with headers, interim responses and chunk framing; far above the bytes that are kept. */
-const MAX_ANSWER_BYTES = 256 * 1_024;
+const MAX_RESPONSE_BYTES = 256 * 1_024;
 
 /** HTTP destinations whose unused connections are kept. */
 const MAX_AGENTS = 1_000;
 
 /** The parts of `ClientKind` that all HTTP connectors share. A failure costs one connection, never the client. */
-export function httpClient(context: ConnectorContext, maxAnswerBytes = MAX_ANSWER_BYTES) {
+export function httpClient(context: ConnectorContext, maxResponseBytes = MAX_RESPONSE_BYTES) {
   return {
-    open: async () => openAgent(context, maxAnswerBytes),
+    open: async () => openAgent(context, maxResponseBytes),
     maxClients: MAX_AGENTS,
     keepsClient: () => true,
     classifyFailure,
@@ -27,9 +27,9 @@ export function httpClient(context: ConnectorContext, maxAnswerBytes = MAX_ANSWE
 }
 
 /** The connections of one destination, through the egress guard. */
-function openAgent({ egress, timeoutMs }: ConnectorContext, maxAnswerBytes: number): Agent {
+function openAgent({ egress, timeoutMs }: ConnectorContext, maxResponseBytes: number): Agent {
   return new Agent({
-    connect: egress.connector(timeoutMs, maxAnswerBytes),
+    connect: egress.connector(timeoutMs, maxResponseBytes),
     // One for each concurrent request to a destination; opened on demand.
     connections: MAX_CONCURRENCY,
     keepAliveTimeout: KEEP_ALIVE_MS,
@@ -84,7 +84,7 @@ interface RawResponse {
 }
 
 interface Waiting {
-  resolve(answer: RawResponse): void;
+  resolve(response: RawResponse): void;
   reject(reason: unknown): void;
 }
 

@@ -10,16 +10,16 @@ export interface HttpResponse {
   readonly excerpt: string;
 }
 
-const PASSING_STATUSES = new Set([408, 425, 429]);
-const STATUSES_THAT_SAY_WHEN = new Set([429, 503]);
+const RETRYABLE_STATUSES = new Set([408, 425, 429]);
+const STATUSES_WITH_RETRY_AFTER = new Set([429, 503]);
 
 /** The result of the deliveries of a request, from its response. `now` is epoch ms. */
-export function classifyResponse(answer: HttpResponse, now: number): DeliveryResult {
-  const { status } = answer;
-  const shown = { status, ...(answer.excerpt === '' ? {} : { response: answer.excerpt }) };
+export function classifyResponse(response: HttpResponse, now: number): DeliveryResult {
+  const { status } = response;
+  const shown = { status, ...(response.excerpt === '' ? {} : { response: response.excerpt }) };
   if (status >= 200 && status < 300) return { outcome: 'delivered', ...shown };
-  if (PASSING_STATUSES.has(status) || (status >= 500 && status < 600)) {
-    const says = STATUSES_THAT_SAY_WHEN.has(status) ? answer.retryAfter : undefined;
+  if (RETRYABLE_STATUSES.has(status) || (status >= 500 && status < 600)) {
+    const says = STATUSES_WITH_RETRY_AFTER.has(status) ? response.retryAfter : undefined;
     const afterMs = says === undefined ? undefined : parseRetryAfter(says, now);
     const after = afterMs === undefined ? {} : { afterMs };
     return { outcome: 'retry', reason: `answered ${status}`, ...shown, ...after };
@@ -32,7 +32,7 @@ export function classifyResponse(answer: HttpResponse, now: number): DeliveryRes
  * Refusals that no other body would change: of the URL (404, 405, 410), of the credentials (401, 402, 403, 407), of the
  * content type (415).
  */
-const STATUSES_ABOUT_THE_PLACE = new Set([401, 402, 403, 404, 405, 407, 410, 415]);
+const STATUSES_ABOUT_THE_DESTINATION = new Set([401, 402, 403, 404, 405, 407, 410, 415]);
 
 /**
  * Whether some deliveries of a batch may have caused a refusal while others are fine: 400, 413, 422 and the like, and 500,
@@ -40,7 +40,7 @@ const STATUSES_ABOUT_THE_PLACE = new Set([401, 402, 403, 404, 405, 407, 410, 415
  */
 export function mayConcernSome({ outcome, status = 0 }: DeliveryResult): boolean {
   if (outcome === 'retry') return status === 500;
-  return outcome === 'dead' && status >= 400 && status < 500 && !STATUSES_ABOUT_THE_PLACE.has(status);
+  return outcome === 'dead' && status >= 400 && status < 500 && !STATUSES_ABOUT_THE_DESTINATION.has(status);
 }
 
 /** The result of a request without a response. Undefined for an error that is not a network error. */
@@ -94,7 +94,7 @@ function withoutCutSecret(text: string, secrets: readonly string[]): string {
 }
 
 /** The secret settings of an HTTP destination. */
-export interface SecretSettings {
+interface SecretSettings {
   readonly secret: string;
   readonly headers: readonly (readonly [name: string, value: string])[];
 }

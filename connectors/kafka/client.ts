@@ -108,7 +108,7 @@ function saslOf(
 
 const derive = promisify(pbkdf2);
 
-export interface ScramSettings {
+interface ScramSettings {
   readonly mechanism: 'scram-sha-256' | 'scram-sha-512';
   readonly username: string;
   readonly password: string;

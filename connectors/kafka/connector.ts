@@ -97,20 +97,20 @@ const ABOUT_RECORDS = new Map([
 ]);
 
 /** Unspecific errors of a broker, or of a proxy in front of it: some records may have caused them. */
-const UNEXPLAINED = new Set(['UNKNOWN', 'KAFKAJS_UNKNOWN_ERROR_CODE']);
+const UNSPECIFIC = new Set(['UNKNOWN', 'KAFKAJS_UNKNOWN_ERROR_CODE']);
 
 /** Errors of stale metadata, which a new client may not get again. */
 const STALE_LEADER = new Set(['NOT_LEADER_FOR_PARTITION', 'LEADER_NOT_AVAILABLE', 'REPLICA_NOT_AVAILABLE']);
 
 /** Messages of the driver, in errors of any class, for a connection that closed or timed out. */
-const BROKEN_OFF = /Closed connection|Connection error|disconnected|timed out|timeout/i;
+const CONNECTION_LOST = /Closed connection|Connection error|disconnected|timed out|timeout/i;
 
 /** The result of a refusal that some of the records may have caused; undefined for any other error. */
 export function refusedRecords(error: unknown): PartResult | undefined {
   const type = typeOf(error) ?? '';
   const reason = ABOUT_RECORDS.get(type);
   if (reason !== undefined) return { result: { outcome: 'dead', reason }, mayBeSplit: true };
-  return UNEXPLAINED.has(type) ? { result: classifyErrorType(type), mayBeSplit: true } : undefined;
+  return UNSPECIFIC.has(type) ? { result: classifyErrorType(type), mayBeSplit: true } : undefined;
 }
 
 /**
@@ -123,7 +123,7 @@ export function classifyKafkaFailure(
 ): DeliveryResult | undefined {
   const type = typeOf(error);
   if (type !== undefined) return classifyErrorType(type);
-  if (isAuthentication(error) && !BROKEN_OFF.test(messageIn(error)))
+  if (isAuthentication(error) && !CONNECTION_LOST.test(messageIn(error)))
     return { outcome: 'dead', reason: 'not authenticated' };
   const network = ofDriver(error) ? undefined : classifyNetworkFailure(error);
   if (network !== undefined) return network;

@@ -3,7 +3,7 @@ import { MessageBuffer, type ResponseFilter } from '../egress/response-inspectio
 import { ResponseRefused, ResponseTooLarge } from '../failures.ts';
 
 /** Bytes of a response; the metadata of a topic with 4,000 partitions are shorter. */
-const MAX_ANSWER_BYTES = 256 * 1_024;
+const MAX_RESPONSE_BYTES = 256 * 1_024;
 /** The driver prepares two connections for each broker. */
 const MAX_BROKERS = 1_000;
 /** Bytes of a SASL response without a header, as older brokers send it. */
@@ -108,22 +108,22 @@ export function checkResponses(socket: Socket): ResponseFilter {
   };
   Object.defineProperty(socket, 'write', { value: writeNoted, writable: true, configurable: true });
 
-  const check = (answer: Buffer) => {
+  const check = (response: Buffer) => {
     if (isBare) {
       isBare = false;
-      if (answer.length > MAX_BARE_BYTES) throw new ResponseTooLarge('the answer is too long');
+      if (response.length > MAX_BARE_BYTES) throw new ResponseTooLarge('the answer is too long');
       return;
     }
-    const correlation = answer.length < 8 ? undefined : answer.readInt32BE(4);
+    const correlation = response.length < 8 ? undefined : response.readInt32BE(4);
     const request = correlation === undefined ? undefined : asked.get(correlation);
     if (correlation === undefined || request === undefined)
       throw new ResponseRefused('the broker answers what it was not asked');
     asked.delete(correlation);
     const isUnsupported =
       MAY_BE_UNSUPPORTED.has(request.api) &&
-      answer.length >= 10 &&
-      answer.readInt16BE(8) === UNSUPPORTED_VERSION;
-    if (!isUnsupported) endOf(answer, 8, request.layout);
+      response.length >= 10 &&
+      response.readInt16BE(8) === UNSUPPORTED_VERSION;
+    if (!isUnsupported) endOf(response, 8, request.layout);
   };
 
   return function* inspect(chunk) {
@@ -131,47 +131,47 @@ export function checkResponses(socket: Socket): ResponseFilter {
     while (true) {
       const length = came.peek(4)?.readInt32BE(0);
       if (length === undefined) return;
-      if (length > MAX_ANSWER_BYTES) throw new ResponseTooLarge('the answer is too long');
+      if (length > MAX_RESPONSE_BYTES) throw new ResponseTooLarge('the answer is too long');
       if (length < 0) throw new ResponseRefused('the answer has no length');
-      const answer = came.take(4 + length);
-      if (answer === undefined) return;
-      check(answer);
-      yield answer;
+      const response = came.take(4 + length);
+      if (response === undefined) return;
+      check(response);
+      yield response;
     }
   };
 }
 
 /** The end of the fields that begin at `at`; throws where they exceed the response. */
-function endOf(answer: Buffer, at: number, layout: Layout): number {
+function endOf(response: Buffer, at: number, layout: Layout): number {
   let end = at;
   for (const field of layout) {
     if (typeof field === 'number') end += field;
-    else if (field === 'string') end += 2 + lengthAt(answer, end, 2);
-    else if (field === 'bytes') end += 4 + lengthAt(answer, end, 4);
-    else end = endOfList(answer, end, field);
-    if (end > answer.length) throw new ResponseRefused('the answer is shorter than it says');
+    else if (field === 'string') end += 2 + lengthAt(response, end, 2);
+    else if (field === 'bytes') end += 4 + lengthAt(response, end, 4);
+    else end = endOfList(response, end, field);
+    if (end > response.length) throw new ResponseRefused('the answer is shorter than it says');
   }
   return end;
 }
 
 function endOfList(
-  answer: Buffer,
+  response: Buffer,
   at: number,
   { list, max = Infinity }: Exclude<Field, number | string>,
 ): number {
-  const count = lengthAt(answer, at, 4);
+  const count = lengthAt(response, at, 4);
   if (count > max) throw new ResponseTooLarge('the cluster has too many brokers');
   let end = at + 4;
   // Each element has at least one byte.
-  if (count > answer.length - end) throw new ResponseRefused('the answer is shorter than it says');
-  for (let n = 0; n < count; n++) end = endOf(answer, end, list);
+  if (count > response.length - end) throw new ResponseRefused('the answer is shorter than it says');
+  for (let n = 0; n < count; n++) end = endOf(response, end, list);
   return end;
 }
 
 /** A length at an offset; -1 (null) counts as 0. */
-function lengthAt(answer: Buffer, at: number, bytes: 2 | 4): number {
-  if (at + bytes > answer.length) throw new ResponseRefused('the answer is shorter than it says');
-  const length = answer.readIntBE(at, bytes);
+function lengthAt(response: Buffer, at: number, bytes: 2 | 4): number {
+  if (at + bytes > response.length) throw new ResponseRefused('the answer is shorter than it says');
+  const length = response.readIntBE(at, bytes);
   if (length < -1) throw new ResponseRefused('the answer says a length below nothing');
   return Math.max(0, length);
 }

@@ -89,7 +89,7 @@ const FLAGS = O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK;
 
 const NEWLINE = 0x0a;
 
-export interface OpenFile {
+interface OpenFile {
   readonly handle: FileHandle;
   /** Whether the file is empty, so that its name may not be durable. */
   readonly fresh: boolean;

@@ -1,7 +1,12 @@
-import type { Connector, DeliveryResult } from '@tributary/core';
-import { type ConnectorCall, createClientConnector } from '../client/client-connector.ts';
+import type { Connector } from '@tributary/core';
+import {
+  type ConnectorCall,
+  createClientConnector,
+  createProbe,
+  type Probe,
+} from '../client/client-connector.ts';
 import { untilAborted } from '../client/deadlines.ts';
-import { memoize, type Part, type PartResult, sendInParts } from '../client/partial-batches.ts';
+import { type Part, type PartResult, sendInParts } from '../client/partial-batches.ts';
 import { DELIVERED } from '../failures.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
 import type { TableClient } from './client.ts';
@@ -33,9 +38,9 @@ export function createPostgresConnector(context: ConnectorContext): Connector {
     classifyFailure: (error, { lastFailure }) => classifyPostgresFailure(error, lastFailure),
 
     send(client, settings, batch, call) {
-      const probeOnce = memoize(() => probe(client, settings, call));
+      const probe = createProbe(call, () => insert(client, settings, []));
       return sendInParts(batch, {
-        send: (part) => sendPart(client, settings, part, call, probeOnce),
+        send: (part) => sendPart(client, settings, part, call, probe),
         hasTimeToHalve: call.hasTimeToHalve,
       });
     },
@@ -52,7 +57,7 @@ async function sendPart(
   settings: PostgresSettings,
   part: Part,
   call: ConnectorCall,
-  probeOnce: () => Promise<DeliveryResult | undefined>,
+  probe: Probe,
 ): Promise<PartResult> {
   try {
     await untilAborted(insert(client, settings, part), call.deadline);
@@ -61,24 +66,10 @@ async function sendPart(
     const sqlState = sqlStateOf(error);
     if (sqlState === undefined || !mayConcernRows(error))
       return { result: call.failed(error), mayBeSplit: false };
-    const ofAll = await probeOnce();
+    const ofAll = await probe();
     return ofAll === undefined
       ? { result: classifyRowRefusal(error, sqlState, settings), mayBeSplit: true }
       : { result: ofAll, mayBeSplit: false };
-  }
-}
-
-/** Inserts no rows: the result where the table refuses any row, undefined where it accepts them. */
-async function probe(
-  client: TableClient,
-  settings: PostgresSettings,
-  call: ConnectorCall,
-): Promise<DeliveryResult | undefined> {
-  try {
-    await untilAborted(insert(client, settings, []), call.deadline);
-    return undefined;
-  } catch (error) {
-    return call.failed(error);
   }
 }
 

@@ -57,7 +57,7 @@ const REFUSALS_OF_ROWS: readonly (readonly [prefix: string, reason: string])[] =
 ];
 
 /** Transient errors: connections, transactions, resources, locks, operator intervention, system, internal errors. */
-const PASSING = /^(08|25|40|53|55|57|58|F0|HV|XX)/;
+const TRANSIENT = /^(08|25|40|53|55|57|58|F0|HV|XX)/;
 
 /**
  * The result of a refused row, once the table is known to accept others: retried after a transient error, else dead. The
@@ -71,7 +71,7 @@ export function classifyRowRefusal(
   const words = error instanceof Error ? error.message : '';
   const response = excerptOf(Buffer.from(words), secretTexts({ secret: password, headers: [] }));
   const shown = response === '' ? {} : { response };
-  if (PASSING.test(sqlState))
+  if (TRANSIENT.test(sqlState))
     return { outcome: 'retry', reason: `the server answered ${sqlState}`, ...shown };
   const known = REFUSALS_OF_ROWS.find(([prefix]) => sqlState.startsWith(prefix))?.[1];
   return { outcome: 'dead', reason: `${known ?? 'the row is refused'} (${sqlState})`, ...shown };
@@ -97,11 +97,11 @@ export function classifyPostgresFailure(
   const ofConnection = lastFailure === undefined ? undefined : classifyNetworkFailure(lastFailure);
   if (ofConnection !== undefined) return ofConnection;
   if (!(error instanceof Error)) return undefined;
-  return DRIVER_WORDS.find(([words]) => words.test(error.message))?.[1];
+  return DRIVER_ERRORS.find(([words]) => words.test(error.message))?.[1];
 }
 
 /** Errors of the driver without a code. */
-const DRIVER_WORDS: readonly (readonly [words: RegExp, verdict: DeliveryResult])[] = [
+const DRIVER_ERRORS: readonly (readonly [words: RegExp, verdict: DeliveryResult])[] = [
   [/^Connection terminated|^Client has encountered a connection error/, RESET],
   [/^timeout e/, { outcome: 'retry', reason: 'connection timed out' }],
   [/does not support SSL/, { outcome: 'dead', reason: 'the server speaks no TLS' }],

@@ -1,7 +1,12 @@
 import type { Connector, DeliveryResult } from '@tributary/core';
-import { type ConnectorCall, createClientConnector } from '../client/client-connector.ts';
+import {
+  type ConnectorCall,
+  createClientConnector,
+  createProbe,
+  type Probe,
+} from '../client/client-connector.ts';
 import { untilAborted } from '../client/deadlines.ts';
-import { memoize, type Part, type PartResult, sendInParts } from '../client/partial-batches.ts';
+import { type Part, type PartResult, sendInParts } from '../client/partial-batches.ts';
 import { deliveryJson } from '../delivery-body.ts';
 import { classifyNetworkFailure, DELIVERED, RESET } from '../failures.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
@@ -27,9 +32,9 @@ export function createRedisConnector(context: ConnectorContext): Connector {
     classifyFailure: (error, { lastFailure }) => classifyRedisFailure(error, lastFailure),
 
     send(client, settings, batch, call) {
-      const probeOnce = memoize(() => probe(client, settings, call));
+      const probe = createProbe(call, () => checkStream(client, settings));
       return sendInParts(batch, {
-        send: (part) => sendPart(client, settings, part, call, probeOnce),
+        send: (part) => sendPart(client, settings, part, call, probe),
         hasTimeToHalve: call.hasTimeToHalve,
       });
     },
@@ -46,7 +51,7 @@ async function sendPart(
   settings: RedisSettings,
   part: Part,
   call: ConnectorCall,
-  probeOnce: () => Promise<DeliveryResult | undefined>,
+  probe: Probe,
 ): Promise<PartResult> {
   const args = part.flatMap((delivery) => [
     delivery.id,
@@ -59,24 +64,10 @@ async function sendPart(
     return { result: DELIVERED, mayBeSplit: false };
   } catch (error) {
     if (!mayConcernEntries(error)) return { result: call.failed(error), mayBeSplit: false };
-    const ofAll = await probeOnce();
+    const ofAll = await probe();
     // A refused command leaves the connection usable, so the client is kept.
     const ofEntry = classifyRedisFailure(error, undefined);
     return { result: ofAll ?? ofEntry ?? call.failed(error), mayBeSplit: ofAll === undefined };
-  }
-}
-
-/** Runs the script without entries: the result where the server refuses any entry, undefined where it accepts them. */
-async function probe(
-  client: StreamClient,
-  settings: RedisSettings,
-  call: ConnectorCall,
-): Promise<DeliveryResult | undefined> {
-  try {
-    await untilAborted(checkStream(client, settings), call.deadline);
-    return undefined;
-  } catch (error) {
-    return call.failed(error);
   }
 }
 

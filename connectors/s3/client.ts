@@ -60,10 +60,10 @@ export function openBucketClient(egress: EgressGuard, settings: S3Settings): Buc
 const OPTIONS: AgentOptions = { keepAlive: true, maxSockets: MAX_CONCURRENCY };
 
 /** Bytes of one response with headers, interim responses and chunk framing. */
-const MAX_ANSWER_BYTES = 256 * 1_024;
+const MAX_RESPONSE_BYTES = 256 * 1_024;
 
 function bounded(socket: Socket): Socket {
-  const count = limitBytes(socket, MAX_ANSWER_BYTES);
+  const count = limitBytes(socket, MAX_RESPONSE_BYTES);
   const heads = normalizeHeads(socket);
   return inspectResponses(socket, function* inspect(chunk) {
     for (const some of count(chunk)) yield* heads(some);

@@ -1,9 +1,14 @@
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { type Connector, type DeliveryResult, nameId } from '@tributary/core';
-import { type ConnectorCall, createClientConnector } from '../client/client-connector.ts';
+import {
+  type ConnectorCall,
+  createClientConnector,
+  createProbe,
+  type Probe,
+} from '../client/client-connector.ts';
 import { type Deadline, untilAborted } from '../client/deadlines.ts';
-import { memoize, type Part, type PartResult, sendInParts } from '../client/partial-batches.ts';
+import { type Part, type PartResult, sendInParts } from '../client/partial-batches.ts';
 import { compressions } from '../client/thread-pool-queue.ts';
 import { deliveryJson } from '../delivery-body.ts';
 import { classifyNetworkFailure, DELIVERED } from '../failures.ts';
@@ -34,9 +39,9 @@ export function createS3Connector(context: ConnectorContext): Connector {
     classifyFailure: (error, { lastFailure }) => classifyS3Failure(error, lastFailure, context.clock()),
 
     send(client, settings, batch, call) {
-      const probeOnce = memoize(() => probe(client, settings, call));
+      const probe = createProbe(call, () => putNothing(client, settings, call.deadline));
       return sendInParts(batch, {
-        send: (part) => sendPart(client, settings, part, call, probeOnce),
+        send: (part) => sendPart(client, settings, part, call, probe),
         hasTimeToHalve: call.hasTimeToHalve,
       });
     },
@@ -53,7 +58,7 @@ async function sendPart(
   { prefix }: S3Settings,
   part: Part,
   { deadline, failed }: ConnectorCall,
-  probeOnce: () => Promise<DeliveryResult | undefined>,
+  probe: Probe,
 ): Promise<PartResult> {
   try {
     const body = await objectBody(part, () => !deadline.aborted);
@@ -63,22 +68,8 @@ async function sendPart(
     const result = failed(error);
     // An object may be refused for its size or its content; most refusals are about the bucket.
     if (!mayConcernSome(result)) return { result, mayBeSplit: false };
-    const ofAll = await probeOnce();
+    const ofAll = await probe();
     return { result: ofAll ?? result, mayBeSplit: ofAll === undefined };
-  }
-}
-
-/** Puts an empty object: the result where the bucket refuses any object, undefined where it accepts them. */
-async function probe(
-  client: BucketClient,
-  settings: S3Settings,
-  { deadline, failed }: ConnectorCall,
-): Promise<DeliveryResult | undefined> {
-  try {
-    await putNothing(client, settings, deadline);
-    return undefined;
-  } catch (error) {
-    return failed(error);
   }
 }
 
@@ -112,7 +103,7 @@ async function objectBody(deliveries: Part, isWanted: () => boolean): Promise<Ui
  * Codes of transient errors, whatever their status: the object was damaged on its way, concurrent writes to the same key, a
  * wrong clock of this machine, throttling.
  */
-const PASSING = new Set([
+const TRANSIENT = new Set([
   'BadDigest',
   'ConditionalRequestConflict',
   'IncompleteBody',
@@ -144,7 +135,7 @@ export function classifyS3Failure(
   if (status !== undefined && error instanceof Error) {
     const answer = { status, retryAfter: retryAfterOf(error), excerpt: '' };
     const ofStatus = classifyResponse(answer, now);
-    const passes = ofStatus.outcome === 'dead' && PASSING.has(error.name);
+    const passes = ofStatus.outcome === 'dead' && TRANSIENT.has(error.name);
     const verdict = passes ? ({ ...ofStatus, outcome: 'retry' } as const) : ofStatus;
     const code = /^[A-Za-z]{3,60}$/.test(error.name) && !NO_CODES.has(error.name) ? ` ${error.name}` : '';
     if (verdict.outcome === 'delivered')

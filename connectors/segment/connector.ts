@@ -161,7 +161,7 @@ function segmentEvent(event: CanonicalEvent): JsonObject {
 }
 
 /** Bytes of a response body that are passed to the pack at most. */
-const MAX_ANSWER_BYTES = 64 * 1_024;
+const MAX_RESPONSE_BYTES = 64 * 1_024;
 
 /** Headers of the connection and the framing, which the HTTP client sets. */
 const TRANSPORT = new Set([
@@ -202,7 +202,7 @@ async function forwardRequest(
   try {
     for await (const chunk of body) {
       read += chunk.length;
-      if (read > MAX_ANSWER_BYTES) break;
+      if (read > MAX_RESPONSE_BYTES) break;
       chunks.push(chunk);
     }
   } catch (error) {

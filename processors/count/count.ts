@@ -69,7 +69,7 @@ export async function recount(
 }
 
 /** The start of counting in a batch. */
-export interface CountingPoint {
+interface CountingPoint {
   /** The applied offset of the counters, which the next `apply` must name. */
   readonly applied: number;
   /** Everything before this offset is counted. */

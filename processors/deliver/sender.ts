@@ -221,7 +221,7 @@ export class Sender {
 const KEPT = 10_000;
 
 /** A settled delivery without its event, which the slow queue has in its own record. */
-export interface InFlightResult {
+interface InFlightResult {
   readonly attempts: readonly DeliveryAttempt[];
   /** Renewed by a pause or a first attempt. */
   readonly created_at: string;
@@ -229,7 +229,7 @@ export interface InFlightResult {
 }
 
 /** A delivery in a request, or settled, that no stage waits for. */
-export interface InFlight {
+interface InFlight {
   readonly ended: Promise<InFlightResult>;
   /** Aborts the request, unless other deliveries share it; `ended` rejects with `Unavailable`. */
   cancel(): void;

@@ -25,7 +25,7 @@ import { eventHeaders, eventOf } from '../event-record.ts';
 import { type Contracts, evaluateAt } from '../validate/evaluation.ts';
 
 /** Whether the headers of an entry match the filters of a replay (except for its time range). */
-export function takesHeaders(
+function takesHeaders(
   { workspace_id, environments, contract_id }: Replay,
   { headers }: LogEntry,
 ): boolean {
@@ -35,7 +35,7 @@ export function takesHeaders(
 }
 
 /** Whether an event matches the filters of a replay that are not in the headers. */
-export function takesEvent({ event_types, event_names, source_id }: Replay, event: CanonicalEvent): boolean {
+function takesEvent({ event_types, event_names, source_id }: Replay, event: CanonicalEvent): boolean {
   if (!isIn(event_types, event.type)) return false;
   if (source_id !== undefined && event.source_id !== source_id) return false;
   const isNamed = event.type === 'track' || event.type === 'page';

@@ -10,8 +10,8 @@ import {
  * the events in them. Ten transformations may return their maximum; with 200 rules, the default maximum of a workspace, each
  * still has 160 KiB and 50 outputs.
  */
-export const EVENT_OUTPUTS = 10_000;
-export const EVENT_BYTES = 32 * 1024 * 1024;
+const EVENT_OUTPUTS = 10_000;
+const EVENT_BYTES = 32 * 1024 * 1024;
 
 /** One output of full size always fits: its event, and the fields that are kept from the source. */
 const ONE_OUTPUT_BYTES = MAX_CANONICAL_EVENT_BYTES + OUTPUT_ROOM_BYTES + 4_096;
@@ -135,7 +135,7 @@ export class HeldOutputs {
   }
 }
 
-export interface HeldCall {
+interface HeldCall {
   made(chars: number): void;
   goOn(): boolean;
   /** Its outputs are held by their holders, or dropped. */

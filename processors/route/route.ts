@@ -316,7 +316,7 @@ const PIECE_BYTES = 4 * 1024 * 1024;
 type Applied = readonly Emission[] | 'slow';
 
 /** The output records of some rules, in their order, and the rules that are still to be applied. */
-export interface Piece {
+interface Piece {
   readonly emissions: Emission[];
   readonly left: readonly Rule[];
 }

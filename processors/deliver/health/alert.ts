@@ -172,7 +172,7 @@ function isBad(report: HealthReport, limits: AlertLimits): boolean {
   return health !== undefined && evaluateHealth(health, limits).kind === 'bad';
 }
 
-export interface GoneDependencies {
+interface GoneDependencies {
   readonly catalog: Pick<Catalog, 'propose'>;
   /** The destination as it is now; undefined when it was deleted. */
   current(id: string): Destination | undefined;
