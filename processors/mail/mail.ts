@@ -65,11 +65,11 @@ const WARN_EVERY_MS = 3_600_000;
  * - After a crash between the server's response and the commit a mail is sent again, with the same `Message-ID`.
  */
 export function mail(dependencies: MailDependencies): BatchStage['process'] {
-  const sending = new MailSender(dependencies);
+  const sender = new MailSender(dependencies);
   return async ({ entries }) => {
     const emissions: Emission[] = [];
     for (const entry of entries) {
-      const result = await sending.handle(entry);
+      const result = await sender.handle(entry);
       dependencies.metrics.count('tributary_mails_total', { outcome: result.outcome });
       emissions.push(...result.emissions);
     }

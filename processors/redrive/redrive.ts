@@ -70,7 +70,7 @@ export function redrive(options: RedriveOptions): BatchStage {
     // One at a time: a mail or a delivery is not repeated because another record of the batch fails.
     maxEntries: 1,
     repeats: 'visible',
-    // Redriven records may be dropped from the log.
+    // Redriven records are dropped from the topic: without a known position it begins at the first record kept.
     startsAtFirst: true,
     async process({ entries: [entry] }, context) {
       if (entry === undefined) return [];

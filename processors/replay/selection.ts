@@ -48,7 +48,7 @@ function isIn(list: readonly string[] = [], value: string | undefined): boolean 
 }
 
 /** The record for the slow queue of route, with the rules that match the event; undefined where none does. */
-export function sentOn(
+export function toRoute(
   { state, position }: Pick<Catalog, 'state' | 'position'>,
   replay: Replay,
   entry: LogEntry,

@@ -23,7 +23,7 @@ import {
   type ReevaluationDependencies,
   reevaluate,
   type Selection,
-  sentOn,
+  toRoute,
 } from './selection.ts';
 
 /** Bytes of events that a step may emit: they are committed in one transaction. */
@@ -135,9 +135,9 @@ export async function nextStep(
   step: ReplayStep,
 ): Promise<StepResult> {
   const mayRead = dependencies.reads.of(replay.id);
-  const sendsOn = step.phase === undefined || step.phase === 'evaluate';
+  const emits = step.phase === undefined || step.phase === 'evaluate';
   const allowance: Allowance = {
-    events: sendsOn
+    events: emits
       ? allowedUntil(replay, step.number + 1) - allowedUntil(replay, step.number)
       : Number.POSITIVE_INFINITY,
     bytes: STEP_BYTES,
@@ -154,7 +154,7 @@ export async function nextStep(
   const cursors: ReplayCursor[] = [];
   let readEntries = 0;
   for (const cursor of step.cursors) {
-    const read = await readOn(dependencies, replay, cursor, reading);
+    const read = await readPartition(dependencies, replay, cursor, reading);
     cursors.push(read.cursor);
     readEntries += read.readEntries;
   }
@@ -168,7 +168,7 @@ export async function nextStep(
       ...(finished
         ? await phaseAfter(dependencies, replay, { ...step, cursors })
         : { status: 'running', cursors }),
-      looked_at: step.looked_at + (sendsOn ? readEntries : 0),
+      looked_at: step.looked_at + (emits ? readEntries : 0),
       events: step.events + reading.events.length,
       ...(still_rejected === undefined ? {} : { still_rejected: still_rejected + reading.stillRejected }),
     },
@@ -201,7 +201,7 @@ function selectorOf(
   if (step.phase === 'mark') return mark(replay, claimants);
   if (step.phase === 'compare') return compare(replay, claimants);
   if (replay.outcome === 'rejected') return reevaluate(dependencies, replay, step);
-  return (entry) => sentOn(dependencies.catalog, replay, entry);
+  return (entry) => toRoute(dependencies.catalog, replay, entry);
 }
 
 /** The progress of a step. */
@@ -213,7 +213,7 @@ interface Reading {
   stillRejected: number;
 }
 
-async function readOn(
+async function readPartition(
   dependencies: StepDependencies,
   replay: Replay,
   cursor: ReplayCursor,
@@ -252,16 +252,16 @@ async function readOn(
   return { cursor: { ...cursor, next }, readEntries };
 }
 
-function note(reading: Reading, looked: Selection): void {
-  if (looked === undefined) return;
-  if (looked === 'still rejected') {
+function note(reading: Reading, selection: Selection): void {
+  if (selection === undefined) return;
+  if (selection === 'still rejected') {
     reading.stillRejected += 1;
     return;
   }
   const { allowance, events } = reading;
   allowance.events -= 1;
-  allowance.bytes -= looked.value.length + (looked.headers[HEADER.rules]?.length ?? 0);
-  events.push(looked);
+  allowance.bytes -= selection.value.length + (selection.headers[HEADER.rules]?.length ?? 0);
+  events.push(selection);
 }
 
 /** The first retained offset. Only dropped records are skipped: a record that a read does not return may come later. */

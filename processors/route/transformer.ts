@@ -85,7 +85,7 @@ export class Transformer {
   readonly #programs = new Map<string, Program>();
   readonly #sizes = new LRUCache<string, CallSize>({ max: KNOWN_PROGRAMS });
   readonly #timeouts: TimeoutWheel;
-  readonly #inHand = new HeldOutputs();
+  readonly #heldOutputs = new HeldOutputs();
 
   constructor(dependencies: TransformerDependencies) {
     this.#dependencies = dependencies;
@@ -153,7 +153,7 @@ export class Transformer {
 
   /** Called when the rules of an event are done, or deferred: its outputs are no longer held here. */
   release(holder: Holder): void {
-    this.#inHand.release(holder);
+    this.#heldOutputs.release(holder);
   }
 
   #programOf(transformation: Transformation): Program {
@@ -200,7 +200,7 @@ export class Transformer {
       const { holder } = waiting.bounds;
       try {
         // The one event that may continue while full does not wait for room: the others wait for it.
-        const change = this.#inHand.isFirst(holder) ? undefined : this.#roomFor(waiting);
+        const change = this.#heldOutputs.isFirst(holder) ? undefined : this.#roomFor(waiting);
         if (change !== undefined) {
           changes.add(change);
           continue;
@@ -219,7 +219,7 @@ export class Transformer {
   }
 
   #roomFor({ context, bounds }: QueuedEvent): Promise<void> | undefined {
-    return context.room?.() ?? (this.#inHand.mayRun(bounds.holder) ? undefined : this.#inHand.changed());
+    return context.room?.() ?? (this.#heldOutputs.mayRun(bounds.holder) ? undefined : this.#heldOutputs.changed());
   }
 
   /** Resolves when a partition has room again or another event arrives; at once where there is nothing to wait for. */
@@ -238,7 +238,7 @@ export class Transformer {
       for (const waiting of whole) waiting.resolve({ ok: false, kind: 'refused', message: refused });
       return;
     }
-    const call = this.#inHand.call(whole.every(({ bounds }) => this.#inHand.isFirst(bounds.holder)));
+    const call = this.#heldOutputs.call(whole.every(({ bounds }) => this.#heldOutputs.isFirst(bounds.holder)));
     const { source_code: source, workspace_id: owner } = transformation;
     const program = { id: programId(transformation), source, owner };
     const inputs = whole.map(({ input }) => input);
@@ -253,7 +253,7 @@ export class Transformer {
     batch.forEach(({ bounds, isTimedOut }, index) => {
       const result = results[index];
       if (result?.ok === true && excess[index] === undefined && !isTimedOut)
-        this.#inHand.hold(bounds.holder, charsOf(result));
+        this.#heldOutputs.hold(bounds.holder, charsOf(result));
     });
     const outcomes: Transformed[] = [];
     for (const [index, { event, input }] of batch.entries()) {
