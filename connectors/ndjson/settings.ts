@@ -60,10 +60,10 @@ export const description: ConnectorDescription = {
   type: 'ndjson',
   title: 'NDJSON files',
   description: [
-    'Appends each delivery as one line of JSON to files on the machine of the process that delivers: `<data folder>/ndjson/<workspace id>/<folder>/<YYYY-MM-DD>-<n>.ndjson`. A workspace has a folder of its own, so none reads or disturbs what another wrote.',
+    'Appends each delivery as one line of JSON to files on the machine of the process that delivers: `<data folder>/ndjson/<workspace id>/<folder>/<YYYY-MM-DD>-<n>.ndjson`. Each workspace has its own folder.',
     'A line is `{ "id", "type": "event", "event", "rule_id", "destination_id", "attempt" }`. A delivery counts as delivered once its line is on the disk (fsync). A file is followed by the next one at midnight UTC or before it would pass 64 MB; the names sort in the order of writing.',
-    'Files only grow, and what was written is never changed, so a reader may follow them. It meets the same `id` twice when a process died before it could note the first; and it may meet a line that is empty, or no JSON: one left half written by a crash or a full disk. Such a line is to be skipped; its delivery was not acknowledged and follows whole. The last line is complete once its newline is there. A reader that removes files leaves the newest alone.',
-    'A full disk and other faults of the file system are tried again. A part of the path that is a symbolic link is refused and the delivery given up.',
+    'Files only grow, and written lines are never changed, so a reader may follow them. The same `id` appears twice when a process died before it had recorded the first delivery. A line may be empty or invalid JSON after a crash or on a full disk: skip it, its delivery was not acknowledged and is written again. The last line is complete once its newline is there. A reader that removes files must leave the newest one.',
+    'A full disk and other errors of the file system are retried. A path with a symbolic link is refused, and the delivery is dead.',
   ].join('\n\n'),
   settingsSchema,
   secrets: secretNames(settingsSchema),

@@ -108,7 +108,7 @@ export function mappingFaults({ actions }: JsonObject): readonly SettingsFault[]
 const HOST_SETTINGS = ['endpoint', 'accountRegion', 'apiRegion', 'dataCenterLocation'];
 
 const NO_TEST =
-  'The pack has no way to ask it whether the settings are good: the connection test is `ok` unseen, and the first delivery tells.';
+  'The pack cannot test its settings: the connection test is always `ok`, and errors show with the first delivery.';
 
 export function describeDestination(definition: Definition): ConnectorDescription {
   const { type, title, presets } = definition;
