@@ -117,7 +117,7 @@ return added
 `;
 
 /** The key of the delivered ids, with the hash tag of the stream, so that both are in one slot. */
-function deliveredKey(stream: string): string {
+export function deliveredKey(stream: string): string {
   const [, tag] = /\{([^}]+)\}/.exec(stream) ?? [];
   return tag === undefined ? `{${stream}}:delivered` : `${stream}:delivered`;
 }
