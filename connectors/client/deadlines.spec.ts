@@ -88,7 +88,8 @@ test('work in time gives its result and leaves nothing on the outer signal', asy
 });
 
 test('late work ends with TimedOut', async () => {
-  await expect(withDeadline(new AbortController().signal, 5, untilAborted)).rejects.toThrow(TimedOut);
+  const late = withDeadline(new AbortController().signal, 5, untilAborted);
+  await Promise.all([expect(late).rejects.toThrow(TimedOut), vi.advanceTimersByTimeAsync(10)]);
 });
 
 test('stopped work ends with Stopped, and does not begin when it was stopped before', async () => {
