@@ -3,6 +3,30 @@ import { type AlertLimits, DEFAULT_ALERT_LIMITS } from './deliver/health/evaluat
 import { type BreakerOptions, DEFAULT_BREAKER } from './deliver/policy/circuit-breaker.ts';
 import { DEFAULT_FAILURE_LIMITS, type FailureLimits } from './route/failure-watch.ts';
 
+/** The stages of the pipeline. */
+export const STAGE_NAMES = [
+  'validate',
+  'validate.slow',
+  'count',
+  'live',
+  'profile',
+  'history',
+  'audit',
+  'mail',
+  'route',
+  'route.slow',
+  'replay',
+  'notice',
+  'deliver',
+  'deliver.slow',
+  'deliver.retry',
+] as const;
+
+/** Stages that read the catalog's facts: a rewrite of the catalog waits for them. */
+export const CATALOG_STAGES: readonly StageName[] = ['audit', 'replay', 'notice'];
+
+export type StageName = (typeof STAGE_NAMES)[number];
+
 /** Every size and time of the stages. Bytes, ms. */
 export interface PipelineOptions {
   /** How long a stage waits for its catalog before it pauses. */

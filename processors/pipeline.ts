@@ -41,7 +41,7 @@ import { history } from './history/history.ts';
 import { live } from './live/live.ts';
 import { mail, mailRetries } from './mail/mail.ts';
 import { notice } from './notice/notice.ts';
-import { DEFAULT_PIPELINE, type PipelineOptions } from './options.ts';
+import { DEFAULT_PIPELINE, type PipelineOptions, type StageName } from './options.ts';
 import { profile } from './profile/profile.ts';
 import { claimRedrives } from './redrive/redrive-claims.ts';
 import { replay } from './replay/replay.ts';
@@ -50,30 +50,6 @@ import { refusalOf, route, routeSlow } from './route/route.ts';
 import type { RunMetrics } from './route/run-metrics.ts';
 import { Transformer } from './route/transformer.ts';
 import { validate, validateSlow } from './validate/validate.ts';
-
-/** The stages of the pipeline. */
-export const STAGE_NAMES = [
-  'validate',
-  'validate.slow',
-  'count',
-  'live',
-  'profile',
-  'history',
-  'audit',
-  'mail',
-  'route',
-  'route.slow',
-  'replay',
-  'notice',
-  'deliver',
-  'deliver.slow',
-  'deliver.retry',
-] as const;
-
-/** Stages that read the catalog's facts: a rewrite of the catalog waits for them. */
-export const CATALOG_STAGES: readonly StageName[] = ['audit', 'replay', 'notice'];
-
-export type StageName = (typeof STAGE_NAMES)[number];
 
 /** The ports and settings of the stages. The caller closes them after the stages have stopped. */
 export interface PipelineDependencies {

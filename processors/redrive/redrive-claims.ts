@@ -8,7 +8,7 @@ import {
   type LogEntry,
   type Metrics,
 } from '@tributary/core';
-import type { StageName } from '../pipeline.ts';
+import type { StageName } from '../options.ts';
 
 /** Redrives claimed by one call of the deduplicator. */
 const MAX_CLAIMED = 500;

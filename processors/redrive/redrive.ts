@@ -20,7 +20,7 @@ import {
   type VolumeCounters,
 } from '@tributary/core';
 import { recount } from '../count/count.ts';
-import type { StageName } from '../pipeline.ts';
+import type { StageName } from '../options.ts';
 
 /** The consumer group of redrives; no stage of the pipeline has this name. */
 export const REDRIVE = 'redrive';

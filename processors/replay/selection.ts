@@ -25,10 +25,7 @@ import { eventHeaders, eventOf } from '../event-record.ts';
 import { type Contracts, evaluateAt } from '../validate/evaluation.ts';
 
 /** Whether the headers of an entry match the filters of a replay (except for its time range). */
-function takesHeaders(
-  { workspace_id, environments, contract_id }: Replay,
-  { headers }: LogEntry,
-): boolean {
+function takesHeaders({ workspace_id, environments, contract_id }: Replay, { headers }: LogEntry): boolean {
   if (headers[HEADER.workspaceId] !== workspace_id) return false;
   if (contract_id !== undefined && headers[HEADER.contractId] !== contract_id) return false;
   return isIn(environments, headers[HEADER.environment]);

@@ -219,7 +219,9 @@ export class Transformer {
   }
 
   #roomFor({ context, bounds }: QueuedEvent): Promise<void> | undefined {
-    return context.room?.() ?? (this.#heldOutputs.mayRun(bounds.holder) ? undefined : this.#heldOutputs.changed());
+    return (
+      context.room?.() ?? (this.#heldOutputs.mayRun(bounds.holder) ? undefined : this.#heldOutputs.changed())
+    );
   }
 
   /** Resolves when a partition has room again or another event arrives; at once where there is nothing to wait for. */
@@ -238,7 +240,9 @@ export class Transformer {
       for (const waiting of whole) waiting.resolve({ ok: false, kind: 'refused', message: refused });
       return;
     }
-    const call = this.#heldOutputs.call(whole.every(({ bounds }) => this.#heldOutputs.isFirst(bounds.holder)));
+    const call = this.#heldOutputs.call(
+      whole.every(({ bounds }) => this.#heldOutputs.isFirst(bounds.holder)),
+    );
     const { source_code: source, workspace_id: owner } = transformation;
     const program = { id: programId(transformation), source, owner };
     const inputs = whole.map(({ input }) => input);
