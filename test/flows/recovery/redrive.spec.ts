@@ -13,7 +13,7 @@ import {
   TOPIC,
 } from '@tributary/core';
 import { openEventLog, readConfig } from '@tributary/infra';
-import { readDeadLetters, REDRIVE } from '@tributary/processors';
+import { REDRIVE, readDeadLetters } from '@tributary/processors';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Dice } from '../../chaos/dice.ts';
 import { eventually } from '../../helpers/client.ts';
