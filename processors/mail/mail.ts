@@ -47,7 +47,7 @@ export interface MailDependencies {
 }
 
 /** The outcome of a mail, which is counted, and its output records. */
-interface MailResult {
+interface HandledMail {
   readonly outcome: 'sent' | 'later' | 'waiting' | 'refused' | 'expired' | 'no_address' | 'duplicate';
   readonly emissions: readonly Emission[];
 }
@@ -85,7 +85,7 @@ class MailSender {
     this.#parts = parts;
   }
 
-  async handle(entry: LogEntry): Promise<MailResult> {
+  async handle(entry: LogEntry): Promise<HandledMail> {
     const { catalog, catalogWaitMs, logger, mailer } = this.#parts;
     const notice = mailNoticeOf(entry);
     const about = { notice: notice.id, organization: notice.organizationId };
@@ -146,7 +146,7 @@ class MailSender {
     return this.#parts.clock() - Date.parse(at) > mailExpiryMs(this.#parts.retentionMs);
   }
 
-  #deadLetter(entry: LogEntry, outcome: 'refused' | 'expired', reason: string): MailResult {
+  #deadLetter(entry: LogEntry, outcome: 'refused' | 'expired', reason: string): HandledMail {
     const { logger, clock } = this.#parts;
     const error = `mail ${outcome}: ${reason}`;
     logger.error({ position: entry.position, error }, 'a mail is dead-lettered');
