@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { ResponseTooLarge } from '../failures.ts';
 import { normalizeHeads } from './response-heads.ts';
 
-/** What a client is given of what came, in pieces of `size`, on a connection on which a request was written. */
+/** The data that a client receives of a response in pieces of `size`, after a request was written. */
 function read(came: string, size = came.length): string {
   const inspect = normalizeHeads(new Socket());
   const passed: Buffer[] = [];

@@ -116,7 +116,7 @@ function topicOf({ outcome }: Replay, { phase }: Pick<ReplayStep, 'phase'> = {})
   return outcome === 'rejected' && phase !== 'compare' ? TOPIC.rejected : TOPIC.accepted;
 }
 
-/** What a step may still emit and read. */
+/** The remaining budget of a step. */
 interface Allowance {
   events: number;
   bytes: number;
