@@ -1,16 +1,16 @@
 import { type CanonicalEvent, type Delivery, eventJson } from '@tributary/core';
 
-/** A delivery as every destination that takes JSON sees it. */
+/** The JSON body of a delivery, the same for all destinations. */
 export interface DeliveryBody {
-  /** The idempotency key: the same on every attempt, and in every replay that was not asked for new ids. */
+  /** The idempotency key: the same at every attempt, and in every replay without `new_ids`. */
   readonly id: string;
   readonly type: 'event';
   readonly event: CanonicalEvent;
   readonly rule_id: string;
   readonly destination_id: string;
-  /** 1 at the first try. */
+  /** 1 at the first attempt. */
   readonly attempt: number;
-  /** Id of the replay it is part of; absent on what was sent as its event came. */
+  /** Id of the replay that made the delivery; absent otherwise. */
   readonly replay?: string;
 }
 
@@ -26,7 +26,7 @@ export function deliveryBody(delivery: Delivery): DeliveryBody {
   };
 }
 
-/** The same as JSON, with the event as the log has it: it is the larger part, and was JSON before. */
+/** `deliveryBody` as text. The event, its larger part, is copied from the log instead of being serialized again. */
 export function deliveryJson(delivery: Delivery): string {
   const { id, rule_id, destination_id, attempts, replay } = delivery;
   const about = JSON.stringify({ rule_id, destination_id, attempt: attempts.length + 1, replay });

@@ -1,7 +1,7 @@
 import { exposuresOf } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { isObject } from './json.ts';
 import { CONNECTOR_KINDS } from './registry.ts';
+import { isObject } from './settings.ts';
 
 /** Settings that change neither which party receives the secrets nor how they travel. A new setting is decided upon here. */
 const INDIFFERENT: Readonly<Record<string, readonly string[]>> = {

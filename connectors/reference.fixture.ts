@@ -1,6 +1,6 @@
 import type { ConnectorDescription, JsonObject } from '@tributary/core';
-import { isObject } from './json.ts';
 import { CONNECTOR_KINDS } from './registry.ts';
+import { isObject } from './settings.ts';
 
 /** The reference of every kind of destination, in Markdown, made from the descriptions: `docs/connectors.md`. */
 export function describeConnectors(): string {
@@ -15,14 +15,14 @@ export function describeConnectors(): string {
 const INTRODUCTION = [
   '# Destinations and their connectors',
   'Made from the descriptions in `connectors/`; `connectors/reference.spec.ts` keeps it up to date.',
-  'A destination has a `type`, which names its connector, and `settings` as told below. Settings marked secret are sealed at rest and never leave through the API again.',
+  'A destination has a `type`, which names its connector, and `settings` as described below. Settings marked secret are sealed at rest and never returned by the API.',
 ].join('\n\n');
 
 const PACK = [
   '## Destinations of the Segment pack',
-  "The destinations below are those of Segment's open pack of actions. An event is turned into what Segment's own libraries would have sent, with `message_id` as `messageId`; each preset whose condition it meets, and each of the `actions` of the settings, makes a request of it. An event that none takes is delivered: there is nothing to send.",
-  'A delivery whose actions are several is tried again as a whole when one of them is to be tried again. Most of these services tell a repeated event by its `messageId`. An answer of 408, 425, 429 or 5xx and a broken connection are tried again; other refusals, and an event of which an action cannot be made (a required field is missing), are given up, with the reason.',
-  'The pack is code of others, large, and keeps memory: it runs in processes of its own, one for each workspace that sends by it and eight at most (beyond that workspaces share). One begins with a delivery, ends after a minute without any, has no environment, may not write or start anything and has no network. What it would send is sent for it, through the same guard against private addresses as everything else, without following redirects. When a process ends its deliveries are tried again in a new one; when it is killed because one of them holds it up, the others are run again at once, which is no attempt. It is replaced after 20,000 events. The `mapping` of an action has 16 KiB and 12 levels at most.',
+  "The destinations below are those of Segment's open pack of actions. An event is converted to the form that Segment's own libraries send, with `message_id` as `messageId`; each preset whose condition it meets, and each of the `actions` of the settings, makes a request of it. An event that matches none is delivered without a request.",
+  'A delivery with several actions is retried as a whole when one of them has to be retried. Most of these services recognize a repeated event by its `messageId`. A response of 408, 425, 429 or 5xx and a broken connection are retried; other refusals, and an event that an action cannot be made of (a required field is missing), are dead, with the reason.',
+  'The pack is foreign code, large, and leaks memory: it runs in separate processes, one for each workspace that uses it and at most eight (beyond that workspaces share). A process starts with a delivery, ends after a minute without any, has no environment and no network, and may neither write files nor start processes. Its requests are sent by the processor, through the same guard against private addresses as all others, without following redirects. When a process ends, its deliveries are retried in a new one; when it is killed because one delivery blocks it, the others run again at once, which does not count as an attempt. It is replaced after 20,000 events. The `mapping` of an action has at most 16 KiB and 12 levels.',
 ].join('\n\n');
 
 /** A section below that one, rather than beside it. */

@@ -4,25 +4,27 @@ import {
   type Confinement,
   type Connector,
   type ConnectorCatalog,
+  type ConnectorDestination,
+  type DeliveryResult,
   type Logger,
   type Metrics,
+  messageOf,
   NO_CONFINEMENT,
 } from '@tributary/core';
 import { parseRanges } from './egress/address-ranges.ts';
 import { createEgressGuard } from './egress/guard.ts';
 import { createNameLookups, type Resolve } from './egress/name-lookups.ts';
-import { elasticsearch } from './elasticsearch/index.ts';
-import { kafka } from './kafka/index.ts';
+import { elasticsearch } from './elasticsearch/connector.ts';
+import { kafka } from './kafka/connector.ts';
 import type { ConnectorKind } from './kind.ts';
-import { ndjson } from './ndjson/index.ts';
-import { neverThrowing } from './never-throwing.ts';
-import { postgres } from './postgres/index.ts';
-import { redis } from './redis/index.ts';
-import { s3 } from './s3/index.ts';
-import { segmentKinds } from './segment/index.ts';
-import { webhook } from './webhook/index.ts';
+import { ndjson } from './ndjson/connector.ts';
+import { postgres } from './postgres/connector.ts';
+import { redis } from './redis/connector.ts';
+import { s3 } from './s3/connector.ts';
+import { segmentKinds } from './segment/connector.ts';
+import { webhook } from './webhook/connector.ts';
 
-/** Every kind of destination there is. A new one is a folder and a line here. */
+/** All kinds of destinations. A new kind is a folder and a line here. */
 export const CONNECTOR_KINDS: readonly ConnectorKind[] = [
   webhook,
   ndjson,
@@ -37,20 +39,20 @@ export const CONNECTOR_KINDS: readonly ConnectorKind[] = [
 export interface ConnectorsOptions {
   /** Address ranges (CIDRs) that connections may go to although they are not public. */
   readonly egressAllow: readonly string[];
-  /** Connectors that write files write them below it. */
+  /** Connectors write files below this folder only. */
   readonly dataFolder: string;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
   /** One call to a destination takes at most this long, ms. Default 10,000. */
   readonly timeoutMs?: number;
-  /** How names become addresses. Default: the system's way. */
+  /** Name resolution. Default: name servers and the hosts file of the system. */
   readonly resolve?: Resolve;
-  /** How processes with other people's code are confined. Default: by Node's permission model alone. */
+  /** How processes that run foreign code are confined. Default: by Node's permission model alone. */
   readonly confinement?: Confinement;
 }
 
-/** The live catalog of connectors. Throws `InvalidInput` when `egressAllow` holds something that is no range. */
+/** Creates connectors on first use. Throws `InvalidInput` when `egressAllow` holds an invalid range. */
 export function createConnectors(options: ConnectorsOptions): ConnectorCatalog {
   const { dataFolder, clock, logger, metrics, timeoutMs = 10_000, resolve = createNameLookups() } = options;
   const egress = createEgressGuard({ allowed: parseRanges(options.egressAllow), resolve, metrics });
@@ -79,6 +81,51 @@ export function createConnectors(options: ConnectorsOptions): ConnectorCatalog {
     async close() {
       closed = true;
       await Promise.all([...made.values()].map((connector) => connector.close()));
+    },
+  };
+}
+
+const UNEXPECTED = 'unexpected failure';
+
+/** Wraps a connector so that it never rejects: unexpected errors are logged, and the deliveries are retried. */
+export function neverThrowing(type: string, connector: Connector, logger: Logger): Connector {
+  let isLimitErrorLogged = false;
+  const logError = ({ id }: ConnectorDestination, error: unknown) => {
+    const about = { connector: type, destination_id: id, error: messageOf(error) };
+    logger.error(about, 'a connector failed unexpectedly');
+  };
+  return {
+    batchLimits(destination) {
+      try {
+        return connector.batchLimits(destination);
+      } catch (error) {
+        // Called for every delivery: a line for each would flood the log.
+        if (!isLimitErrorLogged) {
+          isLimitErrorLogged = true;
+          logger.error(
+            { connector: type, destination_id: destination.id, error: messageOf(error) },
+            'a connector failed to return its batch limits',
+          );
+        }
+        return { events: 1 };
+      }
+    },
+    close: () => connector.close(),
+    async test(destination, options) {
+      try {
+        return await connector.test(destination, options);
+      } catch (error) {
+        logError(destination, error);
+        return { ok: false, reason: UNEXPECTED };
+      }
+    },
+    async deliver(destination, deliveries, options) {
+      try {
+        return await connector.deliver(destination, deliveries, options);
+      } catch (error) {
+        logError(destination, error);
+        return deliveries.map((): DeliveryResult => ({ outcome: 'retry', reason: UNEXPECTED }));
+      }
     },
   };
 }

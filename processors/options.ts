@@ -1,47 +1,71 @@
 import { DEFAULT_EXPIRY_MS, DEFAULT_RETRY_LABELS, type NullMeaning } from '@tributary/core';
 import { type AlertLimits, DEFAULT_ALERT_LIMITS } from './deliver/health/evaluation.ts';
 import { type BreakerOptions, DEFAULT_BREAKER } from './deliver/policy/circuit-breaker.ts';
-import { DEFAULT_FAILURE_LIMITS, type FailureLimits } from './route/failure-rate.ts';
+import { DEFAULT_FAILURE_LIMITS, type FailureLimits } from './route/failure-watch.ts';
+
+/** The stages of the pipeline. */
+export const STAGE_NAMES = [
+  'validate',
+  'validate.slow',
+  'count',
+  'live',
+  'profile',
+  'history',
+  'audit',
+  'mail',
+  'route',
+  'route.slow',
+  'replay',
+  'notice',
+  'deliver',
+  'deliver.slow',
+  'deliver.retry',
+] as const;
+
+/** Stages that read the catalog's facts: a rewrite of the catalog waits for them. */
+export const CATALOG_STAGES: readonly StageName[] = ['audit', 'replay', 'notice'];
+
+export type StageName = (typeof STAGE_NAMES)[number];
 
 /** Every size and time of the stages. Bytes, ms. */
 export interface PipelineOptions {
-  /** How long a stage waits for its catalog before it counts as unavailable. */
+  /** How long a stage waits for its catalog before it pauses. */
   readonly catalogWaitMs: number;
   /** Entries in a batch of validate and count. */
   readonly batchEntries: number;
-  /** Entries in a batch of history and audit; each may hold an event and all its attempts, or a fact. */
+  /** Entries in a batch of history and audit; an entry may contain an event and all its attempts, or a fact. */
   readonly historyEntries: number;
-  /** Subjects of a partition whose profiles are written at a time. */
+  /** Subjects of a partition whose profiles are written concurrently. */
   readonly profileWriters: number;
-  /** Whether a trait of `null` takes the attribute away. */
+  /** Whether a trait of `null` removes the attribute. */
   readonly profileNulls: NullMeaning;
-  /** After how long a mail is tried again that the mail server did not take. */
+  /** Delay of the retry of a mail that the mail server refused for now. */
   readonly mailRetryMs: number;
-  /** How long the topics are declared to keep records: mails are given up before that. */
+  /** Retention of the topics: mails are dead-lettered before it ends. */
   readonly retentionMs: number;
   /** How long a `message_id` is remembered at least, ms. */
   readonly dedupeWindowMs: number;
-  /** Window of a partition of a flow stage. What it holds weighs about five times as much in memory. */
+  /** Window of a partition of a flow stage. Its records take about five times as much memory. */
   readonly windowBytes: number;
-  /** Share of that window that one transformation or destination may fill before it waits for its earlier work... */
-  readonly laneShare: number;
-  /** ...and how long a transformation may take before it goes to the slow queue; it delays the deliveries behind it... */
+  /** Share of the window that one transformation or destination may fill before it waits for its earlier work... */
+  readonly windowShare: number;
+  /** ...and how long a transformation may take before its event goes to the slow queue, as it delays deliveries... */
   readonly slowTransformationMs: number;
-  /** ...or a request to a destination, which delays positions only. */
+  /** ...or a request to a destination, which delays commits only. */
   readonly slowCallMs: number;
   /** Events and bytes of one sandbox call. */
   readonly transformEvents: number;
   readonly transformBytes: number;
   readonly failures: FailureLimits;
-  /** Requests to a destination at a time, and requests that begin in a second, where it has no limits of its own. */
+  /** Default limits of a destination: concurrent requests, and requests that begin in a second. */
   readonly maxCalls: number;
   readonly callsPerSecond: number | undefined;
-  /** Attempts that a delivery keeps. */
+  /** Attempts kept in a delivery. */
   readonly keptAttempts: number;
   readonly breaker: BreakerOptions;
-  /** When a destination is reported bad, or well again. */
+  /** When the health of a destination counts as changed. */
   readonly condition: AlertLimits;
-  /** Waits of the retry topics, shortest first; the topics must be declared with the same. */
+  /** Delays of the retry topics, shortest first; the topics must be declared with the same. */
   readonly retryLabels: readonly string[];
   readonly expiryMs: number;
 }
@@ -56,7 +80,7 @@ export const DEFAULT_PIPELINE: PipelineOptions = {
   retentionMs: 7 * 24 * 3_600_000,
   dedupeWindowMs: 24 * 3_600_000,
   windowBytes: 4 * 1024 * 1024,
-  laneShare: 1 / 8,
+  windowShare: 1 / 8,
   slowTransformationMs: 200,
   slowCallMs: 500,
   transformEvents: 200,

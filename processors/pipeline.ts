@@ -32,70 +32,66 @@ import { createDestinationRegistry } from './deliver/destination-registry.ts';
 import { Sender } from './deliver/sender.ts';
 import { deliver, deliverSlow, retrySources } from './deliver/stage.ts';
 import { EventLoopMonitor } from './fairness/event-loop-monitor.ts';
-import { FairShare } from './fairness/fair-share.ts';
+import { FairShare, THREAD_TIME, type ThreadTime } from './fairness/fair-share.ts';
 import { SATURATED_FACTOR } from './fairness/fair-share-window.ts';
 import { PartitionWindows } from './fairness/partition-windows.ts';
-import { type InTurn, yielding } from './fairness/pieces.ts';
-import { SlowTurns } from './fairness/slow-turns.ts';
-import { THREAD_TIME, type ThreadTime } from './fairness/thread-time.ts';
+import { type RunPiece, SlowQueueScheduler, yielding } from './fairness/slow-queue-scheduler.ts';
+import { TimeoutWheel } from './fairness/timeout-wheel.ts';
 import { history } from './history/history.ts';
 import { live } from './live/live.ts';
-import { mail } from './mail/mail.ts';
-import { mailRetries } from './mail/retry.ts';
+import { mail, mailRetries } from './mail/mail.ts';
 import { notice } from './notice/notice.ts';
-import { DEFAULT_PIPELINE, type PipelineOptions } from './options.ts';
+import { DEFAULT_PIPELINE, type PipelineOptions, type StageName } from './options.ts';
 import { profile } from './profile/profile.ts';
-import { redrivenOnce } from './redrive/once.ts';
+import { claimRedrives } from './redrive/redrive-claims.ts';
 import { replay } from './replay/replay.ts';
 import { FailureWatch } from './route/failure-watch.ts';
 import { refusalOf, route, routeSlow } from './route/route.ts';
-import type { RunFigures } from './route/run-figures.ts';
+import type { RunMetrics } from './route/run-metrics.ts';
 import { Transformer } from './route/transformer.ts';
-import type { StageName } from './stage-names.ts';
-import { TimeoutWheel } from './timeout-wheel.ts';
 import { validate, validateSlow } from './validate/validate.ts';
 
-/** Everything the stages reach the world by. Who makes these closes them, after the stages have stopped. */
+/** The ports and settings of the stages. The caller closes them after the stages have stopped. */
 export interface PipelineDependencies {
-  /** To look facts up; the stages are handed their entries by who runs them. */
+  /** For look-ups; the stage runner reads the entries of stages. */
   readonly log: Pick<EventLog, 'read' | 'end' | 'first' | 'offsetAt' | 'topics'>;
   readonly catalog: Catalog;
   readonly deduplicator: Deduplicator;
-  /** Of re-evaluated events: remembers for as long as the log keeps the rejected ones. */
+  /** For re-evaluated events, with the retention of rejected events as its window. */
   readonly reevaluations: Deduplicator;
   readonly contracts: ContractEvaluator;
   readonly counters: VolumeCounters;
   /** Counts the runs of transformations. */
-  readonly figures: Pick<RunFigures, 'note'>;
+  readonly runMetrics: Pick<RunMetrics, 'note'>;
   readonly history: History;
   readonly liveTail: LiveTail;
   readonly profiles: ProfileStore;
-  /** Absent where no mail server is configured: mails wait in their topic. */
+  /** Absent without a configured mail server: mails wait in their topic. */
   readonly mailer?: Mailer;
   readonly sandbox: Sandbox;
-  /** One of its own for the slow lane, so that slow programs hold up none of the quick ones. */
+  /** For the slow queue, so that slow programs do not delay quick ones. */
   readonly slowSandbox: Sandbox;
   readonly connectors: ConnectorCatalog;
-  /** Health reports of destinations. Absent: metrics alone, and limits of destinations hold for each process. */
+  /** Health reports of destinations. Absent: metrics only, and limits of destinations apply to each process. */
   readonly healthBoard?: HealthBoard;
-  /** The destination with its secrets opened. Throws when no key opens them. */
+  /** The destination with unsealed secrets. Throws where no key unseals them. */
   unseal(destination: Destination): ConnectorDestination;
-  /** Epoch ms, for timestamps and expiry alone: it may be set. */
+  /** Epoch ms, for timestamps and expiry only: the clock may be set. */
   readonly clock: Clock;
-  /** Ms that never go back, for everything that is measured or waited for. */
+  /** Ms of a monotonic clock, for durations and waits. */
   readonly elapsed: Clock;
-  /** Default: what the operating system counts. */
+  /** Default: from the operating system. */
   readonly threadTime?: ThreadTime;
-  /** Whether this process has more to do than it can. Default: while its event loop is hardly ever idle. */
+  /** Whether this process is saturated. Default: by the utilization of its event loop. */
   readonly saturated?: () => boolean;
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** Every received topic: the standing ones and those the operator declared. */
+  /** All received topics: the standard ones and those that the operator declared. */
   readonly receivedTopics: readonly string[];
   readonly options?: Partial<PipelineOptions>;
 }
 
-/** Every stage: what it reads, what it writes, what it does. Each is a consumer group; run any of them anywhere. */
+/** All stages with the topics that they read and write. Each is a consumer group and may run in any process. */
 export function createPipeline(dependencies: PipelineDependencies): readonly Stage[] {
   const options = { ...DEFAULT_PIPELINE, ...dependencies.options };
   const schedule = parseRetrySchedule(options.retryLabels);
@@ -124,7 +120,7 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
     batch('profile', [accepted], [TOPIC.profileOperations], steps.profile),
     batch('history', historySources, [], steps.history, historyEntries),
     { ...batch('audit', [TOPIC.catalog], [], steps.audit, historyEntries), neverQuarantines: true },
-    // One at a time: what was sent is committed before the next one is.
+    // One at a time: a sent mail is committed before the next one is sent.
     { ...batch('mail', mails, [TOPIC.mailRetry, TOPIC.poison], steps.mail, 1), repeats: 'visible' },
     flow('route', [accepted], [deliveries, dead, eventsSlow], steps.route),
     flow('route.slow', [eventsSlow], [deliveries, dead, outcomes, eventsSlow], steps.routeSlow),
@@ -142,38 +138,38 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
   ];
 }
 
-/** The functions of the stages, and the sources that ask one of them. Those of one concern share its state within the process. */
+/** The functions of the stages. Stages of one concern share its state within the process. */
 function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly schedule: RetrySchedule }) {
   const { catalog, clock, elapsed, logger, metrics, catalogWaitMs } = parts;
   const failures = new FailureWatch({ catalog, clock, logger, limits: parts.failures });
-  const routing = (sandbox: Sandbox, inTurn: InTurn) => {
+  const routing = (sandbox: Sandbox, runPiece: RunPiece) => {
     const transformer = new Transformer({
       sandbox,
       failures,
-      figures: parts.figures,
+      runMetrics: parts.runMetrics,
       elapsed,
       maxEvents: parts.transformEvents,
       maxBytes: parts.transformBytes,
-      inTurn,
+      runPiece,
       refusal: (transformation) => refusalOf(catalog.state.transformation(transformation.id)),
     });
     return { catalog, transformer, metrics, catalogWaitMs };
   };
   const windows = (slowAfterMs: number) =>
-    new PartitionWindows(elapsed, { windowBytes: parts.windowBytes, share: parts.laneShare, slowAfterMs });
+    new PartitionWindows(elapsed, { windowBytes: parts.windowBytes, share: parts.windowShare, slowAfterMs });
   const delivery = createDelivery(parts);
   const threadTime = parts.threadTime ?? THREAD_TIME;
   const shares = {
     validate: new FairShare(elapsed, threadTime),
     route: new FairShare(elapsed, threadTime),
   };
-  // One for all slow queues of the process: they share a thread with each other and with the quick ones.
-  const turns = new SlowTurns(elapsed, () => shares.validate.isBusy || shares.route.isBusy);
+  // One for all slow queues of the process, as they share a thread with each other and with the quick stages.
+  const scheduler = new SlowQueueScheduler(elapsed, () => shares.validate.isBusy || shares.route.isBusy);
   const quick = deliver(delivery, windows(parts.slowCallMs));
-  const slowRoute = routeSlow(routing(parts.slowSandbox, turns.inTurn), turns);
+  const slowRoute = routeSlow(routing(parts.slowSandbox, scheduler.runPiece), scheduler);
   return {
     validate: validate({ ...parts, threadTime }, shares.validate),
-    validateSlow: validateSlow(parts, turns),
+    validateSlow: validateSlow(parts, scheduler),
     count: count(parts),
     live: live(parts),
     history: history(parts),
@@ -181,17 +177,17 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     profile: profile(parts),
     mail: mail(parts),
     route: route(routing(parts.sandbox, yielding), windows(parts.slowTransformationMs), shares.route),
-    routeSlow: redrivenOnce(parts, 'route.slow', TOPIC.eventsSlow, slowRoute),
-    replay: replay(parts, turns),
+    routeSlow: claimRedrives(parts, 'route.slow', TOPIC.eventsSlow, slowRoute),
+    replay: replay(parts, scheduler),
     notice: notice(parts),
-    deliver: { ...quick, handle: redrivenOnce(parts, 'deliver', TOPIC.deliveries, quick.handle) },
+    deliver: { ...quick, handle: claimRedrives(parts, 'deliver', TOPIC.deliveries, quick.handle) },
     deliverSlow: deliverSlow(delivery, slowDeliveryWindows(parts)),
     deliverRetry: deliver(delivery, windows(parts.slowCallMs)),
     retries: retrySources(parts.schedule, delivery.registry),
   };
 }
 
-/** What the stages of deliver share: limits and circuit breakers belong to a destination, whatever stage sends to it. */
+/** Shared by the deliver stages: limits and circuit breakers belong to a destination, not to a stage. */
 function createDelivery(
   parts: PipelineDependencies & PipelineOptions & { readonly schedule: RetrySchedule },
 ) {
@@ -212,7 +208,7 @@ function createDelivery(
   return { catalog, catalogWaitMs, registry, sender, policy, clock, metrics, saturated };
 }
 
-/** No queue is slower: a destination has half of the window while others come, and is never rejected for being slow. */
+/** Windows of `deliver.slow`: a destination may have half of the window while others come, and is never too slow. */
 function slowDeliveryWindows({
   elapsed,
   windowBytes,
@@ -222,7 +218,7 @@ function slowDeliveryWindows({
   return new PartitionWindows(elapsed, { windowBytes, ...share, slowAfterMs });
 }
 
-/** The first step of a replay goes at once, each further one a tick after the one before it. */
+/** The first step of a replay is due at once, each further one a tick after the one before. */
 const replaySteps: Source = {
   topic: TOPIC.replays,
   dueAt: ({ timestamp }) => timestamp + REPLAY_TICK_MS,

@@ -4,16 +4,16 @@ import ipaddr from 'ipaddr.js';
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Range = [Address, number];
 
-/** Ranges an operator opened. */
+/** Address ranges that the operator allows (`TRIBUTARY_EGRESS_ALLOW`). */
 export type AllowedRanges = readonly Range[];
 
-/** Cloud services that answer inside a machine on an address of the public range. */
+/** Metadata services of clouds that use an address of the public range. */
 const METADATA: readonly Range[] = [[ipaddr.IPv4.parse('168.63.129.16'), 32]];
 
-/** The only part of IPv6 that is given out for the public internet. */
+/** The only part of IPv6 that is assigned to the public internet. */
 const GLOBAL_UNICAST: Range = [ipaddr.IPv6.parse('2000::'), 3];
 
-/** Reads CIDRs; a bare address is a range of one. `InvalidInput` names the first that is neither. */
+/** Reads CIDRs; a bare address is a range of one. Throws `InvalidInput` with the first invalid one. */
 export function parseRanges(cidrs: readonly string[]): AllowedRanges {
   return cidrs.map(parseRange);
 }
@@ -27,10 +27,9 @@ function parseRange(cidr: string): Range {
 }
 
 /**
- * True when a connection to the address may be made: it is a public one, or in a range the operator opened. Anything
- * that is not known to be public is not: private, loopback, link-local, metadata, unspecified, multicast, reserved,
- * IPv6 that carries an IPv4 address by translation or a tunnel, and what is no address at all. An IPv4-mapped address
- * is judged as the IPv4 address it stands for.
+ * Whether a connection to the address is allowed: a public address, or one in a range of the operator. Default deny:
+ * private, loopback, link-local, metadata, unspecified, multicast and reserved addresses, IPv6 with an embedded IPv4
+ * address (translation, tunnels), and texts that are no address. An IPv4-mapped address is treated as its IPv4 address.
  */
 export function mayReach(address: string, allowed: AllowedRanges): boolean {
   if (!ipaddr.isValid(address)) return false;

@@ -1,40 +1,41 @@
 import type { Socket } from 'node:net';
-import { type Stopped, TooMuchAnswered } from '../errors.ts';
+import { ResponseTooLarge, type Stopped } from '../failures.ts';
 import type { EgressGuard, EgressTarget } from './guard.ts';
 
 /**
- * Bytes that may come on a connection within a minute: far more than any honest answer to what is written, and a driver
- * keeps an answer until it is whole.
+ * Bytes that a connection may receive within a minute: far more than legitimate responses need. Drivers buffer a response
+ * until it is complete.
  */
 const MAX_BYTES_A_MINUTE = 16 * 1_024 * 1_024;
-/** How often it is looked how much came, ms: what a network brings meanwhile may come on top. */
-const LOOK_MS = 100;
+/** Interval of checks, ms: bytes received meanwhile may exceed the limit. */
+const CHECK_MS = 100;
 const MINUTE_MS = 60_000;
-/** Connections of one client at a time: a cluster with more brokers than that leads no single topic. */
+/** Connections of one client at a time. No topic has its leaders on more brokers than that. */
 const MAX_OPEN = 256;
 
 interface Open {
   readonly socket: Socket;
-  /** Of the minute that began last. */
+  /** `bytesRead` at the start of the current minute. */
   readBefore: number;
 }
 
 /**
- * The connections of one client, opened through the guard. Drivers wrap and retry what happens to a connection; here
- * it is kept as it was, and `end` ends what a driver would wait for. One on which too much comes is ended.
+ * The connections of one client, opened through the guard. Drivers wrap and retry errors of a connection; here the last
+ * error is kept as it was. `end` closes connections that a driver would wait for. A connection that receives too many
+ * bytes is closed.
  */
 export class Connections {
   readonly #guard: EgressGuard;
   readonly #open = new Set<Open>();
-  #looking: NodeJS.Timeout | undefined;
-  #looks = 0;
+  #checking: NodeJS.Timeout | undefined;
+  #checks = 0;
   #lastFailure: Error | undefined;
 
   constructor(guard: EgressGuard) {
     this.#guard = guard;
   }
 
-  /** Why the last connection failed that did. */
+  /** The error of the connection that failed last. */
   get lastFailure(): Error | undefined {
     return this.#lastFailure;
   }
@@ -43,12 +44,12 @@ export class Connections {
     return this.#watched(this.#guard.connect(target));
   }
 
-  /** For drivers that connect it themselves. */
+  /** For drivers that connect the socket themselves. */
   socket(): Socket {
     return this.#watched(this.#guard.socket());
   }
 
-  /** Ends them all, whatever is under way; with an error for drivers that do not see a connection end without one. */
+  /** Closes all connections at once; with an error for drivers that ignore a close without one. */
   end(error?: Stopped): void {
     for (const { socket } of this.#open) socket.destroy(error);
   }
@@ -56,9 +57,9 @@ export class Connections {
   #watched(socket: Socket): Socket {
     const open: Open = { socket, readBefore: 0 };
     if (this.#open.size >= MAX_OPEN)
-      process.nextTick(() => socket.destroy(new TooMuchAnswered('too many connections are asked for')));
+      process.nextTick(() => socket.destroy(new ResponseTooLarge('too many connections are asked for')));
     this.#open.add(open);
-    this.#look();
+    this.#checkSoon();
     socket.on('error', (error) => {
       this.#lastFailure = error;
     });
@@ -66,19 +67,19 @@ export class Connections {
     return socket;
   }
 
-  /** By the socket's own count: what comes through TLS that a driver put on it has no event here. */
-  #look(): void {
-    this.#looking ??= setTimeout(() => {
-      this.#looking = undefined;
-      this.#looks += 1;
-      const isNewMinute = this.#looks % (MINUTE_MS / LOOK_MS) === 0;
+  /** By `bytesRead`: there are no `data` events here where a driver wraps the socket in TLS. */
+  #checkSoon(): void {
+    this.#checking ??= setTimeout(() => {
+      this.#checking = undefined;
+      this.#checks += 1;
+      const isNewMinute = this.#checks % (MINUTE_MS / CHECK_MS) === 0;
       for (const open of this.#open) {
         const { socket, readBefore } = open;
         if (socket.bytesRead - readBefore > MAX_BYTES_A_MINUTE)
-          socket.destroy(new TooMuchAnswered('too much was answered'));
+          socket.destroy(new ResponseTooLarge('too much was answered'));
         if (isNewMinute) open.readBefore = socket.bytesRead;
       }
-      if (this.#open.size > 0) this.#look();
-    }, LOOK_MS).unref();
+      if (this.#open.size > 0) this.#checkSoon();
+    }, CHECK_MS).unref();
   }
 }

@@ -2,14 +2,13 @@ import { isIP, type LookupFunction, connect as openSocket, Socket } from 'node:n
 import { type ConnectionOptions, DEFAULT_CIPHERS, connect as openSecure } from 'node:tls';
 import type { Metrics } from '@tributary/core';
 import { buildConnector } from 'undici';
-import { AddressRefused } from '../errors.ts';
+import { AddressRefused } from '../failures.ts';
 import { type AllowedRanges, mayReach } from './address-ranges.ts';
-import { answerHeads, readThrough } from './answer-heads.ts';
-import { GuardedSocket } from './guarded-socket.ts';
-import { boundedAnswers, inspectAnswers } from './inspected-answers.ts';
 import type { Resolve } from './name-lookups.ts';
+import { inspectReads, normalizeHeads } from './response-heads.ts';
+import { inspectResponses, limitBytes } from './response-inspection.ts';
 
-/** Where a connection goes; with `tls` it is encrypted, and the certificate is checked against `host`. */
+/** The target of a connection; with `tls` it is encrypted, and the certificate is checked against `host`. */
 export interface EgressTarget {
   readonly host: string;
   readonly port: number;
@@ -17,28 +16,29 @@ export interface EgressTarget {
 }
 
 /**
- * Lets connections out to allowed addresses only.
+ * Opens connections to allowed addresses only (protection against SSRF).
  *
- * Promises: a name is resolved once for each connection, or for those that begin while it is, and the connection goes to an address of that very answer, so a
- * name that changes between check and use gains nothing; of several addresses the refused ones are left out; with
- * none left the connection fails with `AddressRefused` and not a packet was sent. A redirect or a proxy would lead
- * around it: users must follow none.
+ * - A name is resolved once for each connection, or once for connections that begin during the look-up, and the connection
+ *   uses an address of that result: DNS rebinding gains nothing.
+ * - Of several addresses the refused ones are skipped. With none left the connection fails with `AddressRefused`, and no
+ *   packet is sent.
+ * - Callers must not follow redirects or use proxies: these would bypass the guard.
  */
 export interface EgressGuard {
   /**
-   * How an undici `Agent` opens connections, each within `timeoutMs`. One ends on which more than `maxAnswerBytes` come
-   * for a request, whatever they are. The heads of answers are made ones that undici takes, see `answerHeads`.
+   * The `connect` option of an undici `Agent`: each connection opens within `timeoutMs`, and is closed once it receives more
+   * than `maxResponseBytes` for one request. Heads of responses are normalized, see `normalizeHeads`.
    */
-  connector(timeoutMs: number, maxAnswerBytes: number): buildConnector.connector;
-  /** A connection on its way. What becomes of it is told by its events, a refusal by `error` too. */
+  connector(timeoutMs: number, maxResponseBytes: number): buildConnector.connector;
+  /** A connecting socket. A refused address is reported as its `error` event. */
   connect(target: EgressTarget): Socket;
-  /** For drivers that connect a socket which they are given, by a host and a port. */
+  /** An unconnected socket, for drivers that call `connect(port, host)` on it. */
   socket(): Socket;
 }
 
 /**
- * For every TLS handshake: no classic Diffie-Hellman, in which the server picks a group of up to 10,000 bits whose cost
- * the thread of this process bears.
+ * Options of all TLS handshakes: no finite-field Diffie-Hellman, where the server chooses a group of up to 10,000 bits and
+ * this thread computes with it.
  */
 export const HANDSHAKE = { ciphers: `${DEFAULT_CIPHERS}:!DHE` };
 
@@ -69,20 +69,20 @@ export function createEgressGuard(options: EgressGuardOptions): EgressGuard {
     );
   };
 
-  // No look-up happens for a literal address, so it is judged here. Other notations of one (decimal, hexadecimal,
-  // octal, short) are names to Node: they are looked up, and what comes of that is judged.
+  // A literal address is not looked up, so it is checked here. Other notations of addresses (decimal, hexadecimal, octal,
+  // short) are names to Node: they are looked up, and the result is checked.
   const isRefusedLiteral = (host: string) => isIP(host) !== 0 && !mayReach(host, allowed);
 
   return {
-    connector(timeoutMs, maxAnswerBytes) {
+    connector(timeoutMs, maxResponseBytes) {
       const connect = buildConnector({ ...HANDSHAKE, lookup: lookupAllowed, timeout: timeoutMs });
       const opened =
         (callback: buildConnector.Callback): buildConnector.Callback =>
         (...[error, socket]) => {
           if (error !== null || socket === null) callback(error ?? new Error('no socket'), null);
           else {
-            inspectAnswers(socket, boundedAnswers(socket, maxAnswerBytes));
-            callback(null, readThrough(socket, answerHeads(socket)));
+            inspectResponses(socket, limitBytes(socket, maxResponseBytes));
+            callback(null, inspectReads(socket, normalizeHeads(socket)));
           }
         };
       return (target, callback) => {
@@ -112,4 +112,31 @@ function refusedSocket(refusal: AddressRefused): Socket {
   const socket = new Socket();
   process.nextTick(() => socket.destroy(refusal));
   return socket;
+}
+
+interface GuardedSocketOptions {
+  readonly lookup: LookupFunction;
+  /** Whether the host is a literal address that is not allowed. */
+  isRefused(host: string): boolean;
+  refuse(): AddressRefused;
+}
+
+/** A socket that its driver connects by `connect(port, host)`, to allowed addresses only. */
+class GuardedSocket extends Socket {
+  readonly #options: GuardedSocketOptions;
+
+  constructor(options: GuardedSocketOptions) {
+    super();
+    this.#options = options;
+  }
+
+  override connect(...[port, host]: readonly unknown[]): this {
+    const { lookup, isRefused, refuse } = this.#options;
+    // Any other form of arguments could name a Unix socket or replace the look-up.
+    if (typeof port !== 'number' || typeof host !== 'string' || isRefused(host)) {
+      process.nextTick(() => this.destroy(refuse()));
+      return this;
+    }
+    return super.connect({ port, host, lookup });
+  }
 }

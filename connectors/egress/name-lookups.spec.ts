@@ -62,7 +62,7 @@ describe('look-ups of names', () => {
     expect(servers.asked).toEqual(['good.example', 'inside', 'good.example']);
   });
 
-  it('that would wait behind too many others are told to come again', async () => {
+  it('are rejected with EAI_AGAIN behind too many others', async () => {
     const resolve = createNameLookups({ ask, isInHosts, system: systemWith({ threads: 2 }).look });
     for (let n = 0; n < 32; n++) resolve(`silent-${n}.example`).catch(() => {});
     await expect(resolve('silent-32.example')).rejects.toMatchObject({ code: 'EAI_AGAIN' });

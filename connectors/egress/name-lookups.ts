@@ -3,41 +3,41 @@ import { lookup, Resolver } from 'node:dns/promises';
 import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** All addresses of a name. Rejects with a system error (`ENOTFOUND`, `EAI_AGAIN`) when there are none. */
+/** Resolves a name to all its addresses. Rejects with a system error (`ENOTFOUND`, `EAI_AGAIN`) when there are none. */
 export type Resolve = (hostname: string) => Promise<readonly LookupAddress[]>;
 
-/** What the name servers say of a name: its addresses, none where there is no such name, undefined without an answer. */
+/** Queries the name servers: the addresses of a name, none where it does not exist, undefined without an answer. */
 export type Ask = (hostname: string) => Promise<readonly LookupAddress[] | undefined>;
 
-/** Whether the hosts file of this machine has the name. */
+/** Whether the hosts file of this machine contains the name. */
 export type IsInHosts = (hostname: string) => Promise<boolean>;
 
-/** How long name servers may take to answer, ms. */
+/** Timeout of the queries for one name, ms; of one try, and tries. */
 const ANSWERED_WITHIN_MS = 3_000;
 const TRY_MS = 1_500;
 const TRIES = 2;
 
-/** Names that the name servers do not find and that wait for the system at a time; more are told to come again. */
-const MAX_IN_LINE = 32;
+/** Names queued for the system's resolver at a time; more are rejected with `EAI_AGAIN`. */
+const MAX_QUEUED = 32;
 
-/** Addresses of a name that are used, of each family: a connection tries one after the other. */
+/** Addresses used of each family: a connection tries one after the other. */
 const MAX_ADDRESSES = 16;
 
 const HOSTS_FILE = '/etc/hosts';
 const HOSTS_MS = 10_000;
 
-/** Names that the system knows without asking anybody. */
+/** Names that the system resolves without a query. */
 const LOCAL = /(?:^|\.)localhost\.?$/i;
 
 const bySystem: Resolve = (hostname) => lookup(hostname, { all: true, order: 'verbatim' });
 
 /**
- * Looks names up where the system does: in its hosts file, at its name servers, under its search domains. The system
- * does so in threads, of which a process has but two for it, and for up to half a minute where a name server is silent: a
- * few such names would keep every other name from being found, those of this process's own engines, too. So the name
- * servers are asked over sockets, and the addresses that they give are used: a name server of a destination could
- * answer that question and be silent to the system's. Names that they do not find (the system may, under a search
- * domain) or do not answer for go to the system one at a time, and no name is looked up twice at the same time.
+ * Resolves names from the sources of the system: its hosts file, its name servers, its search domains. `getaddrinfo` blocks
+ * a thread of the pool, of which Node uses two for it, for up to half a minute where a name server does not answer: a few
+ * such names would block all others, also those of this process's own engines. So the name servers are queried over
+ * sockets, and their addresses are used: a destination's name server could answer this query and ignore the system's.
+ * Names that they do not find (the system may, under a search domain) or do not answer for go to the system's resolver one
+ * at a time. A name is never looked up twice at the same time.
  */
 export function createNameLookups({
   ask = createAsk(),
@@ -49,21 +49,21 @@ export function createNameLookups({
   readonly system?: Resolve;
 } = {}): Resolve {
   const underWay = new Map<string, Promise<readonly LookupAddress[]>>();
-  let line: Promise<unknown> = Promise.resolve();
-  let inLine = 0;
+  let last: Promise<unknown> = Promise.resolve();
+  let queued = 0;
 
-  async function inTurn(hostname: string): Promise<readonly LookupAddress[]> {
-    if (inLine >= MAX_IN_LINE) throw busy(hostname);
-    inLine += 1;
-    const found = line.then(() => system(hostname)).finally(() => (inLine -= 1));
-    line = found.catch(() => undefined);
+  async function bySystemQueue(hostname: string): Promise<readonly LookupAddress[]> {
+    if (queued >= MAX_QUEUED) throw busy(hostname);
+    queued += 1;
+    const found = last.then(() => system(hostname)).finally(() => (queued -= 1));
+    last = found.catch(() => undefined);
     return found;
   }
 
   async function look(hostname: string): Promise<readonly LookupAddress[]> {
     if (LOCAL.test(hostname) || (await isInHosts(hostname))) return system(hostname);
     const found = (await ask(hostname)) ?? [];
-    return found.length > 0 ? found : inTurn(hostname);
+    return found.length > 0 ? found : bySystemQueue(hostname);
   }
 
   return (hostname) => {
@@ -78,7 +78,7 @@ export function createNameLookups({
 function createAsk(): Ask {
   let resolver = newResolver();
   return async (hostname) => {
-    // Both, as the system asks for both.
+    // Both families, as the system does.
     const answered = Promise.all([
       addressesIn(resolver.resolve4(hostname), 4),
       addressesIn(resolver.resolve6(hostname), 6),
@@ -89,7 +89,7 @@ function createAsk(): Ask {
     );
     const answers = await Promise.race([answered, tooLate]);
     over.abort();
-    // The system may have been given other name servers since.
+    // The name servers of the system may have changed meanwhile.
     if (answers === undefined || answers.includes(undefined)) resolver = newResolver();
     const found = (answers ?? []).flatMap((addresses) => addresses ?? []);
     return found.length === 0 && answers?.includes(undefined) !== false ? undefined : found;
@@ -100,7 +100,7 @@ function newResolver(): Resolver {
   return new Resolver({ timeout: TRY_MS, tries: TRIES });
 }
 
-/** None where there is no such name or nobody listens there, which the system meets with at once too. */
+/** Empty where the name does not exist or no name server listens; undefined after a timeout. */
 async function addressesIn(
   query: Promise<readonly string[]>,
   family: 4 | 6,
@@ -112,7 +112,7 @@ async function addressesIn(
   }
 }
 
-/** Reads the hosts file again once it is older than `HOSTS_MS`. */
+/** Rereads the hosts file after `HOSTS_MS`. */
 function createIsInHosts(): IsInHosts {
   let names: Promise<ReadonlySet<string>> | undefined;
   let readAt = 0;

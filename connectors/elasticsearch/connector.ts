@@ -1,43 +1,50 @@
-import { type Connector, type DeliveryResult, newId } from '@tributary/core';
+import {
+  type ConnectionTest,
+  type Connector,
+  canonicalTime,
+  type DeliveryResult,
+  type Json,
+  type JsonObject,
+  newId,
+} from '@tributary/core';
 import type { Agent } from 'undici';
-import { type Call, createClientConnector } from '../client-connector.ts';
-import { overHttp } from '../http/agent.ts';
-import { EXCERPT_BYTES, excerptOf, secretTexts } from '../http/excerpt.ts';
-import { exchange, type HttpRequest } from '../http/exchange.ts';
-import { mayBlameSome, verdictOfAnswer } from '../http/verdict.ts';
-import type { ConnectorContext } from '../kind.ts';
-import { oncePer } from '../once-per.ts';
-import { sendInParts } from '../parts.ts';
-import { testedBy } from '../verdicts.ts';
-import { authorizationOf, changeNothing, createAll } from './bulk.ts';
-import { type ElasticsearchSettings, MAX_BATCH, readSettings } from './settings.ts';
-import { type BulkItem, itemsIn, testedByItem, verdictOfItem } from './verdict.ts';
+import { type ConnectorCall, createClientConnector } from '../client/client-connector.ts';
+import { type Part, sendInParts } from '../client/partial-batches.ts';
+import { deliveryBody } from '../delivery-body.ts';
+import { testResultOf } from '../failures.ts';
+import { type HttpRequest, httpClient, sendRequest } from '../http/client.ts';
+import { classifyResponse, EXCERPT_BYTES, excerptOf, mayConcernSome, secretTexts } from '../http/response.ts';
+import type { ConnectorContext, ConnectorKind } from '../kind.ts';
+import { isObject, memoizeByObject } from '../settings.ts';
+import { description, type ElasticsearchSettings, MAX_BATCH, readSettings } from './settings.ts';
+
+export const elasticsearch: ConnectorKind = { description, create: createElasticsearchConnector };
 
 const LIMITS = { events: MAX_BATCH, bytes: 5 * 1_024 * 1_024 };
-/** An answer in which every document is refused at length is shorter. */
-const ANSWER_BYTES = 64 * 1_024;
-const ANSWER_BYTES_AN_ITEM = 8 * 1_024;
-const MAX_ANSWER_BYTES = ANSWER_BYTES + MAX_BATCH * ANSWER_BYTES_AN_ITEM;
+/** Bounds of a response; one that refuses every document at length is shorter. */
+const RESPONSE_BYTES = 64 * 1_024;
+const RESPONSE_BYTES_AN_ITEM = 8 * 1_024;
+const MAX_RESPONSE_BYTES = RESPONSE_BYTES + MAX_BATCH * RESPONSE_BYTES_AN_ITEM;
 
-export function createElasticsearchConnector(context: ConnectorContext): Connector {
-  /** The items of the answer, or one verdict for all. */
-  const ask = async (
+function createElasticsearchConnector(context: ConnectorContext): Connector {
+  /** The items of the response, or one result for all deliveries. */
+  const sendBulk = async (
     agent: Agent,
     request: HttpRequest,
     count: number,
     secrets: readonly string[],
-    { deadline, failed }: Call,
+    { deadline, failed }: ConnectorCall,
   ): Promise<readonly BulkItem[] | DeliveryResult> => {
     try {
       deadline.throwIfAborted();
-      const { status, retryAfter, start, whole } = await exchange(
+      const { status, retryAfter, start, whole } = await sendRequest(
         agent,
         request,
         deadline,
-        ANSWER_BYTES + count * ANSWER_BYTES_AN_ITEM,
+        RESPONSE_BYTES + count * RESPONSE_BYTES_AN_ITEM,
       );
       const excerpt = excerptOf(start.subarray(0, EXCERPT_BYTES), secrets);
-      if (status !== 200) return verdictOfAnswer({ status, retryAfter, excerpt }, context.clock());
+      if (status !== 200) return classifyResponse({ status, retryAfter, excerpt }, context.clock());
       const items = whole ? itemsIn(start, count) : undefined;
       return items ?? { outcome: 'retry', reason: 'the answer is not whole', status };
     } catch (error) {
@@ -48,29 +55,29 @@ export function createElasticsearchConnector(context: ConnectorContext): Connect
   return createClientConnector<ElasticsearchSettings, Agent>(context, {
     readSettings,
     limits: () => LIMITS,
-    ...overHttp(context, 2 * MAX_ANSWER_BYTES),
+    ...httpClient(context, 2 * MAX_RESPONSE_BYTES),
 
     async send(agent, settings, batch, call) {
       const secrets = secretsOf(settings);
       const byItem = new Map<string, DeliveryResult>();
       const results = await sendInParts(batch, {
         async send(part) {
-          const answer = await ask(agent, createAll(settings, part), part.length, secrets, call);
-          if (!isItems(answer)) return { result: answer, someToBlame: mayBlameSome(answer) };
+          const response = await sendBulk(agent, createAll(settings, part), part.length, secrets, call);
+          if (!isItems(response)) return { result: response, mayBeSplit: mayConcernSome(response) };
           part.forEach(({ id }, index) => {
-            byItem.set(id, verdictOfItem(answer[index] ?? NO_ITEM, secrets));
+            byItem.set(id, classifyItem(response[index] ?? NO_ITEM, secrets));
           });
-          return { result: { outcome: 'delivered', status: 200 }, someToBlame: false };
+          return { result: { outcome: 'delivered', status: 200 }, mayBeSplit: false };
         },
-        mayHalve: call.mayHalve,
+        hasTimeToHalve: call.hasTimeToHalve,
       });
       return batch.map(({ id }, index) => byItem.get(id) ?? results[index] ?? NOT_WHOLE);
     },
 
     async test(agent, settings, call) {
       const secrets = secretsOf(settings);
-      const answer = await ask(agent, changeNothing(settings, newId()), 1, secrets, call);
-      return isItems(answer) ? testedByItem(answer[0] ?? NO_ITEM, secrets) : testedBy(answer);
+      const response = await sendBulk(agent, changeNothing(settings, newId()), 1, secrets, call);
+      return isItems(response) ? testResultOfItem(response[0] ?? NO_ITEM, secrets) : testResultOf(response);
     },
   });
 }
@@ -78,12 +85,108 @@ export function createElasticsearchConnector(context: ConnectorContext): Connect
 const NO_ITEM: BulkItem = { status: 0, type: undefined, reason: undefined };
 const NOT_WHOLE: DeliveryResult = { outcome: 'retry', reason: 'the answer is not whole' };
 
-function isItems(answer: readonly BulkItem[] | DeliveryResult): answer is readonly BulkItem[] {
-  return Array.isArray(answer);
+function isItems(response: readonly BulkItem[] | DeliveryResult): response is readonly BulkItem[] {
+  return Array.isArray(response);
 }
 
-const secretsOf = oncePer((settings: ElasticsearchSettings) => {
+const secretsOf = memoizeByObject((settings: ElasticsearchSettings) => {
   const authorization = authorizationOf(settings);
   const headers = authorization === undefined ? [] : [['authorization', authorization] as const];
   return secretTexts({ secret: settings.password ?? settings.api_key ?? '', headers });
 });
+
+/** The fields of the response that are requested. */
+const FILTER = 'items.*.status,items.*.error.type,items.*.error.reason,error';
+
+/** A `_bulk` request that creates a document for each delivery. */
+function createAll(settings: ElasticsearchSettings, deliveries: Part): HttpRequest {
+  const lines = deliveries.map((delivery) => {
+    const { timestamp } = delivery.event;
+    const document = { '@timestamp': canonicalTime(timestamp) ?? timestamp, ...deliveryBody(delivery) };
+    return `${JSON.stringify({ create: { _id: delivery.id } })}\n${JSON.stringify(document)}\n`;
+  });
+  return bulk(settings, lines.join(''));
+}
+
+/** A `_bulk` request that updates a document that does not exist: it writes nothing and needs the same permission. */
+function changeNothing(settings: ElasticsearchSettings, id: string): HttpRequest {
+  return bulk(settings, `${JSON.stringify({ update: { _id: id } })}\n{"doc":{}}\n`);
+}
+
+function bulk(settings: ElasticsearchSettings, body: string): HttpRequest {
+  const url = new URL(settings.url);
+  url.pathname = `${url.pathname.replace(/\/$/, '')}/${settings.index}/_bulk`;
+  url.search = `?filter_path=${FILTER}`;
+  return { method: 'POST', url, headers: headersOf(settings), body };
+}
+
+function headersOf(settings: ElasticsearchSettings): string[] {
+  const authorization = authorizationOf(settings);
+  const headers = ['content-type', 'application/x-ndjson', 'accept', 'application/json'];
+  return authorization === undefined ? headers : [...headers, 'authorization', authorization];
+}
+
+function authorizationOf({ api_key, username, password }: ElasticsearchSettings): string | undefined {
+  if (api_key !== undefined) return `ApiKey ${api_key}`;
+  if (username === undefined) return undefined;
+  return `Basic ${Buffer.from(`${username}:${password ?? ''}`).toString('base64')}`;
+}
+
+const RETRYABLE_STATUSES = new Set([408, 425, 429]);
+/** The document exists: the delivery was sent before. */
+const CONFLICT = 409;
+
+/** The result of one action of a `_bulk` request. */
+interface BulkItem {
+  readonly status: number;
+  readonly type: string | undefined;
+  readonly reason: string | undefined;
+}
+
+/** The items of a response; undefined for an incomplete response or one with another number of items. */
+export function itemsIn(response: Uint8Array, count: number): readonly BulkItem[] | undefined {
+  const items = parsed(response)?.items;
+  if (!Array.isArray(items) || items.length !== count) return undefined;
+  return items.map(itemOf);
+}
+
+function parsed(response: Uint8Array): JsonObject | undefined {
+  try {
+    const value: Json = JSON.parse(new TextDecoder().decode(response));
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined; // not a response of Elasticsearch
+  }
+}
+
+function itemOf(item: Json): BulkItem {
+  const action = isObject(item) ? Object.values(item)[0] : undefined;
+  const { status, error } = isObject(action) ? action : {};
+  const { type, reason } = isObject(error) ? error : {};
+  return {
+    status: typeof status === 'number' ? status : 0,
+    type: typeof type === 'string' && /^[a-z_]{1,80}$/.test(type) ? type : undefined,
+    reason: typeof reason === 'string' ? reason : undefined,
+  };
+}
+
+/** The result of a delivery, from its item. `secrets` are masked in the excerpt. */
+export function classifyItem({ status, type, reason }: BulkItem, secrets: readonly string[]): DeliveryResult {
+  if ((status >= 200 && status < 300) || status === CONFLICT) return { outcome: 'delivered', status };
+  const shown = reason === undefined ? {} : { response: excerptOf(Buffer.from(reason), secrets) };
+  const passes = RETRYABLE_STATUSES.has(status) || status >= 500 || status === 0;
+  const why = type === undefined ? `answered ${status}` : `answered ${status} ${type}`;
+  return { outcome: passes ? 'retry' : 'dead', reason: why, status, ...shown };
+}
+
+/** The result of a connection test, from the item of `changeNothing`. */
+export function testResultOfItem(item: BulkItem, secrets: readonly string[]): ConnectionTest {
+  const { status, type } = item;
+  // A data stream refuses every update, after it has authenticated the request.
+  const reached = type === 'document_missing_exception' || type === 'illegal_argument_exception';
+  if (reached || status < 300) return { ok: true };
+  const verdict = classifyItem(item, secrets);
+  const { response } = verdict;
+  const why = 'reason' in verdict ? verdict.reason : `answered ${status}`;
+  return { ok: false, reason: why, status, ...(response === undefined ? {} : { response }) };
+}

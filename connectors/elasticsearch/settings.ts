@@ -1,12 +1,17 @@
-import type { JsonObject } from '@tributary/core';
-import { passwordField, usernameField } from '../setting-fields.ts';
-import { createSettingsReader, type SettingsFault } from '../settings-reader.ts';
+import { type ConnectorDescription, type JsonObject, namesParty } from '@tributary/core';
+import {
+  createSettingsReader,
+  passwordField,
+  type SettingsFault,
+  secretNames,
+  usernameField,
+} from '../settings.ts';
 
-/** Deliveries of one call at most. */
+/** Deliveries of one batch at most. */
 export const MAX_BATCH = 500;
 
-/** What a user writes. */
-export const settingsSchema = {
+/** The settings as users write them. */
+const settingsSchema = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',
   type: 'object',
   required: ['url', 'index'],
@@ -41,7 +46,7 @@ export const settingsSchema = {
   },
 } as const satisfies JsonObject;
 
-/** The same as the connector reads it. */
+/** The type of the schema above. */
 export interface ElasticsearchSettings {
   readonly url: string;
   readonly index: string;
@@ -50,8 +55,8 @@ export interface ElasticsearchSettings {
   readonly password?: string;
 }
 
-/** What the schema cannot say. Paths are JSON pointers below the settings. */
-export function settingsFaults(settings: JsonObject): readonly SettingsFault[] {
+/** Checks that JSON Schema cannot express. Paths are JSON pointers below the settings. */
+function settingsFaults(settings: JsonObject): readonly SettingsFault[] {
   const faults: SettingsFault[] = [];
   const { url, username, password, api_key } = settings;
   if (typeof url === 'string') {
@@ -71,3 +76,20 @@ export function settingsFaults(settings: JsonObject): readonly SettingsFault[] {
 }
 
 export const readSettings = createSettingsReader<ElasticsearchSettings>(settingsSchema, settingsFaults);
+
+export const description: ConnectorDescription = {
+  type: 'elasticsearch',
+  title: 'Elasticsearch',
+  description: [
+    'Writes each delivery as one document, a batch of deliveries by one `_bulk` request. Works with OpenSearch as well. The document is `{ "@timestamp", "id", "type": "event", "event", "rule_id", "destination_id", "attempt" }`; `@timestamp` is the timestamp of the event.',
+    'The `_id` of the document is the id of the delivery, and documents are only created: a delivery is one document, however often it is sent, and a written document is never changed. (In a data stream this holds for its newest index.)',
+    'Each document has its own result: one that the mapping refuses is dead while the others are written. 429, 5xx and a broken connection are retried; after an incomplete response all deliveries of its batch are. 401, 403, a missing index that is not created automatically and other 4xx are dead.',
+    'The connection test updates a document that does not exist, which needs the same permission and writes nothing.',
+  ].join('\n\n'),
+  settingsSchema,
+  secrets: secretNames(settingsSchema),
+  exposing: namesParty('url', 'username'),
+  maxBatch: MAX_BATCH,
+  hasTest: true,
+  check: settingsFaults,
+};

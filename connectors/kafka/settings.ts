@@ -1,14 +1,21 @@
-import type { JsonObject } from '@tributary/core';
-import { caField, passwordField, tlsField, usernameField } from '../setting-fields.ts';
-import { createSettingsReader, type SettingsFault } from '../settings-reader.ts';
+import { type ConnectorDescription, type JsonObject, namesParty, protects } from '@tributary/core';
+import {
+  caField,
+  createSettingsReader,
+  passwordField,
+  type SettingsFault,
+  secretNames,
+  tlsField,
+  usernameField,
+} from '../settings.ts';
 
 const MECHANISMS = ['plain', 'scram-sha-256', 'scram-sha-512'] as const;
 
-/** Deliveries of one call at most. */
+/** Deliveries of one batch at most. */
 export const MAX_BATCH = 500;
 
-/** What a user writes. */
-export const settingsSchema = {
+/** The settings as users write them. */
+const settingsSchema = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',
   type: 'object',
   required: ['brokers', 'topic'],
@@ -45,7 +52,7 @@ export const settingsSchema = {
   },
 } as const satisfies JsonObject;
 
-/** The same as the connector reads it. */
+/** The type of the schema above. */
 export interface KafkaSettings {
   readonly brokers: readonly string[];
   readonly topic: string;
@@ -56,7 +63,7 @@ export interface KafkaSettings {
   readonly password?: string;
 }
 
-/** What the schema cannot say. Paths are JSON pointers below the settings. */
+/** Checks that JSON Schema cannot express. Paths are JSON pointers below the settings. */
 export function settingsFaults({ brokers, username, password }: JsonObject): readonly SettingsFault[] {
   const faults: SettingsFault[] = [];
   (Array.isArray(brokers) ? brokers : []).forEach((broker, index) => {
@@ -75,3 +82,24 @@ export function settingsFaults({ brokers, username, password }: JsonObject): rea
 }
 
 export const readSettings = createSettingsReader<KafkaSettings>(settingsSchema, settingsFaults);
+
+export const description: ConnectorDescription = {
+  type: 'kafka',
+  title: 'Kafka topic',
+  description: [
+    'Writes each delivery as one record to a topic of another Kafka cluster, with `acks=all`. The key is the event\'s subject (`user_id`, else `anonymous_id`), so the events of one subject are in one partition; the partitioner is the one of Kafka\'s Java client. The value is `{ "id", "type": "event", "event", "rule_id", "destination_id", "attempt" }` as JSON.',
+    'Headers: `delivery-id`, `message-id`, `workspace-id`, `type`, and of a replay `replay`. A record may be written more than once, always with the same `delivery-id`: Kafka does not deduplicate them.',
+    'An unreachable cluster, a partition without a leader or with too few replicas, a topic that does not exist (yet) and a broken connection are retried. A batch that is refused because of its records (too large, not valid, against a policy), or without a reason, is sent again in parts at once, so that only a record that is refused alone is dead, or retried where there is no reason. Refused credentials and a missing permission are dead; so is a cluster that asks for fewer than 4,096 or more than 100,000 iterations of SCRAM.',
+    'The connection test signs in and checks that the topic exists. Whether it may be written to shows with the first delivery.',
+  ].join('\n\n'),
+  settingsSchema,
+  secrets: secretNames(settingsSchema),
+  exposing: [
+    ...namesParty('brokers', 'ca', 'username'),
+    protects('tls', true, false),
+    protects('sasl_mechanism', 'scram-sha-512', 'scram-sha-256', 'plain'),
+  ],
+  maxBatch: MAX_BATCH,
+  hasTest: true,
+  check: settingsFaults,
+};

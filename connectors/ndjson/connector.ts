@@ -1,20 +1,20 @@
 import { access, constants } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { Connector, ConnectorDestination, Delivery, DeliveryResult } from '@tributary/core';
-import { withDeadline } from '../deadline.ts';
+import { withDeadline } from '../client/deadlines.ts';
 import { deliveryJson } from '../delivery-body.ts';
-import type { ConnectorContext } from '../kind.ts';
-import { NOT_VALID, testedBy } from '../verdicts.ts';
-import { appendDurably } from './append.ts';
-import { openFolders } from './folder.ts';
+import { Closed, codeOf, FolderRefused, NOT_VALID, Stopped, TimedOut, testResultOf } from '../failures.ts';
+import type { ConnectorContext, ConnectorKind } from '../kind.ts';
+import { appendDurably, openFolders } from './files.ts';
 import { FolderWriter } from './folder-writer.ts';
-import { foldersOf, MAX_BATCH, readSettings } from './settings.ts';
-import { verdictOfFailure } from './verdict.ts';
+import { description, foldersOf, MAX_BATCH, readSettings } from './settings.ts';
 
-/** Deliveries one call takes: enough to share an fsync, few enough to be written in a moment. */
+export const ndjson: ConnectorKind = { description, create: createNdjsonConnector };
+
+/** Enough deliveries to share an fsync, few enough to be written at once. */
 const BATCH_LIMITS = { events: MAX_BATCH, bytes: 8 * 1_024 * 1_024 };
 
-export function createNdjsonConnector(context: ConnectorContext): Connector {
+function createNdjsonConnector(context: ConnectorContext): Connector {
   const { timeoutMs, clock } = context;
   const root = resolve(context.dataFolder);
   const writers = new Map<string, FolderWriter>();
@@ -40,7 +40,7 @@ export function createNdjsonConnector(context: ConnectorContext): Connector {
       await withDeadline(signal, timeoutMs, (deadline) => writerOf(parts).append(lines, deadline));
       return { outcome: 'delivered' };
     } catch (error) {
-      const verdict = verdictOfFailure(error);
+      const verdict = classifyFailure(error);
       if (verdict === undefined) throw error;
       return verdict;
     }
@@ -65,9 +65,9 @@ export function createNdjsonConnector(context: ConnectorContext): Connector {
         await access(folders[folders.length - 1] ?? root, constants.W_OK | constants.X_OK);
         return { ok: true };
       } catch (error) {
-        const verdict = verdictOfFailure(error);
+        const verdict = classifyFailure(error);
         if (verdict === undefined) throw error;
-        return testedBy(verdict);
+        return testResultOf(verdict);
       }
     },
 
@@ -78,8 +78,32 @@ export function createNdjsonConnector(context: ConnectorContext): Connector {
   };
 }
 
-/** The folders of a destination; undefined when its settings name none. */
+/** The folders of a destination; undefined where its settings are invalid. */
 function partsOf({ workspaceId, settings }: ConnectorDestination): readonly string[] | undefined {
   const read = readSettings(settings);
   return read === undefined ? undefined : foldersOf(workspaceId, read);
+}
+
+const REASONS = new Map([
+  ['ENOSPC', 'disk full'],
+  ['EDQUOT', 'disk full'],
+  ['EROFS', 'the disk is read-only'],
+  ['EACCES', 'no permission to write'],
+  ['EPERM', 'no permission to write'],
+  ['EMFILE', 'too many open files'],
+  ['ENFILE', 'too many open files'],
+  ['ENOTDIR', 'a part of the folder is no folder'],
+]);
+
+/**
+ * The result of a failed append. Made from error codes alone, as messages of the file system contain paths. Undefined for an
+ * error without a code: it is not of the file system.
+ */
+export function classifyFailure(error: unknown): DeliveryResult | undefined {
+  if (error instanceof FolderRefused) return { outcome: 'dead', reason: 'folder not allowed' };
+  if (error instanceof TimedOut) return { outcome: 'retry', reason: 'timed out' };
+  if (error instanceof Stopped || error instanceof Closed) return { outcome: 'retry', reason: 'stopped' };
+  const code = codeOf(error);
+  if (code === undefined) return undefined;
+  return { outcome: 'retry', reason: REASONS.get(code) ?? `write failed (${code})` };
 }

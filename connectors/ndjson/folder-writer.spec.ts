@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Closed } from '../errors.ts';
+import { Closed } from '../failures.ts';
 import { FolderWriter } from './folder-writer.ts';
 
 /** Writes that end when told. */

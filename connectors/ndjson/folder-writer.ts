@@ -1,6 +1,6 @@
-import { Closed } from '../errors.ts';
+import { Closed } from '../failures.ts';
 
-/** Text of one group at most, so that a long queue is written piece by piece. In UTF-16 units. */
+/** UTF-16 units of one group at most; a longer queue is written in several groups. */
 const MAX_GROUP_LENGTH = 8 * 1_024 * 1_024;
 
 interface Append {
@@ -9,8 +9,8 @@ interface Append {
 }
 
 /**
- * Appends texts to one folder, one group at a time: what was asked for while a group was being written goes as the
- * next one, so that many callers share an fsync. Nothing is written twice at once, and texts stay in order.
+ * Group commit for one folder: texts that are appended while a group is written form the next group, so that many callers
+ * share an fsync. Writes never overlap, and texts stay in order.
  */
 export class FolderWriter {
   readonly #write: (text: string) => Promise<void>;
@@ -18,14 +18,14 @@ export class FolderWriter {
   #writing: Promise<void> | undefined;
   #closed = false;
 
-  /** `write` resolves once its text is durable; it is never called again before it settled. */
+  /** `write` resolves once its text is durable; it is never called before the last call has settled. */
   constructor(write: (text: string) => Promise<void>) {
     this.#write = write;
   }
 
   /**
-   * Resolves once the text is durable. Rejects with what `write` threw (part of it may have been written), with
-   * `Closed`, or with the reason of `signal`: then it is written only if its group had begun.
+   * Resolves once the text is durable. Rejects with the error of `write` (part of the text may have been written), with
+   * `Closed`, or with the reason of `signal`: then the text is written only if its group had begun.
    */
   append(text: string, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
@@ -41,7 +41,7 @@ export class FolderWriter {
     });
   }
 
-  /** Takes nothing more and resolves when what was taken is settled. */
+  /** Refuses further appends and resolves when all pending ones are settled. */
   async close(): Promise<void> {
     this.#closed = true;
     await this.#writing;

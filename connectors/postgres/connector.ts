@@ -1,19 +1,26 @@
-import type { Connector, DeliveryResult } from '@tributary/core';
-import { type Call, createClientConnector } from '../client-connector.ts';
-import { untilAborted } from '../deadline.ts';
-import type { ConnectorContext } from '../kind.ts';
-import { memoize, type Part, type PartResult, sendInParts } from '../parts.ts';
-import { DELIVERED } from '../verdicts.ts';
+import type { Connector } from '@tributary/core';
+import {
+  type ConnectorCall,
+  createClientConnector,
+  createProbe,
+  type Probe,
+} from '../client/client-connector.ts';
+import { untilAborted } from '../client/deadlines.ts';
+import { type Part, type PartResult, sendInParts } from '../client/partial-batches.ts';
+import { DELIVERED } from '../failures.ts';
+import type { ConnectorContext, ConnectorKind } from '../kind.ts';
 import type { TableClient } from './client.ts';
-import { MAX_BATCH, type PostgresSettings, readSettings } from './settings.ts';
 import {
   ALREADY_THERE,
-  mayBlameRows,
+  classifyPostgresFailure,
+  classifyRowRefusal,
+  mayConcernRows,
   sqlStateOf,
   UNDEFINED_TABLE,
-  verdictOfPostgresFailure,
-  verdictOfRow,
-} from './verdict.ts';
+} from './errors.ts';
+import { description, MAX_BATCH, type PostgresSettings, readSettings } from './settings.ts';
+
+export const postgres: ConnectorKind = { description, create: createPostgresConnector };
 
 const LIMITS = { events: MAX_BATCH, bytes: 8 * 1_024 * 1_024 };
 const MAX_CLIENTS = 100;
@@ -27,14 +34,14 @@ export function createPostgresConnector(context: ConnectorContext): Connector {
       return openTableClient(context.egress, settings, { timeoutMs: context.timeoutMs, workspaceId });
     },
     maxClients: MAX_CLIENTS,
-    outlives: mayBlameRows,
-    verdictOfFailure: (error, { lastFailure }) => verdictOfPostgresFailure(error, lastFailure),
+    keepsClient: mayConcernRows,
+    classifyFailure: (error, { lastFailure }) => classifyPostgresFailure(error, lastFailure),
 
     send(client, settings, batch, call) {
-      const refusalOfAll = memoize(() => refusalOfNothing(client, settings, call));
+      const probe = createProbe(call, () => insert(client, settings, []));
       return sendInParts(batch, {
-        send: (part) => sendPart(client, settings, part, call, refusalOfAll),
-        mayHalve: call.mayHalve,
+        send: (part) => sendPart(client, settings, part, call, probe),
+        hasTimeToHalve: call.hasTimeToHalve,
       });
     },
 
@@ -49,38 +56,24 @@ async function sendPart(
   client: TableClient,
   settings: PostgresSettings,
   part: Part,
-  call: Call,
-  refusalOfAll: () => Promise<DeliveryResult | undefined>,
+  call: ConnectorCall,
+  probe: Probe,
 ): Promise<PartResult> {
   try {
     await untilAborted(insert(client, settings, part), call.deadline);
-    return { result: DELIVERED, someToBlame: false };
+    return { result: DELIVERED, mayBeSplit: false };
   } catch (error) {
     const sqlState = sqlStateOf(error);
-    if (sqlState === undefined || !mayBlameRows(error))
-      return { result: call.failed(error), someToBlame: false };
-    const ofAll = await refusalOfAll();
+    if (sqlState === undefined || !mayConcernRows(error))
+      return { result: call.failed(error), mayBeSplit: false };
+    const ofAll = await probe();
     return ofAll === undefined
-      ? { result: verdictOfRow(error, sqlState, settings), someToBlame: true }
-      : { result: ofAll, someToBlame: false };
+      ? { result: classifyRowRefusal(error, sqlState, settings), mayBeSplit: true }
+      : { result: ofAll, mayBeSplit: false };
   }
 }
 
-/** Why the table takes no row at all; undefined where it would. */
-async function refusalOfNothing(
-  client: TableClient,
-  settings: PostgresSettings,
-  call: Call,
-): Promise<DeliveryResult | undefined> {
-  try {
-    await untilAborted(insert(client, settings, []), call.deadline);
-    return undefined;
-  } catch (error) {
-    return call.failed(error);
-  }
-}
-
-/** The table is made when it is first missed. */
+/** Inserts rows, and creates the table at the first error that it does not exist. */
 async function insert(
   client: TableClient,
   settings: PostgresSettings,

@@ -1,7 +1,6 @@
-import { canonicalTime, type Delivery, eventJson } from '@tributary/core';
-import { storableJson, storableText } from './storable.ts';
+import { canonicalTime, type Delivery, eventJson, parseExact } from '@tributary/core';
 
-/** The columns of the table, in order: the SQL type, and what of a delivery goes in. */
+/** The columns of the table: name, SQL type, and their value of a delivery. */
 export const COLUMNS = [
   ['delivery_id', 'uuid', ({ id }: Delivery) => id],
   ['message_id', 'text', ({ message_id }: Delivery) => message_id],
@@ -19,12 +18,12 @@ export const COLUMNS = [
   ['event', 'jsonb', (delivery: Delivery) => storableJson(eventJson(delivery))],
 ] as const;
 
-/** With its zone, also of an event that was received before times had one form: else the session's zone would count. */
+/** A time with a zone, also of events from before times were normalized; without one the session's zone would apply. */
 function instantOf(time: string): string {
   return canonicalTime(time) ?? time;
 }
 
-/** What is a name in settings, `table` or `schema.table`, as SQL. */
+/** The `table` or `schema.table` of the settings as quoted SQL identifiers. */
 function quoted(table: string): string {
   return table
     .split('.')
@@ -39,7 +38,7 @@ export function createTable(table: string): string {
   return `create table if not exists ${quoted(table)} (${columns.join(', ')}, "inserted_at" timestamptz not null default now())`;
 }
 
-/** One array a column: the statement is the same for any number of deliveries. */
+/** One array for each column, so that the statement is the same for any number of deliveries. */
 export function insertStatement(table: string): string {
   const names = COLUMNS.map(([name]) => `"${name}"`).join(', ');
   const arrays = COLUMNS.map(([, type], index) => `$${index + 1}::${type}[]`).join(', ');
@@ -53,4 +52,24 @@ export function insertValues(deliveries: readonly Delivery[]): unknown[][] {
       return typeof value === 'string' ? storableText(value) : value;
     }),
   );
+}
+
+/** Escapes that PostgreSQL refuses: U+0000 and half of a surrogate pair. */
+const ESCAPES = /\\u(?:0000|d[89a-f])/i;
+
+/** The text with U+FFFD in place of each character that PostgreSQL cannot store. */
+function storableText(text: string): string {
+  return text.replaceAll('\0', '\ufffd').toWellFormed();
+}
+
+/** JSON for a `jsonb` column: `storableText` applied to names and values at any depth. Numbers keep their digits. */
+function storableJson(json: string): string {
+  return ESCAPES.test(json) ? JSON.stringify(storable(parseExact(json))) : json;
+}
+
+function storable(value: unknown): unknown {
+  if (typeof value === 'string') return storableText(value);
+  if (Array.isArray(value)) return value.map(storable);
+  if (typeof value !== 'object' || value === null || JSON.isRawJSON(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, of]) => [storableText(name), storable(of)]));
 }

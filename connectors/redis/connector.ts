@@ -1,16 +1,21 @@
 import type { Connector, DeliveryResult } from '@tributary/core';
-import { type Call, createClientConnector } from '../client-connector.ts';
-import { untilAborted } from '../deadline.ts';
+import {
+  type ConnectorCall,
+  createClientConnector,
+  createProbe,
+  type Probe,
+} from '../client/client-connector.ts';
+import { untilAborted } from '../client/deadlines.ts';
+import { type Part, type PartResult, sendInParts } from '../client/partial-batches.ts';
 import { deliveryJson } from '../delivery-body.ts';
-import type { ConnectorContext } from '../kind.ts';
-import { memoize, type Part, type PartResult, sendInParts } from '../parts.ts';
-import { DELIVERED } from '../verdicts.ts';
+import { classifyNetworkFailure, DELIVERED, RESET } from '../failures.ts';
+import type { ConnectorContext, ConnectorKind } from '../kind.ts';
 import type { StreamClient } from './client.ts';
-import { deliveredKey } from './script.ts';
-import { MAX_BATCH, type RedisSettings, readSettings } from './settings.ts';
-import { mayBlameEntries, verdictOfRedisFailure } from './verdict.ts';
+import { description, MAX_BATCH, type RedisSettings, readSettings } from './settings.ts';
 
-/** A script runs alone on its server: few enough to take a moment. */
+export const redis: ConnectorKind = { description, create: createRedisConnector };
+
+/** A script blocks its server, so batches are small. */
 const LIMITS = { events: MAX_BATCH, bytes: 4 * 1_024 * 1_024 };
 const MAX_CLIENTS = 200;
 
@@ -23,19 +28,19 @@ export function createRedisConnector(context: ConnectorContext): Connector {
       return openStreamClient(context.egress, settings);
     },
     maxClients: MAX_CLIENTS,
-    outlives: () => false,
-    verdictOfFailure: (error, { lastFailure }) => verdictOfRedisFailure(error, lastFailure),
+    keepsClient: () => false,
+    classifyFailure: (error, { lastFailure }) => classifyRedisFailure(error, lastFailure),
 
     send(client, settings, batch, call) {
-      const refusalOfAll = memoize(() => refusalOfNothing(client, settings, call));
+      const probe = createProbe(call, () => checkStream(client, settings));
       return sendInParts(batch, {
-        send: (part) => sendPart(client, settings, part, call, refusalOfAll),
-        mayHalve: call.mayHalve,
+        send: (part) => sendPart(client, settings, part, call, probe),
+        hasTimeToHalve: call.hasTimeToHalve,
       });
     },
 
     async test(client, settings, { deadline }) {
-      await untilAborted(look(client, settings), deadline);
+      await untilAborted(checkStream(client, settings), deadline);
       return { ok: true };
     },
   });
@@ -45,8 +50,8 @@ async function sendPart(
   client: StreamClient,
   settings: RedisSettings,
   part: Part,
-  call: Call,
-  refusalOfAll: () => Promise<DeliveryResult | undefined>,
+  call: ConnectorCall,
+  probe: Probe,
 ): Promise<PartResult> {
   const args = part.flatMap((delivery) => [
     delivery.id,
@@ -56,31 +61,17 @@ async function sendPart(
   ]);
   try {
     await untilAborted(add(client, settings, args), call.deadline);
-    return { result: DELIVERED, someToBlame: false };
+    return { result: DELIVERED, mayBeSplit: false };
   } catch (error) {
-    if (!mayBlameEntries(error)) return { result: call.failed(error), someToBlame: false };
-    const ofAll = await refusalOfAll();
-    // The connection is as good as before.
-    const ofEntry = verdictOfRedisFailure(error, undefined);
-    return { result: ofAll ?? ofEntry ?? call.failed(error), someToBlame: ofAll === undefined };
+    if (!mayConcernEntries(error)) return { result: call.failed(error), mayBeSplit: false };
+    const ofAll = await probe();
+    // A refused command leaves the connection usable, so the client is kept.
+    const ofEntry = classifyRedisFailure(error, undefined);
+    return { result: ofAll ?? ofEntry ?? call.failed(error), mayBeSplit: ofAll === undefined };
   }
 }
 
-/** Why the server takes no entry at all; undefined where it would. */
-async function refusalOfNothing(
-  client: StreamClient,
-  settings: RedisSettings,
-  call: Call,
-): Promise<DeliveryResult | undefined> {
-  try {
-    await untilAborted(look(client, settings), call.deadline);
-    return undefined;
-  } catch (error) {
-    return call.failed(error);
-  }
-}
-
-async function look(client: StreamClient, settings: RedisSettings): Promise<void> {
+async function checkStream(client: StreamClient, settings: RedisSettings): Promise<void> {
   await add(client, settings, []);
   await client.length(settings.stream);
 }
@@ -88,5 +79,80 @@ async function look(client: StreamClient, settings: RedisSettings): Promise<void
 async function add(client: StreamClient, settings: RedisSettings, args: readonly string[]): Promise<void> {
   const { stream, remember_hours, max_length = 0 } = settings;
   await client.ready();
-  await client.addOnce([stream, deliveredKey(stream)], [String(remember_hours), String(max_length), ...args]);
+  await client.addOnce(stream, [String(remember_hours), String(max_length), ...args]);
+}
+
+/** First words of Redis errors about the configuration of the destination, which no retry changes. */
+const REFUSALS = new Map([
+  ['NOAUTH', 'not authenticated'],
+  ['WRONGPASS', 'not authenticated'],
+  ['NOPERM', 'permission denied'],
+  ['WRONGTYPE', 'the key holds no stream'],
+  ['MOVED', 'the server is part of a cluster'],
+  ['ASK', 'the server is part of a cluster'],
+  ['CROSSSLOT', 'the server is part of a cluster'],
+  ['ERR', 'the server refused the command'],
+]);
+
+/**
+ * The result of a failed command. `lastFailure` is the error of the connection, which the driver wraps. Undefined for an
+ * error that is neither of Redis nor of the network.
+ */
+export function classifyRedisFailure(
+  error: unknown,
+  lastFailure: Error | undefined,
+): DeliveryResult | undefined {
+  const network = classifyNetworkFailure(error);
+  if (network !== undefined) return network;
+  if (!(error instanceof Error)) return undefined;
+  if (error.name === 'ReplyError') return classifyReply(error.message);
+  if (lastFailure?.name === 'ReplyError') return classifyReply(lastFailure.message);
+  const ofConnection = lastFailure === undefined ? undefined : classifyNetworkFailure(lastFailure);
+  if (ofConnection !== undefined) return ofConnection;
+  // Messages of the driver for a connection that closed during a command.
+  return /^Connection is closed|^Stream isn't writeable|max retries/i.test(error.message) ? RESET : undefined;
+}
+
+/** Error replies about the server, its state or its configuration. */
+const ABOUT_THE_SERVER = new Set([
+  ...[...REFUSALS.keys()].filter((word) => word !== 'ERR'),
+  'BUSY',
+  'CLUSTERDOWN',
+  'LOADING',
+  'MASTERDOWN',
+  'MISCONF',
+  'NOREPLICAS',
+  'OOM',
+  'READONLY',
+  'TRYAGAIN',
+]);
+
+/** Whether an entry may have caused a refusal: `ERR`, which is unspecific, or an error word that Redis does not have. */
+export function mayConcernEntries(error: unknown): boolean {
+  if (!(error instanceof Error) || error.name !== 'ReplyError') return false;
+  return !isClientLimit(error.message) && !ABOUT_THE_SERVER.has(causeIn(error.message));
+}
+
+function classifyReply(message: string): DeliveryResult {
+  if (message.includes('max number of clients')) return { outcome: 'retry', reason: 'too many clients' };
+  if (isClientLimit(message)) return { outcome: 'retry', reason: 'too many requests' };
+  const cause = causeIn(message);
+  const refusal = REFUSALS.get(cause);
+  return refusal === undefined
+    ? { outcome: 'retry', reason: `the server answered ${cause}` }
+    : { outcome: 'dead', reason: refusal };
+}
+
+function isClientLimit(message: string): boolean {
+  return message.includes('max number of clients') || /^ERR max (?:\w+ )?requests? limit/.test(message);
+}
+
+/** The error word: Redis begins its errors with a word in capitals; a proxy without its server may send any text. */
+function causeIn(message: string): string {
+  return scriptCause(message) ?? /^[A-Z]{2,20}\b/.exec(message)?.[0] ?? 'an error of its own';
+}
+
+/** Before Redis 7 an error inside a script is `ERR Error running script …: @user_script: <n>: <ERROR> …`. */
+function scriptCause(message: string): string | undefined {
+  return /@user_script: ?\d+: (?:-)?([A-Z]{2,20})\b/.exec(message)?.[1];
 }

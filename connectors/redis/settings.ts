@@ -1,12 +1,20 @@
-import type { JsonObject } from '@tributary/core';
-import { caField, hostField, passwordField, portField, tlsField, usernameField } from '../setting-fields.ts';
-import { createSettingsReader } from '../settings-reader.ts';
+import { type ConnectorDescription, type JsonObject, namesParty, protects } from '@tributary/core';
+import {
+  caField,
+  createSettingsReader,
+  hostField,
+  passwordField,
+  portField,
+  secretNames,
+  tlsField,
+  usernameField,
+} from '../settings.ts';
 
-/** Deliveries of one call at most. */
+/** Deliveries of one batch at most. */
 export const MAX_BATCH = 500;
 
-/** What a user writes. */
-export const settingsSchema = {
+/** The settings as users write them. */
+const settingsSchema = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',
   type: 'object',
   required: ['host', 'stream'],
@@ -52,7 +60,7 @@ export const settingsSchema = {
   },
 } as const satisfies JsonObject;
 
-/** The same as the connector reads it. */
+/** The type of the schema above. */
 export interface RedisSettings {
   readonly host: string;
   readonly port: number;
@@ -67,3 +75,19 @@ export interface RedisSettings {
 }
 
 export const readSettings = createSettingsReader<RedisSettings>(settingsSchema);
+
+export const description: ConnectorDescription = {
+  type: 'redis',
+  title: 'Redis stream',
+  description: [
+    'Adds each delivery as one entry to a stream (`XADD`): the fields `id`, `type`, `message_id` and `body`, which is `{ "id", "type": "event", "event", "rule_id", "destination_id", "attempt" }` as JSON. The entries of a batch are added together by one script.',
+    'The same script keeps the ids of the last hours in a sorted set beside the stream, `{<stream>}:delivered`, and skips deliveries whose ids are in it: within `remember_hours` a delivery adds one entry, however often it is sent.',
+    'A server that is out of memory or loading its data, a replica and a broken connection are retried. A batch that is refused in any other way, while the server accepts the same script without entries, is sent again in parts at once: only an entry that is refused alone is dead. A wrong password, a missing permission, a key that is no stream and a server that is part of a cluster are dead.',
+    'The connection test signs in, reads the length of the stream and runs the script without entries.',
+  ].join('\n\n'),
+  settingsSchema,
+  secrets: secretNames(settingsSchema),
+  exposing: [...namesParty('host', 'port', 'ca', 'username'), protects('tls', true, false)],
+  maxBatch: MAX_BATCH,
+  hasTest: true,
+};

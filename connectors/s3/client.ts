@@ -1,15 +1,21 @@
+import { type AgentOptions, Agent as HttpAgent } from 'node:http';
+import { Agent as HttpsAgent } from 'node:https';
+import type { Socket } from 'node:net';
+import type { Readable } from 'node:stream';
 import { PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
+import { NodeHttpHandler, type NodeHttpHandlerOptions } from '@smithy/node-http-handler';
+import { MAX_CONCURRENCY } from '@tributary/core';
 import { Connections } from '../egress/connections.ts';
 import type { EgressGuard } from '../egress/guard.ts';
-import { guardedAgents } from './agents.ts';
-import { AnsweredHandler } from './answered-handler.ts';
+import { normalizeHeads } from '../egress/response-heads.ts';
+import { inspectResponses, limitBytes } from '../egress/response-inspection.ts';
 import type { S3Settings } from './settings.ts';
 
-/** What of the driver is used. */
+/** The part of the driver that the connector uses. */
 export interface BucketClient {
-  /** What a connection met with last. */
+  /** The last error of a connection. */
   readonly lastFailure: Error | undefined;
-  /** Resolves once the service says that the object is stored. */
+  /** Resolves once the service has acknowledged the object. */
   put(key: string, body: Uint8Array, signal: AbortSignal): Promise<void>;
   close(): Promise<void>;
 }
@@ -21,12 +27,12 @@ export function openBucketClient(egress: EgressGuard, settings: S3Settings): Buc
     region,
     ...(endpoint === undefined ? {} : { endpoint }),
     forcePathStyle: path_style,
-    // Given, so that nothing of this machine (its files, its metadata service) is asked for them.
+    // Explicit, so that the client does not look for credentials on this machine (files, metadata service).
     credentials: { accessKeyId: access_key_id, secretAccessKey: secret_access_key },
     maxAttempts: 1,
     followRegionRedirects: false,
     requestHandler: new AnsweredHandler(guardedAgents(connections)),
-    // Not every compatible service knows the newer checksums.
+    // Not every compatible service supports the newer checksums.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
   });
@@ -48,4 +54,88 @@ export function openBucketClient(egress: EgressGuard, settings: S3Settings): Buc
       connections.end();
     },
   };
+}
+
+/** One connection for each concurrent call; opened on demand. */
+const OPTIONS: AgentOptions = { keepAlive: true, maxSockets: MAX_CONCURRENCY };
+
+/** Bytes of one response with headers, interim responses and chunk framing. */
+const MAX_RESPONSE_BYTES = 256 * 1_024;
+
+function bounded(socket: Socket): Socket {
+  const count = limitBytes(socket, MAX_RESPONSE_BYTES);
+  const heads = normalizeHeads(socket);
+  return inspectResponses(socket, function* inspect(chunk) {
+    for (const some of count(chunk)) yield* heads(some);
+  });
+}
+
+interface Target {
+  readonly host?: string | null | undefined;
+  readonly port?: string | number | null | undefined;
+}
+
+/** Agents of the standard library that connect through the egress guard. */
+function guardedAgents(connections: Connections) {
+  class Http extends HttpAgent {
+    override createConnection({ host, port }: Target) {
+      return bounded(connections.connect({ host: host ?? '', port: Number(port ?? 80) }));
+    }
+  }
+  class Https extends HttpsAgent {
+    override createConnection({ host, port }: Target) {
+      return bounded(connections.connect({ host: host ?? '', port: Number(port ?? 443), tls: {} }));
+    }
+  }
+  return { httpAgent: new Http(OPTIONS), httpsAgent: new Https(OPTIONS) };
+}
+
+/** Bytes read of a response body; the error code is at its beginning. */
+const MAX_BODY_BYTES = 16 * 1_024;
+
+/**
+ * Replaces the bodies of responses: by nothing, or by an error document with the service's code. So the body of a hostile
+ * service is neither buffered nor parsed as XML by the client. The status counts, however the body ends.
+ */
+class AnsweredHandler extends NodeHttpHandler {
+  constructor(options: NodeHttpHandlerOptions) {
+    super(options);
+  }
+
+  override async handle(...[request, options]: Parameters<NodeHttpHandler['handle']>) {
+    const answered = await super.handle(request, options);
+    const { response } = answered;
+    const start = await startOf(response.body, options?.abortSignal);
+    response.body = response.statusCode < 300 ? new Uint8Array() : Buffer.from(errorDocument(start));
+    return answered;
+  }
+}
+
+type Aborting = NonNullable<Parameters<NodeHttpHandler['handle']>[1]>['abortSignal'];
+
+/** The start of a body; the connection of a longer one ends. */
+async function startOf(body: Readable, signal: Aborting): Promise<Buffer> {
+  const leave = () => void body.destroy();
+  const onAbort = signal !== undefined && 'addEventListener' in signal ? signal : undefined;
+  onAbort?.addEventListener('abort', leave);
+  const chunks: Buffer[] = [];
+  let read = 0;
+  try {
+    for await (const chunk of body) {
+      chunks.push(chunk);
+      read += chunk.length;
+      // `break` destroys the stream.
+      if (read > MAX_BODY_BYTES) break;
+    }
+  } catch {
+    // The body broke off; the status line counts.
+  } finally {
+    onAbort?.removeEventListener('abort', leave);
+  }
+  return Buffer.concat(chunks).subarray(0, MAX_BODY_BYTES);
+}
+
+function errorDocument(start: Buffer): string {
+  const [, code] = /<Code>([A-Za-z]{3,60})<\/Code>/.exec(start.toString('latin1')) ?? [];
+  return code === undefined ? '' : `<Error><Code>${code}</Code></Error>`;
 }

@@ -1,11 +1,11 @@
-import type { JsonObject } from '@tributary/core';
-import { createSettingsReader, type SettingsFault } from '../settings-reader.ts';
+import { type ConnectorDescription, type JsonObject, namesParty } from '@tributary/core';
+import { createSettingsReader, type SettingsFault, secretNames } from '../settings.ts';
 
 /** Deliveries of one object at most. */
-export const MAX_BATCH = 10_000;
+const MAX_BATCH = 10_000;
 
-/** What a user writes. */
-export const settingsSchema = {
+/** The settings as users write them. */
+const settingsSchema = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',
   type: 'object',
   required: ['bucket', 'access_key_id', 'secret_access_key'],
@@ -86,7 +86,7 @@ export const settingsSchema = {
   },
 } as const satisfies JsonObject;
 
-/** The same as the connector reads it. */
+/** The type of the schema above. */
 export interface S3Settings {
   readonly endpoint?: string;
   readonly region: string;
@@ -99,10 +99,28 @@ export interface S3Settings {
   readonly batch_seconds: number;
 }
 
-/** What the schema cannot say. Paths are JSON pointers below the settings. */
-export function settingsFaults({ endpoint }: JsonObject): readonly SettingsFault[] {
+/** Checks that JSON Schema cannot express. Paths are JSON pointers below the settings. */
+function settingsFaults({ endpoint }: JsonObject): readonly SettingsFault[] {
   if (typeof endpoint !== 'string' || URL.parse(endpoint) !== null) return [];
   return [{ path: '/endpoint', message: 'must be an absolute URL' }];
 }
 
 export const readSettings = createSettingsReader<S3Settings>(settingsSchema, settingsFaults);
+
+export const description: ConnectorDescription = {
+  type: 's3',
+  title: 'S3 objects',
+  description: [
+    'Puts a batch of deliveries as one object of lines of JSON, gzip-compressed: `<prefix>/<YYYY>/<MM>/<DD>/<HH>/<id>.ndjson.gz`. A line is `{ "id", "type": "event", "event", "rule_id", "destination_id", "attempt" }`. For AWS and compatible services.',
+    'The key is derived from the deliveries in the object: the hour (UTC) is that of the oldest, the id is made from their ids. The same deliveries sent again replace their object instead of adding one. After a crash, or where the put takes longer than half a second and another process continues, they may be sent in another batch, and then a delivery is in two objects, under the same `id`; with a `batch_size` of 1 it is always in one.',
+    '429, 5xx and a broken connection are retried. An object that is refused because of its size or its content is put again in parts, where the bucket accepts others (which is tested with an empty object under the key of the connection test). A bucket that does not exist, refused credentials and a missing permission are dead; so are redirects to another region.',
+    'The connection test puts an empty object, `<prefix>/.connection-test`, the same every time.',
+  ].join('\n\n'),
+  settingsSchema,
+  secrets: secretNames(settingsSchema),
+  // The bucket is part of the host name unless it is in the path.
+  exposing: namesParty('endpoint', 'region', 'bucket', 'path_style', 'access_key_id'),
+  maxBatch: MAX_BATCH,
+  hasTest: true,
+  check: settingsFaults,
+};

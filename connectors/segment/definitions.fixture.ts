@@ -1,6 +1,5 @@
 import type { JsonObject } from '@tributary/core';
-import { CHOSEN, type Chosen } from './chosen.ts';
-import type { Definition } from './definition.ts';
+import { CHOSEN, type Chosen, type Definition } from './definitions.ts';
 import { loadDefinition, type PackDefinition, type PackField } from './pack.ts';
 
 /** Reads the definitions from the pack itself. */

@@ -1,7 +1,7 @@
 import type { JsonObject } from '@tributary/core';
-import type { Chosen } from './chosen.ts';
+import type { Chosen } from './definitions.ts';
 
-/** One of a destination's actions, when it runs and what it makes of an event. */
+/** An action of a destination, with its condition and its mapping of events. */
 export interface Subscription {
   readonly name: string;
   /** In the pack's own query language, e.g. `type = "track"`. */
@@ -10,16 +10,16 @@ export interface Subscription {
   readonly mapping: JsonObject;
 }
 
-/** What the process of the pack is told. */
+/** Messages to the process of the pack. */
 export type ToPack =
   | {
       readonly op: 'run';
       readonly job: number;
       readonly destination: Chosen;
       readonly settings: JsonObject;
-      /** Names of the presets that run. */
+      /** Names of the presets to run. */
       readonly presets: readonly string[];
-      /** What runs beside them. */
+      /** Actions to run beside the presets. */
       readonly subscriptions: readonly Subscription[];
       readonly event: JsonObject;
     }
@@ -27,9 +27,9 @@ export type ToPack =
   | { readonly op: 'answer'; readonly request: number; readonly answer: HttpAnswer }
   | { readonly op: 'unanswered'; readonly request: number };
 
-/** What it tells. It has no network: what it would send, this process sends for it. */
+/** Messages of the process. It has no network: its HTTP requests are sent by the parent process. */
 export type FromPack =
-  /** Once, before anything else: it has come up. */
+  /** First message: the process is ready. */
   | { readonly op: 'ready' }
   | { readonly op: 'request'; readonly job: number; readonly request: number; readonly sent: HttpSent }
   | { readonly op: 'done'; readonly job: number; readonly outcomes: readonly ActionOutcome[] };
@@ -49,9 +49,9 @@ export interface HttpAnswer {
   readonly body: string;
 }
 
-/** What became of one action that an event matched. */
+/** The outcome of an action that an event matched. */
 export interface ActionOutcome {
   readonly action: string;
-  /** Absent when it succeeded. */
+  /** Absent after success. */
   readonly error?: { readonly name: string; readonly status?: number; readonly message: string };
 }

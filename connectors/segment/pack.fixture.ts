@@ -1,7 +1,7 @@
 import type { JsonObject } from '@tributary/core';
-import type { Chosen } from './chosen.ts';
+import type { Chosen } from './definitions.ts';
 
-/** What a person typed in. */
+/** Credentials in the settings. */
 export const KEY = 'key-0123456789abcdef';
 export const SECRET = 'secret-0123456789abcdef';
 const basic = (text: string) => `Basic ${Buffer.from(text).toString('base64')}`;
@@ -11,7 +11,7 @@ interface Sent {
   /** Host, path and query. */
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** What the body, JSON or a form, holds among others. */
+  /** Some fields of the body, which is JSON or a form. */
   readonly body: unknown;
 }
 

@@ -14,12 +14,11 @@ import { sampleDelivery } from '../delivery.fixture.ts';
 import { parseRanges } from '../egress/address-ranges.ts';
 import { createEgressGuard } from '../egress/guard.ts';
 import { createNameLookups } from '../egress/name-lookups.ts';
-import { CHOSEN, type Chosen } from './chosen.ts';
-import { createSegmentConnector } from './connector.ts';
-import { describeDestination } from './description.ts';
-import { PackHost } from './host.ts';
-import { DEFINITIONS } from './index.ts';
+import { createSegmentConnector, DEFINITIONS } from './connector.ts';
+import { CHOSEN, type Chosen } from './definitions.ts';
 import { KEY, SAMPLES, SECRET } from './pack.fixture.ts';
+import { PackHost } from './pack-host.ts';
+import { describeDestination } from './settings.ts';
 
 interface Request {
   readonly method: string | undefined;

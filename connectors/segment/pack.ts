@@ -1,8 +1,8 @@
 import { createRequire } from 'node:module';
 import type { Json, JsonObject } from '@tributary/core';
-import type { Chosen } from './chosen.ts';
+import type { Chosen } from './definitions.ts';
 
-/** What of a destination's definition is looked at. The pack's own types would be checked with all of the pack. */
+/** The used part of a destination's definition. The pack's own types would make tsc check all of the pack. */
 export interface PackDefinition {
   readonly name: string;
   readonly slug?: string;
@@ -31,7 +31,7 @@ export interface PackPreset {
   readonly mapping?: JsonObject;
 }
 
-/** What of a running destination is used. */
+/** The used part of a running destination. */
 export interface PackDestination {
   responses: unknown[];
   onSubscription(
@@ -45,9 +45,9 @@ export interface PackDestination {
 
 const require = createRequire(import.meta.url);
 
-/** Loads one destination of the pack and what it needs: to be done in a process of its own. */
+/** Loads one destination of the pack and its dependencies; only in a process of its own. */
 export function loadDefinition(destination: Chosen): PackDefinition {
-  // Never by the pack's index: it would load all 220 of them.
+  // Not through the pack's index, which would load all 220 destinations.
   const loaded: { default: PackDefinition } = require(
     `@segment/action-destinations/dist/destinations/${destination}`,
   );
@@ -57,12 +57,12 @@ export function loadDefinition(destination: Chosen): PackDefinition {
 export function startDestination(definition: PackDefinition): PackDestination {
   const core: { Destination: new (definition: PackDefinition) => PackDestination } =
     require('@segment/actions-core');
-  // The pack makes ids of schemas from it, `<name>:<action>`, which must be read as URIs.
+  // The pack derives schema ids `<name>:<action>` from the name, which must be URIs.
   const name = `destination-${definition.name.replace(/[^A-Za-z0-9]+/g, '-')}`;
   return new core.Destination({ ...definition, name });
 }
 
-/** Gives every part of the pack `fetch` in the place of its own way to the network. */
+/** Replaces `cross-fetch` and the global `fetch` for all of the pack. */
 export function replaceFetch(fetch: typeof globalThis.fetch): void {
   const { Headers, Request, Response } = globalThis;
   const path = require.resolve('cross-fetch');
@@ -75,4 +75,33 @@ export function replaceFetch(fetch: typeof globalThis.fetch): void {
     exports,
   });
   globalThis.fetch = fetch;
+}
+
+export interface Started {
+  readonly definition: PackDefinition;
+  readonly running: PackDestination;
+}
+
+/** The destinations of the pack that are started in this process, each at its first job. */
+export class StartedDestinations {
+  readonly #start: (name: Chosen) => Started;
+  readonly #started = new Map<Chosen, Started>();
+
+  constructor(start: (name: Chosen) => Started) {
+    this.#start = start;
+  }
+
+  /**
+   * Runs a job on a destination. The pack collects all responses and reads none of them, so they are dropped at the end of
+   * each job; not at the end of all jobs, as under load there is always one under way.
+   */
+  async use<T>(name: Chosen, job: (started: Started) => Promise<T>): Promise<T> {
+    const started = this.#started.get(name) ?? this.#start(name);
+    this.#started.set(name, started);
+    try {
+      return await job(started);
+    } finally {
+      started.running.responses = [];
+    }
+  }
 }

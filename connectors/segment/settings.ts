@@ -1,12 +1,10 @@
-import type { JsonObject } from '@tributary/core';
-import { secretNames } from '../secret-names.ts';
-import { createSettingsReader } from '../settings-reader.ts';
-import type { Definition } from './definition.ts';
-import { mappingFaults } from './mapping-faults.ts';
+import { type ConnectorDescription, deeperThan, type JsonObject, namesParty } from '@tributary/core';
+import { createSettingsReader, isObject, type SettingsFault, secretNames } from '../settings.ts';
+import type { Definition } from './definitions.ts';
 import type { Subscription } from './messages.ts';
 
-/** What a user writes: the destination's own settings, and which of its actions run when. */
-export function settingsSchemaOf({ properties, required, presets, actions }: Definition): JsonObject {
+/** The settings as users write them: the destination's own, and which of its actions run for which events. */
+function settingsSchemaOf({ properties, required, presets, actions }: Definition): JsonObject {
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
     type: 'object',
@@ -52,14 +50,14 @@ interface StatedSettings {
   readonly [name: string]: unknown;
 }
 
-/** The same as the connector reads it. */
+/** The settings as the connector uses them. */
 export interface SegmentSettings {
-  /** As the pack knows them. */
+  /** The settings of the pack. */
   readonly own: JsonObject;
   /** Names of presets; undefined: all. */
   readonly presets: readonly string[] | undefined;
   readonly actions: readonly Subscription[];
-  /** What must not be shown. */
+  /** Texts to mask. */
   readonly secrets: readonly string[];
 }
 
@@ -84,5 +82,53 @@ export function createSegmentReader(
       })),
       secrets: secretFields.map((name) => String(own[name] ?? '')).filter((text) => text !== ''),
     };
+  };
+}
+
+/** Maximum size and nesting of a mapping, which is evaluated for each event. */
+const MAX_BYTES = 16 * 1_024;
+const MAX_DEPTH = 12;
+
+/** Checks of the mappings that JSON Schema cannot express. Paths are JSON pointers below the settings. */
+export function mappingFaults({ actions }: JsonObject): readonly SettingsFault[] {
+  if (!Array.isArray(actions)) return [];
+  return actions.flatMap((action, index): SettingsFault[] => {
+    const mapping = isObject(action) ? action.mapping : undefined;
+    const path = `/actions/${index}/mapping`;
+    if (mapping === undefined) return [];
+    if (deeperThan(mapping, MAX_DEPTH))
+      return [{ path, message: `must not be nested deeper than ${MAX_DEPTH} levels` }];
+    if (Buffer.byteLength(JSON.stringify(mapping)) > MAX_BYTES)
+      return [{ path, message: `must not be longer than ${MAX_BYTES} bytes` }];
+    return [];
+  });
+}
+
+/** Settings of the pack that select a host of the vendor. */
+const HOST_SETTINGS = ['endpoint', 'accountRegion', 'apiRegion', 'dataCenterLocation'];
+
+const NO_TEST =
+  'The pack cannot test its settings: the connection test is always `ok`, and errors show with the first delivery.';
+
+export function describeDestination(definition: Definition): ConnectorDescription {
+  const { type, title, presets } = definition;
+  const settingsSchema = settingsSchemaOf(definition);
+  const rows = presets.map(({ name, subscribe, action }) => `- ${name} (\`${action}\`): \`${subscribe}\``);
+  return {
+    type,
+    title: `${title} (Segment)`,
+    description: [
+      `Sends each event to ${title} by its destination in Segment's pack of actions (\`@segment/action-destinations\`), see [Destinations of the Segment pack](#destinations-of-the-segment-pack). Its presets:`,
+      rows.join('\n'),
+      ...(definition.hasTest ? [] : [NO_TEST]),
+    ].join('\n\n'),
+    settingsSchema,
+    secrets: secretNames(settingsSchema),
+    exposing: namesParty(...HOST_SETTINGS.filter((name) => Object.hasOwn(definition.properties, name))),
+    maxBatch: 1,
+    hasTest: definition.hasTest,
+    presets,
+    actions: definition.actions,
+    check: mappingFaults,
   };
 }

@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest';
-import type { PackDestination } from './pack.ts';
-import { StartedDestinations } from './started-destinations.ts';
+import { type PackDestination, StartedDestinations } from './pack.ts';
 
 it('answers were kept for as long as any job ran: each job that ends drops them', async () => {
   const running: PackDestination = {

@@ -1,30 +1,74 @@
-/**
- * The process of the pack. It has no environment, no network and no right to write or to start anything; it is told what
- * to run, and ends with the process that started it.
- */
+import { AsyncLocalStorage } from 'node:async_hooks';
 import dgram from 'node:dgram';
 import { writeFileSync } from 'node:fs';
 import { Socket } from 'node:net';
 import type { JsonObject } from '@tributary/core';
-import type { ActionOutcome, FromPack, Subscription, ToPack } from './messages.ts';
+import type { ActionOutcome, FromPack, HttpAnswer, Subscription, ToPack } from './messages.ts';
 import {
   loadDefinition,
   type PackDefinition,
   type PackDestination,
   replaceFetch,
+  type Started,
+  StartedDestinations,
   startDestination,
 } from './pack.ts';
-import { type Started, StartedDestinations } from './started-destinations.ts';
-import { ForwardedFetch } from './worker-fetch.ts';
 
-/** A message of an error is kept up to this length. */
+/**
+ * The process of the pack. It has no environment, no network, and no permission to write files or start processes. It runs
+ * the jobs of its parent and ends with it.
+ */
+
+/** Characters of an error message that are kept. */
 const MAX_MESSAGE = 500;
 const NO_AUTH = { accessToken: '', refreshToken: '' };
 
-const tell = (message: FromPack) => void process.send?.(message);
-const forwarded = new ForwardedFetch(tell);
+/** Statuses of responses without a body. */
+const BODILESS = new Set([101, 204, 205, 304]);
+
+/** The `fetch` of this process: requests are sent by the parent process. */
+class ForwardedFetch {
+  readonly #post: (message: FromPack) => void;
+  readonly #job = new AsyncLocalStorage<number>();
+  readonly #waiting = new Map<number, PromiseWithResolvers<HttpAnswer>>();
+  #requests = 0;
+
+  constructor(post: (message: FromPack) => void) {
+    this.#post = post;
+  }
+
+  /** Requests of `work` belong to the job. */
+  runAs<T>(job: number, work: () => Promise<T>): Promise<T> {
+    return this.#job.run(job, work);
+  }
+
+  readonly fetch: typeof globalThis.fetch = async (input, init) => {
+    const job = this.#job.getStore();
+    if (job === undefined) throw new TypeError('a request outside of a job');
+    const asked = new Request(input, init);
+    const body = Buffer.from(await asked.arrayBuffer()).toString('base64');
+    const request = ++this.#requests;
+    const answered = Promise.withResolvers<HttpAnswer>();
+    this.#waiting.set(request, answered);
+    const sent = { method: asked.method, url: asked.url, headers: [...asked.headers], body };
+    this.#post({ op: 'request', job, request, sent });
+    const answer = await answered.promise;
+    const content = BODILESS.has(answer.status) ? null : Buffer.from(answer.body, 'base64');
+    return new Response(content, { status: answer.status, headers: answer.headers.map(([...pair]) => pair) });
+  };
+
+  settle(message: Extract<ToPack, { op: 'answer' | 'unanswered' }>): void {
+    const answered = this.#waiting.get(message.request);
+    this.#waiting.delete(message.request);
+    if (message.op === 'answer') answered?.resolve(message.answer);
+    else answered?.reject(new TypeError('fetch failed'));
+  }
+}
+
+const post = (message: FromPack) => void process.send?.(message);
+const forwarded = new ForwardedFetch(post);
 replaceFetch(forwarded.fetch);
-// Code of the pack that goes around `fetch` reaches nothing. Node's permission model knows neither sockets nor signals.
+// Code of the pack that bypasses `fetch` reaches nothing. Node's permission model covers neither sockets nor signals.
 const refuse = (): never => {
   throw new Error('no network and no signals in this process');
 };
@@ -32,11 +76,11 @@ Socket.prototype.connect = refuse;
 for (const method of ['bind', 'connect', 'send'] as const) dgram.Socket.prototype[method] = refuse;
 process.kill = refuse;
 
-/** When memory runs out, this process goes before anything else on the machine. */
+/** When the machine runs out of memory, this process is killed first. */
 try {
   writeFileSync('/proc/self/oom_score_adj', '1000');
 } catch {
-  // Not Linux, or not allowed: the process that started this one still watches its memory.
+  // Not Linux, or not permitted: the parent still watches the memory.
 }
 
 const destinations = new StartedDestinations((name) => {
@@ -57,7 +101,7 @@ async function run(
   return outcomes;
 }
 
-/** Undefined when the event is none of the action's. */
+/** Undefined where the event does not match the action's condition. */
 async function runAction(
   running: PackDestination,
   subscription: Subscription,
@@ -109,7 +153,7 @@ async function work(message: Extract<ToPack, { op: 'run' | 'test' }>): Promise<v
       message.op === 'run' ? run(started, message) : test(started, message.settings),
     ),
   );
-  tell({ op: 'done', job, outcomes });
+  post({ op: 'done', job, outcomes });
 }
 
 process.on('message', (message: ToPack) => {
@@ -117,4 +161,4 @@ process.on('message', (message: ToPack) => {
   else void work(message);
 });
 process.on('disconnect', () => process.exit());
-tell({ op: 'ready' });
+post({ op: 'ready' });

@@ -1,23 +1,26 @@
 import type { KeyObject } from 'node:crypto';
-import type { JsonObject } from '@tributary/core';
-import { oncePer } from '../once-per.ts';
-import { headerFault } from './header-names.ts';
+import { type ConnectorDescription, type JsonObject, namesParty } from '@tributary/core';
+import { memoizeByObject, secretNames } from '../settings.ts';
 import {
   DEFAULT_ROTATION_HOURS,
+  formatSecret,
+  isSecret,
+  keyOf,
   MAX_PREVIOUS,
   MAX_ROTATION_HOURS,
   type PreviousSecret,
   previousSecrets,
-} from './rotation.ts';
-import { formatSecret, isSecret, keyOf, SECRET_BYTES } from './secret.ts';
+  rotated,
+  SECRET_BYTES,
+} from './secrets.ts';
 
 /** Deliveries of one request at most. */
-export const MAX_BATCH = 100;
+const MAX_BATCH = 100;
 
 const SECRET_PATTERN = '^whsec_[A-Za-z0-9+/]+={0,2}$';
 
-/** What a user writes. */
-export const settingsSchema = {
+/** The settings as users write them. */
+const settingsSchema = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',
   type: 'object',
   required: ['url'],
@@ -97,20 +100,20 @@ export const settingsSchema = {
   },
 } as const satisfies JsonObject;
 
-/** The same as the connector reads it. */
+/** The settings as the connector uses them. */
 export interface WebhookSettings {
   readonly url: URL;
   readonly secret: string;
-  /** Of the secret. */
+  /** The key of `secret`. */
   readonly key: KeyObject;
-  /** Secrets that were replaced and may still sign, newest first. */
+  /** Replaced secrets that may still sign, newest first. */
   readonly previous: readonly (PreviousSecret & { readonly key: KeyObject })[];
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly batchSize: number;
 }
 
-/** Undefined for what `settingsSchema` and `settingsFaults` would not have let through. */
-export const readSettings = oncePer((settings: JsonObject): WebhookSettings | undefined => {
+/** Undefined for settings that `settingsSchema` or `settingsFaults` refuse. */
+export const readSettings = memoizeByObject((settings: JsonObject): WebhookSettings | undefined => {
   if (settingsFaults(settings).length > 0) return undefined;
   const { secret, headers = {}, batch_size: batchSize = 1 } = settings;
   const url = typeof settings.url === 'string' ? URL.parse(settings.url) : null;
@@ -127,7 +130,7 @@ export const readSettings = oncePer((settings: JsonObject): WebhookSettings | un
   };
 });
 
-/** What the schema cannot say. Paths are JSON pointers below the settings. */
+/** Checks that JSON Schema cannot express. Paths are JSON pointers below the settings. */
 export function settingsFaults(settings: JsonObject): readonly { path: string; message: string }[] {
   const faults: { path: string; message: string }[] = [];
   if (typeof settings.url === 'string') {
@@ -171,8 +174,60 @@ function headerFaults(headers: JsonObject[string] | undefined): readonly { path:
   });
 }
 
-/** All settings again, with a signing secret where there was none. */
+/** The settings with a generated signing secret where they have none. */
 export function withSecret(settings: JsonObject, random: (bytes: number) => Uint8Array): JsonObject {
   if (settings.secret !== undefined) return settings;
   return { ...settings, secret: formatSecret(random(SECRET_BYTES)) };
 }
+
+/** Headers of the connection and the framing, which the HTTP client sets. */
+const TRANSPORT = new Set([
+  'connection',
+  'content-encoding',
+  'content-length',
+  'expect',
+  'host',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
+
+/** Headers that this connector sets. */
+const OURS = new Set(['content-type', 'idempotency-key']);
+
+/** Why users must not set a header; undefined where they may. */
+function headerFault(name: string): string | undefined {
+  const lower = name.toLowerCase();
+  if (TRANSPORT.has(lower)) return 'must not be set: it belongs to the connection';
+  if (OURS.has(lower) || lower.startsWith('webhook-'))
+    return 'must not be set: every message carries its own';
+  return undefined;
+}
+
+export const description: ConnectorDescription = {
+  type: 'webhook',
+  title: 'Webhook',
+  description: [
+    'Sends each delivery as an HTTP POST of JSON, signed as [Standard Webhooks](https://www.standardwebhooks.com) says: any of its libraries verifies the headers `webhook-id`, `webhook-timestamp` and `webhook-signature`.',
+    'The body is `{ "id", "type": "event", "event", "rule_id", "destination_id", "attempt" }`. With a `batch_size` above 1 it is `{ "type": "batch", "deliveries": [<such bodies>] }`, whose response applies to all of them.',
+    'A batch that is refused with a status that some of its deliveries may have caused (400, 409, 413, 422 and every other 4xx except 401, 402, 403, 404, 405, 407, 410 and 415, which are about the destination; and 500, which receivers return for an event they cannot handle) is sent again at once in parts, halves first and single deliveries when time is short, each in the form of a batch. Only a delivery that is refused alone is dead, or retried after a 500; deliveries that were not sent within the 10 seconds are retried. After a 500 for a batch and for six parts of it in a row, and then for seven single deliveries from all over the batch, nothing more of it is sent. A destination that accepted some deliveries of a batch that it refused receives them again, under the same `id`.',
+    'A `secret` that is replaced continues to sign for `rotation_hours` (24 by default): `webhook-signature` holds the signature of the new secret first and, after a space, that of each replaced one, of which a receiver accepts any, also for retries. `rotation_until` shows when that ends. `"previous_secrets": null`, or `"rotation_hours": 0`, ends it at once.',
+    'The connection test sends `{ "id", "type": "test", "workspace_id", "destination_id" }`, signed in the same way, and accepts any 2xx.',
+    'A delivery may arrive more than once, always with the same `id`, also in a replay without `new_ids`; `webhook-id` and `idempotency-key` repeat it (of a batch: an id made from the ids in it).',
+    'The status line decides, and it must arrive within 10 seconds: interim responses (1xx) before it are ignored, and so are faults behind it (long, malformed or repeated headers, an incomplete body). 2xx is delivered; 408, 425, 429, 5xx, a timeout and a broken connection are retried, not before the `Retry-After` of a 429 or 503; a 410 pauses the destination, whose deliveries wait until it is resumed; anything else is dead at once, also redirects: they are not followed. The first kilobyte of the response is kept for display, without the secret and the values of `headers`.',
+    'Private, loopback, link-local and other special addresses are refused, also behind a name, unless the operator allowed their range (`TRIBUTARY_EGRESS_ALLOW`).',
+  ].join('\n\n'),
+  settingsSchema,
+  secrets: secretNames(settingsSchema),
+  exposing: namesParty('url'),
+  maxBatch: MAX_BATCH,
+  hasTest: true,
+  generate: withSecret,
+  rotation: { previous: 'previous_secrets', rotated },
+  check: settingsFaults,
+};

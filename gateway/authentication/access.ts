@@ -167,7 +167,7 @@ function hasGrant(caller: Caller, { grant }: Permission): boolean {
   return grant === undefined || caller.kind !== 'api_key' || caller.key.may_manage?.includes(grant) === true;
 }
 
-/** Only accounts are members of an organization. A foreign organization is answered like a missing one. */
+/** Only accounts are members of an organization. A foreign organization gets the same response as a missing one. */
 function authorizeInOrganization(
   request: FastifyRequest,
   permission: Permission,

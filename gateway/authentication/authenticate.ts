@@ -19,7 +19,7 @@ type Authenticate = (request: FastifyRequest, credential: string | undefined) =>
 /**
  * Verifies bearer credentials. A known key, the case of all ingestion, is found synchronously: the hot path awaits no
  * promise and passes no throttle. For other credentials, an address with too many failures gets 429 instead of 401. Valid
- * credentials are accepted from such an address too, as a broken producer may share it with the people who mend it.
+ * credentials are accepted from such an address too, as a broken producer may share it with the people repairing it.
  */
 export function createAuthenticate(dependencies: AuthenticationDependencies): Authenticate {
   const { catalog, identity, clock, logger } = dependencies;

@@ -50,7 +50,7 @@ function verifierOf(changes: Partial<TrustedIssuer>): IdentityVerifier {
   const trusted = {
     issuer: ISSUER,
     audiences: [AUDIENCE, 'tributary-cli'],
-    // What is configured by mistake is not taken either.
+    // An algorithm configured by mistake is refused as well.
     algorithms: ['ES256', 'HS256', 'none'],
     emailDomains: [],
     keys: publicKeys,

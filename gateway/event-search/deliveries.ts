@@ -133,7 +133,7 @@ export async function traceDelivery(
   return { ...trace, status: isDelivered ? 'delivered' : 'unknown' };
 }
 
-/** The outcome of a delivery in history; `unanswered` when history does not answer in time. */
+/** The outcome of a delivery in history; `unanswered` when history does not respond in time. */
 export async function outcomeIn(
   scan: LogScan,
   { history }: DeliverySources,

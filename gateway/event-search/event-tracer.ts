@@ -59,7 +59,7 @@ export class EventTracer {
    * Errors:
    *
    * - 429 while too many traces wait, and when the client disconnects before its trace starts;
-   * - `Unavailable` when the log does not answer, or when this process's catalog is behind the event's.
+   * - `Unavailable` when the log does not respond, or when this process's catalog is behind the event's.
    */
   trace(query: TraceQuery, disconnected: AbortSignal): Promise<TraceResult> {
     return this.#semaphore.run(query.workspaceId, disconnected, async () => {
@@ -104,7 +104,7 @@ async function pathOfReevaluated(
   const { entry, event } = reevaluation;
   const { violations: _none, ...verdict } = await contractStep(sources, reevaluation);
   const accepted = await findAccepted(scan, sources.log, reevaluation);
-  // A corrected event of the same id was accepted in its place.
+  // A corrected event of the same id was accepted instead.
   if (accepted !== undefined && accepted.headers[HEADER.reevaluatedBy] === undefined) return known;
   const reevaluated = {
     ...verdict,

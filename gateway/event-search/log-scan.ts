@@ -89,8 +89,8 @@ export class LogScan {
   }
 
   /**
-   * The answer of an engine to a query, if it comes within the time that is left; else `unanswered`, which `coverage`
-   * reports with the engine's name. A later answer is ignored.
+   * The response of an engine to a query, if it arrives within the remaining time; else `unanswered`, which `coverage` reports
+   * with the engine's name. A later response is ignored.
    */
   async ask<T>(engine: string, query: () => Promise<T>): Promise<T | 'unanswered'> {
     const remaining = Math.max(1, this.#deadline - this.#elapsed());

@@ -61,7 +61,7 @@ export interface Coverage {
   readonly omitted: number;
   readonly records: number;
   readonly bytes: number;
-  /** The bound that ended the scan; null when everything since the time asked for was read. */
+  /** The bound that ended the scan; null when everything since the requested time was read. */
   readonly stoppedBy: 'events' | 'records' | 'bytes' | 'time' | null;
 }
 
@@ -205,7 +205,7 @@ class BackwardReader {
   readonly #log: Pick<EventLog, 'read'>;
   readonly #topic: string;
   readonly #partition: number;
-  /** Entries below are not retained, or were appended before the time asked for. */
+  /** Entries below are not retained, or were appended before the requested time. */
   readonly #low: number;
   #high: number;
   #length = FIRST_RANGE;

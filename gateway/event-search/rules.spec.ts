@@ -50,7 +50,7 @@ const lane = (entries: readonly LogEntry[], taken: number) => {
   return { trace: () => slowQueueOf(scan, log, { entry: slow(7, {}), event: EVENT }), read };
 };
 
-it('an event waits in the slow lane for its own entry, not for one of a replay; a redrive is told apart', async () => {
+it('an event waits in the slow queue for its own entry, not for one of a replay; a redrive is told apart', async () => {
   const { trace } = lane(
     [
       slow(0, { [HEADER.rules]: 'replayed', [HEADER.replay]: 'x' }),
@@ -67,7 +67,7 @@ it('an event waits in the slow lane for its own entry, not for one of a replay; 
   });
 });
 
-it('an event that the slow lane has taken was there until one accepted later is', async () => {
+it('an event that the slow queue has taken was there until one accepted later is', async () => {
   const other = (offset: number, accepted: number) =>
     slow(offset, { [HEADER.messageId]: 'other', [HEADER.acceptedOffset]: String(accepted) });
   const { trace, read } = lane(
@@ -85,7 +85,7 @@ it('an event that the slow lane has taken was there until one accepted later is'
   expect(read).toEqual([0, 1, 2, 3, 5]);
 });
 
-it('an event that waited in the slow lane has the delivery that was made then, behind those of later events', async () => {
+it('an event that waited in the slow queue has the delivery that was made then, behind those of later events', async () => {
   const rule: Rule = {
     id: 'r',
     version: 1,

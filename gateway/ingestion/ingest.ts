@@ -152,7 +152,7 @@ const LOG_EVERY_MS = 60_000;
 
 /**
  * Reports events for a topic that was declared when their write key was created and is no longer. Producers keep the
- * events, which are answered with 503; the gateway does not choose another topic.
+ * events, which are refused with 503; the gateway does not choose another topic.
  */
 function createUndeclaredTopicReport({
   clock,

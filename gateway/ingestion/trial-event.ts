@@ -11,7 +11,7 @@ export type TriedBy = Pick<
   'id' | 'workspace_id' | 'name' | 'created_by' | 'created_at' | 'updated_at'
 >;
 
-/** The canonical form of an event that is tried and not stored. 400, and 413 for its size, as ingestion would answer. */
+/** The canonical form of an event for a dry run. 400, or 413 for its size, as at ingestion. */
 export function readTrialEvent(
   request: FastifyRequest,
   triedBy: TriedBy,

@@ -126,7 +126,7 @@ interface ScopeQueue {
   waiting: { begin(): void; fail(error: unknown): void }[];
 }
 
-/** Bounds the concurrent appends of each scope. Waiting appends fail together with one that fails: the log does not answer. */
+/** Bounds the concurrent appends of each scope. Waiting appends fail together with one that fails: the log does not respond. */
 class ScopedConcurrency {
   readonly #queues = new Map<string, ScopeQueue>();
 

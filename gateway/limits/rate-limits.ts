@@ -9,7 +9,7 @@ const LOG_EVERY_MS = 10_000;
 
 /**
  * 429 for a credential that calls too often. Ingestion is limited by `consumeEventQuota` instead, by number of events.
- * While the limiter does not answer, all calls pass, and that is logged: its outage must not become one of the service.
+ * While the limiter does not respond, all calls pass, and that is logged: its outage must not become one of the service.
  */
 export const rateLimitsPlugin = fastifyPlugin<
   Pick<GatewayDependencies, 'limits' | 'metrics' | 'logger' | 'clock'>

@@ -74,7 +74,7 @@ function placeOf(name: string): object {
   return name === 'version' ? { type: 'integer', minimum: 1 } : {};
 }
 
-/** Documents the form of ids, although any text is accepted (and answered with 404). */
+/** Documents the form of ids, although any text is accepted (and refused with 404). */
 function parametersOf(url: string, params: unknown) {
   const names = [...url.matchAll(/:([A-Za-z]+)/g)].map(([, name = '']) => name);
   if (names.length === 0) return {};

@@ -15,7 +15,7 @@ import type { TolerantBody } from './tolerant-json.ts';
 export const MAX_BODY_BYTES = 4 * 1024 * 1024;
 
 /**
- * The same for unauthenticated callers: 4 MiB of the most expensive JSON take half a second to parse. SDKs with their key
+ * The limit for unauthenticated callers: 4 MiB of the most expensive JSON take half a second to parse. SDKs with their key
  * in the body send less in one request; pages that close send at most 64 KiB.
  */
 const MAX_UNAUTHENTICATED_BODY_BYTES = 512 * 1024;

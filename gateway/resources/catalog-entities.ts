@@ -42,7 +42,7 @@ export async function isAlready<K extends WorkspaceEntityKind>(
   return isUnchanged(dependencies, stored, wanted, () => entityOf(request, dependencies, kind, stored.id));
 }
 
-/** The same for any object of the catalog; `current` looks it up again. */
+/** As above, for any object of the catalog; `current` reads it again. */
 export async function isUnchanged<Entity extends object>(
   { catalog }: Pick<GatewayDependencies, 'catalog'>,
   stored: Entity,

@@ -113,7 +113,7 @@ function parameters<Names extends string>(names: readonly Names[]) {
   return Type.Object(properties);
 }
 
-/** The answer to the removal of a resource. */
+/** The response to the removal of a resource. */
 export function removedAs<const Status extends string>(status: Status) {
   return Type.Object({ id: uuid, status: oneOf([status]) });
 }

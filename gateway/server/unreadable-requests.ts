@@ -4,7 +4,7 @@ import { newId } from '@tributary/core';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError, answerError, errorBody, invalidRequest, notFound } from '../errors/api-error.ts';
 
-/** Answers a request whose path cannot be routed. No hook has run for it. */
+/** Refuses a request whose path cannot be routed. No hook has run for it. */
 export function answerUnroutable(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
   reply.header('x-request-id', request.id);
   const malformed = error.code === 'FST_ERR_BAD_URL';

@@ -14,7 +14,7 @@ import {
 } from './deliveries.fixture.ts';
 import { deliverSlow } from './stage.ts';
 
-describe('what a destination has no room for', () => {
+describe('deferral of deliveries that a destination has no room for', () => {
   it('is deferred once it would wait for longer than the shortest retry topic', async () => {
     const { begin, time, deferred } = setUpHanging();
     const held = [begin('1'), begin('2')];

@@ -14,10 +14,10 @@ import {
   type StageContext,
 } from '@tributary/core';
 import { SATURATED_FACTOR } from '../fairness/fair-share-window.ts';
-import { TimeoutWheel } from '../timeout-wheel.ts';
-import { type DeliveryTask, RETRYING, readTask } from './delivery-task.ts';
+import { TimeoutWheel } from '../fairness/timeout-wheel.ts';
 import { DestinationRegistry, type RegistryDependencies } from './destination-registry.ts';
 import type { DestinationReport } from './health/reporter.ts';
+import { type DeliveryTask, RETRYING, readTask } from './outcome.ts';
 import { DEFAULT_BREAKER } from './policy/circuit-breaker.ts';
 import { Sender } from './sender.ts';
 import { type DeliverDependencies, deferral } from './stage.ts';

@@ -8,7 +8,7 @@ import {
   type RetrySchedule,
 } from '@tributary/core';
 import type { QueuePressure } from '../fairness/fair-share-window.ts';
-import type { Timeout, TimeoutWheel } from '../timeout-wheel.ts';
+import type { Timeout, TimeoutWheel } from '../fairness/timeout-wheel.ts';
 import {
   type Attempt,
   CONNECTOR_FAILED,
@@ -25,8 +25,7 @@ import type { DestinationReport } from './health/reporter.ts';
 import { HealthTally } from './health/tally.ts';
 import { Admission, type RequestLimits } from './policy/admission.ts';
 import type { BreakerOptions } from './policy/circuit-breaker.ts';
-import { type ScheduledSlot, scheduleSlot } from './policy/deferral.ts';
-import { type QueueLoad, WaitEstimate } from './policy/wait-estimate.ts';
+import { type QueueLoad, type ScheduledSlot, scheduleSlot, WaitEstimate } from './policy/deferral.ts';
 
 export interface QueueOptions {
   readonly clock: Clock;
@@ -167,7 +166,7 @@ export class DestinationQueue {
     this.#tally.putOff(this.#options.elapsed());
   }
 
-  /** For how long the circuit has let nothing but probes begin, ms. */
+  /** How long the circuit has admitted probes only, ms. */
   circuitOpenMs(): number {
     const now = this.#options.elapsed();
     const { kind, since } = this.#admission.circuit(now);
@@ -220,7 +219,7 @@ export class DestinationQueue {
     });
   }
 
-  /** At the end of this turn, so that deliveries that the log hands over together share requests. */
+  /** At the end of this turn of the event loop, so that deliveries that the log dispatches together share requests. */
   #flushSoon(): void {
     if (this.#willFlush) return;
     this.#willFlush = true;
@@ -281,7 +280,7 @@ export class DestinationQueue {
       const limits = connector.batchLimits(destination);
       return { ...limits, ms: Math.min(limits.ms ?? 0, atMostMs) };
     } catch (error) {
-      // It would end the process: this is a turn of its own.
+      // Not rethrown: in this timer callback it would end the process.
       this.#report(error);
       return { events: 1 };
     }
@@ -319,7 +318,7 @@ export class DestinationQueue {
     this.#requests.delete(request);
     this.#usedAt = ended;
     const durationMs = ended - began;
-    // An aborted request says nothing about the destination.
+    // An aborted request is no sign of the destination's health.
     if (!controller.signal.aborted) {
       this.#admission.requestEnded(results, limits, began, ended);
       this.#estimate.requestEnded(durationMs, batch.length);

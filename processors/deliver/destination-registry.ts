@@ -6,12 +6,11 @@ import {
   newId,
   type RetrySchedule,
 } from '@tributary/core';
-import type { TimeoutWheel } from '../timeout-wheel.ts';
+import type { TimeoutWheel } from '../fairness/timeout-wheel.ts';
 import { DestinationQueue, type QueueOptions } from './destination-queue.ts';
 import { DestinationResolver, type ResolverDependencies } from './destination-resolver.ts';
-import { HealthAlerts } from './health/alert.ts';
+import { GoneDestinations, HealthAlerts } from './health/alert.ts';
 import type { AlertLimits } from './health/evaluation.ts';
-import { GoneDestinations } from './health/gone.ts';
 import { type DestinationReport, HealthReporter } from './health/reporter.ts';
 import { hasOwnLimits, type RequestLimits, requestLimits } from './policy/admission.ts';
 
@@ -50,9 +49,9 @@ export class DestinationRegistry {
   }
 
   /**
-   * The queue of a destination; to be asked for in each turn of the event loop. A change of the destination makes a new
-   * one: its settings may point elsewhere, so circuit, limits and estimates begin anew. The old queue sends what it
-   * holds, by the new settings.
+   * The queue of a destination; callers must not keep it beyond a turn of the event loop. After a change of the destination
+   * there is a new one: the settings may point elsewhere, so circuit, limits and estimates are reset. The old queue sends its
+   * deliveries by the new settings.
    */
   queueOf(id: string): DestinationQueue {
     const version = this.current(id)?.version;

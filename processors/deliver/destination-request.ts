@@ -5,7 +5,7 @@ import {
   type DeliveryResult,
   Unavailable,
 } from '@tributary/core';
-import type { Timeout } from '../timeout-wheel.ts';
+import type { Timeout } from '../fairness/timeout-wheel.ts';
 import type { NoTarget, Target } from './destination-resolver.ts';
 import type { Answer } from './outcome.ts';
 import type { RequestLimits } from './policy/admission.ts';
@@ -25,7 +25,7 @@ export class QueueItem {
   /** With the attempts made so far. */
   delivery: Delivery;
   readonly bytes: number;
-  /** Why the delivery's rule stops it now; asked when its request begins. */
+  /** Why the delivery's rule stops it; evaluated when its request begins. */
   readonly stopReason: () => string | undefined;
   /** Ms of a monotonic clock. */
   enqueuedAt = 0;
@@ -137,7 +137,7 @@ export async function resultsOf(
 
 const GONE = 410;
 
-/** Connectors that answer for one event: what is gone is a device, a recipient or a list of a service that goes on. */
+/** Connectors whose 410 is about one event: a device, a recipient or a list is gone, not the service. */
 const ANSWERING_FOR_EVENTS = 'segment-';
 
 /** Whether a destination answered that it is gone for good. Standard Webhooks asks the sender to stop then. */

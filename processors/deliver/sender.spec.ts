@@ -142,7 +142,7 @@ describe('Sender', () => {
     expect(expired.outcome).toMatchObject({ kind: 'dead', cause: 'expired' });
   });
 
-  it('what the stages left lying for days was given up untried, or after one try: its time to expire begins with that', async () => {
+  it('a delivery that lay in the log for days expired after no or one attempt: its time begins with the first attempt', async () => {
     const { time, sendTask, run } = setUp(() => DOWN);
     const left = (id: string) => taskOf(delivery(id, { created_at: iso(START - 72 * 3_600_000) }), FRESH);
     const tried = await sendTask(left('1'));

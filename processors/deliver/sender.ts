@@ -1,6 +1,8 @@
 import {
   type Catalog,
   type Clock,
+  type Delivery,
+  type DeliveryAttempt,
   type Destination,
   iso,
   type Metrics,
@@ -8,16 +10,19 @@ import {
   stoppedByRule,
   withFields,
 } from '@tributary/core';
-import type { TimeoutWheel } from '../timeout-wheel.ts';
-import { type DeliveryTask, isFirstTry, isUntried } from './delivery-task.ts';
+import { LRUCache } from 'lru-cache';
+import type { TimeoutWheel } from '../fairness/timeout-wheel.ts';
 import type { DestinationQueue, QueueWait } from './destination-queue.ts';
 import type { DestinationRegistry } from './destination-registry.ts';
 import { type Attempt, QueueItem } from './destination-request.ts';
-import { InFlightRegistry, onAbort } from './in-flight.ts';
 import {
   afterFailure,
   DELIVERED,
+  type DeliveryTask,
   held,
+  isFirstTry,
+  isUntried,
+  type Outcome,
   putOff,
   type RetryPolicy,
   type Settled,
@@ -38,7 +43,7 @@ export interface SenderDependencies {
 }
 
 /** A delivery from its queue to its outcome. */
-interface Sending {
+interface PendingDelivery {
   readonly item: QueueItem;
   readonly settled: Promise<Settled>;
   cancel(): void;
@@ -130,7 +135,7 @@ export class Sender {
     }
   }
 
-  #begin(task: DeliveryTask, destination: Destination, wait: QueueWait): Sending {
+  #begin(task: DeliveryTask, destination: Destination, wait: QueueWait): PendingDelivery {
     const { registry, catalog } = this.#dependencies;
     const queue = registry.queueOf(destination.id);
     const item: QueueItem = new QueueItem(task.delivery, task.bytes, () =>
@@ -210,4 +215,88 @@ export class Sender {
       }
     }
   }
+}
+
+/** Deliveries that are kept for the slow queue; the oldest beyond are forgotten and begun again. */
+const KEPT = 10_000;
+
+/** A settled delivery without its event, which the slow queue has in its own record. */
+interface InFlightResult {
+  readonly attempts: readonly DeliveryAttempt[];
+  /** Renewed by a pause or a first attempt. */
+  readonly created_at: string;
+  readonly outcome: Outcome;
+}
+
+/** A delivery in a request, or settled, that no stage waits for. */
+interface InFlight {
+  readonly ended: Promise<InFlightResult>;
+  /** Aborts the request, unless other deliveries share it; `ended` rejects with `Unavailable`. */
+  cancel(): void;
+}
+
+/**
+ * Deliveries that took too long for the stage they began in: their requests go on while their records move to the slow
+ * queue. The slow stage of the same process attaches to them instead of sending again; that of another process, or after
+ * a restart, sends again, which the at-least-once guarantee of destinations allows.
+ */
+class InFlightRegistry {
+  readonly #deliveries = new LRUCache<string, InFlight>({ max: KEPT });
+
+  add(delivery: Delivery, settled: Promise<Settled>, cancel: () => void): void {
+    const ended = settled.then(({ delivery: { attempts, created_at }, outcome }) => ({
+      attempts,
+      created_at,
+      outcome,
+    }));
+    // Handled by the stage that attaches; without one a failure has no consequence.
+    ended.catch(() => {});
+    this.#deliveries.set(attemptKey(delivery), { ended, cancel });
+  }
+
+  has(delivery: Delivery): boolean {
+    return this.#deliveries.size > 0 && this.#deliveries.has(attemptKey(delivery));
+  }
+
+  /** This very attempt of the delivery, once; undefined when it is not known. */
+  take(delivery: Delivery): InFlight | undefined {
+    const key = attemptKey(delivery);
+    const inFlight = this.#deliveries.get(key);
+    this.#deliveries.delete(key);
+    return inFlight;
+  }
+}
+
+/** A delivery's id is the same after each retry and redrive, whose attempts must not be mixed up. */
+function attemptKey({ id, redrives, created_at, attempts }: Delivery): string {
+  return `${id}:${redrives}:${created_at}:${attempts.length}:${attempts.at(-1)?.at ?? ''}`;
+}
+
+/**
+ * Callbacks by signal. Thousands of deliveries follow the signal of one partition, and an `AbortSignal` searches all its
+ * listeners for each new one: they share one listener.
+ */
+const callbacks = new WeakMap<AbortSignal, Set<() => void>>();
+
+/** Calls `callback` once the signal is aborted, at once where it is already. Returns the end of the registration. */
+function onAbort(signal: AbortSignal, callback: () => void): () => void {
+  if (signal.aborted) {
+    callback();
+    return () => {};
+  }
+  const known = callbacks.get(signal);
+  const registered = known ?? new Set();
+  if (known === undefined) {
+    callbacks.set(signal, registered);
+    signal.addEventListener(
+      'abort',
+      () => {
+        for (const each of registered) each();
+        registered.clear();
+      },
+      { once: true },
+    );
+  }
+  registered.add(callback);
+  return () => void registered.delete(callback);
 }

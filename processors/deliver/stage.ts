@@ -16,18 +16,20 @@ import {
   stoppedByRule,
   TOPIC,
 } from '@tributary/core';
-import { awaitCatalog, isAhead } from '../causality.ts';
+import { awaitCatalog, isAhead } from '../catalog-position.ts';
 import type { PartitionWindows } from '../fairness/partition-windows.ts';
-import { type DeliveryTask, readTask, withDelivery } from './delivery-task.ts';
 import type { DestinationQueue } from './destination-queue.ts';
 import type { DestinationRegistry } from './destination-registry.ts';
 import {
+  type DeliveryTask,
   deadWithDestination,
   held,
   outputRecords,
   type RetryPolicy,
+  readTask,
   type Settled,
   stopped,
+  withDelivery,
 } from './outcome.ts';
 import type { Sender } from './sender.ts';
 
@@ -152,7 +154,7 @@ function resolve(
 
 /**
  * How long a delivery may wait for its request: as long as the shortest retry step takes at most, twice as long once its
- * slot has come. So a process holds of each destination what it can send until the first deferred delivery is back.
+ * slot has come. So a process holds as many deliveries as it can send until the first deferred one is back.
  */
 function maxWaitMs({ policy: { schedule }, clock }: DeliverDependencies, { slot }: DeliveryTask): number {
   const onceMs = schedule[0].ms * (1 + MAX_JITTER);
@@ -161,7 +163,7 @@ function maxWaitMs({ policy: { schedule }, clock }: DeliverDependencies, { slot 
 
 /**
  * The deferral of a delivery that would wait for too long, or that its window has no room for; undefined where it may
- * wait here. Room does not count while this process is saturated: what it cannot take stays in the log, unread.
+ * wait here. Room does not count while this process is saturated: then deliveries wait in the log, unread.
  */
 export function deferral(
   dependencies: DeliverDependencies,
@@ -198,7 +200,7 @@ function defer(
   return { delivery, outcome: { kind: 'deferred', label: step.label, slot: Math.round(at), since } };
 }
 
-/** The record for the slow queue: as it came. */
+/** The record for the slow queue, unchanged. */
 function slowRecord({ key, value, headers }: LogEntry): Emission {
   return { topic: TOPIC.deliveriesSlow, key, value, headers };
 }

@@ -1,16 +1,16 @@
 import { type EventLoopUtilization, performance } from 'node:perf_hooks';
 import type { Clock } from '@tributary/core';
 
-/** Share of the time that a thread is busy from which on it is saturated... */
+/** A thread is saturated from this share of busy time on... */
 const SATURATED_FROM = 0.9;
 /** ...until it is busy for less than this. */
 const SATURATED_UNTIL = 0.7;
-/** Shortest interval of measurements, ms. */
+/** Minimum interval of measurements, ms. */
 const EVERY_MS = 200;
 
 /**
- * Whether this thread has more to do than it can. Waits are then its own doing, and no destination or transformation is
- * called slow for them: handing work on would only add to it.
+ * Whether this thread has more work than time. Then waits are its own fault, and no destination or transformation counts as
+ * slow because of them: moving work to the slow queue would only add to it.
  */
 export class EventLoopMonitor {
   readonly #elapsed: Clock;
@@ -27,7 +27,7 @@ export class EventLoopMonitor {
     this.#measuredAt = elapsed();
   }
 
-  /** By the utilization since the measurement before, which is at least a fifth of a second ago. */
+  /** By the utilization since the last measurement, at least `EVERY_MS` ago. */
   get saturated(): boolean {
     const now = this.#elapsed();
     if (now - this.#measuredAt >= EVERY_MS) {

@@ -1,7 +1,7 @@
 export interface WindowOptions {
   /** Bytes the window of the partition holds. */
   readonly windowBytes: number;
-  /** The part of the window that one key may fill. */
+  /** Share of the window that one key may fill. */
   readonly share: number;
   /** A key whose oldest work is older than this is slow, ms. */
   readonly slowAfterMs: number;
@@ -26,11 +26,11 @@ export const DEFAULT_WINDOW: Omit<WindowOptions, 'windowBytes'> = {
   seenMs: 5_000,
 };
 
-/** The queue behind the window that work of a key joins; asked only where the answer decides. */
+/** The queue behind the window that work of a key joins; read only where it decides. */
 export interface QueuePressure {
   /** How long work that begins now would wait in that queue, ms. */
   waitMs(): number;
-  /** Whether this process has more to do than it can. Waits are then not the key's doing. */
+  /** Whether this process is saturated. Then waits are not the key's fault. */
   saturated(): boolean;
 }
 

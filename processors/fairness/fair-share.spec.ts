@@ -4,8 +4,8 @@ import { FairShare } from './fair-share.ts';
 function setUp() {
   const time = { now: 10_000 };
   const share = new FairShare(() => time.now, { available: () => time.now });
-  share.sendsSlow('quiet');
-  share.sendsSlow('noisy');
+  share.goesToSlowQueue('quiet');
+  share.goesToSlowQueue('noisy');
   return { time, share };
 }
 
@@ -13,14 +13,14 @@ describe('FairShare', () => {
   it('a workspace whose events take long is sent through the slow queue, and no other one', () => {
     const { share } = setUp();
     for (let n = 0; n < 100; n++) share.charge('noisy', 4);
-    expect(share.sendsSlow('noisy')).toBe(true);
-    expect(share.sendsSlow('quiet')).toBe(false);
+    expect(share.goesToSlowQueue('noisy')).toBe(true);
+    expect(share.goesToSlowQueue('quiet')).toBe(false);
   });
 
   it('any number of ordinary events is no more than a share', () => {
     const { share } = setUp();
     for (let n = 0; n < 100_000; n++) share.charge('noisy', 0.15);
-    expect(share.sendsSlow('noisy')).toBe(false);
+    expect(share.goesToSlowQueue('noisy')).toBe(false);
   });
 
   it('an expensive event now and then is no more than a share', () => {
@@ -28,30 +28,30 @@ describe('FairShare', () => {
     for (let n = 0; n < 1_000; n++) {
       time.now += 60;
       share.charge('noisy', 5);
-      expect(share.sendsSlow('noisy')).toBe(false);
+      expect(share.goesToSlowQueue('noisy')).toBe(false);
     }
   });
 
   it('while the thread hardly runs, a share of the elapsed time would be all that it has', () => {
     const time = { now: 0, available: 0 };
     const share = new FairShare(() => time.now, { available: () => time.available });
-    share.sendsSlow('quiet');
-    share.sendsSlow('noisy');
+    share.goesToSlowQueue('quiet');
+    share.goesToSlowQueue('noisy');
     for (let n = 0; n < 20; n++) {
       time.now += 60;
       time.available += 6;
       share.charge('noisy', 5);
     }
-    expect(share.sendsSlow('noisy')).toBe(true);
+    expect(share.goesToSlowQueue('noisy')).toBe(true);
   });
 
   it('the time in the slow queue doubles up to 30 s while it goes on, and begins anew after a pause', () => {
     const { share, time } = setUp();
     const slowFor = () => {
-      while (!share.sendsSlow('noisy')) share.charge('noisy', 10);
+      while (!share.goesToSlowQueue('noisy')) share.charge('noisy', 10);
       const since = time.now;
-      while (share.sendsSlow('noisy')) time.now += 100;
-      share.sendsSlow('quiet');
+      while (share.goesToSlowQueue('noisy')) time.now += 100;
+      share.goesToSlowQueue('quiet');
       return time.now - since;
     };
     expect(Array.from({ length: 7 }, slowFor)).toEqual([1, 2, 4, 8, 16, 30, 30].map((s) => s * 1_000));
@@ -62,26 +62,26 @@ describe('FairShare', () => {
   it('each time it came back from the slow queue it had a whole burst again: one expensive event sends it back', () => {
     const { share, time } = setUp();
     for (let n = 0; n < 3; n++) share.charge('noisy', 4.9);
-    expect(share.sendsSlow('noisy')).toBe(false);
+    expect(share.goesToSlowQueue('noisy')).toBe(false);
     share.charge('noisy', 4.9);
-    expect(share.sendsSlow('noisy')).toBe(true);
+    expect(share.goesToSlowQueue('noisy')).toBe(true);
     time.now += 1_001;
-    share.sendsSlow('quiet');
-    expect(share.sendsSlow('noisy')).toBe(false);
+    share.goesToSlowQueue('quiet');
+    expect(share.goesToSlowQueue('noisy')).toBe(false);
     share.charge('noisy', 4.9);
-    expect(share.sendsSlow('noisy')).toBe(true);
+    expect(share.goesToSlowQueue('noisy')).toBe(true);
   });
 
   it('a workspace that is alone for an hour harms nobody', () => {
     const share = new FairShare(() => 5, { available: () => 5 });
     for (let n = 0; n < 100; n++) {
-      share.sendsSlow('only');
+      share.goesToSlowQueue('only');
       share.charge('only', 10);
     }
-    expect(share.sendsSlow('only')).toBe(false);
-    share.sendsSlow('another');
+    expect(share.goesToSlowQueue('only')).toBe(false);
+    share.goesToSlowQueue('another');
     share.charge('only', 10);
-    expect(share.sendsSlow('only')).toBe(true);
+    expect(share.goesToSlowQueue('only')).toBe(true);
   });
 
   it('is busy for a second after an event that takes no slow queue', () => {

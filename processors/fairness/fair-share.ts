@@ -1,39 +1,39 @@
+import { performance } from 'node:perf_hooks';
 import type { Clock } from '@tributary/core';
 import { LRUCache } from 'lru-cache';
-import type { ThreadTime } from './thread-time.ts';
 
-/** Processor time that an event may take without being charged for it, ms: many times what an ordinary event takes. */
+/** Processor time of an event that is free of charge, ms: many times that of an ordinary event. */
 const ORDINARY_MS = 0.2;
-/** The share of one thread that the events of a workspace may take beyond that... */
+/** The share of one thread that the events of a workspace may use beyond that... */
 const SHARE = 0.1;
-/** ...and how much of it at once, ms. */
+/** ...and the burst, ms. */
 const BURST_MS = 15;
-/** The same for a workspace that comes back from the slow queue: a single expensive event sends it there again. */
+/** The burst of a workspace that returned from the slow queue: a single expensive event sends it there again. */
 const BURST_AGAIN_MS = 4;
-/** For how long a workspace is sent through the slow queue, ms: the first time, and at most after it did so repeatedly. */
+/** How long a workspace is sent through the slow queue, ms: the first time, and at most after repetitions. */
 const FIRST_SLOW_MS = 1_000;
 const MOST_SLOW_MS = 30_000;
-/** A workspace harms nobody while no other one had an event for so long, ms. */
+/** A workspace is alone when no other one had an event for so long, ms: then it delays no other. */
 const ALONE_AFTER_MS = 3_600_000;
-/** Others are at work when an event of theirs came within this time, ms. */
+/** The stage is busy when an event came within this time, ms. */
 const BUSY_MS = 1_000;
 /** Workspaces with expensive events that are remembered. */
 const REMEMBERED = 10_000;
 
 interface Tenant {
-  /** What it took beyond its share, ms; leaks with the time that the thread has. */
+  /** Processor time beyond its share, ms; leaks with the time that is available to the thread. */
   level: number;
-  /** When it leaked, ms of that time. */
+  /** When it leaked last, ms of available time. */
   leakedAt: number;
   slowUntil: number;
   slowMs: number;
 }
 
 /**
- * The share of one stage's processor time that each workspace has in this process: a leaky bucket of what its events
- * take beyond ordinary ones. A workspace that overflows it has its events sent through the stage's slow queue for a
- * while, so that they delay only each other. Many ordinary events are never charged: to pass them on to a slow queue
- * would cost as much as to process them.
+ * Limits the processor time of each workspace in one stage of this process, by a leaky bucket of the time that its events
+ * take beyond ordinary ones. The events of a workspace that overflows it go through the slow queue of the stage for a while,
+ * so that they delay only each other. Ordinary events are never charged, however many: sending them to the slow queue would
+ * cost as much as processing them.
  */
 export class FairShare {
   readonly #elapsed: Clock;
@@ -41,22 +41,22 @@ export class FairShare {
   readonly #tenants = new LRUCache<string, Tenant>({ max: REMEMBERED });
   /** The workspace of the latest event. */
   #latest = '';
-  /** Whether events of more than one workspace came since that was last asked, and when it was so. */
+  /** Whether events of several workspaces came since the last check, and when a check last found so. */
   #haveOthersCome = false;
   #othersCameAt = Number.NEGATIVE_INFINITY;
-  /** Events that take no slow queue; how many there were when that was last asked, and when they had become more. */
+  /** Events that did not go to the slow queue; their number at the last check, and when a check last found more. */
   #passed = 0;
   #passedBefore = 0;
   #passedAt = Number.NEGATIVE_INFINITY;
 
-  /** `elapsed`: ms that never go back. */
+  /** `elapsed`: ms of a monotonic clock. */
   constructor(elapsed: Clock, { available }: Pick<ThreadTime, 'available'>) {
     this.#elapsed = elapsed;
     this.#available = available;
   }
 
-  /** Notes that an event of the workspace came. True when it belongs into the slow queue. Reads no clock for most events. */
-  sendsSlow(workspaceId: string): boolean {
+  /** Registers an event of a workspace. Returns whether it goes to the slow queue. Reads no clock for most events. */
+  goesToSlowQueue(workspaceId: string): boolean {
     if (workspaceId !== this.#latest) {
       this.#haveOthersCome ||= this.#latest !== '';
       this.#latest = workspaceId;
@@ -67,7 +67,7 @@ export class FairShare {
     return false;
   }
 
-  /** Charges the processor time that one event took, ms. */
+  /** Charges the processor time of one event, ms. */
   charge(workspaceId: string, ms: number): void {
     if (ms <= ORDINARY_MS) return;
     const now = this.#elapsed();
@@ -76,7 +76,7 @@ export class FairShare {
     const tenant = this.#tenants.get(workspaceId) ?? fresh;
     this.#tenants.set(workspaceId, tenant);
     const leaked = (available - tenant.leakedAt) * SHARE;
-    // What no other workspace was there to suffer from is not held against it.
+    // Capped, so that time used while no other workspace was active is soon forgotten.
     tenant.level = Math.min(2 * BURST_MS, Math.max(0, tenant.level - leaked) + ms - ORDINARY_MS);
     tenant.leakedAt = available;
     const isAgain = now - tenant.slowUntil < 2 * tenant.slowMs;
@@ -86,7 +86,7 @@ export class FairShare {
     tenant.slowUntil = now + tenant.slowMs;
   }
 
-  /** Whether events that take no slow queue came lately. */
+  /** Whether events outside of the slow queue came lately. */
   get isBusy(): boolean {
     const now = this.#elapsed();
     if (this.#passed !== this.#passedBefore) this.#passedAt = now;
@@ -99,4 +99,75 @@ export class FairShare {
     this.#haveOthersCome = false;
     return now - this.#othersCameAt >= ALONE_AFTER_MS;
   }
+}
+
+/**
+ * Measures the events of one slice of the thread and charges their workspaces. Elapsed time is measured for each event and
+ * corrected by the processor time of the slice, so that on an overloaded machine a workspace is not charged for time in which
+ * the thread did not run.
+ */
+export class SliceCosts {
+  readonly #share: FairShare;
+  readonly #elapsed: Clock;
+  readonly #cpu: Clock;
+  readonly #costs: (readonly [workspaceId: string, ms: number])[] = [];
+  #beganAt: number;
+  #cpuAt: number;
+  #last: number;
+
+  constructor(share: FairShare, elapsed: Clock, cpu: Clock) {
+    this.#share = share;
+    this.#elapsed = elapsed;
+    this.#cpu = cpu;
+    this.#beganAt = elapsed();
+    this.#last = this.#beganAt;
+    this.#cpuAt = cpu();
+  }
+
+  /** Charges the time since the last call, or since the slice began, to the workspace. */
+  note(workspaceId: string): void {
+    const now = this.#elapsed();
+    if (now - this.#last >= NOTED_MS) this.#costs.push([workspaceId, now - this.#last]);
+    this.#last = now;
+  }
+
+  /** Ends the slice and begins the next one. */
+  end(): void {
+    const [now, cpu] = [this.#elapsed(), this.#cpu()];
+    const took = now - this.#beganAt;
+    const ratio = took > 0 ? Math.min(1, Math.max(0, (cpu - this.#cpuAt) / took)) : 1;
+    for (const [workspaceId, ms] of this.#costs.splice(0)) this.#share.charge(workspaceId, ms * ratio);
+    this.restart();
+  }
+
+  /** After the thread was yielded. */
+  restart(): void {
+    this.#beganAt = this.#elapsed();
+    this.#last = this.#beganAt;
+    this.#cpuAt = this.#cpu();
+  }
+}
+
+/** Shorter costs are never charged. */
+const NOTED_MS = 0.1;
+
+/**
+ * The time that the operating system gave to this thread. Shares are measured by it and not by elapsed time: a thread that
+ * gets a tenth of a processor has a tenth of the elapsed time.
+ */
+export interface ThreadTime {
+  /** Processor time of the thread, ms. */
+  readonly cpu: Clock;
+  /** Time in which the thread ran or was idle, ms: elapsed time without waits for a processor. */
+  readonly available: Clock;
+}
+
+export const THREAD_TIME: ThreadTime = {
+  cpu: cpuMs,
+  available: () => performance.eventLoopUtilization().idle + cpuMs(),
+};
+
+function cpuMs(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1_000;
 }

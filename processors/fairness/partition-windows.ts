@@ -15,8 +15,8 @@ const WAIT_FACTOR = 10;
 const CHECK_MS = 25;
 
 /**
- * A key that is alone in its partition is looked past for other keys once its work waits for so long, ms; else entries
- * behind it would fill the window and only wait.
+ * Once the work of a key that is alone in its partition waits for so long, ms, further records are read in search of other
+ * keys. Before that they would fill the window and only wait.
  */
 const LOOK_PAST_MS = 100;
 

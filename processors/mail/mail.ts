@@ -1,10 +1,18 @@
 import {
   type BatchStage,
   type Catalog,
+  type CatalogView,
   type Clock,
   type Deduplicator,
+  type DeletionNotice,
+  type DestinationNotice,
+  deletionMail,
+  destinationMail,
   type Emission,
+  HEADER,
+  InvalidInput,
   iso,
+  isUuid,
   type LogEntry,
   type Logger,
   type Mail,
@@ -12,68 +20,72 @@ import {
   type MailVerdict,
   type Metrics,
   messageOf,
+  noticeRecipients,
+  parseObject,
   poisonEmission,
+  type Source,
   TOPIC,
   Unavailable,
 } from '@tributary/core';
-import { awaitCatalog } from '../causality.ts';
-import { mailExpiryMs } from './expiry.ts';
-import { type MailNotice, mailNoticeOf } from './notice.ts';
-import { again } from './retry.ts';
+import { awaitCatalog } from '../catalog-position.ts';
+import { timeOf } from '../event-record.ts';
 
 export interface MailDependencies {
   readonly catalog: Catalog;
   readonly deduplicator: Deduplicator;
-  /** Absent where no mail server is configured: mails wait. */
+  /** Absent without a configured mail server: mails wait. */
   readonly mailer?: Mailer | undefined;
   /** Epoch ms. */
   readonly clock: Clock;
-  /** Ms that never go back. */
+  /** Ms of a monotonic clock. */
   readonly elapsed: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly catalogWaitMs: number;
-  /** How long the log keeps mails, ms: those that cannot be sent are given up before it drops them. */
+  /** Retention of the mail topics, ms: mails that cannot be sent are dead-lettered before it ends. */
   readonly retentionMs: number;
 }
 
-/** What became of a mail: the outcome that is counted, and what is to be emitted for it. */
-interface Handled {
+/** The outcome of a mail, which is counted, and its output records. */
+interface HandledMail {
   readonly outcome: 'sent' | 'later' | 'waiting' | 'refused' | 'expired' | 'no_address' | 'duplicate';
   readonly emissions: readonly Emission[];
 }
 
-/** How often it is said that mails wait for want of a mail server, ms. */
-const TELL_EVERY_MS = 3_600_000;
+/** Interval of warnings that mails wait for a mail server, ms. */
+const WARN_EVERY_MS = 3_600_000;
 
 /**
- * Sends what is queued, one mail after the other. While the server does not answer the stage waits, as for any engine;
- * a mail that the server does not take now comes again later and holds up no other; one that it refuses for good, or
- * that grew too old, is given up, whatever it waited for: the log's retention never drops one unsaid. A crash between the server's answer and the commit sends a mail again, under the same
- * `Message-ID`.
+ * The stage `mail`: sends queued mails one after the other.
+ *
+ * - While the server does not respond, the stage pauses, as for any engine.
+ * - A mail that is refused for now goes to the retry topic and delays no other.
+ * - A mail that is refused for good, or that expired for whatever reason, is dead-lettered: retention never drops a mail
+ *   silently.
+ * - After a crash between the server's response and the commit a mail is sent again, with the same `Message-ID`.
  */
 export function mail(dependencies: MailDependencies): BatchStage['process'] {
-  const sending = new Sending(dependencies);
+  const sender = new MailSender(dependencies);
   return async ({ entries }) => {
     const emissions: Emission[] = [];
     for (const entry of entries) {
-      const handled = await sending.handle(entry);
-      dependencies.metrics.count('tributary_mails_total', { outcome: handled.outcome });
-      emissions.push(...handled.emissions);
+      const result = await sender.handle(entry);
+      dependencies.metrics.count('tributary_mails_total', { outcome: result.outcome });
+      emissions.push(...result.emissions);
     }
     return emissions;
   };
 }
 
-class Sending {
+class MailSender {
   readonly #parts: MailDependencies;
-  #toldAt = Number.NEGATIVE_INFINITY;
+  #warnedAt = Number.NEGATIVE_INFINITY;
 
   constructor(parts: MailDependencies) {
     this.#parts = parts;
   }
 
-  async handle(entry: LogEntry): Promise<Handled> {
+  async handle(entry: LogEntry): Promise<HandledMail> {
     const { catalog, catalogWaitMs, logger, mailer } = this.#parts;
     const notice = mailNoticeOf(entry);
     const about = { notice: notice.id, organization: notice.organizationId };
@@ -81,29 +93,29 @@ class Sending {
     if (!(await this.#isFirst(notice, entry))) return { outcome: 'duplicate', emissions: [] };
     const composed = notice.compose(catalog.state);
     if (composed === undefined) {
-      logger.info(about, 'a mail was asked for, but there is no address for it');
+      logger.info(about, 'a mail is dropped: there is no address for it');
       return { outcome: 'no_address', emissions: [] };
     }
     if (mailer === undefined) {
-      this.#tellOfWaiting();
+      this.#warnOfWaiting();
       return this.#isExpired(notice)
-        ? this.#giveUp(entry, 'expired', 'there was no mail server')
-        : { outcome: 'waiting', emissions: [again(entry, 'waiting')] };
+        ? this.#deadLetter(entry, 'expired', 'there was no mail server')
+        : { outcome: 'waiting', emissions: [retryRecord(entry, 'waiting')] };
     }
     const verdict = await this.#send(mailer, composed, notice);
-    if (verdict.kind === 'unavailable') return this.#giveUp(entry, 'expired', verdict.reason);
+    if (verdict.kind === 'unavailable') return this.#deadLetter(entry, 'expired', verdict.reason);
     if (verdict.kind === 'sent') {
       logger.info(about, 'mail sent');
       return { outcome: 'sent', emissions: [] };
     }
     const { reason } = verdict;
-    if (verdict.kind === 'refused') return this.#giveUp(entry, 'refused', reason);
-    if (this.#isExpired(notice)) return this.#giveUp(entry, 'expired', reason);
+    if (verdict.kind === 'refused') return this.#deadLetter(entry, 'refused', reason);
+    if (this.#isExpired(notice)) return this.#deadLetter(entry, 'expired', reason);
     logger.warn({ ...about, reason }, 'the mail server does not take a mail now; it is tried again later');
-    return { outcome: 'later', emissions: [again(entry, 'later')] };
+    return { outcome: 'later', emissions: [retryRecord(entry, 'later')] };
   }
 
-  /** `unavailable`: the server does not answer, and the mail may wait no longer. While it may, rejects as the mailer does. */
+  /** `unavailable`: the server does not respond, and the mail has expired. Before that, rejects as the mailer does. */
   async #send(
     mailer: Mailer,
     mail: Mail,
@@ -117,7 +129,7 @@ class Sending {
     }
   }
 
-  /** Who asked for the same mail twice gets it once. A mail that comes again later was the first already. */
+  /** Deduplicates mails by their notice. A mail of the retry topic was claimed before. */
   async #isFirst(notice: MailNotice, { position }: LogEntry): Promise<boolean> {
     if (position.topic !== TOPIC.mail) return true;
     const claimant = {
@@ -134,17 +146,90 @@ class Sending {
     return this.#parts.clock() - Date.parse(at) > mailExpiryMs(this.#parts.retentionMs);
   }
 
-  #giveUp(entry: LogEntry, outcome: 'refused' | 'expired', reason: string): Handled {
+  #deadLetter(entry: LogEntry, outcome: 'refused' | 'expired', reason: string): HandledMail {
     const { logger, clock } = this.#parts;
     const error = `mail ${outcome}: ${reason}`;
-    logger.error({ position: entry.position, error }, 'a mail is given up');
+    logger.error({ position: entry.position, error }, 'a mail is dead-lettered');
     return { outcome, emissions: [poisonEmission('mail', entry, error, iso(clock()))] };
   }
 
-  #tellOfWaiting(): void {
+  #warnOfWaiting(): void {
     const now = this.#parts.elapsed();
-    if (now - this.#toldAt < TELL_EVERY_MS) return;
-    this.#toldAt = now;
+    if (now - this.#warnedAt < WARN_EVERY_MS) return;
+    this.#warnedAt = now;
     this.#parts.logger.warn({}, 'mails wait to be sent: set TRIBUTARY_SMTP_URL and TRIBUTARY_MAIL_FROM');
   }
+}
+
+/** A notice that becomes a mail. */
+interface MailNotice {
+  /** A UUID: repeated notices with the same id are one mail. */
+  readonly id: string;
+  /** ISO 8601 */
+  readonly at: string;
+  readonly organizationId: string;
+  /** The mail to the current recipient; undefined without one. */
+  compose(state: CatalogView): Mail | undefined;
+}
+
+/**
+ * The notice of a record. The writer guarantees the fields; only those that decide about recipient and deduplication are
+ * checked. Throws `InvalidInput`.
+ */
+function mailNoticeOf(entry: LogEntry): MailNotice {
+  const value = parseObject(entry.value);
+  const { id, organization_id: organizationId, at } = value;
+  if (typeof id !== 'string' || !isUuid(id)) throw new InvalidInput('no notice id');
+  if (typeof organizationId !== 'string') throw new InvalidInput('no organization');
+  if (typeof at !== 'string') throw new InvalidInput('no time');
+  timeOf(at);
+  const compose = value.kind === 'destination' ? ofDestination(value) : ofDeletion(value);
+  return { id, at, organizationId, compose };
+}
+
+function ofDeletion(value: Record<string, unknown>): MailNotice['compose'] {
+  if (!Array.isArray(value.regions) || typeof value.counts !== 'object') throw new InvalidInput('no counts');
+  const notice = value as unknown as DeletionNotice;
+  return (state) => {
+    const organization = state.organization(notice.organization_id);
+    const to = organization?.notification_email ?? null;
+    return organization === undefined || to === null ? undefined : deletionMail(notice, to, organization);
+  };
+}
+
+function ofDestination(value: Record<string, unknown>): MailNotice['compose'] {
+  const notice = value as unknown as Partial<DestinationNotice>;
+  const { workspace, destination, turn } = notice;
+  if (typeof workspace?.id !== 'string' || typeof destination?.id !== 'string' || typeof turn !== 'object')
+    throw new InvalidInput('no destination');
+  return (state) => {
+    const current = state.entity('destination', workspace.id, destination.id);
+    const to = current === undefined ? null : noticeRecipients(state, current).email;
+    return to === null ? undefined : destinationMail(notice as DestinationNotice, to);
+  };
+}
+
+/** Why a mail is retried: the server refused it for now, or there is none. Value of the `outcome` header. */
+export type Retry = 'later' | 'waiting';
+
+/** The record of the retry topic: the mail unchanged. */
+function retryRecord({ key, value, headers }: LogEntry, why: Retry): Emission {
+  return { topic: TOPIC.mailRetry, key, value, headers: { ...headers, [HEADER.outcome]: why } };
+}
+
+/** The retry topic: mails are due after `retryMs`, or at once where they waited for a mail server and there is one now. */
+export function mailRetries(retryMs: number, hasMailer: boolean): Source {
+  return {
+    topic: TOPIC.mailRetry,
+    dueAt: ({ timestamp, headers }) =>
+      hasMailer && headers[HEADER.outcome] === 'waiting' ? timestamp : timestamp + retryMs,
+  };
+}
+
+/** Part of the retention that a mail may wait; the rest is a reserve for times without processors. */
+const SHARE = 3 / 4;
+
+/** The age at which a mail expires, ms: before the retention of the log would drop it. */
+function mailExpiryMs(retentionMs: number): number {
+  return retentionMs * SHARE;
 }

@@ -15,8 +15,8 @@ import {
   noticeRecipients,
   TOPIC,
 } from '@tributary/core';
-import { awaitFact } from '../causality.ts';
-import { eventHeaders, factIn, timeOf } from '../entry.ts';
+import { awaitFact, factIn } from '../catalog-position.ts';
+import { eventHeaders, timeOf } from '../event-record.ts';
 
 export interface NoticeDependencies {
   readonly catalog: Catalog;
@@ -26,77 +26,79 @@ export interface NoticeDependencies {
   readonly catalogWaitMs: number;
 }
 
-/** A turn that is older is no news: nobody is told of it, ms. */
-const NEWS_MS = 24 * 60 * 60_000;
+/** Changes that are older cause no alert, ms. */
+const MAX_AGE_MS = 24 * 60 * 60_000;
 
 /**
- * Tells people of destinations that turned bad, or well again: a fact of the catalog about that becomes a mail, a
- * delivery to another destination, or both. What is emitted for a fact is committed with it, so each turn is told
- * once, whichever processes found it and whatever crashed; from there on it goes as mails and deliveries go.
+ * The stage `notice`: alerts about destinations whose health changed. Such a fact of the catalog becomes a mail, a delivery
+ * to another destination, or both. The records are committed with the position behind the fact, so there is one alert for
+ * each change, whichever process detected it and whatever crashed.
  */
 export function notice(dependencies: NoticeDependencies): BatchStage['process'] {
   return async ({ entries }) => {
     const emissions: Emission[] = [];
-    for (const entry of entries) emissions.push(...(await tell(dependencies, entry)));
+    for (const entry of entries) emissions.push(...(await alertRecords(dependencies, entry)));
     return emissions;
   };
 }
 
-/** Nothing for a fact that is about something else, was refused, or is too old. */
-async function tell(dependencies: NoticeDependencies, entry: LogEntry): Promise<readonly Emission[]> {
+/** The records of an alert; none for a fact that is about something else, was refused, or is too old. */
+async function alertRecords(dependencies: NoticeDependencies, entry: LogEntry): Promise<readonly Emission[]> {
   const fact = factIn(entry);
   if (fact?.type !== 'destination.turned') return [];
   const { catalog, clock, catalogWaitMs, metrics, logger } = dependencies;
-  if (clock() - timeOf(fact.at) > NEWS_MS) return [];
+  if (clock() - timeOf(fact.at) > MAX_AGE_MS) return [];
   await awaitFact(catalog, entry, catalogWaitMs);
   const destination = catalog.state.destination(fact.entity);
   const { id, paced_until: _pace, ...turn } = fact.data;
   if (destination?.condition?.recent.includes(id) !== true) return [];
-  const told = noticeOf(catalog, destination, { id, at: fact.at, turn });
-  if (told === undefined) return [];
-  const emissions = emissionsOf(catalog, destination, told, entry);
+  const notice = noticeOf(catalog, destination, { id, at: fact.at, turn });
+  if (notice === undefined) return [];
+  const emissions = emissionsOf(catalog, destination, notice, entry);
   const ways = emissions.map(({ topic }) => (topic === TOPIC.mail ? 'mail' : 'delivery'));
   for (const way of ways.length === 0 ? ['nobody'] : ways)
     metrics.count('tributary_destination_health_alerts_total', { state: turn.state, way });
   const about = { destination: destination.id, notice: id, state: turn.state, ways };
-  logger.info(
-    about,
-    ways.length === 0 ? 'nobody is to be told of a destination' : 'a destination is told of',
-  );
+  logger.info(about, ways.length === 0 ? 'a health alert has no recipient' : 'a health alert is sent');
   return emissions;
 }
 
 function noticeOf(
   { state }: Catalog,
   { id, name, type, workspace_id }: Destination,
-  turned: Pick<DestinationNotice, 'id' | 'at' | 'turn'>,
+  change: Pick<DestinationNotice, 'id' | 'at' | 'turn'>,
 ): DestinationNotice | undefined {
   const workspace = state.workspace(workspace_id);
   if (workspace === undefined) return undefined;
   return {
     kind: 'destination',
-    ...turned,
+    ...change,
     organization_id: workspace.organization_id,
     workspace: { id: workspace.id, name: workspace.name },
     destination: { id, name, type },
   };
 }
 
-/** The address is looked up when the mail is sent: none stands in the log. */
+/** The record of the mail has no address: it is looked up when the mail is sent, so that none is in the log. */
 function emissionsOf(
   { state, position }: Catalog,
   destination: Destination,
-  told: DestinationNotice,
+  notice: DestinationNotice,
   { timestamp }: LogEntry,
 ): readonly Emission[] {
   const { destinationId, email } = noticeRecipients(state, destination);
   const emissions: Emission[] = [];
   if (email !== null) {
     const headers = { [HEADER.catalogPosition]: String(position) };
-    emissions.push({ topic: TOPIC.mail, key: told.organization_id, value: JSON.stringify(told), headers });
+    emissions.push({
+      topic: TOPIC.mail,
+      key: notice.organization_id,
+      value: JSON.stringify(notice),
+      headers,
+    });
   }
   if (destinationId !== null) {
-    const delivery = noticeDelivery(told, destinationId, iso(timestamp));
+    const delivery = noticeDelivery(notice, destinationId, iso(timestamp));
     emissions.push({
       topic: TOPIC.deliveries,
       key: deliveryKey(delivery),

@@ -20,19 +20,19 @@ export interface ProfileWriterDependencies {
   readonly metrics: Metrics;
 }
 
-/** An identity that joins nobody any more, on the profile that has it. */
+/** An identity that no longer merges profiles, and the profile that owns it. */
 export interface SetAside {
   readonly scope: ProfileScope;
   readonly ucid: string;
   readonly identity: Identity;
-  /** When the event was received that showed it, epoch ms. */
+  /** Reception of the event that caused it, epoch ms. */
   readonly at: number | undefined;
 }
 
-/** Identities of which this process remembers that it reported them. */
+/** Reported identities that this process remembers. */
 const MAX_REPORTED = 10_000;
 
-/** Writes what events say into the store, and tells what it did not take: of which event, never of whom. */
+/** Writes events to the profile store. Logs what the store refused with the ids of events, never with identities. */
 export class ProfileWriter {
   readonly #parts: ProfileWriterDependencies;
   readonly #reported = new Set<string>();
@@ -41,7 +41,10 @@ export class ProfileWriter {
     this.#parts = parts;
   }
 
-  /** Events of one subject, in order; what they showed to be shared by too many. `Unavailable`: repeat all of them. */
+  /**
+   * Writes the events of one subject in order. Returns the identities that too many users were found to share. After
+   * `Unavailable` all events must be repeated.
+   */
   async write(events: readonly WriteOfEvent[]): Promise<readonly SetAside[]> {
     const setAside: SetAside[] = [];
     for (const group of combinable(events)) {
@@ -52,15 +55,15 @@ export class ProfileWriter {
         others.map((other) => other.write),
       );
       const outcome = await this.#parts.profiles.upsert(write);
-      // What is too much together may be fine in parts.
+      // The combined write may exceed a limit that the single ones do not.
       if (outcome.kind === 'refused' && others.length > 0) {
         for (const event of group) {
           const one = await this.#parts.profiles.upsert(event.write);
-          this.#tell(one, [event]);
+          this.#report(one, [event]);
           setAside.push(...(await this.#sharedBy(event.write, one)));
         }
       } else {
-        this.#tell(outcome, group);
+        this.#report(outcome, group);
         setAside.push(...(await this.#sharedBy(write, outcome)));
       }
     }
@@ -68,17 +71,17 @@ export class ProfileWriter {
   }
 
   /**
-   * Lets the owners of identities that stayed with somebody else know who came with them. An identity that is set aside
-   * already is reported once more by each process: the one that set it aside may have died before it was recorded.
+   * Records at the owners of identities which other users were seen with them. An identity that is set aside already is
+   * reported once by each process, as the process that set it aside may have died before its report was committed.
    */
   async #sharedBy(write: ProfileWrite, outcome: ProfileWriteOutcome): Promise<readonly SetAside[]> {
     if (outcome.kind === 'refused') return [];
     const found: SetAside[] = [];
     for (const { identity, claimant, owner } of outcome.leftOut) {
       if (claimant !== undefined) {
-        const told = await this.#parts.profiles.upsert(claimWrite(write, { identity, claimant }));
-        if (told.kind === 'written' && isSetAside(told.profile, identity, write.limits))
-          found.push({ scope: write, ucid: told.profile.ucid, identity, at: write.receivedAt });
+        const recorded = await this.#parts.profiles.upsert(claimWrite(write, { identity, claimant }));
+        if (recorded.kind === 'written' && isSetAside(recorded.profile, identity, write.limits))
+          found.push({ scope: write, ucid: recorded.profile.ucid, identity, at: write.receivedAt });
       } else if (owner !== undefined) {
         found.push({ scope: write, ucid: owner, identity, at: write.receivedAt });
       }
@@ -96,18 +99,18 @@ export class ProfileWriter {
     metrics.count('tributary_profile_identities_set_aside_total', { type });
     logger.warn(
       { type, ucid, org: scope.org, region: scope.region },
-      'an identity joins nobody any more: too many different users came with it',
+      'an identity no longer merges profiles: too many different users share it',
     );
     return true;
   }
 
-  #tell(outcome: ProfileWriteOutcome, events: readonly WriteOfEvent[]): void {
+  #report(outcome: ProfileWriteOutcome, events: readonly WriteOfEvent[]): void {
     const { logger, metrics } = this.#parts;
     const result = outcome.kind === 'refused' ? outcome.reason : outcome.kind;
     metrics.count('tributary_profile_events_total', { outcome: result }, events.length);
     const messages = events.map(({ messageId }) => messageId);
     if (outcome.kind === 'refused') {
-      // That an event came before a deletion is no fault of anybody's.
+      // An event from before a deletion is not an error.
       const level = outcome.reason === 'nothing_left' ? 'debug' : 'warn';
       logger[level]({ reason: outcome.reason, messages }, 'events were not written to a profile');
       return;

@@ -20,9 +20,8 @@ import {
   TOPIC,
   type WriteOfEvent,
 } from '@tributary/core';
-import { awaitCatalog } from '../causality.ts';
-import { eventOf } from '../entry.ts';
-import { inTurns } from './in-turns.ts';
+import { awaitCatalog } from '../catalog-position.ts';
+import { eventOf } from '../event-record.ts';
 import { ProfileWriter, type SetAside } from './profile-writer.ts';
 
 export interface ProfileDependencies {
@@ -31,41 +30,41 @@ export interface ProfileDependencies {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly catalogWaitMs: number;
-  /** Subjects of a partition that are written at a time. */
+  /** Subjects of a partition that are written concurrently. */
   readonly profileWriters: number;
   readonly profileNulls: NullMeaning;
 }
 
 /**
- * Writes the profiles of whom identify and group events are about: what one subject's events say in order, different
- * subjects side by side. Events of other environments than production are counted and write nothing: profiles know no
- * environment, and a test's `user_id` "1" may be a customer's. A replay writes the same values with the same times, which
- * changes nothing. It emits what the audit log tells of identities that are shared by too many.
+ * The stage `profile`: writes identify and group events to profiles, those of one subject in order and different subjects
+ * concurrently. Events of other environments than production are only counted: profiles have no environment, and the
+ * `user_id` "1" of a test may be a customer's. Idempotent: a repeated event writes the same values with the same times. Emits
+ * audit records about identities that too many users share.
  */
 export function profile(dependencies: ProfileDependencies): BatchStage['process'] {
   const { catalog, catalogWaitMs, metrics, profileWriters } = dependencies;
   const writer = new ProfileWriter(dependencies);
   return async ({ entries }, { signal }) => {
-    const aboutSomebody = entries.filter(isAboutSomebody);
-    const telling = aboutSomebody.filter(isOfProduction);
-    const others = aboutSomebody.length - telling.length;
+    const profileEvents = entries.filter(isProfileEvent);
+    const production = profileEvents.filter(isOfProduction);
+    const others = profileEvents.length - production.length;
     if (others > 0) metrics.count('tributary_profile_events_total', { outcome: 'not_production' }, others);
-    if (telling.length === 0) return [];
-    await awaitCatalog(catalog, telling, catalogWaitMs);
+    if (production.length === 0) return [];
+    await awaitCatalog(catalog, production, catalogWaitMs);
     const subjects = new Map<string, WriteOfEvent[]>();
     const aliases = new Map<string, WriteOfEvent[]>();
-    for (const entry of telling) {
-      const told = writeOf(entry, dependencies);
-      if (told === undefined) continue;
-      const turn = told.write.formerly === undefined ? subjects : aliases;
-      const known = turn.get(entry.key);
-      if (known === undefined) turn.set(entry.key, [told]);
-      else known.push(told);
+    for (const entry of production) {
+      const write = writeOf(entry, dependencies);
+      if (write === undefined) continue;
+      const group = write.write.formerly === undefined ? subjects : aliases;
+      const known = group.get(entry.key);
+      if (known === undefined) group.set(entry.key, [write]);
+      else known.push(write);
     }
-    // Whom an alias names may be made a person by an event beside it, of another subject; other orders do not matter.
+    // Aliases last: another subject's event of the batch may create the profile that an alias refers to.
     const emissions: Emission[] = [];
-    for (const turn of [subjects, aliases])
-      await inTurns([...turn.values()], profileWriters, signal, async (events) => {
+    for (const group of [subjects, aliases])
+      await forEachConcurrently([...group.values()], profileWriters, signal, async (events) => {
         for (const setAside of await writer.write(events))
           emissions.push(...recordOf(setAside, dependencies));
       });
@@ -88,17 +87,17 @@ function recordOf(
   return [{ topic: TOPIC.profileOperations, ...operationEntry(operation, catalog.position) }];
 }
 
-/** By its headers alone: most events are others, and need not be parsed. */
-function isAboutSomebody({ headers }: LogEntry): boolean {
+/** By the headers alone, so that other events, the majority, are not parsed. */
+function isProfileEvent({ headers }: LogEntry): boolean {
   return headers[HEADER.type] === 'identify' || headers[HEADER.type] === 'group';
 }
 
-/** Likewise. What does not say where it is from is taken for a test. */
+/** By the headers. An event without an environment counts as a test. */
 function isOfProduction({ headers }: LogEntry): boolean {
   return headers[HEADER.environment] === 'production';
 }
 
-/** Undefined when the event says nothing of anybody, or nobody knows whose it is. */
+/** Undefined where the event has no identity, or its workspace does not exist. */
 function writeOf(
   entry: LogEntry,
   { catalog, metrics, profileNulls }: ProfileDependencies,
@@ -126,9 +125,36 @@ function writeOf(
   return undefined;
 }
 
-/** The event whose traits have the digits they were sent with. */
+/** The event with the digits of its traits as they were sent. */
 function withDigits(event: CanonicalEvent, { value }: LogEntry): CanonicalEvent {
   if (event.traits === undefined || !mayHoldExactNumbers(value)) return event;
   const { traits = event.traits } = parseExact<CanonicalEvent>(value);
   return { ...event, traits };
+}
+
+/**
+ * Runs `work` for every item, at most `atOnce` at a time. After a failure, or once the signal is aborted, no further item is
+ * begun; settles when all begun ones have ended, and rejects with the first failure.
+ */
+async function forEachConcurrently<T>(
+  items: readonly T[],
+  atOnce: number,
+  signal: AbortSignal,
+  work: (item: T) => Promise<void>,
+): Promise<void> {
+  const failures: unknown[] = [];
+  const waiting = items.values();
+  const worker = async () => {
+    for (const item of waiting) {
+      try {
+        signal.throwIfAborted();
+        await work(item);
+      } catch (failure) {
+        failures.push(failure);
+      }
+      if (failures.length > 0) return;
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, worker));
+  if (failures.length > 0) throw failures[0];
 }

@@ -2,6 +2,7 @@ import {
   type BatchStage,
   type Clock,
   type Emission,
+  type EventLog,
   entryGivenUp,
   HEADER,
   handled,
@@ -18,40 +19,42 @@ import {
   TributaryError,
   type VolumeCounters,
 } from '@tributary/core';
-import { recount } from '../count/recount.ts';
-import type { StageName } from '../stage-names.ts';
+import { recount } from '../count/count.ts';
+import type { StageName } from '../options.ts';
 
-/** The group that redrives; no stage of the pipeline has its name. */
+/** The consumer group of redrives; no stage of the pipeline has this name. */
 export const REDRIVE = 'redrive';
 
-/** `given up`: once more, with what was wrong this time. `left`: of a stage that was not chosen, or not readable. */
-export type RedriveOutcome = 'redriven' | 'given up' | 'left';
+/** `failed`: dead-lettered again with the new error. `left`: unreadable, or of a stage that was not chosen. */
+export type RedriveOutcome = 'redriven' | 'failed' | 'left';
 
 export interface RedriveOptions {
-  /** All of the pipeline: each is given what it gave up. */
+  /** All stages of the pipeline: a record is processed by the stage that dead-lettered it. */
   readonly stages: readonly Stage[];
   readonly counters: VolumeCounters;
   readonly clock: Clock;
-  /** Whose records are redriven. All when absent. */
+  /** The stages whose records are redriven. Default: all. */
   readonly chosen?: ReadonlySet<string>;
-  /** The last offset of each partition of `stages.dead` that is taken: what comes later is of the next redrive. */
+  /** The last offset that is redriven, by partition of `stages.dead`: later records belong to the next redrive. */
   readonly last: ReadonlyMap<number, number>;
-  /** Told of each record, of some again after a crash or while an engine does not answer. */
-  told(outcome: RedriveOutcome, record: PoisonRecord | undefined, error?: string): void;
+  /** Called for each record; again for some after a crash, or while an engine does not respond. */
+  report(outcome: RedriveOutcome, record: PoisonRecord | undefined, error?: string): void;
 }
 
-/** Batches that a delivery could wait in are of one: nothing comes behind it. */
-const NOTHING_COMES = AbortSignal.abort();
+/** Aborted, so that no delivery waits for others to share a batch: records are redriven one at a time. */
+const ALREADY_STOPPING = AbortSignal.abort();
 
 /**
- * Hands what is on `stages.dead` to the stages that gave it up, as it was: with its position, which repeated effects are
- * known by. What they emit is committed together with the position behind the record, so each is redriven once,
- * whatever is killed and when; effects outside the log are as idempotent as they are in the pipeline. What throws again,
- * and what is not to be redriven, goes to the end of `stages.dead` in the same commit: nothing is lost. Others of its key
- * have gone by since, so an entry is out of their order.
+ * Redrives `stages.dead`: each record is processed by the stage that dead-lettered it, as it was, with its original
+ * position, by which effects are deduplicated.
+ *
+ * - The output records are committed with the position behind the record, so each is redriven once, whatever is killed.
+ *   Effects outside the log are as idempotent as in the pipeline.
+ * - A record that fails again, or is not to be redriven, is appended to `stages.dead` in the same commit: none is lost.
+ * - Order is not kept: later records of the same key have been processed before.
  */
 export function redrive(options: RedriveOptions): BatchStage {
-  const { stages, last, told } = options;
+  const { stages, last, report } = options;
   const byName = new Map(stages.map((stage) => [stage.name, stage]));
   return {
     kind: 'batch',
@@ -64,50 +67,44 @@ export function redrive(options: RedriveOptions): BatchStage {
       },
     ],
     writes: [...new Set([TOPIC.poison, ...stages.flatMap(({ writes }) => writes)])],
-    // One at a time: what is done by one, a mail or a delivery, is not done again for another.
+    // One at a time: a mail or a delivery is not repeated because another record of the batch fails.
     maxEntries: 1,
     repeats: 'visible',
-    // What was redriven is dropped.
+    // Redriven records are dropped from the topic: without a known position it begins at the first record kept.
     startsAtFirst: true,
     async process({ entries: [entry] }, context) {
       if (entry === undefined) return [];
       const record = poisonRecordIn(entry);
       if (record === undefined || !isChosen(options, record)) {
-        told('left', record);
+        report('left', record);
         return [moved(entry)];
       }
       try {
-        const emissions = await handedOver(
-          options,
-          byName.get(record.stage),
-          record,
-          entry.position,
-          context,
-        );
-        told('redriven', record);
+        const emissions = await reprocess(options, byName.get(record.stage), record, entry.position, context);
+        report('redriven', record);
         return emissions;
       } catch (error) {
         if (error instanceof TributaryError && error.retryable) throw error;
         const message = messageOf(error);
-        told('given up', record, message);
+        report('failed', record, message);
         return [poisonEmission(record.stage, entryGivenUp(record), message, iso(options.clock()))];
       }
     },
   };
 }
 
-/** One whose entry was left out has nothing to hand over: it stays, and names the position of the entry. */
+/** A record without its entry (too large to keep) cannot be redriven: it stays and names the position of the entry. */
 function isChosen({ chosen }: RedriveOptions, { stage, omitted }: PoisonRecord): boolean {
   if (omitted === true) return false;
   return chosen === undefined || chosen.has(stage);
 }
 
-/** As it is, for the next redrive. */
+/** The record unchanged, for the next redrive. */
 function moved({ key, value, headers }: LogEntry): Emission {
   return { topic: TOPIC.poison, key, value, headers };
 }
 
-async function handedOver(
+async function reprocess(
   { counters }: RedriveOptions,
   stage: Stage | undefined,
   record: PoisonRecord,
@@ -120,8 +117,8 @@ async function handedOver(
     await recount(counters, entry, at, context);
     return [];
   }
-  // Without the end of the partition: that of `stages.dead` says nothing of the one the entry is from.
-  const own: StageContext = { signal: context.signal, stopping: NOTHING_COMES };
+  // Without `end`: the end of `stages.dead` is not that of the entry's partition.
+  const own: StageContext = { signal: context.signal, stopping: ALREADY_STOPPING };
   const { topic, partition } = entry.position;
   const emissions = await (stage.kind === 'flow'
     ? handled(stage, entry, own)
@@ -129,8 +126,71 @@ async function handedOver(
   return emissions.map(outOfOrder);
 }
 
-/** Who finds events in the slow lane by their offsets in `events.accepted` relies on their order. */
+/** Without the offset in `events.accepted`: the event trace relies on its order in the slow queue. */
 function outOfOrder(emission: Emission): Emission {
   const { [HEADER.acceptedOffset]: _passed, ...headers } = emission.headers;
   return { ...emission, headers };
+}
+
+/** Dead letters of one stage; `undefined` stands for records that cannot be read. */
+export interface DeadLettersOfStage {
+  readonly stage: string | undefined;
+  readonly records: number;
+  /** When the first and the last of them were dead-lettered, ISO 8601. */
+  readonly from?: string;
+  readonly to?: string;
+  /** The error of the last one. */
+  readonly error?: string;
+}
+
+/** The records of `stages.dead` that were not redriven. */
+export interface DeadLetters {
+  /** Most records first. */
+  readonly stages: readonly DeadLettersOfStage[];
+  /** The offset of the last record, by partition of `stages.dead`; without empty partitions. */
+  readonly last: ReadonlyMap<number, number>;
+}
+
+const WAIT_MS = 1_000;
+
+/** Reads `stages.dead` to its current end. `Unavailable` where the log does not respond. */
+export async function readDeadLetters(
+  log: Pick<EventLog, 'topics' | 'read' | 'end' | 'first' | 'positionOf'>,
+): Promise<DeadLetters> {
+  const topic = TOPIC.poison;
+  const stages = new Map<string | undefined, DeadLettersOfStage>();
+  const last = new Map<number, number>();
+  const partitions = log.topics.get(topic)?.partitions ?? 0;
+  for (let partition = 0; partition < partitions; partition++) {
+    const end = await log.end(topic, partition);
+    let next = (await log.positionOf(REDRIVE, topic, partition)) ?? (await log.first(topic, partition));
+    while (next < end) {
+      const read = await log.read(topic, partition, next, { waitMs: WAIT_MS });
+      for (const entry of read.entries) {
+        if (entry.position.offset >= end) break;
+        last.set(partition, entry.position.offset);
+        const record = poisonRecordIn(entry);
+        stages.set(record?.stage, withRecord(stages.get(record?.stage), record));
+      }
+      next = read.next;
+    }
+  }
+  return { stages: [...stages.values()].sort((a, b) => b.records - a.records), last };
+}
+
+function withRecord(
+  known: DeadLettersOfStage | undefined,
+  record: { readonly stage: string; readonly at: string; readonly error: string } | undefined,
+): DeadLettersOfStage {
+  const records = (known?.records ?? 0) + 1;
+  if (record === undefined) return { stage: undefined, records };
+  const { stage, at, error } = record;
+  const isLast = known?.to === undefined || known.to <= at;
+  return {
+    stage,
+    records,
+    from: known?.from === undefined || at < known.from ? at : known.from,
+    to: isLast ? at : known.to,
+    error: isLast ? error : (known.error ?? error),
+  };
 }

@@ -17,18 +17,17 @@ import {
   type ReplayStep,
   TOPIC,
 } from '@tributary/core';
-import { awaitCatalog, awaitFact } from '../causality.ts';
-import { factIn, timeOf } from '../entry.ts';
-import type { SlowTurns } from '../fairness/slow-turns.ts';
-import type { ReadShares } from './read-shares.ts';
-import type { ReevaluationDependencies } from './reevaluation.ts';
-import { firstStep, nextStep, type Stepped, sharedReads } from './step.ts';
+import { awaitCatalog, awaitFact, factIn } from '../catalog-position.ts';
+import { timeOf } from '../event-record.ts';
+import type { SlowQueueScheduler } from '../fairness/slow-queue-scheduler.ts';
+import type { ReevaluationDependencies } from './selection.ts';
+import { createReadBudgets, firstStep, nextStep, type ReadBudgets, type StepResult } from './step.ts';
 
 export interface ReplayDependencies extends ReevaluationDependencies {
   readonly log: Pick<EventLog, 'read' | 'end' | 'first' | 'offsetAt' | 'topics'>;
   readonly catalog: Catalog;
   readonly clock: Clock;
-  /** Ms that never go back. */
+  /** Ms of a monotonic clock. */
   readonly elapsed: () => number;
   readonly logger: Logger;
   readonly metrics: Metrics;
@@ -36,25 +35,26 @@ export interface ReplayDependencies extends ReevaluationDependencies {
 }
 
 interface SteppingDependencies extends ReplayDependencies {
-  readonly reads: ReadShares;
-  readonly turns: SlowTurns;
+  readonly reads: ReadBudgets;
+  readonly scheduler: SlowQueueScheduler;
 }
 
 /**
- * Runs replays. A fact of the catalog begins one; each entry of `replays` is a step: it reads the next accepted events
- * of the replay's time, sends those that its rules take on to the slow lane of route, and emits the step after it, which
- * comes back a tick later. One of rejected events sends those that pass by now to the slow queue of validate. What a step emits is committed with it, so a crash at any moment repeats no event.
+ * The stage `replay`. A fact of the catalog begins a replay; each record of `replays` is a step: it reads the next accepted
+ * events of the replay's time range, sends those that match its rules to the slow queue of route, and emits the next step,
+ * which is due a tick later. A replay of rejected events sends those that pass their contract now to the slow queue of
+ * validate. Output records are committed with the step, so no crash repeats an event.
  */
-export function replay(dependencies: ReplayDependencies, turns: SlowTurns): FlowStage['handle'] {
-  const reads = sharedReads(dependencies.elapsed);
+export function replay(dependencies: ReplayDependencies, scheduler: SlowQueueScheduler): FlowStage['handle'] {
+  const reads = createReadBudgets(dependencies.elapsed);
   return promised((entry) =>
     entry.position.topic === TOPIC.catalog
       ? begin(dependencies, entry)
-      : goOn({ ...dependencies, reads, turns }, entry),
+      : continueReplay({ ...dependencies, reads, scheduler }, entry),
   );
 }
 
-/** Nothing for a fact that is about something else, was refused, or is too old. */
+/** The first step; none for a fact that is about something else, was refused, or is too old. */
 async function begin(dependencies: ReplayDependencies, entry: LogEntry): Promise<readonly Emission[]> {
   const fact = factIn(entry);
   if (fact?.type !== 'replay.created') return [];
@@ -67,7 +67,10 @@ async function begin(dependencies: ReplayDependencies, entry: LogEntry): Promise
   return [stepEmission(await firstStep(dependencies, asked, position), asked, position)];
 }
 
-async function goOn(dependencies: SteppingDependencies, entry: LogEntry): Promise<readonly Emission[]> {
+async function continueReplay(
+  dependencies: SteppingDependencies,
+  entry: LogEntry,
+): Promise<readonly Emission[]> {
   const { catalog, catalogWaitMs, clock, metrics } = dependencies;
   await awaitCatalog(catalog, [entry], catalogWaitMs);
   const step = stepIn(entry);
@@ -81,12 +84,12 @@ async function goOn(dependencies: SteppingDependencies, entry: LogEntry): Promis
   return [...events, stepEmission({ ...next, number: step.number + 1, at }, asked, position)];
 }
 
-/** One that ends: it was cancelled, or what it was for is gone. */
+/** The result of a step; the replay ends where it was cancelled or its rule was deleted. */
 async function stepAfter(
   dependencies: SteppingDependencies,
   asked: Replay,
   step: ReplayStep,
-): Promise<Stepped> {
+): Promise<StepResult> {
   const { catalog } = dependencies;
   if (asked.status === 'cancelled') return { next: { ...step, status: 'cancelled' }, events: [] };
   if (asked.rule_id !== null && catalog.state.entity('rule', asked.workspace_id, asked.rule_id) === undefined)

@@ -7,12 +7,12 @@ import {
   type ReplayStep,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { SlowTurns } from '../fairness/slow-turns.ts';
-import { nextStep, sharedReads } from './step.ts';
+import { SlowQueueScheduler } from '../fairness/slow-queue-scheduler.ts';
+import { createReadBudgets, nextStep, ReadBudgets } from './step.ts';
 
 const TURNS = {
   elapsed: () => 0,
-  turns: new SlowTurns(
+  scheduler: new SlowQueueScheduler(
     () => 0,
     () => false,
   ),
@@ -72,7 +72,7 @@ const catalog = { state: {}, position: 0 } as unknown as Catalog;
 const stepWith = async (log: ReturnType<typeof logOf>) =>
   (
     await nextStep(
-      { log, catalog, clock: () => 0, reads: sharedReads(() => 0), ...TURNS, ...UNUSED },
+      { log, catalog, clock: () => 0, reads: createReadBudgets(() => 0), ...TURNS, ...UNUSED },
       REPLAY,
       STEP,
     )
@@ -122,7 +122,7 @@ describe('a step of a replay', () => {
       },
       catalog: { state, position: 0 } as unknown as Catalog,
       clock: () => 0,
-      reads: sharedReads(() => 0),
+      reads: createReadBudgets(() => 0),
       ...TURNS,
       ...UNUSED,
     };
@@ -150,4 +150,40 @@ describe('a step of a replay', () => {
       looked_at: 0,
     });
   });
+});
+
+/** Bytes that so many replays read in ten seconds, each with a step every 250 ms that reads all it may. */
+function readBy(replays: number): readonly number[] {
+  const time = { now: 0 };
+  const shares = new ReadBudgets(16_000, 4_000, () => time.now);
+  const read = Array.from({ length: replays }, () => 0);
+  for (; time.now < 10_000; time.now += 250)
+    for (let n = 0; n < replays; n++) {
+      if (shares.of(`${n}`) <= 0) continue;
+      const piece = 4_000 / replays + 256; // a read goes over its bound
+      shares.take(`${n}`, piece);
+      read[n] = (read[n] ?? 0) + piece;
+    }
+  return read;
+}
+
+it.each([1, 2, 50])('%i replays together read no more than one, and each its part', (replays) => {
+  const read = readBy(replays);
+  const sum = read.reduce((all, bytes) => all + bytes, 0);
+  const overdrawn = replays * 256 + 4_000 * (1 + Math.log(replays)); // while the first come in
+  expect(sum).toBeGreaterThan(0.8 * 160_000);
+  expect(sum).toBeLessThanOrEqual(160_000 + overdrawn + 4_000);
+  expect(Math.min(...read)).toBeGreaterThan(0.5 * Math.max(...read));
+});
+
+it('shares only among those that run', () => {
+  const time = { now: 0 };
+  const shares = new ReadBudgets(16_000, 4_000, () => time.now);
+  expect(shares.of('a')).toBe(4_000);
+  expect(shares.of('b')).toBe(2_000);
+  shares.take('a', 4_000);
+  time.now = 250;
+  expect(shares.of('a')).toBe(2_000);
+  time.now = 5_200;
+  expect(shares.of('a')).toBe(4_000);
 });

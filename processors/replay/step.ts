@@ -1,73 +1,65 @@
 import {
-  type CanonicalEvent,
   type Catalog,
   type Claimant,
   type Clock,
-  closedTo,
   type Emission,
   type EventLog,
   HEADER,
   HeldThread,
   iso,
-  isUndecided,
   type LogEntry,
-  MATCH,
-  matchRules,
   REPLAY_TICK_MS,
   type Replay,
   type ReplayCursor,
   type ReplayStep,
-  type Rule,
   TOPIC,
 } from '@tributary/core';
-import { eventOf } from '../entry.ts';
-import type { SlowTurns } from '../fairness/slow-turns.ts';
-import { takesEvent, takesHeaders } from './narrowed.ts';
-import { ReadShares } from './read-shares.ts';
+import type { SlowQueueScheduler } from '../fairness/slow-queue-scheduler.ts';
 import {
   compare,
   comparedSince,
-  type Looked,
   mark,
   mayBeForgotten,
   type ReevaluationDependencies,
   reevaluate,
-} from './reevaluation.ts';
+  type Selection,
+  toRoute,
+} from './selection.ts';
 
-/** Bytes of events that a step may send on: they are committed in one transaction. */
+/** Bytes of events that a step may emit: they are committed in one transaction. */
 const STEP_BYTES = 1024 * 1024;
-/** Bytes that the steps of all replays of a process may read in a tick, those of other workspaces too; and of one read. */
-const LOOKED_AT_BYTES = 4 * 1024 * 1024;
+/** Bytes that the steps of all replays of a process may read in a tick, also events of other workspaces; and of one read. */
+const READ_BUDGET_BYTES = 4 * 1024 * 1024;
 const READ_BYTES = 256 * 1024;
 
-/** How long a replay looks at events before others have their turn, ms. */
-const TURN_MS = 2;
+/** Duration of one piece of work, ms. */
+const PIECE_MS = 2;
 
 interface StepDependencies extends ReevaluationDependencies {
   readonly log: Pick<EventLog, 'read' | 'end' | 'first' | 'offsetAt' | 'topics'>;
   readonly catalog: Pick<Catalog, 'state' | 'position'>;
   readonly clock: Clock;
-  /** Ms that never go back. */
+  /** Ms of a monotonic clock. */
   readonly elapsed: Clock;
-  readonly reads: ReadShares;
-  /** The filters of the rules are evaluated in these. */
-  readonly turns: SlowTurns;
+  readonly reads: ReadBudgets;
+  /** Runs the filters of the rules. */
+  readonly scheduler: SlowQueueScheduler;
 }
 
-/** The budget that the replays of a process share. */
-export function sharedReads(elapsed: () => number): ReadShares {
-  return new ReadShares((LOOKED_AT_BYTES * 1_000) / REPLAY_TICK_MS, LOOKED_AT_BYTES, elapsed);
+/** The read budget that the replays of a process share. */
+export function createReadBudgets(elapsed: () => number): ReadBudgets {
+  return new ReadBudgets((READ_BUDGET_BYTES * 1_000) / REPLAY_TICK_MS, READ_BUDGET_BYTES, elapsed);
 }
 
-/** What a step makes: the one after it, and the events it sends on. */
-export interface Stepped {
+/** The result of a step: the next one, and the records of events that it emits. */
+export interface StepResult {
   readonly next: Omit<ReplayStep, 'number' | 'at'>;
   readonly events: readonly Emission[];
 }
 
 type LogReads = Pick<StepDependencies, 'log'>;
 
-/** Where the replay begins and ends in each partition: events that the log took between its two times. */
+/** The first step: where the time range of the replay begins and ends in each partition. */
 export async function firstStep(
   dependencies: Pick<StepDependencies, 'log' | 'clock' | 'dedupeWindowMs'>,
   replay: Replay,
@@ -124,49 +116,49 @@ function topicOf({ outcome }: Replay, { phase }: Pick<ReplayStep, 'phase'> = {})
   return outcome === 'rejected' && phase !== 'compare' ? TOPIC.rejected : TOPIC.accepted;
 }
 
-/** What may still be sent on and read in a step. */
+/** The remaining budget of a step. */
 interface Allowance {
   events: number;
   bytes: number;
-  lookedAtBytes: number;
+  readBytes: number;
 }
 
-/** Events of so many steps at most. A slow replay has steps that send nothing, so that none is ahead of its pace. */
-function mostOf({ events_per_second }: Replay, steps: number): number {
+/** Events that so many steps may emit. Some steps of a slow replay emit none, so that it is never ahead of its rate. */
+function allowedUntil({ events_per_second }: Replay, steps: number): number {
   return Math.floor((steps * events_per_second * REPLAY_TICK_MS) / 1_000);
 }
 
-/** Reads on, partition after partition, as far as the pace and the bounds of a step allow. */
+/** Continues reading, partition by partition, within the rate and the limits of a step. */
 export async function nextStep(
   dependencies: StepDependencies,
   replay: Replay,
   step: ReplayStep,
-): Promise<Stepped> {
+): Promise<StepResult> {
   const mayRead = dependencies.reads.of(replay.id);
-  const sendsOn = step.phase === undefined || step.phase === 'evaluate';
+  const emits = step.phase === undefined || step.phase === 'evaluate';
   const allowance: Allowance = {
-    events: sendsOn
-      ? mostOf(replay, step.number + 1) - mostOf(replay, step.number)
+    events: emits
+      ? allowedUntil(replay, step.number + 1) - allowedUntil(replay, step.number)
       : Number.POSITIVE_INFINITY,
     bytes: STEP_BYTES,
-    lookedAtBytes: mayRead,
+    readBytes: mayRead,
   };
   const claimants: Claimant[] = [];
   const reading: Reading = {
     topic: topicOf(replay, step),
-    look: lookOf(dependencies, replay, step, claimants),
+    select: selectorOf(dependencies, replay, step, claimants),
     allowance,
     events: [],
     stillRejected: 0,
   };
   const cursors: ReplayCursor[] = [];
-  let lookedAt = 0;
+  let readEntries = 0;
   for (const cursor of step.cursors) {
-    const read = await readOn(dependencies, replay, cursor, reading);
+    const read = await readPartition(dependencies, replay, cursor, reading);
     cursors.push(read.cursor);
-    lookedAt += read.lookedAt;
+    readEntries += read.readEntries;
   }
-  dependencies.reads.take(replay.id, mayRead - allowance.lookedAtBytes);
+  dependencies.reads.take(replay.id, mayRead - allowance.readBytes);
   if (claimants.length > 0) await dependencies.reevaluations.claim(claimants);
   const finished = cursors.every(({ next, end }) => next >= end);
   const { still_rejected } = step;
@@ -176,7 +168,7 @@ export async function nextStep(
       ...(finished
         ? await phaseAfter(dependencies, replay, { ...step, cursors })
         : { status: 'running', cursors }),
-      looked_at: step.looked_at + (sendsOn ? lookedAt : 0),
+      looked_at: step.looked_at + (emits ? readEntries : 0),
       events: step.events + reading.events.length,
       ...(still_rejected === undefined ? {} : { still_rejected: still_rejected + reading.stillRejected }),
     },
@@ -184,7 +176,7 @@ export async function nextStep(
   };
 }
 
-/** Where a replay goes on that has read all of a phase. */
+/** The state of a replay that has completed a phase. */
 async function phaseAfter(
   { log }: LogReads,
   replay: Replay,
@@ -200,79 +192,79 @@ async function phaseAfter(
   return { status: 'finished', cursors };
 }
 
-function lookOf(
+function selectorOf(
   dependencies: StepDependencies,
   replay: Replay,
   step: ReplayStep,
   claimants: Claimant[],
-): (entry: LogEntry) => Looked {
+): (entry: LogEntry) => Selection {
   if (step.phase === 'mark') return mark(replay, claimants);
   if (step.phase === 'compare') return compare(replay, claimants);
   if (replay.outcome === 'rejected') return reevaluate(dependencies, replay, step);
-  return (entry) => sentOn(dependencies.catalog, replay, entry);
+  return (entry) => toRoute(dependencies.catalog, replay, entry);
 }
 
-/** What a step reads, and what it has made of it so far. */
+/** The progress of a step. */
 interface Reading {
   readonly topic: string;
-  readonly look: (entry: LogEntry) => Looked;
+  readonly select: (entry: LogEntry) => Selection;
   readonly allowance: Allowance;
   readonly events: Emission[];
   stillRejected: number;
 }
 
-async function readOn(
+async function readPartition(
   dependencies: StepDependencies,
   replay: Replay,
   cursor: ReplayCursor,
   reading: Reading,
-): Promise<{ readonly cursor: ReplayCursor; readonly lookedAt: number }> {
+): Promise<{ readonly cursor: ReplayCursor; readonly readEntries: number }> {
   const { topic, allowance } = reading;
   let { next } = cursor;
-  let lookedAt = 0;
+  let readEntries = 0;
   while (next < cursor.end && !isUsedUp(allowance)) {
     const read = await dependencies.log.read(topic, cursor.partition, next, { maxBytes: READ_BYTES });
-    /** Looks at entries from `at` on, as many as fit into a turn; where to go on. */
-    const lookAt = (at: number): number => {
-      const thread = new HeldThread(dependencies.elapsed, TURN_MS);
+    /** Handles the entries from `at` on that fit into one piece of work; returns where to continue. */
+    const handleFrom = (at: number): number => {
+      const thread = new HeldThread(dependencies.elapsed, PIECE_MS);
       for (const [index, entry] of read.entries.slice(at).entries()) {
         if (isUsedUp(allowance) || entry.position.offset >= cursor.end) return read.entries.length;
         if (thread.isDueToRest) return at + index;
         next = entry.position.offset + 1;
-        lookedAt += 1;
-        allowance.lookedAtBytes -= entry.value.length;
-        note(reading, reading.look(entry));
+        readEntries += 1;
+        allowance.readBytes -= entry.value.length;
+        note(reading, reading.select(entry));
       }
       return read.entries.length;
     };
     for (let at = 0; at < read.entries.length; ) {
       const from = at;
-      at = await dependencies.turns.run(replay.workspace_id, () => lookAt(from));
+      at = await dependencies.scheduler.run(replay.workspace_id, () => handleFrom(from));
     }
     if (isUsedUp(allowance)) break;
     if (read.next > next) next = Math.min(read.next, cursor.end);
     else if (read.entries.length === 0) {
       const kept = await firstKept(dependencies, topic, cursor);
-      if (kept <= next) break; // it is there, and cannot be read yet: an open transaction lies before it
+      if (kept <= next) break; // the record exists and cannot be read yet: it is behind an open transaction
       next = kept;
     }
   }
-  return { cursor: { ...cursor, next }, lookedAt };
+  return { cursor: { ...cursor, next }, readEntries };
 }
 
-function note(reading: Reading, looked: Looked): void {
-  if (looked === undefined) return;
-  if (looked === 'still rejected') {
+function note(reading: Reading, selection: Selection): void {
+  if (selection === undefined) return;
+  if (selection === 'still rejected') {
     reading.stillRejected += 1;
     return;
   }
   const { allowance, events } = reading;
   allowance.events -= 1;
-  allowance.bytes -= looked.value.length + (looked.headers[HEADER.rules]?.length ?? 0);
-  events.push(looked);
+  allowance.bytes -= selection.value.length + (selection.headers[HEADER.rules]?.length ?? 0);
+  events.push(selection);
 }
 
-/** What is no longer kept is passed, and no more than that: what a read does not give may come with the next one. */
+/** The first retained offset. Only dropped records are skipped: a record that a read does not return may come later. */
 async function firstKept(
   { log }: LogReads,
   topic: string,
@@ -281,42 +273,53 @@ async function firstKept(
   return Math.min(await log.first(topic, partition), end);
 }
 
-function isUsedUp({ events, bytes, lookedAtBytes }: Allowance): boolean {
-  return events <= 0 || bytes <= 0 || lookedAtBytes <= 0;
+function isUsedUp({ events, bytes, readBytes }: Allowance): boolean {
+  return events <= 0 || bytes <= 0 || readBytes <= 0;
 }
 
-/** The event for the slow lane of route, with the rules that take it; undefined where none does. */
-function sentOn(
-  { state, position }: Pick<Catalog, 'state' | 'position'>,
-  replay: Replay,
-  entry: LogEntry,
-): Emission | undefined {
-  if (!takesHeaders(replay, entry)) return undefined;
-  const event = eventOf(entry);
-  if (!takesEvent(replay, event)) return undefined;
-  const open = rulesOf(state, replay).filter((rule) => isOpen(state, rule, event));
-  const matches = matchRules(open, event);
-  const rules = matches.filter(({ mismatch }) => mismatch === undefined || isUndecided(mismatch));
-  if (rules.length === 0) return undefined;
-  const headers = {
-    ...entry.headers,
-    [HEADER.catalogPosition]: String(Math.max(position, Number(entry.headers[HEADER.catalogPosition]) || 0)),
-    [HEADER.rules]: rules.map(({ rule }) => rule.id).join(','),
-    // The dead delivery of a filter that cannot say whether its rule takes the event is made where rules are applied.
-    ...(rules.some(({ mismatch }) => mismatch !== undefined) ? { [HEADER.match]: MATCH.named } : {}),
-    [HEADER.replay]: replay.id,
-    ...(replay.new_ids === false ? { [HEADER.replayIds]: 'first' } : {}),
-  };
-  return { topic: TOPIC.eventsSlow, key: entry.key, value: entry.value, headers };
+/** A replay without a step for so long, ms, has ended. */
+const FORGOTTEN_AFTER_MS = 5_000;
+
+interface Share {
+  bytes: number;
+  at: number;
 }
 
-function rulesOf(state: Catalog['state'], { rule_id, workspace_id }: Replay): readonly Rule[] {
-  if (rule_id === null) return state.enabledRules(workspace_id);
-  const rule = state.entity('rule', workspace_id, rule_id);
-  return rule === undefined ? [] : [{ ...rule, enabled: true }];
-}
+/**
+ * Limits how fast the replays of a process read the log, which serves others as well. The budget per second is divided
+ * evenly. Unused shares accumulate up to `burst`, and an overdrawn one delays the next step.
+ */
+export class ReadBudgets {
+  readonly #bytesPerMs: number;
+  readonly #burst: number;
+  readonly #elapsed: () => number;
+  readonly #shares = new Map<string, Share>();
 
-function isOpen(state: Catalog['state'], rule: Rule, event: CanonicalEvent): boolean {
-  const destination = state.entity('destination', rule.workspace_id, rule.destination_id);
-  return closedTo(destination, event.environment) === undefined;
+  /** `burst`: bytes that all replays together may read at once. `elapsed`: ms of a monotonic clock. */
+  constructor(bytesPerSecond: number, burst: number, elapsed: () => number) {
+    this.#bytesPerMs = bytesPerSecond / 1_000;
+    this.#burst = burst;
+    this.#elapsed = elapsed;
+  }
+
+  /** The bytes that the next step of a replay may read; none where 0 or negative. */
+  of(replayId: string): number {
+    const now = this.#elapsed();
+    for (const [id, { at }] of this.#shares) if (now - at > FORGOTTEN_AFTER_MS) this.#shares.delete(id);
+    const known = this.#shares.get(replayId);
+    const sharers = this.#shares.size + (known === undefined ? 1 : 0);
+    const most = this.#burst / sharers;
+    const bytes =
+      known === undefined
+        ? most
+        : Math.min(most, known.bytes + ((now - known.at) * this.#bytesPerMs) / sharers);
+    this.#shares.set(replayId, { bytes, at: now });
+    return bytes;
+  }
+
+  /** Deducts the bytes that a step has read. */
+  take(replayId: string, bytes: number): void {
+    const share = this.#shares.get(replayId);
+    if (share !== undefined) share.bytes -= bytes;
+  }
 }

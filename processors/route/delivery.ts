@@ -19,27 +19,27 @@ import {
   type StageContext,
   TOPIC,
 } from '@tributary/core';
-import { eventHeaders, verdictIn } from '../entry.ts';
+import { eventHeaders, verdictIn } from '../event-record.ts';
 
-/** One event on its way through route. */
+/** An event in route. */
 export interface Routed {
   readonly entry: LogEntry;
   readonly event: CanonicalEvent;
   readonly redrives: number;
-  /** Rules with a transformation that it matched, whether they are done here or not. */
+  /** Number of matching rules with a transformation, over all records of the event. */
   readonly sharing: number;
   /** The replay it is part of. */
   readonly replay: string | undefined;
-  /** What this process's catalog had applied when the rules were looked up: deliver must know their destinations. */
+  /** The catalog position at which the rules were looked up: deliver waits for it, so that it knows their destinations. */
   readonly catalogPosition: number;
-  /** What the log tells of its entry. */
+  /** The context of its entry. */
   readonly context: StageContext;
 }
 
-/** What a delivery takes from its rule. */
+/** The part of a rule that a delivery needs. */
 type RuleOfDelivery = Pick<Rule, 'id' | 'destination_id'>;
 
-/** `created_at` is when the log took the entry that is routed, so that a replay gives the same bytes. */
+/** `created_at` is the timestamp of the routed entry, so that a repetition gives the same bytes. */
 export function deliveryOf(
   routed: Routed,
   rule: RuleOfDelivery,
@@ -63,7 +63,7 @@ export function deliveryOf(
   };
 }
 
-/** A replay keeps the ids of the first deliveries, unless it was asked for new ones. */
+/** A replay keeps the ids of the first deliveries, unless it has `new_ids`. */
 function keyOf({ entry, event }: Routed, rule: RuleOfDelivery, index: number) {
   const keepsIds = entry.headers[HEADER.replayIds] === 'first';
   return keepsIds ? { idempotency_key: deliveryId(rule.id, event, index) } : {};
@@ -78,18 +78,18 @@ export function toDeliver(routed: Routed, rule: Rule, delivery: Delivery): Emiss
   };
 }
 
-/** By which a rule that changes later finds out whether it would still make the delivery. */
+/** Headers by which deliver decides whether a rule that changed would still make the delivery. */
 function ruleHeaders({ version, transformation_id }: Rule, source: CanonicalEvent): Headers {
   const made = { [HEADER.ruleVersion]: String(version) };
   return transformation_id === null ? made : { ...made, [HEADER.ruleEvent]: ruleEventText(source) };
 }
 
-/** The event as it was before the transformation, given up: it is kept to be redriven, never delivered. */
+/** A dead delivery of a failed transformation, with the event before it: it can be redriven and is never delivered. */
 export function failedTransformation(routed: Routed, rule: RuleOfDelivery, reason: string): Emission {
   return deadBeforeDelivery(routed, rule, reason, 'transformation');
 }
 
-/** The event at a rule whose filter could not say whether it takes it, and so many rules behind it likewise. */
+/** A dead delivery of a rule whose filter could not be evaluated, and on behalf of `others` later rules. */
 export function undecided(routed: Routed, rule: Rule, { because, message }: Mismatch, others = 0): Emission {
   const cause = because === 'filter_failed' ? because : 'filter_not_evaluated';
   const about = cause === 'filter_failed' ? `filter: ${message}` : `filter ${message}`;
@@ -119,12 +119,12 @@ function deadBeforeDelivery(
   });
 }
 
-/** A redriven event that its transformation now drops: its dead delivery is done with. */
+/** A redriven event that its transformation now drops: its delivery is settled. */
 export function droppedOnRedrive(routed: Routed, rule: Rule): Emission {
   return settledOnRedrive(routed, rule, 'dropped by its transformation');
 }
 
-/** A redriven event that its rule does not take by now. */
+/** A redriven event that its rule no longer matches: its delivery is settled. */
 export function notTakenOnRedrive(routed: Routed, rule: Rule): Emission {
   return settledOnRedrive(routed, rule, 'its rule does not take the event');
 }
@@ -139,8 +139,8 @@ function settledOnRedrive(routed: Routed, rule: Rule, reason: string): Emission 
   });
 }
 
-/** The event itself, for the slow lane, with all of its rules still to be matched. */
-export function toSlowMatching({ entry, catalogPosition }: Routed): Emission {
+/** The event for the slow queue, with all rules still to be matched. */
+export function toSlowQueueUnmatched({ entry, catalogPosition }: Routed): Emission {
   const headers = {
     ...entry.headers,
     [HEADER.catalogPosition]: String(catalogPosition),
@@ -150,10 +150,10 @@ export function toSlowMatching({ entry, catalogPosition }: Routed): Emission {
   return { topic: TOPIC.eventsSlow, key: entry.key, value: entry.value, headers };
 }
 
-/** The event itself, for the slow lane, with the rules that are still to be done. */
-export function toSlowLane({ entry, catalogPosition, sharing }: Routed, rules: readonly Rule[]): Emission {
+/** The event for the slow queue, with the ids of the matching rules that are still to be applied. */
+export function toSlowQueue({ entry, catalogPosition, sharing }: Routed, rules: readonly Rule[]): Emission {
   const { topic, offset } = entry.position;
-  // What was in the slow lane before comes out of its order there, and these rules have been matched.
+  // A record that was in the slow queue before is out of order there; and these rules have been matched.
   const { [HEADER.acceptedOffset]: _passed, [HEADER.match]: _matched, ...known } = entry.headers;
   const headers = {
     ...known,
@@ -174,7 +174,7 @@ function outcomeEmission(topic: string, routed: Routed, outcome: DeliveryOutcome
   };
 }
 
-/** A delivery of the event as it was received has the digits it was received with. */
+/** Restores the original digits in a delivery of the untransformed event. */
 function withDigits({ entry, event }: Routed, delivery: Delivery): Delivery {
   if (delivery.event !== event || !mayHoldExactNumbers(entry.value)) return delivery;
   return { ...delivery, event: parseExact<CanonicalEvent>(entry.value) };

@@ -1,15 +1,16 @@
-import { type Catalog, type Clock, iso, type Logger, messageOf, type Transformation } from '@tributary/core';
-import { LRUCache } from 'lru-cache';
 import {
-  afterRuns,
-  type FailureLimits,
-  type FailureRate,
-  isFailing,
-  NO_RUNS,
-  type RunFailure,
-} from './failure-rate.ts';
+  type CanonicalEvent,
+  type Catalog,
+  type Clock,
+  iso,
+  type Logger,
+  messageOf,
+  type SandboxErrorKind,
+  type Transformation,
+} from '@tributary/core';
+import { LRUCache } from 'lru-cache';
 
-/** Transformations whose runs are remembered. */
+/** Transformations that are watched at a time. */
 const WATCHED = 10_000;
 
 export interface FailureWatchDependencies {
@@ -27,8 +28,8 @@ interface Watched {
 }
 
 /**
- * Sets a transformation that keeps failing to `error`, so that its events become dead deliveries without a run.
- * Each process watches the runs it made itself; one that fails everywhere is seen by whoever runs it most.
+ * Sets a transformation that keeps failing to the status `error`, so that its events become dead deliveries without a run.
+ * Each process watches its own runs; the process with the most runs notices first.
  */
 export class FailureWatch {
   readonly #dependencies: FailureWatchDependencies;
@@ -38,7 +39,7 @@ export class FailureWatch {
     this.#dependencies = dependencies;
   }
 
-  /** Notes how runs ended, in order. `lastError` tells the message of the last failing one, for people to see. */
+  /** Registers the results of runs, in order. `lastError` returns the message of the last failure, for display. */
   note(
     transformation: Transformation,
     outcomes: readonly RunFailure[],
@@ -55,7 +56,7 @@ export class FailureWatch {
     });
   }
 
-  /** Undefined for a version older than the newest seen: its late runs say nothing any more. */
+  /** Undefined for late runs of an older version. */
   #of(transformation: Transformation): Watched | undefined {
     const known = this.#watched.get(transformation.id);
     if (known !== undefined && known.version > transformation.version) return undefined;
@@ -65,8 +66,10 @@ export class FailureWatch {
     return watched;
   }
 
-  /** A conflict means that someone changed it meanwhile: what was seen speaks of a version that is gone.
-   *  False when the catalog did not answer: to be proposed again with the next failure. */
+  /**
+   * Returns false where the catalog did not respond: the next failure proposes it again. A conflict means that the
+   * transformation was changed meanwhile, so the failures were of an old version.
+   */
   async #propose(transformation: Transformation, lastError: string): Promise<boolean> {
     const { catalog, clock, logger } = this.#dependencies;
     const about = { transformation: transformation.id, version: transformation.version };
@@ -91,4 +94,91 @@ export class FailureWatch {
       return false;
     }
   }
+}
+
+/** When a transformation counts as failing in production. */
+export interface FailureLimits {
+  /** Number of latest runs that count. */
+  readonly window: number;
+  /** Runs in the window before the share of failures counts. */
+  readonly minimumRuns: number;
+  /** Failing when more than this share of the window failed. */
+  readonly share: number;
+  /** Failing after this many timeouts or memory kills in a row, as each delays other programs. */
+  readonly killsInARow: number;
+}
+
+export const DEFAULT_FAILURE_LIMITS: FailureLimits = {
+  window: 100,
+  minimumRuns: 20,
+  share: 0.5,
+  killsInARow: 5,
+};
+
+/** How one event's run ended; undefined = well. */
+export type RunFailure = SandboxErrorKind | undefined;
+
+/** The latest runs of one version of a transformation, oldest first; true = failed. */
+interface FailureRate {
+  readonly runs: readonly boolean[];
+  readonly killsInARow: number;
+}
+
+export const NO_RUNS: FailureRate = { runs: [], killsInARow: 0 };
+
+export function afterRuns(
+  rate: FailureRate,
+  outcomes: readonly RunFailure[],
+  limits: FailureLimits,
+): FailureRate {
+  let { killsInARow } = rate;
+  for (const outcome of outcomes) {
+    if (killsInARow >= limits.killsInARow) break;
+    killsInARow = outcome === 'timeout' || outcome === 'memory' ? killsInARow + 1 : 0;
+  }
+  const runs = [...rate.runs, ...outcomes.map((outcome) => outcome !== undefined)].slice(-limits.window);
+  return { runs, killsInARow };
+}
+
+export function isFailing(rate: FailureRate, limits: FailureLimits): boolean {
+  if (rate.killsInARow >= limits.killsInARow) return true;
+  const failed = rate.runs.filter(Boolean).length;
+  return rate.runs.length >= limits.minimumRuns && failed > rate.runs.length * limits.share;
+}
+
+/** A common substring of message and event counts as a value of the event from this length on. */
+const SHORTEST_VALUE = 6;
+const MASK = '***';
+
+/**
+ * The message of a failure with values of the event masked, also partial ones, as engines truncate what they quote. Messages
+ * are stored in the catalog without expiry, and are visible to everyone who may see the transformation; events are not.
+ */
+export function messageWithoutValues(message: string, event: CanonicalEvent): string {
+  const values = valuesIn(event).join('\n');
+  let shown = '';
+  let at = 0;
+  while (at < message.length) {
+    let end = at + SHORTEST_VALUE;
+    if (end > message.length || !values.includes(message.slice(at, end))) {
+      shown += message.charAt(at++);
+      continue;
+    }
+    while (end < message.length && values.includes(message.slice(at, end + 1))) end++;
+    shown += MASK;
+    at = end;
+  }
+  return shown;
+}
+
+/** The values that the producer chose; names of fields are not masked. */
+function valuesIn({ type, environment, ...event }: CanonicalEvent): readonly string[] {
+  return leavesOf(event);
+}
+
+function leavesOf(value: unknown): readonly string[] {
+  if (typeof value === 'string') return [value];
+  if (typeof value === 'number') return [String(value)];
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.values(value).flatMap(leavesOf);
 }

@@ -17,20 +17,20 @@ import {
 } from '@tributary/core';
 import { notTakenOnRedrive, type Routed, undecided } from './delivery.ts';
 
-/** Ms of processor time for a unit of the work of filters. */
+/** Processor time of a unit of filter work, ms. */
 const MS_PER_WORK = 50e-6;
-/** The same for a character of a filter that this process compiles. */
+/** Processor time of compiling a character of a filter, ms. */
 const MS_PER_COMPILED_CHARACTER = 300e-6;
 
-/** The rules that take an event, and what becomes of those whose filter could not say. */
+/** The rules that match an event, and the records of rules whose filter could not be evaluated. */
 export interface Matching {
   readonly rules: readonly Rule[];
   readonly emissions: readonly Emission[];
-  /** Processor time that the filters took by their count, and compiling those that were not kept, ms. */
+  /** Processor time of the filters by their counted work, and of compiling filters that were not cached, ms. */
   readonly filterMs: number;
 }
 
-/** Most events have none. */
+/** Shared, as most events have none. */
 const NONE: readonly Emission[] = [];
 
 interface Undecided {
@@ -43,7 +43,7 @@ interface MatchDependencies {
   readonly metrics: Metrics;
 }
 
-/** How the rules of an entry of the slow queue are to be matched; undefined where they were. */
+/** How the rules of an entry of the slow queue are matched; undefined where they were matched before. */
 export function matchOf(entry: LogEntry): keyof typeof MATCH | undefined {
   const text = entry.headers[HEADER.match];
   if (text === undefined) return undefined;
@@ -58,9 +58,9 @@ export function matchAll(routed: Routed, dependencies: MatchDependencies): Match
 }
 
 /**
- * Matches an event anew that was redriven or is replayed, because the filter of the named rule could not say whether
- * it takes the event. `from`: the later rules with a filter were not evaluated either, so they are matched with it. Later
- * rules without a filter took the event then, and are no part of it.
+ * Matches a redriven or replayed event whose named rule had a filter that could not be evaluated. `from`: the later rules
+ * with a filter were not evaluated either, so they are matched as well. Later rules without a filter matched before and are
+ * left out.
  */
 export function matchAgain(
   routed: Routed,
@@ -68,13 +68,13 @@ export function matchAgain(
   named: readonly Rule[],
   dependencies: MatchDependencies,
 ): Matching {
-  // What was named is asked for by a person: it counts as enabled.
+  // A person requested the named rules: they count as enabled.
   const asked = named.map((rule) => ({ ...rule, enabled: true }));
   const later = how === 'named' ? [] : laterWithFilter(routed, named, dependencies.state);
   return match(routed, [...asked, ...later], new FilterBudget(), dependencies, new Set(asked));
 }
 
-/** Whether a rule that took an event would take it now. A filter that cannot say stops nothing. */
+/** Whether a rule that matched an event matches it now. A filter that cannot be evaluated counts as a match. */
 export function stillTakes(rule: Rule, event: CanonicalEvent): boolean {
   const mismatch = mismatchOf(rule, event, new FilterBudget());
   return mismatch === undefined || isUndecided(mismatch);
@@ -87,9 +87,9 @@ function laterWithFilter({ event }: Routed, named: readonly Rule[], state: Catal
 }
 
 /**
- * As `matchRules` does. A filter that fails makes a dead delivery of its rule. Of the rules that were not evaluated the
- * first one has a dead delivery for all of them: an event must not become a thousand. Of rules that are matched again
- * `named` are those that had a dead delivery: the others are no part of a redrive.
+ * Matches as `matchRules`. A filter that fails makes a dead delivery of its rule. Of the rules that were not evaluated, the
+ * first one has a dead delivery on behalf of all, so that an event does not become a thousand. When rules are matched again,
+ * `named` are those that had a dead delivery: the others are not part of a redrive.
  */
 function match(
   routed: Routed,
@@ -131,7 +131,7 @@ function msOf({ left, compiledCharacters }: FilterBudget): number {
   return (MAX_FILTER_WORK - left) * MS_PER_WORK + compiledCharacters * MS_PER_COMPILED_CHARACTER;
 }
 
-/** A rule whose destination is closed makes no deliveries, dead ones neither; one that is redriven is shown as retrying. */
+/** Whether a rule makes a dead delivery: not where its destination is closed, unless a redrive shows it as retrying. */
 function isDue({ redrives, event }: Routed, rule: Rule, state: CatalogView): boolean {
   if (redrives > 0) return true;
   const destination = state.entity('destination', rule.workspace_id, rule.destination_id);

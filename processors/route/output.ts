@@ -14,8 +14,8 @@ import {
   subjectOf,
   withDigitsOf,
 } from '@tributary/core';
-import { type InTurn, pieceOf } from '../fairness/pieces.ts';
-import { shorten } from '../text.ts';
+import { shorten } from '../event-record.ts';
+import { pieceOf, type RunPiece } from '../fairness/slow-queue-scheduler.ts';
 
 /** Characters of a failure's message that are kept. */
 const MESSAGE_LENGTH = 500;
@@ -25,14 +25,14 @@ const BYTES_PER_UNIT = 3;
 /** ...and the fields kept from the source together take less than this: ids of 100 characters and times. */
 const KEPT_BYTES = 2_048;
 
-/** What a transformation made of one event. `isLarge`: more than is worth one turn of the thread. */
+/** The events that a transformation returned for one event. `isLarge`: handle them in several pieces. */
 export interface TransformedEvents {
   readonly ok: true;
   readonly events: readonly CanonicalEvent[];
   readonly isLarge?: true;
 }
 
-/** The same, or why it made nothing that can be delivered. */
+/** The returned events, or why nothing can be delivered. */
 export type Transformed =
   | TransformedEvents
   | { readonly ok: false; readonly kind: SandboxErrorKind; readonly message: string };
@@ -40,7 +40,10 @@ export type Transformed =
 const TEXTS = ['event', 'name', 'group_id', 'user_id', 'anonymous_id'] as const;
 const OBJECTS = ['properties', 'traits', 'context'] as const;
 
-/** Reads what the sandbox answered for the event of this JSON text. One bad output fails the whole event: parts of it are never delivered. */
+/**
+ * Reads the result of the sandbox for an event; `text` is the event as JSON. One invalid output fails the whole event: its
+ * outputs are delivered together or not at all.
+ */
 export function transformedFrom(source: CanonicalEvent, result: SandboxResult, text = ''): Transformed {
   if (!result.ok) {
     return { ok: false, kind: result.kind, message: shorten(result.message, MESSAGE_LENGTH) };
@@ -54,18 +57,18 @@ export function transformedFrom(source: CanonicalEvent, result: SandboxResult, t
   }
 }
 
-/** As `transformedFrom`, for many characters of outputs: some of them in each turn of the workspace. */
+/** As `transformedFrom`, for large outputs, in several pieces of work. */
 export async function transformedInPieces(
   source: CanonicalEvent,
   result: SandboxResult & { readonly ok: true },
   text: string,
-  inTurn: InTurn,
+  runPiece: RunPiece,
 ): Promise<Transformed> {
   const events: CanonicalEvent[] = [];
   while (events.length < result.outputs.length) {
     const outputs = pieceOf(result.outputs, events.length);
     const read = () => transformedFrom(source, { ...result, outputs }, text);
-    const piece = await inTurn(source.workspace_id, read);
+    const piece = await runPiece(source.workspace_id, read);
     if (!piece.ok) return piece;
     events.push(...piece.events);
   }
@@ -73,11 +76,13 @@ export async function transformedInPieces(
 }
 
 /**
- * The event an output stands for. It keeps the message_id, workspace_id, source_id, environment and received_at of the event it
- * was made from whatever the output says, and its timestamp where the output has none; null counts as absent, and so does
- * an empty user_id or anonymous_id. A number that still has the double of one of `exact`, the source with its digits, has
- * those digits. `text` is the source as the transformation got it: an output may be as large, and a little larger. Throws
- * `InvalidInput` for what is no event.
+ * The event of an output. Throws `InvalidInput` for an invalid one.
+ *
+ * - `message_id`, `workspace_id`, `source_id`, `environment` and `received_at` are always those of the source, and so is
+ *   `timestamp` where the output has none.
+ * - `null` counts as absent, and so does an empty `user_id` or `anonymous_id`.
+ * - A number with the same double as one of `exact`, the source with its digits, gets these digits.
+ * - `text` is the input of the transformation: an output may be as large and a little larger.
  */
 export function eventFrom(
   source: CanonicalEvent,
@@ -110,9 +115,9 @@ export function eventFrom(
   return event;
 }
 
-/** Of more than three digits; only `JSON.rawJSON` writes one that is out of range. */
+/** An exponent of three digits or more: only `JSON.rawJSON` writes numbers that are out of range. */
 const LARGE_EXPONENT = /[0-9][eE]\+?[0-9]{3}|[0-9]{300}/;
-/** An emoji that was cut in two. */
+/** The escape of a lone surrogate: half of a truncated emoji. */
 const HALF_PAIR = /\\u[dD]/;
 
 function readOutput(output: string, exact: unknown): Record<string, unknown> {
@@ -128,7 +133,7 @@ function holdsInfinity(value: unknown): boolean {
   return typeof value === 'object' && value !== null && Object.values(value).some(holdsInfinity);
 }
 
-/** With U+FFFD for each half of a surrogate pair: as UTF-8, which every destination reads, there is none. */
+/** Replaces lone surrogates by U+FFFD, as UTF-8 has none. */
 function wellFormed(value: unknown): unknown {
   if (typeof value === 'string') return value.toWellFormed();
   if (typeof value !== 'object' || value === null || JSON.isRawJSON(value)) return value;
@@ -138,15 +143,15 @@ function wellFormed(value: unknown): unknown {
   );
 }
 
-/** Bytes of an output as UTF-8, or more; counted only where that decides. */
+/** An upper bound of the UTF-8 bytes of an output; counted exactly only where that decides. */
 function bytesAtMost(output: string): number {
   const most = output.length * BYTES_PER_UNIT;
   return most + KEPT_BYTES <= MAX_EVENT_BYTES ? most : Buffer.byteLength(output);
 }
 
 /**
- * The bytes that an event may have, where it has more; written out only where the bytes that it may have leave a doubt:
- * restored digits take any number of them.
+ * The size limit of an event where it exceeds it, else undefined. The event is serialized only where the upper bound exceeds
+ * the limit, as restored digits may have any length.
  */
 function excessOf(event: CanonicalEvent, outputBytes: number, text: string): number | undefined {
   if (outputBytes + KEPT_BYTES <= MAX_EVENT_BYTES) return undefined;

@@ -1,6 +1,7 @@
 import {
   type CanonicalEvent,
   type Catalog,
+  type Clock,
   closedTo,
   type Emission,
   type FlowStage,
@@ -17,25 +18,28 @@ import {
   type TransformationContext,
   transformationInput,
 } from '@tributary/core';
-import { awaitCatalog } from '../causality.ts';
-import { catalogPositionOf, eventOf, verdictIn } from '../entry.ts';
+import { awaitCatalog, catalogPositionOf } from '../catalog-position.ts';
+import { eventOf, verdictIn } from '../event-record.ts';
 import type { FairShare } from '../fairness/fair-share.ts';
 import type { PartitionWindows } from '../fairness/partition-windows.ts';
-import { type InTurn, PIECE_CHARS } from '../fairness/pieces.ts';
-import { laterMs, type SlowTurns } from '../fairness/slow-turns.ts';
+import {
+  downstreamMs,
+  PIECE_CHARS,
+  type RunPiece,
+  type SlowQueueScheduler,
+} from '../fairness/slow-queue-scheduler.ts';
 import {
   deliveryOf,
   droppedOnRedrive,
   failedTransformation,
   type Routed,
   toDeliver,
-  toSlowLane,
-  toSlowMatching,
+  toSlowQueue,
+  toSlowQueueUnmatched,
 } from './delivery.ts';
-import { shareOf } from './event-bounds.ts';
-import { type Applied, inPieces } from './in-pieces.ts';
 import { type Matching, matchAgain, matchAll, matchOf, stillTakes } from './matching.ts';
 import type { TransformedEvents } from './output.ts';
+import { shareOf } from './output-limits.ts';
 import type { Bounds, Transformer } from './transformer.ts';
 
 export interface RouteDependencies {
@@ -48,7 +52,7 @@ export interface RouteDependencies {
 const GONE = 'its transformation is gone';
 const UNJUDGED: TransformationContext['contract'] = { outcome: 'accepted', id: null, version: null };
 
-/** Accepted events by every enabled rule that matches; those with a slow transformation go on to the slow lane. */
+/** The stage `route`: applies all matching enabled rules. Events with a slow transformation go to the slow queue. */
 export function route(
   dependencies: RouteDependencies,
   windows: PartitionWindows,
@@ -60,9 +64,9 @@ export function route(
     const event = eventOf(entry);
     const { workspace_id } = event;
     const subject = routed(dependencies, entry, event, context, { redrives: 0, sharing: 0 });
-    if (share.sendsSlow(workspace_id)) {
+    if (share.goesToSlowQueue(workspace_id)) {
       metrics.count('tributary_events_deferred_total', { stage: 'route' });
-      return [toSlowMatching(subject)];
+      return [toSlowQueueUnmatched(subject)];
     }
     const { rules, emissions, filterMs } = matchAll(subject, { state: catalog.state, metrics });
     share.charge(workspace_id, filterMs);
@@ -74,10 +78,10 @@ export function route(
   });
 }
 
-/** Processor time of one character of a delivery: to write, append and read it, to sign it and send it, ms. */
+/** Processor time of one character of a delivery, ms: to serialize, append, read, sign and send it. */
 const MS_PER_CHARACTER = 10e-6;
 
-/** Processor time that this thread has with so much, in route and in the stages behind it, ms. */
+/** Processor time of output records in route and in the stages behind it, ms. */
 function writingMs(emissions: readonly Emission[]): number {
   let characters = 0;
   for (const { value } of emissions) characters += value.length;
@@ -85,11 +89,14 @@ function writingMs(emissions: readonly Emission[]): number {
 }
 
 /**
- * Events of the slow lane, redriven and replayed ones, by the rules their entry names. Of an event that waited here a rule
- * makes nothing where it was disabled or narrowed meanwhile, as if the event came now. A redrive or a replay is asked for by
- * a person, whatever the state of the rule.
+ * The stage `route.slow`: events that `route` deferred, and redriven and replayed ones, by the rules that their entry names.
+ * A deferred event is not matched by a rule that was disabled or narrowed meanwhile, as if it came now. A redrive or a replay
+ * was requested by a person and applies whatever the status of the rule.
  */
-export function routeSlow(dependencies: RouteDependencies, turns: SlowTurns): FlowStage['handle'] {
+export function routeSlow(
+  dependencies: RouteDependencies,
+  scheduler: SlowQueueScheduler,
+): FlowStage['handle'] {
   return promised(async (entry, context) => {
     await awaitCatalog(dependencies.catalog, [entry], dependencies.catalogWaitMs);
     const event = eventOf(entry);
@@ -108,10 +115,10 @@ export function routeSlow(dependencies: RouteDependencies, turns: SlowTurns): Fl
     const matched =
       match === undefined
         ? { rules, emissions: [] }
-        : await turns.run(
+        : await scheduler.run(
             event.workspace_id,
             () => matchSlow(dependencies, subject, match, rules),
-            ({ emissions }) => laterMs(emissions),
+            ({ emissions }) => downstreamMs(emissions),
           );
     const sharing = numberIn(entry, HEADER.rulesSharing) ?? sharingOf(matched.rules);
     const applied = await applyRules(dependencies, { ...subject, sharing }, matched.rules, undefined);
@@ -129,7 +136,7 @@ function matchSlow(
   return match === MATCH.all ? matchAll(subject, parts) : matchAgain(subject, match, named, parts);
 }
 
-/** Why a transformation may not run; undefined when it may. */
+/** Why a transformation must not run; undefined where it may. */
 export function refusalOf(transformation: Transformation | undefined): string | undefined {
   if (transformation === undefined) return GONE;
   if (transformation.status === 'draft') return 'its transformation is a draft';
@@ -148,7 +155,7 @@ function routed(
   return { entry, event, ...counts, replay: entry.headers[HEADER.replay], catalogPosition, context };
 }
 
-/** How many rules share what one event may become. */
+/** Number of rules that share the limits of one event. */
 function sharingOf(rules: readonly Rule[]): number {
   return rules.filter((rule) => rule.transformation_id !== null).length;
 }
@@ -179,17 +186,17 @@ async function applyRules(
     slowAfterMs: windows?.slowAfterMs ?? Number.POSITIVE_INFINITY,
   };
   const apply = (rule: Rule) => applyRule(dependencies, routed, rule, windows, bounds);
-  const { emissions, left } = await inPieces(rules, apply, limits).finally(() =>
+  const { emissions, left } = await applyInPieces(rules, apply, limits).finally(() =>
     transformer.release(bounds.holder),
   );
-  if (left.length > 0) emissions.push(toSlowLane(routed, left));
+  if (left.length > 0) emissions.push(toSlowQueue(routed, left));
   for (const { topic } of emissions) dependencies.metrics.count('tributary_events_routed_total', { topic });
   return emissions;
 }
 
 /**
- * A rule whose destination is disabled, or not for the event's environment, makes no deliveries: enabling it again starts with what comes then. A redriven
- * one is shown as retrying already, so it is dead once more.
+ * Applies one rule. Where its destination is disabled, or not for the event's environment, it makes no deliveries: enabling
+ * the destination affects later events only. A redriven event is shown as retrying, so it becomes dead again.
  */
 async function applyRule(
   { catalog, transformer }: RouteDependencies,
@@ -219,7 +226,7 @@ async function applyRule(
   }
 }
 
-/** A redriven one is shown as retrying already; the destination its entry does not tell stays unknown. */
+/** A redriven event is shown as retrying, so it becomes dead again; its destination may not be in the entry. */
 function withoutRule(routed: Routed, id: string): readonly Emission[] {
   if (routed.redrives === 0) return [];
   const destination_id = routed.entry.headers[HEADER.destinationId] ?? '';
@@ -241,7 +248,7 @@ async function transform(
   rule: Rule,
   transformation: Transformation,
   bounds: Bounds,
-  patienceMs: number | undefined,
+  timeoutMs: number | undefined,
 ): Promise<Applied> {
   const input = transformationInput(routed.entry.value, contextOf(routed, rule), routed.event);
   const outcome = await transformer.run(
@@ -250,24 +257,24 @@ async function transform(
     input,
     routed.context,
     bounds,
-    patienceMs,
+    timeoutMs,
   );
-  // What stays here holds up the deliveries of every event behind it in the partition.
+  // An event that stays here delays the deliveries of all events behind it in the partition.
   if (outcome === 'too slow') return 'slow';
   if (!outcome.ok) {
     const reason = outcome.kind === 'refused' ? outcome.message : `${outcome.kind}: ${outcome.message}`;
     return [failedTransformation(routed, rule, reason)];
   }
   if (outcome.events.length === 0 && routed.redrives > 0) return [droppedOnRedrive(routed, rule)];
-  return deliveriesOf(routed, rule, outcome, transformer.inTurn);
+  return deliveriesOf(routed, rule, outcome, transformer.runPiece);
 }
 
-/** One for each event that a transformation made; where they are large, some of them in each turn of the workspace. */
+/** One delivery for each returned event; large ones are serialized in several pieces of work. */
 async function deliveriesOf(
   routed: Routed,
   rule: Rule,
   { events, isLarge }: Pick<TransformedEvents, 'events' | 'isLarge'>,
-  inTurn: InTurn,
+  runPiece: RunPiece,
 ): Promise<readonly Emission[]> {
   const emissions: Emission[] = [];
   const nextOf = (mostChars: number) => {
@@ -285,7 +292,7 @@ async function deliveriesOf(
   if (isLarge !== true) return nextOf(Number.POSITIVE_INFINITY);
   const { workspace_id } = routed.event;
   while (emissions.length < events.length)
-    emissions.push(...(await inTurn(workspace_id, () => nextOf(PIECE_CHARS), laterMs)));
+    emissions.push(...(await runPiece(workspace_id, () => nextOf(PIECE_CHARS), downstreamMs)));
   return emissions;
 }
 
@@ -297,4 +304,50 @@ function contextOf({ entry: { headers }, event }: Routed, rule: Rule): Transform
     environment: event.environment,
     contract: verdictIn(headers) ?? UNJUDGED,
   };
+}
+
+/** Rules of one event that run concurrently: each may hold outputs up to its limits. */
+const AT_ONCE = 8;
+
+/** Bytes of output records after which the remaining rules become a record of the slow queue. */
+const PIECE_BYTES = 4 * 1024 * 1024;
+
+/** The output records of one rule, or `slow` where its transformation has used up its share of the window. */
+type Applied = readonly Emission[] | 'slow';
+
+/** The output records of some rules, in their order, and the rules that are still to be applied. */
+interface Piece {
+  readonly emissions: Emission[];
+  readonly left: readonly Rule[];
+}
+
+/**
+ * Applies rules until their output records suffice for one commit, or until it took long. The other rules become a record
+ * of the slow queue, so the memory of an event is bounded however many rules match it.
+ */
+async function applyInPieces(
+  rules: readonly Rule[],
+  apply: (rule: Rule) => Promise<Applied>,
+  limits: { readonly elapsed: Clock; readonly slowAfterMs: number },
+): Promise<Piece> {
+  const emissions: Emission[] = [];
+  const slow: Rule[] = [];
+  const since = limits.elapsed();
+  let bytes = 0;
+  let at = 0;
+  do {
+    const together = rules.slice(at, at + AT_ONCE);
+    const applied = await Promise.all(together.map(apply));
+    for (const [i, made] of applied.entries()) {
+      const rule = together[i];
+      if (made !== 'slow') {
+        for (const emission of made) {
+          emissions.push(emission);
+          bytes += emission.value.length;
+        }
+      } else if (rule !== undefined) slow.push(rule);
+    }
+    at += together.length;
+  } while (at < rules.length && bytes < PIECE_BYTES && limits.elapsed() - since < limits.slowAfterMs);
+  return { emissions, left: [...slow, ...rules.slice(at)] };
 }

@@ -7,9 +7,9 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { type InTurn, PIECE_CHARS, yielding } from '../fairness/pieces.ts';
-import { shareOf } from './event-bounds.ts';
-import type { RunFailure } from './failure-rate.ts';
+import { PIECE_CHARS, type RunPiece, yielding } from '../fairness/slow-queue-scheduler.ts';
+import type { RunFailure } from './failure-watch.ts';
+import { shareOf } from './output-limits.ts';
 import { Transformer } from './transformer.ts';
 
 const TRANSFORMATION: Transformation = {
@@ -62,7 +62,7 @@ class HeldSandbox {
   async close(): Promise<void> {}
 }
 
-function setUp(limits: { maxEvents?: number; maxBytes?: number; inTurn?: InTurn } = {}) {
+function setUp(limits: { maxEvents?: number; maxBytes?: number; runPiece?: RunPiece } = {}) {
   const sandbox = new HeldSandbox();
   const noted: RunFailure[] = [];
   const counted: number[] = [];
@@ -71,21 +71,23 @@ function setUp(limits: { maxEvents?: number; maxBytes?: number; inTurn?: InTurn 
     sandbox,
     failures: { note: (_transformation, outcomes) => noted.push(...outcomes) },
     elapsed: () => performance.now(),
-    figures: { note: (_transformation, runs) => counted.push(...runs.map(({ durationMs }) => durationMs)) },
+    runMetrics: {
+      note: (_transformation, runs) => counted.push(...runs.map(({ durationMs }) => durationMs)),
+    },
     maxEvents: limits.maxEvents ?? 200,
     maxBytes: limits.maxBytes ?? 256 * 1024,
-    inTurn: limits.inTurn ?? yielding,
+    runPiece: limits.runPiece ?? yielding,
     refusal: () => state.refusal,
   });
   const run = (
     id: string,
     transformation = TRANSFORMATION,
-    patienceMs?: number,
+    timeoutMs?: number,
     context: Pick<StageContext, 'room'> = {},
   ) => {
     const input = { event: JSON.stringify(event(id)), context: '{}', at: 0, seed: id };
     const bounds = { holder: { isDone: false }, share: shareOf(1) };
-    return transformer.run(transformation, event(id), input, context, bounds, patienceMs);
+    return transformer.run(transformation, event(id), input, context, bounds, timeoutMs);
   };
   return { sandbox, noted, counted, state, run };
 }
@@ -170,10 +172,10 @@ describe('Transformer', () => {
     expect(sandbox.calls.map(({ size }) => size)).toEqual([4, ...Array(8).fill(1)]);
   });
 
-  it('read 70 outputs of 25 KB in one turn of the thread: they are read in pieces, each in a turn', async () => {
+  it('read 70 outputs of 25 KB in one turn of the event loop: they are read in pieces', async () => {
     const pieces: number[] = [];
     const { sandbox, run } = setUp({
-      inTurn: async (workspaceId, work) => {
+      runPiece: async (workspaceId, work) => {
         expect(workspaceId).toBe('w1');
         const result = work();
         pieces.push(JSON.stringify(result).length);

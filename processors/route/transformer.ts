@@ -7,103 +7,100 @@ import type {
   Transformation,
 } from '@tributary/core';
 import { LRUCache } from 'lru-cache';
-import { type InTurn, SMALL_CHARS } from '../fairness/pieces.ts';
-import { TimeoutWheel } from '../timeout-wheel.ts';
-import { CallSize, charsOf } from './call-size.ts';
-import { excessOf, type RuleShare } from './event-bounds.ts';
-import type { FailureWatch } from './failure-watch.ts';
-import { messageWithoutValues } from './message-without-values.ts';
+import { type RunPiece, SMALL_CHARS } from '../fairness/slow-queue-scheduler.ts';
+import { TimeoutWheel } from '../fairness/timeout-wheel.ts';
+import { type FailureWatch, messageWithoutValues } from './failure-watch.ts';
 import { type Transformed, transformedFrom, transformedInPieces } from './output.ts';
-import { type Holder, OutputsInHand } from './outputs-in-hand.ts';
-import type { RunFigures } from './run-figures.ts';
+import { CallSize, charsOf, excessOf, HeldOutputs, type Holder, type RuleShare } from './output-limits.ts';
+import type { RunMetrics } from './run-metrics.ts';
 
-/** Programs whose sizes of calls are remembered. */
+/** Programs whose call sizes are remembered. */
 const KNOWN_PROGRAMS = 10_000;
 
 export interface TransformerDependencies {
   readonly sandbox: Sandbox;
   readonly failures: Pick<FailureWatch, 'note'>;
-  readonly figures: Pick<RunFigures, 'note'>;
-  /** Ms that never go back. */
+  readonly runMetrics: Pick<RunMetrics, 'note'>;
+  /** Ms of a monotonic clock. */
   readonly elapsed: Clock;
-  /** Events one sandbox call takes at most. */
+  /** Events of one sandbox call at most. */
   readonly maxEvents: number;
-  /** Bytes of events one sandbox call takes at most; a larger one goes alone. */
+  /** Bytes of events in one sandbox call at most; a larger event is sent alone. */
   readonly maxBytes: number;
   /** Runs a piece of the work on large outputs. */
-  readonly inTurn: InTurn;
-  /** Why no more events of the transformation may run, asked before each call; undefined when they may. */
+  readonly runPiece: RunPiece;
+  /** Why the transformation must not run any more, checked before each call; undefined where it may. */
   refusal(transformation: Transformation): string | undefined;
 }
 
-/** Not run: the transformation is in no state to. */
+/** Not run, because of the status of the transformation. */
 export interface NotRun {
   readonly ok: false;
   readonly kind: 'refused';
   readonly message: string;
 }
 
-/** It takes longer than the caller has patience for. What it will come to is dropped. */
+/** The run timed out; its result is dropped. */
 export type TooSlow = 'too slow';
 
-/** The bounds of one event, and the holder of its outputs until all its rules are done. */
+/** The limits of one event, and the holder of its outputs until all its rules are done. */
 export interface Bounds {
   readonly holder: Holder;
   readonly share: RuleShare;
 }
 
-interface Waiting {
+interface QueuedEvent {
   readonly event: CanonicalEvent;
   readonly input: SandboxInput;
   readonly bytes: number;
   readonly context: Pick<StageContext, 'room'>;
   readonly bounds: Bounds;
-  /** Nobody waits for it any more. */
-  isGone: boolean;
+  isTimedOut: boolean;
   resolve(outcome: Transformed | NotRun | TooSlow): void;
   reject(error: unknown): void;
 }
 
 interface Program {
   readonly transformation: Transformation;
-  readonly waiting: Set<Waiting>;
+  readonly waiting: Set<QueuedEvent>;
   readonly size: CallSize;
   running: boolean;
-  /** Something came while there was no room for what waits. */
+  /** Wakes up the program when an event arrives while there is no room for the queued ones. */
   arrived: () => void;
 }
 
-/** The events of one call; when there are none, what to wait for. */
+/** The events of one call; where empty, the changes to wait for. */
 interface Taken {
-  readonly batch: readonly Waiting[];
+  readonly batch: readonly QueuedEvent[];
   readonly changes: ReadonlySet<Promise<void>>;
 }
 
 /**
- * Runs events through transformations in batches without a linger: what gathered while a program's previous call ran
- * goes as the next one. One call per program at a time, of a size that its outputs allow, with events whose
- * partition has room for what they may come to.
+ * Runs events through transformations in batches without a linger: events that arrive during a call of their program form
+ * the next one. One call per program at a time, whose size depends on earlier outputs, with events whose partition has room
+ * for their outputs.
  */
 export class Transformer {
   readonly #dependencies: TransformerDependencies;
   readonly #programs = new Map<string, Program>();
   readonly #sizes = new LRUCache<string, CallSize>({ max: KNOWN_PROGRAMS });
   readonly #timeouts: TimeoutWheel;
-  readonly #inHand = new OutputsInHand();
+  readonly #heldOutputs = new HeldOutputs();
 
   constructor(dependencies: TransformerDependencies) {
     this.#dependencies = dependencies;
     this.#timeouts = new TimeoutWheel(dependencies.elapsed);
   }
 
-  /** Ms that never go back. */
+  /** Ms of a monotonic clock. */
   get elapsed(): Clock {
     return this.#dependencies.elapsed;
   }
 
   /**
-   * Rejects with what the sandbox threw (`Unavailable`), and once the partition was left; a failing event is an
-   * answer. `too slow` after `patienceMs`: code has no effects, so the event can be run again where it delays nobody.
+   * Resolves to the outputs of the event or its failure, and to `too slow` after `timeoutMs`: transformations have no side
+   * effects, so the event can run again in the slow queue. Rejects with errors of the sandbox (`Unavailable`), and once the
+   * partition was revoked.
    */
   run(
     transformation: Transformation,
@@ -111,16 +108,25 @@ export class Transformer {
     input: SandboxInput,
     context: Pick<StageContext, 'room'>,
     bounds: Bounds,
-    patienceMs?: number,
+    timeoutMs?: number,
   ): Promise<Transformed | NotRun | TooSlow> {
     const program = this.#programOf(transformation);
     return new Promise((resolve, reject) => {
       const bytes = Buffer.byteLength(input.event);
-      const waiting: Waiting = { event, input, bytes, context, bounds, isGone: false, resolve, reject };
-      if (patienceMs !== undefined) {
-        const timeout = this.#timeouts.start(patienceMs, () => {
+      const waiting: QueuedEvent = {
+        event,
+        input,
+        bytes,
+        context,
+        bounds,
+        isTimedOut: false,
+        resolve,
+        reject,
+      };
+      if (timeoutMs !== undefined) {
+        const timeout = this.#timeouts.start(timeoutMs, () => {
           program.waiting.delete(waiting);
-          waiting.isGone = true;
+          waiting.isTimedOut = true;
           resolve('too slow');
         });
         waiting.resolve = (outcome) => {
@@ -141,13 +147,13 @@ export class Transformer {
   }
 
   /** Runs a piece of the work on large outputs. */
-  get inTurn(): InTurn {
-    return this.#dependencies.inTurn;
+  get runPiece(): RunPiece {
+    return this.#dependencies.runPiece;
   }
 
-  /** All rules of an event are done, for now: its outputs are held by others, or not at all. */
+  /** Called when the rules of an event are done, or deferred: its outputs are no longer held here. */
   release(holder: Holder): void {
-    this.#inHand.release(holder);
+    this.#heldOutputs.release(holder);
   }
 
   #programOf(transformation: Transformation): Program {
@@ -156,7 +162,13 @@ export class Transformer {
     if (known !== undefined) return known;
     const size = this.#sizes.get(id) ?? new CallSize();
     this.#sizes.set(id, size);
-    const program = { transformation, waiting: new Set<Waiting>(), size, running: false, arrived: () => {} };
+    const program = {
+      transformation,
+      waiting: new Set<QueuedEvent>(),
+      size,
+      running: false,
+      arrived: () => {},
+    };
     this.#programs.set(id, program);
     return program;
   }
@@ -180,15 +192,15 @@ export class Transformer {
 
   #take({ waiting: all, size }: Program): Taken {
     const { maxEvents, maxBytes } = this.#dependencies;
-    const batch: Waiting[] = [];
+    const batch: QueuedEvent[] = [];
     const changes = new Set<Promise<void>>();
     let bytes = 0;
     for (const waiting of all) {
       if (batch.length >= Math.min(maxEvents, size.events)) break;
       const { holder } = waiting.bounds;
       try {
-        // The one that goes on while all is full waits for nothing else: others wait for it.
-        const change = this.#inHand.isFirst(holder) ? undefined : this.#roomFor(waiting);
+        // The one event that may continue while full does not wait for room: the others wait for it.
+        const change = this.#heldOutputs.isFirst(holder) ? undefined : this.#roomFor(waiting);
         if (change !== undefined) {
           changes.add(change);
           continue;
@@ -206,11 +218,13 @@ export class Transformer {
     return { batch, changes };
   }
 
-  #roomFor({ context, bounds }: Waiting): Promise<void> | undefined {
-    return context.room?.() ?? (this.#inHand.mayRun(bounds.holder) ? undefined : this.#inHand.changed());
+  #roomFor({ context, bounds }: QueuedEvent): Promise<void> | undefined {
+    return (
+      context.room?.() ?? (this.#heldOutputs.mayRun(bounds.holder) ? undefined : this.#heldOutputs.changed())
+    );
   }
 
-  /** Resolves when a partition has made room, or something else waits; at once when nothing is to be waited for. */
+  /** Resolves when a partition has room again or another event arrives; at once where there is nothing to wait for. */
   async #change(program: Program, changes: ReadonlySet<Promise<void>>): Promise<void> {
     if (changes.size === 0) return;
     const arrival = new Promise<void>((resolve) => {
@@ -219,29 +233,31 @@ export class Transformer {
     await Promise.race([arrival, ...changes]);
   }
 
-  async #call({ transformation, size, waiting: all }: Program, whole: readonly Waiting[]): Promise<void> {
-    const { sandbox, failures, figures, refusal, inTurn } = this.#dependencies;
+  async #call({ transformation, size, waiting: all }: Program, whole: readonly QueuedEvent[]): Promise<void> {
+    const { sandbox, failures, runMetrics, refusal, runPiece } = this.#dependencies;
     const refused = refusal(transformation);
     if (refused !== undefined) {
       for (const waiting of whole) waiting.resolve({ ok: false, kind: 'refused', message: refused });
       return;
     }
-    const call = this.#inHand.call(whole.every(({ bounds }) => this.#inHand.isFirst(bounds.holder)));
+    const call = this.#heldOutputs.call(
+      whole.every(({ bounds }) => this.#heldOutputs.isFirst(bounds.holder)),
+    );
     const { source_code: source, workspace_id: owner } = transformation;
     const program = { id: programId(transformation), source, owner };
     const inputs = whole.map(({ input }) => input);
     const results = await sandbox.run(program, inputs, { pace: call }).finally(() => call.over());
     size.note(results);
     const batch = whole.slice(0, results.length);
-    for (const left of whole.slice(results.length)) if (!left.isGone) all.add(left);
+    for (const left of whole.slice(results.length)) if (!left.isTimedOut) all.add(left);
     const excess = batch.map(({ bounds }, index) => {
       const result = results[index];
       return result?.ok === true ? excessOf(result.outputs, bounds.share) : undefined;
     });
-    batch.forEach(({ bounds, isGone }, index) => {
+    batch.forEach(({ bounds, isTimedOut }, index) => {
       const result = results[index];
-      if (result?.ok === true && excess[index] === undefined && !isGone)
-        this.#inHand.hold(bounds.holder, charsOf(result));
+      if (result?.ok === true && excess[index] === undefined && !isTimedOut)
+        this.#heldOutputs.hold(bounds.holder, charsOf(result));
     });
     const outcomes: Transformed[] = [];
     for (const [index, { event, input }] of batch.entries()) {
@@ -250,15 +266,15 @@ export class Transformer {
       if (tooMuch !== undefined) outcomes.push({ ok: false, kind: 'output', message: tooMuch });
       else if (!result.ok || charsOf(result) < SMALL_CHARS)
         outcomes.push(transformedFrom(event, result, input.event));
-      else outcomes.push(await transformedInPieces(event, result, input.event, inTurn));
+      else outcomes.push(await transformedInPieces(event, result, input.event, runPiece));
     }
     failures.note(
       transformation,
-      // It is the number of rules that leaves no room: no reason to run the code no more.
+      // An excess of outputs is due to the number of rules, not a failure of the program.
       outcomes.map((outcome, i) => (outcome.ok || excess[i] !== undefined ? undefined : outcome.kind)),
       lastErrorOf(batch, outcomes),
     );
-    figures.note(
+    runMetrics.note(
       transformation,
       outcomes.map((outcome, index) => ({ outcome, durationMs: results[index]?.durationMs ?? 0 })),
     );
@@ -268,7 +284,7 @@ export class Transformer {
   }
 }
 
-/** The message of the last run that failed, told without the values of its event: it is kept longer than that. */
+/** The message of the last failed run, with values of its event masked: it is kept longer than the event. */
 function lastErrorOf(
   batch: readonly { readonly event: CanonicalEvent }[],
   outcomes: readonly Transformed[],

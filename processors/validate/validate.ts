@@ -1,36 +1,32 @@
-import type {
-  BatchStage,
-  CanonicalEvent,
-  Catalog,
-  Claimant,
-  Clock,
-  ContractEvaluator,
-  Deduplicator,
-  Emission,
-  LogEntry,
-  Metrics,
-  Position,
-  StageContext,
-} from '@tributary/core';
 import {
+  type BatchStage,
+  type CanonicalEvent,
+  type Catalog,
+  type Claimant,
+  type Clock,
+  type ContractEvaluator,
+  type Deduplicator,
+  type Emission,
   eventKey,
   formatPosition,
   HEADER,
   HeldThread,
   InvalidInput,
+  type LogEntry,
+  type Metrics,
+  type Position,
   parsePosition,
+  type StageContext,
   TOPIC,
   Unavailable,
 } from '@tributary/core';
-import { awaitCatalog } from '../causality.ts';
-import { catalogPositionOf, eventHeaders, eventOf } from '../entry.ts';
-import type { FairShare } from '../fairness/fair-share.ts';
-import { SliceCosts } from '../fairness/slice-costs.ts';
-import { laterMs, type SlowTurns } from '../fairness/slow-turns.ts';
-import type { ThreadTime } from '../fairness/thread-time.ts';
-import { evaluated, type Judged, judgementOf } from './judgement.ts';
+import { awaitCatalog, catalogPositionOf } from '../catalog-position.ts';
+import { eventHeaders, eventOf } from '../event-record.ts';
+import { type FairShare, SliceCosts, type ThreadTime } from '../fairness/fair-share.ts';
+import { downstreamMs, type SlowQueueScheduler } from '../fairness/slow-queue-scheduler.ts';
+import { type Evaluated, evaluateAt, evaluationRecords } from './evaluation.ts';
 
-/** Characters of emissions after which a batch ends: an event of 300 bytes may have a hundred violations. */
+/** Characters of output records after which a batch ends: an event of 300 bytes may have a hundred violations. */
 const BATCH_CHARS = 4 * 1024 * 1024;
 
 export interface ValidateDependencies {
@@ -38,32 +34,34 @@ export interface ValidateDependencies {
   readonly deduplicator: Deduplicator;
   readonly contracts: ContractEvaluator;
   readonly metrics: Metrics;
-  /** ms that never go back. */
+  /** ms of a monotonic clock. */
   readonly elapsed: Clock;
   readonly catalogWaitMs: number;
 }
 
-/** A received event, and the position by which it is deduplicated: where the gateway made it durable. */
+/** A received event, and the received position, by which it is deduplicated. */
 interface Received {
   readonly entry: LogEntry;
   readonly event: CanonicalEvent;
   readonly position: Position;
 }
 
-/** An event with its verdict, and what becomes of it where it is no repeat. */
+/** An evaluated event and its output records, which are emitted unless it is a repeat. */
 interface Candidate extends Received {
-  readonly judged: Judged;
+  readonly evaluation: Evaluated;
   readonly emissions: readonly Emission[];
 }
 
 /**
- * Holds each event against its contract as of the catalog position it carries, and drops repeated ones. An event takes its
- * message id only where its contract lets it pass: a rejected one leaves the id to a corrected event, at no time and
- * by no crash having held it. Repeats of a rejected event are rejected events of the same id behind the first one.
- * A replay drops and judges the same: the winner of a message id is a position, the contract belongs to a position.
- * The next batch of a partition waits for this one, so only others' work is done while the thread is given back.
- * Events of a workspace that takes more than its share go on to `validate.slow`, which judges them as of the same
- * catalog position and deduplicates them by the same position: whichever of the two stages emits an event, it is once.
+ * The stage `validate`: evaluates each event against its contract at the event's catalog position, and drops repeats.
+ *
+ * - An event claims its message id only where its contract accepts it. A rejected event never claims the id, so that a
+ *   corrected event can have it; repeats of a rejected event are rejected again.
+ * - Deterministic: a message id is claimed by a position, and the contract belongs to a catalog position, so a repeated batch
+ *   has the same output records.
+ * - The next batch of the partition waits for this one; the thread is yielded to other work meanwhile.
+ * - Events of a workspace beyond its fair share go to `validate.slow`, which uses the same catalog position and the same
+ *   position for deduplication, so that an event is emitted once, by either stage.
  */
 export function validate(
   dependencies: ValidateDependencies & { readonly threadTime: ThreadTime },
@@ -85,7 +83,7 @@ export function validate(
         if (signal.aborted) throw new Unavailable('the partition was lost');
       }
       const event = eventOf(entry);
-      if (share.sendsSlow(event.workspace_id)) {
+      if (share.goesToSlowQueue(event.workspace_id)) {
         const emission = toSlowQueue(entry, event);
         taken.push(emission);
         chars += emission.value.length;
@@ -106,15 +104,18 @@ export function validate(
 }
 
 interface SlowDependencies extends ValidateDependencies {
-  /** Of re-evaluated events. */
+  /** Dedupe claims of re-evaluated events. */
   readonly reevaluations: Pick<Deduplicator, 'claim'>;
 }
 
 /**
- * The same for the events that `validate` sent on, in turns of their workspaces, and for rejected ones that a replay sends
- * to be evaluated once more.
+ * The stage `validate.slow`: as `validate`, for the events that it deferred, scheduled fairly by workspace, and for rejected
+ * events that a replay evaluates again.
  */
-export function validateSlow(dependencies: SlowDependencies, turns: SlowTurns): BatchStage['process'] {
+export function validateSlow(
+  dependencies: SlowDependencies,
+  scheduler: SlowQueueScheduler,
+): BatchStage['process'] {
   const { catalog, catalogWaitMs, reevaluations } = dependencies;
   return async (batch, { signal, endBatch }): Promise<readonly Emission[]> => {
     await awaitCatalog(catalog, batch.entries, catalogWaitMs);
@@ -123,10 +124,10 @@ export function validateSlow(dependencies: SlowDependencies, turns: SlowTurns): 
     for (const [index, entry] of batch.entries.entries()) {
       const event = eventOf(entry);
       const received = { entry, event, position: receivedPositionOf(entry) };
-      const candidate = await turns.run(
+      const candidate = await scheduler.run(
         event.workspace_id,
         () => candidateOf(dependencies, received),
-        (result) => laterMs(result.emissions),
+        (result) => downstreamMs(result.emissions),
       );
       if (signal.aborted) throw new Unavailable('the partition was lost');
       taken.push(candidate);
@@ -138,9 +139,9 @@ export function validateSlow(dependencies: SlowDependencies, turns: SlowTurns): 
 }
 
 /**
- * Drops re-evaluated events that their contract still rejects, as they are recorded already, and those that another
- * replay took first or that were accepted since. The claim is by the entry of the slow queue: a crash repeats the entry,
- * another replay makes another one. The message id is claimed after this, likewise by that entry.
+ * Drops re-evaluated events that are still rejected, as they are recorded already, and those that another replay claimed
+ * first or that were accepted since. The claim belongs to the position of the entry in the slow queue: a crash repeats that
+ * entry, another replay makes another one. The message id is claimed afterwards, by the same position.
  */
 async function withoutReevaluated(
   reevaluations: Pick<Deduplicator, 'claim'>,
@@ -156,38 +157,38 @@ function isReevaluated({ headers }: LogEntry): boolean {
   return headers[HEADER.reevaluatedBy] !== undefined;
 }
 
-function isRejected({ judged }: Candidate): boolean {
-  return judged.verdict?.outcome === 'rejected';
+function isRejected({ evaluation }: Candidate): boolean {
+  return evaluation.verdict?.outcome === 'rejected';
 }
 
 function candidateOf(dependencies: ValidateDependencies, received: Received): Candidate {
   const { entry, event, position } = received;
-  const found = evaluated(dependencies, event, catalogPositionOf(entry));
-  const judged: Judged =
+  const found = evaluateAt(dependencies, event, catalogPositionOf(entry));
+  const evaluation: Evaluated =
     found === undefined
       ? { entry, event, position }
       : { entry, event, position, contract: found.contract, verdict: found.verdict };
-  return { ...received, judged, emissions: judgementOf(judged) };
+  return { ...received, evaluation, emissions: evaluationRecords(evaluation) };
 }
 
-/** Claims the message ids of the candidates, in order; what the others emit stays where it was. */
+/** Claims the message ids of the candidates, and drops repeats. Keeps the order, also of records that are no candidates. */
 async function withoutRepeats(
   { deduplicator, metrics }: Pick<ValidateDependencies, 'deduplicator' | 'metrics'>,
   taken: readonly (Candidate | Emission)[],
 ): Promise<readonly Emission[]> {
   const claimants: Claimant[] = [];
-  for (const one of taken) if ('judged' in one) claimants.push(claimantOf(one));
+  for (const one of taken) if ('evaluation' in one) claimants.push(claimantOf(one));
   const first = await deduplicator.claim(claimants);
   const outcomes = new Map<string, number>();
   const emissions: Emission[] = [];
   let at = 0;
   for (const one of taken) {
-    if (!('judged' in one)) {
+    if (!('evaluation' in one)) {
       emissions.push(one);
       continue;
     }
     const isFirst = first[at++] === true;
-    note(outcomes, isFirst ? one.judged : undefined);
+    note(outcomes, isFirst ? one.evaluation : undefined);
     if (isFirst) emissions.push(...one.emissions);
   }
   count(metrics, outcomes);
@@ -211,15 +212,15 @@ function charsOf(emissions: readonly Emission[]): number {
   return chars;
 }
 
-/** Whether a batch has enough emissions: then it ends after so many entries, and the others come with the next one. */
+/** Whether a batch has enough output records: then it ends after so many entries, and the others are in the next batch. */
 function isFull(chars: number, entries: number, endBatch: StageContext['endBatch']): boolean {
   if (chars < BATCH_CHARS || endBatch === undefined) return false;
   endBatch(entries);
   return true;
 }
 
-function note(outcomes: Map<string, number>, judged: Judged | undefined): void {
-  const outcome = judged === undefined ? 'duplicate' : (judged.verdict?.outcome ?? 'accepted');
+function note(outcomes: Map<string, number>, evaluation: Evaluated | undefined): void {
+  const outcome = evaluation === undefined ? 'duplicate' : (evaluation.verdict?.outcome ?? 'accepted');
   outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
 }
 
@@ -228,7 +229,7 @@ function count(metrics: Metrics, outcomes: ReadonlyMap<string, number>): void {
     metrics.count('tributary_events_validated_total', { outcome }, number);
 }
 
-/** The received event as it is, with its position; its headers name it, so that a trace finds it there. */
+/** The received event unchanged, with its position, and with headers by which the event trace finds it. */
 function toSlowQueue(entry: LogEntry, event: CanonicalEvent): Emission {
   return {
     topic: TOPIC.receivedSlow,

@@ -26,7 +26,7 @@ import {
   openSqliteHistory,
   openSqliteVolumeCounters,
 } from '@tributary/infra';
-import { createPipeline, DEFAULT_PIPELINE, RunFigures } from '@tributary/processors';
+import { createPipeline, DEFAULT_PIPELINE, RunMetrics } from '@tributary/processors';
 import { Agent, request } from 'undici';
 import { MemoryCatalog, WORKSPACE } from '../stages/memory-catalog.ts';
 import { RecordedProfiles } from '../stages/profiles/recorded-profiles.ts';
@@ -249,7 +249,7 @@ function pipelineOf(
     catalog,
     contracts: createContractEvaluator(),
     counters,
-    figures: new RunFigures({ counters, clock, ...tools }),
+    runMetrics: new RunMetrics({ counters, clock, ...tools }),
     deduplicator: openSqliteDeduplicator({ folder: join(own, 'dedupe'), windowMs: DAY_MS, clock }),
     reevaluations: openSqliteDeduplicator({ folder: join(own, 'reevaluated'), windowMs: DAY_MS, clock }),
     history: openSqliteHistory({ folder: join(own, 'history'), clock, retentionMs: DAY_MS }),

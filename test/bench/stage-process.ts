@@ -23,7 +23,7 @@ import {
   openSqliteVolumeCounters,
   readConfig,
 } from '@tributary/infra';
-import { createPipeline, DEFAULT_PIPELINE, RunFigures } from '@tributary/processors';
+import { createPipeline, DEFAULT_PIPELINE, RunMetrics } from '@tributary/processors';
 import { freshPrefix } from '../helpers/engines.ts';
 import type { StageTask, StageTimes, Took } from './stage-rows.ts';
 
@@ -87,7 +87,7 @@ async function pipelineStage(receivedTopics: readonly string[], group: string): 
     ...ports,
     deduplicator,
     reevaluations: deduplicator,
-    figures: new RunFigures({ counters: ports.counters, clock, metrics, logger }),
+    runMetrics: new RunMetrics({ counters: ports.counters, clock, metrics, logger }),
     unseal: () => {
       throw new Error('nothing is delivered here');
     },

@@ -81,7 +81,7 @@ it('knows what was there before also when it begins in the midst: another proces
   expect(await names(history)).toEqual(EXPECTED.slice(2));
 });
 
-it('lists a fact once however often, and cut however, it is handed over', async () => {
+it('lists a fact once however often it is repeated, in whatever batches', async () => {
   const { catalog, history, run } = setUp();
   fill(catalog);
   const facts = entriesOf(catalog.facts);

@@ -29,7 +29,7 @@ import {
   openSqliteProfileStore,
   openSqliteVolumeCounters,
 } from '@tributary/infra';
-import { createPipeline, RunFigures } from '@tributary/processors';
+import { createPipeline, RunMetrics } from '@tributary/processors';
 import { expect, it, onTestFinished } from 'vitest';
 import { event, scriptedConnectors } from './harness.ts';
 import { WORKSPACE } from './memory-catalog.ts';
@@ -161,7 +161,7 @@ async function startEverything(deliver: (delivery: Delivery) => DeliveryResult) 
     reevaluations: deduplicator,
     contracts: createContractEvaluator(),
     counters,
-    figures: keep(new RunFigures({ counters, clock, metrics, logger })),
+    runMetrics: keep(new RunMetrics({ counters, clock, metrics, logger })),
     history,
     profiles,
     sandbox,

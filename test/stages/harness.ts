@@ -35,7 +35,7 @@ import {
   createPipeline,
   type PipelineDependencies,
   type PipelineOptions,
-  RunFigures,
+  RunMetrics,
 } from '@tributary/processors';
 import { onTestFinished } from 'vitest';
 import { MemoryCatalog, WORKSPACE } from './memory-catalog.ts';
@@ -174,7 +174,7 @@ export function setUp(
     reevaluations,
     contracts: { evaluate: (_contract, event) => world.evaluate(event) },
     counters,
-    figures: new RunFigures({
+    runMetrics: new RunMetrics({
       counters,
       clock,
       metrics: shared.metrics ?? NO_METRICS,

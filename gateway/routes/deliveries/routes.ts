@@ -21,7 +21,7 @@ import {
 
 const path = '/workspaces/:workspaceId/deliveries';
 
-/** `/workspaces/:workspaceId/deliveries`: what did not arrive at its first try, sending it again, and letting it be. */
+/** `/workspaces/:workspaceId/deliveries`: retrying, dead and redriven deliveries; redriving and discarding them. */
 export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
   const { history } = dependencies;
   const dead = new DeadDeliveries(dependencies);

@@ -173,7 +173,7 @@ function fieldsOf(body: Static<typeof transformationBody>) {
   };
 }
 
-/** `GET .../event-transformations/:transformationId/metrics`: what its runs came to, in all processes together. */
+/** `GET .../event-transformations/:transformationId/metrics`: counts of its runs, over all processes. */
 export const transformationMetricsRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
   app,
   dependencies,

@@ -105,7 +105,7 @@ export function trialOf(source: string, workspaceId: string): SandboxProgram {
   return { id: `trial:${newId()}`, source, owner: workspaceId };
 }
 
-/** JSON pointer to the first place where two JSON values differ; undefined when they are equal. */
+/** JSON pointer to the first difference of two JSON values; undefined when they are equal. */
 export function firstDifference(actual: Json, expected: Json, path = ''): string | undefined {
   if (isDeepStrictEqual(actual, expected)) return undefined;
   if (!isContainer(actual) || !isContainer(expected)) return path;

@@ -41,11 +41,11 @@ export function makeKeyFields(
   return { raw, fields };
 }
 
-/** The header that names fields which are null because their source does not answer. */
+/** The header that names fields which are null because their source does not respond. */
 const UNKNOWN_FIELDS = 'x-unknown-fields';
 
 /**
- * The last uses of keys, epoch ms. While the counters do not answer the map is empty, and a header states that the uses
+ * The last uses of keys, epoch ms. While the counters do not respond the map is empty, and a header states that the uses
  * are unknown: listing keys, which revoking one needs, must not depend on the counters.
  */
 export async function readLastUses(

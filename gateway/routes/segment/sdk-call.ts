@@ -19,7 +19,7 @@ export function isSdkCallType(text: unknown): text is SdkCallType {
 /** Fields of any call with a place in the canonical event. */
 export const COMMON_PLACES = ['type', 'messageId', 'userId', 'anonymousId', 'timestamp', 'context'];
 
-/** The same by the type of the call. */
+/** Further such fields, by the type of the call. */
 export const PLACES: Readonly<Record<SdkCallType, readonly string[]>> = {
   track: ['event', 'properties'],
   identify: ['traits'],

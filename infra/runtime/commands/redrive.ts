@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type EventLog, NO_METRICS, TOPIC, TributaryError } from '@tributary/core';
 import {
-  type GivenUp,
-  givenUp,
+  type DeadLetters,
   REDRIVE,
   type RedriveOutcome,
+  readDeadLetters,
   redrive as redriveStage,
 } from '@tributary/processors';
 import type { Environment } from '../config/config.ts';
@@ -47,7 +47,7 @@ export async function redrive(options: RedriveOptions, environment: Environment)
   return reportErrors('redrive', async () => {
     try {
       if (options.list === true) {
-        process.stdout.write(describeGivenUp(await list(config, cleanup)));
+        process.stdout.write(describeDeadLetters(await list(config, cleanup)));
         return 0;
       }
       return await run(config, chosen, cleanup);
@@ -57,12 +57,12 @@ export async function redrive(options: RedriveOptions, environment: Environment)
   });
 }
 
-async function list(config: Config, cleanup: CleanupStack): Promise<GivenUp> {
+async function list(config: Config, cleanup: CleanupStack): Promise<DeadLetters> {
   const logger = createLogger(config.logLevel, { part: 'redrive' });
   makeFolderPrivate(config.dataFolder, logger);
   const log = cleanup.use(await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }));
   return untilAvailable('reading stages.dead', startDeadline(config.startTimeout, logger), () =>
-    givenUp(log),
+    readDeadLetters(log),
   );
 }
 
@@ -82,8 +82,8 @@ async function run(
     deadline,
     cleanup,
   );
-  const found = await untilAvailable('reading stages.dead', deadline, () => givenUp(log));
-  process.stdout.write(describeGivenUp(found));
+  const found = await untilAvailable('reading stages.dead', deadline, () => readDeadLetters(log));
+  process.stdout.write(describeDeadLetters(found));
   const redriven: Redriven = { outcomes: new Map(), errors: new Map() };
   if (found.last.size > 0) {
     cleanup.use(await checkStores(config, { catalog, log, logger }, deadline, openProfiles));
@@ -93,7 +93,7 @@ async function run(
       clock: Date.now,
       ...(chosen === undefined ? {} : { chosen: new Set(chosen) }),
       last: found.last,
-      told: (outcome, record, error) => note(redriven, outcome, record?.stage, error),
+      report: (outcome, record, error) => note(redriven, outcome, record?.stage, error),
     });
     const running = await untilAvailable('running the redrive', deadline, () => log.run(stage));
     try {
@@ -120,7 +120,7 @@ function note(
 }
 
 /** Waits until all records found were taken, by this process or by another redrive at the same time. */
-async function passed(log: EventLog, { last }: GivenUp): Promise<void> {
+async function passed(log: EventLog, { last }: DeadLetters): Promise<void> {
   const left = new Map(last);
   for (;;) {
     for (const [partition, offset] of left) if (await isPast(log, partition, offset)) left.delete(partition);
@@ -151,7 +151,7 @@ async function dropPassed(log: EventLog): Promise<void> {
   }
 }
 
-function describeGivenUp({ stages }: GivenUp): string {
+function describeDeadLetters({ stages }: DeadLetters): string {
   if (stages.length === 0) return 'stages.dead holds nothing\n';
   const total = stages.reduce((sum, { records }) => sum + records, 0);
   const lines = stages.map(({ stage = '(unreadable)', records, from = '', to = '', error }) =>
@@ -166,7 +166,7 @@ function describeGivenUp({ stages }: GivenUp): string {
 function describeRedriven({ outcomes, errors }: Redriven): string {
   const count = (outcome: RedriveOutcome) => outcomes.get(outcome) ?? 0;
   const lines = [
-    `${count('redriven')} redriven, ${count('given up')} given up again, ${count('left')} left`,
+    `${count('redriven')} redriven, ${count('failed')} given up again, ${count('left')} left`,
     ...[...errors].map(([stage, error]) => `  ${oneLine(stage)}: ${oneLine(error)}`),
   ];
   return `${lines.join('\n')}\n`;

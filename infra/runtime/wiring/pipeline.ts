@@ -10,7 +10,7 @@ import {
   type Stage,
   type VolumeCounters,
 } from '@tributary/core';
-import { createPipeline, DEFAULT_PIPELINE, RunFigures } from '@tributary/processors';
+import { createPipeline, DEFAULT_PIPELINE, RunMetrics } from '@tributary/processors';
 import type { InHandTable } from '../../adapters/event-log/suspects/in-hand-table.ts';
 import type { Config } from '../config/settings.ts';
 import type { EngineHealth } from '../observability/engine-health.ts';
@@ -93,7 +93,7 @@ export async function openPipeline(
     log,
     catalog,
     counters,
-    figures: cleanup.use(new RunFigures({ counters, clock: Date.now, metrics, logger })),
+    runMetrics: cleanup.use(new RunMetrics({ counters, clock: Date.now, metrics, logger })),
     deduplicator,
     reevaluations,
     history: health === undefined ? history : watchedHistory(history, config, health),

@@ -90,12 +90,12 @@ describe('a change of health', () => {
     expect(changeDue(reported, well(30_000), 0, LIMITS)).toEqual({ pacedUntil: 2 * HOUR });
   });
 
-  it('is none where it was told already', () => {
+  it('is none where it was reported already', () => {
     expect(changeDue(undefined, well(HOUR), 0, LIMITS)).toBeUndefined();
     expect(changeDue({ state: 'bad', pacedUntil: 0 }, bad(HOUR), 0, LIMITS)).toBeUndefined();
   });
 
-  it('waits where two were told within the time for one, and is due again after it', () => {
+  it('waits after two reports within the time for one, and is due again after it', () => {
     const reported: ReportedCondition = { state: 'well', pacedUntil: 2 * HOUR };
     expect(changeDue(reported, bad(HOUR), HOUR - 1, LIMITS)).toBeUndefined();
     expect(changeDue(reported, bad(HOUR), HOUR, LIMITS)).toEqual({ pacedUntil: 3 * HOUR });

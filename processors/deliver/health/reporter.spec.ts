@@ -109,7 +109,7 @@ it('says once that a board is down, and tells nothing of what is gone', async ()
   expect([...shared.keys()]).toEqual(['a p1']);
 });
 
-it('a destination that came while nothing was told was never told of', async () => {
+it('a destination added between reports was never reported', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
   const { shared, reporterOf } = setUp();

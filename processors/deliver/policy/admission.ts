@@ -6,8 +6,17 @@ import {
   closedBreaker,
   mayAttempt,
 } from './circuit-breaker.ts';
-import { afterRequest, afterRetryAfter, type RateState, rateWaitMs, UNLIMITED } from './rate-limit.ts';
-import { allowedConcurrency, type SlowStart, slowStartAfterFailure, startSlowly } from './slow-start.ts';
+import {
+  afterRequest,
+  afterRetryAfter,
+  allowedConcurrency,
+  type RateState,
+  rateWaitMs,
+  type SlowStart,
+  slowStartAfterFailure,
+  startSlowly,
+  UNLIMITED,
+} from './rate-limit.ts';
 
 /** Limits of one process on its requests to a destination. */
 export interface RequestLimits {
@@ -64,7 +73,7 @@ export class Admission {
     return { kind: this.#breaker.kind, since: this.#since };
   }
 
-  /** Whether the circuit lets no request begin. */
+  /** Whether the circuit admits no request. */
   isOpen(now: number): boolean {
     return !mayAttempt(this.#breaker, now, this.#options);
   }

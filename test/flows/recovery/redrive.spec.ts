@@ -13,7 +13,7 @@ import {
   TOPIC,
 } from '@tributary/core';
 import { openEventLog, readConfig } from '@tributary/infra';
-import { givenUp, REDRIVE } from '@tributary/processors';
+import { REDRIVE, readDeadLetters } from '@tributary/processors';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Dice } from '../../chaos/dice.ts';
 import { eventually } from '../../helpers/client.ts';
@@ -104,7 +104,7 @@ describe('Redriving what stages gave up', () => {
 
   it('drops what one redrove that was killed before it could', async () => {
     await giveUp([['route', entryOf(TOPIC.accepted, 'Done', 1_000_000)]]);
-    const { last } = await givenUp(log);
+    const { last } = await readDeadLetters(log);
     const run = await log.run({
       kind: 'batch',
       name: REDRIVE,

@@ -168,7 +168,7 @@ describe('Transformations in service', () => {
       () => tributary.owner.get<Record<Figure, number>>(`${at}/metrics?hours=2`),
       ({ runs, errors, dropped, fanned_out }) => runs >= 5 && errors >= 1 && dropped >= 1 && fanned_out >= 1,
     );
-    // What went to the slow lane on a busy machine ran twice: each run is counted as what it was.
+    // What went to the slow queue on a busy machine ran twice: each run is counted as what it was.
     const { runs, errors, dropped, fanned_out, outputs } = figures;
     expect(outputs).toBe(runs - errors - dropped + fanned_out);
     expect(runs).toBeLessThanOrEqual(10);

@@ -24,7 +24,7 @@ describe('deliver', () => {
     expect(await run('deliver', [await delivery('m')])).toEqual([]);
   });
 
-  it('a retry that succeeds is told, with every attempt', async () => {
+  it('a retry that succeeds is recorded with every attempt', async () => {
     const { run, delivery, world, history } = await setUpDelivery();
     world.deliver = () => ({ outcome: 'retry', reason: 'HTTP 503', status: 503 });
     const failed = await run('deliver', [await delivery('m')]);
@@ -42,7 +42,7 @@ describe('deliver', () => {
     expect(page.entries).toMatchObject([{ facets: { status: 'delivered', destination_id: 'place' } }]);
   });
 
-  it('a delivery put off by an open circuit is told when it succeeds at its first try', async () => {
+  it('a delivery put off by an open circuit is recorded when its first attempt succeeds', async () => {
     const { run, delivery, world, time } = await setUpDelivery({
       breaker: {
         consecutiveFailures: 1,
@@ -110,7 +110,7 @@ describe('deliver', () => {
     expect(await slowly).toEqual([]);
   });
 
-  it('a redriven delivery is told however it ends', async () => {
+  it('a redriven delivery is recorded however it ends', async () => {
     const { run, delivery } = await setUpDelivery();
     const entry = await delivery('m');
     const value = JSON.stringify({ ...JSON.parse(entry.value), redrives: 1 });
@@ -118,7 +118,7 @@ describe('deliver', () => {
     expect(outcomeIn(told?.value)).toMatchObject({ status: 'delivered', delivery: { redrives: 1 } });
   });
 
-  it('throws for what is no delivery, so that it alone is given up', async () => {
+  it('throws for an invalid delivery, so that it alone is dead-lettered', async () => {
     const { run } = await setUpDelivery();
     const wrong = entryOf(TOPIC.deliveries, 0, { id: 'd' }, { [HEADER.catalogPosition]: '0' });
     await expect(run('deliver', [wrong])).rejects.toMatchObject({ code: 'invalid_input' });

@@ -72,7 +72,7 @@ function setUpNotice(alerts: Partial<Alerts> | null, notification_email: string 
 }
 
 describe('notice', () => {
-  it('makes of a turn a delivery to the destination that is told, which reads as a track event', async () => {
+  it('makes a delivery of a track event to the alert destination', async () => {
     const { run, turned } = setUpNotice({ destination_id: CHANNEL }, 'org@example.com');
     const turn = turnOf();
     const entry = await turned(turn);
@@ -165,7 +165,7 @@ describe('notice', () => {
     expect(catalog.state.workspace(WORKSPACE)?.alerts).toMatchObject({ destination_id: CHANNEL });
   });
 
-  it('tells of one of two turns that were proposed at once, and of none that is a day old', async () => {
+  it('alerts once for two changes proposed at once, and never for one that is a day old', async () => {
     const { run, turned } = setUpNotice({ destination_id: CHANNEL });
     const [first, second] = [await turned(turnOf()), await turned(turnOf())];
     expect(await run('notice', [first, second])).toHaveLength(1);
@@ -173,7 +173,7 @@ describe('notice', () => {
     expect(await run('notice', [old])).toEqual([]);
   });
 
-  it('tells of a turn also when the next one came before it was told', async () => {
+  it('alerts for a change also when the next one came before the alert', async () => {
     const { run, turned } = setUpNotice({ destination_id: CHANNEL });
     const bad = await turned(turnOf());
     const well = await turned(turnOf({ state: 'well', because: null }), 1);

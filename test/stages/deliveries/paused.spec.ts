@@ -96,7 +96,7 @@ describe('a destination that answered 410 Gone was posted to again and again', (
     expect(outcomeIn(delivered?.value)).toMatchObject({ status: 'delivered' });
   });
 
-  it('has people told, once', async () => {
+  it('causes one alert', async () => {
     const { catalog, run, place, routed } = await setUpGone();
     await run('deliver', [handedOn(routed)]);
     await expect.poll(() => place()?.paused).toBe(true);

@@ -8,7 +8,7 @@ import {
   TOPIC,
   Unavailable,
 } from '@tributary/core';
-import { givenUp, REDRIVE, type RedriveOutcome, redrive } from '@tributary/processors';
+import { REDRIVE, type RedriveOutcome, readDeadLetters, redrive } from '@tributary/processors';
 import { describe, expect, it } from 'vitest';
 import { entryOf, event, START, setUp, until } from '../harness.ts';
 import { openLog } from '../on-log.ts';
@@ -45,7 +45,7 @@ async function redriven(
   { stages, counters }: Pick<SetUp, 'stages' | 'counters'>,
   chosen?: readonly string[],
 ): Promise<readonly Told[]> {
-  const { last } = await givenUp(log);
+  const { last } = await readDeadLetters(log);
   const told: Told[] = [];
   const run = await log.run(
     redrive({
@@ -54,7 +54,7 @@ async function redriven(
       clock: () => START,
       ...(chosen && { chosen: new Set(chosen) }),
       last,
-      told: (outcome, record, error) => told.push({ outcome, stage: record?.stage, error }),
+      report: (outcome, record, error) => told.push({ outcome, stage: record?.stage, error }),
     }),
   );
   const end = last.get(0) ?? -1;
@@ -94,7 +94,7 @@ function withBroken({ stages }: SetUp, name: string): readonly Stage[] {
 }
 
 describe('redrive', () => {
-  it('gives each stage what it gave up: an event goes on from there as if nothing had been', async () => {
+  it('each stage processes what it dead-lettered, and the event continues from there', async () => {
     const set = setUp();
     set.catalog.addDestination('place');
     set.catalog.addRule('rule', 'place');
@@ -103,7 +103,7 @@ describe('redrive', () => {
     expect((await redriven(log, set)).map(({ outcome }) => outcome)).toEqual(['redriven', 'redriven']);
     expect(await valuesOf(log, TOPIC.accepted)).toMatchObject([{ message_id: 'judged' }]);
     expect(await valuesOf(log, TOPIC.deliveries)).toMatchObject([{ message_id: 'routed', created_at: AT }]);
-    expect((await givenUp(log)).stages).toEqual([]);
+    expect((await readDeadLetters(log)).stages).toEqual([]);
   });
 
   it('is the same event to what knows it by its position, and a repeated one elsewhere is none', async () => {
@@ -126,7 +126,7 @@ describe('redrive', () => {
     await redriven(log, set);
     expect(counted(set)).toBe(4);
     // As after a crash before the commit.
-    const again = redrive({ ...set, clock: () => START, last: new Map(), told: () => {} });
+    const again = redrive({ ...set, clock: () => START, last: new Map(), report: () => {} });
     const { entries } = await log.read(TOPIC.poison, 0, 0);
     for (const entry of entries)
       await again.process(
@@ -139,22 +139,22 @@ describe('redrive', () => {
     expect(counted(set)).toBe(5);
   });
 
-  it('puts what is given up again behind the rest, with what was wrong this time, and tries it once', async () => {
+  it('a record that fails again goes to the end with the new error, and is tried once', async () => {
     const set = setUp();
     const log = await openLog();
     await giveUp(log, ['route', accepted('a', 1)], ['profile', accepted('b', 2)], ['gone', accepted('c')]);
     const told = await redriven(log, { ...set, stages: withBroken(set, 'route') });
     expect(told).toEqual([
-      { outcome: 'given up', stage: 'route', error: 'still broken' },
+      { outcome: 'failed', stage: 'route', error: 'still broken' },
       { outcome: 'redriven', stage: 'profile', error: undefined },
-      { outcome: 'given up', stage: 'gone', error: 'there is no stage "gone"' },
+      { outcome: 'failed', stage: 'gone', error: 'there is no stage "gone"' },
     ]);
-    const left = await givenUp(log);
+    const left = await readDeadLetters(log);
     expect(left.stages).toEqual([
       { stage: 'route', records: 1, from: AT, to: AT, error: 'still broken' },
       { stage: 'gone', records: 1, from: AT, to: AT, error: 'there is no stage "gone"' },
     ]);
-    expect(await redriven(log, set)).toMatchObject([{ outcome: 'redriven' }, { outcome: 'given up' }]);
+    expect(await redriven(log, set)).toMatchObject([{ outcome: 'redriven' }, { outcome: 'failed' }]);
   });
 
   it('leaves what was not chosen, and what it cannot read, as it is', async () => {
@@ -175,7 +175,7 @@ describe('redrive', () => {
     const after = await textsOf(log, end);
     expect(after.length).toBe(2);
     expect([after[0] === before[0], after[1] === before[2]]).toEqual([true, true]);
-    expect((await givenUp(log)).stages.map(({ stage }) => stage)).toEqual(['route', undefined]);
+    expect((await readDeadLetters(log)).stages.map(({ stage }) => stage)).toEqual(['route', undefined]);
   });
 
   it('waits for an engine that does not answer', async () => {
@@ -191,7 +191,7 @@ describe('redrive', () => {
     expect(asked).toBe(3);
   });
 
-  it('says nothing of the order of events in the slow lane, which others keep', async () => {
+  it('says nothing of the order of events in the slow queue, which others keep', async () => {
     const set = setUp({ slowTransformationMs: 0 });
     set.catalog.addDestination('place');
     set.catalog.addTransformation('tx');

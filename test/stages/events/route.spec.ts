@@ -166,7 +166,7 @@ describe('route', () => {
     expect(catalog.state.transformation('tx')?.status).toBe('active');
   });
 
-  it('hands on to the slow lane what takes more than its share, with the rules still to do', async () => {
+  it('hands on to the slow queue what takes more than its share, with the rules still to do', async () => {
     const { run, world, catalog, time } = setUpTransformed();
     catalog.addRule('plain', 'place');
     const release: (() => void)[] = [];
@@ -241,7 +241,7 @@ describe('route', () => {
     expect(JSON.parse(unknown?.value ?? '')).toMatchObject({ reason: 'the rule is gone' });
   });
 
-  it('skips a rule of the slow lane that was deleted since', async () => {
+  it('skips a rule of the slow queue that was deleted since', async () => {
     const { run, catalog } = setUpTransformed();
     catalog.add('rule.deleted', 'rule', {});
     const entry = entryOf(TOPIC.eventsSlow, 0, event('m'), { [HEADER.rules]: 'rule' });

@@ -110,7 +110,7 @@ describe('mail', () => {
       expect(dead?.topic).toBe(TOPIC.poison);
       expect((JSON.parse(dead?.value ?? '') as PoisonRecord).error).toBe('mail expired: nobody there');
       expect(outcomes()).toEqual({ expired: 1 });
-      expect(told.lines.at(-1)).toMatch(/^error a mail is given up .*nobody there/);
+      expect(told.lines.at(-1)).toMatch(/^error a mail is dead-lettered .*nobody there/);
     },
   );
 
@@ -138,7 +138,7 @@ describe('mail', () => {
     });
     expect(poison.entry.value).toBe(entry.value);
     expect(outcomes()).toEqual({ later: 3, expired: 1 });
-    expect(told.lines.at(-1)).toMatch(/^error a mail is given up .*RCPT TO 450/);
+    expect(told.lines.at(-1)).toMatch(/^error a mail is dead-lettered .*RCPT TO 450/);
   });
 
   it('gives up at once what is refused for good', async () => {

@@ -167,7 +167,7 @@ it('took an address that an organization blocks for a person: events go on witho
   expect(await names('anonymous_id', 'd')).toEqual(['anonymous_id=d']);
 });
 
-it('gave whom an address came with first the events of everybody: past the bound it joins nobody, told once', async () => {
+it('the first owner of a shared address got the events of all: past the limit it merges nobody, reported once', async () => {
   const { run, names, of, catalog } = await setUpStore();
   setProfiles(catalog, { ...NO_PROFILE_SETTINGS, max_user_ids_per_identity: 5 });
   const traits = { email: 'frontdesk@hotel.example' };

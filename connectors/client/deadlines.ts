@@ -1,0 +1,184 @@
+import { Stopped, TimedOut } from '../failures.ts';
+
+/** The part of `AbortSignal` that the connectors use. */
+export interface AbortLike {
+  readonly aborted: boolean;
+  /** Undefined until it is aborted. */
+  readonly reason: Error | undefined;
+  addEventListener(type: 'abort', listener: () => void): void;
+  removeEventListener(type: 'abort', listener: () => void): void;
+}
+
+/** The deadline of one call: a cheap signal. A real `AbortSignal` is costly and made only for drivers that need one. */
+export class Deadline implements AbortLike {
+  /** The caller's signal. */
+  readonly outer: AbortSignal;
+  /** By `performance.now()`. */
+  readonly dueAt: number;
+  #reason: Stopped | TimedOut | undefined;
+  #controller: AbortController | undefined;
+  #listeners: readonly (() => void)[] = NO_LISTENERS;
+
+  constructor(outer: AbortSignal, dueAt: number) {
+    this.outer = outer;
+    this.dueAt = dueAt;
+  }
+
+  get aborted(): boolean {
+    return this.#reason !== undefined;
+  }
+
+  get reason(): Stopped | TimedOut | undefined {
+    return this.#reason;
+  }
+
+  /** For drivers that take nothing else. */
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.aborted) this.#controller.abort(this.#reason);
+    return this.#controller.signal;
+  }
+
+  throwIfAborted(): void {
+    if (this.#reason !== undefined) throw this.#reason;
+  }
+
+  /** Calls `listener` once; never where it is aborted already. */
+  addEventListener(_: 'abort', listener: () => void): void {
+    this.#listeners = this.#listeners === NO_LISTENERS ? [listener] : [...this.#listeners, listener];
+  }
+
+  removeEventListener(_: 'abort', listener: () => void): void {
+    this.#listeners =
+      this.#listeners.length === 1 && this.#listeners[0] === listener
+        ? NO_LISTENERS
+        : this.#listeners.filter((other) => other !== listener);
+  }
+
+  /** Called by `Deadlines` alone. */
+  abort(reason: Stopped | TimedOut): void {
+    if (this.aborted) return;
+    this.#reason = reason;
+    const listeners = this.#listeners;
+    this.#listeners = NO_LISTENERS;
+    this.#controller?.abort(reason);
+    for (const listener of listeners) listener();
+  }
+}
+
+const NO_LISTENERS: readonly (() => void)[] = [];
+
+/** The calls of one signal. */
+interface Waiting {
+  calls: number;
+  readonly stop: () => void;
+}
+
+/**
+ * The deadlines of calls with the same timeout: `TimedOut` after `timeoutMs`, `Stopped` when the caller's signal is
+ * aborted. All share one timer, as they expire in the order in which they began, and the calls of one signal share one
+ * listener.
+ */
+export class Deadlines {
+  readonly #timeoutMs: number;
+  /** Not expired, oldest first. */
+  readonly #running = new Set<Deadline>();
+  readonly #waiting = new Map<AbortSignal, Waiting>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(timeoutMs: number) {
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /** Aborted at once where `outer` is. The caller calls `end`, once, when the call has settled. */
+  begin(outer: AbortSignal): Deadline {
+    const deadline = new Deadline(outer, performance.now() + this.#timeoutMs);
+    this.#running.add(deadline);
+    this.#timer ??= setTimeout(this.#expire, this.#timeoutMs);
+    this.#wait(outer);
+    if (outer.aborted) deadline.abort(new Stopped('stopped'));
+    return deadline;
+  }
+
+  /** Forgets the call; nothing stays on its signal, which may live long. */
+  end(deadline: Deadline): void {
+    const { outer } = deadline;
+    const waiting = this.#waiting.get(outer);
+    if (waiting !== undefined) {
+      waiting.calls -= 1;
+      if (waiting.calls === 0) {
+        outer.removeEventListener('abort', waiting.stop);
+        this.#waiting.delete(outer);
+      }
+    }
+    this.#running.delete(deadline);
+    if (this.#running.size > 0) return;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #wait(outer: AbortSignal): void {
+    const known = this.#waiting.get(outer);
+    if (known !== undefined) {
+      known.calls += 1;
+      return;
+    }
+    const stop = () => {
+      for (const deadline of this.#running)
+        if (deadline.outer === outer) deadline.abort(new Stopped('stopped'));
+    };
+    outer.addEventListener('abort', stop, { once: true });
+    this.#waiting.set(outer, { calls: 1, stop });
+  }
+
+  readonly #expire = (): void => {
+    this.#timer = undefined;
+    const now = performance.now();
+    for (const deadline of this.#running) {
+      if (deadline.dueAt > now) {
+        this.#timer = setTimeout(this.#expire, Math.ceil(deadline.dueAt - now));
+        return;
+      }
+      this.#running.delete(deadline);
+      deadline.abort(new TimedOut('timed out'));
+    }
+  };
+}
+
+/**
+ * Runs `work` under a signal that is aborted with `TimedOut` after `timeoutMs`, or with `Stopped` when `outer` is.
+ * `work` must settle soon after its signal; the long-lived `outer` keeps nothing of a finished call.
+ */
+export async function withDeadline<T>(
+  outer: AbortSignal,
+  timeoutMs: number,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const deadlines = new Deadlines(timeoutMs);
+  const deadline = deadlines.begin(outer);
+  try {
+    deadline.throwIfAborted();
+    return await work(deadline.signal);
+  } finally {
+    deadlines.end(deadline);
+  }
+}
+
+/**
+ * Settles as `work` does, or rejects with the signal's reason as soon as it is aborted: for drivers that cannot be
+ * cancelled. What `work` settles to after that is ignored; the caller ends the connection that it runs on.
+ */
+export async function untilAborted<T>(work: Promise<T>, signal: AbortLike): Promise<T> {
+  const aborted = Promise.withResolvers<never>();
+  const leave = () => aborted.reject(signal.reason);
+  signal.addEventListener('abort', leave);
+  // Both may reject after the other settled the race.
+  aborted.promise.catch(() => undefined);
+  work.catch(() => undefined);
+  try {
+    if (signal.aborted) leave();
+    return await Promise.race([work, aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', leave);
+  }
+}

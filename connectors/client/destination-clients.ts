@@ -1,0 +1,165 @@
+import type { ConnectorDestination } from '@tributary/core';
+import { Closed } from '../failures.ts';
+
+interface Closable {
+  close(): Promise<void>;
+}
+
+export interface DestinationClientsOptions<C extends Closable> {
+  /** A client for one destination. It opens no connection before its first use. */
+  open(destination: ConnectorDestination): Promise<C>;
+  /** A client that was not used for so long is closed, ms. */
+  readonly idleMs: number;
+  /** Clients kept at most. Beyond it unused ones are closed; those in use are as many as the calls under way. */
+  readonly maxKept: number;
+}
+
+/** Closing a client is not awaited for longer, ms. Its connections have ended by then. */
+const CLOSED_WITHIN_MS = 1_000;
+
+interface Held<C> {
+  readonly client: Promise<C>;
+  /** The client once the promise has resolved: saves a turn of the event loop for each call. */
+  opened: C | undefined;
+  readonly version: number;
+  readonly idle: NodeJS.Timeout;
+  /** Ordinal of the call that used it last, over all destinations. */
+  lastUse: number;
+  readonly ended: PromiseWithResolvers<void>;
+  users: number;
+  /** Takes no further calls; closed once its last call has ended. */
+  retired: boolean;
+}
+
+/**
+ * One client per destination, so that no destination waits for a connection that another one holds, also where both
+ * use the same host. New settings begin with new connections.
+ *
+ * A client is never closed while a call uses it. `close` waits for the calls under way, so each needs a deadline.
+ */
+export class DestinationClients<C extends Closable> {
+  readonly #options: DestinationClientsOptions<C>;
+  readonly #kept = new Map<string, Held<C>>();
+  readonly #ending = new Set<Promise<void>>();
+  #uses = 0;
+  #closed = false;
+
+  constructor(options: DestinationClientsOptions<C>) {
+    this.#options = options;
+  }
+
+  /** Clients that take further calls. */
+  get size(): number {
+    return this.#kept.size;
+  }
+
+  /**
+   * Runs `work` with the destination's client. Rejects with `Closed` after `close`. `discard` retires the client: calls
+   * that use it continue, the next one begins with a new client.
+   */
+  async use<T>(
+    destination: ConnectorDestination,
+    work: (client: C, discard: () => void) => Promise<T>,
+  ): Promise<T> {
+    if (this.#closed) throw new Closed('closed');
+    const held = this.#holdFor(destination);
+    const discard = () => this.#retire(destination.id, held);
+    held.users += 1;
+    held.lastUse = this.#uses += 1;
+    try {
+      return await work(held.opened ?? (await this.#opened(held, discard)), discard);
+    } finally {
+      held.users -= 1;
+      if (!held.retired) held.idle.refresh();
+      else if (held.users === 0) this.#end(held);
+    }
+  }
+
+  /** Resolves once every call under way has ended and every client is closed. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const [id, held] of [...this.#kept]) this.#retire(id, held);
+    await Promise.all(this.#ending);
+  }
+
+  async #opened(held: Held<C>, discard: () => void): Promise<C> {
+    try {
+      held.opened = await held.client;
+      return held.opened;
+    } catch (error) {
+      discard();
+      throw error;
+    }
+  }
+
+  #holdFor(destination: ConnectorDestination): Held<C> {
+    const { id, version } = destination;
+    const known = this.#kept.get(id);
+    if (known?.version === version) return known;
+    if (known !== undefined) this.#retire(id, known);
+    else this.#makeRoom();
+    const held: Held<C> = {
+      client: this.#options.open(destination),
+      opened: undefined,
+      version,
+      idle: setTimeout(() => this.#retireIdle(id, held), this.#options.idleMs).unref(),
+      lastUse: 0,
+      ended: Promise.withResolvers(),
+      users: 0,
+      retired: false,
+    };
+    this.#kept.set(id, held);
+    return held;
+  }
+
+  #makeRoom(): void {
+    while (this.#kept.size >= this.#options.maxKept) {
+      const longest = this.#unusedForTheLongest();
+      if (longest === undefined) return;
+      this.#retire(...longest);
+    }
+  }
+
+  #unusedForTheLongest(): readonly [id: string, held: Held<C>] | undefined {
+    let longest: readonly [string, Held<C>] | undefined;
+    for (const entry of this.#kept) {
+      const [, held] = entry;
+      if (held.users === 0 && held.lastUse < (longest?.[1].lastUse ?? Infinity)) longest = entry;
+    }
+    return longest;
+  }
+
+  #retireIdle(id: string, held: Held<C>): void {
+    if (held.users === 0) this.#retire(id, held);
+  }
+
+  #retire(id: string, held: Held<C>): void {
+    if (held.retired) return;
+    held.retired = true;
+    clearTimeout(held.idle);
+    if (this.#kept.get(id) === held) this.#kept.delete(id);
+    const ended = held.ended.promise.finally(() => this.#ending.delete(ended));
+    this.#ending.add(ended);
+    if (held.users === 0) this.#end(held);
+  }
+
+  /** A client whose opening failed has nothing to close; its calls were rejected with the error. */
+  #end({ client, ended }: Held<C>): void {
+    const closed = client.then(
+      (opened) => closeInTime(opened),
+      () => undefined,
+    );
+    closed.then(ended.resolve, ended.reject);
+  }
+}
+
+/** Resolves after `CLOSED_WITHIN_MS` at the latest; rejects as the close does. */
+async function closeInTime(client: Closable): Promise<void> {
+  const late = Promise.withResolvers<void>();
+  const timer = setTimeout(late.resolve, CLOSED_WITHIN_MS);
+  try {
+    await Promise.race([client.close(), late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

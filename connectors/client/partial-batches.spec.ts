@@ -1,0 +1,134 @@
+import type { Delivery, DeliveryResult } from '@tributary/core';
+import { expect, test } from 'vitest';
+import { sampleDelivery } from '../delivery.fixture.ts';
+import { mayConcernSome } from '../http/response.ts';
+import { type Part, partsOf, sendInParts } from './partial-batches.ts';
+
+const delivery = (id: number): Delivery => sampleDelivery(String(id));
+const batchOf = (count: number): Part => [
+  delivery(0),
+  ...Array.from({ length: count - 1 }, (_, n) => delivery(n + 1)),
+];
+const idsOf = (part: Part) => part.map(({ id }) => Number(id));
+
+const DELIVERED: DeliveryResult = { outcome: 'delivered', status: 204 };
+const refused = (status = 400): DeliveryResult => ({
+  outcome: 'dead',
+  status,
+  reason: `answered ${status}`,
+});
+const TIMED_OUT: DeliveryResult = { outcome: 'retry', reason: 'timed out' };
+
+/** Requests are answered by what is in them, each within `tookMs` of `timeoutMs`; halves while a quarter is not over. */
+async function run(
+  batch: Part,
+  answer: (ids: readonly number[]) => DeliveryResult,
+  tookMs = 0,
+  timeoutMs = 10_000,
+) {
+  const sent: number[][] = [];
+  let now = 0;
+  const results = await sendInParts(batch, {
+    send: async (part) => {
+      now += tookMs;
+      if (now > timeoutMs) return { result: TIMED_OUT, mayBeSplit: false };
+      sent.push(idsOf(part));
+      const result = answer(idsOf(part));
+      return { result, mayBeSplit: mayConcernSome(result) };
+    },
+    hasTimeToHalve: () => now < timeoutMs / 4,
+  });
+  return { sent, results, outcomes: results.map(({ outcome }) => outcome) };
+}
+
+test('parts keep the order and leave nothing out', () => {
+  expect(partsOf(batchOf(5), 2).map(idsOf)).toEqual([[0, 1], [2, 3], [4]]);
+  expect(partsOf([], 2)).toEqual([]);
+});
+
+test.each([0, 37, 99])('one bad event (%d) does not take its batch of a hundred with it', async (bad) => {
+  const { sent, results } = await run(batchOf(100), (ids) => (ids.includes(bad) ? refused() : DELIVERED));
+  expect(results.map((result) => (result.outcome === 'dead' ? 'x' : '.')).join('')).toBe(
+    `${'.'.repeat(bad)}x${'.'.repeat(99 - bad)}`,
+  );
+  expect(sent.length).toBeLessThanOrEqual(15);
+});
+
+test('a body too large for the place arrives in smaller ones', async () => {
+  const { sent, results } = await run(batchOf(8), (ids) => (ids.length > 2 ? refused(413) : DELIVERED));
+  expect(results).toEqual(Array(8).fill(DELIVERED));
+  expect(sent.map((ids) => ids.length)).toEqual([8, 4, 4, 2, 2, 2, 2]);
+});
+
+test.each([401, 403, 404, 410])('a %d holds for the batch: nothing is sent again', async (status) => {
+  const { sent, results } = await run(batchOf(4), () => refused(status));
+  expect(sent).toHaveLength(1);
+  expect(results).toEqual(Array(4).fill(refused(status)));
+});
+
+const STUMBLED: DeliveryResult = { outcome: 'retry', status: 500, reason: 'answered 500' };
+
+test.each([[[3]], [[0, 63]], [[5, 40, 41]]])(
+  'events at which a receiver stumbles (%j) hold up none of their batch',
+  async (bad) => {
+    const { sent, results } = await run(batchOf(64), (ids) =>
+      ids.some((id) => bad.includes(id)) ? STUMBLED : DELIVERED,
+    );
+    expect(results.flatMap(({ outcome }, at) => (outcome === 'delivered' ? [] : [at]))).toEqual(bad);
+    expect(sent.length).toBeLessThanOrEqual(1 + 2 * 6 * bad.length);
+  },
+);
+
+test.each([
+  [8, [0, 2, 4, 6]],
+  [100, [7, 33, 58, 61, 90]],
+  [500, Array.from({ length: 100 }, (_, n) => 5 * n)],
+  [45, Array.from({ length: 20 }, (_, n) => n)],
+])(
+  'more than three events at which a receiver stumbles held up their batch of %d for ever',
+  async (count, bad) => {
+    const { sent, results } = await run(batchOf(count), (ids) =>
+      ids.some((id) => bad.includes(id)) ? STUMBLED : DELIVERED,
+    );
+    expect(results.flatMap(({ outcome }, at) => (outcome === 'delivered' ? [] : [at]))).toEqual(bad);
+    expect(sent.length).toBeLessThanOrEqual(14 + 2 * Math.ceil(Math.log2(count)) * bad.length);
+  },
+);
+
+test('a receiver that stumbles at everything is asked a few times, and all of it is tried again', async () => {
+  const { sent, outcomes } = await run(batchOf(100), () => STUMBLED);
+  expect(sent).toHaveLength(7 + 7);
+  expect(sent.slice(7)).toEqual([[0], [15], [30], [45], [60], [75], [90]]);
+  expect(outcomes).toEqual(Array(100).fill('retry'));
+});
+
+test('a place that turns busy is not asked on, and the rest waits as long as it said', async () => {
+  const busy: DeliveryResult = {
+    outcome: 'retry',
+    status: 429,
+    reason: 'answered 429',
+    response: 'slow down',
+    afterMs: 7_000,
+  };
+  const { sent, results } = await run(batchOf(4), (ids) => (ids.length === 4 ? refused() : busy));
+  expect(sent).toEqual([
+    [0, 1, 2, 3],
+    [0, 1],
+  ]);
+  const rest = { outcome: 'retry', reason: 'not reached: answered 429', afterMs: 7_000 };
+  expect(results).toEqual([busy, busy, rest, rest]);
+});
+
+test('deliveries that the deadline cuts off are retried, none is dead', async () => {
+  const { outcomes } = await run(batchOf(100), (ids) => (ids.includes(20) ? refused() : DELIVERED), 1_000);
+  expect(outcomes).not.toContain('dead');
+  expect(outcomes.filter((outcome) => outcome === 'delivered').length).toBeGreaterThan(50);
+});
+
+test.each([1, 10, 100, 300, 625, 1_000, 1_250, 2_400, 2_500, 4_900])(
+  'every call settles some, also when all are bad and each answer takes %d ms',
+  async (tookMs) => {
+    const { outcomes } = await run(batchOf(100), () => refused(), tookMs);
+    expect(outcomes).toContain('dead');
+  },
+);

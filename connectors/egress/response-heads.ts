@@ -1,0 +1,242 @@
+import type { Socket } from 'node:net';
+import { ResponseTooLarge } from '../failures.ts';
+import type { ResponseFilter } from './response-inspection.ts';
+
+/** Bytes of the head of one response: status line and headers. */
+const MAX_HEAD_BYTES = 128 * 1_024;
+/** Longer heads are rewritten with the headers that matter: HTTP clients refuse heads above 16 KiB. */
+const PLAIN_HEAD_BYTES = 8 * 1_024;
+/** Longer header lines are dropped from a rewritten head. */
+const MAX_KEPT_LINE = 1_024;
+
+/** The header of the interim response that announces a received status line to the HTTP client of this process. */
+export const ANNOUNCED_STATUS = 'tributary-status';
+
+const STATUS_LINE = /^HTTP\/[0-9](?:\.[0-9])? +([1-9][0-9][0-9])(?: [^\n]*)?\r?\n/;
+const HEADER = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:[ \t]*([\t -~\x80-\xff]*?)[ \t]*$/;
+/** Headers about the connection, dropped from a rewritten head. */
+const CONNECTION = new Set(['connection', 'keep-alive', 'upgrade', 'proxy-connection', 'trailer']);
+
+/**
+ * Normalizes the heads of HTTP responses for HTTP clients. The status line decides about a delivery, so an event that a
+ * receiver accepted must not be sent again for a detail of its headers; but clients fail at `100 Continue`, at heads above
+ * 16 KiB, at a repeated `Content-Length`, and at any malformed line.
+ *
+ * - Interim responses (1xx) are dropped.
+ * - A well-formed head passes unchanged. Any other is rewritten: malformed and very long lines are dropped; of several
+ *   equal lengths one stays; contradictory framing is dropped, so that the body ends with the connection. Such a
+ *   connection is closed after the response, as its peer may see another end of the body.
+ * - A status line whose headers are incomplete is announced by an interim response of our own (`ANNOUNCED_STATUS`), so
+ *   that it counts even if the headers break off or take too long.
+ * - Data that is not HTTP passes, and the client refuses it; a head above 128 KiB ends the connection.
+ *
+ * One response for each request: the next head is expected after the next write to the socket.
+ */
+export function normalizeHeads(socket: Socket): ResponseFilter {
+  let isInHead = true;
+  let isAnnounced = false;
+  let written = socket.bytesWritten;
+  let held: Buffer = Buffer.alloc(0);
+  let length = 0;
+
+  const hold = (chunk: Buffer) => {
+    if (length === 0) held = chunk;
+    else {
+      // Doubles, so that a head received byte by byte is copied a few times and not once a byte.
+      if (held.length < length + chunk.length) {
+        const larger = Buffer.allocUnsafe(2 * (length + chunk.length));
+        held.copy(larger, 0, 0, length);
+        held = larger;
+      }
+      chunk.copy(held, length);
+    }
+    length += chunk.length;
+  };
+
+  return function* inspect(chunk) {
+    if (socket.bytesWritten !== written) {
+      written = socket.bytesWritten;
+      isInHead = true;
+      isAnnounced = false;
+    }
+    if (!isInHead) {
+      yield chunk;
+      return;
+    }
+    if (length === 0 && plainEnd(chunk) !== undefined) {
+      isInHead = false;
+      yield chunk;
+      return;
+    }
+    let searchedTo = Math.max(0, length - 3);
+    hold(chunk);
+    while (length > 0) {
+      const came = held.subarray(0, length);
+      const end = headEnd(came, searchedTo);
+      if (end === undefined) {
+        if (length > 5 && !came.subarray(0, 5).equals(HTTP)) break;
+        if (!isAnnounced) {
+          const status = statusIn(came.toString('latin1', 0, MAX_STATUS_LINE));
+          if (status !== undefined && status >= 200) {
+            isAnnounced = true;
+            yield Buffer.from(`HTTP/1.1 103 Early Hints\r\n${ANNOUNCED_STATUS}: ${status}\r\n\r\n`);
+          }
+        }
+        if (length > MAX_HEAD_BYTES) throw new ResponseTooLarge('the headers of the answer are too long');
+        return;
+      }
+      const head = came.toString('latin1', 0, end);
+      const status = statusIn(head);
+      held = came.subarray(end);
+      length -= end;
+      searchedTo = 0;
+      if (status === undefined) {
+        yield came.subarray(0, end);
+        break;
+      }
+      if (status < 200) continue;
+      isInHead = false;
+      const isPlain = plainEnd(came) === end;
+      yield isPlain ? came.subarray(0, end) : Buffer.from(plainHead(status, head), 'latin1');
+      break;
+    }
+    isInHead &&= length === 0;
+    if (length > 0) yield held.subarray(0, length);
+    length = 0;
+  };
+}
+
+/** Applies a filter for a client that calls `read` on the socket instead of listening for `data`. */
+export function inspectReads(socket: Socket, inspect: ResponseFilter): Socket {
+  const read = socket.read.bind(socket);
+  const readInspected = (): unknown => {
+    while (true) {
+      const chunk: unknown = read();
+      if (!Buffer.isBuffer(chunk)) return chunk;
+      try {
+        const passed = [...inspect(chunk)];
+        const [first] = passed;
+        if (first !== undefined) return passed.length === 1 ? first : Buffer.concat(passed);
+      } catch (error) {
+        socket.destroy(error instanceof Error ? error : new Error('the answer cannot be read'));
+        return null;
+      }
+    }
+  };
+  return Object.defineProperty(socket, 'read', { value: readInspected, writable: true, configurable: true });
+}
+
+const HTTP = Buffer.from('HTTP/');
+/** Of a head, at most so many bytes are searched for the status line: its reason phrase may be long. */
+const MAX_STATUS_LINE = 16 * 1_024;
+
+/** The offset behind the empty line that ends a head. A line may end with a line feed alone. */
+function headEnd(came: Buffer, from: number): number | undefined {
+  for (let at = came.indexOf(0x0a, from); at !== -1; at = came.indexOf(0x0a, at + 1)) {
+    const next = came[at + 1] === 0x0d ? at + 2 : at + 1;
+    if (came[next] === 0x0a) return next + 1;
+  }
+  return undefined;
+}
+
+function statusIn(head: string): number | undefined {
+  const status = STATUS_LINE.exec(head)?.[1];
+  return status === undefined ? undefined : Number(status);
+}
+
+/**
+ * The end of a head that any parser accepts: a final HTTP/1.1 response, not long, with well-formed lines and at most one
+ * length or encoding. Undefined for any other head and for an incomplete one. Byte by byte for speed, as every response
+ * passes here.
+ */
+function plainEnd(came: Buffer): number | undefined {
+  const most = Math.min(came.length, PLAIN_HEAD_BYTES);
+  if (most < 16 || !begins(came, 0, HTTP_1_1)) return undefined;
+  const [hundreds = 0, tens = 0, ones = 0] = [came[9], came[10], came[11]];
+  if (hundreds < 0x32 || hundreds > 0x39 || !isDigit(tens) || !isDigit(ones)) return undefined;
+  let at = valueEnd(came, 12, most);
+  let isFramed = false;
+  while (came[at] === 0x0d && came[at + 1] === 0x0a && at < most) {
+    const begin = at + 2;
+    if (came[begin] === 0x0d) return came[begin + 1] === 0x0a ? begin + 2 : undefined;
+    let colon = begin;
+    while (colon < most && NAME[came[colon] ?? 0] === 1) colon++;
+    if (colon === begin || came[colon] !== 0x3a) return undefined;
+    at = valueEnd(came, colon + 1, most);
+    const isFraming = colon - begin === 14 || colon - begin === 17 ? framing(came, begin, colon, at) : 'none';
+    if (isFraming === 'none') continue;
+    if (isFraming === 'bad' || isFramed) return undefined;
+    isFramed = true;
+  }
+  return undefined;
+}
+
+function valueEnd(came: Buffer, from: number, most: number): number {
+  let at = from;
+  while (at < most && VALUE[came[at] ?? 0] === 1) at++;
+  return at;
+}
+
+/** Whether a header frames the body, and whether it is valid. */
+function framing(came: Buffer, begin: number, colon: number, end: number): 'none' | 'good' | 'bad' {
+  if (begins(came, begin, CONTENT_LENGTH)) {
+    let at = colon + 1;
+    while (came[at] === 0x20) at++;
+    const digits = at;
+    while (isDigit(came[at] ?? 0)) at++;
+    return at === end && at > digits && at - digits <= 15 ? 'good' : 'bad';
+  }
+  if (!begins(came, begin, TRANSFER_ENCODING)) return 'none';
+  return came
+    .toString('latin1', colon + 1, end)
+    .trim()
+    .toLowerCase() === 'chunked'
+    ? 'good'
+    : 'bad';
+}
+
+/** Whether the bytes at `from` equal a lower-case text, ignoring case. */
+function begins(came: Buffer, from: number, text: Buffer): boolean {
+  for (let at = 0; at < text.length; at++) if (((came[from + at] ?? 0) | 0x20) !== text[at]) return false;
+  return true;
+}
+
+function isDigit(byte: number): boolean {
+  return byte >= 0x30 && byte <= 0x39;
+}
+
+const HTTP_1_1 = Buffer.from('http/1.1 ');
+const CONTENT_LENGTH = Buffer.from('content-length:');
+const TRANSFER_ENCODING = Buffer.from('transfer-encoding:');
+const LENGTH = /^[0-9]{1,15}$/;
+/** By byte, whether the name or the value of a header may contain it. */
+const NAME = tableOf((text) => /[!#$%&'*+.^_`|~0-9A-Za-z-]/.test(text));
+const VALUE = tableOf((text) => /[\t -~\x80-\xff]/.test(text));
+
+function tableOf(holds: (text: string) => boolean): Uint8Array {
+  return Uint8Array.from({ length: 256 }, (_, byte) => (holds(String.fromCharCode(byte)) ? 1 : 0));
+}
+
+/** A rewritten head, after which the connection closes. */
+function plainHead(status: number, head: string): string {
+  const lengths = new Set<string>();
+  const encodings: string[] = [];
+  const kept: string[] = [];
+  let bytes = 0;
+  for (const line of head.split(/\r?\n/).slice(1)) {
+    const [, name = '', value = ''] = HEADER.exec(line) ?? [];
+    const lower = name.toLowerCase();
+    if (lower === 'content-length') for (const part of value.split(',')) lengths.add(part.trim());
+    else if (lower === 'transfer-encoding')
+      encodings.push(...value.split(',').map((part) => part.trim().toLowerCase()));
+    else if (lower !== '' && !CONNECTION.has(lower) && line.length <= MAX_KEPT_LINE) {
+      bytes += line.length;
+      if (bytes <= PLAIN_HEAD_BYTES) kept.push(`${name}: ${value}\r\n`);
+    }
+  }
+  const [length = ''] = lengths;
+  const isOfLength = encodings.length === 0 && lengths.size === 1 && LENGTH.test(length);
+  if (encodings.length === 1 && encodings[0] === 'chunked') kept.push('transfer-encoding: chunked\r\n');
+  else if (isOfLength) kept.push(`content-length: ${length}\r\n`);
+  return `HTTP/1.1 ${status} \r\n${kept.join('')}connection: close\r\n\r\n`;
+}

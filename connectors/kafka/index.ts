@@ -1,5 +1,0 @@
-import type { ConnectorKind } from '../kind.ts';
-import { createKafkaConnector } from './connector.ts';
-import { description } from './description.ts';
-
-export const kafka: ConnectorKind = { description, create: createKafkaConnector };

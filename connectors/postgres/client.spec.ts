@@ -1,0 +1,68 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { checkMessages } from './client.ts';
+
+function message(type: string, body: readonly number[] | Uint8Array | string): Buffer {
+  const bytes = typeof body === 'string' ? Buffer.from(body) : Buffer.from(body);
+  const head = Buffer.alloc(5);
+  head.write(type, 0, 'latin1');
+  head.writeInt32BE(4 + bytes.length, 1);
+  return Buffer.concat([head, bytes]);
+}
+
+const passed = (bytes: Buffer, isEncrypted = false) => [...checkMessages({ isEncrypted })(bytes)];
+const CLEARTEXT = message('R', [0, 0, 0, 3]);
+
+it('a password in clear is given over TLS alone', () => {
+  expect(() => passed(CLEARTEXT)).toThrow(expect.objectContaining({ code: 'password_in_clear' }));
+  expect(passed(CLEARTEXT, true)).toEqual([CLEARTEXT]);
+});
+
+const HONEST = [
+  message('R', [0, 0, 0, 5, 1, 2, 3, 4]),
+  message('R', Buffer.from('\0\0\0\x0aSCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0')),
+  message('R', [0, 0, 0, 0]),
+  message('S', 'server_version\x0016.2\0'),
+  message('K', [0, 0, 0, 1, 0, 0, 0, 2]),
+  message('N', 'SNOTICE\0C00000\0Mrelation exists\0\0'),
+  message('E', 'SERROR\0C42P01\0Mno table\0\0'),
+  message('1', ''),
+  message('2', ''),
+  message('n', ''),
+  message('C', 'INSERT 0 5\0'),
+  message('Z', 'I'),
+];
+
+it('gives the honest messages of a server one by one, however they are cut', () => {
+  fc.assert(
+    fc.property(fc.array(fc.nat(400), { maxLength: 9 }), (cuts) => {
+      const all = Buffer.concat(HONEST);
+      const inspect = checkMessages({ isEncrypted: false });
+      const given: Buffer[] = [];
+      let from = 0;
+      for (const to of [...cuts.map((cut) => cut % all.length).sort((a, b) => a - b), all.length]) {
+        given.push(...inspect(all.subarray(from, to)));
+        from = to;
+      }
+      expect(given).toEqual(HONEST);
+    }),
+  );
+});
+
+it('lets no error through that has no end, whatever its bytes are', () => {
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 40 }), (bytes) => {
+      const body = Buffer.from(bytes);
+      const fields = body.toString('latin1').split('\0');
+      // Texts of one character at least, with a zero behind each, and one more.
+      const isWhole =
+        body.length > 0 &&
+        body.at(-1) === 0 &&
+        fields.slice(0, -2).every((field) => field !== '') &&
+        fields.at(-2) === '';
+      const inspect = () => passed(message('E', body));
+      if (isWhole) expect(inspect()).toHaveLength(1);
+      else expect(inspect).toThrow(expect.objectContaining({ code: 'answer_refused' }));
+    }),
+  );
+});

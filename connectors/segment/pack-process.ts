@@ -1,0 +1,216 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { type ChildUser, confinedCommand } from '@tributary/core';
+import { Stopped } from '../failures.ts';
+import type { ActionOutcome, FromPack, HttpAnswer, HttpSent, ToPack } from './messages.ts';
+
+const WORKER = fileURLToPath(new URL('./worker.ts', import.meta.url));
+const FOLDER = fileURLToPath(new URL('.', import.meta.url));
+/** V8 heap limit, MB; a process that exceeds it ends, and its deliveries are retried. */
+const HEAP_MB = 256;
+const NODE_FLAGS = [`--max-old-space-size=${HEAP_MB}`, '--disable-warning=ExperimentalWarning'];
+/** Maximum resident memory, MB, as for sandbox workers; a process above it is killed. */
+const PROCESS_MB = 512;
+/** Interval of memory checks of a process with jobs, ms. */
+const WATCH_EVERY_MS = 100;
+/** Characters of stderr that are kept for the log. */
+const MAX_STDERR_CHARS = 2_000;
+
+/** The process was killed because of another of its jobs: this one can run again. */
+export class KilledForOtherJob extends Stopped {}
+
+/** The process ended before it was ready: no job had begun. */
+export class NotStarted extends Stopped {}
+
+/** Confinement of the processes of the pack; by default they run as this process's user. */
+export interface PackProcessOptions {
+  readonly user?: ChildUser;
+  /** Command that starts them with fewer rights, see `Confinement`. */
+  readonly wrapper?: readonly string[];
+}
+
+export interface Job {
+  /** The message to the process, without the job number. */
+  readonly task: Omit<Extract<ToPack, { op: 'run' }>, 'job'> | Omit<Extract<ToPack, { op: 'test' }>, 'job'>;
+  /** Sends a request of the job. A rejection reaches the pack as a failed `fetch`. */
+  send(sent: HttpSent): Promise<HttpAnswer>;
+}
+
+interface Running extends Job {
+  readonly settled: PromiseWithResolvers<readonly ActionOutcome[]>;
+  requests: number;
+}
+
+/** Processes of this thread. A busy one does not notice that its IPC channel closed, so it would outlive the thread. */
+const running = new Set<ChildProcess>();
+process.on('exit', () => {
+  for (const child of running) child.kill('SIGKILL');
+});
+
+/**
+ * A process of the pack, which can be killed at any time. It inherits no environment, runs as the user of sandbox workers,
+ * may read the packages and nothing else, and reaches the network only through `Job.send`.
+ */
+export class PackProcess {
+  readonly #child: ChildProcess;
+  readonly #exited: Promise<void>;
+  readonly #jobs = new Map<number, Running>();
+  #begun = 0;
+  readonly #user: ChildUser | undefined;
+  #ended = false;
+  #isReady = false;
+  /** Why it was killed from here. */
+  #killedFor: Stopped | undefined;
+  #stderr = '';
+  #watch: NodeJS.Timeout | undefined;
+
+  constructor({ user, wrapper = [] }: PackProcessOptions = {}) {
+    const program = { node: process.execPath, flags: NODE_FLAGS, script: WORKER, folder: FOLDER };
+    const [command, args] = confinedCommand(program, wrapper);
+    this.#user = user;
+    this.#child = spawn(command, [...args], {
+      env: {},
+      cwd: '/',
+      stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+      ...user?.identity,
+    });
+    running.add(this.#child);
+    this.#child.on('message', (message: FromPack) => this.#onMessage(message));
+    this.#child.stderr?.on('data', (piece: Buffer) => {
+      if (this.#stderr.length < MAX_STDERR_CHARS) this.#stderr += piece.toString('utf8', 0, MAX_STDERR_CHARS);
+    });
+    this.#exited = new Promise((resolve) => {
+      const onExit = (how: unknown, signal?: unknown) => {
+        if (this.#ended && !running.has(this.#child)) return;
+        this.#ended = true;
+        running.delete(this.#child);
+        clearInterval(this.#watch);
+        const reason = this.#killedFor ?? this.#endedByItself(how, signal);
+        for (const { settled } of this.#jobs.values()) settled.reject(reason);
+        this.#jobs.clear();
+        resolve();
+      };
+      this.#child.once('close', onExit);
+      this.#child.once('error', onExit);
+    });
+  }
+
+  #endedByItself(how: unknown, signal: unknown): Stopped {
+    if (this.#isReady) return new Stopped('the process of the pack ended');
+    const end = how instanceof Error ? how.message : String(signal ?? `exit code ${String(how)}`);
+    this.#user?.failed(`${end} ${this.#stderr.slice(0, MAX_STDERR_CHARS)}`.trim());
+    return new NotStarted('the process of the pack did not start');
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid;
+  }
+
+  /** Number of jobs since the start. */
+  get begun(): number {
+    return this.#begun;
+  }
+
+  get busy(): boolean {
+    return this.#jobs.size > 0;
+  }
+
+  /** Number of jobs now. */
+  get jobs(): number {
+    return this.#jobs.size;
+  }
+
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  /**
+   * Resolves to the outcome of each action. Rejects with `Stopped` when the process ends meanwhile, with
+   * `KilledForOtherJob` when it is killed, and with the signal's reason when that is aborted. A process that is busy without
+   * a request under way is then killed, as it may be in an endless loop.
+   */
+  async run(job: Job, signal: AbortSignal): Promise<readonly ActionOutcome[]> {
+    signal.throwIfAborted();
+    const number = ++this.#begun;
+    const running: Running = { ...job, settled: Promise.withResolvers(), requests: 0 };
+    this.#jobs.set(number, running);
+    this.#watch ??= setInterval(() => this.#checkMemory(), WATCH_EVERY_MS).unref();
+    const leave = () => {
+      this.#jobs.delete(number);
+      running.settled.reject(signal.reason);
+      // The job waits for no response, so it blocks the event loop of the process and all its other jobs.
+      if (running.requests === 0) this.kill();
+    };
+    signal.addEventListener('abort', leave, { once: true });
+    try {
+      this.#post({ ...job.task, job: number });
+      return await running.settled.promise;
+    } finally {
+      signal.removeEventListener('abort', leave);
+      this.#jobs.delete(number);
+      if (!this.busy) {
+        clearInterval(this.#watch);
+        this.#watch = undefined;
+      }
+    }
+  }
+
+  /** Kills the process; it takes no further jobs. */
+  kill(reason: Stopped = new KilledForOtherJob('killed for another job')): void {
+    this.#ended = true;
+    this.#killedFor ??= reason;
+    this.#child.kill('SIGKILL');
+  }
+
+  /** Buffers are outside of the limited V8 heap, so the resident memory is checked as well. */
+  #checkMemory(): void {
+    if ((residentMb(this.#child.pid) ?? 0) > PROCESS_MB)
+      this.kill(new Stopped('the process of the pack took too much memory'));
+  }
+
+  /** Resolves once the process has exited. */
+  async close(): Promise<void> {
+    this.kill();
+    await this.#exited;
+  }
+
+  #post(message: ToPack): void {
+    // The end of the process is handled by its exit event.
+    if (this.#child.connected) this.#child.send(message, () => undefined);
+  }
+
+  #onMessage(message: FromPack): void {
+    if (message.op === 'ready') {
+      this.#isReady = true;
+      this.#user?.worked();
+      return;
+    }
+    const job = this.#jobs.get(message.job);
+    if (message.op === 'done') job?.settled.resolve(message.outcomes);
+    else if (job === undefined) this.#post({ op: 'unanswered', request: message.request });
+    else void this.#send(job, message.request, message.sent);
+  }
+
+  async #send(job: Running, request: number, sent: HttpSent): Promise<void> {
+    job.requests += 1;
+    try {
+      this.#post({ op: 'answer', request, answer: await job.send(sent) });
+    } catch {
+      // The sender keeps the reason; the pack gets a failed request.
+      this.#post({ op: 'unanswered', request });
+    } finally {
+      job.requests -= 1;
+    }
+  }
+}
+
+/** Undefined where the process has exited or the system has no `/proc`. */
+function residentMb(pid: number | undefined): number | undefined {
+  try {
+    const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+    return kilobytes === undefined ? undefined : Number(kilobytes) / 1024;
+  } catch {
+    return undefined;
+  }
+}

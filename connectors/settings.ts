@@ -1,0 +1,117 @@
+import type { Json, JsonObject } from '@tributary/core';
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+
+/** A finding about settings. The path is a JSON pointer below them. */
+export interface SettingsFault {
+  readonly path: string;
+  readonly message: string;
+}
+
+/**
+ * A reader of settings: it adds the schema's defaults, and returns undefined for settings that the schema or `faults`
+ * refuse. `Settings` is the TypeScript type of the schema.
+ */
+export function createSettingsReader<Settings>(
+  schema: JsonObject,
+  faults: (settings: JsonObject) => readonly SettingsFault[] = () => [],
+): (settings: JsonObject) => Settings | undefined {
+  const defaults = defaultsOf(schema);
+  let validate: ValidateFunction<Settings> | undefined;
+
+  return memoizeByObject((settings) => {
+    validate ??= new Ajv2020({ strict: true }).compile<Settings>(schema);
+    const whole: unknown = { ...defaults, ...settings };
+    return validate(whole) && faults(settings).length === 0 ? whole : undefined;
+  });
+}
+
+function defaultsOf({ properties }: JsonObject): JsonObject {
+  const entries = Object.entries(isObject(properties) ? properties : {});
+  return Object.fromEntries(
+    entries.flatMap(([name, schema]): [string, Json][] =>
+      isObject(schema) && schema.default !== undefined ? [[name, schema.default]] : [],
+    ),
+  );
+}
+
+/** A host as a setting: a name or an address, never a path of this machine. */
+const HOST_PATTERN = '^[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9_])?[.]?$|^[0-9A-Fa-f:.]{2,45}$';
+
+export function hostField(what: string): JsonObject {
+  return {
+    type: 'string',
+    title: 'Host',
+    description: `${what} A name or an address; the name must stand for a public address.`,
+    examples: ['db.example.com'],
+    pattern: HOST_PATTERN,
+  };
+}
+
+export function portField(usual: number): JsonObject {
+  return {
+    type: 'integer',
+    title: 'Port',
+    description: 'Its TCP port.',
+    minimum: 1,
+    maximum: 65_535,
+    default: usual,
+  };
+}
+
+export const tlsField: JsonObject = {
+  type: 'boolean',
+  title: 'TLS',
+  description: 'Encrypt the connection and check the certificate of the host.',
+  default: true,
+};
+
+export const caField: JsonObject = {
+  type: 'string',
+  title: 'Certificate authority',
+  description: 'PEM of the authority that signed its certificate, where that is not a public one.',
+  maxLength: 20_000,
+  pattern: '^-----BEGIN CERTIFICATE-----',
+};
+
+export const usernameField: JsonObject = {
+  type: 'string',
+  title: 'User',
+  description: 'The user to sign in as.',
+  minLength: 1,
+  maxLength: 256,
+};
+
+export const passwordField: JsonObject = {
+  type: 'string',
+  title: 'Password',
+  description: 'Its password.',
+  writeOnly: true,
+  minLength: 1,
+  maxLength: 1_024,
+};
+
+/** Names of the settings that a schema marks `writeOnly`: they are sealed at rest and never returned by the API. */
+export function secretNames({ properties }: JsonObject): readonly string[] {
+  return Object.entries(isObject(properties) ? properties : {}).flatMap(([name, schema]) =>
+    isObject(schema) && schema.writeOnly === true ? [name] : [],
+  );
+}
+
+export function isObject(value: Json | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/**
+ * Memoizes `make` for each object for as long as the object lives. The settings of one version of a destination are one
+ * object, and values derived from them are needed for every request.
+ */
+export function memoizeByObject<Key extends object, Value>(make: (key: Key) => Value): (key: Key) => Value {
+  const known = new WeakMap<Key, { readonly value: Value }>();
+  return (key) => {
+    const found = known.get(key);
+    if (found !== undefined) return found.value;
+    const value = make(key);
+    known.set(key, { value });
+    return value;
+  };
+}

@@ -1,0 +1,167 @@
+import { iso } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { delivery, OK, PLACE, START, setUp, setUpHanging, taskOf, turn } from './deliveries.fixture.ts';
+import type { DestinationQueue } from './destination-queue.ts';
+import { type Attempt, QueueItem } from './destination-request.ts';
+
+describe('a request that takes too long for its stage', () => {
+  it('is attached to by the slow stage: one call is made', async () => {
+    const { calls, release, leaveToSlowQueue, attach } = setUpHanging(16);
+    expect((await leaveToSlowQueue(delivery('1'))).outcome.kind).toBe('slow');
+    const attached = attach(delivery('1'));
+    release[0]?.(OK);
+    expect(await attached).toMatchObject({
+      delivery: { attempts: [{ outcome: 'delivered' }] },
+      outcome: { kind: 'delivered' },
+    });
+    expect(calls).toHaveLength(1);
+  });
+
+  it('was forgotten a minute after it ended, and posted again: its result waits until it is taken, once', async () => {
+    const { time, release, leaveToSlowQueue, attach } = setUpHanging(16);
+    await leaveToSlowQueue(delivery('1'));
+    release[0]?.(OK);
+    time.elapsed += 3_600_000;
+    await turn();
+    expect(await attach(delivery('1'))).toMatchObject({ outcome: { kind: 'delivered' } });
+    expect(await attach(delivery('1'))).toBeUndefined();
+  });
+
+  it('is never taken for another try or drive of the same delivery', async () => {
+    const { release, leaveToSlowQueue, attach } = setUpHanging(16);
+    await leaveToSlowQueue(delivery('1'));
+    release[0]?.(OK);
+    expect(await attach(delivery('1', { redrives: 1, created_at: iso(START + 1) }))).toBeUndefined();
+    expect(await attach(delivery('1', { created_at: iso(START + 1) }))).toBeUndefined();
+    const attempts = [{ at: iso(START), outcome: 'retry' as const, duration_ms: 1 }];
+    expect(await attach(delivery('1', { attempts }))).toBeUndefined();
+    expect(await attach(delivery('1'))).toMatchObject({ outcome: { kind: 'delivered' } });
+  });
+
+  it('was aborted and posted again at a graceful stop: it outlives the stage it came from', async () => {
+    const { calls, release, leaveToSlowQueue, attach } = setUpHanging(16);
+    const quick = new AbortController();
+    await leaveToSlowQueue(delivery('1'), { signal: quick.signal });
+    quick.abort();
+    const attached = attach(delivery('1'));
+    expect(calls[0]?.signal.aborted).toBe(false);
+    release[0]?.(OK);
+    expect(await attached).toMatchObject({ outcome: { kind: 'delivered' } });
+    expect(calls).toHaveLength(1);
+  });
+
+  it('stays with its stage while the stages stop: nothing waits behind it', async () => {
+    const { calls, time, release, sendQuickly } = setUpHanging(16);
+    const { signal } = new AbortController();
+    const stopping = new AbortController();
+    const soon = sendQuickly(taskOf(delivery('1')), { signal, stopping: stopping.signal });
+    await turn();
+    stopping.abort();
+    time.elapsed += 501;
+    await new Promise((resolve) => setTimeout(resolve, 60)); // longer than the interval of timeouts
+    release[0]?.(OK);
+    expect((await soon).outcome.kind).toBe('delivered');
+    expect(calls).toHaveLength(1);
+  });
+
+  it('is aborted when the slow stage that attached to it leaves, and begins again', async () => {
+    const { calls, release, leaveToSlowQueue, attach, run } = setUpHanging(16);
+    await leaveToSlowQueue(delivery('1'));
+    const slow = new AbortController();
+    const attached = attach(delivery('1'), slow.signal).catch((error: unknown) => error);
+    slow.abort();
+    expect(await attached).toMatchObject({ code: 'unavailable' });
+    expect(calls[0]?.signal.aborted).toBe(true);
+    expect(await attach(delivery('1'))).toBeUndefined();
+    const again = run(delivery('1'));
+    await turn();
+    release[1]?.(OK);
+    expect((await again).outcome.kind).toBe('delivered');
+  });
+
+  it('is not begun twice when its entry is taken again before it came to the slow queue', async () => {
+    const { calls, leaveToSlowQueue } = setUpHanging(16);
+    await leaveToSlowQueue(delivery('1'));
+    expect((await leaveToSlowQueue(delivery('1'))).outcome.kind).toBe('slow');
+    expect(calls).toHaveLength(1);
+  });
+
+  it('that is repeated at once after it was left to the slow queue is attached to as one', async () => {
+    const { calls, time, release, leaveToSlowQueue, attach } = setUpHanging(16);
+    await leaveToSlowQueue(delivery('1'));
+    release[0]?.({ outcome: 'retry', reason: 'reset', reset: true });
+    await turn();
+    expect(calls).toHaveLength(2);
+    time.elapsed += 501;
+    await new Promise((resolve) => setTimeout(resolve, 60)); // longer than the interval of timeouts
+    const attached = attach(delivery('1'));
+    release[1]?.(OK);
+    expect(await attached).toMatchObject({
+      delivery: { attempts: [{ outcome: 'retry' }, { outcome: 'delivered', at_once: true }] },
+      outcome: { kind: 'delivered' },
+    });
+    expect(calls).toHaveLength(2);
+  });
+
+  it('what found no room to begin is slow for the stage that attaches', async () => {
+    const { calls, leaveToSlowQueue, attach, sendQuickly } = setUpHanging(16);
+    const filling = Array.from({ length: 16 }, (_, i) =>
+      sendQuickly(taskOf(delivery(`f${i}`)), undefined, 100_000),
+    );
+    await turn();
+    expect((await leaveToSlowQueue(delivery('1'))).outcome.kind).toBe('slow');
+    expect([undefined, 'slow']).toContain((await attach(delivery('1')))?.outcome.kind);
+    expect(calls).toHaveLength(filling.length);
+  });
+});
+
+function attempt(queue: DestinationQueue, id: string): Promise<Attempt> {
+  return queue.attempt(new QueueItem(delivery(id), 500, () => undefined), { ms: 12_000, mayBeHeld: true });
+}
+
+describe('the registry of a process', () => {
+  it('kept the opened secrets of every destination for ever: forgets what is idle for long or gone, not what is busy', async () => {
+    const { registry, known, time } = setUp(() => new Promise(() => {}));
+    const busy = registry.queueOf('place');
+    known.set('idle', { ...PLACE, id: 'idle' });
+    registry.queueOf('idle');
+    registry.queueOf('gone');
+    const waiting = attempt(busy, '1');
+    expect(await Promise.race([waiting, turn()])).toBeUndefined();
+    time.elapsed += 1_000;
+    registry.sweep();
+    expect(registry.size).toBe(2);
+    time.elapsed += 11 * 60_000;
+    registry.sweep();
+    expect(registry.size).toBe(1);
+    expect(registry.queueOf('place')).toBe(busy);
+  });
+
+  it('remembers for how long a destination asked not to be called', async () => {
+    const { registry, time } = setUp(() => ({
+      outcome: 'retry',
+      reason: 'HTTP 429',
+      status: 429,
+      afterMs: 30 * 60_000,
+    }));
+    await attempt(registry.queueOf('place'), '1');
+    time.elapsed += 29 * 60_000;
+    registry.sweep();
+    expect(registry.queueOf('place').waitForDestinationMs()).toBeGreaterThan(50_000);
+    time.elapsed += 2 * 60_000;
+    registry.sweep();
+    expect(registry.size).toBe(0);
+  });
+
+  it('asked nothing of a destination for an hour that had been moved to another place: what is changed begins anew', async () => {
+    const { registry, known } = setUp(({ id }) =>
+      id === '1' ? { outcome: 'retry', reason: 'HTTP 429', afterMs: 30 * 60_000 } : OK,
+    );
+    await attempt(registry.queueOf('place'), '1');
+    expect(registry.queueOf('place').waitForDestinationMs()).toBeGreaterThan(50_000);
+    known.set('place', { ...PLACE, version: 2 });
+    expect(registry.queueOf('place').waitForDestinationMs()).toBe(0);
+    expect(await attempt(registry.queueOf('place'), '2')).toMatchObject({ result: OK });
+    expect(registry.size).toBe(1);
+  });
+});

@@ -1,0 +1,93 @@
+import {
+  type Claimant,
+  type Deduplicator,
+  ENVIRONMENTS,
+  type FlowStage,
+  HEADER,
+  InvalidInput,
+  type LogEntry,
+  type Metrics,
+} from '@tributary/core';
+import type { StageName } from '../options.ts';
+
+/** Redrives claimed by one call of the deduplicator. */
+const MAX_CLAIMED = 500;
+
+export interface RedriveClaimDependencies {
+  readonly deduplicator: Pick<Deduplicator, 'claim'>;
+  readonly metrics: Metrics;
+}
+
+/**
+ * Deduplicates redrives of dead deliveries at the start of a stage. Two API calls, or one that is repeated after a crash, may
+ * redrive the same dead delivery: the entry with the first dedupe claim continues to `handle`, the others emit nothing. The
+ * claim belongs to the position of the entry, so the same entry continues again after a crash.
+ *
+ * Only entries of `topic` claim. Their header is removed, so that no output record claims a second time.
+ */
+export function claimRedrives(
+  { deduplicator, metrics }: RedriveClaimDependencies,
+  stage: StageName,
+  topic: string,
+  handle: FlowStage['handle'],
+): FlowStage['handle'] {
+  const claims = new SharedClaims(deduplicator);
+  return (entry, context) => {
+    const { [HEADER.redriveOf]: death, ...headers } = entry.headers;
+    if (death === undefined) return handle(entry, context);
+    const unmarked = { ...entry, headers };
+    if (entry.position.topic !== topic) return handle(unmarked, context);
+    claims
+      .claim(claimantOf(entry, death))
+      .then((won) => {
+        if (won) return handle(unmarked, context);
+        metrics.count('tributary_redrives_repeated_total', { stage });
+        return context.done([]);
+      })
+      .catch((thrown) => context.failed(thrown));
+    return undefined;
+  };
+}
+
+/** In a namespace apart from the workspace's message ids. Throws `InvalidInput` where a header is missing. */
+function claimantOf({ headers, position }: LogEntry, death: string): Claimant {
+  const workspaceId = headers[HEADER.workspaceId];
+  const environment = ENVIRONMENTS.find((known) => known === headers[HEADER.environment]);
+  if (workspaceId === undefined || environment === undefined)
+    throw new InvalidInput('a redrive without its workspace or environment');
+  return { workspaceId: `redrives:${workspaceId}`, environment, messageId: death, position };
+}
+
+/** Batches claims: those made during a call share the next call, as a bulk redrive brings thousands at once. */
+class SharedClaims {
+  readonly #deduplicator: Pick<Deduplicator, 'claim'>;
+  #waiting: { readonly claimant: Claimant; readonly asked: PromiseWithResolvers<boolean> }[] = [];
+  #isCalling = false;
+
+  constructor(deduplicator: Pick<Deduplicator, 'claim'>) {
+    this.#deduplicator = deduplicator;
+  }
+
+  claim(claimant: Claimant): Promise<boolean> {
+    const asked = Promise.withResolvers<boolean>();
+    this.#waiting.push({ claimant, asked });
+    if (!this.#isCalling) {
+      this.#isCalling = true;
+      setImmediate(() => void this.#call());
+    }
+    return asked.promise;
+  }
+
+  async #call(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      const claims = this.#waiting.splice(0, MAX_CLAIMED);
+      try {
+        const won = await this.#deduplicator.claim(claims.map(({ claimant }) => claimant));
+        for (const [index, { asked }] of claims.entries()) asked.resolve(won[index] === true);
+      } catch (error) {
+        for (const { asked } of claims) asked.reject(error);
+      }
+    }
+    this.#isCalling = false;
+  }
+}

@@ -1,0 +1,123 @@
+import {
+  type Delivery,
+  type DeliveryOutcome,
+  deathOf,
+  HEADER,
+  type Headers,
+  type LogEntry,
+  TOPIC,
+} from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { entryOf, event, handedOn, setUp, topicsOf } from '../harness.ts';
+import { WORKSPACE } from '../memory-catalog.ts';
+
+/** A delivery that became dead, as history has it, and the entries that redrives of it begin with. */
+async function setUpDead() {
+  const set = setUp();
+  set.catalog.addDestination('place');
+  set.catalog.addRule('rule', 'place');
+  const posts: string[] = [];
+  set.world.deliver = ({ id }) => {
+    posts.push(id);
+    return { outcome: 'dead', reason: 'HTTP 422' };
+  };
+  const [made] = await set.run('route', [entryOf(TOPIC.accepted, 0, event('m'))]);
+  const [gone] = await set.run('deliver', [handedOn(made)]);
+  const dead: DeliveryOutcome = JSON.parse(gone?.value ?? '');
+  return { ...set, posts, dead };
+}
+
+/** As the gateway writes them. */
+function begun(outcome: DeliveryOutcome, offset: number, topic: string = TOPIC.deliveries): LogEntry {
+  const { delivery } = outcome;
+  const redrives = delivery.redrives + 1;
+  const headers: Headers = {
+    [HEADER.workspaceId]: WORKSPACE,
+    [HEADER.environment]: delivery.environment,
+    [HEADER.messageId]: delivery.message_id,
+    [HEADER.redriveOf]: deathOf(outcome),
+  };
+  if (topic === TOPIC.deliveries) {
+    const again: Delivery = { ...delivery, redrives };
+    return entryOf(topic, offset, again, { ...headers, [HEADER.outcome]: 'retrying' });
+  }
+  const named = { [HEADER.rules]: delivery.rule_id, [HEADER.redrives]: String(redrives) };
+  return entryOf(topic, offset, delivery.event, { ...headers, ...named });
+}
+
+describe('two redrives in quick succession sent a delivery twice', () => {
+  it('the entry that deliver claims first is delivered, also when it is repeated', async () => {
+    const { run, dead, posts } = await setUpDead();
+    const [first, second] = [begun(dead, 11), begun(dead, 12)];
+    const emissions = await run('deliver', [first, second]);
+    expect(posts).toEqual([dead.delivery.id, dead.delivery.id]);
+    expect(topicsOf(emissions)).toEqual([TOPIC.deliveriesDead]);
+    // As after a crash before the commit, with the other one in front.
+    expect(topicsOf(await run('deliver', [second, first]))).toEqual([TOPIC.deliveriesDead]);
+    expect(posts).toHaveLength(3);
+  });
+
+  it('one that is dead again is redriven again', async () => {
+    const { run, dead, posts, time } = await setUpDead();
+    const [again] = await run('deliver', [begun(dead, 11)]);
+    const next: DeliveryOutcome = JSON.parse(again?.value ?? '');
+    expect(next.delivery.redrives).toBe(1);
+    await run('deliver', [begun(next, 12), begun(next, 13)]);
+    expect(posts).toHaveLength(3);
+    // Under the same id and as often redriven, as a replay may make it.
+    time.pass(60_000);
+    await run('deliver', [begun({ ...dead, at: new Date(time.now).toISOString() }, 14)]);
+    expect(posts).toHaveLength(4);
+  });
+
+  it('nothing that becomes of it claims a second time', async () => {
+    const { run, dead, world } = await setUpDead();
+    world.deliver = () => ({ outcome: 'retry', reason: 'HTTP 503' });
+    const [retry] = await run('deliver', [begun(dead, 11)]);
+    expect(retry?.headers).not.toHaveProperty(HEADER.redriveOf);
+    expect(topicsOf(await run('deliver.retry', [handedOn(retry, 3)]))).toEqual([
+      expect.stringContaining('deliveries.retry.'),
+      TOPIC.outcomes,
+    ]);
+    // Passed on with its mark by a release that knew none.
+    const marked = handedOn({
+      topic: 'deliveries.retry.10s',
+      key: retry?.key ?? '',
+      value: retry?.value ?? '',
+      headers: { ...retry?.headers, [HEADER.redriveOf]: deathOf(dead) },
+    });
+    expect(await run('deliver.retry', [marked])).toHaveLength(2);
+  });
+
+  it('a transformation that runs again runs once, in the slow queue of route', async () => {
+    const set = setUp();
+    set.catalog.addDestination('place');
+    set.catalog.addTransformation('tx');
+    set.catalog.addRule('rule', 'place', { transformation_id: 'tx' });
+    set.world.transform = () =>
+      ({ ok: false, kind: 'error', message: 'x is not defined', logs: [] }) as never;
+    const [gone] = await set.run('route', [entryOf(TOPIC.accepted, 0, event('m'))]);
+    const dead: DeliveryOutcome = JSON.parse(gone?.value ?? '');
+    const [first, second] = [7, 8].map((offset) => begun(dead, offset, TOPIC.eventsSlow));
+    if (first === undefined || second === undefined) throw new Error('two redrives');
+    const [again, ...others] = await set.run('route.slow', [first, second]);
+    expect([again?.topic, others]).toEqual([TOPIC.deliveriesDead, []]);
+    expect(await set.run('route.slow', [second])).toEqual([]);
+    const next: DeliveryOutcome = JSON.parse(again?.value ?? '');
+    set.world.transform = (_source, { event: given }) =>
+      ({ ok: true, outputs: [given], logs: [], durationMs: 1, loadMs: 0 }) as never;
+    const [delivery] = await set.run('route.slow', [begun(next, 9, TOPIC.eventsSlow)]);
+    expect(delivery?.topic).toBe(TOPIC.deliveries);
+    expect(delivery?.headers).not.toHaveProperty(HEADER.redriveOf);
+    expect(JSON.parse(delivery?.value ?? '')).toMatchObject({ redrives: 2 });
+  });
+
+  it('each delivery of a bulk redrive that is repeated goes once', async () => {
+    const { run, dead, posts } = await setUpDead();
+    const entries = Array.from({ length: 40 }, (_, n) =>
+      begun({ ...dead, delivery: { ...dead.delivery, id: `d${n % 20}` } }, 20 + n),
+    );
+    await run('deliver', entries);
+    expect(posts).toHaveLength(1 + 20);
+  });
+});

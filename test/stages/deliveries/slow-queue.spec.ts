@@ -1,0 +1,134 @@
+import { type DeliveryResult, HEADER, retryTopic, TOPIC } from '@tributary/core';
+import { expect, it } from 'vitest';
+import { entryOf, event, setUp, until } from '../harness.ts';
+import { openLog, runOn } from '../on-log.ts';
+
+const OK: DeliveryResult = { outcome: 'delivered' };
+
+/** Two destinations, `a` and `b`, and deliveries to them as route makes them. */
+function setUpPlaces(options: Parameters<typeof setUp>[0] = {}) {
+  const set = setUp(options);
+  for (const place of ['a', 'b']) {
+    set.catalog.addDestination(place);
+    set.catalog.addRule(`to-${place}`, place, { event_names: [place] });
+  }
+  const deliveriesTo = (place: string, count: number) =>
+    set.run(
+      'route',
+      Array.from({ length: count }, (_, i) =>
+        entryOf(
+          TOPIC.accepted,
+          i,
+          event(`${place}${i}`, { event: place, properties: { text: 'x'.repeat(500) } }),
+        ),
+      ),
+    );
+  return { ...set, deliveriesTo };
+}
+
+it('a request moved to the slow queue was repeated at a graceful stop: the attached slow stage finishes it', async () => {
+  const { world, time, stages, deliveriesTo } = setUpPlaces();
+  const release: (() => void)[] = [];
+  world.deliver = () => new Promise((resolve) => release.push(() => resolve(OK)));
+  const log = await openLog();
+  const names = ['deliver', 'deliver.slow'];
+  const runs = await runOn(log, stages, names);
+  await log.append(TOPIC.deliveries, await deliveriesTo('a', 1));
+  await until(() => release.length === 1);
+  time.pass(501);
+  // what comes behind it in the slow queue is under way: so it was joined
+  await until(async () => (await log.end(TOPIC.deliveriesSlow, 0)) === 1);
+  await log.append(TOPIC.deliveriesSlow, await deliveriesTo('b', 1));
+  await until(() => release.length === 2);
+
+  const stopped = Promise.all([...runs.values()].map((run) => run.stop()));
+  await runs.get('deliver')?.ended;
+  for (const go of release) go();
+  await stopped;
+  expect(release).toHaveLength(2);
+  const lags = [...(await runOn(log, stages, names)).values()].map((run) => run.lag());
+  expect((await Promise.all(lags)).flat()).toMatchObject([{ lag: 0 }, { lag: 0 }]);
+  expect(release).toHaveLength(2);
+});
+
+it('a request under way when the stages stop is settled by the stage it began in', async () => {
+  const { world, time, stages, deliveriesTo } = setUpPlaces();
+  const release: (() => void)[] = [];
+  world.deliver = () => new Promise((resolve) => release.push(() => resolve(OK)));
+  const log = await openLog();
+  const runs = await runOn(log, stages, ['deliver']);
+  await log.append(TOPIC.deliveries, await deliveriesTo('a', 1));
+  await until(() => release.length === 1);
+  const stopped = runs.get('deliver')?.stop();
+  time.pass(501);
+  await new Promise((resolve) => setTimeout(resolve, 60)); // longer than patience looks away
+  release[0]?.();
+  await stopped;
+  expect(await log.end(TOPIC.deliveriesSlow, 0)).toBe(0);
+});
+
+it('a slow destination with a backlog delayed all others in the slow queue: its deliveries are deferred', async () => {
+  const { world, time, stages, deliveriesTo } = setUpPlaces({ windowBytes: 60_000, maxCalls: 1 });
+  const served = { a: 0, b: 0 };
+  const open: { readonly at: number; readonly answer: () => void }[] = [];
+  world.deliver = ({ event: { event: place } }) =>
+    new Promise((resolve) => {
+      served[place === 'a' ? 'a' : 'b'] += 1;
+      open.push({ at: time.elapsed + 4_000, answer: () => resolve(OK) });
+    });
+  const log = await openLog();
+  // Ten seconds of `a` are a third of the window, and its backlog many windows; behind it is somebody else's.
+  await log.append(TOPIC.deliveries, await deliveriesTo('a', 1_000));
+  await log.append(TOPIC.deliveries, await deliveriesTo('b', 5));
+  const runs = await runOn(log, stages, ['deliver', 'deliver.slow']);
+  const pass = async () => {
+    time.pass(50);
+    for (const { at, answer } of open) if (at <= time.elapsed) answer();
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  };
+  await until(async () => {
+    await pass();
+    return served.b === 5;
+  }, 25_000);
+  // One after the other it would have been after a thousand of `a`, at ten in four seconds.
+  expect(served.a).toBeLessThan(200);
+  const aside = await Promise.all(
+    ['10s', '1m', '10m', '1h'].map((label) => log.end(`deliveries.retry.${label}`, 0)),
+  );
+  expect(aside.reduce((sum, count) => sum + count, 0)).toBeGreaterThan(700);
+  expect(await log.end(TOPIC.outcomes, 0)).toBe(0);
+  const stopped = Promise.all([...runs.values()].map((run) => run.stop()));
+  let isStopped = false;
+  void stopped.then(() => {
+    isStopped = true;
+  });
+  while (!isStopped) await pass();
+});
+
+it('a quick destination was idle until the slots of deferred deliveries, estimated in a bad moment: they are recalled', async () => {
+  const { world, time, stages, deliveriesTo } = setUpPlaces();
+  const served = new Set<string>();
+  const open: { readonly at: number; readonly answer: () => void }[] = [];
+  world.deliver = ({ event: { message_id: id } }) =>
+    new Promise((resolve) => {
+      served.add(id);
+      open.push({ at: time.elapsed + 100, answer: () => resolve(OK) });
+    });
+  const log = await openLog();
+  const aside = (await deliveriesTo('a', 1_500)).map((emission, n) => ({
+    ...emission,
+    headers: { ...emission.headers, [HEADER.turn]: `${n * 10_000}`, [HEADER.destinationId]: 'a' },
+  }));
+  await log.append(retryTopic('1h'), aside);
+  await runOn(log, stages, ['deliver', 'deliver.slow', 'deliver.retry']);
+  await until(async () => {
+    time.pass(20);
+    for (const { answer } of open.filter(({ at }) => at <= time.elapsed)) answer();
+    open.splice(0, open.length, ...open.filter(({ at }) => at > time.elapsed));
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    return served.size === 1_500;
+  });
+  // None came too early, to be put aside again.
+  expect(await log.end(retryTopic('10s'), 0)).toBe(0);
+  expect(await log.end(retryTopic('1h'), 0)).toBe(1_500);
+});
