@@ -6,22 +6,71 @@ import {
   type Position,
   type TopicSpec,
 } from '@tributary/core';
-import { type PartitionRecords, type Placed, RecordPacker } from '../append/record-packer.ts';
-import type { Cursor } from '../stage-runner/cursor.ts';
-import type { ClaimAnswer, ClaimWrite, GroupAnswer, GroupWrite, RecordsWrite } from './protocol.ts';
+import { type PartitionRecords, type Placed, RecordPacker } from '../../append/record-packer.ts';
+import type { Cursor } from '../../stage-runner/cursor.ts';
 
-export interface StageCommit {
+/** Records of one partition, to be written in order. */
+export interface RecordsWrite {
+  readonly topic: string;
+  readonly partition: number;
+  /** One per record; empty when all are ''. */
+  readonly keys: readonly string[];
+  /** One per record, as JSON. */
+  readonly headers: readonly string[];
+  /** Entries in each record. */
+  readonly counts: readonly number[];
+  /** One per entry, record after record. */
+  readonly values: readonly string[];
+}
+
+/** Moves a stage's position in a partition, and writes the records that it emits. */
+export interface CommitWrite {
   readonly stage: string;
   readonly topic: string;
   readonly partition: number;
   readonly generation: number;
   readonly from: Cursor;
   readonly to: Cursor;
+  readonly emissions: readonly RecordsWrite[];
+}
+
+/** Makes the caller the newest owner of a partition. A stage without a stored position begins at `start`. */
+export interface OwnershipClaim {
+  readonly stage: string;
+  readonly topic: string;
+  readonly partition: number;
+  readonly start: number;
+}
+
+/** The writes that become durable in one transaction. */
+export interface WriteBatch {
+  readonly appends: readonly RecordsWrite[];
+  readonly commits: readonly CommitWrite[];
+  readonly claims: readonly OwnershipClaim[];
+}
+
+/** The offset of the first record of each emission, or `fenced`: nothing of that commit was written. */
+export type CommitResult = readonly number[] | 'fenced';
+
+export interface Ownership {
+  readonly generation: number;
+  readonly committed: Cursor;
+}
+
+/** One result for each write of a batch, in the same order. */
+export interface WriteBatchResult {
+  /** The offset of the first record of each. */
+  readonly appends: readonly number[];
+  readonly commits: readonly CommitResult[];
+  readonly claims: readonly Ownership[];
+}
+
+export interface StageCommit extends Omit<CommitWrite, 'emissions'> {
   readonly emissions: readonly Emission[];
 }
 
-/** What is asked of a family's writer, with room for its answer. */
-export type Request = AppendRequest | CommitRequest | ClaimRequest;
+/** A request to a topic group's writer. `settleBatch` sets its result. */
+export type WriterRequest = AppendRequest | CommitRequest | ClaimRequest;
 
 export interface AppendRequest {
   readonly kind: 'append';
@@ -38,20 +87,23 @@ export interface CommitRequest {
 
 export interface ClaimRequest {
   readonly kind: 'claim';
-  readonly claims: readonly ClaimWrite[];
-  answers: readonly ClaimAnswer[];
+  readonly claims: readonly OwnershipClaim[];
+  owned: readonly Ownership[];
 }
 
-/** One group: what goes to the thread, and who waits for which part of the answer. */
-export interface GroupPlan {
-  readonly write: GroupWrite;
+/** A batch for the writer thread, with the requests that it answers. */
+export interface BatchPlan {
+  readonly batch: WriteBatch;
   readonly appended: readonly PartitionRecords[];
   readonly appends: readonly { readonly request: AppendRequest; readonly placed: readonly Placed[] }[];
   readonly commits: readonly CommitRequest[];
   readonly claims: readonly ClaimRequest[];
 }
 
-export function planGroup(requests: readonly Request[], topics: ReadonlyMap<string, TopicSpec>): GroupPlan {
+export function planBatch(
+  requests: readonly WriterRequest[],
+  topics: ReadonlyMap<string, TopicSpec>,
+): BatchPlan {
   const packer = new RecordPacker();
   const appends: { request: AppendRequest; placed: readonly Placed[] }[] = [];
   const commits: CommitRequest[] = [];
@@ -62,7 +114,7 @@ export function planGroup(requests: readonly Request[], topics: ReadonlyMap<stri
     else appends.push({ request, placed: request.entries.map((entry) => packer.place(request.spec, entry)) });
   }
   const appended = packer.partitions();
-  const write = {
+  const batch = {
     appends: appended.map(encode),
     commits: commits.map(({ commit }) => ({
       ...commit,
@@ -70,35 +122,36 @@ export function planGroup(requests: readonly Request[], topics: ReadonlyMap<stri
     })),
     claims: claims.flatMap((request) => request.claims),
   };
-  return { write, appended, appends, commits, claims };
+  return { batch, appended, appends, commits, claims };
 }
 
-/** Hands out the answer, and says up to which offset each partition became durable. */
-export function settleGroup(
-  plan: GroupPlan,
-  answer: GroupAnswer,
+/** Sets the result of each request, and reports the offset up to which each partition became durable. */
+export function settleBatch(
+  plan: BatchPlan,
+  result: WriteBatchResult,
   onDurable: (topic: string, partition: number, next: number) => void,
 ): void {
   const bases = new Map<PartitionRecords, number>();
   for (const [i, records] of plan.appended.entries()) {
-    const base = answer.appends[i] ?? 0;
+    const base = result.appends[i] ?? 0;
     bases.set(records, base);
     onDurable(records.topic, records.partition, base + records.counts.length);
   }
-  for (const { request, placed } of plan.appends) request.positions = placed.map((place) => at(place, bases));
+  for (const { request, placed } of plan.appends)
+    request.positions = placed.map((place) => positionOf(place, bases));
   for (const [i, request] of plan.commits.entries()) {
-    const offsets = answer.commits[i] ?? 'fenced';
+    const offsets = result.commits[i] ?? 'fenced';
     request.fenced = offsets === 'fenced';
-    const emitted = plan.write.commits[i]?.emissions ?? [];
+    const emitted = plan.batch.commits[i]?.emissions ?? [];
     for (const [j, { topic, partition, counts }] of emitted.entries()) {
       const base = offsets === 'fenced' ? undefined : offsets[j];
       if (base !== undefined) onDurable(topic, partition, base + counts.length);
     }
   }
-  let claim = 0;
+  let first = 0;
   for (const request of plan.claims) {
-    request.answers = answer.claims.slice(claim, claim + request.claims.length);
-    claim += request.claims.length;
+    request.owned = result.claims.slice(first, first + request.claims.length);
+    first += request.claims.length;
   }
 }
 
@@ -115,6 +168,7 @@ function encodeEmissions(
   return packer.partitions().map(encode);
 }
 
+/** Headers that are the same object as the ones before are serialized once. */
 function encode({ topic, partition, keys, headers, counts, values }: PartitionRecords): RecordsWrite {
   let last: Headers | undefined;
   let text = '{}';
@@ -133,7 +187,10 @@ function encode({ topic, partition, keys, headers, counts, values }: PartitionRe
   };
 }
 
-function at({ records, record, index }: Placed, bases: ReadonlyMap<PartitionRecords, number>): Position {
+function positionOf(
+  { records, record, index }: Placed,
+  bases: ReadonlyMap<PartitionRecords, number>,
+): Position {
   const { topic, partition } = records;
   return { topic, partition, offset: (bases.get(records) ?? 0) + record, index };
 }

@@ -4,7 +4,7 @@ import { HeadersReader } from './headers-reader.ts';
 
 const alike = (id: string, type = 'track') => ({ 'catalog-position': '7', 'message-id': id, type });
 
-/** As a text of a record holds them, and how often JSON was parsed. */
+/** The headers read back from their JSON, and the number of calls of `JSON.parse`. */
 function readAll(all: readonly object[]) {
   const reader = new HeadersReader();
   const texts = all.map((headers) => JSON.stringify(headers));
@@ -15,15 +15,15 @@ function readAll(all: readonly object[]) {
   return { read, parsed };
 }
 
-describe('a reader of headers', () => {
-  it('reads what is like the texts before it without parsing', () => {
+describe('headers reader', () => {
+  it('reads texts of a known form without parsing', () => {
     const all = Array.from({ length: 100 }, (_, n) => alike(`m${n}`, n % 10 === 0 ? 'page' : 'track'));
     const { read, parsed } = readAll(all);
     expect(read).toEqual(all);
     expect(parsed).toBeLessThan(5);
   });
 
-  it('keeps apart what has a header more', () => {
+  it('distinguishes texts with an additional header', () => {
     const all = Array.from({ length: 100 }, (_, n) =>
       n % 3 === 0 ? { ...alike(`m${n}`), replay: `r${n}` } : alike(`m${n}`),
     );
@@ -32,7 +32,7 @@ describe('a reader of headers', () => {
     expect(parsed).toBeLessThan(7);
   });
 
-  it('gives plain objects, of which one may be changed', () => {
+  it('returns plain objects that the caller may change', () => {
     const reader = new HeadersReader();
     const texts = ['a', 'b', 'c', 'd'].map((id) => JSON.stringify(alike(id)));
     const read = texts.map((text) => {
@@ -45,7 +45,7 @@ describe('a reader of headers', () => {
     expect(Object.keys(reader.read(texts[1] ?? ''))).toEqual(Object.keys(alike('b')));
   });
 
-  it('refuses what is cut off', () => {
+  it('refuses truncated texts', () => {
     const reader = new HeadersReader();
     const [whole, other] = [JSON.stringify(alike('a')), JSON.stringify(alike('b'))];
     for (const text of [whole, other]) reader.read(text);
@@ -53,7 +53,7 @@ describe('a reader of headers', () => {
       expect(() => reader.read(whole.slice(0, length))).toThrow(SyntaxError);
   });
 
-  it('reads whatever JSON says, in any order', () => {
+  it('returns what JSON.parse returns, for any texts in any order', () => {
     const value = fc.oneof(fc.constantFrom('', 'a', '"', '\\', ',"b":"', 'é', '😀', '\n'), fc.string());
     const name = fc.constantFrom('a', 'b', '__proto__', '1', 'quo"te');
     const headers = fc.dictionary(name, value, { maxKeys: 4 });

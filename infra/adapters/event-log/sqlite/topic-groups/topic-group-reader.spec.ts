@@ -4,22 +4,22 @@ import { join } from 'node:path';
 import { StatementSync } from 'node:sqlite';
 import { Unavailable } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { openDatabase } from '../../sqlite/database.ts';
-import { FamilyReader } from './family-reader.ts';
-import { FamilyWatch } from './family-watch.ts';
-import { removeSegment } from './segment-file.ts';
-import { SegmentWriter } from './segment-writer.ts';
+import { openDatabase } from '../../../sqlite/database.ts';
+import { removeSegment } from '../segments/segment-file.ts';
+import { SegmentWriter } from '../segments/segment-writer.ts';
+import { TopicGroupReader } from './topic-group-reader.ts';
+import { TopicGroupWatch } from './topic-group-watch.ts';
 
 const LIMITS = { maxBytes: 1_000_000, maxEntries: 1_000 };
 const SQLITE_IOERR = 10;
 
 let folder: string;
-let reader: FamilyReader;
+let reader: TopicGroupReader;
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'tributary-reader-'));
   write();
-  reader = new FamilyReader(folder);
+  reader = new TopicGroupReader(folder);
 });
 
 afterEach(() => {
@@ -28,14 +28,14 @@ afterEach(() => {
   rmSync(folder, { recursive: true });
 });
 
-/** One record, as another process would write it; one that rolls seals the file it wrote to. */
+/** Writes one record, as another process would; with `rolls`, seals the file afterwards. */
 function write({ rolls = false, partition = 0 } = {}): void {
   const writer = new SegmentWriter({
     folder,
     segmentBytes: rolls ? 1 : 1_000_000,
     segmentAgeMs: 1_000_000_000,
     open: (file) => openDatabase(file, { create: false }),
-    onTrouble: (error) => {
+    onRollFailed: (error) => {
       throw error;
     },
   });
@@ -46,13 +46,13 @@ function write({ rolls = false, partition = 0 } = {}): void {
 
 const read = (offset: number) => reader.read('t', 0, false, { offset, index: 0 }, LIMITS).length;
 
-describe('a reader of a family', () => {
-  it('goes on behind a file that was sealed while it looked for the first offset', async () => {
-    const watch = new FamilyWatch(reader);
-    const tidy = reader.tidy.bind(reader);
-    vi.spyOn(reader, 'tidy').mockImplementationOnce(() => {
+describe('topic group reader', () => {
+  it('continues after a file that was sealed during a search for the first offset', async () => {
+    const watch = new TopicGroupWatch(reader);
+    const closeRemoved = reader.closeRemoved.bind(reader);
+    vi.spyOn(reader, 'closeRemoved').mockImplementationOnce(() => {
       write({ rolls: true });
-      tidy();
+      closeRemoved();
     });
     expect(reader.first('t', 1)).toBe(0);
     write();
@@ -62,20 +62,20 @@ describe('a reader of a family', () => {
     watch.close();
   });
 
-  it('wakes who waits for what was written while it looked for the first offset', async () => {
-    const watch = new FamilyWatch(reader);
+  it('wakes a waiter for a record that was written during a search for the first offset', async () => {
+    const watch = new TopicGroupWatch(reader);
     const waiting = watch.until('t', 0, 1, []);
-    const tidy = reader.tidy.bind(reader);
-    vi.spyOn(reader, 'tidy').mockImplementationOnce(() => {
+    const closeRemoved = reader.closeRemoved.bind(reader);
+    vi.spyOn(reader, 'closeRemoved').mockImplementationOnce(() => {
       write();
-      tidy();
+      closeRemoved();
     });
     reader.first('t', 0);
     await waiting;
     watch.close();
   });
 
-  it('sees what was written although the first look at it failed', () => {
+  it('reads a new record although the first refresh failed', () => {
     write();
     vi.spyOn(StatementSync.prototype, 'iterate').mockImplementationOnce(() => {
       throw Object.assign(new Error('disk I/O error'), { errcode: SQLITE_IOERR });
@@ -84,7 +84,7 @@ describe('a reader of a family', () => {
     expect(reader.end('t', 0)).toBe(2);
   });
 
-  it('knows the first offset that is kept, whatever was dropped and wherever', () => {
+  it('finds the first kept offset after segments were removed', () => {
     for (let n = 0; n < 3; n++) write({ rolls: true });
     write({ partition: 1 });
     expect(reader.first('t', 0)).toBe(0);

@@ -1,9 +1,9 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { messageOf, type TopicSpec } from '@tributary/core';
-import { inTransaction, openDatabase, translateSqliteError } from '../../sqlite/database.ts';
-import { LogCarrier } from '../../sqlite/log-carrier.ts';
+import { inTransaction, openDatabase, translateSqliteError } from '../../../sqlite/database.ts';
+import { WalCheckpointer } from '../../../sqlite/wal-checkpointer.ts';
+import type { WriteBatch, WriteBatchResult } from '../topic-groups/write-batch.ts';
 import { OpenSegment } from './open-segment.ts';
-import type { GroupAnswer, GroupWrite } from './protocol.ts';
 import {
   createFirstSegment,
   createTables,
@@ -14,65 +14,64 @@ import {
   segmentFile,
 } from './segment-file.ts';
 
-/** A roll that failed is not tried again with every write. */
+/** A failed roll is not repeated with every write. */
 const ROLL_RETRY_MS = 10_000;
 
 /**
- * Pages of the write-ahead log at which a thread beside the writer checkpoints it: 8 MB. A commit that checkpoints so
- * much takes 100 to 200 ms, and the commits of all stages and workspaces wait behind it.
+ * Pages in the write-ahead log at which another thread checkpoints it: 8 MB. A commit that checkpoints so much takes 100
+ * to 200 ms, and delays the commits of all stages and workspaces.
  */
-const MANY_PAGES = 2_000;
+const CHECKPOINT_PAGES = 2_000;
 /** Pages that the writer itself may checkpoint between two transactions. */
-const FEW_PAGES = 125;
+const INLINE_PAGES = 125;
 
 export interface SegmentWriterOptions {
   readonly folder: string;
   /** A segment this large is sealed and the next one begun. */
   readonly segmentBytes: number;
-  /** So is one this old. */
+  /** A segment this old likewise. */
   readonly segmentAgeMs: number;
   /** How long the checkpointing thread waits for the file when it opens it, ms. Default 5,000. */
   readonly busyTimeoutMs?: number;
-  /** Makes none: one that is gone was dropped after it was listed. */
+  /** Must not create a missing file: a segment may be removed after it was listed. */
   readonly open: (file: string) => DatabaseSync;
-  /** Told of a roll that failed; the write before it is durable all the same. */
-  readonly onTrouble: (error: unknown) => void;
+  /** Called when a roll failed; the write before it is durable nevertheless. */
+  readonly onRollFailed: (error: unknown) => void;
 }
 
-/** Writes groups into the newest segment of one family and rolls it. Synchronous; runs in a thread of its own. */
+/** Writes batches into the newest segment of one topic group, and rolls it. Synchronous; runs in its own thread. */
 export class SegmentWriter {
   readonly #options: SegmentWriterOptions;
   #segment: OpenSegment | undefined;
-  /** Checkpoints the open segment. */
-  #carrier: LogCarrier | undefined;
+  #checkpointer: WalCheckpointer | undefined;
   #noRollBefore = 0;
 
   constructor(options: SegmentWriterOptions) {
     this.#options = options;
   }
 
-  /** All of the group becomes durable, or nothing (`Unavailable` when the same may succeed later). */
-  write(groups: readonly GroupWrite[]): readonly GroupAnswer[] {
+  /** Writes all batches in one transaction, or none (`Unavailable` when a repetition may succeed). */
+  write(batches: readonly WriteBatch[]): readonly WriteBatchResult[] {
     for (;;) {
       const segment = this.#newest();
-      const answers = inTransaction(segment.database, () => {
+      const results = inTransaction(segment.database, () => {
         segment.refresh();
         if (segment.sealed) return undefined;
         const now = Date.now();
-        return groups.map((group) => segment.write(group, now));
+        return batches.map((batch) => segment.write(batch, now));
       });
-      if (answers) {
+      if (results) {
         segment.committed();
         this.#rollIfDue(segment);
-        return answers;
+        return results;
       }
       this.close();
     }
   }
 
-  /** Checkpoints when there is much to write over. To be called when the callers of `write` have their answers. */
+  /** Checkpoints when the write-ahead log is long. To be called after the results of `write` were sent. */
   checkpoint(): void {
-    this.#carrier?.committed();
+    this.#checkpointer?.committed();
   }
 
   close(): void {
@@ -81,10 +80,10 @@ export class SegmentWriter {
     if (segment !== undefined) this.#release(segment);
   }
 
-  /** The checkpointing thread finishes what it has begun and ends; the caller's thread lives until then. */
+  /** The checkpoint thread finishes its current checkpoint; the calling thread stays alive until then. */
   #release(segment: OpenSegment): void {
-    void this.#carrier?.close();
-    this.#carrier = undefined;
+    void this.#checkpointer?.close();
+    this.#checkpointer = undefined;
     segment.close();
   }
 
@@ -95,8 +94,12 @@ export class SegmentWriter {
       const segment = openNewest(folder, open);
       this.#segment = segment;
       const file = segmentFile(folder, segment.sequence);
-      const sizes = { manyPages: MANY_PAGES, fewPages: FEW_PAGES };
-      this.#carrier = new LogCarrier(segment.database, { file, busyTimeoutMs, ...sizes });
+      this.#checkpointer = new WalCheckpointer(segment.database, {
+        file,
+        busyTimeoutMs,
+        checkpointPages: CHECKPOINT_PAGES,
+        inlinePages: INLINE_PAGES,
+      });
       return segment;
     } catch (error) {
       throw translateSqliteError(error);
@@ -104,12 +107,12 @@ export class SegmentWriter {
   }
 
   #rollIfDue(segment: OpenSegment): void {
-    const { folder, segmentBytes, segmentAgeMs, onTrouble } = this.#options;
+    const { folder, segmentBytes, segmentAgeMs, onRollFailed } = this.#options;
     const now = Date.now();
     if (now < this.#noRollBefore) return;
     try {
       if (segment.bytes() < segmentBytes && now - segment.createdAt < segmentAgeMs) return;
-      // Whatever came of it, the next write looks for the newest segment again.
+      // Even after a failure, the next write looks for the newest segment again.
       this.#segment = undefined;
       try {
         roll(segment.database, folder, segment.sequence, now);
@@ -118,14 +121,14 @@ export class SegmentWriter {
       }
     } catch (error) {
       this.#noRollBefore = now + ROLL_RETRY_MS;
-      onTrouble(
+      onRollFailed(
         new Error(`segment ${segment.sequence} was not rolled: ${messageOf(error)}`, { cause: error }),
       );
     }
   }
 }
 
-/** The newest segment, after finishing a roll that someone did not. `open` makes none. */
+/** Opens the newest segment. Completes a roll that was interrupted after the seal. `open` creates no file. */
 function openNewest(folder: string, open: (file: string) => DatabaseSync): OpenSegment {
   createFirstSegment(folder, Date.now());
   for (;;) {
@@ -137,12 +140,12 @@ function openNewest(folder: string, open: (file: string) => DatabaseSync): OpenS
   }
 }
 
-/** Makes the tables of the topics in a family's newest segment where they are missing. */
+/** Creates the missing tables of the topics in the newest segment. */
 export function createTopicTables(folder: string, specs: readonly TopicSpec[]): void {
-  for (let made = false; !made; ) {
+  for (let done = false; !done; ) {
     const segment = openNewest(folder, (file) => openDatabase(file, { create: false }));
     try {
-      made = inTransaction(segment.database, () => {
+      done = inTransaction(segment.database, () => {
         if (isSealed(segment.database)) return false;
         createTables(segment.database, specs);
         return true;
@@ -154,11 +157,11 @@ export function createTopicTables(folder: string, specs: readonly TopicSpec[]): 
 }
 
 /**
- * Rolls a family's newest segment when it holds records and is older than `ageMs`, so that the records of a family
- * nobody writes to any more still expire.
+ * Rolls the newest segment when it holds records and is older than `ageMs`, so that the records of a topic group without
+ * further writes still expire.
  */
 export function rollIdleSegment(folder: string, ageMs: number, now: number): void {
-  // The caller's thread has other things to do than to wait for a writer: there will be another time.
+  // A short timeout, as this runs in the main thread: the next retention run tries again.
   const segment = openNewest(folder, (file) => openDatabase(file, { create: false, busyTimeoutMs: 50 }));
   try {
     if (!segment.empty && now - segment.createdAt >= ageMs)

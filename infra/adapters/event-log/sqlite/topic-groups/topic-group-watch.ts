@@ -1,6 +1,6 @@
-import type { FamilyReader } from './family-reader.ts';
+import type { TopicGroupReader } from './topic-group-reader.ts';
 
-/** How often to look for what other threads and processes wrote, ms: while something happens, and when long idle. */
+/** Intervals at which the files are polled for writes of other threads and processes, ms: normally, and when idle. */
 const POLL_MS = 5;
 const IDLE_POLL_MS = 20;
 const IDLE_AFTER_MS = 10_000;
@@ -12,26 +12,26 @@ interface Waiter {
   readonly wake: () => void;
 }
 
-/** Wakes those who wait for records of one family. Looks at the files only while someone waits. */
-export class FamilyWatch {
-  readonly #reader: FamilyReader;
+/** Wakes reads that wait for new records of one topic group. Polls the files only while there are waiters. */
+export class TopicGroupWatch {
+  readonly #reader: TopicGroupReader;
   readonly #waiters = new Map<string, Set<Waiter>>();
   #timer: NodeJS.Timeout | undefined;
   #lastChange = performance.now();
   #seenChanges = 0;
 
-  constructor(reader: FamilyReader) {
+  constructor(reader: TopicGroupReader) {
     this.#reader = reader;
   }
 
-  /** Resolves when the partition has a record at or behind `offset`, after `timeoutMs`, or when the signal fires. */
+  /** Resolves when the partition has a record at or after `offset`, after `timeoutMs`, or when a signal aborts. */
   until(
     topic: string,
     partition: number,
     offset: number,
     signals: readonly AbortSignal[],
     timeoutMs?: number,
-  ) {
+  ): Promise<void> {
     if (this.#reader.end(topic, partition) > offset || signals.some((signal) => signal.aborted)) {
       return Promise.resolve();
     }
@@ -49,7 +49,7 @@ export class FamilyWatch {
     });
   }
 
-  /** This process's writer made records durable up to `next`. */
+  /** To be called when this process's writer made the records below `next` durable: wakes without a poll. */
   advanced(topic: string, partition: number, next: number): void {
     this.#reader.advance(topic, partition, next);
     for (const waiter of this.#waiters.get(`${topic}/${partition}`) ?? [])
@@ -80,11 +80,11 @@ export class FamilyWatch {
     this.#timer = undefined;
     if (this.#waiters.size === 0) return;
     try {
-      this.#reader.look();
-      // Anybody's look may have been the one that found the change.
+      this.#reader.refresh();
+      // Any call of the reader may have found the change since the last poll, hence the counter.
       if (this.#reader.changes !== this.#seenChanges) this.#wakeReached();
     } catch {
-      // Whoever waits meets the same error in the read that follows, and knows what to do about it.
+      // The read that follows a wake meets the same error and reports it to its caller.
       this.#wakeAll();
     }
     const idle = performance.now() - this.#lastChange > IDLE_AFTER_MS;

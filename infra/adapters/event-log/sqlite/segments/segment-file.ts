@@ -12,18 +12,19 @@ import {
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { newId, type TopicSpec } from '@tributary/core';
-import { inTransaction } from '../../sqlite/database.ts';
+import { inTransaction } from '../../../sqlite/database.ts';
 
 /**
- * A family is a folder of segment files, `<20 digits>.db`. Only the newest is written to. A roll writes the next one
- * under a temporary name (`prepareNext`), marks the newest as sealed in the same transaction (`seal`) and renames
- * (`publishNext`). Whoever finds the newest sealed does the renaming, so a crash between any two steps heals.
+ * A topic group is a folder of segment files, `<20 digits>.db`. Only the newest is written to. A roll writes the next one
+ * under a temporary name (`prepareNext`), marks the newest as sealed in the same transaction (`seal`) and renames the
+ * next one (`publishNext`). A process that finds the newest segment sealed completes the rename, so that a crash between
+ * any two steps is repaired.
  */
 const NAME = /^(\d{20})\.db$/;
-/** What SQLite keeps beside a segment that is open. */
-const BESIDE = /^(\d{20})\.db-(?:wal|shm)$/;
-/** Under which the first is made. */
-const OTHER_NAME_OF_FIRST = /^\d{20}\.db\.[0-9a-f-]{36}(?:-(?:wal|shm|journal))?$/;
+/** The files that SQLite keeps next to an open segment. */
+const SIDE_FILE = /^(\d{20})\.db-(?:wal|shm)$/;
+/** The temporary name of the first segment, and its side files. */
+const TEMPORARY_FIRST = /^\d{20}\.db\.[0-9a-f-]{36}(?:-(?:wal|shm|journal))?$/;
 
 const SCHEMA = `
   CREATE TABLE segment (created_at INTEGER NOT NULL, sealed_at INTEGER);
@@ -47,7 +48,7 @@ function temporaryFile(folder: string, sequence: number): string {
   return `${segmentFile(folder, sequence)}.next`;
 }
 
-/** The segments of a family, oldest first. */
+/** The sequence numbers of the segments in a folder, oldest first. */
 export function listSegments(folder: string): number[] {
   const sequences: number[] = [];
   for (const name of readdirSync(folder)) {
@@ -57,12 +58,12 @@ export function listSegments(folder: string): number[] {
   return sequences.sort((a, b) => a - b);
 }
 
-/** The quoted name of the table that holds a partition's records. */
+/** The quoted name of the table with the records of a partition. */
 export function recordsTable(topic: string, partition: number): string {
   return `"records/${topic.replaceAll('"', '""')}/${partition}"`;
 }
 
-/** `ordinal` counts entries as `offset` counts records. */
+/** `offset` numbers the records of a partition, `ordinal` the entries in them. */
 export function createRecordsTable(database: DatabaseSync, topic: string, partition: number): void {
   database.exec(
     `CREATE TABLE ${recordsTable(topic, partition)} (
@@ -72,7 +73,7 @@ export function createRecordsTable(database: DatabaseSync, topic: string, partit
   );
 }
 
-/** Makes the tables of a topic's partitions where they are missing. */
+/** Creates the missing tables of the topics' partitions. */
 export function createTables(database: DatabaseSync, specs: readonly TopicSpec[]): void {
   for (const { name, partitions } of specs) {
     for (let partition = 0; partition < partitions; partition++) {
@@ -86,7 +87,7 @@ export function createTables(database: DatabaseSync, specs: readonly TopicSpec[]
   }
 }
 
-/** Makes the family's first segment unless there is one. Of several processes the first wins. */
+/** Creates the folder and its first segment unless there is one. Safe in several processes: the first wins. */
 export function createFirstSegment(folder: string, now: number): void {
   mkdirSync(folder, { recursive: true });
   if (listSegments(folder).length > 0) return;
@@ -96,14 +97,14 @@ export function createFirstSegment(folder: string, now: number): void {
     linkSync(temporary, segmentFile(folder, 1));
     syncFolder(folder);
   } catch (error) {
-    // Another was first, and may have taken this one for what a crash left.
+    // Another process was first, and may have removed this file as the remains of a crash.
     if (listSegments(folder).length === 0) throw error;
   } finally {
     for (const suffix of ['', '-wal', '-shm', '-journal']) rmSync(temporary + suffix, { force: true });
   }
 }
 
-/** Rolls the open newest segment unless someone else did. */
+/** Rolls the newest segment, which `database` has open, unless another process did. */
 export function roll(database: DatabaseSync, folder: string, sequence: number, now: number): void {
   inTransaction(database, () => {
     if (isSealed(database)) return;
@@ -129,7 +130,7 @@ export function isSealed(database: DatabaseSync): boolean {
   return database.prepare('SELECT sealed_at FROM segment').get()?.sealed_at !== null;
 }
 
-/** Gives the segment after a sealed one its name. Safe to repeat, and from several processes. */
+/** Renames the segment after a sealed one to its final name. Safe to repeat, and in several processes. */
 export function publishNext(folder: string, sequence: number): void {
   try {
     renameSync(temporaryFile(folder, sequence + 1), segmentFile(folder, sequence + 1));
@@ -142,22 +143,22 @@ export function publishNext(folder: string, sequence: number): void {
   }
 }
 
-/** Removes a sealed segment that nobody needs. Safe to repeat; those who have it open keep what they opened. */
+/** Removes a sealed segment. Safe to repeat; readers that have it open can still read it. */
 export function removeSegment(folder: string, sequence: number): void {
   for (const suffix of ['', '-wal', '-shm']) rmSync(segmentFile(folder, sequence) + suffix, { force: true });
 }
 
 /**
- * Removes what a kill left of segments that were removed or made: files that SQLite keeps beside one that is gone, which
- * hold records of it, and other names of the first. Safe to repeat, and from several processes.
+ * Removes files that a killed process left: SQLite's side files of removed segments, which hold records of them, and
+ * temporary files of the first segment. Safe to repeat, and in several processes.
  */
-export function removeRemains(folder: string): void {
+export function removeOrphanedFiles(folder: string): void {
   const newest = listSegments(folder).at(-1) ?? 0;
   for (const name of readdirSync(folder)) {
-    const beside = BESIDE.exec(name);
+    const sideFile = SIDE_FILE.exec(name);
     const isOrphan =
-      beside !== null && Number(beside[1]) < newest && !segmentExists(folder, Number(beside[1]));
-    if (isOrphan || OTHER_NAME_OF_FIRST.test(name)) rmSync(join(folder, name), { force: true });
+      sideFile !== null && Number(sideFile[1]) < newest && !segmentExists(folder, Number(sideFile[1]));
+    if (isOrphan || TEMPORARY_FIRST.test(name)) rmSync(join(folder, name), { force: true });
   }
 }
 
@@ -165,7 +166,7 @@ export function segmentExists(folder: string, sequence: number): boolean {
   return existsSync(segmentFile(folder, sequence));
 }
 
-/** Written with a rollback journal and closed before it is seen, so that the one file is all there is. */
+/** Uses a rollback journal and closes the file before it gets its final name, so that no side file belongs to it. */
 function writeSegment(file: string, now: number, fill: (next: DatabaseSync) => void): void {
   const next = new DatabaseSync(file);
   try {
@@ -181,7 +182,7 @@ function writeSegment(file: string, now: number, fill: (next: DatabaseSync) => v
   }
 }
 
-/** The next segment goes on where this one ends. */
+/** Copies ends and positions: the next segment continues where this one ends. */
 function copyHeads(from: DatabaseSync, to: DatabaseSync): void {
   const insertHead = to.prepare('INSERT INTO heads VALUES (?, ?, ?, ?, ?)');
   for (const row of from.prepare('SELECT topic, partition, next_offset, next_ordinal FROM heads').iterate()) {

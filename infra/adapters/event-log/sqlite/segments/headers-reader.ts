@@ -1,51 +1,51 @@
 import type { Headers } from '@tributary/core';
 
-/** Longer texts are parsed: a value may be a slice of its text, and who keeps the one keeps the other. */
+/** Longer texts are parsed: a value may be a slice of its text, and a slice keeps the whole text in memory. */
 const MAX_TEXT = 1_024;
 
-/** Of one topic's records some have a header more than others. */
+/** The records of one topic may differ in the headers that they have. */
 const MAX_FORMS = 4;
 
-/** What to learn a form costs, in texts that are read by one. */
-const LEARNING = 16;
+/** The cost of deriving a form, in texts that a form saves from being parsed. */
+const FORM_COST = 16;
 
-/** What the texts of a form have in common, and where they differ. */
+/** The common parts of texts with the same headers, and the places where they differ. */
 interface Form {
   readonly names: readonly string[];
-  /** The text around the values that differ, one piece more than there are of those. */
+  /** The text around the differing values: one piece more than there are values. */
   readonly pieces: readonly string[];
-  /** The names of the values that differ, in the order of the text. */
+  /** The names of the differing values, in the order of the text. */
   readonly differing: readonly string[];
   readonly example: Headers;
 }
 
 /**
- * Reads the headers of one partition's records from their JSON. They are alike but for a few values, such as the
- * message's id, so what a text has in common with those before it is compared and not parsed, which takes a third of
- * the time, and the values that are equal share their strings.
+ * Parses the headers of one partition's records from JSON. Neighbouring records differ in a few values, such as the
+ * message id. Comparing the common parts with those of earlier texts takes a third of the time of parsing, and equal
+ * values share their strings.
  */
 export class HeadersReader {
   #text = '{}';
   #headers: Headers = {};
   #forms: readonly Form[] = [];
-  /** Where no text is like one before it there is nothing to learn. */
-  #credit = MAX_FORMS * LEARNING;
+  /** Falls with each derived form and rises with each use, so that texts without a common form are just parsed. */
+  #credit = MAX_FORMS * FORM_COST;
 
-  /** Equal texts in a row give the same object. Throws `SyntaxError` for what is no JSON. */
+  /** Equal texts in a row return the same object. Throws `SyntaxError` for invalid JSON. */
   read(text: string): Headers {
     if (text === this.#text) return this.#headers;
-    this.#headers = this.#filled(text) ?? this.#parse(text);
+    this.#headers = this.#matched(text) ?? this.#parse(text);
     this.#text = text;
     return this.#headers;
   }
 
-  #filled(text: string): Headers | undefined {
-    // Without escapes every quote begins or ends a name or a value.
+  #matched(text: string): Headers | undefined {
+    // Without escapes, every quote begins or ends a name or a value.
     if (text.length > MAX_TEXT || text.includes('\\')) return undefined;
     for (const form of this.#forms) {
-      const headers = filled(form, text);
+      const headers = matchForm(form, text);
       if (headers === undefined) continue;
-      this.#credit = Math.min(this.#credit + 1, MAX_FORMS * LEARNING);
+      this.#credit = Math.min(this.#credit + 1, MAX_FORMS * FORM_COST);
       return headers;
     }
     return undefined;
@@ -53,24 +53,24 @@ export class HeadersReader {
 
   #parse(text: string): Headers {
     const headers: Headers = JSON.parse(text);
-    if (text.length > MAX_TEXT || this.#credit < LEARNING) return headers;
-    this.#credit -= LEARNING;
+    if (text.length > MAX_TEXT || this.#credit < FORM_COST) return headers;
+    this.#credit -= FORM_COST;
     const names = Object.keys(headers);
     const known = this.#forms.find((form) => isSame(form.names, names));
-    const form = formOf(text, names, headers, known);
+    const form = deriveForm(text, names, headers, known);
     if (form === undefined) return headers;
     this.#forms = [form, ...this.#forms.filter((other) => other !== known)].slice(0, MAX_FORMS);
     return headers;
   }
 }
 
-/** The headers a text of this form holds; undefined for any other text. */
-function filled({ pieces, differing, example }: Form, text: string): Headers | undefined {
+/** The headers of a text of this form; undefined for any other text. */
+function matchForm({ pieces, differing, example }: Form, text: string): Headers | undefined {
   const headers: Record<string, string> = { ...example };
   let at = 0;
   for (let i = 0; i < pieces.length; i++) {
     const piece = pieces[i] ?? '';
-    // A slice copies nothing, and to compare it takes half of what `startsWith` does.
+    // A slice copies nothing, and comparing it takes half the time of `startsWith`.
     if (text.slice(at, at + piece.length) !== piece) return undefined;
     at += piece.length;
     const name = differing[i];
@@ -83,16 +83,16 @@ function filled({ pieces, differing, example }: Form, text: string): Headers | u
 }
 
 /**
- * What to expect after this text: other values where there were others before. Undefined where the text is not just its
- * values between quotes.
+ * The form expected of the next texts: values differ where they differed before. Undefined where the text is not the
+ * plain serialization of its headers.
  */
-function formOf(
+function deriveForm(
   text: string,
   names: readonly string[],
   headers: Headers,
   before: Form | undefined,
 ): Form | undefined {
-  // To assign `__proto__` would do something else than to have it.
+  // Assigning `__proto__` would set the prototype instead of a property.
   if (text.includes('\\') || names.includes('__proto__') || JSON.stringify(headers) !== text)
     return undefined;
   const differs = (name: string) =>
@@ -108,7 +108,7 @@ function formOf(
     } else piece += headers[name];
     piece += '"';
   }
-  // A copy: whoever changes headers all the same changes no others.
+  // A copy, as the caller may change the headers that it was given.
   return { names, pieces: [...pieces, `${piece}}`], differing, example: { ...headers } };
 }
 

@@ -1,7 +1,7 @@
 import { DatabaseSync, StatementSync } from 'node:sqlite';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { RecordsReader } from './records-reader.ts';
 import { createRecordsTable, recordsTable } from './segment-file.ts';
+import { RecordsReader } from './segment-reader.ts';
 
 const BEGIN = { offset: 0, index: 0 };
 
@@ -24,54 +24,54 @@ function write(values: readonly string[]): void {
   for (const [offset, value] of values.entries()) insert.run(offset, offset, value);
 }
 
-/** Everything, and how many characters each look at the table gave. */
+/** All values, and the number of characters that each query returned. */
 function readAll(maxBytes: number, maxEntries = 1_000, packed = false) {
-  const looked: number[] = [];
+  const queried: number[] = [];
   const { all } = StatementSync.prototype;
   vi.spyOn(StatementSync.prototype, 'all').mockImplementation(function (this: StatementSync, ...args) {
     const rows = Reflect.apply(all, this, args) as unknown as (string | null)[][];
-    looked.push(rows.reduce((sum, row) => sum + (row[4]?.length ?? 0), 0));
+    queried.push(rows.reduce((sum, row) => sum + (row[4]?.length ?? 0), 0));
     return rows as never;
   });
   const reads: string[][] = [];
   for (let from: { offset: number; index: number } = BEGIN; ; ) {
     const taken = reader.read(packed, from, { maxBytes, maxEntries });
     from = taken.at(-1)?.after ?? from;
-    if (taken.length === 0) return { reads, looked };
+    if (taken.length === 0) return { reads, queried };
     reads.push(taken.map(({ entry }) => entry.value));
   }
 }
 
-describe('a reader of records', () => {
-  it('takes no more than was asked for from memory, however suddenly records grow', () => {
+describe('records reader', () => {
+  it('keeps a query near the requested bytes, however suddenly records grow', () => {
     const values = Array.from({ length: 3_000 }, (_, n) => (n % 1_500 < 1_400 ? 's' : 'l'.repeat(20_000)));
     write(values);
-    const { reads, looked } = readAll(20_000);
+    const { reads, queried } = readAll(20_000);
     expect(reads.flat()).toEqual(values);
     expect(Math.max(...reads.map((read) => read.join('').length))).toBeLessThan(40_000);
-    expect(Math.max(...looked)).toBeLessThan(10 * 20_000);
+    expect(Math.max(...queried)).toBeLessThan(10 * 20_000);
   });
 
-  it('gives as much as was asked for, whatever it read before', () => {
+  it('returns as much as requested, whatever it read before', () => {
     write(['l'.repeat(20_000), ...Array<string>(3_000).fill('s')]);
     const { reads } = readAll(20_000);
     expect(reads.map(({ length }) => length)).toEqual([1, 1_000, 1_000, 1_000]);
   });
 
-  it('looks few times where values are of many sizes', () => {
+  it('runs few queries for values of many sizes', () => {
     const values = Array.from({ length: 3_000 }, (_, n) => 'v'.repeat((n * 7_919) % 1_000));
     write(values);
-    const { reads, looked } = readAll(100_000);
+    const { reads, queried } = readAll(100_000);
     expect(reads.flat()).toEqual(values);
-    expect(looked.length).toBeLessThan(3 * reads.length + 2);
+    expect(queried.length).toBeLessThan(3 * reads.length + 2);
   });
 
-  it('gives one record at least', () => {
+  it('returns at least one record', () => {
     write(['a', 'b']);
     expect(readAll(0).reads).toEqual([['a'], ['b']]);
   });
 
-  it('leaves records whole and begins inside of one', () => {
+  it('keeps records whole and begins inside of one', () => {
     write(['1\n2\n3', '4', '5\n6']);
     expect(readAll(1_000, 2, true).reads).toEqual([
       ['1', '2', '3'],
@@ -81,7 +81,7 @@ describe('a reader of records', () => {
     expect(first?.entry).toMatchObject({ value: '2', position: { offset: 0, index: 1 } });
   });
 
-  it('goes on behind a large value that is dropped meanwhile', () => {
+  it('continues after a large value that is dropped meanwhile', () => {
     write(['s', 'l'.repeat(20_000), 's']);
     const { get } = StatementSync.prototype;
     vi.spyOn(StatementSync.prototype, 'get').mockImplementationOnce(function (this: StatementSync, ...args) {

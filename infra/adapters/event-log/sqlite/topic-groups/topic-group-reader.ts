@@ -1,18 +1,17 @@
-import { translateSqliteError } from '../../sqlite/database.ts';
-import type { Cursor, Taken } from '../stage-runner/cursor.ts';
-import type { FetchLimits } from '../stage-runner/partition-loop.ts';
-import { listSegments, publishNext, segmentExists } from './segment-file.ts';
-import { type SegmentHead, SegmentReader } from './segment-reader.ts';
-import type { StoredPosition } from './stage-position.ts';
+import { reading } from '../../../sqlite/database.ts';
+import type { Cursor, Taken } from '../../stage-runner/cursor.ts';
+import type { FetchLimits } from '../../stage-runner/partition-loop.ts';
+import { listSegments, publishNext, segmentExists } from '../segments/segment-file.ts';
+import { type SegmentHead, SegmentReader, type StagePosition } from '../segments/segment-reader.ts';
 
-/** Sealed segments kept open beside the newest one. */
+/** Number of sealed segments that stay open, in addition to the newest. */
 const OPEN_SEALED = 4;
 
-/** Reads one family across its segments, in the calling thread; every call is short. Errors: `Unavailable`. */
-export class FamilyReader {
+/** Reads one topic group across its segments, in the calling thread; each call is short. Errors: `Unavailable`. */
+export class TopicGroupReader {
   readonly #folder: string;
   readonly #segments = new Map<number, SegmentReader>();
-  /** Sealed segments with an open file, the one used longest ago first. */
+  /** Sealed segments with an open file, least recently used first. */
   #open: SegmentReader[] = [];
   #sequences: readonly number[] = [];
   #newest: SegmentReader;
@@ -23,50 +22,50 @@ export class FamilyReader {
     this.#newest = this.#findNewest();
   }
 
-  /** How often a look found that others had written. */
+  /** How many refreshes found writes of other threads or processes. */
   get changes(): number {
     return this.#changes;
   }
 
-  /** Looks for what others wrote. */
-  look(): void {
-    this.#translated(() => {
+  /** Finds what other threads and processes wrote. */
+  refresh(): void {
+    reading(() => {
       if (this.#newest.refresh()) this.#changes++;
-      // Whoever's look found that: a file that is sealed does not change again.
-      if (this.#newest.sealedAt !== null) this.#moveOn();
+      // Not only after a change: an earlier call may have read that the file is sealed, and it never changes again.
+      if (this.#newest.sealedAt !== null) this.#advanceToNewest();
     });
   }
 
-  /** How far each partition goes, by `topic/partition`, of every topic there ever was. */
+  /** The end of each partition, by `topic/partition`, of every topic that was ever stored. */
   heads(): ReadonlyMap<string, SegmentHead> {
-    this.look();
+    this.refresh();
     return this.#newest.heads;
   }
 
-  /** The end as of the last look. */
+  /** The end as of the last refresh. */
   knownEnd(topic: string, partition: number): number {
     return this.#newest.heads.get(`${topic}/${partition}`)?.next ?? 0;
   }
 
-  /** This process made records durable up to `next`. */
+  /** To be called when this process made the records below `next` durable. */
   advance(topic: string, partition: number, next: number): void {
     const head = this.#newest.heads.get(`${topic}/${partition}`);
     if (head) head.next = Math.max(head.next, next);
   }
 
   end(topic: string, partition: number): number {
-    this.look();
+    this.refresh();
     return this.knownEnd(topic, partition);
   }
 
-  /** The first offset that is kept. Asks the files, as others may have dropped something. */
+  /** The first offset that is kept, read from the files, as another process may have dropped segments. */
   first(topic: string, partition: number): number {
-    this.look();
-    this.tidy();
-    return this.#translated(() => this.#locate(topic, partition, 0)?.offset ?? 0);
+    this.refresh();
+    this.closeRemoved();
+    return reading(() => this.#locate(topic, partition, 0)?.offset ?? 0);
   }
 
-  /** The first offset whose record is stamped at or after `ms`, by halving what is kept; the end where none is. */
+  /** The first offset with a timestamp at or after `ms`, by binary search; the end where there is none. */
   offsetAt(topic: string, partition: number, ms: number): number {
     let low = this.first(topic, partition);
     let high = this.knownEnd(topic, partition);
@@ -74,7 +73,7 @@ export class FamilyReader {
       const middle = Math.floor((low + high) / 2);
       const cursor = { offset: middle, index: 0 };
       const [taken] = this.read(topic, partition, false, cursor, { maxBytes: 1, maxEntries: 1 });
-      // What lay in the middle may have been dropped meanwhile: then this is the first behind it.
+      // If the middle was dropped meanwhile, `taken` is the first record after it.
       if (!taken || taken.entry.timestamp < ms) low = (taken?.entry.position.offset ?? middle) + 1;
       else high = middle;
     }
@@ -82,10 +81,10 @@ export class FamilyReader {
   }
 
   read(topic: string, partition: number, packed: boolean, from: Cursor, limits: FetchLimits): Taken[] {
-    this.look();
-    return this.#translated(() => {
-      // Where the end was heard of from this process's writer, the newest segment known here may be the one before.
-      for (let newest: SegmentReader | undefined; newest !== this.#newest; this.#moveOn()) {
+    this.refresh();
+    return reading(() => {
+      // The end may be known from this process's writer while the segment that holds it is not known here yet.
+      for (let newest: SegmentReader | undefined; newest !== this.#newest; this.#advanceToNewest()) {
         newest = this.#newest;
         if (from.offset >= this.knownEnd(topic, partition)) return [];
         const found = this.#locate(topic, partition, from.offset);
@@ -97,10 +96,10 @@ export class FamilyReader {
     });
   }
 
-  /** Entries of the partition from the cursor to the end. */
+  /** Number of entries of the partition from the cursor to the end. */
   entriesBehind(topic: string, partition: number, from: Cursor): number {
-    this.look();
-    return this.#translated(() => {
+    this.refresh();
+    return reading(() => {
       const head = this.#newest.heads.get(`${topic}/${partition}`);
       if (!head || from.offset >= head.next) return 0;
       const found = this.#locate(topic, partition, from.offset);
@@ -109,15 +108,15 @@ export class FamilyReader {
     });
   }
 
-  /** The positions of every stage, where this family holds them. */
-  positions(): readonly StoredPosition[] {
-    this.look();
-    return this.#translated(() => this.#newest.positions());
+  /** The positions of all stages: only the group `stages` has any. */
+  positions(): readonly StagePosition[] {
+    this.refresh();
+    return reading(() => this.#newest.positions());
   }
 
-  /** Gives files back that are not needed any more. */
-  tidy(): void {
-    this.#translated(() => {
+  /** Closes the files of segments that were removed from the folder, so that their disk space is freed. */
+  closeRemoved(): void {
+    reading(() => {
       this.#sequences = listSegments(this.#folder);
       for (const [sequence, segment] of this.#segments) {
         if (this.#sequences.includes(sequence) || segment === this.#newest) continue;
@@ -132,7 +131,7 @@ export class FamilyReader {
     for (const segment of this.#segments.values()) segment.close();
   }
 
-  /** The segment that holds the offset, or the first kept offset behind it. */
+  /** The segment that holds the offset, or the first kept offset after it. */
   #locate(
     topic: string,
     partition: number,
@@ -143,7 +142,7 @@ export class FamilyReader {
       const segment = this.#segment(sequence);
       const head = segment?.heads.get(`${topic}/${partition}`);
       if (!segment || !head) break;
-      // A segment may hold none of this partition, or, below what was dropped, none behind the offset.
+      // A segment may hold no record of this partition; after a drop, none at or after the offset.
       if (!found || head.next > Math.max(offset, head.first)) found = { segment, head };
       if (head.first <= offset) break;
     }
@@ -152,13 +151,13 @@ export class FamilyReader {
     if (segment !== this.#newest) {
       const known = head.first;
       this.#keepOpen(segment);
-      // Of a sealed segment others drop records all the same.
+      // Another process may have dropped records of a sealed segment.
       if (segment.refresh() && head.first !== known) return this.#locate(topic, partition, offset);
     }
     return { segment, offset: Math.max(offset, head.first) };
   }
 
-  /** Undefined when retention dropped it. */
+  /** Undefined when retention removed it. */
   #segment(sequence: number): SegmentReader | undefined {
     const known = this.#segments.get(sequence);
     if (known && (known.isOpen || segmentExists(this.#folder, sequence))) return known;
@@ -179,15 +178,15 @@ export class FamilyReader {
     if (this.#open.length > OPEN_SEALED) this.#open.shift()?.close();
   }
 
-  #moveOn(): void {
+  #advanceToNewest(): void {
     const before = this.#newest;
     this.#newest = this.#findNewest();
     this.#changes++;
     if (this.#newest !== before) this.#keepOpen(before);
-    this.tidy();
+    this.closeRemoved();
   }
 
-  /** The newest segment, after finishing a roll that someone did not. */
+  /** The newest segment. Completes a roll that was interrupted after the seal. */
   #findNewest(): SegmentReader {
     for (;;) {
       this.#sequences = listSegments(this.#folder);
@@ -196,14 +195,6 @@ export class FamilyReader {
       const newest = this.#segment(sequence);
       if (newest?.sealedAt === null && !(newest.refresh() && newest.sealedAt !== null)) return newest;
       if (newest) publishNext(this.#folder, sequence);
-    }
-  }
-
-  #translated<T>(work: () => T): T {
-    try {
-      return work();
-    } catch (error) {
-      throw translateSqliteError(error);
     }
   }
 }

@@ -2,23 +2,28 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { openDatabase } from '../../sqlite/database.ts';
-import { FamilyReader } from './family-reader.ts';
-import { FamilyWatch } from './family-watch.ts';
-import { SegmentWriter } from './segment-writer.ts';
+import { openDatabase } from '../../../sqlite/database.ts';
+import { SegmentWriter } from '../segments/segment-writer.ts';
+import { TopicGroupReader } from './topic-group-reader.ts';
+import { TopicGroupWatch } from './topic-group-watch.ts';
 
 let folder: string;
 let writer: SegmentWriter;
-let reader: FamilyReader;
-let watch: FamilyWatch;
+let reader: TopicGroupReader;
+let watch: TopicGroupWatch;
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'tributary-watch-'));
   const limits = { segmentBytes: 1_000_000, segmentAgeMs: 1_000_000 };
-  writer = new SegmentWriter({ folder, ...limits, open: (file) => openDatabase(file), onTrouble: () => {} });
+  writer = new SegmentWriter({
+    folder,
+    ...limits,
+    open: (file) => openDatabase(file),
+    onRollFailed: () => {},
+  });
   write(0);
-  reader = new FamilyReader(folder);
-  watch = new FamilyWatch(reader);
+  reader = new TopicGroupReader(folder);
+  watch = new TopicGroupWatch(reader);
 });
 
 afterEach(() => {
@@ -33,8 +38,8 @@ function write(partition: number): void {
   writer.write([{ appends: [records], commits: [], claims: [] }]);
 }
 
-describe('family watch', () => {
-  it('wakes who waits for what another thread writes, and only them', async () => {
+describe('topic group watch', () => {
+  it('wakes only the waiters of a partition that another thread writes to', async () => {
     const stopping = new AbortController();
     let woken = false;
     const other = watch.until('t', 1, 0, [stopping.signal]).then(() => {
@@ -48,21 +53,21 @@ describe('family watch', () => {
     await other;
   });
 
-  it('wakes a waiter although somebody else looked first and found the change', async () => {
+  it('wakes a waiter although another call of the reader found the change first', async () => {
     const waiting = watch.until('t', 0, 1, []);
     write(0);
     expect(reader.end('t', 0)).toBe(2);
     await waiting;
   });
 
-  it('wakes at once for what this process made durable', async () => {
+  it('wakes at once when this process made a record durable', async () => {
     const waiting = watch.until('t', 0, 1, []);
     watch.advanced('t', 0, 2);
     await waiting;
     expect(reader.knownEnd('t', 0)).toBe(2);
   });
 
-  it('gives up after the time given', async () => {
+  it('resolves after the timeout', async () => {
     await watch.until('t', 0, 1, [], 20);
     expect(reader.end('t', 0)).toBe(1);
   });

@@ -1,17 +1,17 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { pack } from '@tributary/core';
 import type {
-  ClaimAnswer,
-  ClaimWrite,
-  CommitAnswer,
+  CommitResult,
   CommitWrite,
-  GroupAnswer,
-  GroupWrite,
+  Ownership,
+  OwnershipClaim,
   RecordsWrite,
-} from './protocol.ts';
+  WriteBatch,
+  WriteBatchResult,
+} from '../topic-groups/write-batch.ts';
 import { createRecordsTable, isSealed, recordsTable } from './segment-file.ts';
 
-/** Where a partition's next record goes. */
+/** The end of a partition, where its next record is written. */
 interface Head {
   readonly topic: string;
   readonly partition: number;
@@ -22,7 +22,7 @@ interface Head {
   insert: StatementSync | undefined;
 }
 
-/** A segment open for writing. What it remembers of the file it checks against the file in each transaction. */
+/** A segment open for writing. Caches the heads, and checks in each transaction that the cache is still valid. */
 export class OpenSegment {
   readonly sequence: number;
   readonly database: DatabaseSync;
@@ -36,8 +36,8 @@ export class OpenSegment {
   readonly #movePosition: StatementSync;
   readonly #position: StatementSync;
   readonly #claim: StatementSync;
-  /** The file's data version when what is remembered was true; undefined when it is to be read again. */
-  #knownVersion: unknown;
+  /** The file's data version for which the cache is valid; undefined when it must be read again. */
+  #cachedVersion: unknown;
   #versionInTransaction: unknown;
   #sealed = false;
 
@@ -71,37 +71,36 @@ export class OpenSegment {
     return this.#sealed;
   }
 
-  /** True when the segment holds no record. */
   get empty(): boolean {
     return [...this.#heads.values()].every((head) => head.next === head.first);
   }
 
-  /** Reads again what others may have changed; cheap when they did not. First thing in a transaction. */
+  /** Reads heads and seal again if another process wrote; cheap if none did. The first step of each transaction. */
   refresh(): void {
     const version = this.#version.get()?.data_version;
-    if (this.#knownVersion === version) return;
+    if (this.#cachedVersion === version) return;
     this.#sealed = isSealed(this.database);
-    const gone = new Set(this.#heads.keys());
+    const removed = new Set(this.#heads.keys());
     for (const row of this.#allHeads.iterate()) {
       const [topic, partition] = [String(row.topic), Number(row.partition)];
-      const head = this.#remember(topic, partition, Number(row.first_offset));
+      const head = this.#cache(topic, partition, Number(row.first_offset));
       head.first = Number(row.first_offset);
       head.next = Number(row.next_offset);
       head.nextOrdinal = Number(row.next_ordinal);
       head.changed = false;
-      gone.delete(`${topic}/${partition}`);
+      removed.delete(`${topic}/${partition}`);
     }
-    for (const name of gone) this.#heads.delete(name);
-    this.#knownVersion = version;
+    for (const name of removed) this.#heads.delete(name);
+    this.#cachedVersion = version;
   }
 
-  /** Writes the group. Until `committed()` nothing that was remembered is believed again. */
-  write(group: GroupWrite, now: number): GroupAnswer {
-    this.#versionInTransaction = this.#knownVersion;
-    this.#knownVersion = undefined;
-    const appends = group.appends.map((records) => this.#append(records, now));
-    const commits = group.commits.map((commit) => this.#commit(commit, now));
-    const claims = group.claims.map((claim) => this.#claimPartition(claim));
+  /** Writes the batch. Invalidates the cache until `committed()`, as the transaction may be rolled back. */
+  write(batch: WriteBatch, now: number): WriteBatchResult {
+    this.#versionInTransaction = this.#cachedVersion;
+    this.#cachedVersion = undefined;
+    const appends = batch.appends.map((records) => this.#append(records, now));
+    const commits = batch.commits.map((commit) => this.#commit(commit, now));
+    const claims = batch.claims.map((claim) => this.#claimOwnership(claim));
     for (const head of this.#heads.values()) {
       if (!head.changed) continue;
       this.#updateHead.run(head.next, head.nextOrdinal, head.topic, head.partition);
@@ -110,9 +109,9 @@ export class OpenSegment {
     return { appends, commits, claims };
   }
 
-  /** The transaction of the last `write` is durable: what was remembered holds. */
+  /** To be called once the transaction of the last `write` is durable: the cache is valid again. */
   committed(): void {
-    this.#knownVersion = this.#versionInTransaction;
+    this.#cachedVersion = this.#versionInTransaction;
   }
 
   bytes(): number {
@@ -123,7 +122,7 @@ export class OpenSegment {
     this.database.close();
   }
 
-  /** The offset of the first record. */
+  /** Returns the offset of the first record. */
   #append({ topic, partition, keys, headers, counts, values }: RecordsWrite, now: number): number {
     const head = this.#head(topic, partition);
     head.insert ??= this.database.prepare(
@@ -151,19 +150,19 @@ export class OpenSegment {
     return base;
   }
 
-  #commit(commit: CommitWrite, now: number): CommitAnswer {
+  #commit(commit: CommitWrite, now: number): CommitResult {
     const { stage, topic, partition, generation, from, to, emissions } = commit;
-    const place = [stage, topic, partition] as const;
-    const moved = this.#movePosition.run(to.offset, to.index, ...place, generation, from.offset, from.index);
+    const key = [stage, topic, partition] as const;
+    const moved = this.#movePosition.run(to.offset, to.index, ...key, generation, from.offset, from.index);
     if (Number(moved.changes) === 1) return emissions.map((records) => this.#append(records, now));
-    const stored = this.#position.get(...place);
+    const stored = this.#position.get(...key);
     const done =
       stored?.generation === generation && stored.next_offset === to.offset && stored.next_index === to.index;
-    // The same owner asks again for what was durable although its first answer was lost.
+    // A repetition by the same owner: the first commit became durable although its result was lost.
     return done ? [] : 'fenced';
   }
 
-  #claimPartition({ stage, topic, partition, start }: ClaimWrite): ClaimAnswer {
+  #claimOwnership({ stage, topic, partition, start }: OwnershipClaim): Ownership {
     const row = this.#claim.get(stage, topic, partition, start);
     const committed = { offset: Number(row?.next_offset), index: Number(row?.next_index) };
     return { generation: Number(row?.generation), committed };
@@ -174,10 +173,10 @@ export class OpenSegment {
     if (known) return known;
     createRecordsTable(this.database, topic, partition);
     this.database.prepare('INSERT INTO heads VALUES (?, ?, 0, 0, 0)').run(topic, partition);
-    return this.#remember(topic, partition, 0);
+    return this.#cache(topic, partition, 0);
   }
 
-  #remember(topic: string, partition: number, first: number): Head {
+  #cache(topic: string, partition: number, first: number): Head {
     const name = `${topic}/${partition}`;
     const known = this.#heads.get(name);
     if (known) return known;

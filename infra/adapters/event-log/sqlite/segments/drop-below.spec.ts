@@ -4,9 +4,9 @@ import { basename, join } from 'node:path';
 import { DatabaseSync, StatementSync } from 'node:sqlite';
 import { newId } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { openDatabase } from '../../sqlite/database.ts';
+import { openDatabase } from '../../../sqlite/database.ts';
+import { TopicGroupReader } from '../topic-groups/topic-group-reader.ts';
 import { dropSegmentsBelow } from './drop-below.ts';
-import { FamilyReader } from './family-reader.ts';
 import {
   createFirstSegment,
   listSegments,
@@ -34,7 +34,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true });
 });
 
-/** Ten records each; all but the newest are sealed. */
+/** Writes ten records; seals all segments but the newest. */
 function fill(sequence: number): void {
   const database = openDatabase(segmentFile(folder, sequence));
   const insert = database.prepare(`INSERT INTO ${recordsTable('t', 0)} VALUES (?, ?, 0, 'k', '{}', ?)`);
@@ -47,7 +47,7 @@ function fill(sequence: number): void {
 }
 
 function offsets(): number[] {
-  const reader = new FamilyReader(folder);
+  const reader = new TopicGroupReader(folder);
   try {
     const taken: number[] = [];
     for (;;) {
@@ -64,15 +64,15 @@ function offsets(): number[] {
 const holding = (text: string) =>
   readdirSync(folder).filter((name) => readFileSync(join(folder, name)).includes(text));
 
-describe('a drop of records', () => {
-  it('makes no file where a segment was removed after it was listed', async () => {
+describe('drop of records', () => {
+  it('creates no file for a segment that was removed after it was listed', async () => {
     const { exec } = DatabaseSync.prototype;
     const executed = vi.spyOn(DatabaseSync.prototype, 'exec').mockImplementation(function (
       this: DatabaseSync,
       sql,
     ) {
       exec.call(this, sql);
-      // While the newest is written anew, the others expire.
+      // The other segments expire during the rewrite of the newest.
       if (sql === 'VACUUM') for (const expired of [1, 2]) removeSegment(folder, expired);
     });
     await dropSegmentsBelow(folder, 't', 0, 25);
@@ -81,7 +81,7 @@ describe('a drop of records', () => {
     expect(offsets()).toEqual([25, 26, 27, 28, 29]);
   });
 
-  it('beside another comes after it, and neither meets a file of the other', async () => {
+  it('runs after another that is under way, and neither sees a file of the other', async () => {
     const deleted: unknown[] = [];
     const { run } = StatementSync.prototype;
     vi.spyOn(StatementSync.prototype, 'run').mockImplementation(function (this: StatementSync, ...args) {
@@ -94,8 +94,8 @@ describe('a drop of records', () => {
     for (let offset = 0; offset < 25; offset++) expect(holding(`${PLANTED}-${offset}-`)).toEqual([]);
   });
 
-  it('removes what a kill left of one that was removed, and of one that was made', async () => {
-    // Open, so that SQLite keeps its log beside it.
+  it('removes the files that a killed process left of a removed segment and of a new one', async () => {
+    // Open, so that SQLite keeps the write-ahead log.
     const reading = openDatabase(segmentFile(folder, 1));
     reading.exec(`UPDATE heads SET next_ordinal = next_ordinal`);
     writeFileSync(`${segmentFile(folder, 1)}-wal`, `${PLANTED}-wal`, { flag: 'a' });

@@ -19,7 +19,7 @@ function segment(heads: Record<string, [number, number]>) {
 }
 
 describe('retention', () => {
-  it('keeps a segment until its newest record may be gone, by the topics that have records in it', () => {
+  it('keeps a segment for the longest retention of the topics with records in it', () => {
     const both = segment({ short: [0, 5], long: [0, 5] });
     const one = segment({ short: [0, 5], long: [5, 5] });
     expect(isExpired(both, TOPICS, 10_500)).toBe(false);
@@ -28,18 +28,18 @@ describe('retention', () => {
     expect(isExpired(one, TOPICS, 10_099)).toBe(false);
   });
 
-  it('says which stage has not read a segment, of those that read what it holds', () => {
+  it('returns the stage that has not read a segment, of the stages that read its topics', () => {
     const sealed = segment({ short: [0, 5], long: [7, 7] });
     const behind = at('short', 4);
     expect(unreadBy(sealed, TOPICS, [at('short', 5), behind])).toBe(behind);
     expect(unreadBy(sealed, TOPICS, [at('short', 5), at('long', 0), at('gone', 0)])).toBeUndefined();
   });
 
-  it('keeps no segment for topics that are not declared any more', () => {
+  it('keeps no segment for topics that are no longer declared', () => {
     expect(isExpired(segment({ gone: [0, 5] }), TOPICS, 10_001)).toBe(true);
   });
 
-  it('keeps what is kept forever', () => {
+  it('keeps records with retention `forever`', () => {
     const topics = new Map<string, TopicSpec>([
       ['catalog', { name: 'catalog', partitions: 1, packed: false, retentionMs: 'forever' }],
     ]);
