@@ -1,12 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { isExpired, isLeased, LEASE_MS } from './period-marker.ts';
-import { periodDaysFor, periodDaysOf, periodOf } from './periods.ts';
+import { isExpired, isLeased, LEASE_MS, periodDaysFor, periodDaysOf, periodOf } from './period-indices.ts';
 
 const DAY_MS = 86_400_000;
 const BASE = 'tributary-x.history';
 
 describe('a period', () => {
-  it('is a day, or longer where the retention is long', () => {
+  it('is a day, or longer when the retention is long', () => {
     expect(periodDaysFor(3_600_000)).toBe(1);
     expect(periodDaysFor(7 * DAY_MS)).toBe(1);
     expect(periodDaysFor(60 * DAY_MS)).toBe(1);
@@ -22,20 +21,20 @@ describe('a period', () => {
     expect(periodOf(0, 10, BASE)).toBe(periodOf(10 * DAY_MS - 1, 10, BASE));
   });
 
-  it('keeps the length that its name tells', () => {
+  it('keeps the length in its name', () => {
     expect(periodDaysOf(`${periodOf(0, 61, BASE)}-ab12cd34`, BASE)).toBe(61);
     expect(periodDaysOf('tributary-y.history-1d-2026.11.22-ab12cd34', BASE)).toBeUndefined();
     expect(periodDaysOf(`${BASE}-something`, BASE)).toBeUndefined();
   });
 
-  it('is expired only when the last put that its marker allows is', () => {
+  it('expires after the last put that its marker allows', () => {
     const marker = { touched_at: 1_000, condemned: false };
     const last = 1_000 + LEASE_MS + DAY_MS;
     expect(isExpired(marker, last, DAY_MS)).toBe(false);
     expect(isExpired(marker, last + 2 * LEASE_MS, DAY_MS)).toBe(true);
   });
 
-  it('is put into for an hour after a process said so, and not when its clock went back', () => {
+  it('is open to puts for an hour after the marker was written, and not after the clock was set back', () => {
     expect(isLeased(undefined, 5)).toBe(false);
     expect(isLeased(5, 5)).toBe(true);
     expect(isLeased(5, 4 + LEASE_MS)).toBe(true);
