@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { smtpFailureOf } from './failure.ts';
+import { smtpFailureOf } from './mailer.ts';
 
 const ADDRESS = 'somebody@example.com';
 
@@ -8,7 +8,7 @@ function reply(code: string, command: string, response: string) {
   return Object.assign(new Error(`it failed: ${response}`), { code, command, response, responseCode });
 }
 
-describe('what a failed attempt to send means', () => {
+describe('SMTP failure', () => {
   it.each([
     ['no such mailbox', reply('EENVELOPE', 'RCPT TO', `550 5.1.1 <${ADDRESS}> unknown`), 'RCPT TO 550 5.1.1'],
     [
@@ -45,18 +45,18 @@ describe('what a failed attempt to send means', () => {
     ['a sender it does not take', reply('EENVELOPE', 'MAIL FROM', `553 5.7.1 ${ADDRESS} is not yours`), true],
     ['closing', reply('EENVELOPE', 'RCPT TO', '421 4.3.2 closing'), false],
     ['not open yet', reply('EPROTOCOL', 'CONN', `554 no service for ${ADDRESS}`), false],
-  ])('nothing about the mail: %s', (_what, thrown, ours) => {
+  ])('nothing about the mail: %s', (_what, thrown, isConfiguration) => {
     const failure = smtpFailureOf(thrown);
-    expect(failure).toMatchObject({ kind: 'unavailable', ours });
+    expect(failure).toMatchObject({ kind: 'unavailable', isConfiguration });
     expect(failure.reason).not.toContain(ADDRESS);
   });
 
-  it('nothing about the mail: a connection that fails, in the words of the network', () => {
+  it('nothing about the mail: a connection error', () => {
     const thrown = Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:25'), { code: 'ESOCKET' });
     expect(smtpFailureOf(thrown)).toEqual({
       kind: 'unavailable',
       reason: 'the mail server does not answer: ESOCKET connect ECONNREFUSED 127.0.0.1:25',
-      ours: false,
+      isConfiguration: false,
     });
     expect(smtpFailureOf('odd')).toMatchObject({ kind: 'unavailable' });
   });

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { RecentWins } from './recent-wins.ts';
+import { RecentWins } from './deduplicator.ts';
 
 const win = (key: string) => ({ key, bucket: 'b', position: 'p' });
 
 describe('recent wins', () => {
-  it('are those of the last while, as of the newest', () => {
+  it('are kept for a time before the newest', () => {
     const wins = new RecentWins({ keptMs: 100, limit: 1_000 });
     wins.add([win('a')], 0);
     wins.add([win('b')], 50);
@@ -14,7 +14,7 @@ describe('recent wins', () => {
     expect(wins.all()).toHaveLength(2);
   });
 
-  it('are bounded in number, but for the newest batch', () => {
+  it('are bounded in number, except for the newest batch', () => {
     const wins = new RecentWins({ keptMs: 1_000, limit: 3 });
     wins.add([win('a'), win('b')], 0);
     wins.add([win('c'), win('d')], 1);

@@ -1,11 +1,11 @@
 import { ENVIRONMENTS, EVENT_TYPES } from '@tributary/core';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { dayOf, expiryOf, FIELD_HEAD, fieldOf, parseField } from './fields.ts';
+import { dayOf, expiryOf, FIELD_HEAD, fieldOf, parseField } from './stored-counts.ts';
 
 const HOUR_MS = 3_600_000;
 
-it('a field says again what it was made of, its name behind a head of fixed length', () => {
+it('a field is parsed to the values that it was made of', () => {
   fc.assert(
     fc.property(
       fc.constantFrom(...ENVIRONMENTS),
@@ -22,12 +22,12 @@ it('a field says again what it was made of, its name behind a head of fixed leng
   );
 });
 
-it('a field of another version is no field', () => {
+it('a field of another version is ignored', () => {
   expect(parseField(0, '')).toBeUndefined();
   expect(parseField(0, '0x?name')).toBeUndefined();
 });
 
-it('a day is kept until 720 hours after its last one have passed, and more', () => {
+it('a day is kept for more than 720 hours after its end', () => {
   const today = Date.UTC(2026, 0, 31, 12);
   expect(expiryOf(dayOf(today)) * 1_000).toBeGreaterThan(Date.UTC(2026, 1, 1) + 720 * HOUR_MS);
 });
