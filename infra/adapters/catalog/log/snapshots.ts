@@ -15,6 +15,8 @@ import { positionOfSnapshot, readSnapshot, type Snapshot, writeSnapshot } from '
 export interface SnapshotOptions {
   /** May be shared by the processes of one installation. */
   readonly file: string;
+  /** Interval at which the file is written if there are new facts, ms. Default 10 minutes. */
+  readonly everyMs?: number;
   /** How long the log keeps events: contract versions that were replaced before that are left out. */
   readonly retentionMs: number;
 }
@@ -32,7 +34,7 @@ export interface FactText {
   readonly text: string;
 }
 
-const WRITE_INTERVAL_MS = 600_000;
+const DEFAULT_EVERY_MS = 600_000;
 
 /**
  * The snapshot file of a catalog, which a start reads instead of all facts. The log remains the source of truth: a file that
@@ -54,7 +56,7 @@ export class Snapshots {
     this.#options = options;
     this.#logger = logger;
     this.#content = content;
-    this.#timer = setInterval(() => void this.write(), WRITE_INTERVAL_MS).unref();
+    this.#timer = setInterval(() => void this.write(), options.everyMs ?? DEFAULT_EVERY_MS).unref();
   }
 
   /** The snapshot to begin with; undefined to begin with the first fact. `Unavailable` when the log does not answer. */
